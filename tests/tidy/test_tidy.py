@@ -1,0 +1,59 @@
+"""House rules over the source that no linter knows."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FILE_LINES_LIMIT = 300
+FUNCTION_LINES_LIMIT = 50
+GENERATED = "_pb2.py"
+WORDS_OF_UNFINISHED_WORK = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+
+
+def source_files(*folders: str) -> list[Path]:
+    found = [p for folder in folders for p in sorted((ROOT / folder).rglob("*.py"))]
+    return [p for p in found if not p.name.endswith(GENERATED)]
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", source_files("nri_numamem", "api"), ids=name_of)
+def test_files_and_functions_stay_short(path: Path) -> None:
+    text = path.read_text()
+    assert len(text.splitlines()) <= FILE_LINES_LIMIT
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            assert lines <= FUNCTION_LINES_LIMIT, f"{node.name} has {lines} lines"
+
+
+@pytest.mark.parametrize("path", source_files("nri_numamem", "api", "tests"), ids=name_of)
+def test_nothing_is_marked_as_unfinished(path: Path) -> None:
+    if path != Path(__file__):
+        assert not WORDS_OF_UNFINISHED_WORK.search(path.read_text())
+
+
+@pytest.mark.parametrize("path", source_files("nri_numamem"), ids=name_of)
+def test_a_file_opens_with_what_it_is_for(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text()))
+
+
+def test_pyroute2_and_protobuf_stay_in_their_rooms() -> None:
+    """Both ship no types: what touches them must be few files."""
+    rooms = {"pyroute2": "machine", "google.protobuf": "nri"}
+    for path in source_files("nri_numamem"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            modules = []
+            if isinstance(node, ast.Import):
+                modules = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                modules = [node.module]
+            for module in modules:
+                for library, room in rooms.items():
+                    if module == library or module.startswith(f"{library}."):
+                        assert path.parent.name == room, f"{path} imports {module}"
