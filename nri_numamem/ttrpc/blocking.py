@@ -1,0 +1,183 @@
+"""Blocking shells over a connected stream socket: a client for many threads, and a server.
+
+They own sockets, threads, locks and the clock, and no rule of the protocol: those are in
+``client`` and ``server``. Both take a configured connection object where the default limits do
+not suit.
+
+The client has one thread that only reads. Two locks keep callers apart: `_write_lock` is held
+while a call gets its stream id and is written, since ids must increase on the wire; `_lock`
+guards the connection's state and is never held during I/O, so that the reader always goes on,
+even while a write waits for a peer that first wants to be read.
+"""
+
+import math
+import select
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from typing import Self
+
+from nri_numamem.ttrpc.client import CallFailed, ClientConnection, ReplyReceived
+from nri_numamem.ttrpc.dispatch import Services, answer
+from nri_numamem.ttrpc.envelope import Metadata
+from nri_numamem.ttrpc.server import RequestRefused, ServerConnection
+from nri_numamem.ttrpc.status import ConnectionClosed
+
+# One read takes whatever small messages have piled up; Linux's default socket buffer is larger,
+# but more would only be copied in bigger steps.
+_READ_BYTES = 64 << 10
+
+
+class Client:
+    """Call the server at the other end of `sock`, which the client owns from now on.
+
+    Any number of threads may call at once. Use it as a context manager, or ``close`` it.
+    """
+
+    def __init__(self, sock: socket.socket, connection: ClientConnection | None = None) -> None:
+        sock.settimeout(None)
+        self._sock = sock
+        self._connection = connection or ClientConnection()
+        self._write_lock = threading.Lock()
+        self._lock = threading.Lock()
+        self._waiters: dict[int, SimpleQueue[ReplyReceived | CallFailed]] = {}
+        self._reader = threading.Thread(target=self._read, name="ttrpc-client", daemon=True)
+        self._reader.start()
+
+    def call(
+        self,
+        service: str,
+        method: str,
+        payload: bytes = b"",
+        *,
+        timeout_s: float | None = None,
+        metadata: Metadata = (),
+    ) -> bytes:
+        """Call a method and wait for its reply's payload.
+
+        Raises StatusError when the server says so, ConnectionClosed, TimeoutError after
+        `timeout_s` (which the server is told, too), RemoteProtocolError for a reply that
+        cannot be read, and what ``ClientConnection.call`` raises. A peer that does not read
+        for so long that the message cannot be written in time ends the connection, because
+        half a message may have been sent.
+        """
+        deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+        if not self._write_lock.acquire(timeout=-1 if timeout_s is None else max(timeout_s, 0)):
+            raise TimeoutError(f"{service}/{method} was not sent: other calls are being written")
+        waiter: SimpleQueue[ReplyReceived | CallFailed] = SimpleQueue()
+        try:
+            # 0 would mean "no limit", so time that has run out is told as the smallest one.
+            left_s = _left_s(deadline_s)
+            timeout_ns = 0 if left_s is None else max(int(left_s * 1e9), 1)
+            with self._lock:
+                stream_id, message = self._connection.call(
+                    service, method, payload, timeout_ns=timeout_ns, metadata=metadata
+                )
+                self._waiters[stream_id] = waiter
+            self._send(message, deadline_s)
+        finally:
+            self._write_lock.release()
+        try:
+            event = waiter.get(timeout=_left_s(deadline_s))
+        except Empty:
+            self._forget(stream_id)
+            raise TimeoutError(f"{service}/{method} got no reply in {timeout_s} s") from None
+        if isinstance(event, CallFailed):
+            raise event.error
+        return event.payload
+
+    def close(self) -> None:
+        """End the connection; calls that wait raise ConnectionClosed. Harmless if repeated."""
+        self._shut_down()
+        self._reader.join()
+        with self._write_lock:  # a writer fails at once now, and must not meet a reused descriptor
+            self._sock.close()
+
+    def __enter__(self) -> Self:
+        """Return the client itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the client."""
+        self.close()
+
+    def _read(self) -> None:
+        try:
+            # A reset, or our own close, ends the stream like an orderly end.
+            with suppress(OSError):
+                while data := self._sock.recv(_READ_BYTES):
+                    with self._lock:
+                        self._deliver(self._connection.receive_data(data))
+        finally:
+            with self._lock:
+                self._deliver(self._connection.receive_eof())
+
+    def _deliver(self, events: Sequence[ReplyReceived | CallFailed]) -> None:
+        for event in events:
+            self._waiters.pop(event.stream_id).put(event)
+
+    def _forget(self, stream_id: int) -> None:
+        with self._lock:
+            self._connection.abandon(stream_id)
+            self._waiters.pop(stream_id, None)
+
+    def _send(self, message: bytes, deadline_s: float | None) -> None:
+        try:
+            _send_until(self._sock, message, deadline_s)
+        except TimeoutError:
+            self._shut_down()
+            raise
+        except OSError as error:
+            self._shut_down()
+            raise ConnectionClosed(f"the connection was closed: {error}") from error
+
+    def _shut_down(self) -> None:
+        with suppress(OSError):  # closed already, or the peer went first
+            self._sock.shutdown(socket.SHUT_RDWR)
+
+
+def serve(
+    sock: socket.socket, services: Services, connection: ServerConnection | None = None
+) -> None:
+    """Answer calls, one after the other, until the client ends the connection.
+
+    Handlers run in this thread; `Context.deadline_ns` is on the clock of
+    ``time.monotonic_ns``. The caller keeps `sock`, a blocking socket, and closes it.
+    """
+    connection = connection or ServerConnection()
+    with suppress(ConnectionError):  # a client that vanished needs no reply
+        while data := sock.recv(_READ_BYTES):
+            now_ns = time.monotonic_ns()
+            for event in connection.receive_data(data):
+                if isinstance(event, RequestRefused):
+                    sock.sendall(event.message)
+                else:
+                    sock.sendall(answer(connection, services, event, now_ns))
+
+
+def _left_s(deadline_s: float | None) -> float | None:
+    """Return the seconds until a moment of time.monotonic, 0 if it is past, None for never."""
+    return None if deadline_s is None else max(deadline_s - time.monotonic(), 0.0)
+
+
+def _send_until(sock: socket.socket, message: bytes, deadline_s: float | None) -> None:
+    """Write all of `message`; TimeoutError when the peer does not make room in time."""
+    rest = memoryview(message)
+    poll = select.poll()
+    poll.register(sock, select.POLLOUT)
+    while rest:
+        try:
+            rest = rest[sock.send(rest, socket.MSG_DONTWAIT) :]
+        except BlockingIOError:
+            left_s = _left_s(deadline_s)
+            if not poll.poll(None if left_s is None else math.ceil(left_s * 1000)):
+                raise TimeoutError("the peer does not read: the call was not sent") from None

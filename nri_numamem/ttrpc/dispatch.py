@@ -1,0 +1,67 @@
+"""From a received request to its reply: the table of services, and the handlers' errors as codes.
+
+    Services: service name -> method name -> Handler(Context, request payload) -> reply payload
+
+A handler gets and returns protobuf bytes and knows nothing of connections. This file knows no
+sockets and reads no clock; the moment of arrival is an argument.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from nri_numamem.ttrpc.envelope import Metadata
+from nri_numamem.ttrpc.server import RequestReceived, ServerConnection
+from nri_numamem.ttrpc.status import Code, StatusError
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a handler may want to know about its call, besides the payload."""
+
+    service: str
+    method: str
+    deadline_ns: int | None
+    """When the caller stops waiting, on the clock of the moment of arrival; None for never."""
+    metadata: Metadata
+
+
+Handler = Callable[[Context, bytes], bytes]
+Services = Mapping[str, Mapping[str, Handler]]
+
+
+def find_handler(services: Services, service: str, method: str) -> Handler:
+    """Return the handler; StatusError with code 12 and the text that Go servers use."""
+    methods = services.get(service)
+    if methods is None:
+        raise StatusError(Code.UNIMPLEMENTED, f"service {service}")
+    handler = methods.get(method)
+    if handler is None:
+        raise StatusError(Code.UNIMPLEMENTED, f"method {method}")
+    return handler
+
+
+def answer(
+    connection: ServerConnection, services: Services, event: RequestReceived, now_ns: int
+) -> bytes:
+    """Run the handler of a request; return the bytes of its reply. Raises nothing of its own.
+
+    `now_ns` is the moment of arrival on the clock that the handlers compare deadlines with.
+    A handler's StatusError becomes the reply's status, TimeoutError code 4; any other
+    exception is logged with its traceback and becomes code 2 with its text.
+    """
+    request = event.request
+    deadline_ns = now_ns + request.timeout_ns if request.timeout_ns else None
+    context = Context(request.service, request.method, deadline_ns, request.metadata)
+    try:
+        handler = find_handler(services, request.service, request.method)
+        return connection.reply(event.stream_id, handler(context, request.payload))
+    except StatusError as error:
+        return connection.reply_error(event.stream_id, error.code, error.message)
+    except TimeoutError as error:
+        return connection.reply_error(event.stream_id, Code.DEADLINE_EXCEEDED, str(error))
+    except Exception as error:  # noqa: BLE001 - a handler's bug ends its call only
+        _log.exception("the handler of %s/%s failed", request.service, request.method)
+        return connection.reply_error(event.stream_id, Code.UNKNOWN, str(error) or repr(error))

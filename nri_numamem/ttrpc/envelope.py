@@ -1,0 +1,204 @@
+"""The envelope around every call: ttrpc.Request and ttrpc.Response, as protobuf (proto3) bytes.
+
+Source of the fields: ttrpc request.proto and google/rpc/status.proto.
+
+    Request   1 service, 2 method, 3 payload, 4 timeout_nano (int64), 5 repeated KeyValue
+    KeyValue  1 key, 2 value
+    Response  1 Status, 2 payload
+    Status    1 code (int32), 2 message, 3 details (skipped: unary ttrpc has no use for them)
+
+Four small messages do not justify a dependency on a protobuf runtime, so their codec is written
+out. It follows proto3's decoding rules: unknown fields are skipped, as is a known field number
+with another wire type; of a repeated scalar the last one counts; a Status sent in several parts
+is merged; strings must be UTF-8. Groups, which proto3 does not have, are refused. The payload is
+the only thing that is copied, once.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from nri_numamem.ttrpc.status import RemoteProtocolError
+
+# Wire types (protobuf encoding guide); 3 and 4 are the group marks.
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_FIXED_BYTES = {_FIXED64: 8, _FIXED32: 4}
+
+# A tag is field number << 3 | wire type. It has at most 32 bits, and field number 0 is illegal.
+_TAG_MIN, _TAG_MAX = 1 << 3, (1 << 32) - 1
+_REQUEST_SERVICE = _KEY = _STATUS = 1 << 3 | _BYTES
+_REQUEST_METHOD = _VALUE = _STATUS_MESSAGE = _RESPONSE_PAYLOAD = 2 << 3 | _BYTES
+_REQUEST_PAYLOAD = 3 << 3 | _BYTES
+_REQUEST_TIMEOUT = 4 << 3 | _VARINT
+_REQUEST_METADATA = 5 << 3 | _BYTES
+_STATUS_CODE = 1 << 3 | _VARINT
+
+_VARINT_MAX_BYTES = 10
+_UINT64_MASK = (1 << 64) - 1
+
+Metadata = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call; `timeout_ns` is the time left when it was written, 0 for no limit."""
+
+    service: str
+    method: str
+    payload: bytes = b""
+    timeout_ns: int = 0
+    metadata: Metadata = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """The answer to one call; `code` 0 is success, whatever `message` says."""
+
+    payload: bytes = b""
+    code: int = 0
+    message: str = ""
+
+
+def encode_request(request: Request) -> bytes:
+    """Return the protobuf bytes; fields with default values are left out.
+
+    ValueError when a string cannot be UTF-8 or the timeout is no signed 64-bit number.
+    """
+    timeout_ns = request.timeout_ns
+    if not -(1 << 63) <= timeout_ns < 1 << 63:
+        raise ValueError(f"timeout of {timeout_ns} ns does not fit 64 bits")
+    parts = [
+        _encode_bytes(_REQUEST_SERVICE, request.service.encode()),
+        _encode_bytes(_REQUEST_METHOD, request.method.encode()),
+        _encode_bytes(_REQUEST_PAYLOAD, request.payload),
+        _encode_varint(_REQUEST_TIMEOUT, timeout_ns),
+    ]
+    for key, value in request.metadata:
+        pair = _encode_bytes(_KEY, key.encode()) + _encode_bytes(_VALUE, value.encode())
+        # An element of a list is written even when it is empty.
+        parts.append(bytes((_REQUEST_METADATA,)) + _varint(len(pair)) + pair)
+    return b"".join(parts)
+
+
+def encode_response(response: Response) -> bytes:
+    """Return the protobuf bytes; an empty success is no bytes at all.
+
+    ValueError when the message cannot be UTF-8.
+    """
+    status = _encode_varint(_STATUS_CODE, response.code) + _encode_bytes(
+        _STATUS_MESSAGE, response.message.encode()
+    )
+    return _encode_bytes(_STATUS, status) + _encode_bytes(_RESPONSE_PAYLOAD, response.payload)
+
+
+def decode_request(data: bytes) -> Request:
+    """Return the request; RemoteProtocolError when the bytes are not one."""
+    service = method = ""
+    payload = b""
+    timeout_ns = 0
+    metadata: list[tuple[str, str]] = []
+    for tag, value, stop in _fields(data, 0, len(data)):
+        if tag == _REQUEST_SERVICE:
+            service = _text(data, value, stop)
+        elif tag == _REQUEST_METHOD:
+            method = _text(data, value, stop)
+        elif tag == _REQUEST_PAYLOAD:
+            payload = data[value:stop]
+        elif tag == _REQUEST_TIMEOUT:
+            timeout_ns = _signed(value, 64)
+        elif tag == _REQUEST_METADATA:
+            metadata.append(_decode_key_value(data, value, stop))
+    return Request(service, method, payload, timeout_ns, tuple(metadata))
+
+
+def decode_response(data: bytes) -> Response:
+    """Return the response; RemoteProtocolError when the bytes are not one."""
+    payload = b""
+    code, message = 0, ""
+    for tag, value, stop in _fields(data, 0, len(data)):
+        if tag == _RESPONSE_PAYLOAD:
+            payload = data[value:stop]
+        elif tag == _STATUS:
+            # Merged over all occurrences: a part changes only the fields that it holds.
+            for inner_tag, inner_value, inner_stop in _fields(data, value, stop):
+                if inner_tag == _STATUS_CODE:
+                    code = _signed(inner_value, 32)
+                elif inner_tag == _STATUS_MESSAGE:
+                    message = _text(data, inner_value, inner_stop)
+    return Response(payload, code, message)
+
+
+def _decode_key_value(data: bytes, at: int, end: int) -> tuple[str, str]:
+    key = text = ""
+    for tag, value, stop in _fields(data, at, end):
+        if tag == _KEY:
+            key = _text(data, value, stop)
+        elif tag == _VALUE:
+            text = _text(data, value, stop)
+    return key, text
+
+
+def _fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """Yield (tag, value, 0) for a varint, (tag, start, stop) for any other field of a message."""
+    while at < end:
+        tag, at = _read_varint(data, at, end)
+        if not _TAG_MIN <= tag <= _TAG_MAX:
+            raise RemoteProtocolError(f"envelope has an illegal field tag {tag}")
+        wire_type = tag & 7
+        if wire_type == _VARINT:
+            value, at = _read_varint(data, at, end)
+            yield tag, value, 0
+            continue
+        if wire_type == _BYTES:
+            size, at = _read_varint(data, at, end)
+        elif wire_type in _FIXED_BYTES:
+            size = _FIXED_BYTES[wire_type]
+        else:
+            raise RemoteProtocolError(f"envelope has a field of wire type {wire_type}")
+        start, at = at, at + size
+        if at > end:
+            raise RemoteProtocolError("envelope ends inside a field")
+        yield tag, start, at
+
+
+def _read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """Return (value, position after it); the value is cut to 64 bits."""
+    if at < end and data[at] < 0x80:  # nearly all of them
+        return data[at], at + 1
+    value = 0
+    for position in range(at, min(end, at + _VARINT_MAX_BYTES)):
+        byte = data[position]
+        value |= (byte & 0x7F) << 7 * (position - at)
+        if byte < 0x80:
+            return value & _UINT64_MASK, position + 1
+    raise RemoteProtocolError("envelope ends inside a number, or the number is too long")
+
+
+def _signed(value: int, bits: int) -> int:
+    """Read the low `bits` of `value` as two's complement, as protobuf's int32 and int64 do."""
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+def _text(data: bytes, start: int, stop: int) -> str:
+    try:
+        return data[start:stop].decode()
+    except UnicodeDecodeError as error:
+        raise RemoteProtocolError("envelope has a string that is not UTF-8") from error
+
+
+def _varint(value: int) -> bytes:
+    value &= _UINT64_MASK  # negative numbers are sent as 64-bit two's complement
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _encode_varint(tag: int, value: int) -> bytes:
+    return bytes((tag,)) + _varint(value) if value else b""
+
+
+def _encode_bytes(tag: int, value: bytes) -> bytes:
+    return b"".join((bytes((tag,)), _varint(len(value)), value)) if value else b""

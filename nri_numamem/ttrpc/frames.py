@@ -1,0 +1,129 @@
+"""Messages on a byte stream: a 10-byte header, then the body.
+
+Header, big endian: body length (uint32), stream id (uint32), message type (uint8), flags
+(uint8); source: ttrpc PROTOCOL.md and channel.go. This file cuts a stream into frames and
+builds frames. It does not know what a body means, nor which side of a connection it serves.
+
+The parser takes the stream in any pieces. Between two calls it holds at most one unfinished
+frame, whose size is bounded; a body over the bound is thrown away as it streams in, and
+reported once, when its header is seen, so that the connection can go on.
+"""
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+
+HEADER_BYTES = 10
+
+# The Go implementation refuses larger bodies when it receives (channel.go, messageLengthMax).
+MAX_BODY_BYTES = 4 << 20
+
+# What we send stays a little under what a Go peer takes (MAX_BODY_BYTES), so that whatever
+# wraps or relays the message has room.
+MAX_SEND_BYTES = MAX_BODY_BYTES - (64 << 10)
+
+# Stream ids are unsigned 32-bit numbers.
+MAX_STREAM_ID = (1 << 32) - 1
+
+_HEADER = struct.Struct(">IIBB")
+
+BytesLike = bytes | bytearray | memoryview
+
+
+class MessageType(IntEnum):
+    """Values of the header's type byte; others can occur and have no meaning yet."""
+
+    REQUEST = 1
+    RESPONSE = 2
+    DATA = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One complete message; `message_type` may be a number outside MessageType."""
+
+    stream_id: int
+    message_type: int
+    flags: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class OversizeFrame:
+    """The header of a message whose body is over the parser's limit and is not kept."""
+
+    stream_id: int
+    message_type: int
+    body_bytes: int
+
+
+def encode_frame(stream_id: int, message_type: int, body: bytes) -> bytes:
+    """Return the bytes of one message; its flags are 0, as for every unary message.
+
+    ValueError when a number does not fit its field of the header.
+    """
+    try:
+        return _HEADER.pack(len(body), stream_id, message_type, 0) + body
+    except struct.error as error:
+        raise ValueError(
+            f"stream id {stream_id}, type {message_type} or length {len(body)} of a message "
+            "does not fit its header"
+        ) from error
+
+
+class FrameParser:
+    """Cut a byte stream into frames, whatever the pieces in which it arrives.
+
+    `max_body_bytes` bounds the bodies that are kept. No input is an error: the header has no
+    illegal values.
+    """
+
+    __slots__ = ("_buffer", "_skip_bytes", "max_body_bytes")
+
+    def __init__(self, max_body_bytes: int = MAX_BODY_BYTES) -> None:
+        self.max_body_bytes = max_body_bytes
+        self._buffer = bytearray()  # the start of an unfinished frame
+        self._skip_bytes = 0  # what is still to come of an oversize body
+
+    def feed(self, data: BytesLike) -> list[Frame | OversizeFrame]:
+        """Take the next bytes of the stream; return the frames that they complete, in order.
+
+        `data` may be reused by the caller afterwards: nothing keeps a reference to it.
+        """
+        frames: list[Frame | OversizeFrame] = []
+        buffer = self._buffer
+        if buffer:
+            buffer += data
+            with memoryview(buffer) as view:
+                used = self._parse(view, frames)
+            del buffer[:used]
+        else:
+            with memoryview(data) as view:
+                used = self._parse(view, frames)
+                if used < len(view):
+                    buffer += view[used:]
+        return frames
+
+    def _parse(self, view: memoryview, frames: list[Frame | OversizeFrame]) -> int:
+        """Append the complete frames of `view`; return how many of its bytes are done with."""
+        at, end = 0, len(view)
+        while True:
+            if self._skip_bytes:
+                step = min(self._skip_bytes, end - at)
+                self._skip_bytes -= step
+                at += step
+            body_at = at + HEADER_BYTES
+            if body_at > end:
+                return at
+            body_bytes, stream_id, message_type, flags = _HEADER.unpack_from(view, at)
+            if body_bytes > self.max_body_bytes:
+                frames.append(OversizeFrame(stream_id, message_type, body_bytes))
+                self._skip_bytes = body_bytes
+                at = body_at
+                continue
+            at_next = body_at + body_bytes
+            if at_next > end:
+                return at
+            body = view[body_at:at_next].tobytes()
+            frames.append(Frame(stream_id, message_type, flags, body))
+            at = at_next
