@@ -1,0 +1,101 @@
+"""Machines as files: write a made-up or recorded machine where ``read_machine`` can read it.
+
+An overlay is a mapping from a path ("sys/devices/system/node/node0/meminfo") to the text of that
+file; it is plain data, so a recorded machine is a small YAML file. Tests, benchmarks and
+simulated machines need nothing else. The content follows what Linux writes.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+
+from nri_numamem.machine.hugepages import SYSTEM_POOLS
+from nri_numamem.memorymanager.machine import Machine, NumaNode
+from nri_numamem.memorymanager.nodeset import NodeSet
+
+_NODES = "sys/devices/system/node"
+
+
+def write_overlay(overlay: Mapping[str, str], root: Path) -> None:
+    """Write each text to its path below `root`, making directories; existing files are replaced.
+
+    Raises ValueError for a path that leaves `root`, before anything is written.
+    """
+    for name in overlay:
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts or path == PurePosixPath():
+            raise ValueError(f"{name!r} is not a path below the overlay's root; write sys/...")
+    for name, text in overlay.items():
+        file = root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+
+
+def overlay_of(machine: Machine) -> dict[str, str]:
+    """Return the files that make ``read_machine(root / "sys", root / "proc")`` see the machine.
+
+    All pools are free. Distances are written when a node has any; those to nodes that it leaves
+    out are the kernel's defaults. Raises ValueError for what no kernel can show: no node at all,
+    or a size that is not a multiple of 1,024 bytes.
+    """
+    if not machine.nodes:
+        raise ValueError("a machine without NUMA nodes has no files; give it at least one")
+    overlay = {
+        f"{_NODES}/online": f"{machine.node_set}\n",
+        f"{_NODES}/has_cpu": f"{_ids_of(node for node in machine.nodes if node.cpus)}\n",
+        f"{_NODES}/has_memory": f"{_ids_of(node for node in machine.nodes if node.memory_bytes)}\n",
+        "proc/meminfo": _meminfo("", sum(_kb(node.memory_bytes) for node in machine.nodes)),
+    }
+    for node in machine.nodes:
+        overlay |= _node_overlay(node, machine)
+    sizes = {size for node in machine.nodes for size in node.hugepages}
+    for size in sorted(sizes):
+        pages = sum(node.hugepages.get(size, 0) for node in machine.nodes)
+        pool = f"sys/{SYSTEM_POOLS}/hugepages-{_kb(size)}kB"
+        overlay |= _pool_overlay(pool, pages)
+        overlay[f"{pool}/resv_hugepages"] = "0\n"
+    return overlay
+
+
+def _node_overlay(node: NumaNode, machine: Machine) -> dict[str, str]:
+    directory = f"{_NODES}/node{node.node_id}"
+    overlay = {
+        f"{directory}/meminfo": _meminfo(f"Node {node.node_id} ", _kb(node.memory_bytes)),
+        f"{directory}/cpulist": f"{_cpulist(node.cpus)}\n",
+    }
+    if node.distances:
+        row = (str(node.distance_to(other.node_id)) for other in machine.nodes)
+        overlay[f"{directory}/distance"] = f"{' '.join(row)}\n"
+    for size, pages in node.hugepages.items():
+        overlay |= _pool_overlay(f"{directory}/hugepages/hugepages-{_kb(size)}kB", pages)
+    return overlay
+
+
+def _pool_overlay(directory: str, pages: int) -> dict[str, str]:
+    counts = {"nr_hugepages": pages, "free_hugepages": pages, "surplus_hugepages": 0}
+    return {f"{directory}/{name}": f"{count}\n" for name, count in counts.items()}
+
+
+def _meminfo(prefix: str, total_kb: int) -> str:
+    lines = (("MemTotal:", total_kb), ("MemFree:", total_kb))
+    return "".join(f"{prefix}{name:<15}{size_kb:>9} kB\n" for name, size_kb in lines)
+
+
+def _kb(size_bytes: int) -> int:
+    if size_bytes % 1024:
+        raise ValueError(f"{size_bytes} bytes are not a multiple of 1024; the kernel counts in kB")
+    return size_bytes // 1024
+
+
+def _ids_of(nodes: Iterable[NumaNode]) -> NodeSet:
+    return NodeSet(node.node_id for node in nodes)
+
+
+def _cpulist(cpus: tuple[int, ...]) -> str:
+    """Join neighbours to ranges, as the kernel does; there are more CPUs than a NodeSet holds."""
+    ranges: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if ranges and cpu == ranges[-1][1] + 1:
+            ranges[-1][1] = cpu
+        else:
+            ranges.append([cpu, cpu])
+    return ",".join(f"{low}" if low == high else f"{low}-{high}" for low, high in ranges)

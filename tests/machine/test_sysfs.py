@@ -1,0 +1,51 @@
+"""Reading single files: what is missing, what cannot be read, and what is too much."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from nri_numamem.machine.sysfs import MachineError, read_count, read_optional, read_text, shorten
+
+
+def test_white_space_around_is_not_content(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text(" 12 \n\n")
+    assert read_text(tmp_path / "x") == "12"
+    assert read_count(tmp_path / "x") == 12
+
+
+def test_what_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "x", tmp_path / "file" / "x"):
+        assert read_optional(path) is None
+        with pytest.raises(MachineError, match=f"^{path}: no such file; mount the host's sysfs"):
+            read_text(path)
+
+
+@pytest.mark.parametrize(("code", "is_missing"), [(errno.ENODEV, True), (errno.EACCES, False)])
+def test_a_cgroup_that_goes_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, *, is_missing: bool
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(code, "told by the kernel")
+
+    monkeypatch.setattr(Path, "open", fail)
+    if is_missing:
+        assert read_optional(tmp_path) is None
+    else:
+        with pytest.raises(MachineError, match="told by the kernel; run as root"):
+            read_optional(tmp_path)
+
+
+def test_counts_fit_into_64_bits(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_text(str(2**63 - 1))
+    assert read_count(path) == 2**63 - 1
+    path.write_text(str(2**63))
+    with pytest.raises(MachineError, match=f"'{2**63}' is not a count; compare it with"):
+        read_count(path)
+
+
+def test_content_is_shown_in_one_short_line() -> None:
+    assert shorten("a\nb") == "'a\\nb'"
+    assert len(shorten("x" * 1000)) <= 64
