@@ -1,0 +1,15 @@
+"""Fixtures of the observe tests."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from nri_numamem.observe import logs
+
+
+@pytest.fixture
+def restored_output() -> Iterator[None]:
+    """Give the loggers their first sink back after a test that configured another."""
+    yield
+    logs.configure()
+    logs._OUTPUT.dropped_records = 0
