@@ -1,0 +1,156 @@
+"""From the runtime's messages to the engine's events.
+
+Nothing is interpreted here beyond the wire: zero and absent amounts become None, page sizes
+become bytes. Of a message of several kB only what a decision needs is read. The one thing that
+no message carries, the hugepage limits of the pod's cgroup, comes from a reader that the caller
+hands in; it is asked once per sandbox, because the kubelet sets them before the sandbox starts.
+
+Sources: the field tables of NRI's api.proto; containerd pkg/cri/nri and CRI-O internal/nri for
+what the runtimes fill in.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from nri_numamem.engine import events
+from nri_numamem.memorymanager import parse_page_size
+from nri_numamem.nri import api_pb2 as api
+
+PodHugepages = Callable[[str], Mapping[int, int]]
+"""cgroup_parent -> {page size in bytes: limit in bytes} of the pod's cgroup; never raises."""
+
+# Sandboxes whose cgroups are remembered. Far more than a host runs (the kubelet's default is 110
+# pods); past it the oldest is read again when needed.
+_SANDBOXES_KEPT = 4096
+
+# How runc and crun spell the files of the hugetlb controller of cgroup v2.
+_UNIFIED_PREFIX, _UNIFIED_SUFFIX = "hugetlb.", ".max"
+
+
+class _HasPodAndContainer(Protocol):
+    @property
+    def pod(self) -> api.PodSandbox: ...
+    @property
+    def container(self) -> api.Container: ...
+
+
+class Decoder:
+    """Makes events; remembers the hugepage limits of the pods that it has seen."""
+
+    def __init__(self, pod_hugepages: PodHugepages) -> None:
+        self._pod_hugepages = pod_hugepages
+        self._limits: dict[str, Mapping[int, int]] = {}
+
+    def synchronize(
+        self, pods: Iterable[api.PodSandbox], containers: Iterable[api.Container]
+    ) -> events.Synchronize:
+        """Decode everything that the runtime has; forgets the sandboxes that are not named."""
+        self._limits.clear()
+        return events.Synchronize(
+            tuple(self._pod(pod) for pod in pods),
+            tuple(_container(container) for container in containers),
+        )
+
+    def run_pod_sandbox(self, pod: api.PodSandbox) -> events.RunPodSandbox:
+        """Decode the start of a sandbox; its cgroup is read anew."""
+        self._limits.pop(pod.id, None)
+        return events.RunPodSandbox(self._pod(pod))
+
+    def stop_pod_sandbox(self, pod: api.PodSandbox) -> events.StopPodSandbox:
+        """Decode the end of a sandbox, without a look at its cgroup."""
+        return events.StopPodSandbox(self._ended_pod(pod))
+
+    def remove_pod_sandbox(self, pod: api.PodSandbox) -> events.RemovePodSandbox:
+        """Decode the removal of a sandbox, without a look at its cgroup."""
+        return events.RemovePodSandbox(self._ended_pod(pod))
+
+    def create_container(self, request: _HasPodAndContainer) -> events.CreateContainer:
+        """Decode the request that can be answered with an adjustment or a refusal."""
+        return events.CreateContainer(self._pod(request.pod), _container(request.container))
+
+    def update_container(self, request: api.UpdateContainerRequest) -> events.UpdateContainer:
+        """Decode new resources of a container; zeros leave them as they are."""
+        return events.UpdateContainer(
+            self._pod(request.pod),
+            _container(request.container),
+            _memory_limit(request.linux_resources),
+        )
+
+    def stop_container(self, request: _HasPodAndContainer) -> events.StopContainer:
+        """Decode the end of a container."""
+        return events.StopContainer(self._ended_pod(request.pod), _container(request.container))
+
+    def remove_container(self, request: _HasPodAndContainer) -> events.RemoveContainer:
+        """Decode the removal of a container."""
+        return events.RemoveContainer(self._ended_pod(request.pod), _container(request.container))
+
+    def _pod(self, pod: api.PodSandbox) -> events.PodSandbox:
+        limits = self._limits.get(pod.id)
+        if limits is None:
+            limits = self._pod_hugepages(pod.linux.cgroup_parent)
+            if len(self._limits) >= _SANDBOXES_KEPT:
+                del self._limits[next(iter(self._limits))]
+            self._limits[pod.id] = limits
+        return _pod_with(pod, limits)
+
+    def _ended_pod(self, pod: api.PodSandbox) -> events.PodSandbox:
+        return _pod_with(pod, self._limits.get(pod.id, {}))
+
+
+def _pod_with(pod: api.PodSandbox, limits: Mapping[int, int]) -> events.PodSandbox:
+    return events.PodSandbox(
+        sandbox_id=pod.id,
+        uid=pod.uid,
+        namespace=pod.namespace,
+        name=pod.name,
+        cgroup_parent=pod.linux.cgroup_parent,
+        memory_limit_bytes=_memory_limit(pod.linux.pod_resources),
+        hugepage_limits=limits,
+    )
+
+
+def _container(container: api.Container) -> events.Container:
+    resources = container.linux.resources
+    return events.Container(
+        container_id=container.id,
+        sandbox_id=container.pod_sandbox_id,
+        name=container.name,
+        memory_limit_bytes=_memory_limit(resources),
+        hugepage_limits=_hugepage_limits(resources),
+        hugepages_unified=_unified_hugepages(resources.unified),
+        cpuset_mems=resources.cpu.mems,
+        cpuset_cpus=resources.cpu.cpus,
+        running=container.state == api.CONTAINER_RUNNING,
+    )
+
+
+def _memory_limit(resources: api.LinuxResources) -> int | None:
+    # Absent, zero (the CRI converters always send the wrapper) and -1 (OCI's "unlimited").
+    limit = resources.memory.limit.value
+    return limit if limit > 0 else None
+
+
+def _hugepage_limits(resources: api.LinuxResources) -> Mapping[int, int] | None:
+    # The kubelet names every page size of the host, so an empty list means that they are hidden.
+    if not resources.hugepage_limits:
+        return None
+    limits: dict[int, int] = {}
+    for entry in resources.hugepage_limits:
+        try:
+            limits[parse_page_size(entry.page_size)] = entry.limit
+        except ValueError:
+            continue  # not a page size of Linux; the kernel would refuse it as well
+    return limits
+
+
+def _unified_hugepages(unified: Mapping[str, str]) -> Mapping[int, int]:
+    limits: dict[int, int] = {}
+    for key, value in unified.items():
+        if not (key.startswith(_UNIFIED_PREFIX) and key.endswith(_UNIFIED_SUFFIX)):
+            continue
+        text = key.removeprefix(_UNIFIED_PREFIX).removesuffix(_UNIFIED_SUFFIX)
+        try:
+            limits[parse_page_size(text)] = int(value)
+        except ValueError:
+            continue  # "rsvd" keys and the value "max"
+    return limits

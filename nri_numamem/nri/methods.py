@@ -1,0 +1,237 @@
+"""The methods that the runtime calls, and the two tables that route to them.
+
+A request goes one way: decode -> handle -> adjust. Each method returns the reply's payload, b""
+for the empty message. Only CreateContainer may be answered with an error, and only when the
+engine means it (Refused); a bug is recorded and answered neutrally, because an error of any
+other call wedges pods or the runtime.
+"""
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from google.protobuf.message import DecodeError, Message
+
+from nri_numamem.engine.events import Event
+from nri_numamem.engine.plan import Plan, Record, RecordValue
+from nri_numamem.nri import adjust
+from nri_numamem.nri import api_pb2 as api
+from nri_numamem.nri.decode import Decoder
+from nri_numamem.ttrpc import Code, StatusError
+
+# What we ask to be told. All of it is known to every runtime since NRI 0.2; an unknown bit makes
+# the runtime close the connection, and 0 would mean everything, validation included.
+SUBSCRIPTION = sum(
+    1 << (event - 1)
+    for event in (
+        api.RUN_POD_SANDBOX,
+        api.STOP_POD_SANDBOX,
+        api.REMOVE_POD_SANDBOX,
+        api.CREATE_CONTAINER,
+        api.UPDATE_CONTAINER,
+        api.STOP_CONTAINER,
+        api.REMOVE_CONTAINER,
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What the runtime says when it configures us; None where it is too old to say it."""
+
+    text: str
+    runtime_name: str
+    runtime_version: str
+    nri_version: str | None
+    request_timeout_ms: int | None
+
+    @property
+    def survives_refusal(self) -> bool:
+        """Tell whether a plugin may refuse its configuration without ending the runtime.
+
+        Up to NRI 0.6.1 a launched plugin that fails makes the runtime exit; the timeouts are
+        sent since 0.7.0, which only skips the plugin.
+        """
+        return self.request_timeout_ms is not None
+
+
+class Refused(Exception):  # noqa: N818 - an outcome, not a bug
+    """The request is refused on purpose; the text is the answer."""
+
+
+class Handler(Protocol):
+    """What the methods need from the program around them."""
+
+    def configure(self, configuration: Configuration) -> None:
+        """Take the configuration, or raise Refused."""
+
+    def handle(self, event: Event) -> Plan:
+        """Answer an event."""
+
+
+_PodRequest: TypeAlias = (
+    api.RunPodSandboxRequest
+    | api.StopPodSandboxRequest
+    | api.RemovePodSandboxRequest
+    | api.StateChangeEvent
+)
+_ContainerRequest: TypeAlias = api.RemoveContainerRequest | api.StateChangeEvent
+
+
+class PluginMethods:
+    """The plugin's service, for one connection."""
+
+    def __init__(self, handler: Handler, decoder: Decoder) -> None:
+        self.records: list[Record] = []
+        """What is to be logged; the caller takes it out after it has sent the reply."""
+        self._handler = handler
+        self._decoder = decoder
+        self._pods: list[api.PodSandbox] = []
+        self._containers: list[api.Container] = []
+
+    def serve(self, method: "Method", payload: bytes) -> bytes:
+        """Answer one call; raises StatusError for garbage and for what is refused on purpose."""
+        message = method.request()
+        try:
+            message.ParseFromString(payload)
+        except (DecodeError, UnicodeDecodeError) as error:  # the latter by pure-Python protobuf
+            text = f"the payload is not a {message.DESCRIPTOR.full_name}"
+            raise StatusError(Code.INTERNAL, text) from error
+        try:
+            return method.serve(self, message)
+        except Refused as refused:
+            raise StatusError(Code.UNKNOWN, str(refused)) from refused
+        except Exception as error:  # noqa: BLE001 - a bug must not wedge the node
+            text = "".join(traceback.format_exception(error)).rstrip()
+            fields = {"method": message.DESCRIPTOR.name, "exception": text}
+            self.records.append(Record("internal error, answered neutrally", "error", fields))
+            return b""
+
+    def configure(self, request: api.ConfigureRequest) -> bytes:
+        """Take the configuration; reply with the subscription."""
+        configuration = Configuration(
+            text=request.config,
+            runtime_name=request.runtime_name,
+            runtime_version=request.runtime_version,
+            nri_version=request.NRI_version or None,
+            request_timeout_ms=request.request_timeout or None,
+        )
+        fields: dict[str, RecordValue] = {
+            "runtime": configuration.runtime_name,
+            "runtime_version": configuration.runtime_version,
+            "nri_version": configuration.nri_version,
+        }
+        try:
+            self._handler.configure(configuration)
+        except Refused as refused:
+            fields["error"] = str(refused)
+            self.records.append(Record("configuration refused", "error", fields))
+            raise
+        self.records.append(Record("configured by the runtime", fields=fields))
+        return api.ConfigureResponse(events=SUBSCRIPTION).SerializeToString()
+
+    def synchronize(self, request: api.SynchronizeRequest) -> bytes:
+        """Gather the parts; answer the last one with the updates."""
+        self._pods.extend(request.pods)
+        self._containers.extend(request.containers)
+        if request.more:
+            # Must be echoed, without updates, or the runtime drops us.
+            return api.SynchronizeResponse(more=True).SerializeToString()
+        pods, self._pods = self._pods, []
+        containers, self._containers = self._containers, []
+        plan = self._handle(self._decoder.synchronize(pods, containers))
+        return adjust.synchronize_response(plan).SerializeToString()
+
+    def create_container(self, request: api.CreateContainerRequest) -> bytes:
+        """Adjust the container, leave it alone, or refuse it."""
+        plan = self._handle(self._decoder.create_container(request))
+        if plan.refusal is not None:
+            raise Refused(plan.refusal)
+        return adjust.create_container_response(plan).SerializeToString()
+
+    def update_container(self, request: api.UpdateContainerRequest) -> bytes:
+        """Reply to an update; empty leaves it as requested."""
+        plan = self._handle(self._decoder.update_container(request))
+        return adjust.update_container_response(plan).SerializeToString()
+
+    def stop_container(self, request: api.StopContainerRequest) -> bytes:
+        """Note the end of a container."""
+        plan = self._handle(self._decoder.stop_container(request))
+        return adjust.stop_container_response(plan).SerializeToString()
+
+    def remove_container(self, request: _ContainerRequest) -> bytes:
+        """Note the removal of a container."""
+        self._handle(self._decoder.remove_container(request))
+        return b""
+
+    def run_pod_sandbox(self, request: _PodRequest) -> bytes:
+        """Note a new sandbox."""
+        self._handle(self._decoder.run_pod_sandbox(request.pod))
+        return b""
+
+    def stop_pod_sandbox(self, request: _PodRequest) -> bytes:
+        """Note the end of a sandbox."""
+        self._handle(self._decoder.stop_pod_sandbox(request.pod))
+        return b""
+
+    def remove_pod_sandbox(self, request: _PodRequest) -> bytes:
+        """Note the removal of a sandbox."""
+        self._handle(self._decoder.remove_pod_sandbox(request.pod))
+        return b""
+
+    def state_change(self, request: api.StateChangeEvent) -> bytes:
+        """Do what the dedicated call does that NRI <= 0.11 does not have yet."""
+        serve = STATE_CHANGES.get(request.event)
+        return b"" if serve is None else serve(self, request)
+
+    def nothing(self, _request: Message) -> bytes:
+        """Answer what we never subscribed to, so that nobody takes us for unable."""
+        return b""
+
+    def _handle(self, event: Event) -> Plan:
+        plan = self._handler.handle(event)
+        self.records.extend(plan.records)
+        return plan
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """How a call is served."""
+
+    request: type[Message]
+    serve: Callable[[PluginMethods, Any], bytes]
+
+
+METHODS = {
+    "Configure": Method(api.ConfigureRequest, PluginMethods.configure),
+    "Synchronize": Method(api.SynchronizeRequest, PluginMethods.synchronize),
+    "Shutdown": Method(api.Empty, PluginMethods.nothing),
+    "CreateContainer": Method(api.CreateContainerRequest, PluginMethods.create_container),
+    "UpdateContainer": Method(api.UpdateContainerRequest, PluginMethods.update_container),
+    "StopContainer": Method(api.StopContainerRequest, PluginMethods.stop_container),
+    "StateChange": Method(api.StateChangeEvent, PluginMethods.state_change),
+    "RunPodSandbox": Method(api.RunPodSandboxRequest, PluginMethods.run_pod_sandbox),
+    "StopPodSandbox": Method(api.StopPodSandboxRequest, PluginMethods.stop_pod_sandbox),
+    "RemovePodSandbox": Method(api.RemovePodSandboxRequest, PluginMethods.remove_pod_sandbox),
+    "RemoveContainer": Method(api.RemoveContainerRequest, PluginMethods.remove_container),
+    # Never subscribed to, yet answered: one UNIMPLEMENTED makes NRI >= 0.12 fall back to
+    # StateChange for good.
+    "UpdatePodSandbox": Method(api.UpdatePodSandboxRequest, PluginMethods.nothing),
+    "PostUpdatePodSandbox": Method(api.PostUpdatePodSandboxRequest, PluginMethods.nothing),
+    "PostCreateContainer": Method(api.PostCreateContainerRequest, PluginMethods.nothing),
+    "StartContainer": Method(api.StartContainerRequest, PluginMethods.nothing),
+    "PostStartContainer": Method(api.PostStartContainerRequest, PluginMethods.nothing),
+    "PostUpdateContainer": Method(api.PostUpdateContainerRequest, PluginMethods.nothing),
+    "ValidateContainerAdjustment": Method(
+        api.ValidateContainerAdjustmentRequest, PluginMethods.nothing
+    ),
+}
+
+# What NRI <= 0.11 sends as StateChange, whose message has `pod` and `container` as well.
+STATE_CHANGES: dict[int, Callable[[PluginMethods, Any], bytes]] = {
+    api.RUN_POD_SANDBOX: PluginMethods.run_pod_sandbox,
+    api.STOP_POD_SANDBOX: PluginMethods.stop_pod_sandbox,
+    api.REMOVE_POD_SANDBOX: PluginMethods.remove_pod_sandbox,
+    api.REMOVE_CONTAINER: PluginMethods.remove_container,
+}

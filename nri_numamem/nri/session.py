@@ -1,0 +1,104 @@
+"""A plugin's session with the runtime, from registration to end of file: bytes in, bytes out.
+
+The multiplexer carries two ttrpc connections: the runtime calls us on the one, we call it on the
+other (only RegisterPlugin; ``UpdateContainers`` can deadlock a runtime older than NRI 0.12.1).
+Order on the wire: we register, the runtime configures us (perhaps before it answers the
+registration), then synchronizes us, perhaps in parts (launched plugins of NRI <= 0.6.1: never),
+then calls. Nothing here waits for anything, so any order is served.
+"""
+
+from functools import partial
+
+from nri_numamem.engine.plan import Record
+from nri_numamem.nri import api_pb2 as api
+from nri_numamem.nri.decode import Decoder
+from nri_numamem.nri.methods import METHODS, Handler, Method, PluginMethods
+from nri_numamem.nri.mux import (
+    PLUGIN_SERVICE_CONN,
+    RUNTIME_SERVICE_CONN,
+    Demultiplexer,
+    frame_message,
+)
+from nri_numamem.ttrpc import (
+    CallFailed,
+    ClientConnection,
+    Context,
+    ReplyReceived,
+    RequestRefused,
+    ServerConnection,
+    answer,
+)
+
+PLUGIN_SERVICE = "nri.pkg.api.v1alpha1.Plugin"
+RUNTIME_SERVICE = "nri.pkg.api.v1alpha1.Runtime"
+
+# Old runtimes send Synchronize unsplit (12 MB seen, their own limit is 16 MiB).
+MAX_MESSAGE_BYTES = 64 << 20
+
+
+class PluginSession:
+    """One registration with one runtime over one connection."""
+
+    def __init__(
+        self, handler: Handler, decoder: Decoder, *, plugin_name: str, plugin_idx: str
+    ) -> None:
+        self.registered = False
+        self.refused: str | None = None
+        """Why the runtime did not accept the registration."""
+        self._methods = PluginMethods(handler, decoder)
+        self._name = plugin_name
+        self._idx = plugin_idx
+        conn_ids = (PLUGIN_SERVICE_CONN, RUNTIME_SERVICE_CONN)
+        self._mux = Demultiplexer(conn_ids, max_payload_bytes=MAX_MESSAGE_BYTES)
+        self._server = ServerConnection(max_body_bytes=MAX_MESSAGE_BYTES)
+        self._client = ClientConnection(max_body_bytes=MAX_MESSAGE_BYTES)
+        self._services = {
+            PLUGIN_SERVICE: {name: partial(self._serve, method) for name, method in METHODS.items()}
+        }
+
+    @property
+    def finished(self) -> bool:
+        """Tell whether the connection is to be closed from our side."""
+        return self.refused is not None
+
+    def take_records(self) -> list[Record]:
+        """Return what is to be logged since the last call."""
+        records, self._methods.records = self._methods.records, []
+        return records
+
+    def start(self) -> bytes:
+        """Return the bytes that register the plugin. To be called once."""
+        request = api.RegisterPluginRequest(plugin_name=self._name, plugin_idx=self._idx)
+        _, message = self._client.call(
+            RUNTIME_SERVICE, "RegisterPlugin", request.SerializeToString()
+        )
+        return frame_message(RUNTIME_SERVICE_CONN, message)
+
+    def receive_data(self, data: bytes) -> bytes:
+        """Take what was read from the socket; return what is to be written to it.
+
+        Raises nri.mux.MuxError when the peer speaks something else; the connection is to be
+        closed then.
+        """
+        out: list[bytes] = []
+        for conn_id, piece in self._mux.receive_data(data):
+            if conn_id == RUNTIME_SERVICE_CONN:
+                for outcome in self._client.receive_data(piece):
+                    self._end_registration(outcome)
+                continue
+            for event in self._server.receive_data(piece):
+                if isinstance(event, RequestRefused):
+                    reply = event.message
+                else:
+                    reply = answer(self._server, self._services, event, now_ns=0)
+                out.append(frame_message(PLUGIN_SERVICE_CONN, reply))
+        return b"".join(out)
+
+    def _serve(self, method: Method, _context: Context, payload: bytes) -> bytes:
+        return self._methods.serve(method, payload)
+
+    def _end_registration(self, outcome: ReplyReceived | CallFailed) -> None:
+        if isinstance(outcome, CallFailed):
+            self.refused = str(outcome.error)
+        else:
+            self.registered = True

@@ -1,0 +1,150 @@
+from collections.abc import Mapping
+
+from nri_numamem.engine import events
+from nri_numamem.nri import api_pb2 as api
+from nri_numamem.nri.decode import _SANDBOXES_KEPT, Decoder
+
+MI = 1 << 20
+
+
+class PodCgroups:
+    """Counts the looks at a pod's cgroup."""
+
+    def __init__(self, limits: Mapping[int, int]) -> None:
+        self.limits = limits
+        self.read: list[str] = []
+
+    def __call__(self, cgroup_parent: str) -> Mapping[int, int]:
+        self.read.append(cgroup_parent)
+        return self.limits
+
+
+def pod(sandbox_id: str = "sandbox") -> api.PodSandbox:
+    found = api.PodSandbox(id=sandbox_id, uid="uid", name="pod", namespace="ns")
+    found.linux.cgroup_parent = "/kubepods/poduid"
+    found.linux.pod_resources.memory.limit.value = 300 * MI
+    return found
+
+
+def container() -> api.Container:
+    found = api.Container(id="c", pod_sandbox_id="sandbox", name="main")
+    found.linux.resources.memory.limit.value = 200 * MI
+    found.linux.resources.cpu.cpus = "2-3"
+    found.linux.resources.cpu.mems = "1"
+    return found
+
+
+def create(made: api.Container) -> events.Container:
+    request = api.CreateContainerRequest(pod=pod(), container=made)
+    return Decoder(PodCgroups({})).create_container(request).container
+
+
+def test_create_container_carries_what_a_decision_needs() -> None:
+    cgroups = PodCgroups({2 * MI: 4 * MI})
+    request = api.CreateContainerRequest(pod=pod(), container=container())
+    assert Decoder(cgroups).create_container(request) == events.CreateContainer(
+        events.PodSandbox(
+            sandbox_id="sandbox",
+            uid="uid",
+            namespace="ns",
+            name="pod",
+            cgroup_parent="/kubepods/poduid",
+            memory_limit_bytes=300 * MI,
+            hugepage_limits={2 * MI: 4 * MI},
+        ),
+        events.Container(
+            container_id="c",
+            sandbox_id="sandbox",
+            name="main",
+            memory_limit_bytes=200 * MI,
+            hugepage_limits=None,
+            cpuset_mems="1",
+            cpuset_cpus="2-3",
+        ),
+    )
+    assert cgroups.read == ["/kubepods/poduid"]
+
+
+def test_an_empty_message_is_no_error() -> None:
+    event = Decoder(PodCgroups({})).create_container(api.CreateContainerRequest())
+    assert event.pod.cgroup_parent == ""
+    assert event.container.memory_limit_bytes is None
+
+
+def test_zero_absent_and_unlimited_memory_are_no_limit() -> None:
+    for value in (0, -1):
+        made = container()
+        made.linux.resources.memory.limit.value = value
+        assert create(made).memory_limit_bytes is None
+    assert create(api.Container()).memory_limit_bytes is None
+
+
+def test_hugepage_limits_that_are_shown_count_zeros_too() -> None:
+    made = container()
+    made.linux.resources.hugepage_limits.add(page_size="2MB", limit=4 * MI)
+    made.linux.resources.hugepage_limits.add(page_size="1GB", limit=0)
+    made.linux.resources.hugepage_limits.add(page_size="many", limit=7)
+    assert create(made).hugepage_limits == {2 * MI: 4 * MI, 1024 * MI: 0}
+
+
+def test_hugepage_limits_in_unified_keys() -> None:
+    made = container()
+    made.linux.resources.unified.update(
+        {
+            "hugetlb.2MB.max": str(6 * MI),
+            "hugetlb.2MB.rsvd.max": str(6 * MI),
+            "hugetlb.1GB.max": "max",
+            "memory.min": "5",
+        }
+    )
+    assert create(made).hugepages_unified == {2 * MI: 6 * MI}
+
+
+def test_the_pods_cgroup_is_read_once_per_sandbox_and_anew_when_it_runs_again() -> None:
+    cgroups = PodCgroups({})
+    decoder = Decoder(cgroups)
+    decoder.run_pod_sandbox(pod())
+    decoder.create_container(api.CreateContainerRequest(pod=pod(), container=container()))
+    assert len(cgroups.read) == 1
+    decoder.run_pod_sandbox(pod())
+    assert len(cgroups.read) == 2
+    decoder.synchronize([pod()], [container()])
+    assert len(cgroups.read) == 3
+
+
+def test_events_of_what_has_ended_do_not_look_at_the_cgroup() -> None:
+    cgroups = PodCgroups({})
+    decoder = Decoder(cgroups)
+    request = api.StopContainerRequest(pod=pod(), container=container())
+    assert decoder.stop_container(request).container.container_id == "c"
+    removal = api.RemoveContainerRequest(pod=pod(), container=container())
+    assert decoder.remove_container(removal).pod.uid == "uid"
+    assert decoder.stop_pod_sandbox(pod()).pod.uid == "uid"
+    assert decoder.remove_pod_sandbox(pod()).pod.uid == "uid"
+    assert cgroups.read == []
+
+
+def test_the_memory_of_sandboxes_is_bounded() -> None:
+    cgroups = PodCgroups({})
+    decoder = Decoder(cgroups)
+    for number in range(_SANDBOXES_KEPT + 1):
+        decoder.run_pod_sandbox(pod(f"sandbox-{number}"))
+    assert len(decoder._limits) == _SANDBOXES_KEPT
+    assert "sandbox-0" not in decoder._limits
+
+
+def test_synchronize_tells_which_containers_run() -> None:
+    running = container()
+    running.state = api.CONTAINER_RUNNING
+    event = Decoder(PodCgroups({})).synchronize([pod()], [running, container()])
+    assert [found.running for found in event.containers] == [True, False]
+
+
+def test_update_container_has_the_new_limit() -> None:
+    request = api.UpdateContainerRequest(pod=pod(), container=container())
+    decoder = Decoder(PodCgroups({}))
+    assert decoder.update_container(request).memory_limit_bytes is None
+    request.linux_resources.memory.limit.value = 400 * MI
+    event = decoder.update_container(request)
+    assert event.memory_limit_bytes == 400 * MI
+    assert event.container.memory_limit_bytes == 200 * MI
