@@ -1,0 +1,199 @@
+"""How the embedded runtime comes by its plugin, and what they say to each other outside of pods.
+
+Listening, launching, registration, Synchronize, updates that the plugin asks for on its own, and
+the end of the connection. What pods and containers do is in runtime.EmbeddedRuntime, which is
+made from this.
+"""
+
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from google.protobuf.message import Message
+
+from nri_numamem.nri import api_pb2 as api
+from nri_numamem.nri.runtime_launch import LaunchedProcess, launch
+from nri_numamem.nri.runtime_plugin import (
+    RUNTIME_SERVICE,
+    SYNC_LIMIT_BYTES,
+    PluginGone,
+    RuntimePlugin,
+    Timeouts,
+)
+from nri_numamem.nri.runtime_results import check_updates
+from nri_numamem.nri.runtime_store import RuntimeStore
+from nri_numamem.nri.runtime_version import RuntimeVersion
+from nri_numamem.nri.runtime_wire import PluginWire, go_framer
+from nri_numamem.ttrpc import Code, RequestReceived
+
+_Reply = TypeVar("_Reply", bound=Message)
+
+# A launched plugin ends by itself when its connection does (nri.md's rule is 2 s); then it is
+# killed, so that no test leaves a process behind.
+_EXIT_TIMEOUT_S = 5.0
+
+
+class PluginLink:
+    """A runtime's side of everything that happens between it and one plugin.
+
+    `sync_limit_bytes` splits Synchronize below the usual 4 MiB; `configure_first` sends
+    Configure before the reply to RegisterPlugin, which real runtimes may do.
+    """
+
+    def __init__(
+        self,
+        version: RuntimeVersion,
+        store: RuntimeStore,
+        *,
+        request_timeout_s: float,
+        registration_timeout_s: float,
+        sync_limit_bytes: int | None,
+        configure_first: bool,
+    ) -> None:
+        self.version = version
+        self.store = store
+        self.plugin: RuntimePlugin | None = None
+        """The plugin, also after it was closed; None before there is one."""
+        self._timeouts = Timeouts(registration_timeout_s, request_timeout_s)
+        self._sync_limit_bytes = sync_limit_bytes or SYNC_LIMIT_BYTES
+        self._configure_first = configure_first
+        self._listener: socket.socket | None = None
+        self._socket_path: Path | None = None
+
+    def __enter__(self) -> Self:
+        """Return the runtime itself; leaving the block closes it."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the runtime."""
+        self.close()
+
+    def listen(self, socket_path: Path) -> None:
+        """Open the socket for external plugins, replacing one that an earlier runtime left."""
+        socket_path.unlink(missing_ok=True)
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(str(socket_path))
+        self._listener.listen()
+        self._socket_path = socket_path
+
+    def accept(self, timeout_s: float = 10.0) -> RuntimePlugin:
+        """Wait for a plugin to connect, let it register, configure it.
+
+        Raises TimeoutError when nobody connects, PluginGone when the start fails. An earlier
+        plugin's connection stays open, as with real runtimes.
+        """
+        if self._listener is None:
+            raise RuntimeError("accept() needs listen() first")
+        self._listener.settimeout(timeout_s)
+        sock, _ = self._listener.accept()
+        return self.attach(sock)
+
+    def attach(self, sock: socket.socket) -> RuntimePlugin:
+        """Take a connected socket as an external plugin; otherwise like accept()."""
+        return self._start(sock, None, "", "")
+
+    def launch(self, path: Path, index_name: str, config: str = "") -> RuntimePlugin:
+        """Start the executable as the plugin `index_name` ("10-numamem"), register, configure.
+
+        `config` is the text of its configuration file. Raises OSError when it cannot be
+        executed, PluginGone when the start fails.
+        """
+        sock, process = launch(path, index_name, self.version)
+        return self._start(sock, process, index_name, config)
+
+    def _start(
+        self, sock: socket.socket, process: LaunchedProcess | None, index_name: str, config: str
+    ) -> RuntimePlugin:
+        wire = PluginWire(sock, go_framer(self.version.max_frame_payload_bytes))
+        self.plugin = RuntimePlugin(
+            wire, self.version, self._timeouts, process=process, launched_as=index_name
+        )
+        self.plugin.register(config, configure_first=self._configure_first)
+        return self.plugin
+
+    def synchronize(self) -> list[api.ContainerUpdate]:
+        """Tell the plugin what the store holds, apply the updates that it asks for, return them.
+
+        Does nothing where real runtimes do nothing: launched plugins before NRI 0.7. Raises
+        PluginGone when it fails, ProtocolViolation for updates that break NRI's rules.
+        """
+        plugin = self._connected()
+        if plugin.launched and not self.version.synchronizes_launched:
+            return []
+        updates = plugin.synchronize(
+            list(self.store.pods.values()), self.store.alive(), self._sync_limit_bytes
+        )
+        check_updates(updates)
+        self._apply(updates)
+        return updates
+
+    def serve(self, timeout_s: float) -> bool:
+        """Answer one call of the plugin (UpdateContainers); False when none came in time.
+
+        A call that comes during an operation waits for this, as a real runtime's lock makes it.
+        """
+        plugin = self._connected()
+        event = plugin.wire.wait_for_request(timeout_s)
+        if event is None:
+            return False
+        self._answer(plugin, event)
+        plugin.wire.flush(self._timeouts.request_s)
+        return True
+
+    def _answer(self, plugin: RuntimePlugin, event: RequestReceived) -> None:
+        request = event.request
+        if request.service != RUNTIME_SERVICE:
+            text = f"service {request.service}"
+            plugin.wire.reply_error(event.stream_id, Code.UNIMPLEMENTED, text)
+        elif request.method != "UpdateContainers":
+            text = f"method {request.method}"
+            plugin.wire.reply_error(event.stream_id, Code.UNIMPLEMENTED, text)
+        else:
+            message = api.UpdateContainersRequest()
+            message.ParseFromString(request.payload)
+            check_updates(message.update, message.evict)
+            self._apply(message.update)
+            plugin.wire.reply(event.stream_id, b"")
+
+    def close(self) -> None:
+        """End the runtime: the plugin sees the end of its connection. The store stays."""
+        if self._listener is not None:
+            self._listener.close()
+        if self._socket_path is not None:
+            self._socket_path.unlink(missing_ok=True)
+        if self.plugin is not None:
+            self.plugin.wire.close()
+            if self.plugin.process is not None:
+                self.plugin.process.wait(_EXIT_TIMEOUT_S)
+                self.plugin.process.kill()
+
+    def _connected(self) -> RuntimePlugin:
+        if self.plugin is None or self.plugin.why_closed:
+            raise PluginGone(self.plugin.why_closed if self.plugin else "there is no plugin")
+        return self.plugin
+
+    def _apply(self, updates: Iterable[api.ContainerUpdate]) -> None:
+        for update in updates:
+            self.store.apply_update(update)
+
+    def _subscribed(self, event: int) -> bool:
+        return self.plugin is not None and self.plugin.subscribed(event)
+
+    def _call(self, method: str, request: Message, reply_type: type[_Reply]) -> _Reply | None:
+        return self._connected().call(method, request, reply_type)
+
+    def _notify(
+        self,
+        event: "api.Event.ValueType",
+        pod: api.PodSandbox,
+        container: api.Container | None = None,
+    ) -> None:
+        if self.plugin is not None:
+            self.plugin.notify(event, pod, container)
