@@ -1,0 +1,180 @@
+"""What happens to one container: created, updated, stopped, removed.
+
+Each function takes the state and an event and returns the next state and the plan. A container
+of a pod that is not Guaranteed is left alone entirely. What a container held stays with its pod
+when it ends; the pod's end releases it (pods.py).
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from nri_numamem.engine import records
+from nri_numamem.engine.context import Context
+from nri_numamem.engine.events import (
+    Container,
+    CreateContainer,
+    PodSandbox,
+    RemoveContainer,
+    StopContainer,
+    UpdateContainer,
+)
+from nri_numamem.engine.plan import Adjustment, HugepageRoute, Plan
+from nri_numamem.engine.qos import QosClass, qos_of_cgroup_parent
+from nri_numamem.engine.request import HugepageSource, Request, held, request_of
+from nri_numamem.engine.state import EngineState, Holder
+from nri_numamem.memorymanager import (
+    Block,
+    NodeSet,
+    Rejection,
+    adopt,
+    give_back,
+)
+
+Outcome = tuple[EngineState, Plan]
+
+
+def create_container(context: Context, state: EngineState, event: CreateContainer) -> Outcome:
+    """Give a Guaranteed container its NUMA nodes, or refuse it with the reason."""
+    pod, container = event.pod, event.container
+    why = why_left_alone(context, pod, container)
+    if why is not None:
+        return state, Plan(records=(records.left_alone(pod, container, why),))
+    state = state.with_pod(pod)
+    request = request_for(state, pod, container)
+    if request is None:
+        why = "it has no memory limit, so its request is unknown"
+        return state, Plan(records=(records.left_alone(pod, container, why),))
+    if container.cpuset_mems:
+        return _adopt_preset(state, event, request)
+    return _admit(context, state, event, request)
+
+
+def why_left_alone(context: Context, pod: PodSandbox, container: Container) -> str | None:
+    """Say why a container is none of our business; None when it is."""
+    if not context.is_static:
+        return "memoryManagerPolicy is None"
+    qos = qos_of_cgroup_parent(pod.cgroup_parent)
+    if qos is QosClass.UNKNOWN:
+        return f"no QoS class in the cgroup parent {pod.cgroup_parent!r}"
+    if qos is not QosClass.GUARANTEED:
+        return f"its pod is {qos}"
+    if not (pod.uid and container.name):
+        return "the runtime does not tell its pod's uid and its name"
+    return None
+
+
+def request_for(state: EngineState, pod: PodSandbox, container: Container) -> Request | None:
+    """Return what a container asks for, given what the others of its pod hold."""
+    return request_of(pod, container, held(_others(state, pod.uid, container.name)))
+
+
+def _others(state: EngineState, uid: str, name: str) -> Mapping[str, tuple[Block, ...]]:
+    """Return what the pod's other live containers hold, by name."""
+    return {
+        other: blocks
+        for other, blocks in state.books.assignments.get(uid, {}).items()
+        if other != name and not _ended(state, uid, other)
+    }
+
+
+def _ended(state: EngineState, uid: str, name: str) -> bool:
+    holder = state.holders.get((uid, name))
+    return holder is None or holder.ended
+
+
+def _adopt_preset(state: EngineState, event: CreateContainer, request: Request) -> Outcome:
+    """Respect a `cpuset.mems` that somebody set before us: on the books, never claimed."""
+    pod, container = event.pod, event.container
+    try:
+        nodes = NodeSet.parse(container.cpuset_mems)
+    except ValueError:
+        why = f"its cpuset.mems {container.cpuset_mems!r} is no list of NUMA nodes"
+        return state, Plan(records=(records.left_alone(pod, container, why, "warning"),))
+    next_state, shortfall = put_on_books(state, pod, container, request, nodes)
+    plan = Plan(records=(records.adopted(next_state, pod, container, request, nodes, shortfall),))
+    return next_state, plan
+
+
+def put_on_books(
+    state: EngineState, pod: PodSandbox, container: Container, request: Request, nodes: NodeSet
+) -> tuple[EngineState, Mapping[str, int]]:
+    """Enter a container that has its nodes already; also says what did not fit, in bytes."""
+    adopted = adopt(state.books, pod.uid, container.name, nodes, request.resources)
+    return state.with_holder(_holder(pod, container), adopted.state), adopted.shortfall
+
+
+def _admit(
+    context: Context, state: EngineState, event: CreateContainer, request: Request
+) -> Outcome:
+    pod, container = event.pod, event.container
+    near = _near(state, pod, container, request)
+    placed = context.place(state.books, (pod.uid, container.name), request.resources, near)
+    if isinstance(placed, Rejection):
+        record = records.rejected(context, state, pod, container, request, placed)
+        if not context.rejects:
+            return state, Plan(records=(replace(record, event="left alone, nothing fits"),))
+        text = records.refusal_text(pod, container, placed)
+        return state, Plan(refusal=text, records=(record,))
+    next_state = state.with_holder(_holder(pod, container), placed.books)
+    record = records.admitted(next_state, pod, container, request, placed)
+    return next_state, Plan(_adjustment(request, placed.nodes), records=(record,))
+
+
+def _near(
+    state: EngineState, pod: PodSandbox, container: Container, request: Request
+) -> NodeSet | None:
+    """Return the nodes of the hugepages that the pod's containers share, if they do.
+
+    Only the pod's sum is known then: the first container took it, and the others had better be
+    able to reach those pages.
+    """
+    if request.hugepage_source is not HugepageSource.POD:
+        return None
+    for blocks in _others(state, pod.uid, container.name).values():
+        for block in blocks:
+            if block.type.startswith("hugepages-"):
+                return block.numa_affinity
+    return None
+
+
+def _holder(pod: PodSandbox, container: Container) -> Holder:
+    return Holder(container.container_id, pod.sandbox_id, (pod.uid, container.name))
+
+
+def _adjustment(request: Request, nodes: NodeSet) -> Adjustment:
+    limits, route = request.hugepage_limits, HugepageRoute.UNIFIED
+    if request.hugepage_source is HugepageSource.CONTAINER:
+        route = HugepageRoute.LIMITS
+    elif request.hugepage_source is HugepageSource.UNIFIED:
+        limits = {}  # set by somebody before us; to claim it again would fail the creation
+    return Adjustment(str(nodes), limits, route)
+
+
+def update_container(_context: Context, state: EngineState, event: UpdateContainer) -> Outcome:
+    """Leave the update as the runtime was asked for; say so when the books then differ."""
+    holder = state.holder(event.container.container_id)
+    new = event.memory_limit_bytes
+    if holder is None or new is None or new == event.container.memory_limit_bytes:
+        return state, Plan()
+    return state, Plan(records=(records.resized(event.pod, event.container, new),))
+
+
+def stop_container(_context: Context, state: EngineState, event: StopContainer) -> Outcome:
+    """Let the pod keep what its container held."""
+    return _end(state, event.pod, event.container)
+
+
+def remove_container_event(
+    _context: Context, state: EngineState, event: RemoveContainer
+) -> Outcome:
+    """Do the same for a container whose stop was never told; else nothing."""
+    return _end(state, event.pod, event.container)
+
+
+def _end(state: EngineState, pod: PodSandbox, container: Container) -> Outcome:
+    holder = state.holder(container.container_id)
+    if holder is None or holder.ended:
+        return state, Plan()
+    books = give_back(state.books, *holder.key)
+    next_state = state.with_holder(replace(holder, ended=True), books)
+    return next_state, Plan(records=(records.ended(next_state, pod, holder),))

@@ -1,0 +1,43 @@
+"""The engine: the one door through which everything that changes the state goes.
+
+``handle`` computes the next state beside the present one and replaces it in one assignment: an
+event that fails half-way has not happened.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from nri_numamem.engine import containers, events, pods
+from nri_numamem.engine.context import Context
+from nri_numamem.engine.plan import Plan
+from nri_numamem.engine.state import EngineState
+from nri_numamem.engine.synchronize import synchronize
+
+_HANDLERS: dict[type, Callable[[Context, EngineState, Any], tuple[EngineState, Plan]]] = {
+    events.Synchronize: synchronize,
+    events.RunPodSandbox: pods.run_pod_sandbox,
+    events.StopPodSandbox: pods.stop_pod_sandbox,
+    events.RemovePodSandbox: pods.remove_pod_sandbox,
+    events.CreateContainer: containers.create_container,
+    events.UpdateContainer: containers.update_container,
+    events.StopContainer: containers.stop_container,
+    events.RemoveContainer: containers.remove_container_event,
+}
+
+
+class Engine:
+    """What the plugin decides with. Belongs to one thread."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self._state = EngineState(context.empty_books())
+
+    @property
+    def state(self) -> EngineState:
+        """The present state; a value that never changes."""
+        return self._state
+
+    def handle(self, event: events.Event) -> Plan:
+        """Answer one event."""
+        self._state, plan = _HANDLERS[type(event)](self.context, self._state, event)
+        return plan

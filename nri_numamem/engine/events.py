@@ -1,0 +1,117 @@
+"""What enters the engine: the runtime's requests as plain values.
+
+An event carries every fact that a decision needs, so that the engine never asks anybody. Names
+are NRI's, amounts are bytes, and what the runtime did not say is None. The layer that decodes
+messages makes events; it interprets nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class PodSandbox:
+    """A pod as the runtime describes it."""
+
+    sandbox_id: str
+    uid: str
+    namespace: str
+    name: str
+    cgroup_parent: str
+    """As the kubelet sent it, or only its last part (CRI-O); "" when unknown."""
+    memory_limit_bytes: int | None = None
+    """Sum of the containers' memory limits, from `pod_resources`."""
+    hugepage_limits: Mapping[int, int] = field(default_factory=dict)
+    """Page size in bytes -> limit in bytes of the pod's cgroup; sizes without a limit left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A container as the runtime describes it."""
+
+    container_id: str
+    sandbox_id: str
+    name: str
+    memory_limit_bytes: int | None = None
+    hugepage_limits: Mapping[int, int] | None = None
+    """Page size in bytes -> limit in bytes. None: the runtime hides hugepage limits."""
+    hugepages_unified: Mapping[int, int] = field(default_factory=dict)
+    """The same from `unified` keys "hugetlb.<size>.max": an earlier answer, or another plugin's."""
+    cpuset_mems: str = ""
+    cpuset_cpus: str = ""
+    running: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Synchronize:
+    """Everything that the runtime has, after registration; replaces what was known."""
+
+    pods: tuple[PodSandbox, ...]
+    containers: tuple[Container, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunPodSandbox:
+    """A pod's sandbox was started."""
+
+    pod: PodSandbox
+
+
+@dataclass(frozen=True, slots=True)
+class StopPodSandbox:
+    """A pod's sandbox was stopped."""
+
+    pod: PodSandbox
+
+
+@dataclass(frozen=True, slots=True)
+class RemovePodSandbox:
+    """A pod's sandbox was removed."""
+
+    pod: PodSandbox
+
+
+@dataclass(frozen=True, slots=True)
+class CreateContainer:
+    """A container is about to be created: the one event that can be answered with a refusal."""
+
+    pod: PodSandbox
+    container: Container
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateContainer:
+    """A container is about to get other resources; `container` shows those from before."""
+
+    pod: PodSandbox
+    container: Container
+    memory_limit_bytes: int | None = None
+    """The new limit; None when the update leaves memory as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopContainer:
+    """A container has ended."""
+
+    pod: PodSandbox
+    container: Container
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveContainer:
+    """A container was removed."""
+
+    pod: PodSandbox
+    container: Container
+
+
+Event = (
+    Synchronize
+    | RunPodSandbox
+    | StopPodSandbox
+    | RemovePodSandbox
+    | CreateContainer
+    | UpdateContainer
+    | StopContainer
+    | RemoveContainer
+)

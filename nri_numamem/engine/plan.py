@@ -1,0 +1,62 @@
+"""What leaves the engine: a plan for the reply, and records that say why.
+
+A plan knows no message type; ``nri_numamem.nri.adjust`` turns it into one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+
+class HugepageRoute(StrEnum):
+    """How hugepage limits reach the container's cgroup."""
+
+    LIMITS = "limits"
+    """NRI hugepage limits: the runtime honours them (it showed the container's own)."""
+    UNIFIED = "unified"
+    """`unified` keys of cgroup v2: works where the runtime drops hugepage limits silently."""
+
+
+@dataclass(frozen=True, slots=True)
+class Adjustment:
+    """What the container being created shall get."""
+
+    cpuset_mems: str = ""
+    """Kernel list format; "" sets nothing."""
+    hugepage_limits: Mapping[int, int] = field(default_factory=dict)
+    """Page size in bytes -> limit in bytes."""
+    hugepage_route: HugepageRoute = HugepageRoute.UNIFIED
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What another, existing container shall get."""
+
+    container_id: str
+    cpuset_mems: str
+
+
+RecordValue: TypeAlias = "str | int | bool | Mapping[str, RecordValue] | list[RecordValue] | None"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Why the engine did what it did: log line, metric labels and explanation in one value."""
+
+    event: str
+    """What happened, in the log's words: "admitted", "rejected", "left alone", ..."""
+    level: str = "info"
+    """debug, info, warning or error."""
+    fields: Mapping[str, RecordValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The answer to one event. The empty plan is the neutral reply."""
+
+    adjustment: Adjustment | None = None
+    updates: tuple[Update, ...] = ()
+    refusal: str | None = None
+    """Only for CreateContainer: the text that the pod's owner will read."""
+    records: tuple[Record, ...] = ()

@@ -1,0 +1,42 @@
+"""What happens to a pod's sandbox: run, stopped, removed.
+
+A pod's end releases what its containers held. It is the sandbox that ends, not the uid: a pod
+whose sandbox is made anew keeps its uid, and the old sandbox may be removed after the new one's
+containers were created.
+"""
+
+from nri_numamem.engine import records
+from nri_numamem.engine.context import Context
+from nri_numamem.engine.events import PodSandbox, RemovePodSandbox, RunPodSandbox, StopPodSandbox
+from nri_numamem.engine.plan import Plan
+from nri_numamem.engine.state import EngineState
+from nri_numamem.memorymanager import remove_container
+
+Outcome = tuple[EngineState, Plan]
+
+
+def run_pod_sandbox(_context: Context, state: EngineState, event: RunPodSandbox) -> Outcome:
+    """Note the pod."""
+    return state.with_pod(event.pod), Plan()
+
+
+def stop_pod_sandbox(_context: Context, state: EngineState, event: StopPodSandbox) -> Outcome:
+    """Release everything that the sandbox's containers hold."""
+    return end_sandbox(state, event.pod)
+
+
+def remove_pod_sandbox(_context: Context, state: EngineState, event: RemovePodSandbox) -> Outcome:
+    """Do the same where the stop was never told; else nothing."""
+    return end_sandbox(state, event.pod)
+
+
+def end_sandbox(state: EngineState, pod: PodSandbox) -> Outcome:
+    """Release the sandbox; containers of the same pod in another sandbox keep theirs."""
+    next_state = state.without_pod(pod.sandbox_id)
+    ended = [h for h in state.holders.values() if h.sandbox_id == pod.sandbox_id]
+    for holder in ended:
+        books = remove_container(next_state.books, *holder.key)
+        next_state = next_state.without_holder(holder, books)
+    if not ended:
+        return next_state, Plan()
+    return next_state, Plan(records=(records.released(next_state, pod, ended),))

@@ -1,0 +1,167 @@
+"""The records of the engine's decisions: what was asked, what was given, and why.
+
+One frozen value per decision; log line, metrics and explanations are made of the same one. Keys
+are in the order in which a reader needs them; amounts are bytes, nodes in the kernel's list form.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from nri_numamem.engine.context import Context, Placed
+from nri_numamem.engine.events import Container, PodSandbox, Synchronize
+from nri_numamem.engine.plan import Record, RecordValue, Update
+from nri_numamem.engine.request import Request
+from nri_numamem.engine.state import EngineState, Holder
+from nri_numamem.memorymanager import Hint, NodeSet, Rejection
+
+# What comes back through `kubectl describe pod` begins with whose words these are.
+PREFIX = "numamem: "
+
+Fields = dict[str, RecordValue]
+
+
+def left_alone(pod: PodSandbox, container: Container, why: str, level: str = "debug") -> Record:
+    """Record a container that is none of our business."""
+    return Record("left alone", level, {**_who(pod, container), "why": why})
+
+
+def admitted(
+    state: EngineState, pod: PodSandbox, container: Container, request: Request, placed: Placed
+) -> Record:
+    """Record a container that was given its nodes."""
+    fields: Fields = {
+        **_who(pod, container),
+        "request": dict(request.resources),
+        "hint": _hint(placed.hint),
+        "nodes": str(placed.nodes),
+        "free": free(state, request.resources),
+    }
+    if request.hugepage_limits:
+        fields["hugepages_from"] = request.hugepage_source.value
+    return Record("admitted", fields=fields)
+
+
+def adopted(
+    state: EngineState,
+    pod: PodSandbox,
+    container: Container,
+    request: Request,
+    nodes: NodeSet,
+    shortfall: Mapping[str, int],
+) -> Record:
+    """Record a container that had its nodes; `shortfall` is what the books could not hold."""
+    fields: Fields = {
+        **_who(pod, container),
+        "request": dict(request.resources),
+        "nodes": str(nodes),
+        "free": free(state, request.resources),
+    }
+    if shortfall:
+        fields["does_not_fit"] = dict(shortfall)
+    return Record("adopted", "warning" if shortfall else "info", fields)
+
+
+def rejected(
+    context: Context,
+    state: EngineState,
+    pod: PodSandbox,
+    container: Container,
+    request: Request,
+    rejection: Rejection,
+) -> Record:
+    """Record a container for which no nodes were found."""
+    fields: Fields = {
+        **_who(pod, container),
+        "request": dict(request.resources),
+        "policy": context.settings.topology_manager_policy,
+        "reason": rejection.reason,
+        "message": rejection.message,
+        "free": free(state, request.resources),
+    }
+    return Record("rejected", "warning", fields)
+
+
+def refusal_text(pod: PodSandbox, container: Container, rejection: Rejection) -> str:
+    """Return what the runtime is told, and with it the pod's owner."""
+    return (
+        f"{PREFIX}container {container.name} of pod {pod.namespace}/{pod.name} refused, "
+        f"{rejection.reason}: {rejection.message}"
+    )
+
+
+def resized(pod: PodSandbox, container: Container, memory_bytes: int) -> Record:
+    """Record a memory limit that changed while the books keep the old amount."""
+    fields: Fields = {
+        **_who(pod, container),
+        "memory_before": container.memory_limit_bytes,
+        "memory": memory_bytes,
+    }
+    return Record("resized, the books keep the first request", "warning", fields)
+
+
+def ended(state: EngineState, pod: PodSandbox, holder: Holder) -> Record:
+    """Record a container that stopped; its pod keeps what it held."""
+    return Record(
+        "container ended",
+        fields={
+            "pod": pod.name,
+            "namespace": pod.namespace,
+            "container": holder.key[1],
+            "pod_uid": holder.key[0],
+            "container_id": holder.container_id,
+            "kept_for_pod": {b.type: b.size for b in state.blocks(holder.key) or ()},
+        },
+    )
+
+
+def released(state: EngineState, pod: PodSandbox, holders: Iterable[Holder]) -> Record:
+    """Record a pod that ended, and with it what it held."""
+    return Record(
+        "pod released",
+        fields={
+            "pod": pod.name,
+            "namespace": pod.namespace,
+            "pod_uid": pod.uid,
+            "containers": [holder.key[1] for holder in holders],
+            "free": free(state, {"memory": 0}),
+        },
+    )
+
+
+def synchronized(
+    state: EngineState, event: Synchronize, adopted_count: int, updates: list[Update]
+) -> Record:
+    """Record that the books were made anew from what the runtime told."""
+    return Record(
+        "synchronized",
+        fields={
+            "pods": len(event.pods),
+            "containers": len(event.containers),
+            "adopted": adopted_count,
+            "updated": len(updates),
+            "free": free(state, {"memory": 0}),
+        },
+    )
+
+
+def free(state: EngineState, resources: Iterable[str]) -> dict[str, RecordValue]:
+    """Return the free bytes per node of some resources: {node: {resource: bytes}}."""
+    names = tuple(resources)
+    return {
+        str(node_id): {n: node.memory_map[n].free for n in names if n in node.memory_map}
+        for node_id, node in state.books.machine_state.items()
+    }
+
+
+def _who(pod: PodSandbox, container: Container) -> Fields:
+    return {
+        "pod": pod.name,
+        "namespace": pod.namespace,
+        "container": container.name,
+        "pod_uid": pod.uid,
+        "container_id": container.container_id,
+    }
+
+
+def _hint(hint: Hint) -> dict[str, RecordValue]:
+    affinity = None if hint.affinity is None else str(hint.affinity)
+    return {"affinity": affinity, "preferred": hint.preferred}

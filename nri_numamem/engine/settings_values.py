@@ -1,0 +1,140 @@
+"""Read single values out of a parsed settings document, and complain well about bad ones.
+
+Each function takes a value and its path in the document, and returns it in its type or raises
+``SettingsError``, whose one line names the place and the remedy. Null means "not given". Which
+settings exist is not known here.
+
+Values come from a YAML or JSON parser and may be hostile: only scalars are ever turned into
+text, since a small document can stand for an endless list (YAML aliases).
+"""
+
+import difflib
+from collections.abc import Mapping, Sequence
+
+from nri_numamem.memorymanager.quantity import parse_quantity
+
+SettingsPath = tuple[str | int, ...]
+
+# What Go's strconv.ParseBool reads; the kubelet's options are text. YAML's own booleans and the
+# numbers 0 and 1 have the same spelling when turned into text.
+_GO_TRUE = ("1", "t", "T", "true", "TRUE", "True")
+_GO_FALSE = ("0", "f", "F", "false", "FALSE", "False")
+
+# Enough of a value to recognise it in one line.
+_SHOWN_CHARACTERS = 60
+# Python refuses to print integers of more than 4,300 digits; nothing here needs that many.
+_PRINTED_BITS = 128
+
+
+_AMOUNT_REMEDY = "write an amount such as 512Mi"
+
+
+class SettingsError(ValueError):
+    """A setting that cannot be used; the text is one line, "PLACE: PROBLEM; REMEDY"."""
+
+    def __init__(self, path: SettingsPath, problem: str, remedy: str) -> None:
+        self.path = path
+        """Keys and list indexes from the top of the document; empty for the document itself."""
+        place = "".join(
+            f"[{step}]" if isinstance(step, int) else f".{_name(step)}" for step in path
+        )
+        super().__init__(f"{place.removeprefix('.') or 'settings'}: {problem}; {remedy}")
+
+
+def read_mapping(
+    path: SettingsPath, value: object, keys: Sequence[str] = ()
+) -> Mapping[str, object]:
+    """Return a mapping whose keys are text and, when `keys` are given, among them."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise SettingsError(path, f"{show(value)} where a mapping belongs", "write KEY: VALUE")
+    for key in value:
+        if not isinstance(key, str):
+            raise SettingsError(path, f"the key {show(key)} is not text", "put it in quotes")
+        if keys and key not in keys:
+            raise SettingsError((*path, key), "unknown key", suggest(key, keys))
+    return value
+
+
+def read_choice(path: SettingsPath, value: object, allowed: Sequence[str]) -> str:
+    """Return one of the allowed words; null gives the first."""
+    if value is None:
+        return allowed[0]
+    if value not in allowed:
+        near_to = value if isinstance(value, str) else ""
+        raise SettingsError(path, f"unknown value {show(value)}", suggest(near_to, allowed))
+    return str(value)
+
+
+def read_go_bool(path: SettingsPath, value: object, *, default: bool) -> bool:
+    """Return a boolean written as Go reads it, as text or as YAML's own."""
+    if value is None:
+        return default
+    text = value if isinstance(value, str) else show(value)
+    if text not in _GO_TRUE + _GO_FALSE:
+        raise SettingsError(path, f"{show(value)} is no boolean", 'write "true" or "false"')
+    return text in _GO_TRUE
+
+
+def read_integer(path: SettingsPath, value: object, *, least: int, most: int) -> int:
+    """Return a whole number within the bounds, written as a number or as text."""
+    text = value.strip() if isinstance(value, str) else ""
+    # No bound that is used here has more than ten digits.
+    number = int(text) if text.isascii() and text.isdecimal() and len(text) <= 10 else value
+    if type(number) is not int or not least <= number <= most:
+        problem = "missing" if value is None else f"{show(value)} is out of range"
+        raise SettingsError(path, problem, f"write a whole number from {least} to {most}")
+    return number
+
+
+def read_amount_text(path: SettingsPath, value: object) -> str:
+    """Return an amount as it was written; numbers become their text, as the kubelet does it."""
+    is_scalar = isinstance(value, str | int | float) and not isinstance(value, bool)
+    if not is_scalar or (isinstance(value, int) and value.bit_length() > _PRINTED_BITS):
+        raise SettingsError(path, f"{show(value)} where an amount belongs", _AMOUNT_REMEDY)
+    return str(value)
+
+
+def read_quantity(path: SettingsPath, value: object) -> int:
+    """Return the bytes of a Kubernetes quantity or plain count."""
+    problem = f"{show(value)} where an amount belongs"
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        try:
+            return parse_quantity(value)
+        except ValueError as error:
+            problem = str(error)
+    raise SettingsError(path, problem, _AMOUNT_REMEDY)
+
+
+def suggest(given: str, allowed: Sequence[str]) -> str:
+    """Return the remedy for a wrong word: the nearest allowed one, if any, and all of them."""
+    plain = {_plain(word): word for word in allowed}
+    near = difflib.get_close_matches(_plain(given), list(plain), n=1)
+    every = f"allowed: {', '.join(allowed)}"
+    return f"did you mean {plain[near[0]]}? {every}" if near else every
+
+
+def _plain(word: str) -> str:
+    """Return the letters that count when words are compared; long input is cut."""
+    return word.lower().replace("_", "").replace("-", "")[:_SHOWN_CHARACTERS]
+
+
+def show(value: object) -> str:
+    """Show a value in one short line, in the words of the document."""
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list | tuple | set):
+        return "a list"
+    if isinstance(value, int) and value.bit_length() > _PRINTED_BITS:
+        return "a huge number"
+    return _cut(repr(value))
+
+
+def _name(key: str) -> str:
+    """Show a key within one line, whatever it is made of."""
+    return _cut(key if key.isprintable() else repr(key))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 3]}..."

@@ -1,0 +1,166 @@
+"""A small machine, and a runtime's life in a few words for the tests of the engine."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from nri_numamem.engine import events
+from nri_numamem.engine.context import Context
+from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.plan import Plan
+from nri_numamem.engine.settings import MemoryReservation, Settings
+from nri_numamem.memorymanager import Machine, NumaNode, check_books, check_groups
+
+MI = 1 << 20
+GI = 1 << 30
+PAGE = 2 * MI
+
+
+def four_nodes() -> Machine:
+    """1 GiB and 16 pages of 2Mi each; 0-1 and 2-3 are close."""
+    close = {0: 1, 1: 0, 2: 3, 3: 2}
+    return Machine(
+        tuple(
+            NumaNode(
+                node_id=node,
+                memory_bytes=GI,
+                hugepages={PAGE: 16},
+                distances={o: 10 if o == node else 12 if o == close[node] else 20 for o in close},
+            )
+            for node in close
+        )
+    )
+
+
+@dataclass
+class Host:
+    """Feeds an engine with what a runtime would tell."""
+
+    engine: Engine
+    shows_hugepages: bool = False
+    pods: dict[str, events.PodSandbox] = field(default_factory=dict)
+    containers: dict[str, events.Container] = field(default_factory=dict)
+
+    def run(
+        self,
+        uid: str,
+        qos: str = "",
+        hugepages: Mapping[int, int] | None = None,
+        sandbox: str | None = None,
+    ) -> events.PodSandbox:
+        """Start a pod; `qos` is the level in its cgroup parent ("burstable/", "" = Guaranteed)."""
+        sandbox_id = sandbox or f"sandbox-{uid}"
+        pod = events.PodSandbox(
+            sandbox_id, uid, "ns", f"pod-{uid}", f"/kubepods/{qos}pod{uid}", None, hugepages or {}
+        )
+        self.pods[sandbox_id] = pod
+        assert self.engine.handle(events.RunPodSandbox(pod)) == Plan()
+        return pod
+
+    def create(
+        self,
+        pod: events.PodSandbox,
+        name: str = "main",
+        memory: int | None = 200 * MI,
+        *,
+        hugepages: Mapping[int, int] | None = None,
+        unified: Mapping[int, int] | None = None,
+        mems: str = "",
+        container_id: str | None = None,
+    ) -> Plan:
+        """Create a container; what the plan gives is kept as its spec."""
+        container = events.Container(
+            container_id or f"{pod.sandbox_id}-{name}-{len(self.containers)}",
+            pod.sandbox_id,
+            name,
+            memory,
+            hugepages,
+            unified or {},
+            cpuset_mems=mems,
+        )
+        plan = self.engine.handle(events.CreateContainer(pod, container))
+        if plan.refusal is None:
+            given = plan.adjustment.cpuset_mems if plan.adjustment else mems
+            limits = dict(plan.adjustment.hugepage_limits) if plan.adjustment else {}
+            kept = replace(
+                container,
+                cpuset_mems=given,
+                hugepages_unified=limits or container.hugepages_unified,
+            )
+            self.containers[kept.container_id] = replace(kept, running=True)
+        return plan
+
+    def newest(self, name: str = "main") -> events.Container:
+        """Return the container of that name that was created last."""
+        return [c for c in self.containers.values() if c.name == name][-1]
+
+    def stop(self, container: events.Container) -> Plan:
+        """Tell that a container ended."""
+        pod = self.pods[container.sandbox_id]
+        self.containers.pop(container.container_id, None)
+        return self.engine.handle(events.StopContainer(pod, container))
+
+    def remove(self, container: events.Container) -> Plan:
+        """Tell that a container was removed."""
+        pod = self.pods[container.sandbox_id]
+        return self.engine.handle(events.RemoveContainer(pod, container))
+
+    def stop_pod(self, pod: events.PodSandbox) -> Plan:
+        """Tell that a sandbox was stopped."""
+        return self.engine.handle(events.StopPodSandbox(pod))
+
+    def remove_pod(self, pod: events.PodSandbox) -> Plan:
+        """Tell that a sandbox was removed."""
+        self.pods.pop(pod.sandbox_id, None)
+        return self.engine.handle(events.RemovePodSandbox(pod))
+
+    def synchronize(self) -> Plan:
+        """Tell everything that there is."""
+        return self.engine.handle(
+            events.Synchronize(tuple(self.pods.values()), tuple(self.containers.values()))
+        )
+
+    def free(self, resource: str = "memory") -> list[int]:
+        """Return the free bytes of a resource per node."""
+        nodes = self.engine.state.books.machine_state.values()
+        return [node.memory_map[resource].free for node in nodes]
+
+    def placed(self) -> dict[str, dict[str, str]]:
+        """Return pod uid -> container -> its nodes."""
+        return {
+            uid: {name: str(blocks[0].numa_affinity) for name, blocks in found.items()}
+            for uid, found in self.engine.state.books.assignments.items()
+        }
+
+
+SETTINGS = Settings(
+    reserved_memory=tuple(MemoryReservation(node, {"memory": 64 * MI}) for node in range(4))
+)
+
+
+class NewHost:
+    """Makes hosts; their books are checked when the test ends."""
+
+    def __init__(self) -> None:
+        self.made: list[Host] = []
+        self.groups_may_mix = False
+
+    def __call__(self, settings: Settings = SETTINGS, machine: Machine | None = None) -> Host:
+        host = Host(Engine(Context.of(machine or four_nodes(), settings)))
+        self.made.append(host)
+        return host
+
+
+@pytest.fixture
+def new_host() -> Iterator[NewHost]:
+    found = NewHost()
+    yield found
+    for host in found.made:
+        assert check_books(host.engine.state.books) == ()
+        assert found.groups_may_mix or check_groups(host.engine.state.books) == ()
+
+
+@pytest.fixture
+def host(new_host: NewHost) -> Host:
+    return new_host()

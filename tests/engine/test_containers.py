@@ -1,0 +1,316 @@
+"""Creation, stop and removal of containers, as a runtime tells them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nri_numamem.engine import events
+from nri_numamem.engine.plan import Adjustment, HugepageRoute, Plan
+from nri_numamem.engine.settings import MemoryReservation, Settings
+
+if TYPE_CHECKING:
+    from tests.engine.conftest import Host, NewHost
+
+MI = 1 << 20
+GI = 1 << 30
+PAGE = 2 * MI
+FREE = GI - 64 * MI - 16 * PAGE  # of an empty node
+
+
+def test_a_guaranteed_container_gets_one_node(host: Host) -> None:
+    plan = host.create(host.run("a"))
+    assert plan.adjustment == Adjustment("0")
+    (record,) = plan.records
+    assert (record.event, record.level) == ("admitted", "info")
+    assert record.fields["pod"] == "pod-a"
+    assert record.fields["container"] == "main"
+    assert record.fields["request"] == {"memory": 200 * MI}
+    assert record.fields["nodes"] == "0"
+    assert record.fields["hint"] == {"affinity": "0", "preferred": True}
+    assert record.fields["free"] == {
+        "0": {"memory": FREE - 200 * MI},
+        "1": {"memory": FREE},
+        "2": {"memory": FREE},
+        "3": {"memory": FREE},
+    }
+
+
+def test_what_one_node_cannot_hold_gets_the_closest_pair_that_is_free(host: Host) -> None:
+    """Node 0 is taken; by number the next pair would be 1-2, but 2-3 are closer."""
+    host.create(host.run("small"))
+    assert host.create(host.run("large"), memory=1200 * MI).adjustment == Adjustment("2-3")
+    refused = host.create(host.run("larger"), memory=1200 * MI)
+    assert refused.adjustment is None
+    assert refused.refusal is not None
+
+
+def test_without_closeness_the_lowest_pair_wins(new_host: NewHost) -> None:
+    reserved = tuple(MemoryReservation(node, {"memory": 64 * MI}) for node in range(4))
+    host = new_host(Settings(reserved_memory=reserved, prefer_closest_numa_nodes=False))
+    host.create(host.run("small"))
+    assert host.create(host.run("large"), memory=1200 * MI).adjustment == Adjustment("1-2")
+
+
+def test_a_node_never_serves_two_kinds(host: Host) -> None:
+    assert host.create(host.run("x"), memory=1200 * MI).adjustment == Adjustment("0-1")
+    assert host.create(host.run("y"), memory=1200 * MI).adjustment == Adjustment("2-3")
+    plan = host.create(host.run("z"))
+    # Both groups have room, and a group may take small ones too.
+    if plan.adjustment is not None:
+        assert plan.adjustment.cpuset_mems in {"0-1", "2-3"}
+    else:
+        assert plan.refusal is not None
+
+
+@pytest.mark.parametrize(
+    ("qos", "why"),
+    [("burstable/", "Burstable"), ("besteffort/", "BestEffort"), ("other/", "no QoS class")],
+)
+def test_other_pods_are_left_alone_entirely(host: Host, qos: str, why: str) -> None:
+    pod = host.run("a", qos) if qos != "other/" else replace(host.run("a"), cgroup_parent="/x")
+    plan = host.create(pod, hugepages={PAGE: PAGE})
+    assert (plan.adjustment, plan.updates, plan.refusal) == (None, (), None)
+    (record,) = plan.records
+    assert (record.event, record.level) == ("left alone", "debug")
+    assert why in str(record.fields["why"])
+    assert host.placed() == {}
+
+
+@pytest.mark.parametrize("memory", [None, 0])
+def test_a_container_without_memory_limit_is_left_alone(host: Host, memory: int | None) -> None:
+    plan = host.create(host.run("a"), memory=memory)
+    assert plan.adjustment is None
+    assert host.placed() == {}
+
+
+def test_a_container_without_name_or_uid_is_left_alone(host: Host) -> None:
+    assert host.create(host.run("a"), name="").adjustment is None
+    assert host.create(replace(host.run("a"), uid="")).adjustment is None
+    assert host.placed() == {}
+
+
+def test_policy_none_leaves_everything_alone(new_host: NewHost) -> None:
+    host = new_host(Settings(memory_manager_policy="None"))
+    assert host.create(host.run("a")).adjustment is None
+    assert host.placed() == {}
+
+
+def test_a_refusal_names_the_request_and_each_node_and_changes_nothing(host: Host) -> None:
+    before = host.engine.state.books
+    plan = host.create(host.run("a"), memory=9 * GI)
+    assert plan.adjustment is None
+    text = plan.refusal or ""
+    assert text.startswith("numamem: container main of pod ns/pod-a refused")
+    assert "9Gi" in text
+    assert "928Mi free" in text
+    assert "0-3" in text
+    assert len(text) <= 1024
+    assert host.engine.state.books == before
+    (record,) = plan.records
+    assert (record.event, record.level) == ("rejected", "warning")
+    assert str(record.fields["message"]) in text
+
+
+def test_after_a_pod_is_removed_the_retry_succeeds(host: Host) -> None:
+    first, second = host.run("x"), host.run("y")
+    host.create(first, memory=1500 * MI)
+    host.create(second, memory=1500 * MI)
+    third = host.run("z")
+    assert host.create(third, memory=1500 * MI).refusal
+    host.stop_pod(first)
+    assert host.create(third, memory=1500 * MI).adjustment == Adjustment("0-1")
+
+
+def test_run_unpinned_starts_what_does_not_fit(new_host: NewHost) -> None:
+    host = new_host(Settings(when_unsatisfiable="RunUnpinned"))
+    plan = host.create(host.run("a"), memory=9 * GI)
+    assert (plan.adjustment, plan.refusal) == (None, None)
+    assert [record.event for record in plan.records] == ["left alone, nothing fits"]
+
+
+def test_a_cpuset_mems_that_is_set_is_respected_and_entered(host: Host) -> None:
+    plan = host.create(host.run("a"), mems="2")
+    assert plan.adjustment is None
+    assert [record.event for record in plan.records] == ["adopted"]
+    assert host.free()[2] == FREE - 200 * MI
+    assert host.create(host.run("b"), mems="two").records[0].level == "warning"
+
+
+def test_adoption_says_what_does_not_fit(host: Host) -> None:
+    plan = host.create(host.run("a"), mems="1", memory=2 * GI)
+    (record,) = plan.records
+    assert record.level == "warning"
+    assert record.fields["does_not_fit"] == {"memory": 2 * GI - FREE}
+    host.stop_pod(host.pods["sandbox-a"])
+    assert host.free() == [FREE] * 4
+
+
+# Hugepages
+
+
+def test_hugepages_of_the_pods_cgroup_are_enforced_by_unified_keys(host: Host) -> None:
+    plan = host.create(host.run("a", hugepages={PAGE: 2 * PAGE}))
+    assert plan.adjustment == Adjustment("0", {PAGE: 2 * PAGE}, HugepageRoute.UNIFIED)
+    assert host.free("hugepages-2Mi") == [14 * PAGE, 16 * PAGE, 16 * PAGE, 16 * PAGE]
+
+
+def test_hugepage_limits_that_the_runtime_shows_are_enforced_by_limits(host: Host) -> None:
+    pod = host.run("a", hugepages={PAGE: 7 * PAGE})
+    plan = host.create(pod, hugepages={PAGE: 2 * PAGE, GI: 0})
+    assert plan.adjustment == Adjustment("0", {PAGE: 2 * PAGE}, HugepageRoute.LIMITS)
+
+
+def test_shown_zeros_win_over_the_pods_sum(host: Host) -> None:
+    pod = host.run("a", hugepages={PAGE: 7 * PAGE})
+    assert host.create(pod, hugepages={PAGE: 0}).adjustment == Adjustment("0")
+
+
+def test_hugepages_that_another_plugin_set_are_counted_and_not_claimed(host: Host) -> None:
+    plan = host.create(host.run("a"), unified={PAGE: 3 * PAGE})
+    assert plan.adjustment == Adjustment("0", {}, HugepageRoute.UNIFIED)
+    assert host.free("hugepages-2Mi")[0] == 13 * PAGE
+
+
+def test_hugepages_may_need_a_group_where_memory_does_not(host: Host) -> None:
+    plan = host.create(host.run("a", hugepages={PAGE: 24 * PAGE}))
+    assert plan.adjustment == Adjustment("0-1", {PAGE: 24 * PAGE}, HugepageRoute.UNIFIED)
+
+
+def test_the_containers_of_a_pod_share_its_sum_of_hugepages(host: Host) -> None:
+    """Which container wants them cannot be told: all may use them, one holds them."""
+    pod = host.run("a", hugepages={PAGE: 10 * PAGE})
+    host.create(pod, "first", memory=800 * MI)
+    plan = host.create(pod, "second", memory=100 * MI)
+    assert plan.adjustment == Adjustment("0", {PAGE: 10 * PAGE}, HugepageRoute.UNIFIED)
+    assert host.free("hugepages-2Mi")[0] == 6 * PAGE
+
+
+def test_a_container_that_has_no_room_beside_the_pods_hugepages_goes_elsewhere(host: Host) -> None:
+    pod = host.run("a", hugepages={PAGE: 10 * PAGE})
+    host.create(pod, "first", memory=800 * MI)
+    assert host.create(pod, "second", memory=300 * MI).adjustment == Adjustment(
+        "1", {PAGE: 10 * PAGE}, HugepageRoute.UNIFIED
+    )
+
+
+def test_the_next_container_takes_over_the_hugepages_of_one_that_ended(host: Host) -> None:
+    pod = host.run("a", hugepages={PAGE: 10 * PAGE})
+    host.create(pod, "init")
+    host.stop(host.newest("init"))
+    host.create(pod, "app")
+    assert host.free("hugepages-2Mi")[0] == 6 * PAGE
+    assert host.free()[0] == FREE - 200 * MI
+
+
+def test_hugepages_that_were_given_back_go_to_the_next_of_the_pod(host: Host) -> None:
+    """The pod's other live container holds memory only."""
+    pod = host.run("a", hugepages={PAGE: 10 * PAGE})
+    host.create(pod, "first")
+    host.create(pod, "second")
+    host.stop(host.newest("first"))
+    host.create(pod, "third")
+    assert host.free("hugepages-2Mi")[0] == 6 * PAGE
+
+
+# The end of containers
+
+
+def test_a_pod_keeps_what_its_container_gave_back(host: Host) -> None:
+    pod = host.run("a")
+    host.create(pod, "init", memory=300 * MI)
+    plan = host.stop(host.newest("init"))
+    assert [record.event for record in plan.records] == ["container ended"]
+    assert plan.records[0].fields["kept_for_pod"] == {"memory": 300 * MI}
+    assert host.free()[0] == FREE - 300 * MI
+    host.create(pod, "app", memory=200 * MI)
+    assert host.free()[0] == FREE - 300 * MI
+    host.stop_pod(pod)
+    assert host.free() == [FREE] * 4
+    assert host.placed() == {}
+
+
+def test_a_container_that_is_created_again_takes_its_old_place(host: Host) -> None:
+    pod = host.run("a")
+    host.create(pod, container_id="old")
+    host.stop(host.newest())
+    host.create(host.run("b"), memory=700 * MI)
+    assert host.create(pod, container_id="new").adjustment == Adjustment("0")
+    assert host.free()[0] == FREE - 900 * MI
+
+
+def test_a_successor_may_be_created_before_its_predecessor_stops(host: Host) -> None:
+    pod = host.run("a")
+    host.create(pod, container_id="old")
+    old = host.newest()
+    assert host.create(pod, container_id="new").adjustment == Adjustment("0")
+    assert host.stop(old) == Plan()
+    assert host.remove(old) == Plan()
+    assert host.free()[0] == FREE - 200 * MI
+    assert host.engine.state.holder("new") is not None
+
+
+def test_another_request_under_the_same_name_is_placed_anew(host: Host) -> None:
+    pod = host.run("a")
+    host.create(pod, container_id="old")
+    host.stop(host.newest())
+    assert host.create(pod, memory=1200 * MI, container_id="new").adjustment == Adjustment("0-1")
+    assert sum(host.free()) == 4 * FREE - 1200 * MI
+
+
+def test_events_of_unknown_and_ended_containers_are_no_news(host: Host) -> None:
+    pod = host.run("a")
+    host.create(pod)
+    container = host.newest()
+    stranger = replace(container, container_id="stranger")
+    assert host.stop(stranger) == Plan()
+    assert host.remove(stranger) == Plan()
+    assert host.stop(container).records
+    assert host.stop(container) == Plan()
+    assert host.remove(container) == Plan()
+
+
+def test_remove_without_stop_ends_a_container_too(host: Host) -> None:
+    host.create(host.run("a"))
+    assert [record.event for record in host.remove(host.newest()).records] == ["container ended"]
+
+
+def test_a_failed_creation_that_is_undone_leaves_the_place_to_the_retry(host: Host) -> None:
+    pod = host.run("a")
+    host.create(pod, container_id="failed")
+    failed = host.newest()
+    nameless = replace(failed, name="")  # the undo of containerd tells no labels
+    assert host.stop(nameless).records
+    assert host.remove(nameless) == Plan()
+    assert host.create(pod, container_id="retried").adjustment == Adjustment("0")
+    assert host.free()[0] == FREE - 200 * MI
+
+
+# Updates
+
+
+def update(host: Host, memory: int | None) -> Plan:
+    container = host.newest()
+    pod = host.pods[container.sandbox_id]
+    return host.engine.handle(events.UpdateContainer(pod, container, memory))
+
+
+def test_an_update_without_memory_or_with_the_same_is_no_news(host: Host) -> None:
+    host.create(host.run("a"))
+    assert update(host, None) == Plan()
+    assert update(host, 200 * MI) == Plan()
+
+
+def test_an_update_of_a_container_that_is_not_ours_is_no_news(host: Host) -> None:
+    host.create(host.run("a", "burstable/"))
+    assert update(host, 300 * MI) == Plan()
+
+
+def test_a_new_memory_limit_is_told_and_the_books_stay(host: Host) -> None:
+    host.create(host.run("a"))
+    plan = update(host, 300 * MI)
+    assert (plan.adjustment, plan.updates, plan.refusal) == (None, (), None)
+    assert plan.records[0].level == "warning"
+    assert host.free()[0] == FREE - 200 * MI

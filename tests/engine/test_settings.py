@@ -1,0 +1,352 @@
+"""Settings: defaults, every key, the round trip, and complaints that say where and what to do."""
+
+import datetime as dt
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nri_numamem.engine import settings as module
+from nri_numamem.engine.settings import (
+    MemoryReservation,
+    Settings,
+    SettingsError,
+    settings_from_mapping,
+    settings_to_mapping,
+)
+
+GIB = 1 << 30
+
+FULL = {
+    "memoryManagerPolicy": "None",
+    "reservedMemory": [
+        {"numaNode": 0, "limits": {"memory": "1Gi", "hugepages-1Gi": "2Gi"}},
+        {"numaNode": 252, "limits": {"memory": 1024}},
+    ],
+    "topologyManagerPolicy": "single-numa-node",
+    "topologyManagerScope": "pod",
+    "topologyManagerPolicyOptions": {
+        "prefer-closest-numa-nodes": "false",
+        "max-allowable-numa-nodes": "16",
+    },
+    "kubeReserved": {"cpu": "500m", "memory": "1Gi"},
+    "systemReserved": {"memory": 1048576, "cpu": 0.5},
+    "evictionHard": {"memory.available": "5%", "nodefs.available": "10%"},
+    "whenUnsatisfiable": "RunUnpinned",
+    "logLevel": "debug",
+    "logFile": "/var/log/plugin.log",
+    "logFormat": "console",
+}
+
+
+def complaint(document: object) -> str:
+    with pytest.raises(SettingsError) as caught:
+        settings_from_mapping(document)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert "; " in text
+    return text
+
+
+def test_nothing_gives_the_defaults() -> None:
+    assert settings_from_mapping(None) == settings_from_mapping({}) == Settings()
+    assert Settings().memory_manager_policy == "Static"
+    assert Settings().topology_manager_policy == "best-effort"
+    assert Settings().topology_manager_scope == "container"
+    assert Settings().prefer_closest_numa_nodes
+    assert Settings().when_unsatisfiable == "Reject"
+    assert Settings().log_level == "info"
+    assert Settings().log_format == "auto"
+    assert Settings().notes == ()
+
+
+def test_every_key_is_read() -> None:
+    assert settings_from_mapping(FULL) == Settings(
+        memory_manager_policy="None",
+        topology_manager_policy="single-numa-node",
+        topology_manager_scope="pod",
+        prefer_closest_numa_nodes=False,
+        max_allowable_numa_nodes=16,
+        reserved_memory=(
+            MemoryReservation(0, {"memory": GIB, "hugepages-1Gi": 2 * GIB}),
+            MemoryReservation(252, {"memory": 1024}),
+        ),
+        kube_reserved={"cpu": "500m", "memory": "1Gi"},
+        system_reserved={"memory": "1048576", "cpu": "0.5"},
+        eviction_hard={"memory.available": "5%", "nodefs.available": "10%"},
+        when_unsatisfiable="RunUnpinned",
+        log_level="debug",
+        log_file="/var/log/plugin.log",
+        log_format="console",
+    )
+
+
+def test_a_key_without_a_value_keeps_its_default() -> None:
+    nothing: dict[str, object] = dict.fromkeys(FULL)
+    assert settings_from_mapping(nothing) == Settings()
+    options = {"prefer-closest-numa-nodes": None, "max-allowable-numa-nodes": None}
+    assert settings_from_mapping({"topologyManagerPolicyOptions": options}) == Settings()
+
+
+def test_what_has_no_effect_is_noted() -> None:
+    options = {"max-allowable-numa-nodes": 8}
+    (note,) = settings_from_mapping({"topologyManagerPolicyOptions": options}).notes
+    assert note.startswith("topologyManagerPolicyOptions.max-allowable-numa-nodes has no effect")
+
+
+@pytest.mark.parametrize("text", ["1", "t", "T", "true", "TRUE", "True", True, 1])
+def test_go_texts_for_true(text: object) -> None:
+    document = {"topologyManagerPolicyOptions": {"prefer-closest-numa-nodes": text}}
+    assert settings_from_mapping(document).prefer_closest_numa_nodes
+
+
+@pytest.mark.parametrize("text", ["0", "f", "F", "false", "FALSE", "False", False, 0])
+def test_go_texts_for_false(text: object) -> None:
+    document = {"topologyManagerPolicyOptions": {"prefer-closest-numa-nodes": text}}
+    assert not settings_from_mapping(document).prefer_closest_numa_nodes
+
+
+@pytest.mark.parametrize(
+    "value", ["yes", "tRUE", "", 2, 1.0, [], {}, pytest.param(1 << 20000, id="huge")]
+)
+def test_other_texts_are_no_booleans(value: object) -> None:
+    text = complaint({"topologyManagerPolicyOptions": {"prefer-closest-numa-nodes": value}})
+    assert text.startswith("topologyManagerPolicyOptions.prefer-closest-numa-nodes: ")
+    assert text.endswith('write "true" or "false"')
+
+
+@pytest.mark.parametrize("value", [7, "7", "eight", -8, 8.5, True, "9" * 40, 1 << 40, [], "²"])
+def test_the_number_of_nodes_is_checked_as_the_kubelet_does(value: object) -> None:
+    text = complaint({"topologyManagerPolicyOptions": {"max-allowable-numa-nodes": value}})
+    assert text.startswith("topologyManagerPolicyOptions.max-allowable-numa-nodes: ")
+    assert "write a whole number from 8" in text
+
+
+def test_a_mistyped_key_is_recognised() -> None:
+    for key in ("memorymanagerpolicy", "memory_manager_policy", "memoryManagerPolcy"):
+        assert f"{key}: unknown key; did you mean memoryManagerPolicy? allowed: " in complaint(
+            {key: "Static"}
+        )
+
+
+def test_an_unknown_key_lists_the_known_ones() -> None:
+    text = complaint({"zzz": 1})
+    assert text.startswith("zzz: unknown key; allowed: memoryManagerPolicy, reservedMemory, ")
+    assert text.endswith("logFormat")
+
+
+def test_an_unknown_option_lists_the_known_ones() -> None:
+    text = complaint({"topologyManagerPolicyOptions": {"prefer-closest-numa": "true"}})
+    assert "did you mean prefer-closest-numa-nodes? " in text
+
+
+def test_a_key_cannot_break_the_line() -> None:
+    assert complaint({"a\nb": 1}).startswith("'a\\nb': unknown key; ")
+    assert len(complaint({"x" * 10000: 1})) < 400
+
+
+def test_keys_must_be_text() -> None:
+    assert complaint({True: 1}) == "settings: the key True is not text; put it in quotes"
+
+
+@pytest.mark.parametrize(("document", "shown"), [(3, "3"), ("text", "'text'"), ([], "a list")])
+def test_the_document_must_be_a_mapping(document: object, shown: str) -> None:
+    assert complaint(document) == f"settings: {shown} where a mapping belongs; write KEY: VALUE"
+
+
+@pytest.mark.parametrize("key", ["apiVersion", "kind"])
+def test_a_whole_kubelet_configuration_is_recognised(key: str) -> None:
+    text = complaint({"authentication": {}, key: "KubeletConfiguration"})
+    assert text.startswith(f"{key}: this looks like a whole KubeletConfiguration; keep only ")
+    assert "reservedMemory" in text
+
+
+@pytest.mark.parametrize(
+    ("key", "allowed"),
+    [
+        ("memoryManagerPolicy", module.MEMORY_MANAGER_POLICIES),
+        ("topologyManagerPolicy", module.TOPOLOGY_MANAGER_POLICIES),
+        ("topologyManagerScope", module.TOPOLOGY_MANAGER_SCOPES),
+        ("whenUnsatisfiable", module.UNSATISFIABLE_ACTIONS),
+        ("logLevel", module.LOG_LEVELS),
+        ("logFormat", module.LOG_FORMATS),
+    ],
+)
+def test_choices_list_what_is_allowed(key: str, allowed: tuple[str, ...]) -> None:
+    for value in allowed:
+        assert settings_to_mapping(settings_from_mapping({key: value}))[key] == value
+    for wrong in (allowed[1].swapcase(), "?", 7, False, [allowed[0]], {allowed[0]: 1}, 2.5):
+        text = complaint({key: wrong})
+        assert text.startswith(f"{key}: unknown value ")
+        assert text.endswith(f"allowed: {', '.join(allowed)}")
+
+
+def test_a_mistyped_value_is_recognised() -> None:
+    assert "did you mean Static?" in complaint({"memoryManagerPolicy": "static"})
+    assert "did you mean best-effort?" in complaint({"topologyManagerPolicy": "bestEffort"})
+
+
+@pytest.mark.parametrize("value", [{}, "0:memory=1Gi", 5])
+def test_reservations_are_a_list(value: object) -> None:
+    text = complaint({"reservedMemory": value})
+    assert text.startswith("reservedMemory: ")
+    assert text.endswith("write a list such as [{numaNode: 0, limits: {memory: 1Gi}}]")
+
+
+def reservation_complaint(entry: object) -> str:
+    good = {"numaNode": 0, "limits": {"memory": "1Gi"}}
+    text = complaint({"reservedMemory": [good, entry]})
+    assert text.startswith("reservedMemory[1]")
+    return text.removeprefix("reservedMemory[1]")
+
+
+def test_a_reservation_has_two_keys() -> None:
+    assert reservation_complaint("x") == ": 'x' where a mapping belongs; write KEY: VALUE"
+    text = reservation_complaint({"numaNod": 1})
+    assert text == ".numaNod: unknown key; did you mean numaNode? allowed: numaNode, limits"
+    for empty in (None, {"numaNode": None}):
+        text = reservation_complaint(empty)
+        assert text == ".numaNode: missing; write a whole number from 0 to 1023"
+
+
+@pytest.mark.parametrize(
+    "node_id", [-1, 1024, "one", 1.0, False, [], pytest.param(1 << 20000, id="huge")]
+)
+def test_a_reservation_names_a_numa_node(node_id: object) -> None:
+    text = reservation_complaint({"numaNode": node_id, "limits": {"memory": "1Gi"}})
+    assert text.startswith(".numaNode: ")
+    assert text.endswith(" is out of range; write a whole number from 0 to 1023")
+
+
+def test_a_reservation_reserves_something() -> None:
+    nothing: tuple[object, ...] = ({}, None)
+    for limits in nothing:
+        text = reservation_complaint({"numaNode": 0, "limits": limits})
+        assert text.startswith(".limits: nothing is reserved; write what to reserve")
+
+
+@pytest.mark.parametrize("name", ["cpu", "hugepages-3Mi", "hugepages-", "hugepages-2MB", "Memory"])
+def test_only_memory_and_hugepages_are_reserved(name: str) -> None:
+    text = reservation_complaint({"numaNode": 0, "limits": {name: "1Gi"}})
+    assert text.startswith(f".limits.{name}: ")
+    assert text.endswith("; use memory or a hugepage resource such as hugepages-2Mi")
+
+
+@pytest.mark.parametrize(
+    "amount", ["-1", "1Gb", "", -5, True, None, [], 1.5, "9Ei", pytest.param(1 << 20000, id="huge")]
+)
+def test_amounts_must_be_quantities(amount: object) -> None:
+    text = reservation_complaint({"numaNode": 0, "limits": {"memory": amount}})
+    assert text.startswith(".limits.memory: ")
+    assert text.endswith("; write an amount such as 512Mi")
+
+
+def test_hugepage_resources_are_spelled_canonically() -> None:
+    entry = {"numaNode": 0, "limits": {"hugepages-2048Ki": "4Mi"}}
+    (reservation,) = settings_from_mapping({"reservedMemory": [entry]}).reserved_memory
+    assert reservation.limits == {"hugepages-2Mi": 4 << 20}
+    text = reservation_complaint(
+        {"numaNode": 0, "limits": {"hugepages-2048Ki": "4Mi", "hugepages-2Mi": "4Mi"}}
+    )
+    assert text == ".limits.hugepages-2Mi: hugepages-2Mi is given twice; keep one of the two"
+
+
+@pytest.mark.parametrize("key", ["kubeReserved", "systemReserved", "evictionHard"])
+def test_amounts_kept_as_text(key: str) -> None:
+    name = "memory.available" if key == "evictionHard" else "memory"
+    wrongs: tuple[object, ...] = ("much", [], True, None, "-1Gi", 1 << 20000)
+    for wrong in wrongs:
+        text = complaint({key: {name: wrong}})
+        assert text.startswith(f"{key}.{name}: ")
+        assert text.endswith("; write an amount such as 512Mi")
+    assert complaint({key: "1Gi"}).startswith(f"{key}: '1Gi' where a mapping belongs")
+    assert complaint({key: {"cpu": dt.date(2020, 1, 1)}}).startswith(f"{key}.cpu: ")
+
+
+def test_percentages_are_for_eviction_only() -> None:
+    eviction_hard = {"memory.available": "7.5%"}
+    assert settings_from_mapping({"evictionHard": eviction_hard}).eviction_hard == eviction_hard
+    assert complaint({"kubeReserved": {"memory": "5%"}}).startswith("kubeReserved.memory: '5%' ")
+
+
+@pytest.mark.parametrize("path", ["relative.log", "", 5, "/a\0b", "/" + "x" * 4096, ["/a"]])
+def test_the_log_file_is_an_absolute_path(path: object) -> None:
+    text = complaint({"logFile": path})
+    assert text.startswith("logFile: ")
+    assert text.endswith("write one such as /var/log/nri-numamem.log")
+
+
+def test_endless_values_are_not_printed() -> None:
+    bomb: object = "x"
+    for _ in range(64):
+        bomb = [bomb, bomb]
+    for key in FULL:
+        assert len(complaint({key: {"memory": bomb} if key.endswith("Reserved") else bomb})) < 400
+
+
+def test_an_error_carries_its_path() -> None:
+    with pytest.raises(SettingsError) as caught:
+        settings_from_mapping({"reservedMemory": [{"numaNode": 0, "limits": {"cpu": 1}}]})
+    assert caught.value.path == ("reservedMemory", 0, "limits", "cpu")
+
+
+AMOUNTS = st.integers(0, 2**63 - 1)
+TEXTS = st.dictionaries(
+    st.sampled_from(["memory", "cpu", "hugepages-2Mi"]),
+    st.integers(0, 2**40).map(str) | st.integers(0, 2**20).map("{}Mi".format),
+    max_size=3,
+)
+SETTINGS = st.builds(
+    Settings,
+    memory_manager_policy=st.sampled_from(module.MEMORY_MANAGER_POLICIES),
+    topology_manager_policy=st.sampled_from(module.TOPOLOGY_MANAGER_POLICIES),
+    topology_manager_scope=st.sampled_from(module.TOPOLOGY_MANAGER_SCOPES),
+    prefer_closest_numa_nodes=st.booleans(),
+    max_allowable_numa_nodes=st.none() | st.integers(8, 2**31 - 1),
+    reserved_memory=st.lists(
+        st.builds(
+            MemoryReservation,
+            st.integers(0, 1023),
+            st.dictionaries(
+                st.sampled_from(["memory", "hugepages-2Mi", "hugepages-64Ki", "hugepages-1Gi"]),
+                AMOUNTS,
+                min_size=1,
+            ),
+        ),
+        max_size=4,
+    ).map(tuple),
+    kube_reserved=TEXTS,
+    system_reserved=TEXTS,
+    eviction_hard=TEXTS,
+    when_unsatisfiable=st.sampled_from(module.UNSATISFIABLE_ACTIONS),
+    log_level=st.sampled_from(module.LOG_LEVELS),
+    log_file=st.none() | st.just("/var/log/x"),
+    log_format=st.sampled_from(module.LOG_FORMATS),
+)
+
+
+@given(SETTINGS)
+def test_the_mapping_reads_back(settings: Settings) -> None:
+    assert settings_from_mapping(settings_to_mapping(settings)) == settings
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from([*FULL, "numaNode", "limits", "memory"]), inner, max_size=3
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(JSON)
+def test_any_document_is_read_or_refused_in_one_line(document: object) -> None:
+    text = ""
+    try:
+        settings_from_mapping(document)
+    except SettingsError as error:
+        text = str(error)
+    assert "\n" not in text
