@@ -1,0 +1,70 @@
+"""The entry point: which subcommand, and how errors become one line.
+
+Subcommands are imported when they are chosen, so that the plugin, which a runtime waits for,
+never loads what only people look at.
+"""
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Protocol, cast
+
+from nri_numamem.cli.errors import UsageError
+from nri_numamem.version import VERSION
+
+# Name -> what it does; each is a module here with add_arguments(parser) and main(args) -> status.
+COMMANDS = {
+    "run": "serve the container runtime as an NRI plugin",
+    "demo": "show the plugin at work on a simulated machine with 4 NUMA nodes",
+    "inspect": "show this host's NUMA nodes as the plugin sees them",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; return its exit status: 0 done, 1 failed, 2 used wrongly."""
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    if not arguments and "NRI_PLUGIN_SOCKET" in os.environ:
+        from nri_numamem.cli.launched import main as launched  # noqa: PLC0415 - see above
+
+        return launched(os.environ)
+    chosen = next((word for word in arguments if word in COMMANDS), None)
+    parser = _parser(chosen)
+    args = parser.parse_args(arguments)
+    try:
+        return _module(args.command).main(args)
+    except UsageError as error:
+        print(f"nri-numamem: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+class _Command(Protocol):
+    """What each command's module offers."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
+    def main(self, args: argparse.Namespace) -> int: ...
+
+
+def _module(command: str) -> _Command:
+    return cast("_Command", importlib.import_module(f"nri_numamem.cli.{command}"))
+
+
+def _parser(chosen: str | None) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="nri-numamem",
+        description="Gives Guaranteed containers their memory and hugepages on as few NUMA nodes "
+        "as can hold them.",
+    )
+    parser.add_argument("--version", action="version", version=f"nri-numamem {VERSION}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, summary in COMMANDS.items():
+        description = f"{summary[0].upper()}{summary[1:]}."
+        command = commands.add_parser(
+            name, help=summary, description=description, allow_abbrev=False
+        )
+        if name == chosen:
+            _module(name).add_arguments(command)
+    return parser

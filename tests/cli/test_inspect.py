@@ -1,0 +1,56 @@
+from pathlib import Path
+
+import pytest
+import yaml
+
+from nri_numamem.cli.main import main
+from nri_numamem.machine.overlay import overlay_of, write_overlay
+from nri_numamem.memorymanager import Machine, NumaNode
+
+GI = 1 << 30
+
+
+@pytest.fixture
+def roots(tmp_path: Path) -> list[str]:
+    nodes = (
+        NumaNode(0, 4 * GI, {2 << 20: 8}, (0, 1, 2, 7), {0: 10, 8: 40}),
+        NumaNode(8, GI, {}, (), {0: 40, 8: 10}),
+    )
+    write_overlay(overlay_of(Machine(nodes)), tmp_path)
+    return ["--sysfs-root", str(tmp_path / "sys"), "--proc-root", str(tmp_path / "proc")]
+
+
+def test_a_table_for_people(roots: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", *roots]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines == [
+        ["node", "memory", "2Mi", "pages", "CPUs", "distances"],
+        ["0", "4Gi", "8", "0-2,7", "0:10", "8:40"],
+        ["8", "1Gi", "-", "none", "0:40", "8:10"],
+    ]
+
+
+def test_the_machine_of_a_scenario(roots: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", "--output", "yaml", *roots]) == 0
+    assert yaml.safe_load(capsys.readouterr().out) == {
+        "machine": {
+            "nodes": [
+                {
+                    "id": 0,
+                    "memory": "4Gi",
+                    "hugepages": {"2Mi": 8},
+                    "cpus": "0-2,7",
+                    "distances": {0: 10, 8: 40},
+                },
+                {"id": 8, "memory": "1Gi", "hugepages": {}, "distances": {0: 40, 8: 10}},
+            ]
+        }
+    }
+
+
+def test_a_machine_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = str(tmp_path)
+    assert main(["inspect", "--sysfs-root", root, "--proc-root", root]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("nri-numamem: ")
+    assert error.count("\n") == 1

@@ -1,0 +1,55 @@
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from nri_numamem.cli.main import COMMANDS, main
+from nri_numamem.version import VERSION
+
+PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
+
+
+def test_the_version_is_the_packages() -> None:
+    assert tomllib.loads(PYPROJECT.read_text())["project"]["version"] == VERSION
+
+
+def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for option in ("--version", "--help"):
+        with pytest.raises(SystemExit) as caught:
+            main([option])
+        assert caught.value.code == 0
+    printed = capsys.readouterr().out
+    assert f"nri-numamem {VERSION}" in printed
+    for command, summary in COMMANDS.items():
+        assert command in printed
+        assert summary.split()[0] in printed
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([command, "--help"])
+    assert caught.value.code == 0
+    assert f"nri-numamem {command}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["run", "--nonsense"]])
+def test_wrong_use_is_status_2(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NRI_PLUGIN_SOCKET", raising=False)
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+
+
+def test_the_plugin_does_not_load_what_only_people_look_at() -> None:
+    """A runtime waits while this is imported."""
+    code = (
+        "import sys, nri_numamem.cli.run, nri_numamem.cli.launched\n"
+        "from nri_numamem.observe import logs; logs.get_logger()\n"
+        "print([m for m in ('rich', 'yaml', 'pyroute2', 'nri_numamem.nri.runtime')"
+        " if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,228 @@
+"""`nri-numamem run` as a process, with a runtime that comes, goes and comes again."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nri_numamem.engine.qos import QosClass
+from nri_numamem.nri import runtime_objects as objects
+from nri_numamem.nri.runtime import EmbeddedRuntime, PluginRefused
+from nri_numamem.nri.runtime_version import RuntimeVersion
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import SimulatedHost
+
+GI = 1 << 30
+MI = 1 << 20
+
+VERSIONS = [
+    RuntimeVersion("containerd", "v1.7.6", (0, 3, 0)),
+    RuntimeVersion("containerd", "1.7.24~ds1", (0, 6, 1)),
+    RuntimeVersion("v2", "v2.0.1", (0, 8, 0)),
+    RuntimeVersion("containerd", "v2.2.7", (0, 11, 0)),
+    RuntimeVersion("cri-o", "1.37.0", (0, 12, 0)),
+    RuntimeVersion("containerd", "v2.4.0", (0, 12, 2)),
+]
+
+
+@pytest.mark.parametrize(
+    "version", VERSIONS, ids=lambda v: f"{v.runtime_name}-{v.nri_version_text}"
+)
+def test_the_life_of_a_pod_with_every_runtime(
+    simulated_host: SimulatedHost, version: RuntimeVersion
+) -> None:
+    with EmbeddedRuntime(version) as runtime:
+        runtime.listen(simulated_host.socket)
+        process = simulated_host.start("--reserved-memory", "0:memory=1Gi;1:memory=1Gi")
+        plugin = runtime.accept(30)
+        runtime.synchronize()
+
+        pod = runtime.run_pod_sandbox(objects.pod("db", memory_limit_bytes=2 * GI))
+        container = objects.container(pod, "server", memory_limit_bytes=2 * GI)
+        created = runtime.create_container(pod, container)
+        assert created.linux.resources.cpu.mems == "0"
+        runtime.start_container(created)
+
+        other = runtime.run_pod_sandbox(objects.pod("web", qos=QosClass.BURSTABLE))
+        left = objects.container(other, "nginx", memory_limit_bytes=GI, qos=QosClass.BURSTABLE)
+        alone = runtime.create_container(other, left)
+        assert alone.linux.resources.cpu.mems == ""
+
+        large = runtime.run_pod_sandbox(objects.pod("large", memory_limit_bytes=9 * GI))
+        with pytest.raises(PluginRefused, match="numamem: container huge of pod default/large"):
+            runtime.create_container(
+                large, objects.container(large, "huge", memory_limit_bytes=9 * GI)
+            )
+
+        books = simulated_host.books(process)
+        assert books["entries"] == {
+            pod.uid: {"server": [{"numaAffinity": [0], "type": "memory", "size": 2 * GI}]}
+        }
+        runtime.stop_pod_sandbox(pod)
+        runtime.remove_pod_sandbox(pod)
+        assert simulated_host.books(process)["entries"] == {}
+
+        assert plugin.why_closed == ""
+        assert plugin.wire.recorder.violations == []
+        assert runtime.ignored_errors == []
+        assert simulated_host.stop(process) == 0
+    events = [record["event"] for record in simulated_host.records()]
+    assert events[0] == "machine"
+    assert events[-1] == "stopped"
+    assert "internal error, answered neutrally" not in events
+
+
+def test_a_runtime_that_restarts_finds_the_same_books(simulated_host: SimulatedHost) -> None:
+    process = simulated_host.start()
+    with EmbeddedRuntime() as first:
+        first.listen(simulated_host.socket)
+        first.accept(30)
+        first.synchronize()
+        pod = first.run_pod_sandbox(objects.pod("db", memory_limit_bytes=2 * GI))
+        container = objects.container(pod, "server", memory_limit_bytes=2 * GI)
+        first.start_container(first.create_container(pod, container))
+        before = simulated_host.books(process)
+    with EmbeddedRuntime(store=first.store) as second:
+        second.listen(simulated_host.socket)
+        second.accept(30)
+        assert second.synchronize() == []
+        after = simulated_host.books(process)
+        assert (after["entries"], after["machineState"]) == (
+            before["entries"],
+            before["machineState"],
+        )
+        assert simulated_host.stop(process) == 0
+    events = [record["event"] for record in simulated_host.records()]
+    assert "disconnected, connecting again" in events
+    assert events.count("configured by the runtime") == 2
+
+
+def test_hugepages_of_the_pods_cgroup_reach_the_container(simulated_host: SimulatedHost) -> None:
+    with EmbeddedRuntime() as runtime:
+        runtime.listen(simulated_host.socket)
+        process = simulated_host.start()
+        runtime.accept(30)
+        runtime.synchronize()
+        pod = objects.pod("router", memory_limit_bytes=GI)
+        directory = simulated_host.root / "cgroup" / pod.linux.cgroup_parent.lstrip("/")
+        directory.mkdir(parents=True)
+        (directory / "hugetlb.2MB.max").write_text(f"{8 * MI}\n")
+        runtime.run_pod_sandbox(pod)
+        created = runtime.create_container(
+            pod, objects.container(pod, "dpdk", memory_limit_bytes=GI)
+        )
+        assert dict(created.linux.resources.unified) == {
+            "hugetlb.2MB.max": str(8 * MI),
+            "hugetlb.2MB.rsvd.max": str(8 * MI),
+        }
+        assert simulated_host.stop(process) == 0
+
+
+def test_a_pods_cgroup_that_cannot_be_read_is_told_and_no_obstacle(
+    simulated_host: SimulatedHost,
+) -> None:
+    with EmbeddedRuntime() as runtime:
+        runtime.listen(simulated_host.socket)
+        process = simulated_host.start()
+        runtime.accept(30)
+        runtime.synchronize()
+        pod = objects.pod("router", memory_limit_bytes=GI)
+        directory = simulated_host.root / "cgroup" / pod.linux.cgroup_parent.lstrip("/")
+        directory.mkdir(parents=True)
+        (directory / "hugetlb.2MB.max").write_text("many\n")
+        runtime.run_pod_sandbox(pod)
+        container = objects.container(pod, "dpdk", memory_limit_bytes=GI)
+        assert runtime.create_container(pod, container).linux.resources.cpu.mems == "0"
+        assert simulated_host.stop(process) == 0
+    assert simulated_host.records("cannot read a pod's cgroup")
+
+
+def test_a_missing_socket_is_told_once_and_tried_again(simulated_host: SimulatedHost) -> None:
+    process = simulated_host.start()
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(2.5)
+    (record,) = simulated_host.records("cannot connect, trying again")
+    assert "No such file" in str(record["why"])
+    assert simulated_host.stop(process) == 0
+
+
+def test_a_refused_registration_is_told_and_not_hammered(simulated_host: SimulatedHost) -> None:
+    with EmbeddedRuntime() as runtime:
+        runtime.listen(simulated_host.socket)
+        process = simulated_host.start("--name", "no such name")
+        with pytest.raises(Exception, match="no such name"):
+            runtime.accept(30)
+        with pytest.raises(TimeoutError):
+            runtime.accept(2.5)
+        assert simulated_host.stop(process) == 0
+    (record,) = simulated_host.records("registration refused")
+    assert record["level"] == "error"
+
+
+def test_a_peer_that_speaks_something_else_is_left(simulated_host: SimulatedHost) -> None:
+    import socket
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(simulated_host.socket))
+        listener.listen()
+        listener.settimeout(30)
+        process = simulated_host.start()
+        peer, _ = listener.accept()
+        with peer:
+            peer.sendall(b"\xff" * 64)
+            peer.settimeout(30)
+            while peer.recv(4096):
+                pass
+        second, _ = listener.accept()
+        second.close()
+        assert simulated_host.stop(process) == 0
+    assert simulated_host.records("disconnected, connecting again")
+    assert not any("exception" in record for record in simulated_host.records())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--reserved-memory", "9:memory=1Gi"], "NUMA node 9 that does not exist"),
+        (["--reserved-memory", "0:memory"], "expected type=quantatity"),
+        (["--config", "/no/such/file"], "/no/such/file:1: No such file"),
+        (["--sysfs-root", "{root}/odd"], "meminfo"),
+        (["--idx", "1"], "two digits"),
+    ],
+)
+def test_what_cannot_be_used_is_one_line_and_status_2(
+    simulated_host: SimulatedHost, arguments: list[str], expected: str
+) -> None:
+    odd = simulated_host.root / "odd/devices/system/node/node0"
+    odd.mkdir(parents=True)
+    (odd / "meminfo").write_text("Node 0 MemTotal: lots\n")
+    given = [word.format(root=simulated_host.root) for word in arguments]
+    process = simulated_host.start(*given)
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == 2
+    last = output.splitlines()[-1]
+    assert last.startswith("nri-numamem")
+    assert expected in last
+    assert "Traceback" not in output
+
+
+def test_the_configuration_file_counts_and_flags_win(
+    simulated_host: SimulatedHost, tmp_path: Path
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("reservedMemory: [{numaNode: 1, limits: {memory: 2Gi}}]\nlogLevel: error\n")
+    with EmbeddedRuntime() as runtime:
+        runtime.listen(simulated_host.socket)
+        process = simulated_host.start("--config", str(config), "--log-level", "info")
+        runtime.accept(30)
+        nodes = simulated_host.books(process)["machineState"]
+        assert isinstance(nodes, dict)
+        reserved = [node["memoryMap"]["memory"]["systemReserved"] for node in nodes.values()]
+        assert reserved == [0, 2 * GI]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
