@@ -1,0 +1,42 @@
+# Each target sets up what it needs: a virtual environment in .venv from the pinned versions in
+# constraints.txt, and for e2e Debian's qemu and mmdebstrap.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+NRI_SOCKET ?= /var/run/nri/nri.sock
+
+.PHONY: run test e2e lint generate clean
+
+# On a host with NRI: join its runtime. Elsewhere: the same plugin on a simulated machine.
+run: $(STAMP)
+	@if [ -S $(NRI_SOCKET) ]; then \
+	  echo "NRI socket $(NRI_SOCKET) found: joining the host's runtime (end with Ctrl-C)"; \
+	  exec $(BIN)/nri-numamem run --socket $(NRI_SOCKET); \
+	else \
+	  exec $(BIN)/nri-numamem demo; \
+	fi
+
+test: $(STAMP)
+	$(BIN)/pytest
+
+e2e: $(STAMP)
+	tests/e2e/install-tools
+	$(BIN)/pytest tests/e2e -p no:randomly --timeout 1800 -o addopts="--import-mode=importlib -ra"
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python api/generate.py --check
+
+generate: $(STAMP)
+	$(BIN)/python api/generate.py
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info
+
+$(STAMP): pyproject.toml constraints.txt packaging/setup-venv
+	@packaging/setup-venv $(PYTHON) $(VENV)
+	@touch $@
