@@ -284,11 +284,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except GenerateError as error:
         print(f"api/generate.py: {error}", file=sys.stderr)
         return 1
-    stale = []
-    for name, text in files.items():
-        path = ROOT / name
-        if not path.is_file() or path.read_text(encoding="utf-8") != text:
-            stale.append(name)
+    paths = [ROOT / name for name in files]
+    written = [path.read_text(encoding="utf-8") if path.is_file() else None for path in paths]
+    stale = [name for name, text in zip(files, written, strict=True) if files[name] != text]
     for name in stale:
         if check:
             print(f"{name} is out of date: run `python api/generate.py`", file=sys.stderr)
