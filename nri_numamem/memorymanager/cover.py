@@ -1,0 +1,149 @@
+"""The covering problem: which nodes together hold what is needed.
+
+Nodes have amounts in one or more dimensions (memory, hugepages of a size), and a set covers the
+need when its sums reach it in every dimension. Asked for are the smallest size of such a set and
+the best set of a given size (``closest`` finds it). Groups, pods and policies are not known here.
+
+In one dimension the smallest set is the largest nodes. In several, nodes that agree in all but
+the first dimension form a class, of which the largest are taken; machines have few classes, one
+per way to set up hugepages, so the numbers to take from each are tried out, with bounds.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+from nri_numamem.memorymanager.closest import Problem, closest
+from nri_numamem.memorymanager.hint import Preferences
+from nri_numamem.memorymanager.nodeset import NodeSet
+from nri_numamem.memorymanager.ways import Amounts
+
+NO_NODES = NodeSet()
+
+# Three classes of 21 nodes take some hundreds of steps. A machine on which every node has other
+# pools could exceed this; then a set may be found that is larger than need be.
+MOST_STEPS = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """Nodes with amounts, and a need; all tuples have the same length."""
+
+    amounts: Mapping[int, Amounts]
+    """Node id, ascending -> its amounts."""
+    need: Amounts
+
+    @property
+    def nodes(self) -> NodeSet:
+        """All nodes of the problem."""
+        return NodeSet(self.amounts)
+
+    def covers(self, nodes: NodeSet) -> bool:
+        """Tell whether the nodes, all of them in the problem, hold the need together."""
+        return all(
+            sum(self.amounts[node_id][dimension] for node_id in nodes) >= need
+            for dimension, need in enumerate(self.need)
+        )
+
+    def without(self, nodes: NodeSet) -> "Cover":
+        """Return the problem that is left when `nodes` are taken."""
+        taken = [self.amounts[node_id] for node_id in nodes]
+        need = tuple(n - sum(t[d] for t in taken) for d, n in enumerate(self.need))
+        return Cover({n: a for n, a in self.amounts.items() if n not in nodes}, need)
+
+    def smallest(self, at_least: int = 1, fixed: NodeSet = NO_NODES) -> int | None:
+        """Return the smallest size, not below `at_least`, of a set that covers; None for none.
+
+        The nodes in `fixed` belong to every set.
+        """
+        rest = self.without(fixed)
+        low, high = max(0, at_least - len(fixed)), len(rest.amounts)
+        if high < low or not rest.covers(rest.nodes):
+            return None
+        classes = _Classes(rest)
+        while low < high:
+            middle = (low + high) // 2
+            if classes.some(middle) is None:
+                low = middle + 1
+            else:
+                high = middle
+        return low + len(fixed)
+
+    def best(self, size: int, preferences: Preferences, fixed: NodeSet = NO_NODES) -> NodeSet:
+        """Return the covering set of `size` nodes that ranks first; ValueError when there is none.
+
+        The nodes in `fixed` belong to every set.
+        """
+        home = preferences.home
+        is_candidate = len(home) == size and fixed.issubset(home) and home.issubset(self.nodes)
+        if is_candidate and self.covers(home):
+            return home
+        rest = self.without(fixed)
+        distances = preferences.distances if preferences.prefer_closest else None
+        count = size - len(fixed)
+        found = closest(Problem(rest.amounts, rest.need, count, distances, fixed))
+        if found is None:
+            found = _Classes(rest).some(count)
+        if found is None:
+            raise ValueError(f"no {size} nodes cover the need")
+        return found | fixed
+
+
+class _Classes:
+    """Nodes that agree in all dimensions but the first, and what so many of each class hold."""
+
+    def __init__(self, cover: Cover) -> None:
+        # More than the need makes no difference, and neither does what is not needed.
+        missing = [d for d, need in enumerate(cover.need) if need > 0]
+        members: dict[Amounts, list[tuple[int, int]]] = {}
+        for node_id, amounts in cover.amounts.items():
+            cut = tuple(min(amounts[d], cover.need[d]) for d in missing)
+            members.setdefault(cut[1:], []).append((-sum(cut[:1]), node_id))
+        self._need = tuple(cover.need[d] for d in missing)
+        self._members = [sorted(nodes) for nodes in members.values()]
+        self._held = [
+            [
+                (first, *(amount * number for amount in others))[: len(missing)]
+                for number, first in enumerate(accumulate((-n[0] for n in nodes), initial=0))
+            ]
+            for nodes, others in zip(self._members, members, strict=True)
+        ]
+        self._most = [self._reach(index) for index in range(len(members) + 1)]
+        self._steps = 0
+
+    def _reach(self, index: int) -> list[Amounts]:
+        """Return, by number of nodes, what the classes from `index` on hold at most."""
+        sums: list[list[int]] = []
+        for d in range(len(self._need)):
+            columns = ([amounts[d] for amounts in held] for held in self._held[index:])
+            gains = [b - a for column in columns for a, b in pairwise(column)]
+            sums.append(list(accumulate(sorted(gains, reverse=True), initial=0)))
+        nodes = sum(map(len, self._members[index:]))
+        return [tuple(column[number] for column in sums) for number in range(nodes + 1)]
+
+    def some(self, count: int) -> NodeSet | None:
+        """Return some `count` nodes that cover; None when there are none, or none was found."""
+        self._steps = 0
+        numbers = self._take(0, count, (0,) * len(self._need))
+        if numbers is None:
+            return None
+        taken = zip(self._members, numbers, strict=True)
+        return NodeSet(node_id for nodes, number in taken for _, node_id in nodes[:number])
+
+    def _take(self, index: int, count: int, held: Amounts) -> tuple[int, ...] | None:
+        """Return how many nodes of the classes from `index` on make `count` and cover."""
+        reach = self._most[index]
+        self._steps += 1
+        if count >= len(reach) or self._steps > MOST_STEPS:
+            return None
+        if any(h + r < n for h, r, n in zip(held, reach[count], self._need, strict=True)):
+            return None
+        if index == len(self._held):
+            return ()
+        own = self._held[index]
+        for number in range(min(count, len(own) - 1), -1, -1):
+            more = tuple(map(int.__add__, held, own[number]))
+            rest = self._take(index + 1, count - number, more)
+            if rest is not None:
+                return (number, *rest)
+        return None

@@ -1,0 +1,57 @@
+"""Distances between NUMA nodes (ACPI SLIT), and what a set of nodes costs with them.
+
+The kubelet compares sets of equal size by the average distance over all ordered pairs, a node
+with itself included. Sums order the same way and are exact, so only sums appear here.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from nri_numamem.memorymanager.machine import LOCAL_DISTANCE, REMOTE_DISTANCE, Machine
+from nri_numamem.memorymanager.modules import Module, module_of
+
+
+@dataclass(frozen=True, slots=True)
+class Distances:
+    """A distance for every ordered pair of nodes; the kernel's defaults stand in for gaps."""
+
+    rows: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
+    """Node id -> node id -> distance."""
+    module: Module | None = field(init=False, repr=False, compare=False)
+    """The structure of all nodes that have a row, worked out once; None without rows."""
+
+    def __post_init__(self) -> None:
+        module = module_of(self.rows, self.pair) if self.rows else None
+        object.__setattr__(self, "module", module)
+
+    @classmethod
+    def of_machine(cls, machine: Machine) -> "Distances":
+        """Take the distances of a machine's nodes."""
+        return cls({node.node_id: node.distances for node in machine.nodes})
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Sequence[int]]) -> "Distances":
+        """Take a matrix whose rows and columns are node ids (kubelet: dist[i][j], j = id)."""
+        return cls({i: dict(enumerate(row)) for i, row in enumerate(rows)})
+
+    def between(self, first: int, second: int) -> int:
+        """Return the distance from `first` to `second`; it need not be the same back."""
+        default = LOCAL_DISTANCE if first == second else REMOTE_DISTANCE
+        row = self.rows.get(first)
+        return default if row is None else row.get(second, default)
+
+    def pair(self, first: int, second: int) -> int:
+        """Return the sum of the distances there and back."""
+        return self.between(first, second) + self.between(second, first)
+
+    def spread(self, nodes: Iterable[int]) -> int:
+        """Return the sum over all ordered pairs of nodes, each node with itself included."""
+        ids = tuple(nodes)
+        return sum(self.between(first, second) for first in ids for second in ids)
+
+    def module_with(self, nodes: Iterable[int]) -> Module:
+        """Return a module that has all of these nodes, at least one."""
+        ids = tuple(nodes)
+        if self.module is not None and self.rows.keys() >= set(ids):
+            return self.module
+        return module_of(sorted({*self.rows, *ids}), self.pair)

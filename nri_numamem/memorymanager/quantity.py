@@ -1,0 +1,170 @@
+"""Amounts of memory as text: Kubernetes quantities, resource names, hugepage sizes.
+
+A quantity is a decimal number with a suffix ("1.5Gi", "100M", "12e6"). Inside this program an
+amount is always a whole number of bytes in an ``int``; text exists at the edges only. Everything
+is computed with exact fractions, never with floats. This module knows the spellings and nothing
+of machines, pods or policies.
+"""
+
+import re
+from fractions import Fraction
+
+MEMORY = "memory"
+HUGEPAGES_PREFIX = "hugepages-"
+
+# Kubernetes stores an amount as int64; the kubelet refuses a request that does not fit.
+MAX_BYTES = 2**63 - 1
+
+# The longest sensible text is a few dozen characters; a limit keeps hostile input cheap.
+_MAX_TEXT = 64
+# 10^100 is far beyond int64 on one side and below one byte on the other.
+_MAX_EXPONENT = 100
+
+_BINARY_SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_FACTORS = {suffix: Fraction(1024**power) for power, suffix in enumerate(_BINARY_SUFFIXES)} | {
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 10**3),
+    "k": Fraction(10**3),
+    "M": Fraction(10**6),
+    "G": Fraction(10**9),
+    "T": Fraction(10**12),
+    "P": Fraction(10**15),
+    "E": Fraction(10**18),
+}
+_QUANTITY = re.compile(
+    r"([+-]?)(\d+\.?\d*|\.\d+)(?:[eE]([+-]?\d+)|([KMGTPE]i|[numkMGTPE])?)", re.ASCII
+)
+_PAGE_SIZE = re.compile(r"(\d{1,10})([KMGT]?)B", re.ASCII)
+
+
+def parse_quantity(quantity: str | int) -> int:
+    """Return the whole number of bytes that a Kubernetes quantity (or a plain count) stands for.
+
+    Raises ValueError when it is no quantity, negative, not a whole number ("100m"), or more than
+    an int64 holds. Source: apimachinery, resource.Quantity; the kubelet asks for exact int64.
+    """
+    if isinstance(quantity, int) and not isinstance(quantity, bool):
+        value, shown = Fraction(quantity), _shorten(quantity)
+    else:
+        # Whatever else YAML can hold (true, 1.5, a list) is judged by its text.
+        value, shown = parse_exact(str(quantity)), repr(quantity)
+    if value < 0:
+        raise ValueError(f"{shown} is negative; an amount of memory is at least 0")
+    if value > MAX_BYTES:
+        raise ValueError(f"{shown} is too large; the largest amount is {MAX_BYTES} bytes")
+    if value.denominator != 1:
+        raise ValueError(f"{shown} is not a whole number of bytes; use a suffix such as Mi or Gi")
+    return value.numerator
+
+
+def _shorten(number: int) -> str:
+    """Describe an integer without printing thousands of digits."""
+    return str(number) if number.bit_length() <= 128 else f"a number of {number.bit_length()} bits"
+
+
+def parse_exact(text: str) -> Fraction:
+    """Return the exact value of a quantity's text, in its own unit; ValueError when it is none.
+
+    This one reads what counts no bytes, such as the cpu amount "1500m". Exponents beyond 100
+    count as 100.
+    """
+    if len(text) > _MAX_TEXT:
+        raise ValueError(f"{text[:20]!r}... is not a quantity; it has {len(text)} characters")
+    found = _QUANTITY.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is not a quantity such as 512Mi, 1.5Gi, 100M or 1048576")
+    sign, number, exponent, suffix = found.groups()
+    if exponent is not None:
+        power = max(-_MAX_EXPONENT, min(int(exponent), _MAX_EXPONENT))
+        factor = Fraction(10) ** power
+    else:
+        factor = _FACTORS[suffix or ""]
+    return Fraction(f"{sign}{number}") * factor
+
+
+def format_quantity(size_bytes: int) -> str:
+    """Return the canonical binary-SI text: the largest suffix that leaves a whole number.
+
+    Source: apimachinery, resource.Quantity with format BinarySI ("3Gi", "1025Mi", "12", "0").
+    """
+    power = 0
+    while size_bytes and size_bytes % 1024 == 0 and power < len(_BINARY_SUFFIXES) - 1:
+        size_bytes //= 1024
+        power += 1
+    return f"{size_bytes}{_BINARY_SUFFIXES[power]}"
+
+
+def humanize_bytes(size_bytes: int, *, round_up: bool = False) -> str:
+    """Return at most two decimals and a binary suffix, for people: 134987354112 -> "125.71Gi".
+
+    Rounds down, or up when asked: free memory is never shown larger than it is, a request never
+    smaller.
+    """
+    power = 0
+    while size_bytes >= 1024 ** (power + 1) and power < len(_BINARY_SUFFIXES) - 1:
+        power += 1
+    hundredths, rest = divmod(size_bytes * 100, 1024**power)
+    hundredths += bool(rest and round_up)
+    whole, part = divmod(hundredths, 100)
+    decimals = f".{part:02}".rstrip("0").rstrip(".")
+    return f"{whole}{decimals}{_BINARY_SUFFIXES[power]}"
+
+
+def is_memory_resource(resource: str) -> bool:
+    """Tell whether the Memory Manager tracks the resource: `memory` or `hugepages-<size>`."""
+    return resource == MEMORY or resource.startswith(HUGEPAGES_PREFIX)
+
+
+def hugepages_resource(page_size_bytes: int) -> str:
+    """Return the resource name of a page size: 2097152 -> "hugepages-2Mi"."""
+    return HUGEPAGES_PREFIX + format_quantity(page_size_bytes)
+
+
+def hugepages_page_size(resource: str) -> int:
+    """Return the page size in bytes of "hugepages-2Mi"; ValueError when it names no page size.
+
+    Other spellings of the size are read too ("hugepages-2048Ki"); hugepages_resource() gives the
+    canonical one.
+    """
+    if not resource.startswith(HUGEPAGES_PREFIX):
+        raise ValueError(f"{resource!r} is not a hugepage resource such as hugepages-2Mi")
+    return _check_page_size(resource, parse_quantity(resource.removeprefix(HUGEPAGES_PREFIX)))
+
+
+def canonical_resource(resource: str) -> str:
+    """Return `memory` or the hugepage resource in its canonical spelling.
+
+    Raises ValueError for anything else.
+    """
+    return resource if resource == MEMORY else hugepages_resource(hugepages_page_size(resource))
+
+
+def parse_page_size(text: str) -> int:
+    """Return the bytes of a page size as cgroup files and OCI specs write it: "2MB" is 2097152.
+
+    Raises ValueError otherwise. Source: the kernel's hugetlb_cgroup file names; suffixes there
+    are powers of 1024.
+    """
+    found = _PAGE_SIZE.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is not a page size such as 64KB, 2MB or 1GB")
+    return _check_page_size(text, int(found[1]) * 1024 ** " KMGT".index(found[2] or " "))
+
+
+def _check_page_size(text: str, size_bytes: int) -> int:
+    # Page tables only know powers of two, and 2^50 bytes is beyond every architecture.
+    if size_bytes.bit_count() != 1 or size_bytes > 2**50:
+        raise ValueError(f"{text!r} does not name a page size; page sizes are powers of two")
+    return size_bytes
+
+
+def format_page_size(size_bytes: int) -> str:
+    """Return the page size as cgroup files and OCI specs write it; parse_page_size() reads it.
+
+    Source: kernel mm/hugetlb_cgroup.c, mem_fmt (KB, MB and GB only); below 1 KiB plain bytes.
+    """
+    for suffix, power in (("GB", 3), ("MB", 2), ("KB", 1)):
+        if size_bytes >= 1024**power:
+            return f"{size_bytes // 1024**power}{suffix}"
+    return f"{size_bytes}B"

@@ -1,0 +1,163 @@
+"""Why a request was refused, in words for `kubectl describe pod`.
+
+A ``Rejection`` carries the kubelet's own error text, the request, and per NUMA node what is free
+and which rule passed the node over. Nodes of which the same is to be said share one part of the
+text; when it is still too long (many nodes, each with its own figures), the nodes that one rule
+passed over share a part.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from nri_numamem.memorymanager.books import resource_order
+from nri_numamem.memorymanager.choices import Choices, free_bytes
+from nri_numamem.memorymanager.hint import Preferences
+from nri_numamem.memorymanager.nodeset import NodeSet
+from nri_numamem.memorymanager.quantity import MEMORY, humanize_bytes
+from nri_numamem.memorymanager.state import NodeState, Request, State, Table
+
+# Kubernetes events cut a message at 1,024 bytes; runtime and caller add their own words.
+MESSAGE_LIMIT = 900
+
+UNEXPECTED = "UnexpectedAdmissionError"
+TOPOLOGY = "TopologyAffinityError"
+NOT_ALIGNED = "Resources cannot be allocated with Topology locality"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeVerdict:
+    """What one NUMA node had for a request, and why it was passed over."""
+
+    node_id: int
+    tables: Mapping[str, Table]
+    """Requested resource -> its table on the node."""
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A request that was refused."""
+
+    reason: str
+    """The kubelet's reason: UnexpectedAdmissionError or TopologyAffinityError."""
+    message: str
+    """At most 900 characters."""
+    per_node: tuple[NodeVerdict, ...]
+
+
+def allocation_failed(problem: str) -> str:
+    """Return the kubelet's sentence around an error of one of its managers."""
+    return f"Allocate failed due to [memorymanager] {problem}, which is unexpected"
+
+
+def reject(
+    state: State,
+    request: Request,
+    choices: Choices,
+    preferences: Preferences,
+    reason: str,
+    sentence: str,
+) -> Rejection:
+    """Explain why `request` is refused; `sentence`, the kubelet's text for it, comes last."""
+    verdicts = tuple(
+        NodeVerdict(
+            node_id,
+            {resource: node.table(resource) for resource in sorted(request, key=resource_order)},
+            _rule(state, node, request),
+        )
+        for node_id, node in state.machine_state.items()
+    )
+    head = f"requested {_amounts(request)}; {_size(choices)}"
+    fits = choices.best(preferences)
+    if fits is not None:
+        head += f"; by itself it would fit on {_nodes(fits)}"
+    room = MESSAGE_LIMIT - len(f"; {sentence}")
+    for summary in (_one_by_one, _by_rule):
+        facts = "; ".join((head, *summary(verdicts)))
+        if len(facts) <= room:
+            return Rejection(reason, f"{facts}; {sentence}", verdicts)
+    return Rejection(reason, f"{facts[: room - 3]}...; {sentence}", verdicts)
+
+
+def _amounts(request: Request) -> str:
+    return ", ".join(
+        f"{resource} {humanize_bytes(request[resource], round_up=True)}"
+        for resource in sorted(request, key=resource_order)
+    )
+
+
+def _size(choices: Choices) -> str:
+    """Say how many nodes the request takes at least."""
+    if choices.minimum is None:
+        return "more than all NUMA nodes have together"
+    if choices.minimum == 1:
+        return "one empty NUMA node would do"
+    return f"{choices.minimum} empty NUMA nodes would do"
+
+
+def _rule(state: State, node: NodeState, request: Request) -> str:
+    if len(node.cells) > 1:
+        free = {resource: free_bytes(state, node.cells, resource) for resource in request}
+        return f"in group {node.cells} with {_amounts_free(free)}"
+    if node.number_of_assignments:
+        return "serves single-node assignments"
+    if any(node.table(resource).allocatable < amount for resource, amount in request.items()):
+        return "unused, too small alone"
+    return "unused"
+
+
+def _amounts_free(free: Mapping[str, int]) -> str:
+    return ", ".join(
+        f"{_prefix(resource, free)}{humanize_bytes(free[resource])} free"
+        for resource in sorted(free, key=resource_order)
+    )
+
+
+def _prefix(resource: str, among: Iterable[str]) -> str:
+    """Name the resource unless it is plain memory alone."""
+    return "" if list(among) == [MEMORY] else f"{resource} "
+
+
+def _one_by_one(verdicts: tuple[NodeVerdict, ...]) -> list[str]:
+    def text(verdict: NodeVerdict) -> str:
+        parts = [
+            f"{_prefix(resource, verdict.tables)}{humanize_bytes(table.free)} free"
+            f" of {humanize_bytes(table.allocatable)}"
+            for resource, table in verdict.tables.items()
+        ]
+        return ", ".join((*parts, verdict.rule))
+
+    return _grouped(verdicts, text)
+
+
+def _by_rule(verdicts: tuple[NodeVerdict, ...]) -> list[str]:
+    def kind(verdict: NodeVerdict) -> str:
+        return "in other groups" if verdict.rule.startswith("in group ") else verdict.rule
+
+    most: dict[tuple[str, str], int] = {}
+    for verdict in verdicts:
+        for resource, table in verdict.tables.items():
+            key = (kind(verdict), resource)
+            most[key] = max(most.get(key, 0), table.free)
+
+    def text(verdict: NodeVerdict) -> str:
+        rule = kind(verdict)
+        parts = [
+            f"{_prefix(name, verdict.tables)}at most {humanize_bytes(most[rule, name])} free"
+            for name in verdict.tables
+        ]
+        return ", ".join((*parts, rule))
+
+    return _grouped(verdicts, text)
+
+
+def _grouped(verdicts: tuple[NodeVerdict, ...], text: Callable[[NodeVerdict], str]) -> list[str]:
+    """Return one part per different text, with the nodes that share it."""
+    ids: dict[str, list[int]] = {}
+    for verdict in verdicts:
+        ids.setdefault(text(verdict), []).append(verdict.node_id)
+    return [f"{_nodes(NodeSet(node_ids))}: {said}" for said, node_ids in ids.items()]
+
+
+def _nodes(nodes: NodeSet) -> str:
+    return f"NUMA node{'s' if len(nodes) > 1 else ''} {nodes}"

@@ -1,0 +1,140 @@
+"""Merge the hints of several providers into one, and judge it by policy.
+
+Each provider answers with a list of hints per resource. A merged hint takes one hint from every
+list and intersects them; the best one over all such combinations wins. Combinations with the same
+intersection are the same to everything that follows, so the lists are folded one after the other
+into a map of intersections, instead of walking the product of all lists.
+
+The winner is the minimum of a key, so no order of lists or hints can change it. Source: kubelet
+topologymanager, policy.go (filterProvidersHints, mergeFilteredHints, HintMerger).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import TypeAlias
+
+from nri_numamem.memorymanager.hint import Hint, Preferences
+from nri_numamem.memorymanager.hints import ANYWHERE, Offers
+from nri_numamem.memorymanager.nodeset import NodeSet
+
+
+class Policy(StrEnum):
+    """What the Topology Manager demands of a merged hint."""
+
+    NONE = "none"
+    BEST_EFFORT = "best-effort"
+    RESTRICTED = "restricted"
+    SINGLE_NUMA_NODE = "single-numa-node"
+
+
+ProviderHints: TypeAlias = Mapping[str, Sequence[Hint] | None] | None
+"""One provider's answer: resource -> hints. None in either place is "no preference", an empty
+list is "impossible"."""
+
+HintList: TypeAlias = Sequence[Hint]
+
+_NO_PREFERENCE = (Hint(None, preferred=True),)
+_IMPOSSIBLE = (Hint(None, preferred=False),)
+
+Key: TypeAlias = tuple[int, ...]
+
+
+def merge(
+    providers: Iterable[ProviderHints],
+    numa_nodes: NodeSet,
+    policy: Policy,
+    preferences: Preferences,
+) -> tuple[Hint, bool]:
+    """Return the merged hint, and whether the policy admits it.
+
+    `numa_nodes` are all nodes of the machine. With `none` nothing is merged.
+    """
+    if policy is Policy.NONE:
+        return Hint(None, preferred=False), True
+    lists = hint_lists(providers)
+    if policy is not Policy.SINGLE_NUMA_NODE:
+        hint = _best(fold(lists), numa_nodes, preferences)
+        return hint, hint.preferred or policy is Policy.BEST_EFFORT
+    single = [[hint for hint in hints if _is_single(hint)] for hints in lists]
+    hint = _best(fold(single), numa_nodes, preferences.narrowest())
+    if hint.affinity == numa_nodes:
+        hint = Hint(None, hint.preferred)
+    return hint, hint.preferred
+
+
+def offers_of(providers: Iterable[ProviderHints], policy: Policy) -> Offers:
+    """Return what some providers' hints come to, for a provider that answers after them."""
+    lists = hint_lists(providers)
+    if policy is Policy.SINGLE_NUMA_NODE:
+        lists = [[hint for hint in hints if _is_single(hint)] for hints in lists]
+    return fold(lists)
+
+
+def hint_lists(providers: Iterable[ProviderHints]) -> list[HintList]:
+    """Return the lists of all providers and resources, with hints in place of special answers."""
+    lists: list[HintList] = []
+    for provider in providers:
+        if not provider:
+            lists.append(_NO_PREFERENCE)
+            continue
+        for hints in provider.values():
+            if hints is None:
+                lists.append(_NO_PREFERENCE)
+            else:
+                lists.append(hints or _IMPOSSIBLE)
+    return lists
+
+
+def _is_single(hint: Hint) -> bool:
+    return hint.preferred and (hint.affinity is None or len(hint.affinity) == 1)
+
+
+def fold(lists: Iterable[HintList]) -> Offers:
+    """Return every intersection that one hint per list can have.
+
+    It is True when all hints that make it are preferred and those with an affinity agree, for at
+    least one combination that makes it.
+    """
+    masks = {ANYWHERE: True}
+    narrowest = 0
+    for hints in lists:
+        folded: dict[int, bool] = {}
+        for hint in hints:
+            affinity = ANYWHERE if hint.affinity is None else hint.affinity.mask
+            for mask, agreed in masks.items():
+                joint = mask & affinity
+                agrees = ANYWHERE in (mask, affinity) or mask == affinity
+                folded[joint] = (agreed and agrees and hint.preferred) or folded.get(joint, False)
+        masks = folded
+        sizes = [len(hint.affinity) for hint in hints if hint.affinity is not None]
+        narrowest = max(narrowest, min(sizes, default=0))
+    return Offers(masks, narrowest)
+
+
+def _best(offers: Offers, numa_nodes: NodeSet, preferences: Preferences) -> Hint:
+    """Return the hint that wins; all nodes, not preferred, when no intersection is left."""
+
+    def key(hint: Hint) -> Key:
+        nodes = hint.affinity or NodeSet()
+        return (*_order(len(nodes), offers.narrowest, hint.preferred), *preferences.rank(nodes))
+
+    found = [
+        Hint(NodeSet.from_mask(mask & numa_nodes.mask), preferred)
+        for mask, preferred in offers.masks.items()
+        if mask & numa_nodes.mask
+    ]
+    return min(found, key=key, default=Hint(numa_nodes, preferred=False))
+
+
+def _order(size: int, bound: int, preferred: bool) -> Key:
+    """Return what goes before the rank of the nodes; less is better.
+
+    Preferred hints win. Of the others those win that have as many nodes as the widest of all
+    lists' narrowest hints (`bound`): less would starve one provider, more is waste. Failing that,
+    the widest below, then the narrowest above.
+    """
+    if preferred:
+        return (0, 0)
+    if size == bound:
+        return (1, 0)
+    return (2, -size) if size < bound else (3, size)

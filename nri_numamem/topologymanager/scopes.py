@@ -1,0 +1,141 @@
+"""Admission: collect hints, merge, judge, allocate, per container or for a pod at once.
+
+The memory manager is the only provider here that allocates. Others (device and CPU manager) are
+asked beforehand by whoever knows them and come in as answers, in the kubelet's order: they stand
+before the memory manager. A rejection changes nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from nri_numamem.memorymanager.choices import choices_for
+from nri_numamem.memorymanager.hint import Hint, HintMap, Preferences
+from nri_numamem.memorymanager.hints import pod_topology_hints, topology_hints
+from nri_numamem.memorymanager.nodeset import NodeSet
+from nri_numamem.memorymanager.pod import Pod, pod_request
+from nri_numamem.memorymanager.quantity import MEMORY
+from nri_numamem.memorymanager.refusal import (
+    NOT_ALIGNED,
+    TOPOLOGY,
+    UNEXPECTED,
+    Rejection,
+    allocation_failed,
+    reject,
+)
+from nri_numamem.memorymanager.state import Request, State
+from nri_numamem.memorymanager.static import NO_DEFAULT, Allocated, allocate
+from nri_numamem.topologymanager.merge import Policy, ProviderHints, merge, offers_of
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """How the Topology Manager is set."""
+
+    policy: Policy = Policy.BEST_EFFORT
+    preferences: Preferences = field(default_factory=Preferences)
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """Containers that were placed."""
+
+    state: State
+    containers: Mapping[str, Allocated]
+    """Container name -> what it got; left alone when it has no blocks."""
+    hints: Mapping[str, Hint]
+    """Container name -> the merged hint that it was placed by."""
+
+
+def admit_container(
+    state: State,
+    pod: Pod,
+    name: str,
+    topology: Topology,
+    others: Sequence[ProviderHints] = (),
+) -> Admitted | Rejection:
+    """Admit one container: merge its hints with the `others`, and place it.
+
+    Source: kubelet topologymanager, scope_container.go.
+    """
+    offers = offers_of(others, topology.policy)
+    own = topology_hints(state, pod, name, topology.preferences, offers)
+    request = pod.container(name).requests
+    hint = _judge(state, pod, request, own, topology, others)
+    return hint if isinstance(hint, Rejection) else _place(state, pod, (name,), hint, topology)
+
+
+def admit_containers(
+    state: State,
+    pod: Pod,
+    topology: Topology,
+    others: Mapping[str, Sequence[ProviderHints]] | None = None,
+) -> Admitted | Rejection:
+    """Admit all containers of a pod, one after the other, in the kubelet's order.
+
+    `others` are the other providers' answers per container. The kubelet leaves earlier containers
+    allocated when a later one is refused; here the pod is admitted whole or not at all.
+    """
+    admitted = Admitted(state, {}, {})
+    for container in pod.containers:
+        answers = (others or {}).get(container.name, ())
+        one = admit_container(admitted.state, pod, container.name, topology, answers)
+        if isinstance(one, Rejection):
+            return one
+        admitted = Admitted(
+            one.state,
+            {**admitted.containers, **one.containers},
+            {**admitted.hints, **one.hints},
+        )
+    return admitted
+
+
+def admit_pod(
+    state: State, pod: Pod, topology: Topology, others: Sequence[ProviderHints] = ()
+) -> Admitted | Rejection:
+    """Admit a pod as a whole: one merge for its request, then place every container by it.
+
+    Source: kubelet topologymanager, scope_pod.go.
+    """
+    offers = offers_of(others, topology.policy)
+    own = pod_topology_hints(state, pod, topology.preferences, offers)
+    hint = _judge(state, pod, pod_request(pod), own, topology, others)
+    if isinstance(hint, Rejection):
+        return hint
+    return _place(state, pod, tuple(c.name for c in pod.containers), hint, topology)
+
+
+def _judge(
+    state: State,
+    pod: Pod,
+    request: Request,
+    own: HintMap | None,
+    topology: Topology,
+    others: Sequence[ProviderHints],
+) -> Hint | Rejection:
+    """Merge the memory manager's hints with the others; a rejection when the policy says no."""
+    # All resources have the same list; it counts once (see memorymanager.hints).
+    once = None if own is None else {MEMORY: next(iter(own.values()))}
+    numa_nodes = NodeSet(state.machine_state)
+    hint, admits = merge((*others, once), numa_nodes, topology.policy, topology.preferences)
+    fits_nowhere = own is not None and not any(own.values())
+    if admits and not fits_nowhere:
+        return hint
+    choices = choices_for(state, pod.uid, request, topology.preferences.home)
+    reason, sentence = TOPOLOGY, NOT_ALIGNED
+    if admits:
+        # No allocation could succeed; the text of the kubelet's default case says why best.
+        reason, sentence = UNEXPECTED, allocation_failed(NO_DEFAULT)
+    return reject(state, request, choices, topology.preferences, reason, sentence)
+
+
+def _place(
+    state: State, pod: Pod, names: tuple[str, ...], hint: Hint, topology: Topology
+) -> Admitted | Rejection:
+    placed: dict[str, Allocated] = {}
+    for name in names:
+        allocated = allocate(state, pod, name, hint, topology.preferences)
+        if isinstance(allocated, Rejection):
+            return allocated
+        state = allocated.state
+        placed[name] = allocated
+    return Admitted(state, placed, dict.fromkeys(names, hint))

@@ -1,0 +1,19 @@
+import pytest
+
+from nri_numamem.memorymanager import Machine, NodeSet, NumaNode
+
+
+def test_unknown_distances_are_the_kernels_defaults() -> None:
+    node = NumaNode(1, 0, distances={0: 12})
+    assert [node.distance_to(n) for n in (0, 1, 2)] == [12, 10, 20]
+
+
+def test_a_machine_knows_its_nodes() -> None:
+    machine = Machine((NumaNode(0, 1), NumaNode(252, 0)))
+    assert machine.node_set == NodeSet([0, 252])
+
+
+@pytest.mark.parametrize("ids", [(1, 0), (0, 0)])
+def test_ids_ascend(ids: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="ascending and unique"):
+        Machine(tuple(NumaNode(n, 0) for n in ids))

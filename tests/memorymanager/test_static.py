@@ -1,0 +1,177 @@
+"""The static policy where the oracle does not look: kinds of containers, coming back, groups."""
+
+from types import ModuleType
+
+import pytest
+
+from nri_numamem.memorymanager import (
+    Allocated,
+    Block,
+    Container,
+    ContainerKind,
+    Hint,
+    NodeSet,
+    Pod,
+    Preferences,
+    Rejection,
+    State,
+    allocate,
+    check_books,
+    check_groups,
+    give_back,
+)
+
+LOWEST = Preferences(prefer_closest=False)
+ANY = Hint(None, preferred=False)
+INIT, SIDECAR, APP = ContainerKind.INIT, ContainerKind.RESTARTABLE_INIT, ContainerKind.APP
+
+
+@pytest.fixture
+def state(worlds: ModuleType) -> State:
+    made = worlds.empty_state({n: {"memory": 8} for n in range(3)})
+    assert isinstance(made, State)
+    return made
+
+
+def pod(*containers: tuple[ContainerKind, int], uid: str = "a") -> Pod:
+    made = (Container(f"c{i}", kind, {"memory": q}) for i, (kind, q) in enumerate(containers))
+    return Pod(uid, guaranteed=True, containers=tuple(made))
+
+
+def place(state: State, pod: Pod, name: str, hint: Hint = ANY) -> Allocated:
+    got = allocate(state, pod, name, hint, LOWEST)
+    assert isinstance(got, Allocated), got
+    assert check_books(got.state) == check_groups(got.state) == ()
+    return got
+
+
+def place_all(state: State, pod: Pod) -> State:
+    for container in pod.containers:
+        state = place(state, pod, container.name).state
+    return state
+
+
+def sizes(state: State, uid: str = "a") -> list[int]:
+    return [block.size for blocks in state.assignments[uid].values() for block in blocks]
+
+
+def free(state: State) -> list[int]:
+    return [node.memory_map["memory"].free for node in state.machine_state.values()]
+
+
+def test_a_pod_that_is_not_guaranteed_is_left_alone(state: State) -> None:
+    burstable = Pod("a", guaranteed=False, containers=(Container("c0", APP, {"memory": 1}),))
+    got = place(state, burstable, "c0")
+    assert got == Allocated(state, ())
+    assert got.nodes == NodeSet()
+
+
+@pytest.mark.parametrize(
+    ("containers", "want", "left"),
+    [
+        # Init containers run one after the other, the apps in what they leave.
+        (((INIT, 7), (INIT, 4), (APP, 4), (APP, 3)), [0, 0, 4, 3], 1),
+        (((INIT, 1), (INIT, 2), (APP, 1)), [0, 1, 1], 6),
+        (((INIT, 2), (APP, 5)), [0, 5], 3),
+        # A sidecar runs on: it uses what init containers left, and nobody uses what it has.
+        (((SIDECAR, 3), (INIT, 2), (APP, 4)), [3, 0, 4], 1),
+        (((INIT, 4), (SIDECAR, 3), (APP, 2)), [0, 3, 2], 3),
+    ],
+)
+def test_init_containers_leave_their_memory(
+    state: State, containers: tuple[tuple[ContainerKind, int], ...], want: list[int], left: int
+) -> None:
+    after = place_all(state, pod(*containers))
+    assert sizes(after) == want
+    assert free(after) == [left, 8, 8]
+    assert after.machine_state[0].number_of_assignments == len(containers)
+
+
+def test_an_assigned_container_keeps_its_place(state: State) -> None:
+    one = pod((APP, 2), (INIT, 1))
+    after = place_all(state, one)
+    again = place(after, one, "c0", Hint(NodeSet([2]), preferred=True))
+    assert again.state == after
+    assert again.blocks == (Block(NodeSet([0]), "memory", 2),)
+    assert place(after, one, "c1").state == after
+
+
+def test_a_container_that_comes_back_takes_its_old_place(state: State) -> None:
+    one = pod((APP, 2))
+    before = place(state, one, "c0", Hint(NodeSet([1]), preferred=True)).state
+    ended = give_back(before, "a", "c0")
+    assert place(ended, one, "c0").state == before
+
+
+def test_a_place_that_others_used_up_is_left(state: State) -> None:
+    both = pod((APP, 5), (APP, 4))
+    ended = give_back(place(state, both, "c0").state, "a", "c0")
+    used = place(ended, both, "c1").state
+    assert free(used) == [3, 8, 8]
+    back = place(used, both, "c0")
+    assert back.nodes == NodeSet([1])
+    assert free(back.state) == [4, 3, 8]
+    assert back.state.reusable == {}
+
+
+def test_a_container_that_comes_back_larger_keeps_its_old_place_when_refused(state: State) -> None:
+    ended = give_back(place(state, pod((APP, 5)), "c0").state, "a", "c0")
+    got = allocate(ended, pod((APP, 25)), "c0", ANY, LOWEST)
+    assert isinstance(got, Rejection)
+    assert sizes(ended) == [5]
+
+
+def test_a_hint_on_part_of_a_group_is_refused_while_there_is_room(state: State) -> None:
+    grouped = place(state, pod((APP, 9)), "c0").state
+    hint = Hint(NodeSet([1]), preferred=True)
+    got = allocate(grouped, pod((APP, 2), uid="b"), "c0", hint, LOWEST)
+    assert isinstance(got, Rejection)
+    assert got.reason == "UnexpectedAdmissionError"
+    assert got.message.startswith(
+        "Allocate failed due to [memorymanager] preferred hint violates NUMA node allocation, "
+        "which is unexpected; requested memory 2; one empty NUMA node would do; "
+        "by itself it would fit on NUMA node 2; "
+    )
+
+
+def test_a_hint_with_too_little_room_grows_to_the_group(state: State) -> None:
+    grouped = place(state, pod((APP, 9)), "c0").state
+    hint = Hint(NodeSet([0]), preferred=False)
+    assert place(grouped, pod((APP, 2), uid="b"), "c0", hint).nodes == NodeSet([0, 1])
+
+
+def test_a_hint_for_nodes_that_are_not_there_is_refused(state: State) -> None:
+    hint = Hint(NodeSet([0, 9]), preferred=False)
+    assert isinstance(allocate(state, pod((APP, 2)), "c0", hint, LOWEST), Rejection)
+
+
+@pytest.mark.parametrize(
+    ("hint", "problem"),
+    [
+        (Hint(None, preferred=False), "failed to get the default NUMA affinity, no NUMA nodes"),
+        (Hint(NodeSet([0]), preferred=False), "failed to find NUMA nodes to extend the current"),
+    ],
+)
+def test_nothing_is_large_enough(state: State, hint: Hint, problem: str) -> None:
+    got = allocate(state, pod((APP, 25)), "c0", hint, LOWEST)
+    assert isinstance(got, Rejection)
+    assert problem in got.message
+    assert "more than all NUMA nodes have together" in got.message
+
+
+@pytest.mark.parametrize(
+    ("hint", "problem"),
+    [
+        (Hint(None, preferred=True), "failed to find the default preferred hint"),
+        (Hint(NodeSet([1]), preferred=True), "failed to find the extended preferred hint"),
+    ],
+)
+def test_a_preferred_hint_is_not_met_by_another(
+    worlds: ModuleType, hint: Hint, problem: str
+) -> None:
+    state = worlds.empty_state({0: {"memory": 8}, 1: {"memory": 4}, 2: {"memory": 4}})
+    state = place(state, pod((APP, 1), uid="b"), "c0").state
+    got = allocate(state, pod((APP, 8)), "c0", hint, LOWEST)
+    assert isinstance(got, Rejection)
+    assert problem in got.message
+    assert "by itself it would fit on NUMA nodes 1-2" in got.message

@@ -1,0 +1,116 @@
+"""The merge by hand; the kubelet's own tables and the oracle cover the rest."""
+
+from itertools import permutations
+
+import pytest
+
+from nri_numamem.memorymanager import Distances, Hint, NodeSet, Preferences
+from nri_numamem.memorymanager.hints import ANYWHERE, Offers
+from nri_numamem.topologymanager import Policy, ProviderHints, merge, offers_of
+
+LOWEST = Preferences(prefer_closest=False)
+ALL = NodeSet([0, 1, 2, 3])
+
+
+def yes(*ids: int) -> Hint:
+    return Hint(NodeSet(ids), preferred=True)
+
+
+def no(*ids: int) -> Hint:
+    return Hint(NodeSet(ids), preferred=False)
+
+
+def merged(*lists: list[Hint], policy: Policy = Policy.BEST_EFFORT) -> tuple[Hint, bool]:
+    return merge([{"r": hints} for hints in lists], ALL, policy, LOWEST)
+
+
+def test_the_policy_none_merges_nothing() -> None:
+    assert merged([yes(0)], policy=Policy.NONE) == (Hint(None, preferred=False), True)
+
+
+@pytest.mark.parametrize(
+    ("policy", "want"),
+    [
+        (Policy.BEST_EFFORT, (yes(0, 1, 2, 3), True)),
+        (Policy.RESTRICTED, (yes(0, 1, 2, 3), True)),
+        (Policy.SINGLE_NUMA_NODE, (Hint(None, preferred=True), True)),
+    ],
+)
+@pytest.mark.parametrize("providers", [(), (None,), ({},), ({"r": None},), (None, {"r": None})])
+def test_nobody_has_a_preference(
+    providers: tuple[ProviderHints, ...], policy: Policy, want: tuple[Hint, bool]
+) -> None:
+    assert merge(providers, ALL, policy, LOWEST) == want
+
+
+@pytest.mark.parametrize(
+    ("policy", "want"),
+    [
+        (Policy.BEST_EFFORT, (no(0, 1, 2, 3), True)),
+        (Policy.RESTRICTED, (no(0, 1, 2, 3), False)),
+        (Policy.SINGLE_NUMA_NODE, (Hint(None, preferred=False), False)),
+    ],
+)
+def test_impossible(policy: Policy, want: tuple[Hint, bool]) -> None:
+    assert merged([], policy=policy) == want
+    assert merge([{"r": []}], ALL, policy, LOWEST) == want
+
+
+def test_hints_that_share_no_node() -> None:
+    assert merged([yes(0)], [yes(1)]) == (no(0, 1, 2, 3), True)
+
+
+def test_preferred_wants_all_to_agree() -> None:
+    assert merged([yes(0), yes(0, 1)], [yes(0, 1)])[0] == yes(0, 1)
+    assert merged([yes(0)], [yes(0, 1)])[0] == no(0)
+    assert merged([yes(0)], [Hint(None, preferred=True)])[0] == yes(0)
+    assert merged([yes(0)], [Hint(None, preferred=False)])[0] == no(0)
+
+
+def test_not_preferred_results_like_the_widest_of_the_narrowest() -> None:
+    assert merged([no(0), no(2, 3)], [no(2, 3), no(0, 1, 2)])[0] == no(2, 3)
+    # Nothing of two nodes: the most below.
+    assert merged([no(0)], [no(0, 1)])[0] == no(0)
+    # Nothing of at most one node: the fewest above.
+    assert merged([Hint(None, preferred=False), no(0)], [no(1, 2), no(1, 2, 3)])[0] == no(1, 2)
+
+
+def test_single_numa_node_takes_only_single_preferred_hints() -> None:
+    hints = [no(0), yes(2), yes(0, 1)]
+    assert merged(hints, policy=Policy.SINGLE_NUMA_NODE) == (yes(2), True)
+    assert merged([yes(0, 1)], policy=Policy.SINGLE_NUMA_NODE) == (
+        Hint(None, preferred=False),
+        False,
+    )
+    one = merge([{"r": [yes(0)]}], NodeSet([0]), Policy.SINGLE_NUMA_NODE, LOWEST)
+    assert one == (Hint(None, preferred=True), True)
+
+
+def test_closest_counts_except_for_single_numa_node() -> None:
+    rows = [[10, 30, 20, 30], [30, 10, 30, 30], [20, 30, 10, 30], [30, 30, 30, 10]]
+    closest = Preferences(Distances.of_rows(rows))
+    hints = [{"r": [yes(0, 1), yes(0, 2)]}]
+    assert merge(hints, ALL, Policy.RESTRICTED, closest)[0] == yes(0, 2)
+    # A node's distance to itself counts too, so nodes can differ by themselves.
+    odd = Preferences(Distances.of_rows([[11, 20], [20, 10]]))
+    single = [{"r": [yes(0), yes(1)]}]
+    assert merge(single, NodeSet([0, 1, 2]), Policy.BEST_EFFORT, odd)[0] == yes(1)
+    assert merge(single, NodeSet([0, 1, 2]), Policy.SINGLE_NUMA_NODE, odd)[0] == yes(0)
+
+
+def test_nodes_that_the_machine_lacks_are_dropped() -> None:
+    assert merged([yes(3, 9)])[0] == yes(3)
+
+
+def test_order_changes_nothing() -> None:
+    lists = [[no(0, 1), yes(1)], [yes(1, 2), no(0), no(1, 2, 3)], [yes(0, 1, 2), no(3)]]
+    results = {merged(*order) for order in permutations(lists)}
+    results |= {merged(*(hints[::-1] for hints in lists))}
+    assert len(results) == 1
+
+
+def test_what_others_offer() -> None:
+    lists = [{"a": [yes(0, 1), no(1)], "b": [yes(0, 1), Hint(None, preferred=True)]}]
+    assert offers_of(lists, Policy.BEST_EFFORT) == Offers({0b11: True, 0b10: False}, 2)
+    assert offers_of(lists, Policy.SINGLE_NUMA_NODE) == Offers({}, 0)
+    assert offers_of([None], Policy.RESTRICTED) == Offers({ANYWHERE: True}, 0)

@@ -1,0 +1,162 @@
+"""Few hints against all hints: the merge must not notice that most were never made.
+
+The oracle enumerates every node set and walks the product of all lists; the package gives the
+merge only what can matter. Merged hint, verdict and placement must be the same.
+"""
+
+import os
+from collections.abc import Iterator
+from itertools import combinations_with_replacement, cycle, product
+from random import Random
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from nri_numamem.memorymanager import (
+    Hint,
+    NodeSet,
+    Preferences,
+    Rejection,
+    State,
+    allocate,
+    topology_hints,
+)
+from nri_numamem.topologymanager import Policy, merge, offers_of
+
+# A long run by hand: NUMAMEM_LIVES=100000
+LIVES = int(os.environ.get("NUMAMEM_LIVES", "300"))
+POLICIES = ("best-effort", "restricted", "single-numa-node")
+
+
+def random_lists(random: Random, ids: list[int]) -> list[Any]:
+    """Return what up to two other providers answer, as the oracle takes it."""
+    answers: list[Any] = []
+    for _ in range(random.choice((0, 0, 1, 1, 1, 2))):
+        shape = random.random()
+        if shape < 0.1:
+            answers.append(random.choice((None, {"cpu": None}, {"cpu": []})))
+            continue
+        hints: list[Any] = []
+        for _ in range(random.randint(1, 4)):
+            nodes = tuple(sorted(random.sample(ids, random.randint(1, len(ids)))))
+            hints.append((None if random.random() < 0.1 else nodes, random.random() < 0.5))
+        answers.append({"cpu": hints})
+    return answers
+
+
+def as_hints(answer: Any) -> Any:  # noqa: ANN401 - an answer has any of four shapes
+    if not answer:
+        return answer
+    return {
+        r: li and [Hint(None if n is None else NodeSet(n), p) for n, p in li]
+        for r, li in answer.items()
+    }
+
+
+def compare(
+    oracle: Any,  # noqa: ANN401 - the oracle is loaded by path
+    worlds: ModuleType,
+    state: State,
+    request: dict[str, int],
+    answers: list[Any],
+    policy: str,
+    preferences: Preferences,
+) -> None:
+    full = oracle.hints("new", request)
+    want, wanted = oracle.merge([*answers, {"memory": full}], policy)
+
+    pod = worlds.pod_with("new", "main", request)
+    others = [as_hints(answer) for answer in answers]
+    offers = offers_of(others, Policy(policy))
+    own = topology_hints(state, pod, "main", preferences, offers)
+    assert own is not None
+    given = {"memory": own["memory"]}
+    nodes = NodeSet(state.machine_state)
+    hint, admits = merge([*others, given], nodes, Policy(policy), preferences)
+
+    place = (request, answers, policy, oracle.books())
+    affinity = None if hint.affinity is None else tuple(hint.affinity)
+    assert ((affinity, hint.preferred), admits) == (want, wanted), place
+    if admits and not (want[0] is not None and worlds.cuts_group(oracle, want[0])):
+        got = allocate(state, pod, "main", hint, preferences)
+        placed, _ = oracle.copy().attempt("new", "main", request, want)
+        assert (None if isinstance(got, Rejection) else tuple(got.nodes)) == placed, place
+
+
+def small_worlds(nodes: int) -> Iterator[tuple[dict[int, Any], list[Any]]]:
+    """Yield every machine of so many nodes of 1 to 3 units, and every way to use it a bit.
+
+    Each node is unused or serves a single-node assignment of one unit; besides, the first two
+    unused nodes may be a group.
+    """
+    for capacities in combinations_with_replacement((1, 2, 3), nodes):
+        world = {n: {"memory": capacity} for n, capacity in enumerate(capacities)}
+        for used in product((False, True), repeat=nodes):
+            singles = [(n,) for n in range(nodes) if used[n]]
+            unused = tuple(n for n in range(nodes) if not used[n])
+            yield world, singles
+            if len(unused) >= 2:
+                yield world, [*singles, unused[:2]]
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 3, 4, 5, 6])
+def test_every_small_machine(oracle: ModuleType, worlds: ModuleType, nodes: int) -> None:
+    random = Random(nodes)
+    policies = cycle(POLICIES)
+    rows = worlds.random_distances(random, nodes)
+    for number, (world, used) in enumerate(small_worlds(nodes)):
+        if nodes > 4 and number % 7:
+            continue  # of the thousands of larger ones every seventh
+        distances = rows if number % 2 else None
+        preferences = worlds.preferences_for(distances)
+        state, twin = worlds.empty_state(world), oracle.Oracle(world, distances)
+        for index, place in enumerate(used):
+            event = ("allocate", "old", f"c{index}", {"memory": 1}, (place, False))
+            state = worlds.step(state, twin, event, preferences)
+        total = sum(amounts["memory"] for amounts in world.values())
+        for size in range(1, total + 2):
+            policy = next(policies)
+            compare(twin, worlds, state, {"memory": size}, [], policy, preferences)
+            answers = random_lists(random, sorted(world))
+            compare(twin, worlds, state, {"memory": size}, answers, policy, preferences)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_few_hints_merge_like_all_hints(oracle: ModuleType, worlds: ModuleType, seed: int) -> None:
+    random = Random(seed)
+    for _ in range(max(1, LIVES // 20)):
+        world = worlds.random_world(random, random.choice((1, 2, 3, 4, 5, 6)))
+        distances = None
+        if random.random() < 0.7:
+            distances = worlds.random_distances(random, max(world) + 1)
+        preferences = worlds.preferences_for(distances)
+        state, twin = worlds.empty_state(world), oracle.Oracle(world, distances)
+        for event in worlds.random_life(random, world, random.choice((0, 2, 5, 9))):
+            state = worlds.step(state, twin, event, preferences)
+        total = sum(amounts["memory"] for amounts in world.values())
+        for _ in range(6):
+            request = {"memory": random.randint(0, max(1, total))}
+            if random.random() < 0.4:
+                request["hugepages-2Mi"] = random.randint(0, 6)
+            answers = random_lists(random, sorted(world))
+            policy = random.choice(POLICIES)
+            compare(twin, worlds, state, request, answers, policy, preferences)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_up_to_ten_nodes(oracle: ModuleType, worlds: ModuleType, seed: int) -> None:
+    random = Random(seed)
+    for _ in range(max(1, LIVES // 150)):
+        world = worlds.random_world(random, random.randint(7, 10))
+        distances = worlds.random_distances(random, max(world) + 1)
+        preferences = worlds.preferences_for(distances)
+        state, twin = worlds.empty_state(world), oracle.Oracle(world, distances)
+        for event in worlds.random_life(random, world, 4):
+            state = worlds.step(state, twin, event, preferences)
+        total = sum(amounts["memory"] for amounts in world.values())
+        request = {"memory": random.randint(1, max(1, total))}
+        if random.random() < 0.5:
+            request["hugepages-2Mi"] = random.randint(0, 9)
+        answers = random_lists(random, sorted(world))
+        compare(twin, worlds, state, request, answers, random.choice(POLICIES), preferences)
