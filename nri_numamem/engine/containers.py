@@ -8,8 +8,8 @@ when it ends; the pod's end releases it (pods.py).
 from collections.abc import Mapping
 from dataclasses import replace
 
-from nri_numamem.engine import records
-from nri_numamem.engine.context import Context
+from nri_numamem.engine import podscope, records
+from nri_numamem.engine.context import Context, Placed
 from nri_numamem.engine.events import (
     Container,
     CreateContainer,
@@ -19,6 +19,7 @@ from nri_numamem.engine.events import (
     UpdateContainer,
 )
 from nri_numamem.engine.plan import Adjustment, HugepageRoute, Plan
+from nri_numamem.engine.providers import Others
 from nri_numamem.engine.qos import QosClass, qos_of_cgroup_parent
 from nri_numamem.engine.request import HugepageSource, Request, held, request_of
 from nri_numamem.engine.state import EngineState, Holder
@@ -45,7 +46,7 @@ def create_container(context: Context, state: EngineState, event: CreateContaine
         why = "it has no memory limit, so its request is unknown"
         return state, Plan(records=(records.left_alone(pod, container, why),))
     if container.cpuset_mems:
-        return _adopt_preset(state, event, request)
+        return _adopt_preset(context, state, event, request)
     return _admit(context, state, event, request)
 
 
@@ -82,7 +83,9 @@ def _ended(state: EngineState, uid: str, name: str) -> bool:
     return holder is None or holder.ended
 
 
-def _adopt_preset(state: EngineState, event: CreateContainer, request: Request) -> Outcome:
+def _adopt_preset(
+    context: Context, state: EngineState, event: CreateContainer, request: Request
+) -> Outcome:
     """Respect a `cpuset.mems` that somebody set before us: on the books, never claimed."""
     pod, container = event.pod, event.container
     try:
@@ -91,6 +94,7 @@ def _adopt_preset(state: EngineState, event: CreateContainer, request: Request) 
         why = f"its cpuset.mems {container.cpuset_mems!r} is no list of NUMA nodes"
         return state, Plan(records=(records.left_alone(pod, container, why, "warning"),))
     next_state, shortfall = put_on_books(state, pod, container, request, nodes)
+    next_state = podscope.take_from_pool(context, next_state, pod)
     plan = Plan(records=(records.adopted(next_state, pod, container, request, nodes, shortfall),))
     return next_state, plan
 
@@ -107,17 +111,35 @@ def _admit(
     context: Context, state: EngineState, event: CreateContainer, request: Request
 ) -> Outcome:
     pod, container = event.pod, event.container
-    near = _near(state, pod, container, request)
-    placed = context.place(state.books, (pod.uid, container.name), request.resources, near)
+    others = context.others_of(container)
+    ready, placed = place(context, state, pod, container, request, others)
     if isinstance(placed, Rejection):
-        record = records.rejected(context, state, pod, container, request, placed)
+        record = records.rejected(context, state, pod, container, request, placed, others)
         if not context.rejects:
             return state, Plan(records=(replace(record, event="left alone, nothing fits"),))
-        text = records.refusal_text(pod, container, placed)
+        text = records.refusal_text(pod, container, placed, others)
         return state, Plan(refusal=text, records=(record,))
-    next_state = state.with_holder(_holder(pod, container), placed.books)
-    record = records.admitted(next_state, pod, container, request, placed)
+    next_state = ready.with_holder(_holder(pod, container), placed.books)
+    record = records.admitted(next_state, pod, container, request, placed, others)
     return next_state, Plan(_adjustment(request, placed.nodes), records=(record,))
+
+
+def place(
+    context: Context,
+    state: EngineState,
+    pod: PodSandbox,
+    container: Container,
+    request: Request,
+    others: Others,
+) -> tuple[EngineState, Placed | Rejection]:
+    """Place a container: near its pod's hugepages if these are shared, else by the rules."""
+    near = _near(state, pod, container, request)
+    if near is not None and not (context.is_strict and others.is_apart_from(near)):
+        key = (pod.uid, container.name)
+        placed = context.place_on(state.books, key, request.resources, near)
+        if not isinstance(placed, Rejection):
+            return state, placed
+    return podscope.place(context, state, pod, container.name, request.resources, others)
 
 
 def _near(

@@ -7,12 +7,15 @@ file of the engine that asks the managers to place something.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from nri_numamem.engine.events import Container as RuntimeContainer
+from nri_numamem.engine.events import PodSandbox
 from nri_numamem.engine.plan import Record, RecordValue
+from nri_numamem.engine.providers import NO_OTHERS, Others, agree, others_of
+from nri_numamem.engine.qos import QosClass, qos_of_cgroup_parent
 from nri_numamem.engine.settings import Settings
 from nri_numamem.engine.state import Key
 from nri_numamem.memorymanager import (
     MEMORY,
-    Allocated,
     Container,
     ContainerKind,
     Distances,
@@ -30,7 +33,7 @@ from nri_numamem.memorymanager import (
     default_state,
     resolve_reserved,
 )
-from nri_numamem.topologymanager import Policy, Topology, admit_container
+from nri_numamem.topologymanager import Policy, ProviderHints, Topology, admit_container
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,25 +76,72 @@ class Context:
         """Tell whether a container that cannot be placed is refused."""
         return self.settings.when_unsatisfiable == "Reject"
 
+    @property
+    def is_strict(self) -> bool:
+        """Tell whether a container that cannot be aligned is refused."""
+        return self.topology.policy in (Policy.RESTRICTED, Policy.SINGLE_NUMA_NODE)
+
+    @property
+    def places_pods(self) -> bool:
+        """Tell whether pods are placed as a whole; `none` has no scopes, as in the kubelet."""
+        is_pod_scope = self.settings.topology_manager_scope == "pod"
+        return is_pod_scope and self.topology.policy is not Policy.NONE
+
+    def manages(self, pod: PodSandbox) -> bool:
+        """Tell whether a pod's containers are our business."""
+        is_guaranteed = qos_of_cgroup_parent(pod.cgroup_parent) is QosClass.GUARANTEED
+        return self.is_static and is_guaranteed and bool(pod.uid)
+
+    def wants_devices(self, cgroup_parent: str) -> bool:
+        """Tell whether it can matter where the devices of a pod's containers are."""
+        is_merged = self.is_static and self.topology.policy is not Policy.NONE
+        return is_merged and qos_of_cgroup_parent(cgroup_parent) is QosClass.GUARANTEED
+
+    def others_of(self, container: RuntimeContainer) -> Others:
+        """Return the other providers' hints, as far as the policy merges any."""
+        is_merged = self.topology.policy is not Policy.NONE
+        return others_of(self.machine, container) if is_merged else NO_OTHERS
+
     def empty_books(self) -> State:
         """Return the books of the machine with nothing assigned."""
         return default_state(self.machine, self.reserved)
 
     def place(
-        self, books: State, key: Key, resources: Request, near: NodeSet | None
+        self, books: State, key: Key, resources: Request, others: Others = NO_OTHERS
     ) -> Placed | Rejection:
-        """Give a container its nodes by the rules; on or around `near` if that is possible."""
-        uid, name = key
-        pod = Pod(uid, guaranteed=True, containers=(Container(name, ContainerKind.APP, resources),))
-        if near is not None:
-            hint = Hint(near, preferred=False)
-            allocated = allocate(books, pod, name, hint, self.topology.preferences)
-            if isinstance(allocated, Allocated):
-                return Placed(allocated.state, allocated.nodes, hint)
-        admitted = admit_container(books, pod, name, self.topology)
+        """Give a container its nodes by the rules, together with the other providers' hints.
+
+        Under `best-effort` hints that leave no place are given up one after the other, devices
+        first; the kubelet would refuse the container or spread it over all nodes.
+        """
+        pod, name = _pod_of(key, resources), key[1]
+        first, *less = self._tried(others.providers())
+        admitted = admit_container(books, pod, name, self.topology, first)
+        for answers in less:
+            if not isinstance(admitted, Rejection):
+                break
+            admitted = admit_container(books, pod, name, self.topology, answers)
         if isinstance(admitted, Rejection):
             return admitted
         return Placed(admitted.state, admitted.containers[name].nodes, admitted.hints[name])
+
+    def _tried(self, answers: tuple[ProviderHints, ...]) -> list[tuple[ProviderHints, ...]]:
+        if self.topology.policy is not Policy.BEST_EFFORT:
+            return [answers]
+        rests = [answers[given_up:] for given_up in range(len(answers) + 1)]
+        return [rest for rest in rests if agree(rest)]
+
+    def place_on(
+        self, books: State, key: Key, resources: Request, nodes: NodeSet
+    ) -> Placed | Rejection:
+        """Give a container these nodes, or if they are too full, more around them."""
+        # Not preferred: a container of a pod on two nodes may be small enough for one.
+        hint = Hint(nodes, preferred=False)
+        pod = _pod_of(key, resources)
+        allocated = allocate(books, pod, key[1], hint, self.topology.preferences)
+        if isinstance(allocated, Rejection):
+            return allocated
+        return Placed(allocated.state, allocated.nodes, hint)
 
     def record(self, version: str) -> Record:
         """Return what is decided by, for the log."""
@@ -106,8 +156,15 @@ class Context:
             "version": version,
             "memoryManagerPolicy": self.settings.memory_manager_policy,
             "topologyManagerPolicy": self.settings.topology_manager_policy,
+            "topologyManagerScope": self.settings.topology_manager_scope,
             "reserved_memory_from": "settings" if self.settings.reserved_memory else "derived",
             "nodes": nodes,
             "notes": list(self.settings.notes),
         }
-        return Record("machine", fields=fields)
+        level = "warning" if self.settings.is_managed_twice else "info"
+        return Record("machine", level, fields)
+
+
+def _pod_of(key: Key, resources: Request) -> Pod:
+    uid, name = key
+    return Pod(uid, guaranteed=True, containers=(Container(name, ContainerKind.APP, resources),))

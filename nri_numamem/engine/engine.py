@@ -18,6 +18,7 @@ _HANDLERS: dict[type, Callable[[Context, EngineState, Any], tuple[EngineState, P
     events.RunPodSandbox: pods.run_pod_sandbox,
     events.StopPodSandbox: pods.stop_pod_sandbox,
     events.RemovePodSandbox: pods.remove_pod_sandbox,
+    events.PodCgroupGone: pods.pod_cgroup_gone,
     events.CreateContainer: containers.create_container,
     events.UpdateContainer: containers.update_container,
     events.StopContainer: containers.stop_container,

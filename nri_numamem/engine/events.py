@@ -8,6 +8,8 @@ messages makes events; it interprets nothing.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from nri_numamem.memorymanager import NodeSet
+
 
 @dataclass(frozen=True, slots=True)
 class PodSandbox:
@@ -39,6 +41,10 @@ class Container:
     """The same from `unified` keys "hugetlb.<size>.max": an earlier answer, or another plugin's."""
     cpuset_mems: str = ""
     cpuset_cpus: str = ""
+    cpu_shares: int | None = None
+    """1,024 for each requested CPU; None when unknown."""
+    device_nodes: tuple[NodeSet, ...] = ()
+    """The NUMA nodes of each device whose nodes are known; told at creation only."""
     running: bool = False
 
 
@@ -67,6 +73,16 @@ class StopPodSandbox:
 @dataclass(frozen=True, slots=True)
 class RemovePodSandbox:
     """A pod's sandbox was removed."""
+
+    pod: PodSandbox
+
+
+@dataclass(frozen=True, slots=True)
+class PodCgroupGone:
+    """A pod's cgroup was there and is no more: the kubelet removed it, so the pod has ended.
+
+    Runtimes tell the end of pods only that are not older than their own process.
+    """
 
     pod: PodSandbox
 
@@ -110,6 +126,7 @@ Event = (
     | RunPodSandbox
     | StopPodSandbox
     | RemovePodSandbox
+    | PodCgroupGone
     | CreateContainer
     | UpdateContainer
     | StopContainer

@@ -5,9 +5,15 @@ whose sandbox is made anew keeps its uid, and the old sandbox may be removed aft
 containers were created.
 """
 
-from nri_numamem.engine import records
+from nri_numamem.engine import podscope, records
 from nri_numamem.engine.context import Context
-from nri_numamem.engine.events import PodSandbox, RemovePodSandbox, RunPodSandbox, StopPodSandbox
+from nri_numamem.engine.events import (
+    PodCgroupGone,
+    PodSandbox,
+    RemovePodSandbox,
+    RunPodSandbox,
+    StopPodSandbox,
+)
 from nri_numamem.engine.plan import Plan
 from nri_numamem.engine.state import EngineState
 from nri_numamem.memorymanager import remove_container
@@ -15,9 +21,10 @@ from nri_numamem.memorymanager import remove_container
 Outcome = tuple[EngineState, Plan]
 
 
-def run_pod_sandbox(_context: Context, state: EngineState, event: RunPodSandbox) -> Outcome:
-    """Note the pod."""
-    return state.with_pod(event.pod), Plan()
+def run_pod_sandbox(context: Context, state: EngineState, event: RunPodSandbox) -> Outcome:
+    """Note the pod; in pod scope also place it. Never refused: some runtimes do not survive it."""
+    state, found = podscope.start(context, state.with_pod(event.pod), event.pod)
+    return state, Plan(records=found)
 
 
 def stop_pod_sandbox(_context: Context, state: EngineState, event: StopPodSandbox) -> Outcome:
@@ -27,6 +34,11 @@ def stop_pod_sandbox(_context: Context, state: EngineState, event: StopPodSandbo
 
 def remove_pod_sandbox(_context: Context, state: EngineState, event: RemovePodSandbox) -> Outcome:
     """Do the same where the stop was never told; else nothing."""
+    return end_sandbox(state, event.pod)
+
+
+def pod_cgroup_gone(_context: Context, state: EngineState, event: PodCgroupGone) -> Outcome:
+    """Release a sandbox whose end nobody told."""
     return end_sandbox(state, event.pod)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from nri_numamem.engine.context import Context, Placed
 from nri_numamem.engine.events import Container, PodSandbox, Synchronize
 from nri_numamem.engine.plan import Record, RecordValue, Update
+from nri_numamem.engine.providers import CPU, DEVICES, Others
 from nri_numamem.engine.request import Request
 from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.memorymanager import Hint, NodeSet, Rejection
@@ -25,12 +26,18 @@ def left_alone(pod: PodSandbox, container: Container, why: str, level: str = "de
 
 
 def admitted(
-    state: EngineState, pod: PodSandbox, container: Container, request: Request, placed: Placed
+    state: EngineState,
+    pod: PodSandbox,
+    container: Container,
+    request: Request,
+    placed: Placed,
+    others: Others,
 ) -> Record:
     """Record a container that was given its nodes."""
     fields: Fields = {
         **_who(pod, container),
         "request": dict(request.resources),
+        **_hints(others),
         "hint": _hint(placed.hint),
         "nodes": str(placed.nodes),
         "free": free(state, request.resources),
@@ -67,11 +74,13 @@ def rejected(
     container: Container,
     request: Request,
     rejection: Rejection,
+    others: Others,
 ) -> Record:
     """Record a container for which no nodes were found."""
     fields: Fields = {
         **_who(pod, container),
         "request": dict(request.resources),
+        **_hints(others),
         "policy": context.settings.topology_manager_policy,
         "reason": rejection.reason,
         "message": rejection.message,
@@ -80,12 +89,66 @@ def rejected(
     return Record("rejected", "warning", fields)
 
 
-def refusal_text(pod: PodSandbox, container: Container, rejection: Rejection) -> str:
+def refusal_text(
+    pod: PodSandbox, container: Container, rejection: Rejection, others: Others
+) -> str:
     """Return what the runtime is told, and with it the pod's owner."""
+    where = f" with {others}" if others else ""
     return (
         f"{PREFIX}container {container.name} of pod {pod.namespace}/{pod.name} refused, "
-        f"{rejection.reason}: {rejection.message}"
+        f"{rejection.reason}{where}: {rejection.message}"
     )
+
+
+def pod_admitted(
+    state: EngineState, pod: PodSandbox, request: Mapping[str, int], placed: Placed
+) -> Record:
+    """Record a pod that was given its nodes as a whole."""
+    fields: Fields = {
+        **_which(pod),
+        "request": dict(request),
+        "hint": _hint(placed.hint),
+        "nodes": str(placed.nodes),
+        "free": free(state, request),
+    }
+    return Record("pod admitted", fields=fields)
+
+
+def pod_adopted(
+    state: EngineState,
+    pod: PodSandbox,
+    request: Mapping[str, int],
+    nodes: NodeSet,
+    shortfall: Mapping[str, int],
+) -> Record:
+    """Record a pod whose nodes have less room than the rest of its sum."""
+    fields: Fields = {
+        **_which(pod),
+        "request": dict(request),
+        "nodes": str(nodes),
+        "free": free(state, request),
+        "does_not_fit": dict(shortfall),
+    }
+    return Record("pod adopted", "warning", fields)
+
+
+def pod_rejected(
+    context: Context,
+    state: EngineState,
+    pod: PodSandbox,
+    request: Mapping[str, int],
+    rejection: Rejection,
+) -> Record:
+    """Record a pod for which no nodes were found; its containers will ask again."""
+    fields: Fields = {
+        **_which(pod),
+        "request": dict(request),
+        "policy": context.settings.topology_manager_policy,
+        "reason": rejection.reason,
+        "message": rejection.message,
+        "free": free(state, request),
+    }
+    return Record("pod rejected", "warning", fields)
 
 
 def resized(pod: PodSandbox, container: Container, memory_bytes: int) -> Record:
@@ -118,10 +181,9 @@ def released(state: EngineState, pod: PodSandbox, holders: Iterable[Holder]) -> 
     return Record(
         "pod released",
         fields={
-            "pod": pod.name,
-            "namespace": pod.namespace,
-            "pod_uid": pod.uid,
-            "containers": [holder.key[1] for holder in holders],
+            **_which(pod),
+            # The pool of a pod that was placed as a whole has no name.
+            "containers": [holder.key[1] for holder in holders if holder.key[1]],
             "free": free(state, {"memory": 0}),
         },
     )
@@ -150,6 +212,19 @@ def free(state: EngineState, resources: Iterable[str]) -> dict[str, RecordValue]
         str(node_id): {n: node.memory_map[n].free for n in names if n in node.memory_map}
         for node_id, node in state.books.machine_state.items()
     }
+
+
+def _which(pod: PodSandbox) -> Fields:
+    return {"pod": pod.name, "namespace": pod.namespace, "pod_uid": pod.uid}
+
+
+def _hints(others: Others) -> dict[str, RecordValue]:
+    hints: dict[str, RecordValue] = {}
+    if others.cpu is not None:
+        hints[CPU] = str(others.cpu)
+    if others.devices:
+        hints[DEVICES] = [str(nodes) for nodes in others.devices]
+    return {"hints": hints} if hints else {}
 
 
 def _who(pod: PodSandbox, container: Container) -> Fields:

@@ -59,6 +59,18 @@ def request_of(
     return Request(resources, source, limits)
 
 
+def request_of_pod(pod: PodSandbox) -> Mapping[str, int] | None:
+    """Return what a pod asks for as a whole, by resource name, or None when nobody says."""
+    if not pod.memory_limit_bytes:
+        return None
+    pages = {
+        hugepages_resource(size): limit
+        for size, limit in sorted(pod.hugepage_limits.items())
+        if limit > 0
+    }
+    return {MEMORY: pod.memory_limit_bytes, **pages}
+
+
 def _hugepages(pod: PodSandbox, container: Container) -> tuple[HugepageSource, Mapping[int, int]]:
     candidates = (
         # An own answer comes back as unified keys, so these are looked at first.

@@ -42,7 +42,8 @@ __all__ = [
 
 # The first value of each is the default. Ours pins memory (that is what the plugin is for), so
 # it is not the kubelet's "None".
-MEMORY_MANAGER_POLICIES = ("Static", "None")
+STATIC = "Static"
+MEMORY_MANAGER_POLICIES = (STATIC, "None")
 TOPOLOGY_MANAGER_POLICIES = ("best-effort", "none", "restricted", "single-numa-node")
 TOPOLOGY_MANAGER_SCOPES = ("container", "pod")
 UNSATISFIABLE_ACTIONS = ("Reject", "RunUnpinned")
@@ -69,6 +70,7 @@ _KEYS = (
     "kubeReserved",
     "systemReserved",
     "evictionHard",
+    "kubeletConfigFile",
     "whenUnsatisfiable",
     "logLevel",
     "logFile",
@@ -102,6 +104,10 @@ class Settings:
     """Resource name -> quantity, as written."""
     eviction_hard: Mapping[str, str] = field(default_factory=dict)
     """Eviction signal -> quantity or percentage, as written."""
+    kubelet_config_file: str | None = None
+    """Absolute path of the kubelet's configuration; gives the keys that are left out here."""
+    kubelet_memory_manager_policy: str = "None"
+    """What that file says of the kubelet's own manager; found, not set."""
     when_unsatisfiable: str = UNSATISFIABLE_ACTIONS[0]
     log_level: str = LOG_LEVELS[0]
     log_file: str | None = None
@@ -109,12 +115,24 @@ class Settings:
     log_format: str = LOG_FORMATS[0]
 
     @property
+    def is_managed_twice(self) -> bool:
+        """Tell whether the kubelet manages memory too, by its configuration file."""
+        return (self.memory_manager_policy, self.kubelet_memory_manager_policy) == (STATIC, STATIC)
+
+    @property
     def notes(self) -> tuple[str, ...]:
-        """One line for each setting that was accepted and has no effect."""
-        if self.max_allowable_numa_nodes is None:
-            return ()
-        place = f"topologyManagerPolicyOptions.{MAX_ALLOWABLE}"
-        return (f"{place} has no effect: the number of NUMA nodes is not limited",)
+        """One line for each setting that was accepted and has no effect, or a doubtful one."""
+        notes: list[str] = []
+        if self.max_allowable_numa_nodes is not None:
+            place = f"topologyManagerPolicyOptions.{MAX_ALLOWABLE}"
+            notes.append(f"{place} has no effect: the number of NUMA nodes is not limited")
+        if self.is_managed_twice:
+            notes.append(
+                "both memory managers are active: the kubelet's memoryManagerPolicy is Static, so "
+                "what it sets is only entered in the books; set it to None in "
+                f"{self.kubelet_config_file or 'its configuration'}"
+            )
+        return tuple(notes)
 
 
 def settings_from_mapping(document: object) -> Settings:
@@ -143,9 +161,10 @@ def settings_from_mapping(document: object) -> Settings:
         kube_reserved=_amounts("kubeReserved", top.get("kubeReserved")),
         system_reserved=_amounts("systemReserved", top.get("systemReserved")),
         eviction_hard=_amounts("evictionHard", top.get("evictionHard")),
+        kubelet_config_file=_path("kubeletConfigFile", top, "/var/lib/kubelet/config.yaml"),
         when_unsatisfiable=choice("whenUnsatisfiable", UNSATISFIABLE_ACTIONS),
         log_level=choice("logLevel", LOG_LEVELS),
-        log_file=_log_file(top.get("logFile")),
+        log_file=_path("logFile", top, "/var/log/nri-numamem.log"),
         log_format=choice("logFormat", LOG_FORMATS),
     )
 
@@ -174,6 +193,7 @@ def settings_to_mapping(settings: Settings) -> dict[str, object]:
         "kubeReserved": dict(settings.kube_reserved),
         "systemReserved": dict(settings.system_reserved),
         "evictionHard": dict(settings.eviction_hard),
+        "kubeletConfigFile": settings.kubelet_config_file,
         "whenUnsatisfiable": settings.when_unsatisfiable,
         "logLevel": settings.log_level,
         "logFile": settings.log_file,
@@ -186,7 +206,8 @@ def _refuse_kubelet_configuration(document: object) -> None:
     for key in ("apiVersion", "kind"):
         if isinstance(document, Mapping) and key in document:
             problem = "this looks like a whole KubeletConfiguration"
-            raise SettingsError((key,), problem, f"keep only the plugin's keys: {', '.join(_KEYS)}")
+            remedy = f"name it as kubeletConfigFile, or keep only the plugin's: {', '.join(_KEYS)}"
+            raise SettingsError((key,), problem, remedy)
 
 
 def _max_allowable(path: SettingsPath, value: object) -> int | None:
@@ -248,11 +269,12 @@ def _amounts(key: str, value: object) -> dict[str, str]:
     return amounts
 
 
-def _log_file(value: object) -> str | None:
+def _path(key: str, top: Mapping[str, object], example: str) -> str | None:
+    value = top.get(key)
     if value is None:
         return None
     is_path = isinstance(value, str) and value.startswith("/") and "\0" not in value
     if not is_path or len(str(value)) >= _PATH_LIMIT:
-        remedy = "write one such as /var/log/nri-numamem.log"
-        raise SettingsError(("logFile",), f"{show(value)} is not an absolute path", remedy)
+        remedy = f"write one such as {example}"
+        raise SettingsError((key,), f"{show(value)} is not an absolute path", remedy)
     return str(value)

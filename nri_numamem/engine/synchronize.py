@@ -9,8 +9,8 @@ gives the same books.
 
 from dataclasses import replace
 
-from nri_numamem.engine import records
-from nri_numamem.engine.containers import put_on_books, request_for, why_left_alone
+from nri_numamem.engine import podscope, records
+from nri_numamem.engine.containers import place, put_on_books, request_for, why_left_alone
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.events import Container, PodSandbox, Synchronize
 from nri_numamem.engine.plan import Plan, Record, Update
@@ -30,6 +30,8 @@ def synchronize(context: Context, state: EngineState, event: Synchronize) -> Out
         fresh, record = _adopt(fresh, pod, container, nodes)
         found.extend(record)
     fresh = _keep_held(state, fresh)
+    fresh, record = podscope.synchronize(context, state, fresh, event.pods)
+    found.extend(record)
     updates: list[Update] = []
     for pod, container in unpinned:
         fresh, update, record = _place(context, fresh, pod, container)
@@ -79,14 +81,15 @@ def _place(
     request = request_for(state, pod, container)
     if request is None:
         return state, [], []
-    key = (pod.uid, container.name)
-    placed = context.place(state.books, key, request.resources, None)
+    others = context.others_of(container)
+    ready, placed = place(context, state, pod, container, request, others)
     if isinstance(placed, Rejection):
-        record = records.rejected(context, state, pod, container, request, placed)
+        record = records.rejected(context, state, pod, container, request, placed, others)
         return state, [], [replace(record, event="runs unpinned, nothing fits", level="warning")]
+    key = (pod.uid, container.name)
     holder = Holder(container.container_id, pod.sandbox_id, key)
-    state = state.with_holder(holder, placed.books)
-    record = records.admitted(state, pod, container, request, placed)
+    state = ready.with_holder(holder, placed.books)
+    record = records.admitted(state, pod, container, request, placed, others)
     update = Update(container.container_id, str(placed.nodes))
     return state, [update], [replace(record, event="pinned while running")]
 
@@ -97,6 +100,8 @@ def _keep_held(old: EngineState, fresh: EngineState) -> EngineState:
         blocks = old.blocks(holder.key)
         if holder.sandbox_id not in fresh.pods or holder.key in fresh.holders or not blocks:
             continue
+        if holder.key[1] == podscope.POOL:
+            continue  # made anew when all containers are on the books
         resources = {block.type: block.size for block in blocks}
         books = adopt(fresh.books, *holder.key, blocks[0].numa_affinity, resources).state
         books = give_back(books, *holder.key)

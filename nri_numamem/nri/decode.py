@@ -1,23 +1,51 @@
 """From the runtime's messages to the engine's events.
 
 Nothing is interpreted here beyond the wire: zero and absent amounts become None, page sizes
-become bytes. Of a message of several kB only what a decision needs is read. The one thing that
-no message carries, the hugepage limits of the pod's cgroup, comes from a reader that the caller
-hands in; it is asked once per sandbox, because the kubelet sets them before the sandbox starts.
+become bytes. Of a message of several kB only what a decision needs is read. Two things no message
+carries; they come from readers that the caller hands in. The hugepage limits of the pod's cgroup
+are asked for once per sandbox, because the kubelet sets them before the sandbox starts. The NUMA
+nodes of devices are asked for when a container with devices is created.
 
 Sources: the field tables of NRI's api.proto; containerd pkg/cri/nri and CRI-O internal/nri for
 what the runtimes fill in.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Protocol, TypeAlias
 
 from nri_numamem.engine import events
-from nri_numamem.memorymanager import parse_page_size
+from nri_numamem.memorymanager import NodeSet, parse_page_size
 from nri_numamem.nri import api_pb2 as api
 
 PodHugepages = Callable[[str], Mapping[int, int]]
 """cgroup_parent -> {page size in bytes: limit in bytes} of the pod's cgroup; never raises."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device node that a container gets."""
+
+    type: str
+    """"c", "u", "b" or "p", as in mknod(1)."""
+    major: int
+    minor: int
+    path: str
+    """Its name in the container."""
+
+
+DeviceNodes: TypeAlias = Callable[[str, Iterable[Device]], tuple[NodeSet, ...]]
+"""(cgroup_parent of the pod, devices) -> the NUMA nodes of each device that has known ones; never
+raises. Devices are made when they are asked for: not to look at them costs nothing."""
+
+
+def _no_device_nodes(_cgroup_parent: str, _devices: Iterable[Device]) -> tuple[NodeSet, ...]:
+    return ()
+
+
+# More than any container is given for its own use; a look at one takes some 50 µs.
+_DEVICES_LIMIT = 64
 
 # Sandboxes whose cgroups are remembered. Far more than a host runs (the kubelet's default is 110
 # pods); past it the oldest is read again when needed.
@@ -37,8 +65,11 @@ class _HasPodAndContainer(Protocol):
 class Decoder:
     """Makes events; remembers the hugepage limits of the pods that it has seen."""
 
-    def __init__(self, pod_hugepages: PodHugepages) -> None:
+    def __init__(
+        self, pod_hugepages: PodHugepages, device_nodes: DeviceNodes = _no_device_nodes
+    ) -> None:
         self._pod_hugepages = pod_hugepages
+        self._device_nodes = device_nodes
         self._limits: dict[str, Mapping[int, int]] = {}
 
     def synchronize(
@@ -66,7 +97,13 @@ class Decoder:
 
     def create_container(self, request: _HasPodAndContainer) -> events.CreateContainer:
         """Decode the request that can be answered with an adjustment or a refusal."""
-        return events.CreateContainer(self._pod(request.pod), _container(request.container))
+        container = _container(request.container)
+        linux = request.container.linux
+        if linux.devices and not _is_privileged(linux.resources):
+            cgroup_parent = request.pod.linux.cgroup_parent
+            nodes = self._device_nodes(cgroup_parent, _devices(linux.devices))
+            container = replace(container, device_nodes=nodes)
+        return events.CreateContainer(self._pod(request.pod), container)
 
     def update_container(self, request: api.UpdateContainerRequest) -> events.UpdateContainer:
         """Decode new resources of a container; zeros leave them as they are."""
@@ -120,7 +157,25 @@ def _container(container: api.Container) -> events.Container:
         hugepages_unified=_unified_hugepages(resources.unified),
         cpuset_mems=resources.cpu.mems,
         cpuset_cpus=resources.cpu.cpus,
+        cpu_shares=resources.cpu.shares.value or None,
         running=container.state == api.CONTAINER_RUNNING,
+    )
+
+
+def _devices(devices: Iterable[api.LinuxDevice]) -> Iterable[Device]:
+    for device in islice(devices, _DEVICES_LIMIT):
+        yield Device(device.type, device.major, device.minor, device.path)
+
+
+def _is_privileged(resources: api.LinuxResources) -> bool:
+    # Such a container gets every device of the host, so none in particular. Both runtimes then
+    # write one rule that allows everything.
+    return any(
+        rule.allow
+        and rule.type in ("", "a")
+        and not rule.HasField("major")
+        and not rule.HasField("minor")
+        for rule in resources.devices
     )
 
 

@@ -1,6 +1,6 @@
 """A small machine, and a runtime's life in a few words for the tests of the engine."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -10,7 +10,7 @@ from nri_numamem.engine.context import Context
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.plan import Plan
 from nri_numamem.engine.settings import MemoryReservation, Settings
-from nri_numamem.memorymanager import Machine, NumaNode, check_books, check_groups
+from nri_numamem.memorymanager import Machine, NodeSet, NumaNode, check_books, check_groups
 
 MI = 1 << 20
 GI = 1 << 30
@@ -18,7 +18,7 @@ PAGE = 2 * MI
 
 
 def four_nodes() -> Machine:
-    """1 GiB and 16 pages of 2Mi each; 0-1 and 2-3 are close."""
+    """1 GiB, 16 pages of 2Mi and four CPUs each; 0-1 and 2-3 are close."""
     close = {0: 1, 1: 0, 2: 3, 3: 2}
     return Machine(
         tuple(
@@ -26,6 +26,7 @@ def four_nodes() -> Machine:
                 node_id=node,
                 memory_bytes=GI,
                 hugepages={PAGE: 16},
+                cpus=tuple(range(4 * node, 4 * node + 4)),
                 distances={o: 10 if o == node else 12 if o == close[node] else 20 for o in close},
             )
             for node in close
@@ -41,6 +42,8 @@ class Host:
     shows_hugepages: bool = False
     pods: dict[str, events.PodSandbox] = field(default_factory=dict)
     containers: dict[str, events.Container] = field(default_factory=dict)
+    ran: Plan = field(default_factory=Plan)
+    """What the last start of a sandbox was answered with."""
 
     def run(
         self,
@@ -48,14 +51,16 @@ class Host:
         qos: str = "",
         hugepages: Mapping[int, int] | None = None,
         sandbox: str | None = None,
+        memory: int | None = None,
     ) -> events.PodSandbox:
         """Start a pod; `qos` is the level in its cgroup parent ("burstable/", "" = Guaranteed)."""
         sandbox_id = sandbox or f"sandbox-{uid}"
         pod = events.PodSandbox(
-            sandbox_id, uid, "ns", f"pod-{uid}", f"/kubepods/{qos}pod{uid}", None, hugepages or {}
+            sandbox_id, uid, "ns", f"pod-{uid}", f"/kubepods/{qos}pod{uid}", memory, hugepages or {}
         )
         self.pods[sandbox_id] = pod
-        assert self.engine.handle(events.RunPodSandbox(pod)) == Plan()
+        self.ran = self.engine.handle(events.RunPodSandbox(pod))
+        assert self.ran == Plan(records=self.ran.records)
         return pod
 
     def create(
@@ -68,6 +73,9 @@ class Host:
         unified: Mapping[int, int] | None = None,
         mems: str = "",
         container_id: str | None = None,
+        cpus: str = "",
+        cpu_shares: int | None = None,
+        devices: Sequence[str] = (),
     ) -> Plan:
         """Create a container; what the plan gives is kept as its spec."""
         container = events.Container(
@@ -78,6 +86,9 @@ class Host:
             hugepages,
             unified or {},
             cpuset_mems=mems,
+            cpuset_cpus=cpus,
+            cpu_shares=cpu_shares,
+            device_nodes=tuple(map(NodeSet.parse, devices)),
         )
         plan = self.engine.handle(events.CreateContainer(pod, container))
         if plan.refusal is None:

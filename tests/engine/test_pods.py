@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nri_numamem.engine.events import PodCgroupGone
 from nri_numamem.engine.plan import Adjustment, Plan
 
 if TYPE_CHECKING:
@@ -57,6 +58,15 @@ def test_a_pod_that_was_never_heard_of_can_end(host: Host) -> None:
     pod = host.run("a")
     host.stop_pod(pod)
     assert host.stop_pod(pod) == Plan()
+    assert host.remove_pod(pod) == Plan()
+
+
+def test_a_cgroup_that_is_gone_ends_a_pod(host: Host) -> None:
+    pod = host.run("a")
+    host.create(pod)
+    (record,) = host.engine.handle(PodCgroupGone(pod)).records
+    assert record.event == "pod released"
+    assert host.free() == [FREE] * 4
     assert host.remove_pod(pod) == Plan()
 
 

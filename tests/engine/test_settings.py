@@ -1,6 +1,7 @@
 """Settings: defaults, every key, the round trip, and complaints that say where and what to do."""
 
 import datetime as dt
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -32,6 +33,7 @@ FULL = {
     "kubeReserved": {"cpu": "500m", "memory": "1Gi"},
     "systemReserved": {"memory": 1048576, "cpu": 0.5},
     "evictionHard": {"memory.available": "5%", "nodefs.available": "10%"},
+    "kubeletConfigFile": "/var/lib/kubelet/config.yaml",
     "whenUnsatisfiable": "RunUnpinned",
     "logLevel": "debug",
     "logFile": "/var/log/plugin.log",
@@ -74,6 +76,7 @@ def test_every_key_is_read() -> None:
         kube_reserved={"cpu": "500m", "memory": "1Gi"},
         system_reserved={"memory": "1048576", "cpu": "0.5"},
         eviction_hard={"memory.available": "5%", "nodefs.available": "10%"},
+        kubelet_config_file="/var/lib/kubelet/config.yaml",
         when_unsatisfiable="RunUnpinned",
         log_level="debug",
         log_file="/var/log/plugin.log",
@@ -92,6 +95,16 @@ def test_what_has_no_effect_is_noted() -> None:
     options = {"max-allowable-numa-nodes": 8}
     (note,) = settings_from_mapping({"topologyManagerPolicyOptions": options}).notes
     assert note.startswith("topologyManagerPolicyOptions.max-allowable-numa-nodes has no effect")
+
+
+def test_two_memory_managers_are_noted() -> None:
+    twice = Settings(kubelet_memory_manager_policy="Static", kubelet_config_file="/etc/kubelet")
+    (note,) = twice.notes
+    assert note.startswith("both memory managers are active")
+    assert note.endswith("set it to None in /etc/kubelet")
+    assert replace(twice, memory_manager_policy="None").notes == ()
+    (note,) = replace(twice, kubelet_config_file=None).notes
+    assert note.endswith("set it to None in its configuration")
 
 
 @pytest.mark.parametrize("text", ["1", "t", "T", "true", "TRUE", "True", True, 1])
@@ -157,7 +170,8 @@ def test_the_document_must_be_a_mapping(document: object, shown: str) -> None:
 @pytest.mark.parametrize("key", ["apiVersion", "kind"])
 def test_a_whole_kubelet_configuration_is_recognised(key: str) -> None:
     text = complaint({"authentication": {}, key: "KubeletConfiguration"})
-    assert text.startswith(f"{key}: this looks like a whole KubeletConfiguration; keep only ")
+    assert text.startswith(f"{key}: this looks like a whole KubeletConfiguration; name it as ")
+    assert "keep only the plugin's: " in text
     assert "reservedMemory" in text
 
 
@@ -276,6 +290,11 @@ def test_the_log_file_is_an_absolute_path(path: object) -> None:
     assert text.endswith("write one such as /var/log/nri-numamem.log")
 
 
+def test_the_kubelets_configuration_is_an_absolute_path() -> None:
+    text = complaint({"kubeletConfigFile": "config.yaml"})
+    assert text.startswith("kubeletConfigFile: 'config.yaml' is not an absolute path; write one ")
+
+
 def test_endless_values_are_not_printed() -> None:
     bomb: object = "x"
     for _ in range(64):
@@ -318,6 +337,7 @@ SETTINGS = st.builds(
     kube_reserved=TEXTS,
     system_reserved=TEXTS,
     eviction_hard=TEXTS,
+    kubelet_config_file=st.none() | st.just("/var/lib/kubelet/config.yaml"),
     when_unsatisfiable=st.sampled_from(module.UNSATISFIABLE_ACTIONS),
     log_level=st.sampled_from(module.LOG_LEVELS),
     log_file=st.none() | st.just("/var/log/x"),

@@ -1,8 +1,11 @@
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+
+import pytest
 
 from nri_numamem.engine import events
+from nri_numamem.memorymanager import NodeSet
 from nri_numamem.nri import api_pb2 as api
-from nri_numamem.nri.decode import _SANDBOXES_KEPT, Decoder
+from nri_numamem.nri.decode import _DEVICES_LIMIT, _SANDBOXES_KEPT, Decoder, Device
 
 MI = 1 << 20
 
@@ -148,3 +151,73 @@ def test_update_container_has_the_new_limit() -> None:
     event = decoder.update_container(request)
     assert event.memory_limit_bytes == 400 * MI
     assert event.container.memory_limit_bytes == 200 * MI
+
+
+class SomeDevices:
+    """Knows the nodes of all devices, 1; keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, list[Device]]] = []
+
+    def __call__(self, cgroup_parent: str, devices: Iterable[Device]) -> tuple[NodeSet, ...]:
+        found = list(devices)
+        self.asked.append((cgroup_parent, found))
+        return (NodeSet([1]),) * len(found)
+
+
+def with_devices(count: int = 1) -> api.Container:
+    made = container()
+    for minor in range(count):
+        made.linux.devices.add(path=f"/dev/vfio/{minor}", type="c", major=511, minor=minor)
+    return made
+
+
+def test_devices_are_looked_at_when_a_container_is_created() -> None:
+    devices = SomeDevices()
+    decoder = Decoder(PodCgroups({}), devices)
+    request = api.CreateContainerRequest(pod=pod(), container=with_devices())
+    assert decoder.create_container(request).container.device_nodes == (NodeSet([1]),)
+    assert devices.asked == [("/kubepods/poduid", [Device("c", 511, 0, "/dev/vfio/0")])]
+    decoder.synchronize([pod()], [with_devices()])
+    decoder.stop_container(api.StopContainerRequest(pod=pod(), container=with_devices()))
+    decoder.create_container(api.CreateContainerRequest(pod=pod(), container=container()))
+    assert len(devices.asked) == 1
+
+
+def test_only_so_many_devices_are_looked_at() -> None:
+    request = api.CreateContainerRequest(pod=pod(), container=with_devices(_DEVICES_LIMIT + 9))
+    found = Decoder(PodCgroups({}), SomeDevices()).create_container(request).container
+    assert len(found.device_nodes) == _DEVICES_LIMIT
+
+
+def test_without_a_reader_devices_say_nothing() -> None:
+    assert create(with_devices()).device_nodes == ()
+
+
+@pytest.mark.parametrize(
+    ("rule", "is_privileged"),
+    [
+        (api.LinuxDeviceCgroup(allow=True, access="rwm"), True),
+        (api.LinuxDeviceCgroup(allow=True, type="a", access="rwm"), True),
+        (api.LinuxDeviceCgroup(allow=False, access="rwm"), False),
+        (api.LinuxDeviceCgroup(allow=True, type="c", access="rwm"), False),
+        (api.LinuxDeviceCgroup(allow=True, major=api.OptionalInt64(value=0)), False),
+        (api.LinuxDeviceCgroup(allow=True, minor=api.OptionalInt64(value=0)), False),
+    ],
+)
+def test_all_devices_of_the_host_are_none_in_particular(
+    rule: api.LinuxDeviceCgroup, is_privileged: bool
+) -> None:
+    made = with_devices()
+    made.linux.resources.devices.append(rule)
+    devices = SomeDevices()
+    request = api.CreateContainerRequest(pod=pod(), container=made)
+    Decoder(PodCgroups({}), devices).create_container(request)
+    assert len(devices.asked) == (0 if is_privileged else 1)
+
+
+def test_cpu_shares() -> None:
+    made = container()
+    made.linux.resources.cpu.shares.value = 2048
+    assert create(made).cpu_shares == 2048
+    assert create(container()).cpu_shares is None

@@ -1,0 +1,187 @@
+"""Where a container's CPUs and devices are, and how its memory follows them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nri_numamem.engine.events import Container
+from nri_numamem.engine.plan import Adjustment, Plan, Update
+from nri_numamem.engine.providers import NO_OTHERS, Others, others_of
+from nri_numamem.engine.settings import MemoryReservation, Settings
+from nri_numamem.memorymanager import Hint, Machine, NodeSet, NumaNode
+
+if TYPE_CHECKING:
+    from tests.engine.conftest import Host, NewHost
+
+MI = 1 << 20
+RESERVED = tuple(MemoryReservation(node, {"memory": 64 * MI}) for node in range(4))
+STRICT = ["restricted", "single-numa-node"]
+
+
+def settings(policy: str) -> Settings:
+    return Settings(reserved_memory=RESERVED, topology_manager_policy=policy)
+
+
+def machine() -> Machine:
+    """Nodes 0-2 have four CPUs each, node 3 has none."""
+    cpus = {0: (0, 1, 2, 3), 1: (4, 5, 6, 7), 2: (8, 9, 10, 11), 3: ()}
+    return Machine(tuple(NumaNode(node, 1 << 30, cpus=found) for node, found in cpus.items()))
+
+
+def seen(cpus: str = "", shares: int | None = None, *devices: str) -> Others:
+    nodes = tuple(NodeSet.parse(text) for text in devices)
+    container = Container("c", "s", "main", cpuset_cpus=cpus, cpu_shares=shares, device_nodes=nodes)
+    return others_of(machine(), container)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "shares", "expected"),
+    [
+        pytest.param("", None, None, id="not-set"),
+        pytest.param("4-5", 2048, "1", id="own"),
+        pytest.param("4", 100, "1", id="pool-on-one-node"),
+        pytest.param("0, 4", 2048, "0-1", id="own-on-two-nodes"),
+        pytest.param("0,4", None, "0-1", id="on-two-nodes"),
+        pytest.param("0-7", 512, None, id="pool-on-two-nodes"),
+        pytest.param("0,4,8", 3072, None, id="on-every-node-with-cpus"),
+        pytest.param("0-11", None, None, id="all"),
+        pytest.param("99", None, None, id="not-of-this-machine"),
+        *(
+            pytest.param(text, None, None, id=text)
+            for text in ("4-", "5-4", "x", "4,,5", "0-9999", "99999", "²")
+        ),
+    ],
+)
+def test_nodes_of_cpus(cpus: str, shares: int | None, expected: str | None) -> None:
+    cpu = seen(cpus, shares).cpu
+    assert (None if cpu is None else str(cpu)) == expected
+
+
+@pytest.mark.parametrize(
+    ("devices", "hint"),
+    [
+        (["1"], Hint(NodeSet([1]), preferred=True)),
+        (["1", "1"], Hint(NodeSet([1]), preferred=True)),
+        (["0-1", "1"], Hint(NodeSet([1]), preferred=False)),
+        (["0", "1"], Hint(NodeSet([0, 1]), preferred=False)),
+    ],
+)
+def test_the_hint_of_devices(devices: list[str], hint: Hint) -> None:
+    assert seen("", None, *devices).providers() == ({"devices": (hint,)},)
+
+
+def test_nodes_that_the_machine_does_not_have_do_not_count() -> None:
+    assert seen("", None, "7", "2,7").devices == (NodeSet([2]),)
+    assert not seen("", None, "7")
+
+
+def test_devices_come_before_cpus() -> None:
+    others = seen("4", 1024, "0", "2")
+    assert [next(iter(answer or ())) for answer in others.providers()] == ["devices", "cpu"]
+    assert str(others) == "cpu on node 1, devices on nodes 0,2"
+    assert others.is_apart_from(NodeSet([0, 2]))
+    assert not others.is_apart_from(NodeSet([0, 1, 2]))
+    assert not NO_OTHERS.is_apart_from(NodeSet([0]))
+    assert not NO_OTHERS
+
+
+@pytest.mark.parametrize("policy", ["best-effort", *STRICT])
+def test_memory_follows_cpus_and_devices(new_host: NewHost, policy: str) -> None:
+    host = new_host(settings(policy))
+    plan = host.create(host.run("a"), cpus="8-9")
+    assert plan.adjustment == Adjustment("2")
+    assert plan.records[0].fields["hints"] == {"cpu": "2"}
+    assert host.create(host.run("b"), devices=["3"]).adjustment == Adjustment("3")
+    plan = host.create(host.run("c"), devices=["1", "1"], cpus="4")
+    assert plan.adjustment == Adjustment("1")
+    assert plan.records[0].fields["hints"] == {"cpu": "1", "devices": ["1", "1"]}
+    assert "hints" not in host.create(host.run("d")).records[0].fields
+
+
+def test_with_policy_none_nothing_is_merged(new_host: NewHost) -> None:
+    host = new_host(settings("none"))
+    plan = host.create(host.run("a"), cpus="8-9", devices=["3"])
+    assert plan.adjustment == Adjustment("0")
+    assert "hints" not in plan.records[0].fields
+
+
+def fill(host: Host, node: int) -> None:
+    cpus = f"{4 * node}"
+    assert host.create(host.run(f"full{node}"), memory=900 * MI, cpus=cpus).refusal is None
+
+
+def test_best_effort_goes_elsewhere_when_the_node_is_full(host: Host) -> None:
+    """The kubelet refuses such a container: its hint would mix groups."""
+    fill(host, 2)
+    assert host.create(host.run("a"), cpus="8-9").adjustment == Adjustment("0")
+
+
+@pytest.mark.parametrize("policy", STRICT)
+def test_the_strict_policies_refuse_then(new_host: NewHost, policy: str) -> None:
+    host = new_host(settings(policy))
+    fill(host, 2)
+    pod = host.run("a")
+    plan = host.create(pod, cpus="8-9", devices=["2"])
+    assert plan.refusal is not None
+    assert plan.refusal.startswith(
+        "numamem: container main of pod ns/pod-a refused, "
+        "TopologyAffinityError with cpu on node 2, devices on node 2: requested memory "
+    )
+    (record,) = plan.records
+    assert record.fields["hints"] == {"cpu": "2", "devices": ["2"]}
+    assert host.create(pod).adjustment == Adjustment("0")
+
+
+def test_what_contradicts_itself_follows_its_cpus_if_that_is_possible(host: Host) -> None:
+    plan = host.create(host.run("a"), cpus="8", devices=["1"])
+    assert plan.adjustment == Adjustment("2")
+    fill(host, 3)
+    # Neither: node 3 is full, and the device is given up before.
+    assert host.create(host.run("b"), cpus="12", devices=["1"]).adjustment == Adjustment("0")
+
+
+@pytest.mark.parametrize("policy", STRICT)
+def test_what_contradicts_itself_is_refused_by_the_strict(new_host: NewHost, policy: str) -> None:
+    host = new_host(settings(policy))
+    refusal = host.create(host.run("a"), cpus="8", devices=["1"]).refusal or ""
+    assert "TopologyAffinityError with cpu on node 2, devices on node 1: " in refusal
+    refusal = host.create(host.run("b"), devices=["1", "2"]).refusal or ""
+    assert "TopologyAffinityError with devices on nodes 1-2: " in refusal
+
+
+def test_devices_on_two_nodes_have_the_memory_near_both(host: Host) -> None:
+    assert host.create(host.run("a"), devices=["2", "3"]).adjustment == Adjustment("2-3")
+
+
+def test_a_container_found_unpinned_follows_its_cpus(host: Host) -> None:
+    host.create(host.run("a"))
+    unseen = replace(
+        host.newest(), container_id="unseen", name="second", cpuset_mems="", cpuset_cpus="12-13"
+    )
+    host.containers["unseen"] = unseen
+    plan: Plan = host.synchronize()
+    assert plan.updates == (Update("unseen", "3"),)
+
+
+def test_whose_devices_matter(new_host: NewHost) -> None:
+    guaranteed, burstable = "/kubepods/poduid", "/kubepods/burstable/poduid"
+    for policy, expected in (("best-effort", True), ("none", False)):
+        context = new_host(settings(policy)).engine.context
+        assert context.wants_devices(guaranteed) is expected
+        assert not context.wants_devices(burstable)
+    unmanaged = replace(settings("best-effort"), memory_manager_policy="None")
+    assert not new_host(unmanaged).engine.context.wants_devices(guaranteed)
+
+
+@pytest.mark.parametrize(("policy", "nodes"), [("best-effort", "0"), ("restricted", "2")])
+def test_only_the_strict_prefer_the_cpus_to_the_pods_hugepages(
+    new_host: NewHost, policy: str, nodes: str
+) -> None:
+    page = 2 * MI
+    host = new_host(settings(policy))
+    pod = host.run("a", hugepages={page: 4 * page})
+    assert (host.create(pod, "one").adjustment or Adjustment()).cpuset_mems == "0"
+    assert (host.create(pod, "two", cpus="8").adjustment or Adjustment()).cpuset_mems == nodes
