@@ -54,6 +54,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="memory that is not for pods, in the kubelet's grammar, instead of the "
         "configuration's reservedMemory; for example '0:memory=1Gi;1:memory=1Gi'",
     )
+    parser.add_argument(
+        "--kubelet-config",
+        type=Path,
+        metavar="FILE",
+        help="the kubelet's configuration file: what the settings leave out is taken from it, "
+        "instead of from their kubeletConfigFile",
+    )
     parser.add_argument("--log-file", type=Path, help="write the log there instead of to stderr")
     parser.add_argument("--log-level", choices=LOG_LEVELS)
     parser.add_argument("--log-format", choices=LOG_FORMATS)
@@ -82,7 +89,10 @@ def settings_of(args: argparse.Namespace) -> Settings:
     path = args.config
     if path is None and DEFAULT_CONFIG.exists():
         path = DEFAULT_CONFIG
-    settings = Settings() if path is None else configuration.load_file(path)
+    if path is None:
+        settings = configuration.load_text("", "no configuration", args.kubelet_config)
+    else:
+        settings = configuration.load_file(path, args.kubelet_config)
     if args.reserved_memory:
         settings = replace(
             settings, reserved_memory=configuration.parse_reserved(args.reserved_memory)

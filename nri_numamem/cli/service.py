@@ -5,23 +5,25 @@ restarted, the engine still knows what pods hold between two of their containers
 """
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from nri_numamem.cli.errors import UsageError
 from nri_numamem.cli.signals import SHOW_BOOKS, STOPPING, Signals
+from nri_numamem.cli.sweep import PodSweep
 from nri_numamem.engine.books import books_record
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import Event
+from nri_numamem.engine.events import Event, PodCgroupGone
 from nri_numamem.engine.plan import Plan, Record
 from nri_numamem.engine.settings import Settings
 from nri_numamem.machine.cgroups import pod_hugepage_limits
+from nri_numamem.machine.devices import device_numa_nodes
 from nri_numamem.machine.sysfs import MachineError
 from nri_numamem.machine.topology import read_machine
-from nri_numamem.memorymanager import ReservedMemoryError
-from nri_numamem.nri.decode import Decoder
+from nri_numamem.memorymanager import NodeSet, ReservedMemoryError
+from nri_numamem.nri.decode import Decoder, Device
 from nri_numamem.nri.methods import Configuration
 from nri_numamem.nri.mux import MuxError
 from nri_numamem.nri.session import PluginSession
@@ -72,6 +74,7 @@ class Service:
         self.engine = engine
         self._log = log
         self._roots = roots
+        self._pods = PodSweep(roots.cgroup)
 
     def use(self, engine: Engine) -> None:
         """Decide with this engine from now on; says on which machine."""
@@ -109,12 +112,22 @@ class Service:
             return self.take_signals(signals)
 
         with sock:
-            stream = Stream(sock, session, after=after, wake=signals.wake, on_wake=on_wake)
+            stream = Stream(
+                sock, session, after=after, wake=signals.wake, on_wake=on_wake, on_tick=self.sweep
+            )
             try:
                 ended = stream.serve(session.start())
             except (OSError, MuxError) as error:
                 return Served(None, session.registered, str(error))
         return Served(ended, session.registered, session.refused or ended.value)
+
+    def sweep(self) -> None:
+        """Release what pods hold whose end nobody told."""
+        if self.engine is None:
+            return
+        for pod in self._pods.look(self.engine.state.pods):
+            for record in self.engine.handle(PodCgroupGone(pod)).records:
+                self.emit(record, noticed_by="its cgroup is gone")
 
     def take_signals(self, signals: Signals) -> bool:
         """Act on the signals that came; tells whether to stop."""
@@ -124,7 +137,7 @@ class Service:
         return not numbers.isdisjoint(STOPPING)
 
     def _decoder(self) -> Decoder:
-        return Decoder(self._pod_hugepages)
+        return Decoder(self._pod_hugepages, self._device_nodes)
 
     def _pod_hugepages(self, cgroup_parent: str) -> Mapping[int, int]:
         try:
@@ -132,3 +145,10 @@ class Service:
         except MachineError as error:
             self.emit(Record("cannot read a pod's cgroup", "warning", {"error": str(error)}))
             return {}
+
+    def _device_nodes(self, cgroup_parent: str, devices: Iterable[Device]) -> tuple[NodeSet, ...]:
+        if self.engine is None or not self.engine.context.wants_devices(cgroup_parent):
+            return ()
+        sysfs, proc = self._roots.sysfs, self._roots.proc
+        found = (device_numa_nodes(sysfs, d.type, d.major, d.minor, d.path, proc) for d in devices)
+        return tuple(nodes for nodes in found if nodes is not None)

@@ -8,12 +8,16 @@ to be logged is handed over after the reply is on its way.
 
 import selectors
 import socket
+import time
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Protocol
 
 # Large enough for nearly every request in one read; Synchronize takes several.
 READ_BYTES = 256 << 10
+
+# How often on_tick is called: seldom, for an idle host shall stay idle.
+TICK_S = 5.0
 
 # What may wait for a runtime that does not read. Replies are small; this is thousands of them.
 MAX_UNSENT_BYTES = 16 << 20
@@ -44,7 +48,7 @@ class Stream:
 
     `after` is called after each batch of replies was handed to the kernel: the moment for logs.
     `wake` is a readable socket (signals, other threads); `on_wake` is called when it has
-    something to read and returns True to stop.
+    something to read and returns True to stop. `on_tick` is called every few seconds.
     """
 
     def __init__(
@@ -55,6 +59,7 @@ class Stream:
         after: Callable[[], None],
         wake: socket.socket,
         on_wake: Callable[[], bool],
+        on_tick: Callable[[], None],
     ) -> None:
         sock.setblocking(False)  # noqa: FBT003 - its only argument
         self._sock = sock
@@ -62,6 +67,7 @@ class Stream:
         self._after = after
         self._wake = wake
         self._on_wake = on_wake
+        self._on_tick = on_tick
         self._unsent = bytearray()
         self._selector = selectors.DefaultSelector()
         self._watched = selectors.EVENT_READ
@@ -77,10 +83,15 @@ class Stream:
             selector.register(self._wake, selectors.EVENT_READ)
             try:
                 self._send(first)
+                next_tick = time.monotonic() + TICK_S
                 while True:
-                    ended = self._turn(selector.select())
+                    wait_s = next_tick - time.monotonic()
+                    ended = self._turn(selector.select(max(0.0, wait_s)))
                     if ended is not None:
                         return ended
+                    if time.monotonic() >= next_tick:
+                        self._on_tick()
+                        next_tick = time.monotonic() + TICK_S
             except (BrokenPipeError, ConnectionResetError):
                 return Ended.EOF
 

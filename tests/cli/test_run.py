@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -100,6 +101,34 @@ def test_a_runtime_that_restarts_finds_the_same_books(simulated_host: SimulatedH
     events = [record["event"] for record in simulated_host.records()]
     assert "disconnected, connecting again" in events
     assert events.count("configured by the runtime") == 2
+
+
+def test_a_pod_older_than_the_runtime_ends_with_its_cgroup(simulated_host: SimulatedHost) -> None:
+    """Its runtime tells nothing of the pod's end."""
+    pod = objects.pod("db", memory_limit_bytes=GI)
+    directory = simulated_host.root / "cgroup" / pod.linux.cgroup_parent.lstrip("/")
+    directory.mkdir(parents=True)
+    with EmbeddedRuntime() as runtime:
+        runtime.listen(simulated_host.socket)
+        process = simulated_host.start()
+        runtime.accept(30)
+        runtime.run_pod_sandbox(pod)
+        container = objects.container(pod, "server", memory_limit_bytes=GI)
+        runtime.create_container(pod, container)
+        assert simulated_host.books(process)["entries"] != {}
+        time.sleep(6)
+        directory.rmdir()
+        wait_for_empty_books(simulated_host, process)
+        assert simulated_host.stop(process) == 0
+    (record,) = simulated_host.records("pod released")
+    assert record["noticed_by"] == "its cgroup is gone"
+
+
+def wait_for_empty_books(host: SimulatedHost, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 30
+    while host.books(process)["entries"] != {}:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
 
 
 def test_hugepages_of_the_pods_cgroup_reach_the_container(simulated_host: SimulatedHost) -> None:
@@ -226,3 +255,54 @@ def test_the_configuration_file_counts_and_flags_win(
         assert reserved == [0, 2 * GI]
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 0
+
+
+def test_memory_follows_the_device_of_a_container(simulated_host: SimulatedHost) -> None:
+    function = simulated_host.root / "sys/devices/pci0000:98/0000:98:01.0"
+    (function / "vfio-dev/vfio0").mkdir(parents=True)
+    (function / "numa_node").write_text("1\n")
+    links = simulated_host.root / "sys/dev/char"
+    links.mkdir(parents=True)
+    (links / "510:0").symlink_to("../../devices/pci0000:98/0000:98:01.0/vfio-dev/vfio0")
+    with EmbeddedRuntime() as runtime:
+        runtime.listen(simulated_host.socket)
+        process = simulated_host.start()
+        runtime.accept(30)
+        runtime.synchronize()
+        for qos, expected in ((QosClass.GUARANTEED, "1"), (QosClass.BURSTABLE, "")):
+            pod = runtime.run_pod_sandbox(objects.pod(f"guest-{qos.lower()}", qos=qos))
+            container = objects.container(pod, "qemu", memory_limit_bytes=GI, qos=qos)
+            container.linux.devices.add(path="/dev/vfio/devices/vfio0", type="c", major=510)
+            assert runtime.create_container(pod, container).linux.resources.cpu.mems == expected
+        assert simulated_host.stop(process) == 0
+    (record,) = simulated_host.records("admitted")
+    assert record["hints"] == {"devices": ["1"]}
+
+
+def test_the_kubelets_configuration_counts_for_what_is_left_out(
+    simulated_host: SimulatedHost, tmp_path: Path
+) -> None:
+    config = tmp_path / "kubelet.yaml"
+    config.write_text(
+        "kind: KubeletConfiguration\n"
+        "memoryManagerPolicy: Static\n"
+        "topologyManagerScope: pod\n"
+        "kubeReserved: {memory: 924Mi}\n"
+        "reservedMemory: [{numaNode: 1, limits: {memory: 1Gi}}]\n"
+    )
+    with EmbeddedRuntime() as runtime:
+        runtime.listen(simulated_host.socket)
+        process = simulated_host.start("--kubelet-config", str(config))
+        runtime.accept(30)
+        runtime.synchronize()
+        pod = runtime.run_pod_sandbox(objects.pod("db", memory_limit_bytes=5 * GI))
+        for name in ("server", "backup"):
+            container = objects.container(pod, name, memory_limit_bytes=GI)
+            assert runtime.create_container(pod, container).linux.resources.cpu.mems == "0-1"
+        runtime.stop_pod_sandbox(pod)
+        assert simulated_host.books(process)["entries"] == {}
+        assert simulated_host.stop(process) == 0
+    (machine,) = simulated_host.records("machine")
+    assert machine["level"] == "warning"
+    assert "both memory managers are active" in str(machine["notes"])
+    assert simulated_host.records("pod admitted")

@@ -58,7 +58,12 @@ def connect() -> Iterator[Connect]:
             ours, theirs = socket.socketpair()
             wake, waker = socket.socketpair()
             stream = Stream(
-                theirs, session, after=lambda: None, wake=wake, on_wake=lambda: bool(wake.recv(1))
+                theirs,
+                session,
+                after=lambda: None,
+                wake=wake,
+                on_wake=lambda: bool(wake.recv(1)),
+                on_tick=lambda: None,
             )
             thread = threading.Thread(target=stream.serve, args=(session.start(),), daemon=True)
             for sock in (theirs, wake, waker):

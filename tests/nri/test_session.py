@@ -115,10 +115,10 @@ def test_registration_names_the_plugin_on_the_runtimes_connection(runtime: Scrip
     # Configure comes before the answer to the registration, as NRI >= 0.6.1 does it.
     reply = api.ConfigureResponse.FromString(runtime.call("Configure", api.ConfigureRequest()))
     assert reply.events == SUBSCRIPTION
-    assert not runtime.session.registered
+    before = runtime.session.registered
     answer = frame_message(RUNTIME_SERVICE_CONN, runtime.server.reply(1, b""))
     assert runtime.give(answer) == b""
-    assert runtime.session.registered
+    assert (before, runtime.session.registered) == (False, True)
     assert not runtime.session.finished
 
 

@@ -37,11 +37,17 @@ class Served:
         self.waker, wake = socket.socketpair()
         self.stop_on_wake = True
         self.woken = threading.Event()
+        self.ticked = threading.Event()
         self.after_calls = 0
         self.ended: Ended | None = None
         self.error: Exception | None = None
         self._stream = Stream(
-            self._sock, session, after=self._after, wake=wake, on_wake=self._on_wake
+            self._sock,
+            session,
+            after=self._after,
+            wake=wake,
+            on_wake=self._on_wake,
+            on_tick=self.ticked.set,
         )
         self._wake = wake
         self._thread = threading.Thread(target=self._serve)
@@ -107,6 +113,14 @@ def test_a_wake_up_stops_it_or_not(served: Served) -> None:
     served.stop_on_wake = True
     served.waker.send(b"x")
     assert served.join() is Ended.STOPPED
+
+
+def test_ticks_come_while_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_module, "TICK_S", 0.01)
+    served = Served(Upper())
+    assert served.ticked.wait(10)
+    served.peer.close()
+    assert served.join() is Ended.EOF
 
 
 @pytest.mark.parametrize("served", [1000], indirect=True)

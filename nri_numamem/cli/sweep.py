@@ -1,0 +1,32 @@
+"""Finds pods that ended without a word: their cgroup was there, and is gone.
+
+containerd sends no pod events for pods that are older than its process, so after its restart this
+is how their end is noticed. A pod whose cgroup was never seen is not judged: its cgroup may be
+somewhere else.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from nri_numamem.engine.events import PodSandbox
+from nri_numamem.machine.cgroups import cgroup_directory
+
+
+class PodSweep:
+    """Looks at the cgroups of pods, from time to time."""
+
+    def __init__(self, cgroup_root: Path) -> None:
+        self._cgroup_root = cgroup_root
+        self._seen: set[str] = set()
+        """Sandbox ids of pods whose cgroup was there."""
+
+    def look(self, pods: Mapping[str, PodSandbox]) -> list[PodSandbox]:
+        """Return those of `pods` (sandbox id -> pod) whose cgroup has gone since it was seen."""
+        present = {sandbox_id for sandbox_id, pod in pods.items() if self._is_there(pod)}
+        gone = [pods[sandbox_id] for sandbox_id in pods if sandbox_id in self._seen - present]
+        self._seen = present
+        return gone
+
+    def _is_there(self, pod: PodSandbox) -> bool:
+        directory = cgroup_directory(self._cgroup_root, pod.cgroup_parent, "cpuset")
+        return directory is not None and directory.is_dir()

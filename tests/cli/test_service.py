@@ -1,0 +1,53 @@
+"""What the service reads from the host for the decoder, and for whom it does not."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nri_numamem.cli.service import HostRoots, Service
+from nri_numamem.engine.context import Context
+from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.settings import Settings
+from nri_numamem.memorymanager import Machine, NodeSet, NumaNode
+from nri_numamem.nri.decode import Device
+from nri_numamem.observe import logs
+
+GUARANTEED = "/kubepods/pod1"
+DEVICES = [Device("c", 226, 128, "/dev/dri/renderD128"), Device("c", 1, 3, "/dev/null")]
+
+
+def service(root: Path, settings: Settings | None) -> Service:
+    gpu = root / "sys/devices/pci0000:17/0000:18:00.0"
+    (gpu / "drm/renderD128").mkdir(parents=True)
+    (gpu / "numa_node").write_text("1\n")
+    (root / "sys/dev/char").mkdir(parents=True)
+    target = "../../devices/pci0000:17/0000:18:00.0/drm/renderD128"
+    (root / "sys/dev/char/226:128").symlink_to(target)
+    made = Service(logs.get_logger(), HostRoots(root / "sys", root / "proc", root / "cgroup"))
+    if settings is not None:
+        nodes = tuple(NumaNode(node, 1 << 30) for node in range(2))
+        made.engine = Engine(Context.of(Machine(nodes), settings))
+    return made
+
+
+def test_devices_with_a_known_node_are_told(tmp_path: Path) -> None:
+    made = service(tmp_path, Settings())
+    assert made._device_nodes(GUARANTEED, DEVICES) == (NodeSet([1]),)
+
+
+def unread() -> Iterator[Device]:
+    """Fails when somebody looks at the devices."""
+    yield from ()
+    raise AssertionError("somebody looked")
+
+
+def test_devices_that_cannot_matter_are_not_looked_at(tmp_path: Path) -> None:
+    without_engine = service(tmp_path / "a", None)
+    assert without_engine._device_nodes(GUARANTEED, unread()) == ()
+    managed = service(tmp_path / "b", Settings())
+    assert managed._device_nodes("/kubepods/burstable/pod1", unread()) == ()
+    merges_nothing = service(tmp_path / "c", Settings(topology_manager_policy="none"))
+    assert merges_nothing._device_nodes(GUARANTEED, unread()) == ()
+    with pytest.raises(AssertionError):
+        managed._device_nodes(GUARANTEED, unread())
