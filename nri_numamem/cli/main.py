@@ -19,6 +19,8 @@ COMMANDS = {
     "run": "serve the container runtime as an NRI plugin",
     "demo": "show the plugin at work on a simulated machine with 4 NUMA nodes",
     "inspect": "show this host's NUMA nodes as the plugin sees them",
+    "simulate": "show what would become of pods on a described machine",
+    "state": "verify and show the kubelet's memory manager state file",
 }
 
 
@@ -39,6 +41,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough. Keep Python from flushing into the pipe at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
 
 
 class _Command(Protocol):

@@ -6,6 +6,7 @@ that the picture reads without colours as well.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TypedDict
 
 from rich.table import Table
@@ -24,10 +25,12 @@ _BAR_LEAST = 6
 _BAR_MOST = 40
 _HUGEPAGES_BAR = 9
 _FREE_WIDTH = 7
-_NODE_WIDTH = 5
+_LABEL_WIDTH = 5
 _GROUP_WIDTH = 6
 # From here on there is room to name what lives on each node.
 _WIDE = 100
+# More lines than this are hard to compare; neighbours that look the same share one then.
+_MOST_NODES_ALONE = 8
 
 
 class Figures(TypedDict):
@@ -105,34 +108,76 @@ def node_table(
     """Return the nodes of the books as a table for `width` columns.
 
     From 100 columns on a last column names the containers on each node; `pod_names` translates
-    pod uids there. Nodes that differ from those of the books `before` are marked.
+    pod uids there. Nodes that differ from those of the books `before` are marked. Of more than 8
+    nodes, neighbours that look the same share a line, whose figures are each node's.
     """
     nodes = {int(node_id): node for node_id, node in books["machineState"].items()}
     resources = _resources(nodes.values())
     residents = _residents(books, pod_names or {}) if width >= _WIDE else None
+    is_folded = len(nodes) > _MOST_NODES_ALONE
+    # Two ids with a dash between them, and the mark.
+    label_width = max(_LABEL_WIDTH, 2 * len(str(max(nodes))) + 2) if is_folded else _LABEL_WIDTH
+    width -= label_width - _LABEL_WIDTH
     bars = _bar_widths(resources, width if residents is None else round(width * 0.72))
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column("node", justify="right", width=_NODE_WIDTH)
+    table.add_column("node", justify="right", width=label_width, no_wrap=True)
     table.add_column("group", width=_GROUP_WIDTH, no_wrap=True)
     for resource in resources:
         table.add_column(_heading(resource), width=bars[resource], no_wrap=True)
         table.add_column("free", justify="right", width=_FREE_WIDTH, no_wrap=True)
     if residents is not None:
         table.add_column("containers", no_wrap=True, overflow="ellipsis")
+    lines: list[_Line] = []
     for node_id, node in sorted(nodes.items()):
         changed = before is not None and before["machineState"].get(str(node_id)) != node
-        cells: list[str | Text] = [f"{'>' if changed else ''}{node_id:>4}", _group(node)]
-        for resource in resources:
-            figures = node["memoryMap"].get(resource)
-            if figures is None:
-                cells += ["", ""]
-                continue
-            cells.append(_bar(figures, bars[resource], ascii_only=ascii_only))
-            cells.append(humanize_bytes(figures["free"]))
+        cells = [_group(node), *_figures(node, bars, ascii_only=ascii_only)]
         if residents is not None:
             cells.append(", ".join(residents.get(node_id, ())))
-        table.add_row(*cells)
+        lines.append(_Line(node_id, node_id, changed, tuple(cells)))
+    for line in _folded(lines) if is_folded else lines:
+        table.add_row(line.label, *line.cells)
     return table
+
+
+def _figures(node: NodeBooks, bars: Mapping[str, int], *, ascii_only: bool) -> Iterable[str | Text]:
+    """Return bar and free bytes of each resource; blanks for one that the node does not have."""
+    for resource, width in bars.items():
+        figures = node["memoryMap"].get(resource)
+        if figures is None:
+            yield from ("", "")
+        else:
+            yield _bar(figures, width, ascii_only=ascii_only)
+            yield humanize_bytes(figures["free"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """Neighbouring nodes that look the same; mostly one."""
+
+    first: int
+    last: int
+    is_changed: bool
+    cells: tuple[str | Text, ...]
+
+    @property
+    def label(self) -> str:
+        ids = str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
+        return f"{'>' if self.is_changed else ''}{ids:>4}"
+
+
+def _folded(lines: Iterable[_Line]) -> list[_Line]:
+    folded: list[_Line] = []
+    for line in lines:
+        last = folded[-1] if folded else None
+        if (
+            last is not None
+            and line.first == last.last + 1
+            and (line.is_changed, line.cells) == (last.is_changed, last.cells)
+        ):
+            folded[-1] = replace(last, last=line.last)
+        else:
+            folded.append(line)
+    return folded
 
 
 def bar_cells(sizes: Sequence[int], width: int) -> list[int]:
@@ -160,7 +205,7 @@ def _bar(figures: Figures, width: int, *, ascii_only: bool) -> Text:
 def _bar_widths(resources: list[str], width: int) -> dict[str, int]:
     """Give hugepages a fixed width and memory what is left."""
     pools = len(resources) - 1
-    fixed = _NODE_WIDTH + _GROUP_WIDTH + pools * _HUGEPAGES_BAR + len(resources) * _FREE_WIDTH
+    fixed = _LABEL_WIDTH + _GROUP_WIDTH + pools * _HUGEPAGES_BAR + len(resources) * _FREE_WIDTH
     gaps = 2 + 2 * len(resources)
     memory = min(_BAR_MOST, max(_BAR_LEAST, width - fixed - gaps))
     return {resource: memory if resource == MEMORY else _HUGEPAGES_BAR for resource in resources}
@@ -174,7 +219,15 @@ def _resources(nodes: Iterable[NodeBooks]) -> list[str]:
         for resource, figures in node["memoryMap"].items()
         if resource != MEMORY and figures["total"] > 0
     }
-    return [MEMORY, *sorted(found, key=hugepages_page_size)]
+    return [MEMORY, *sorted(found, key=_page_size)]
+
+
+def _page_size(resource: str) -> int:
+    """Return the page size; 0 for a name that somebody else made up."""
+    try:
+        return hugepages_page_size(resource)
+    except ValueError:
+        return 0
 
 
 def _heading(resource: str) -> str:

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nri_numamem.cli.configuration import (
-    ConfigurationError,
     load_file,
     load_text,
     parse_reserved,
 )
 from nri_numamem.cli.errors import UsageError
+from nri_numamem.cli.strict_yaml import DocumentError
 from nri_numamem.engine.settings import MemoryReservation, Settings, settings_to_mapping
 
 GIB = 1 << 30
@@ -45,7 +45,7 @@ SETTINGS = Settings(
 
 
 def complaint(text: str) -> str:
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises(DocumentError) as caught:
         load_text(text, "ORIGIN")
     found = str(caught.value)
     assert "\n" not in found
@@ -89,7 +89,7 @@ def test_anchors_and_merges_are_read() -> None:
         (
             "\n\nkubeReserved: 2020-99-99\n",
             3,
-            "month must be in 1..12 in a value of type timestamp; ",
+            "kubeReserved: ",
         ),
         ("logLevel: !!bool x\n", 1, "'x' in a value of type bool; "),
         ("logLevel: !!timestamp x\n", 1, "'NoneType' object has no attribute "),
@@ -141,7 +141,7 @@ def test_any_text_is_read_or_refused_in_one_line(text: str) -> None:
     found = "ORIGIN:1: "
     try:
         load_text(text, "ORIGIN")
-    except ConfigurationError as error:
+    except DocumentError as error:
         found = str(error)
     assert found.startswith("ORIGIN:")
     assert found.splitlines() == [found]
@@ -152,7 +152,7 @@ def test_files(tmp_path: Path) -> None:
     path.write_text(TEXT)
     assert load_file(path) == SETTINGS
     path.write_text("\nx: 1\n")
-    with pytest.raises(ConfigurationError, match=f"^{path}:2: x: unknown key; "):
+    with pytest.raises(DocumentError, match=f"^{path}:2: x: unknown key; "):
         load_file(path)
 
 
@@ -167,12 +167,12 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_bytes(b"a: 1\nb: \xff\n")
-    with pytest.raises(ConfigurationError, match=f"^{path}:2: this is not UTF-8 text; save"):
+    with pytest.raises(DocumentError, match=f"^{path}:2: not UTF-8 text; save"):
         load_file(path)
 
 
 def test_an_endless_file() -> None:
-    with pytest.raises(ConfigurationError, match=r"^/dev/zero:1: more than 1048576 characters; "):
+    with pytest.raises(DocumentError, match=r"^/dev/zero:1: more than 1048576 characters; "):
         load_file(Path("/dev/zero"))
 
 
@@ -205,3 +205,69 @@ def test_yaml_is_imported_only_when_there_is_text() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout == "False\nTrue\n"
+
+
+KUBELET = """\
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+memoryManagerPolicy: Static
+topologyManagerPolicy: restricted
+topologyManagerScope: pod
+kubeReserved: {memory: 500Mi, cpu: "1"}
+reservedMemory:
+- numaNode: 0
+  limits: {memory: 600Mi}
+"""
+
+
+def test_what_is_left_out_comes_from_the_kubelets_file(tmp_path: Path) -> None:
+    path = tmp_path / "kubelet.yaml"
+    path.write_text(KUBELET)
+    text = f"kubeletConfigFile: {path}\ntopologyManagerScope: container\nkubeReserved:\n"
+    found = load_text(text, "x")
+    assert found == Settings(
+        topology_manager_policy="restricted",
+        topology_manager_scope="container",
+        kube_reserved={"memory": "500Mi", "cpu": "1"},
+        eviction_hard={"memory.available": "100Mi"},
+        reserved_memory=(MemoryReservation(0, {"memory": 600 << 20}),),
+        kubelet_config_file=str(path),
+        kubelet_memory_manager_policy="Static",
+    )
+    assert found.is_managed_twice
+    # A file that is given apart wins, and is enough by itself.
+    other = tmp_path / "other.json"
+    other.write_text('{"kind": "KubeletConfiguration", "topologyManagerPolicy": "none"}')
+    for ours in (text, ""):
+        found = load_text(ours, "x", other)
+        assert found.topology_manager_policy == "none"
+        assert found.kubelet_config_file == str(other)
+        assert not found.is_managed_twice
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "what"),
+    [
+        (KUBELET + "evictionHard: 5\n", 10, "evictionHard: 5 where a mapping belongs"),
+        (KUBELET.replace("600Mi", "much"), 9, "reservedMemory[0].limits.memory: 'much' "),
+        (KUBELET.replace("kind: Kubelet", "kind: Other"), 2, "no 'kind: KubeletConfiguration' "),
+        ("a: [", 1, "expected the node content"),
+        ("", 1, "this is no KubeletConfiguration; give the file "),
+    ],
+)
+def test_errors_in_the_kubelets_file_name_it_and_the_line(
+    tmp_path: Path, text: str, where: int, what: str
+) -> None:
+    path = tmp_path / "kubelet.yaml"
+    path.write_text(text)
+    with pytest.raises(DocumentError) as caught:
+        load_text(f"kubeletConfigFile: {path}", "x")
+    assert str(caught.value).startswith(f"{path}:{where}: ")
+    assert what in str(caught.value)
+
+
+def test_errors_of_our_own_stay_ours(tmp_path: Path) -> None:
+    assert complaint("logLevel: info\nkubeletConfigFile: here.yaml\n").startswith("2: ")
+    path = tmp_path / "kubelet.yaml"
+    with pytest.raises(DocumentError, match=f"{path}:1: No such file"):
+        load_text("", "x", path)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.cli import demo_stage
+from nri_numamem.cli import stage as stage_module
 from nri_numamem.cli.demo_stage import Stage, StageError
 from nri_numamem.cli.demo_story import GI, PAGE_1GI, PodSpec
 from nri_numamem.engine.qos import QosClass
@@ -46,12 +46,13 @@ sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
 sock.connect(options["--socket"])
 with ScriptedPlugin(sock, answers, idx=options["--idx"]):
     while signal.sigwait(signals) == signal.SIGUSR1:
+        if log.tell():
+            print('"}', file=log)
         if mode != "bookless":
             print(json.dumps({"event": "other"}), file=log)
             print(json.dumps({"event": "books", "entries": {}, "machineState": {}}), file=log)
-        log.write("half a line")
+        log.write('{"event": "half a line')
         log.flush()
-        log.seek(log.tell() - len("half a line"))
     if mode == "stubborn":
         signal.sigwait(signals)
 """
@@ -71,7 +72,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Staged:
 
 
 def _left_over(tmp_path: Path) -> list[Path]:
-    return list(tmp_path.glob("numamem-demo-*"))
+    return list(tmp_path.glob("numamem-*"))
 
 
 def test_pods_come_and_go(stage: Staged, tmp_path: Path) -> None:
@@ -103,13 +104,13 @@ def test_a_plugin_that_ends_is_quoted(stage: Staged, tmp_path: Path) -> None:
 
 
 def test_a_plugin_that_does_not_connect(stage: Staged, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo_stage, "_START_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(stage_module, "_START_TIMEOUT_S", 0.2)
     with pytest.raises(StageError, match="the plugin failed: timed out; it said nothing"):
         stage("mute").__enter__()
 
 
 def test_a_plugin_that_logs_no_books(stage: Staged, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo_stage, "_BOOKS_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(stage_module, "_BOOKS_TIMEOUT_S", 0.2)
     with (
         stage("bookless") as staged,
         pytest.raises(StageError, match="did not log its books; it said nothing"),
@@ -118,7 +119,7 @@ def test_a_plugin_that_logs_no_books(stage: Staged, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_plugin_that_does_not_answer(stage: Staged, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo_stage, "_REQUEST_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(stage_module, "_REQUEST_TIMEOUT_S", 1.0)
     with stage("slow") as staged, pytest.raises(StageError, match="no reply to CreateContainer"):
         staged.start_pod(_SMALL)
 
@@ -131,7 +132,7 @@ def test_a_plugin_that_breaks_the_rules(stage: Staged) -> None:
 def test_a_stubborn_plugin_is_killed(
     stage: Staged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(demo_stage, "_EXIT_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(stage_module, "_EXIT_TIMEOUT_S", 0.2)
     with stage("stubborn"):
         pass
     assert _left_over(tmp_path) == []

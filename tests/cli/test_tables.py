@@ -105,6 +105,34 @@ def test_pages_that_no_node_has_are_left_out(books: Books) -> None:
     assert "2Mi" not in _drawn(node_table(books, width=80), 80)[0]
 
 
+def _many(books: Books, count: int) -> Books:
+    nodes = {str(node_id): _node([node_id], 0, 0) for node_id in range(100, 100 + count)}
+    return {"machineState": {**nodes, **books["machineState"]}, "entries": books["entries"]}
+
+
+def test_of_many_nodes_neighbours_that_look_the_same_share_a_line(books: Books) -> None:
+    many = _many(books, 50)
+    many["machineState"]["120"] = _node([120], 1, 7)
+    lines = _drawn(node_table(many, width=80, before=_many(books, 45)), 80)
+    labels = [line[:8].strip() for line in lines[1:]]
+    assert labels == ["0", "2", "3", "10", "100-119", "> 120", "121-144", ">145-149"]
+    assert max(map(len, lines)) <= 80
+    lines = _drawn(node_table(many, width=120), 120)
+    assert max(map(len, lines)) <= 120
+    assert len(lines) == 8
+
+
+def test_resources_with_odd_names_come_first(books: Books) -> None:
+    books["machineState"]["3"]["memoryMap"]["hugepages-odd"] = _figures(1, 0, 0, 0)
+    header = _drawn(node_table(books, width=80), 80)[0]
+    assert header.index("odd pages") < header.index("1Gi pages")
+
+
+def test_no_nodes_make_an_empty_table() -> None:
+    nothing: Books = {"machineState": {}, "entries": {}}
+    assert len(_drawn(node_table(nothing, width=80), 80)) == 1
+
+
 def test_colours_only_on_a_terminal(books: Books) -> None:
     console = Console(file=io.StringIO(), force_terminal=True, color_system="standard", width=80)
     console.print(node_table(books, width=80))

@@ -1,0 +1,285 @@
+"""`simulate` as a command: all shared cases, the documented example, the pictures, bad files."""
+
+import io
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nri_numamem.cli.main import main
+
+ROOT = Path(__file__).resolve().parents[2]
+CASES_FOLDER = ROOT / "tests" / "cases"
+CASES = [
+    pytest.param(case, id=f"{path.stem}-{number}")
+    for path in sorted(CASES_FOLDER.glob("*.json"))
+    for number, case in enumerate(json.loads(path.read_text()))
+]
+Document = dict[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def _eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def run(path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> Document:
+    assert main(["simulate", "--output", "json", *options, str(path)]) == 0
+    shown, error = capsys.readouterr()
+    assert error == ""
+    document: Document = json.loads(shown)
+    return document
+
+
+def blocks(entries: Document) -> dict[tuple[str, str], object]:
+    """Blocks have no order, and containers without entries are as good as absent."""
+    return {
+        (uid, name): sorted((b["type"], tuple(b["numaAffinity"]), b["size"]) for b in held)
+        for uid, containers in entries.items()
+        for name, held in containers.items()
+    }
+
+
+def nodes(machine: Document) -> Document:
+    """Bytes are compared as sums over a node's group: their split depends on history."""
+    out: Document = {}
+    for node_id, node in machine.items():
+        group = [machine[str(member)]["memoryMap"] for member in node["cells"]]
+        out[node_id] = {"count": node["numberOfAssignments"], "cells": sorted(node["cells"])}
+        for resource, table in node["memoryMap"].items():
+            sums = [sum(m[resource][key] for m in group if resource in m) for key in _SUMMED]
+            out[node_id][resource] = sums + [table[key] for key in _FIXED]
+    return out
+
+
+_SUMMED = ("free", "reserved")
+_FIXED = ("total", "systemReserved", "allocatable")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_case(case: Document, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "scenario.json"
+    path.write_text(json.dumps(case["scenario"]))
+    got, expect = run(path, capsys), case["expect"]
+    for step, want in zip(got["steps"], expect["steps"], strict=True):
+        assert step["ok"] == want["ok"]
+        assert step["ok"] or step["error"]["message"]
+        assert (step.get("hints") or {}) == (want.get("hints") or {})
+        for key in want.keys() & {"hint", "admit", "cpusetMems"}:
+            assert step[key] == want[key]
+    if "entries" in expect:
+        assert blocks(got["entries"]) == blocks(expect["entries"])
+    if "machineState" in expect:
+        assert nodes(got["machineState"]) == nodes(expect["machineState"])
+
+
+def test_there_are_cases() -> None:
+    assert len(CASES) > 80
+
+
+def documented(kind: str) -> str:
+    found = re.search(rf"```{kind}\n(.*?)```", (ROOT / "docs/simulate.md").read_text(), re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def test_the_documented_example(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "scenario.yaml").write_text(documented("yaml"))
+    monkeypatch.chdir(tmp_path)
+    command, _, expected = documented("console").partition("\n")
+    assert main(command.removeprefix("$ nri-numamem ").split()) == 0
+    assert capsys.readouterr().out == expected
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_all_cases_can_be_shown(
+    columns: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    path = tmp_path / "scenario.json"
+    for name in ("kubelet-static", "placement"):
+        for case in json.loads((CASES_FOLDER / f"{name}.json").read_text()):
+            path.write_text(json.dumps(case["scenario"]))
+            assert main(["simulate", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert "refused" in shown
+    assert "\x1b" not in shown
+    assert max(map(len, shown.splitlines())) <= columns
+
+
+def pod(uid: str, memory: str) -> Document:
+    resources = {"limits": {"cpu": 1, "memory": memory}}
+    return {
+        "metadata": {"uid": uid},
+        "spec": {"containers": [{"name": "c", "resources": resources}]},
+    }
+
+
+def show(document: Document, capsys: pytest.CaptureFixture[str], path: Path) -> str:
+    path.write_text(json.dumps(document))
+    assert main(["simulate", str(path)]) == 0
+    return capsys.readouterr().out
+
+
+def test_many_nodes_stay_readable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = {
+        "machine": {"nodes": [{"id": node_id, "memory": "64Gi"} for node_id in range(64)]},
+        "pods": [pod("a", "100Gi"), pod("b", "9999Gi")],
+        "steps": [{"admit": {"pod": "a"}}, {"admit": {"pod": "b"}}],
+    }
+    lines = show(document, capsys, tmp_path / "s.json").splitlines()
+    assert len(lines) < 40
+    assert any(line.split()[0] == "0-63" for line in lines if line.strip())
+    assert any(line.split()[0] == "2-63" for line in lines if line.strip())
+
+
+def test_every_kind_of_step_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = {"pod": "a", "container": "c"}
+    hint = {"affinity": [5], "preferred": True}
+    document = {
+        "machine": {"nodes": [{"id": node_id, "memory": "4Gi"} for node_id in range(6)]},
+        "pods": [pod("a", "1Gi"), pod("b", "99Gi"), pod("e", "0")],
+        "steps": [
+            {"hints": one},
+            {"hints": {"pod": "b", "container": "c"}},
+            {"hints": {"pod": "e", "container": "c"}},
+            {"allocate": one | {"hint": hint}},
+            {"remove": one},
+            {"remove": one},
+            {"admit": {"pod": "e"}},
+            {"merge": {"policy": "restricted", "providers": [{"x": [hint]}]}},
+            {"merge": {"policy": "restricted", "providers": [{"x": []}]}},
+            {"merge": {"providers": []}},
+        ],
+    }
+    shown = show(document, capsys, tmp_path / "s.json")
+    for text in (
+        "memory on nodes 0 (preferred); 1 (preferred)",
+        "and 39 more",
+        "impossible: it fits on no set of nodes",
+        "no preference",
+        "with the hint nodes 5, preferred",
+        "c: cpuset.mems 5",
+        "memory 1Gi on nodes 5",
+        "nothing: it holds nothing",
+        "c: left alone",
+        "nodes 5, preferred: admitted",
+        "nodes 0-5, not preferred: not admitted",
+    ):
+        assert text in shown
+
+
+def test_pods_that_run_unpinned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = {
+        "machine": {"nodes": [{"id": 0, "memory": "4Gi"}]},
+        "settings": {"whenUnsatisfiable": "RunUnpinned"},
+        "pods": [pod("a", "9Gi")],
+        "steps": [{"admit": {"pod": "a"}}],
+    }
+    shown = show(document, capsys, tmp_path / "s.json")
+    assert "c: left alone" in shown
+    assert "because  UnexpectedAdmissionError: " in shown
+    document["settings"] = {"memoryManagerPolicy": "None"}
+    assert "memoryManagerPolicy None" in show(document, capsys, tmp_path / "s.json")
+
+
+def test_a_merge_alone_shows_no_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = {"steps": [{"merge": {"numaNodes": [0]}}]}
+    assert show(document, capsys, tmp_path / "s.json").splitlines() == [
+        "1. Merge the hints of 0 providers, best-effort ─────────────────────────────────",
+        "  given    nodes 0, preferred: admitted",
+    ]
+
+
+def test_a_refusal_without_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = {
+        "state": {"machineState": {}},
+        "pods": [pod("a", "1Gi")],
+        "steps": [{"admit": {"pod": "a"}}],
+    }
+    shown = show(document, capsys, tmp_path / "s.json")
+    assert "refused" in shown
+    assert "nodes" not in shown.splitlines()[-1]
+
+
+def test_standard_input(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"steps: [{admit: {pod: x}}]")))
+    assert main(["simulate", "-"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("nri-numamem: standard input: steps[0].admit.pod: no pod has the uid")
+
+
+@pytest.mark.parametrize("text", ["a: [", "[]", "steps: 5", '{"steps": [{"admit": {}}]}'])
+def test_bad_files_give_one_line(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "scenario.yaml"
+    path.write_text(text)
+    assert main(["simulate", "--output", "json", str(path)]) == 2
+    shown, error = capsys.readouterr()
+    assert shown == ""
+    assert error.startswith(f"nri-numamem: {path}:")
+    assert error.count("\n") == 1
+
+
+ALPHA = CASES_FOLDER / "state" / "alpha-1.21-two-nodes.json"
+
+
+def test_starting_from_a_kubelets_state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "s.json"
+    uid = "fa9bdd38-6df9-4cf9-aa67-8c4814da37a8"
+    steps = [
+        {"admit": {"pod": "a"}},
+        {"remove": {"pod": uid, "container": "guaranteed"}},
+        {"admit": {"pod": "b"}},
+    ]
+    path.write_text(json.dumps({"pods": [pod("a", "9Gi"), pod("b", "9Gi")], "steps": steps}))
+    got = run(path, capsys, "--state", str(ALPHA))
+    assert got["steps"][0]["cpusetMems"] == {"c": "0-1"}
+    assert got["steps"][2]["cpusetMems"] == {"c": "0-1"}
+    assert list(got["entries"]) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"checksum": 5}, "the checkpoint is corrupted: its checksum is 5, its content gives"),
+        (
+            {"podEntries": {"p": {}}, "checksum": 0},
+            "the checkpoint is corrupted: its checksum is 0, its content gives ",
+        ),
+        ({"machineState": 5}, "machineState: 5 where an object belongs"),
+    ],
+)
+def test_states_that_cannot_be_used(
+    change: Document, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, state = tmp_path / "s.json", tmp_path / "state"
+    path.write_text("{}")
+    v1 = json.loads((CASES_FOLDER / "state" / "v1-one-node.json").read_text())
+    state.write_text(json.dumps({**v1, **change}))
+    assert main(["simulate", "--state", str(state), str(path)]) == 2
+    assert capsys.readouterr().err.startswith(f"nri-numamem: {state}: {problem}")
+
+
+def test_states_with_pod_level_assignments(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, state = tmp_path / "s.json", tmp_path / "state"
+    path.write_text("{}")
+    block = {"numaAffinity": [0], "type": "memory", "size": 512}
+    v1 = json.loads((CASES_FOLDER / "state" / "v1-one-node.json").read_text())
+    pods = {"podEntries": {"pod": {"memoryBlocks": [block]}}, "checksum": 1278640530}
+    state.write_text(json.dumps({**v1, **pods}))
+    assert main(["simulate", "--state", str(state), str(path)]) == 2
+    assert "podEntries: pod pod holds memory as a whole" in capsys.readouterr().err

@@ -1,0 +1,88 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from nri_numamem.cli.main import main
+
+FOLDER = Path(__file__).parent.parent / "cases" / "state"
+ALPHA = FOLDER / "alpha-1.21-two-nodes.json"
+V1 = FOLDER / "v1-one-node.json"
+
+
+@pytest.fixture(autouse=True)
+def _eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def test_a_table_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["state", "show", str(ALPHA)]) == 0
+    shown, error = capsys.readouterr()
+    assert error == ""
+    lines = shown.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "  policy   static" in lines
+    assert "  sum      4142013182, right" in lines
+    assert any(line.split()[:2] == ["0", "0-1"] for line in lines)
+    last = lines[-1].split()
+    assert last == ["fa9bdd38-6df9-4cf9-aa67-8c4814da37a8", "guaranteed", "0-1", "memory", "150Gi"]
+
+
+def test_json_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["state", "show", "--output", "json", str(V1)]) == 0
+    document = json.loads(capsys.readouterr().out)
+    written = json.loads(V1.read_text())
+    for key in ("policyName", "machineState", "entries", "checksum"):
+        assert document[key] == written[key]
+    assert document["verified"] is True
+    assert document["format"] == "V1 (up to 1.35)"
+
+
+def test_a_damaged_file_is_shown_and_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "memory_manager_state"
+    path.write_text(ALPHA.read_text().replace("161061273600", "161061273601"))
+    assert main(["state", "show", str(path)]) == 1
+    shown, error = capsys.readouterr()
+    assert "4142013182, but the content gives" in shown
+    assert "guaranteed" in shown
+    assert error.startswith(f"nri-numamem: {path}: the checkpoint is corrupted: its checksum is ")
+    assert error.count("\n") == 1
+
+
+def test_a_file_that_is_cut_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "memory_manager_state"
+    path.write_bytes(ALPHA.read_bytes()[:200])
+    assert main(["state", "show", str(path)]) == 1
+    shown, error = capsys.readouterr()
+    assert shown == ""
+    assert error.startswith(f"nri-numamem: {path}: no JSON from line 1 column ")
+    assert error.count("\n") == 1
+
+
+def test_a_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["state", "show", str(tmp_path / "none")]) == 2
+    assert "No such file" in capsys.readouterr().err
+
+
+def test_an_empty_state_and_pod_level_assignments(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "memory_manager_state"
+    path.write_text('{"policyName":"None","machineState":{},"checksum":0}')
+    assert main(["state", "show", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert "No assignments" in shown
+    assert "0, not computed by the kubelet that wrote it" in shown
+    block = {"numaAffinity": [0], "type": "memory", "size": 512}
+    document = {
+        **json.loads(V1.read_text()),
+        "podEntries": {"pod": {"memoryBlocks": [block]}},
+        "checksum": 1278640530,
+    }
+    path.write_text(json.dumps(document))
+    assert main(["state", "show", str(path)]) == 0
+    assert "(whole pod)" in capsys.readouterr().out
+    assert main(["state", "show", "--output", "json", str(path)]) == 0
+    assert json.loads(capsys.readouterr().out)["podEntries"] == document["podEntries"]
