@@ -22,7 +22,7 @@ test: $(STAMP)
 
 e2e: $(STAMP)
 	tests/e2e/install-tools
-	$(BIN)/pytest tests/e2e -p no:randomly --timeout 1800 -o addopts="--import-mode=importlib -ra"
+	$(BIN)/pytest tests/e2e -p no:randomly
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -1,0 +1,36 @@
+"""Every check in the order in which it runs; both sides read it, the host's to miss none."""
+
+from tests.e2e.guest import scenarios_hugepages, scenarios_lifecycle, scenarios_placement
+from tests.e2e.guest.checks import PHASES, Phase, Scenario
+
+SAME_PLACEMENTS = "launched_equals_external"
+
+_ALWAYS = (
+    scenarios_lifecycle.OPENING,
+    scenarios_hugepages.HUGEPAGES,
+    scenarios_lifecycle.CLOSING,
+)
+# containerd's hugetlb setting makes no difference to these, and they take most of the time.
+_ONCE_PER_MODE = (
+    scenarios_placement.ONE_NODE,
+    scenarios_placement.PAIRS,
+    scenarios_placement.OTHER_CLASSES,
+)
+
+
+def scenarios(phase: Phase) -> tuple[Scenario, ...]:
+    """Give the scenarios of a phase in their order."""
+    opening, *rest = _ALWAYS
+    return (opening, *rest) if phase.hugetlb else (opening, *_ONCE_PER_MODE, *rest)
+
+
+def names() -> list[tuple[str, str]]:
+    """List (phase, check) for everything that a complete run reports."""
+    found = [
+        (phase.name, check.name)
+        for phase in PHASES
+        for scenario in scenarios(phase)
+        for check in scenario
+        if phase.mode in check.modes
+    ]
+    return found + [(f"both-{setting}", SAME_PLACEMENTS) for setting in ("default", "hugetlb")]

@@ -1,0 +1,99 @@
+"""The control groups of pods: made as the kubelet makes them, read as the kernel enforces them.
+
+Knows cgroup v2's files and the kubelet's cgroupfs layout. It must not know the CRI or the plugin.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.e2e.guest.waiting import wait_until
+
+ROOT = Path("/sys/fs/cgroup")
+_HUGEPAGES = Path("/sys/kernel/mm/hugepages")
+_QOS_PARENTS = {
+    "guaranteed": "/kubepods",
+    "burstable": "/kubepods/burstable",
+    "besteffort": "/kubepods/besteffort",
+}
+
+
+def pod_parent(qos: str, uid: str) -> str:
+    """Give the path below the cgroup root, as the kubelet's cgroupfs driver spells it."""
+    return f"{_QOS_PARENTS[qos]}/pod{uid}"
+
+
+def create_pod(parent: str, memory_bytes: int, hugepages_bytes: Mapping[str, int]) -> None:
+    """Make the pod's directory with the sums over its containers, before the runtime is called.
+
+    `hugepages_bytes` has every page size of the host, as in {"2MB": 4194304, "1GB": 0}.
+    """
+    path = ROOT
+    for part in Path(parent.lstrip("/")).parts:
+        path /= part
+        path.mkdir(exist_ok=True)
+        controllers = (path / "cgroup.controllers").read_text(encoding="ascii").split()
+        for controller in controllers:
+            (path / "cgroup.subtree_control").write_text(f"+{controller}", encoding="ascii")
+    if memory_bytes:
+        (path / "memory.max").write_text(str(memory_bytes), encoding="ascii")
+    for size, limit_bytes in hugepages_bytes.items():
+        for suffix in ("max", "rsvd.max"):
+            (path / f"hugetlb.{size}.{suffix}").write_text(str(limit_bytes), encoding="ascii")
+
+
+def remove_pod(parent: str) -> None:
+    """Remove the pod's directory, as the kubelet does once the sandbox is gone."""
+
+    def is_gone() -> bool:
+        path = ROOT / parent.lstrip("/")
+        try:
+            for child in path.iterdir():
+                if child.is_dir():
+                    child.rmdir()
+            path.rmdir()
+        except FileNotFoundError:
+            return True
+        except OSError:  # busy: a process in it has not been reaped yet
+            return False
+        return True
+
+    wait_until(is_gone, f"removal of {parent}")
+
+
+def hugepage_sizes() -> list[str]:
+    """List the host's page sizes as kubelet and cgroup files spell them: "2MB", "1GB"."""
+    sizes = []
+    for entry in sorted(_HUGEPAGES.iterdir()):
+        kib = int(entry.name.removeprefix("hugepages-").removesuffix("kB"))
+        sizes.append(f"{kib >> 20}GB" if kib >= 1 << 20 else f"{kib >> 10}MB")
+    return sizes
+
+
+def read(parent: str, container_id: str, name: str) -> str:
+    """Read one file of a container's cgroup, without the final line end."""
+    path = ROOT / parent.lstrip("/") / container_id / name
+    return path.read_text(encoding="ascii").strip()
+
+
+def nodes(parent: str, container_id: str) -> frozenset[int]:
+    """Read `cpuset.mems`; empty when the container was left alone."""
+    return parse_nodes(read(parent, container_id, "cpuset.mems"))
+
+
+def parse_nodes(text: str) -> frozenset[int]:
+    """Parse the kernel's list format, "0-1,3"."""
+    result: set[int] = set()
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        result.update(range(int(first), int(last or first) + 1))
+    return frozenset(result)
+
+
+def anonymous_bytes(parent: str, container_id: str) -> dict[int, int]:
+    """Read how many bytes of anonymous memory lie on each NUMA node, from `memory.numa_stat`."""
+    for line in read(parent, container_id, "memory.numa_stat").splitlines():
+        name, *pairs = line.split()
+        if name == "anon":
+            split = (pair.split("=") for pair in pairs)
+            return {int(node.removeprefix("N")): int(size) for node, size in split}
+    raise LookupError("memory.numa_stat has no line anon")

@@ -1,0 +1,114 @@
+"""The check framework: phases, what a check is given, and how its outcome is reported.
+
+A check is a function that takes the Host, raises when something is wrong and returns what it saw.
+One that fails never stops the next. The checks of a scenario share its pods, because a pod costs
+seconds on an emulated processor: a check finds those of the checks before it by name, and all are
+removed at the scenario's end.
+
+Knows records and the order of things. It must not know any scenario.
+"""
+
+import json
+import time
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.guest import cgroups
+from tests.e2e.guest.containerd import Containerd
+from tests.e2e.guest.kubelet import Kubelet, Pod
+from tests.e2e.guest.plugin import Plugin
+
+MODES = ("external", "launched")
+_PORTS = Path("/sys/class/virtio-ports")
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One configuration; `hugetlb` is True with `disable_hugetlb_controller = false`."""
+
+    mode: str
+    hugetlb: bool
+
+    @property
+    def name(self) -> str:
+        """Give the name for reports: "external-hugetlb"."""
+        return f"{self.mode}-{'hugetlb' if self.hugetlb else 'default'}"
+
+
+PHASES = tuple(Phase(mode, hugetlb) for hugetlb in (False, True) for mode in MODES)
+
+
+@dataclass(slots=True)
+class Host:
+    """What a check works with; `placements` collects where it saw containers, per check."""
+
+    phase: Phase
+    containerd: Containerd
+    plugin: Plugin
+    kubelet: Kubelet
+    placements: list[tuple[str, str, list[int]]] = field(default_factory=list)
+    check_name: str = ""
+
+    def nodes(self, pod: Pod, container: str = "main") -> frozenset[int]:
+        """Read a container's `cpuset.mems` from its cgroup, and note it as a placement."""
+        nodes = cgroups.nodes(pod.parent, pod.container_ids[container])
+        self.placements.append((self.check_name, f"{pod.spec.name}/{container}", sorted(nodes)))
+        return nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A named check; one that makes sense in a single mode must not call Host.nodes()."""
+
+    name: str
+    run: Callable[[Host], str]
+    modes: tuple[str, ...] = MODES
+
+
+Scenario = tuple[Check, ...]
+
+
+class Report:
+    """JSON lines to the host's side, over the virtio port of a given name."""
+
+    def __init__(self, port: str) -> None:
+        ports = {(p / "name").read_text(encoding="ascii").strip(): p for p in _PORTS.iterdir()}
+        self._device = Path("/dev", ports[port].name)
+
+    def write(self, kind: str, **fields: Any) -> None:  # noqa: ANN401 - any JSON value
+        """Send one record."""
+        with self._device.open("w", encoding="utf-8") as stream:
+            stream.write(json.dumps({"kind": kind, **fields}) + "\n")
+
+
+def expect(condition: object, text: str) -> None:
+    """Raise AssertionError with `text` unless the condition holds."""
+    if not condition:
+        raise AssertionError(text)
+
+
+def attempt(report: Report, phase: str, name: str, run: Callable[[], str]) -> None:
+    """Run one check and send its record."""
+    started = time.monotonic()
+    try:
+        ok, detail = True, run()
+    except Exception as error:  # noqa: BLE001 - whatever it was, the next check has to run
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        ok = False
+        detail = f"{type(error).__name__} ({Path(last.filename).name}:{last.lineno}): {error}"
+    seconds = round(time.monotonic() - started, 2)
+    report.write("check", phase=phase, name=name, ok=ok, detail=detail, seconds=seconds)
+
+
+def run_all(report: Report, host: Host, scenarios: Iterable[Scenario]) -> None:
+    """Run the checks of the host's phase in their order."""
+    for scenario in scenarios:
+        for check in scenario:
+            if host.phase.mode in check.modes:
+                host.check_name = check.name
+                attempt(report, host.phase.name, check.name, partial(check.run, host))
+        host.kubelet.remove_all()

@@ -1,0 +1,230 @@
+"""What a kubelet does for a pod: its cgroup, its sandbox, its containers, and their end.
+
+Requests carry what a kubelet (cgroupfs driver, cgroup v2) fills in for a pod on the host's network:
+the cgroup parent of the QoS class, sums in the sandbox, limits, shares, quota, oom_score_adj, a
+hugepage limit for every page size of the host (0 for those not asked for), labels, annotations.
+
+Knows pods. It must not know NUMA nodes or the plugin.
+"""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.e2e.guest import cgroups
+from tests.e2e.guest import cri_pb2 as pb
+from tests.e2e.guest.cri import Client
+from tests.e2e.guest.image_archive import IMAGE
+
+SLEEP = ("/bin/busybox", "sleep", "1000000")
+_LOGS = Path("/var/log/pods")
+_PERIOD_US = 100_000
+_NAMESPACE = "e2e"
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerSpec:
+    """One container of a pod; `hugepages_bytes` names only sizes asked for: {"2MB": 4 << 20}."""
+
+    name: str
+    memory_bytes: int
+    cpu_milli: int = 1000
+    hugepages_bytes: Mapping[str, int] = field(default_factory=dict)
+    command: tuple[str, ...] = SLEEP
+
+
+@dataclass(frozen=True, slots=True)
+class PodSpec:
+    """A pod to run. `qos`: "guaranteed", "burstable" or "besteffort".
+
+    In a Guaranteed pod limits are requests; in a Burstable one half of each is requested.
+    """
+
+    name: str
+    containers: tuple[ContainerSpec, ...]
+    qos: str = "guaranteed"
+
+
+@dataclass(slots=True)
+class Pod:
+    """A pod that has a sandbox; `container_ids` holds the newest container of each name."""
+
+    spec: PodSpec
+    uid: str
+    parent: str
+    config: pb.PodSandboxConfig
+    sandbox_id: str = ""
+    container_ids: dict[str, str] = field(default_factory=dict)
+    attempts: dict[str, int] = field(default_factory=dict)
+
+    def container_spec(self, name: str) -> ContainerSpec:
+        """Give the spec of the container `name`."""
+        return next(each for each in self.spec.containers if each.name == name)
+
+
+class Kubelet:
+    """Runs pods through one CRI client, and remembers them so that all can be removed."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.pods: list[Pod] = []
+
+    def pod(self, name: str) -> Pod:
+        """Give the pod of this name; LookupError when it is not there."""
+        for pod in self.pods:
+            if pod.spec.name == name:
+                return pod
+        raise LookupError(f"there is no pod {name}")
+
+    def run(self, spec: PodSpec) -> Pod:
+        """Start a pod with all its containers; CriError as the runtime gives it."""
+        pod = self.run_sandbox(spec)
+        for container in spec.containers:
+            self.run_container(pod, container.name)
+        return pod
+
+    def run_sandbox(self, spec: PodSpec) -> Pod:
+        """Make the pod's cgroup and start its sandbox, without containers."""
+        uid = str(uuid.uuid4())
+        parent = cgroups.pod_parent(spec.qos, uid)
+        pod = Pod(spec, uid, parent, _sandbox_config(spec, uid, parent))
+        self.pods.append(pod)
+        limits = {size: _hugepages_sum(spec, size) for size in cgroups.hugepage_sizes()}
+        cgroups.create_pod(parent, _memory_sum(spec), limits)
+        pod.sandbox_id = self.client.run_pod_sandbox(pod.config)
+        return pod
+
+    def run_container(self, pod: Pod, name: str) -> str:
+        """Create and start a container, or create it again after its end; return its id."""
+        attempt = pod.attempts.get(name, 0)
+        config = _container_config(pod, pod.container_spec(name), attempt)
+        container_id = self.client.create_container(pod.sandbox_id, config, pod.config)
+        pod.container_ids[name], pod.attempts[name] = container_id, attempt + 1
+        self.client.start_container(container_id)
+        return container_id
+
+    def resize_cpu(self, pod: Pod, name: str, cpu_milli: int) -> None:
+        """Change a container's CPU in place; as in the kubelet, nothing else is in the request."""
+        resources = pb.LinuxContainerResources(
+            cpu_period=_PERIOD_US, cpu_quota=cpu_milli * 100, cpu_shares=_shares(cpu_milli)
+        )
+        self.client.update_container_resources(pod.container_ids[name], resources)
+
+    def remove(self, pod: Pod) -> None:
+        """Stop and remove a pod, then its cgroup."""
+        self.pods.remove(pod)
+        for container in self.client.list_containers():
+            if container.pod_sandbox_id == pod.sandbox_id:
+                self.client.stop_container(container.id)
+                self.client.remove_container(container.id)
+        if pod.sandbox_id:
+            self.client.stop_pod_sandbox(pod.sandbox_id)
+            self.client.remove_pod_sandbox(pod.sandbox_id)
+        cgroups.remove_pod(pod.parent)
+
+    def remove_all(self) -> None:
+        """Remove every pod that is left, in the order of their start."""
+        for pod in tuple(self.pods):
+            self.remove(pod)
+
+
+def _memory_sum(spec: PodSpec) -> int:
+    return sum(container.memory_bytes for container in spec.containers)
+
+
+def _hugepages_sum(spec: PodSpec, size: str) -> int:
+    return sum(container.hugepages_bytes.get(size, 0) for container in spec.containers)
+
+
+def _shares(cpu_milli: int) -> int:
+    return max(2, cpu_milli * 1024 // 1000)  # the kubelet's floor is 2
+
+
+def _requested(spec: PodSpec, amount: int) -> int:
+    return amount if spec.qos == "guaranteed" else amount // 2
+
+
+def _oom_score_adj(spec: PodSpec, container: ContainerSpec) -> int:
+    """Follow the kubelet's qos policy."""
+    if spec.qos == "guaranteed":
+        return -997
+    if spec.qos == "besteffort":
+        return 1000
+    total = Path("/proc/meminfo").read_text(encoding="ascii").split()[1]
+    share = 1000 * _requested(spec, container.memory_bytes) // (int(total) * 1024)
+    return min(max(1000 - share, 3), 999)
+
+
+def _network() -> pb.NamespaceOption:
+    return pb.NamespaceOption(network=pb.NODE, pid=pb.CONTAINER)  # no CNI in the guest
+
+
+def _sandbox_config(spec: PodSpec, uid: str, parent: str) -> pb.PodSandboxConfig:
+    cpu_milli = sum(container.cpu_milli for container in spec.containers)
+    return pb.PodSandboxConfig(
+        metadata=pb.PodSandboxMetadata(name=spec.name, uid=uid, namespace=_NAMESPACE),
+        log_directory=str(_LOGS / f"{_NAMESPACE}_{spec.name}_{uid}"),
+        labels=_pod_labels(spec, uid),
+        annotations={
+            "kubernetes.io/config.seen": "2026-01-01T00:00:00.000000000Z",
+            "kubernetes.io/config.source": "api",
+        },
+        linux=pb.LinuxPodSandboxConfig(
+            cgroup_parent=parent,
+            security_context=pb.LinuxSandboxSecurityContext(namespace_options=_network()),
+            overhead=pb.LinuxContainerResources(),
+            resources=pb.LinuxContainerResources(
+                cpu_period=_PERIOD_US if cpu_milli else 0,
+                cpu_quota=cpu_milli * 100,
+                cpu_shares=_shares(_requested(spec, cpu_milli)),
+                memory_limit_in_bytes=_memory_sum(spec),
+            ),
+        ),
+    )
+
+
+def _container_config(pod: Pod, container: ContainerSpec, attempt: int) -> pb.ContainerConfig:
+    return pb.ContainerConfig(
+        metadata=pb.ContainerMetadata(name=container.name, attempt=attempt),
+        image=pb.ImageSpec(image=IMAGE),
+        command=container.command,
+        labels={**_pod_labels(pod.spec, pod.uid), "io.kubernetes.container.name": container.name},
+        annotations={
+            "io.kubernetes.container.hash": "5f3759df",
+            "io.kubernetes.container.restartCount": str(attempt),
+            "io.kubernetes.container.terminationMessagePath": "/dev/termination-log",
+            "io.kubernetes.container.terminationMessagePolicy": "File",
+            "io.kubernetes.pod.terminationGracePeriod": "30",
+        },
+        log_path=f"{container.name}/{attempt}.log",
+        linux=pb.LinuxContainerConfig(
+            resources=_container_resources(pod.spec, container),
+            security_context=pb.LinuxContainerSecurityContext(namespace_options=_network()),
+        ),
+    )
+
+
+def _container_resources(spec: PodSpec, container: ContainerSpec) -> pb.LinuxContainerResources:
+    asked = container.hugepages_bytes
+    return pb.LinuxContainerResources(
+        cpu_period=_PERIOD_US if container.cpu_milli else 0,
+        cpu_quota=container.cpu_milli * 100,
+        cpu_shares=_shares(_requested(spec, container.cpu_milli)),
+        memory_limit_in_bytes=container.memory_bytes,
+        memory_swap_limit_in_bytes=container.memory_bytes,
+        oom_score_adj=_oom_score_adj(spec, container),
+        hugepage_limits=[
+            pb.HugepageLimit(page_size=size, limit=asked.get(size, 0))
+            for size in cgroups.hugepage_sizes()
+        ],
+        unified={"memory.oom.group": "1"},
+    )
+
+
+def _pod_labels(spec: PodSpec, uid: str) -> dict[str, str]:
+    return {
+        "io.kubernetes.pod.name": spec.name,
+        "io.kubernetes.pod.namespace": _NAMESPACE,
+        "io.kubernetes.pod.uid": uid,
+    }

@@ -1,0 +1,98 @@
+"""The guest's side of a run: prepare, go through all phases, report, say "done".
+
+Run by init as `python3 -m tests.e2e.guest.main` in the folder that holds tests/.
+"""
+
+import platform
+import sys
+import time
+import traceback
+from pathlib import Path
+
+import google.protobuf
+
+from tests.e2e.guest import catalog, checks, containerd, image_archive, plugin
+from tests.e2e.guest.checks import Host, Phase, Report, expect
+from tests.e2e.guest.kubelet import Kubelet
+
+_LOGS = Path("/var/log/e2e")
+_ARCHIVE = Path("/tmp/image.tar")
+_RESULTS_PORT = "results"
+
+_Placements = list[tuple[str, str, list[int]]]
+
+
+def main() -> int:
+    """Run everything; the exit status is for the console only."""
+    report = Report(_RESULTS_PORT)
+    uptime_s = Path("/proc/uptime").read_text(encoding="ascii").split()[0]
+    report.write("boot", seconds=float(uptime_s))
+    try:
+        _prepare(report)
+        placements = {phase: _run_phase(report, phase) for phase in checks.PHASES}
+        _compare(report, placements)
+    except Exception:  # noqa: BLE001 - reported, because nobody reads a traceback in here
+        report.write("broken", detail=traceback.format_exc())
+        return 1
+    report.write("done")
+    return 0
+
+
+def _prepare(report: Report) -> None:
+    started = time.monotonic()
+    _LOGS.mkdir(parents=True)
+    image_archive.write(_ARCHIVE, Path("/usr/bin/busybox"))
+    installed = plugin.install()
+    report.write(
+        "versions",
+        kernel=platform.release(),
+        containerd=containerd.version(),
+        runc=containerd.runc_version(),
+        python=platform.python_version(),
+        protobuf=google.protobuf.__version__,
+        plugin=installed,
+        seconds=round(time.monotonic() - started, 1),
+    )
+
+
+def _run_phase(report: Report, phase: Phase) -> _Placements:
+    """Run one phase's checks; return where containers were seen."""
+    started = time.monotonic()
+    daemon = containerd.Containerd(_LOGS / f"containerd-{phase.name}.log", hugetlb=phase.hugetlb)
+    the_plugin = plugin.Plugin(launched=phase.mode == "launched")
+    kubelet = None
+    placements: _Placements = []
+    try:
+        kubelet = Kubelet(daemon.start())
+        daemon.import_image(_ARCHIVE)
+        the_plugin.connect()
+        host = Host(phase, daemon, the_plugin, kubelet, placements)
+        checks.run_all(report, host, catalog.scenarios(phase))
+    except Exception:  # noqa: BLE001 - the other phases can still succeed
+        report.write("broken", detail=f"phase {phase.name}: {traceback.format_exc()}")
+    finally:
+        daemon.stop()
+        the_plugin.kill()
+        for name, path in (("containerd", daemon.log), ("plugin", plugin.LOG)):
+            text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+            report.write("log", name=f"{phase.name}-{name}.log", text=text)
+    report.write("phase", name=phase.name, seconds=round(time.monotonic() - started, 1))
+    return placements
+
+
+def _compare(report: Report, placements: dict[Phase, _Placements]) -> None:
+    """Compare where the two modes put the containers of the same checks."""
+    for hugetlb in (False, True):
+        external, launched = (placements[Phase(mode, hugetlb)] for mode in checks.MODES)
+
+        def same(external: _Placements = external, launched: _Placements = launched) -> str:
+            expect(external, "no container was seen anywhere")
+            expect(external == launched, f"external {external}, launched {launched}")
+            return f"{len(external)} placements"
+
+        phase = f"both-{'hugetlb' if hugetlb else 'default'}"
+        checks.attempt(report, phase, catalog.SAME_PLACEMENTS, same)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

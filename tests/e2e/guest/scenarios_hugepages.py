@@ -1,0 +1,60 @@
+"""Scenario of hugepages: placed with the memory, and limited to exactly what was requested.
+
+Each NUMA node has 16 pages of 2 MiB. By default containerd keeps hugepage limits from containers
+(`disable_hugetlb_controller`), so in half of the phases the plugin is the only one to set them.
+"""
+
+from tests.e2e.guest import cgroups
+from tests.e2e.guest.checks import Check, Host, expect
+from tests.e2e.guest.kubelet import ContainerSpec, Pod, PodSpec
+from tests.e2e.guest.scenarios_placement import MIB, NEAR_PAIRS, SMALL
+
+_LIMIT_FILES = ("hugetlb.2MB.max", "hugetlb.2MB.rsvd.max")
+
+
+def _run(host: Host, name: str, size_bytes: int) -> Pod:
+    container = ContainerSpec("main", SMALL, hugepages_bytes={"2MB": size_bytes})
+    return host.kubelet.run(PodSpec(name, (container,)))
+
+
+def _expect_limits(pod: Pod, size_bytes: int) -> str:
+    limits = {
+        name: cgroups.read(pod.parent, pod.container_ids["main"], name) for name in _LIMIT_FILES
+    }
+    wrong = {name: limit for name, limit in limits.items() if limit != str(size_bytes)}
+    expect(not wrong, f"not {size_bytes}: {wrong}")
+    return f"{size_bytes}"
+
+
+def _few_pages_are_on_one_node(host: Host) -> str:
+    pod = _run(host, "few", 4 * MIB)
+    nodes = host.nodes(pod)
+    expect(len(nodes) == 1, f"cpuset.mems is {sorted(nodes)}, not one node")
+    blocks = host.plugin.books()["entries"][pod.uid]["main"]
+    sizes = {block["type"]: block["size"] for block in blocks}
+    expected = {"memory": SMALL, "hugepages-2Mi": 4 * MIB}
+    expect(sizes == expected, f"the books say {sizes}, not {expected}")
+    return f"node {sorted(nodes)}"
+
+
+def _few_pages_are_limited(host: Host) -> str:
+    return _expect_limits(host.kubelet.pod("few"), 4 * MIB)
+
+
+def _many_pages_are_on_a_near_pair(host: Host) -> str:
+    host.kubelet.remove(host.kubelet.pod("few"))  # its node could not join a pair
+    nodes = host.nodes(_run(host, "many", 48 * MIB))
+    expect(nodes in NEAR_PAIRS, f"24 pages are on {sorted(nodes)}, not on a near pair")
+    return f"nodes {sorted(nodes)}"
+
+
+def _many_pages_are_limited(host: Host) -> str:
+    return _expect_limits(host.kubelet.pod("many"), 48 * MIB)
+
+
+HUGEPAGES = (
+    Check("few_pages_are_on_one_node", _few_pages_are_on_one_node),
+    Check("few_pages_are_limited", _few_pages_are_limited),
+    Check("many_pages_are_on_a_near_pair", _many_pages_are_on_a_near_pair),
+    Check("many_pages_are_limited", _many_pages_are_limited),
+)

@@ -1,0 +1,18 @@
+"""Wait for what happens in another process, with a limit and a name for what was missed."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+_Value = TypeVar("_Value")
+_POLL_S = 0.1
+
+
+def wait_until(attempt: Callable[[], _Value | None], what: str, timeout_s: float = 30.0) -> _Value:
+    """Call `attempt` until it gives something true, and return that; TimeoutError names `what`."""
+    deadline = time.monotonic() + timeout_s
+    while not (value := attempt()):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what}: not within {timeout_s:.0f} s")
+        time.sleep(_POLL_S)
+    return value

@@ -1,0 +1,192 @@
+"""Boots one image in QEMU and brings home what the guest reports.
+
+The machine has four NUMA nodes of 1 GiB, two near pairs (0-1 and 2-3), no network, the image's
+disk as a snapshot, and a second, read-only drive with everything that comes from this repository.
+The serial console goes to a file, for people; reports come as JSON lines over a virtio port,
+because a console also carries what the kernel happens to say in the middle of a line.
+
+Knows QEMU. It must not know what the guest does, or what its records mean beyond "kind".
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.image import Image
+
+NODES = 4
+NEAR_PAIRS = ((0, 1), (2, 3))
+ACCELERATOR_VARIABLE = "NRI_NUMAMEM_E2E_ACCEL"
+RESULTS_PORT = "results"
+
+_QEMU = "qemu-system-x86_64"
+_NEAR, _FAR = 12, 20
+
+# TCG: with more than one thread kernels die on patched code, with cx16 they at times double-fault.
+_ACCELERATORS = {
+    "kvm": ("-accel", "kvm", "-cpu", "host"),
+    "tcg": ("-accel", "tcg,thread=single", "-cpu", "max,-cx16"),
+}
+
+# mov dx,0xf4; mov al,0x10; out dx,al: tells isa-debug-exit to end QEMU with status 2*0x10+1.
+_PROBE_SECTOR = b"\xba\xf4\x00\xb0\x10\xee\xf4".ljust(510, b"\0") + b"\x55\xaa"
+_PROBE_STATUS = 0x21
+_PROBE_TIMEOUT_S = 2.0  # TCG needs 0.1 s: a KVM that is so much slower is of no use
+
+_FIRST_RECORD_TIMEOUT_S = 30.0  # TCG needs 10 s: beyond this, a kernel under KVM hangs
+_POLL_S = 0.2
+_CONSOLE_TAIL_LINES = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one boot gave: records in the order of their arrival, and how it ended.
+
+    `failure` is empty when the guest said that it was done, else the reason with the console's end.
+    """
+
+    records: tuple[dict[str, Any], ...]
+    failure: str
+    accelerator: str
+    duration_s: float
+
+
+def accelerators() -> tuple[str, ...]:
+    """Give the accelerators to try, in this order: what the environment forces, or what works.
+
+    Raises ValueError when the variable names something else than kvm or tcg, and OSError when
+    there is no QEMU.
+    """
+    if shutil.which(_QEMU) is None:
+        raise OSError(f"{_QEMU} is not installed: apt-get install qemu-system-x86")
+    forced = os.environ.get(ACCELERATOR_VARIABLE, "")
+    if forced in _ACCELERATORS:
+        return (forced,)
+    if forced:
+        raise ValueError(f"{ACCELERATOR_VARIABLE}={forced}: set it to kvm or tcg, or unset it")
+    return ("kvm", "tcg") if _kvm_works() else ("tcg",)
+
+
+def _kvm_works() -> bool:
+    """Let KVM execute three instructions: that /dev/kvm exists proves nothing."""
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return False
+    with tempfile.NamedTemporaryFile() as sector:
+        sector.write(_PROBE_SECTOR)
+        sector.flush()
+        command = [_QEMU, *_ACCELERATORS["kvm"], "-m", "16", "-display", "none", "-nodefaults"]
+        command += ["-device", "isa-debug-exit,iobase=0xf4,iosize=1"]
+        command += ["-drive", f"file={sector.name},format=raw,if=ide,snapshot=on"]
+        try:
+            result = subprocess.run(
+                command, capture_output=True, check=False, timeout=_PROBE_TIMEOUT_S
+            )
+        except subprocess.TimeoutExpired:
+            return False
+    return result.returncode == _PROBE_STATUS
+
+
+def write_drive(path: Path, files: Mapping[str, Path]) -> None:
+    """Write the second drive: a tar archive, which the image unpacks into /e2e.
+
+    `files` maps names in the archive to files here; modes are kept.
+    """
+    with tarfile.open(path, "w") as archive:
+        for name, source in sorted(files.items()):
+            archive.add(source, name, recursive=False)
+
+
+def boot(image: Image, drive: Path, out: Path, timeout_s: float) -> Run:
+    """Boot and wait until the machine is off; QEMU is killed after `timeout_s`.
+
+    Leaves `<suite>.console` and `<suite>.results` in the folder `out`.
+    """
+    candidates = accelerators()
+    for accelerator in candidates[:-1]:
+        run = _boot_with(accelerator, image, drive, out, timeout_s, may_hang=True)
+        if run.records:
+            return run
+        print(f"{image.suite}: nothing was heard under {accelerator}: {run.failure}")
+    return _boot_with(candidates[-1], image, drive, out, timeout_s, may_hang=False)
+
+
+def _boot_with(
+    accelerator: str, image: Image, drive: Path, out: Path, timeout_s: float, *, may_hang: bool
+) -> Run:
+    console, results = out / f"{image.suite}.console", out / f"{image.suite}.results"
+    for path in (console, results):
+        path.write_bytes(b"")
+    started = time.monotonic()
+    with _machine(_command(accelerator, image, drive, console, results)) as machine:
+        reason = ""
+        while machine.poll() is None and not reason:
+            time.sleep(_POLL_S)
+            age_s = time.monotonic() - started
+            if age_s > timeout_s:
+                reason = f"killed after {timeout_s:.0f} s"
+            elif may_hang and age_s > _FIRST_RECORD_TIMEOUT_S and not results.stat().st_size:
+                reason = f"killed: no record within {_FIRST_RECORD_TIMEOUT_S:.0f} s"
+    records = tuple(_records(results))
+    if not reason and not any(record["kind"] == "done" for record in records):
+        reason = f"QEMU ended with status {machine.returncode} before the guest was done"
+    failure = f"{reason}; the console ends with\n{_tail(console)}" if reason else ""
+    return Run(records, failure, accelerator, time.monotonic() - started)
+
+
+@contextlib.contextmanager
+def _machine(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL) as machine:
+        try:
+            yield machine
+        finally:
+            machine.kill()
+
+
+def _command(
+    accelerator: str, image: Image, drive: Path, console: Path, results: Path
+) -> list[str]:
+    return [
+        _QEMU,
+        *_ACCELERATORS[accelerator],
+        *_numa(),
+        *("-kernel", str(image.kernel), "-initrd", str(image.initrd)),
+        *("-append", "console=ttyS0 panic=-1 quiet root=/dev/vda rw init=/e2e-init"),
+        *("-drive", f"file={image.disk},if=virtio,format=raw,cache=unsafe,snapshot=on"),
+        *("-drive", f"file={drive},if=virtio,format=raw,readonly=on"),
+        *("-serial", f"file:{console}"),
+        *("-device", "virtio-serial-pci", "-chardev", f"file,id=results,path={results}"),
+        *("-device", f"virtserialport,chardev=results,name={RESULTS_PORT}"),
+        *("-display", "none", "-monitor", "none", "-net", "none", "-no-reboot"),
+    ]
+
+
+def _numa() -> list[str]:
+    arguments = ["-m", f"{NODES}G", "-smp", f"{NODES},sockets={NODES},cores=1"]
+    for node in range(NODES):
+        arguments += ["-object", f"memory-backend-ram,id=m{node},size=1G"]
+        arguments += ["-numa", f"node,nodeid={node},cpus={node},memdev=m{node}"]
+    for source in range(NODES):
+        for target in range(source + 1, NODES):
+            distance = _NEAR if (source, target) in NEAR_PAIRS else _FAR
+            arguments += ["-numa", f"dist,src={source},dst={target},val={distance}"]
+    return arguments
+
+
+def _records(results: Path) -> Iterator[dict[str, Any]]:
+    for line in results.read_text(encoding="utf-8", errors="replace").splitlines():
+        with contextlib.suppress(json.JSONDecodeError):  # the last line of a guest that was killed
+            yield json.loads(line)
+
+
+def _tail(console: Path) -> str:
+    lines = console.read_text(encoding="utf-8", errors="replace").splitlines()
+    return "\n".join(lines[-_CONSOLE_TAIL_LINES:])
