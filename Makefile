@@ -3,13 +3,13 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+INPUTS := pyproject.toml constraints.txt packaging/setup-venv
 NRI_SOCKET ?= /var/run/nri/nri.sock
 
 .PHONY: run test e2e lint generate clean
 
 # On a host with NRI: join its runtime. Elsewhere: the same plugin on a simulated machine.
-run: $(STAMP)
+run: $(VENV)/.run
 	@if [ -S $(NRI_SOCKET) ]; then \
 	  echo "NRI socket $(NRI_SOCKET) found: joining the host's runtime (end with Ctrl-C)"; \
 	  exec $(BIN)/nri-numamem run --socket $(NRI_SOCKET); \
@@ -17,26 +17,30 @@ run: $(STAMP)
 	  exec $(BIN)/nri-numamem demo; \
 	fi
 
-test: $(STAMP)
+test: $(VENV)/.dev
 	$(BIN)/pytest
 
-e2e: $(STAMP)
+e2e: $(VENV)/.dev
 	tests/e2e/install-tools
 	$(BIN)/pytest tests/e2e -p no:randomly
 
-lint: $(STAMP)
+lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python api/generate.py --check
 
-generate: $(STAMP)
+generate: $(VENV)/.dev
 	$(BIN)/python api/generate.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info
 
-$(STAMP): pyproject.toml constraints.txt packaging/setup-venv
+$(VENV)/.run: $(INPUTS)
 	@packaging/setup-venv $(PYTHON) $(VENV)
 	@touch $@
+
+$(VENV)/.dev: $(INPUTS)
+	@packaging/setup-venv $(PYTHON) $(VENV) dev
+	@touch $@ $(VENV)/.run
