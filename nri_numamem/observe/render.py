@@ -9,6 +9,8 @@ in it come from pods.
 import json
 from collections.abc import Callable, Mapping
 
+from nri_numamem.memorymanager.quantity import humanize_bytes, is_memory_resource
+
 Record = Mapping[str, object]
 Renderer = Callable[[Record], str]
 
@@ -78,11 +80,26 @@ def _event_and_fields(record: Record, *, width: int, colours: bool) -> str:
     for key, value in record.items():
         if key not in HEAD_KEYS and key != EXCEPTION_KEY:
             name = f"{_CYAN}{key}{_RESET}" if colours else key
-            parts.append(f"{name}={_quoted(text_of(value))}")
+            parts.append(f"{name}={_quoted(text_of(_for_people(value)))}")
     line = " ".join(parts).rstrip()
     for text in text_of(record.get(EXCEPTION_KEY, "")).splitlines():
         line += f"\n    {_printable(text)}"
     return line
+
+
+def _for_people(value: object, levels: int = 2) -> object:
+    """Return the value with amounts of memory, of which the keys tell, as people write them.
+
+    Records hold {resource: bytes} and {node: {resource: bytes}}, so two `levels` are looked at.
+    """
+    if not isinstance(value, Mapping) or levels == 0:
+        return value
+    return {
+        key: humanize_bytes(part)
+        if type(part) is int and isinstance(key, str) and is_memory_resource(key)
+        else _for_people(part, levels - 1)
+        for key, part in value.items()
+    }
 
 
 def _quoted(text: str) -> str:

@@ -96,6 +96,14 @@ def test_a_traceback_follows_indented() -> None:
     ]
 
 
+def test_people_read_amounts_of_memory_with_suffixes() -> None:
+    record = {**HEAD, "request": {"memory": 3 << 29}, "free": {"0": {"hugepages-2Mi": 1 << 21}}}
+    assert render_message(record) == (
+        'started request={"memory":"1.5Gi"} free={"0":{"hugepages-2Mi":"2Mi"}}'
+    )
+    assert json.loads(render_json(record))["request"] == {"memory": 3 << 29}
+
+
 def test_the_message_has_neither_time_nor_padding() -> None:
     assert render_message({**HEAD, "pod": "a b", "n": 1}) == 'started pod="a b" n=1'
 
