@@ -85,8 +85,16 @@ class Service:
         """Take what the runtime says at configuration; here the file has said it all."""
 
     def handle(self, event: Event) -> Plan:
-        """Answer an event; without an engine everything is left alone."""
-        return Plan() if self.engine is None else self.engine.handle(event)
+        """Answer an event; without an engine everything is left alone.
+
+        Before a container is refused, room is made where pods have ended without a word.
+        """
+        if self.engine is None:
+            return Plan()
+        plan = self.engine.handle(event)
+        if plan.refusal is not None and self.sweep():
+            plan = self.engine.handle(event)
+        return plan
 
     def emit(self, record: Record, **more: object) -> None:
         """Log a record."""
@@ -121,13 +129,18 @@ class Service:
                 return Served(None, session.registered, str(error))
         return Served(ended, session.registered, session.refused or ended.value)
 
-    def sweep(self) -> None:
-        """Release what pods hold whose end nobody told."""
+    def sweep(self) -> bool:
+        """Release what pods hold whose end nobody told; tells whether there was something."""
         if self.engine is None:
-            return
-        for pod in self._pods.look(self.engine.state.pods):
-            for record in self.engine.handle(PodCgroupGone(pod)).records:
-                self.emit(record, noticed_by="its cgroup is gone")
+            return False
+        records = [
+            record
+            for pod in self._pods.look(self.engine.state.pods)
+            for record in self.engine.handle(PodCgroupGone(pod)).records
+        ]
+        for record in records:
+            self.emit(record, noticed_by="its cgroup is gone")
+        return bool(records)
 
     def take_signals(self, signals: Signals) -> bool:
         """Act on the signals that came; tells whether to stop."""

@@ -59,7 +59,7 @@ class Stream:
         after: Callable[[], None],
         wake: socket.socket,
         on_wake: Callable[[], bool],
-        on_tick: Callable[[], None],
+        on_tick: Callable[[], object],
     ) -> None:
         sock.setblocking(False)  # noqa: FBT003 - its only argument
         self._sock = sock

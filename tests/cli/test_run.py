@@ -124,6 +124,27 @@ def test_a_pod_older_than_the_runtime_ends_with_its_cgroup(simulated_host: Simul
     assert record["noticed_by"] == "its cgroup is gone"
 
 
+def test_a_refusal_is_preceded_by_a_look_for_pods_that_are_gone(
+    simulated_host: SimulatedHost,
+) -> None:
+    old = objects.pod("old", memory_limit_bytes=7 * GI)
+    directory = simulated_host.root / "cgroup" / old.linux.cgroup_parent.lstrip("/")
+    directory.mkdir(parents=True)
+    with EmbeddedRuntime() as runtime:
+        runtime.listen(simulated_host.socket)
+        process = simulated_host.start()
+        runtime.accept(30)
+        runtime.run_pod_sandbox(old)
+        runtime.create_container(old, objects.container(old, "main", memory_limit_bytes=7 * GI))
+        new = runtime.run_pod_sandbox(objects.pod("new", memory_limit_bytes=7 * GI))
+        container = objects.container(new, "main", memory_limit_bytes=7 * GI)
+        with pytest.raises(PluginRefused):
+            runtime.create_container(new, container)
+        directory.rmdir()
+        assert runtime.create_container(new, container).linux.resources.cpu.mems == "0-1"
+        assert simulated_host.stop(process) == 0
+
+
 def wait_for_empty_books(host: SimulatedHost, process: subprocess.Popen[str]) -> None:
     deadline = time.monotonic() + 30
     while host.books(process)["entries"] != {}:
