@@ -20,7 +20,7 @@ COMMANDS = {
     "demo": "show the plugin at work on a simulated machine with 4 NUMA nodes",
     "inspect": "show this host's NUMA nodes as the plugin sees them",
     "simulate": "show what would become of pods on a described machine",
-    "state": "verify and show the kubelet's memory manager state file",
+    "state": "verify, show or write a memory manager state file of the kubelet",
 }
 
 

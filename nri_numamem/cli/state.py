@@ -1,7 +1,9 @@
-"""``nri-numamem state``: look at the kubelet's state file, memory_manager_state.
+"""``nri-numamem state``: read and write the kubelet's state file, memory_manager_state.
 
 ``state show FILE`` verifies the checksum and prints policy, format, nodes and assignments. A file
-with a wrong checksum is shown all the same, and makes the exit status 1.
+with a wrong checksum is shown all the same, and makes the exit status 1. ``state export FILE``
+turns the plugin's books (its log record "books", or what ``simulate --output json`` prints) into a
+state file of format V1.
 """
 
 import argparse
@@ -10,13 +12,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from nri_numamem.cli.documents import name_of, read_file
+from nri_numamem.cli.documents import load_document, name_of, read_file
 from nri_numamem.cli.errors import UsageError
 from nri_numamem.engine.books import entries, machine_state
+from nri_numamem.engine.scenario import ScenarioError, scenario_from_document
 from nri_numamem.memorymanager import Block, State, humanize_bytes
 from nri_numamem.memorymanager.checkpoint import (
     Checkpoint,
     CheckpointError,
+    format_checkpoint_v1,
     parse_checkpoint,
     verify,
 )
@@ -44,10 +48,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the state file, - is standard input (%(default)s)",
     )
     show.add_argument("--output", choices=("table", "json"), default="table")
+    description = (
+        "Print the plugin's books as a kubelet's state file of format V1, with its checksum. "
+        'FILE holds a log record "books" or the output of `simulate --output json`.'
+    )
+    export = actions.add_parser(
+        "export",
+        help="turn the plugin's books into a state file",
+        description=description,
+        allow_abbrev=False,
+    )
+    export.add_argument("file", metavar="FILE", type=Path, help="- is standard input")
 
 
 def main(args: argparse.Namespace) -> int:
-    """Show the file; return 0, or 1 after saying what is wrong with it."""
+    """Run the action; return 0, or 1 after saying what is wrong with the file."""
+    return _export(args.file) if args.action == "export" else _show_file(args)
+
+
+def _export(path: Path) -> int:
+    document = load_document(read_file(path), name_of(path))
+    parts = ("machineState", "entries")
+    if not isinstance(document, dict) or any(part not in document for part in parts):
+        problem = "no books: machineState and entries are expected"
+        raise UsageError(f"{name_of(path)}: {problem}; give a log record books, or a simulation")
+    state = {part: document[part] for part in parts}
+    try:
+        books = scenario_from_document({"state": state, "pods": [], "steps": []}).books
+    except ScenarioError as error:
+        raise UsageError(f"{name_of(path)}: {error}") from error
+    # Without a newline at the end, as the kubelet writes it.
+    print(format_checkpoint_v1(books, "Static"), end="")
+    return 0
+
+
+def _show_file(args: argparse.Namespace) -> int:
     try:
         checkpoint = load_checkpoint(args.file)
     except CheckpointError as error:

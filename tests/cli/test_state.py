@@ -86,3 +86,43 @@ def test_an_empty_state_and_pod_level_assignments(
     assert "(whole pod)" in capsys.readouterr().out
     assert main(["state", "show", "--output", "json", str(path)]) == 0
     assert json.loads(capsys.readouterr().out)["podEntries"] == document["podEntries"]
+
+
+def test_a_simulations_books_become_a_state_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The round trip: simulate prints books, export makes a file of them, show verifies it."""
+    case = json.loads((FOLDER.parent / "placement.json").read_text())[0]
+    scenario, books = tmp_path / "scenario.json", tmp_path / "books.json"
+    scenario.write_text(json.dumps(case["scenario"]))
+    assert main(["simulate", "--output", "json", str(scenario)]) == 0
+    books.write_text(capsys.readouterr().out)
+    assert main(["state", "export", str(books)]) == 0
+    exported = tmp_path / "memory_manager_state"
+    exported.write_text(capsys.readouterr().out)
+    assert not exported.read_text().endswith("\n")
+    assert main(["state", "show", "--output", "json", str(exported)]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["verified"] is True
+    assert shown["policyName"] == "Static"
+    assert shown["entries"] == case["expect"]["entries"]
+    assert shown["machineState"] == json.loads(books.read_text())["machineState"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"event": "admitted"}', "no books: machineState and entries are expected"),
+        ("[]", "no books"),
+        ('{"machineState": {"x": {}}, "entries": {}}', "state.machineState"),
+    ],
+)
+def test_what_is_no_books_cannot_be_exported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, problem: str
+) -> None:
+    path = tmp_path / "books.json"
+    path.write_text(text)
+    assert main(["state", "export", str(path)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"nri-numamem: {path}: {problem}")
+    assert error.count("\n") == 1
