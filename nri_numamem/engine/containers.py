@@ -18,12 +18,13 @@ from nri_numamem.engine.events import (
     StopContainer,
     UpdateContainer,
 )
-from nri_numamem.engine.plan import Adjustment, HugepageRoute, Plan
+from nri_numamem.engine.plan import Adjustment, HugepageRoute, Plan, Update
 from nri_numamem.engine.providers import Others
 from nri_numamem.engine.qos import QosClass, qos_of_cgroup_parent
 from nri_numamem.engine.request import HugepageSource, Request, held, request_of
 from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.memorymanager import (
+    MEMORY,
     Block,
     NodeSet,
     Rejection,
@@ -172,13 +173,25 @@ def _adjustment(request: Request, nodes: NodeSet) -> Adjustment:
     return Adjustment(str(nodes), limits, route)
 
 
-def update_container(_context: Context, state: EngineState, event: UpdateContainer) -> Outcome:
-    """Leave the update as the runtime was asked for; say so when the books then differ."""
-    holder = state.holder(event.container.container_id)
-    new = event.memory_limit_bytes
-    if holder is None or new is None or new == event.container.memory_limit_bytes:
+def update_container(context: Context, state: EngineState, event: UpdateContainer) -> Outcome:
+    """Enter a new memory limit; more nodes go out as an update, and nothing is ever refused.
+
+    An error would fail the resize in the runtime, where only a creation may fail. What then does
+    not fit is a warning, and the books hold as much as there is, as after a Synchronize.
+    """
+    holder, new = state.holder(event.container.container_id), event.memory_limit_bytes
+    before = None if holder is None else state.blocks(holder.key)
+    if holder is None or holder.ended or not before or new is None:
         return state, Plan()
-    return state, Plan(records=(records.resized(event.pod, event.container, new),))
+    if Block(before[0].numa_affinity, MEMORY, new) in before:
+        return state, Plan()
+    done = context.resize(state.books, holder.key, new)
+    next_state = podscope.take_from_pool(context, replace(state, books=done.state), event.pod)
+    updates: tuple[Update, ...] = ()
+    if done.nodes != before[0].numa_affinity:
+        updates = (Update(holder.container_id, str(done.nodes)),)
+    record = records.resized(next_state, event.pod, holder, before, done)
+    return next_state, Plan(updates=updates, records=(record,))
 
 
 def stop_container(_context: Context, state: EngineState, event: StopContainer) -> Outcome:

@@ -5,7 +5,7 @@ file of the engine that asks the managers to place something.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nri_numamem.engine.events import Container as RuntimeContainer
 from nri_numamem.engine.events import PodSandbox
@@ -28,12 +28,17 @@ from nri_numamem.memorymanager import (
     Rejection,
     Request,
     Reserved,
+    Resized,
     State,
     allocate,
     default_state,
+    resize,
     resolve_reserved,
 )
+from nri_numamem.memorymanager.choices import crosses_groups
 from nri_numamem.topologymanager import Policy, ProviderHints, Topology, admit_container
+
+NO_HOME = NodeSet()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,20 +112,28 @@ class Context:
         return default_state(self.machine, self.reserved)
 
     def place(
-        self, books: State, key: Key, resources: Request, others: Others = NO_OTHERS
+        self,
+        books: State,
+        key: Key,
+        resources: Request,
+        others: Others = NO_OTHERS,
+        home: NodeSet = NO_HOME,
     ) -> Placed | Rejection:
         """Give a container its nodes by the rules, together with the other providers' hints.
 
+        Among equally good sets `home` wins, which the container had when its pod ended.
         Under `best-effort` hints that leave no place are given up one after the other, devices
         first; the kubelet would refuse the container or spread it over all nodes.
         """
         pod, name = _pod_of(key, resources), key[1]
+        preferences = replace(self.topology.preferences, home=home)
+        topology = replace(self.topology, preferences=preferences)
         first, *less = self._tried(others.providers())
-        admitted = admit_container(books, pod, name, self.topology, first)
+        admitted = admit_container(books, pod, name, topology, first)
         for answers in less:
             if not isinstance(admitted, Rejection):
                 break
-            admitted = admit_container(books, pod, name, self.topology, answers)
+            admitted = admit_container(books, pod, name, topology, answers)
         if isinstance(admitted, Rejection):
             return admitted
         return Placed(admitted.state, admitted.containers[name].nodes, admitted.hints[name])
@@ -142,6 +155,20 @@ class Context:
         if isinstance(allocated, Rejection):
             return allocated
         return Placed(allocated.state, allocated.nodes, hint)
+
+    def allows(self, books: State, nodes: NodeSet) -> bool:
+        """Tell whether the machine has these nodes, and no other group is on them."""
+        return not crosses_groups(books, nodes)
+
+    def resize(self, books: State, key: Key, memory_bytes: int) -> Resized:
+        """Change what a running container holds, on more nodes if need be and policy admits."""
+        return resize(books, *key, memory_bytes, self.topology.preferences, self._admits)
+
+    def _admits(self, hint: Hint) -> bool:
+        """Tell whether a container may be spread, when it is merged with nothing else."""
+        if self.topology.policy is Policy.SINGLE_NUMA_NODE:
+            return False
+        return hint.preferred or self.topology.policy is not Policy.RESTRICTED
 
     def record(self, version: str) -> Record:
         """Return what is decided by, for the log."""

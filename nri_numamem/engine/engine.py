@@ -29,14 +29,20 @@ _HANDLERS: dict[type, Callable[[Context, EngineState, Any], tuple[EngineState, P
 class Engine:
     """What the plugin decides with. Belongs to one thread."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, former: EngineState | None = None) -> None:
+        """Begin with empty books; `former` counts when the first Synchronize confirms it."""
         self.context = context
-        self._state = EngineState(context.empty_books())
+        homes = {} if former is None else former.homes
+        self._state = EngineState(context.empty_books(), homes=homes, former=former)
 
     @property
     def state(self) -> EngineState:
         """The present state; a value that never changes."""
         return self._state
+
+    def restore(self, state: EngineState) -> None:
+        """Go back to a former state, because the answers since then were never given."""
+        self._state = state
 
     def handle(self, event: events.Event) -> Plan:
         """Answer one event."""

@@ -45,7 +45,7 @@ class Container:
     """1,024 for each requested CPU; None when unknown."""
     device_nodes: tuple[NodeSet, ...] = ()
     """The NUMA nodes of each device whose nodes are known; told at creation only."""
-    running: bool = False
+    ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)

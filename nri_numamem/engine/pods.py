@@ -1,9 +1,12 @@
 """What happens to a pod's sandbox: run, stopped, removed.
 
-A pod's end releases what its containers held. It is the sandbox that ends, not the uid: a pod
+A pod's end releases what its containers held; only where that was is kept, for a pod that comes
+back under its uid. It is the sandbox that ends, not the uid: a pod
 whose sandbox is made anew keeps its uid, and the old sandbox may be removed after the new one's
 containers were created.
 """
+
+from dataclasses import replace
 
 from nri_numamem.engine import podscope, records
 from nri_numamem.engine.context import Context
@@ -44,8 +47,8 @@ def pod_cgroup_gone(_context: Context, state: EngineState, event: PodCgroupGone)
 
 def end_sandbox(state: EngineState, pod: PodSandbox) -> Outcome:
     """Release the sandbox; containers of the same pod in another sandbox keep theirs."""
-    next_state = state.without_pod(pod.sandbox_id)
     ended = [h for h in state.holders.values() if h.sandbox_id == pod.sandbox_id]
+    next_state = replace(state.without_pod(pod.sandbox_id), homes=state.homes_with(ended))
     for holder in ended:
         books = remove_container(next_state.books, *holder.key)
         next_state = next_state.without_holder(holder, books)

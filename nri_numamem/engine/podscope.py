@@ -48,7 +48,8 @@ def start(
         return _with_pool(state, pod, state.books), ()
     if _containers(state, pod.uid):
         return state, ()
-    placed = context.place(state.books, (pod.uid, POOL), request)
+    key = (pod.uid, POOL)
+    placed = context.place(state.books, key, request, home=state.home(key))
     if isinstance(placed, Rejection):
         return state, (records.pod_rejected(context, state, pod, request, placed),)
     state = _with_pool(state, pod, placed.books)
@@ -69,7 +70,7 @@ def place(
         return state, ready
     key, nodes = (pod.uid, name), pool_nodes(ready, pod.uid)
     if nodes is None:
-        return ready, context.place(ready.books, key, resources, others)
+        return ready, context.place(ready.books, key, resources, others, ready.home(key))
     if context.is_strict and others.is_apart_from(nodes):
         message = f"{NOT_ALIGNED}; the pod's memory is on {words_for(nodes)}"
         return state, Rejection(TOPOLOGY, message, ())
@@ -137,11 +138,11 @@ def _with_room(
     if nodes is not None and not others.is_apart_from(nodes):
         return state
     key = (pod.uid, POOL)
-    books = remove_container(state.books, *key)
-    placed = context.place(books, key, request, others)
+    books, home = remove_container(state.books, *key), state.home(key)
+    placed = context.place(books, key, request, others, home)
     if isinstance(placed, Rejection) and others:
         # The first container may have CPUs on a part of the pod's nodes only.
-        alone = context.place(books, key, request)
+        alone = context.place(books, key, request, home=home)
         if isinstance(alone, Placed) and not others.is_apart_from(alone.nodes):
             placed = alone
     return placed if isinstance(placed, Rejection) else _with_pool(state, pod, placed.books)

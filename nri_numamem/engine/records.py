@@ -12,7 +12,7 @@ from nri_numamem.engine.plan import Record, RecordValue, Update
 from nri_numamem.engine.providers import CPU, DEVICES, Others
 from nri_numamem.engine.request import Request
 from nri_numamem.engine.state import EngineState, Holder
-from nri_numamem.memorymanager import Hint, NodeSet, Rejection
+from nri_numamem.memorymanager import MEMORY, Block, Hint, NodeSet, Rejection, Resized
 
 # What comes back through `kubectl describe pod` begins with whose words these are.
 PREFIX = "numamem: "
@@ -151,14 +151,29 @@ def pod_rejected(
     return Record("pod rejected", "warning", fields)
 
 
-def resized(pod: PodSandbox, container: Container, memory_bytes: int) -> Record:
-    """Record a memory limit that changed while the books keep the old amount."""
+def resized(
+    state: EngineState,
+    pod: PodSandbox,
+    holder: Holder,
+    before: tuple[Block, ...],
+    done: Resized,
+) -> Record:
+    """Record a running container whose memory limit changed; it cannot be refused any more."""
+    memory = {block.type: block.size for block in before}.get(MEMORY)
+    blocks = state.blocks(holder.key) or ()
     fields: Fields = {
-        **_who(pod, container),
-        "memory_before": container.memory_limit_bytes,
-        "memory": memory_bytes,
+        **_which(pod),
+        "container": holder.key[1],
+        "container_id": holder.container_id,
+        "memory_before": memory,
+        "request": {block.type: block.size for block in blocks},
+        "nodes_before": str(before[0].numa_affinity),
+        "nodes": str(done.nodes),
+        "free": free(state, (MEMORY,)),
     }
-    return Record("resized, the books keep the first request", "warning", fields)
+    if done.shortfall:
+        fields["does_not_fit"] = dict(done.shortfall)
+    return Record("resized", "warning" if done.shortfall else "info", fields)
 
 
 def ended(state: EngineState, pod: PodSandbox, holder: Holder) -> Record:
@@ -172,6 +187,21 @@ def ended(state: EngineState, pod: PodSandbox, holder: Holder) -> Record:
             "pod_uid": holder.key[0],
             "container_id": holder.container_id,
             "kept_for_pod": {b.type: b.size for b in state.blocks(holder.key) or ()},
+        },
+    )
+
+
+def given_up(holder: Holder, blocks: tuple[Block, ...]) -> Record:
+    """Record memory that an earlier process held for a pod, and that is not to be had any more."""
+    return Record(
+        "held memory given up",
+        "warning",
+        {
+            "pod_uid": holder.key[0],
+            "container": holder.key[1],
+            "request": {block.type: block.size for block in blocks},
+            "nodes": str(blocks[0].numa_affinity),
+            "why": "its nodes are gone, or serve another group by now",
         },
     )
 

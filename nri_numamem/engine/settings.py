@@ -58,6 +58,9 @@ MAX_ALLOWABLE_MOST = 2**31 - 1
 
 # evictionHard takes "10%" as well as an amount.
 _PERCENTAGE = re.compile(r"\d{1,3}(\.\d{1,9})?%", re.ASCII)
+# Named as the kubelet's, in a directory of our own.
+STATE_FILE = "/var/lib/nri-numamem/memory_manager_state"
+
 # PATH_MAX of Linux, the closing NUL included.
 _PATH_LIMIT = 4096
 
@@ -71,6 +74,7 @@ _KEYS = (
     "systemReserved",
     "evictionHard",
     "kubeletConfigFile",
+    "stateFile",
     "whenUnsatisfiable",
     "logLevel",
     "logFile",
@@ -108,6 +112,8 @@ class Settings:
     """Absolute path of the kubelet's configuration; gives the keys that are left out here."""
     kubelet_memory_manager_policy: str = "None"
     """What that file says of the kubelet's own manager; found, not set."""
+    state_file: str | None = None
+    """Absolute path of what outlives the process; "" is none, None leaves it to the program."""
     when_unsatisfiable: str = UNSATISFIABLE_ACTIONS[0]
     log_level: str = LOG_LEVELS[0]
     log_file: str | None = None
@@ -162,6 +168,7 @@ def settings_from_mapping(document: object) -> Settings:
         system_reserved=_amounts("systemReserved", top.get("systemReserved")),
         eviction_hard=_amounts("evictionHard", top.get("evictionHard")),
         kubelet_config_file=_path("kubeletConfigFile", top, "/var/lib/kubelet/config.yaml"),
+        state_file=_state_file(top),
         when_unsatisfiable=choice("whenUnsatisfiable", UNSATISFIABLE_ACTIONS),
         log_level=choice("logLevel", LOG_LEVELS),
         log_file=_path("logFile", top, "/var/log/nri-numamem.log"),
@@ -194,6 +201,7 @@ def settings_to_mapping(settings: Settings) -> dict[str, object]:
         "systemReserved": dict(settings.system_reserved),
         "evictionHard": dict(settings.eviction_hard),
         "kubeletConfigFile": settings.kubelet_config_file,
+        "stateFile": settings.state_file,
         "whenUnsatisfiable": settings.when_unsatisfiable,
         "logLevel": settings.log_level,
         "logFile": settings.log_file,
@@ -267,6 +275,11 @@ def _amounts(key: str, value: object) -> dict[str, str]:
         if not is_percentage and (is_memory_resource(name) or name == "memory.available"):
             read_quantity(path, amount)
     return amounts
+
+
+def _state_file(top: Mapping[str, object]) -> str | None:
+    is_none = top.get("stateFile") == ""
+    return "" if is_none else _path("stateFile", top, f'{STATE_FILE}, or "" for none')
 
 
 def _path(key: str, top: Mapping[str, object], example: str) -> str | None:

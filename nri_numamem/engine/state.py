@@ -5,12 +5,12 @@ half-way leaves nothing to undo. The books themselves belong to the memory manag
 by pod uid and container name; here stands which sandbox and which container id hold them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, TypeVar
 
 from nri_numamem.engine.events import PodSandbox
-from nri_numamem.memorymanager import Block, State
+from nri_numamem.memorymanager import Block, NodeSet, State
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -18,6 +18,10 @@ _V = TypeVar("_V")
 Key: TypeAlias = tuple[str, str]
 """Pod uid and container name: the key of an assignment, so that a container that is created
 again takes its old place."""
+
+# Pods that ended and may come back: static pods after a restart of their sandbox. Several times
+# the pods of a large host, for which the kubelet's default limit is 110.
+HOMES_LIMIT = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +33,6 @@ class Holder:
     key: Key
     ended: bool = False
     """Stopped: its pod keeps what it held, for the pod's next containers."""
-    names_hugepages_of_pod: bool = False
-    """Its hugepage request was made from the pod's sum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,11 @@ class EngineState:
     """Sandbox id -> pod, while the sandbox exists and was not stopped."""
     holders: Mapping[Key, Holder] = field(default_factory=dict)
     keys: Mapping[str, Key] = field(default_factory=dict)
-    """Container id -> key, for each holder."""
+    """Container id -> key, for each holder; should two have one id, for the newer one."""
+    homes: Mapping[str, Mapping[str, NodeSet]] = field(default_factory=dict)
+    """Pod uid -> container name -> nodes, of pods that ended; at most HOMES_LIMIT, oldest first."""
+    former: "EngineState | None" = None
+    """What an earlier process knew, until the first Synchronize says what of it is still so."""
 
     def holder(self, container_id: str) -> Holder | None:
         """Return the holder with this container id; None once another took its place."""
@@ -52,6 +58,22 @@ class EngineState:
     def blocks(self, key: Key) -> tuple[Block, ...] | None:
         """Return what a container has on the books; None when it has no assignment."""
         return self.books.assignments.get(key[0], {}).get(key[1])
+
+    def home(self, key: Key) -> NodeSet:
+        """Return the nodes that a container had when its pod ended; empty when unknown."""
+        return self.homes.get(key[0], {}).get(key[1], NodeSet())
+
+    def homes_with(self, ended: Iterable[Holder]) -> dict[str, Mapping[str, NodeSet]]:
+        """Return the homes together with those of holders that are about to lose theirs."""
+        homes = dict(self.homes)
+        for holder in ended:
+            uid, name = holder.key
+            blocks = self.blocks(holder.key)
+            if blocks:
+                homes[uid] = {**homes.pop(uid, {}), name: blocks[0].numa_affinity}
+        for uid in list(homes)[:-HOMES_LIMIT]:
+            del homes[uid]
+        return homes
 
     def with_pod(self, pod: PodSandbox) -> "EngineState":
         """Return the state that knows `pod`."""
@@ -66,18 +88,21 @@ class EngineState:
         old = self.holders.get(holder.key)
         keys = dict(self.keys)
         if old is not None:
-            del keys[old.container_id]
+            _let_go(keys, old)
         keys[holder.container_id] = holder.key
         return replace(self, books=books, holders={**self.holders, holder.key: holder}, keys=keys)
 
     def without_holder(self, holder: Holder, books: State) -> "EngineState":
         """Return the state with new books, in which nobody stands for the holder's key."""
-        return replace(
-            self,
-            books=books,
-            holders=without(self.holders, holder.key),
-            keys=without(self.keys, holder.container_id),
-        )
+        keys = dict(self.keys)
+        _let_go(keys, holder)
+        return replace(self, books=books, holders=without(self.holders, holder.key), keys=keys)
+
+
+def _let_go(keys: dict[str, Key], holder: Holder) -> None:
+    # A runtime gives out each id once; should it not, the id is that of its newest holder.
+    if keys.get(holder.container_id) == holder.key:
+        del keys[holder.container_id]
 
 
 def without(mapping: Mapping[_K, _V], key: _K) -> dict[_K, _V]:

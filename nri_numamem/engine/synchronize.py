@@ -23,14 +23,19 @@ Outcome = tuple[EngineState, Plan]
 def synchronize(context: Context, state: EngineState, event: Synchronize) -> Outcome:
     """Return the state that the runtime describes, with updates for what is not in place."""
     pods = {pod.sandbox_id: pod for pod in event.pods}
-    fresh = EngineState(context.empty_books(), pods)
+    old = _before(state)
+    gone = [holder for holder in old.holders.values() if holder.sandbox_id not in pods]
+    fresh = EngineState(context.empty_books(), pods, homes=old.homes_with(gone))
     pinned, unpinned = _ours(context, pods, event.containers)
     found: list[Record] = []
     for pod, container, nodes in pinned:
         fresh, record = _adopt(fresh, pod, container, nodes)
         found.extend(record)
-    fresh = _keep_held(state, fresh)
-    fresh, record = podscope.synchronize(context, state, fresh, event.pods)
+    if old is not state:
+        old, record = _still_possible(context, old, fresh)
+        found.extend(record)
+    fresh = _keep_held(old, fresh)
+    fresh, record = podscope.synchronize(context, old, fresh, event.pods)
     found.extend(record)
     updates: list[Update] = []
     for pod, container in unpinned:
@@ -39,6 +44,13 @@ def synchronize(context: Context, state: EngineState, event: Synchronize) -> Out
         found.extend(record)
     found.append(records.synchronized(fresh, event, len(pinned), updates))
     return fresh, Plan(updates=tuple(updates), records=tuple(found))
+
+
+def _before(state: EngineState) -> EngineState:
+    """Return what was known: by this process if it has seen containers, else by an earlier one."""
+    if state.former is None or state.holders:
+        return state
+    return replace(state.former, homes=state.homes)
 
 
 _Pinned = list[tuple[PodSandbox, Container, NodeSet]]
@@ -52,7 +64,7 @@ def _ours(
     unpinned: _Unpinned = []
     for container in sorted(containers, key=lambda c: (c.sandbox_id, c.container_id)):
         pod = pods.get(container.sandbox_id)
-        if pod is None or why_left_alone(context, pod, container) is not None:
+        if container.ended or pod is None or why_left_alone(context, pod, container) is not None:
             continue
         try:
             nodes = NodeSet.parse(container.cpuset_mems)
@@ -94,16 +106,42 @@ def _place(
     return state, [update], [replace(record, event="pinned while running")]
 
 
+def _still_possible(
+    context: Context, former: EngineState, fresh: EngineState
+) -> tuple[EngineState, list[Record]]:
+    """Give up what an earlier process held where the groups of what runs forbid it.
+
+    Machine and settings may have changed since it was written down, and it is a promise only:
+    nothing lives there. Of amounts the books hold what there is, as for everything that is adopted.
+    """
+    found: list[Record] = []
+    books = fresh.books
+    for key, holder in sorted(former.holders.items()):
+        blocks = former.blocks(key)
+        if holder.sandbox_id not in fresh.pods or key in fresh.holders or not blocks:
+            continue
+        if key[1] == podscope.POOL and key[0] in fresh.books.assignments:
+            continue  # made anew on the nodes of the pod's containers
+        nodes = blocks[0].numa_affinity
+        if context.allows(books, nodes):
+            resources = {block.type: block.size for block in blocks}
+            books = adopt(books, *key, nodes, resources).state
+        else:
+            found.append(records.given_up(holder, blocks))
+            former = former.without_holder(holder, former.books)
+    return former, found
+
+
 def _keep_held(old: EngineState, fresh: EngineState) -> EngineState:
     """Keep what pods that are still there hold for containers that have ended."""
-    for holder in old.holders.values():
-        blocks = old.blocks(holder.key)
-        if holder.sandbox_id not in fresh.pods or holder.key in fresh.holders or not blocks:
+    for key, holder in sorted(old.holders.items()):
+        blocks = old.blocks(key)
+        if holder.sandbox_id not in fresh.pods or key in fresh.holders or not blocks:
             continue
-        if holder.key[1] == podscope.POOL:
+        if key[1] == podscope.POOL:
             continue  # made anew when all containers are on the books
         resources = {block.type: block.size for block in blocks}
-        books = adopt(fresh.books, *holder.key, blocks[0].numa_affinity, resources).state
-        books = give_back(books, *holder.key)
+        books = adopt(fresh.books, *key, blocks[0].numa_affinity, resources).state
+        books = give_back(books, *key)
         fresh = fresh.with_holder(replace(holder, ended=True), books)
     return fresh

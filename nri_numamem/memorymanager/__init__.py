@@ -41,6 +41,7 @@ from nri_numamem.memorymanager.reserved import (
     check_reserved,
     parse_reserved_memory,
 )
+from nri_numamem.memorymanager.resize import Resized, resize
 from nri_numamem.memorymanager.state import (
     Block,
     NodeState,
@@ -77,6 +78,7 @@ __all__ = [
     "Reservation",
     "Reserved",
     "ReservedMemoryError",
+    "Resized",
     "State",
     "Table",
     "adopt",
@@ -106,6 +108,7 @@ __all__ = [
     "pod_topology_hints",
     "remove_container",
     "remove_pod",
+    "resize",
     "resolve_reserved",
     "state_as_written",
     "topology_hints",

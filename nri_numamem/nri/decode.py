@@ -158,7 +158,7 @@ def _container(container: api.Container) -> events.Container:
         cpuset_mems=resources.cpu.mems,
         cpuset_cpus=resources.cpu.cpus,
         cpu_shares=resources.cpu.shares.value or None,
-        running=container.state == api.CONTAINER_RUNNING,
+        ended=container.state == api.CONTAINER_STOPPED,
     )
 
 

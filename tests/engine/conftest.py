@@ -99,7 +99,7 @@ class Host:
                 cpuset_mems=given,
                 hugepages_unified=limits or container.hugepages_unified,
             )
-            self.containers[kept.container_id] = replace(kept, running=True)
+            self.containers[kept.container_id] = kept
         return plan
 
     def newest(self, name: str = "main") -> events.Container:

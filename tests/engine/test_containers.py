@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri_numamem.engine import events
-from nri_numamem.engine.plan import Adjustment, HugepageRoute, Plan
+from nri_numamem.engine.plan import Adjustment, HugepageRoute, Plan, Update
 from nri_numamem.engine.settings import MemoryReservation, Settings
+from nri_numamem.memorymanager import Machine, NumaNode
 
 if TYPE_CHECKING:
     from tests.engine.conftest import Host, NewHost
@@ -308,9 +309,94 @@ def test_an_update_of_a_container_that_is_not_ours_is_no_news(host: Host) -> Non
     assert update(host, 300 * MI) == Plan()
 
 
-def test_a_new_memory_limit_is_told_and_the_books_stay(host: Host) -> None:
+def test_an_update_of_a_container_that_ended_is_no_news(host: Host) -> None:
+    host.create(host.run("a"))
+    container = host.newest()
+    host.stop(container)
+    host.containers[container.container_id] = container
+    assert update(host, 300 * MI) == Plan()
+
+
+def test_more_memory_is_taken_where_the_container_is(host: Host) -> None:
     host.create(host.run("a"))
     plan = update(host, 300 * MI)
     assert (plan.adjustment, plan.updates, plan.refusal) == (None, (), None)
-    assert plan.records[0].level == "warning"
+    (record,) = plan.records
+    assert (record.event, record.level) == ("resized", "info")
+    assert record.fields["container"] == "main"
+    assert record.fields["memory_before"] == 200 * MI
+    assert record.fields["request"] == {"memory": 300 * MI}
+    assert host.free()[0] == FREE - 300 * MI
+
+
+def test_less_memory_is_given_back(host: Host) -> None:
+    host.create(host.run("a"))
+    assert update(host, 50 * MI).records[0].level == "info"
+    assert host.free()[0] == FREE - 50 * MI
+
+
+def test_the_same_amount_in_the_books_is_no_news(host: Host) -> None:
+    host.create(host.run("a"))
+    update(host, 300 * MI)
+    assert update(host, 300 * MI) == Plan()
+
+
+def test_what_its_node_cannot_hold_gets_more_nodes(host: Host) -> None:
+    host.create(host.run("a"))
+    plan = update(host, 1200 * MI)
+    assert plan.updates == (Update(host.newest().container_id, "0-1"),)
+    (record,) = plan.records
+    assert (record.level, record.fields["nodes_before"], record.fields["nodes"]) == (
+        "info",
+        "0",
+        "0-1",
+    )
+    # It stays there when it shrinks: its pages are on both nodes.
+    assert update(host, 200 * MI).updates == ()
+    assert host.placed() == {"a": {"main": "0-1"}}
+
+
+def test_what_fits_nowhere_is_never_refused(host: Host) -> None:
+    host.create(host.run("a"))
+    host.create(host.run("b"))
+    plan = host.engine.handle(
+        events.UpdateContainer(host.pods["sandbox-b"], host.newest(), 1200 * MI)
+    )
+    assert (plan.adjustment, plan.updates, plan.refusal) == (None, (), None)
+    (record,) = plan.records
+    assert (record.event, record.level) == ("resized", "warning")
+    assert record.fields["does_not_fit"] == {"memory": 1400 * MI - FREE}
+    assert host.free()[0] == 0
+    host.stop_pod(host.pods["sandbox-b"])
     assert host.free()[0] == FREE - 200 * MI
+
+
+@pytest.mark.parametrize(
+    ("policy", "nodes"),
+    [("none", "0-1"), ("best-effort", "0-1"), ("restricted", "0"), ("single-numa-node", "0")],
+)
+def test_the_policy_counts_for_wider_sets(new_host: NewHost, policy: str, nodes: str) -> None:
+    """The new size would fit on one larger node, so two are not preferred."""
+    machine = Machine((NumaNode(0, GI), NumaNode(1, GI), NumaNode(2, 4 * GI)))
+    reserved = (MemoryReservation(0, {"memory": 64 * MI}),)
+    host = new_host(Settings(reserved_memory=reserved, topology_manager_policy=policy), machine)
+    host.create(host.run("a"))
+    update(host, 1200 * MI)
+    assert host.placed() == {"a": {"main": nodes}}
+
+
+def test_restricted_admits_the_fewest_nodes(new_host: NewHost) -> None:
+    host = new_host(Settings(topology_manager_policy="restricted"))
+    host.create(host.run("a"))
+    update(host, 1200 * MI)
+    assert host.placed() == {"a": {"main": "0-1"}}
+
+
+def test_an_ended_neighbour_moves_along(host: Host) -> None:
+    pod = host.run("a")
+    host.create(pod, "init", memory=300 * MI)
+    host.stop(host.newest("init"))
+    host.create(pod, "main", memory=100 * MI)
+    assert update(host, 1200 * MI).updates == (Update(host.newest().container_id, "0-1"),)
+    assert host.placed() == {"a": {"main": "0-1", "init": "0-1"}}
+    assert sum(host.free()) == 4 * FREE - 1400 * MI

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nri_numamem.engine import events
 from nri_numamem.engine.plan import Adjustment, Plan, Update
 from nri_numamem.engine.settings import MemoryReservation, Settings
 
@@ -382,3 +383,25 @@ def test_all_containers_of_a_pod_share_their_nodes(seed: int, new_host: NewHost)
             given.setdefault(container.sandbox_id, set()).add(container.cpuset_mems)
         assert all(len(nodes) == 1 for nodes in given.values())
     assert shared > 20
+
+
+def test_a_resize_within_the_sum_is_taken_from_the_pool(pods: Host) -> None:
+    pod = pods.run("a", memory=800 * MI)
+    pods.create(pod, "one", 300 * MI)
+    grown = events.UpdateContainer(pod, pods.newest("one"), 500 * MI)
+    assert pods.engine.handle(grown).updates == ()
+    assert used(pods) == [800 * MI, 0, 0, 0]
+    shrunk = events.UpdateContainer(pod, pods.newest("one"), 100 * MI)
+    pods.engine.handle(shrunk)
+    assert used(pods) == [800 * MI, 0, 0, 0]
+    assert pods.create(pod, "two", 700 * MI).adjustment == Adjustment("0")
+
+
+def test_a_resize_beyond_the_node_takes_the_pool_along(pods: Host) -> None:
+    pod = pods.run("a", memory=800 * MI)
+    pods.create(pod, "one", 300 * MI)
+    event = events.UpdateContainer(pod, pods.newest("one"), 1100 * MI)
+    assert pods.engine.handle(event).updates == (Update(pods.newest("one").container_id, "0-1"),)
+    assert sum(used(pods)) == 1100 * MI
+    assert pods.placed() == {"a": {"one": "0-1", "": "0-1"}}
+    assert pods.create(pod, "two", 100 * MI).adjustment == Adjustment("0-1")

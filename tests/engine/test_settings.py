@@ -34,6 +34,7 @@ FULL = {
     "systemReserved": {"memory": 1048576, "cpu": 0.5},
     "evictionHard": {"memory.available": "5%", "nodefs.available": "10%"},
     "kubeletConfigFile": "/var/lib/kubelet/config.yaml",
+    "stateFile": "/var/lib/plugin/state",
     "whenUnsatisfiable": "RunUnpinned",
     "logLevel": "debug",
     "logFile": "/var/log/plugin.log",
@@ -77,6 +78,7 @@ def test_every_key_is_read() -> None:
         system_reserved={"memory": "1048576", "cpu": "0.5"},
         eviction_hard={"memory.available": "5%", "nodefs.available": "10%"},
         kubelet_config_file="/var/lib/kubelet/config.yaml",
+        state_file="/var/lib/plugin/state",
         when_unsatisfiable="RunUnpinned",
         log_level="debug",
         log_file="/var/log/plugin.log",
@@ -295,6 +297,17 @@ def test_the_kubelets_configuration_is_an_absolute_path() -> None:
     assert text.startswith("kubeletConfigFile: 'config.yaml' is not an absolute path; write one ")
 
 
+def test_the_state_file_is_an_absolute_path_or_none() -> None:
+    assert settings_from_mapping({"stateFile": ""}).state_file == ""
+    assert settings_from_mapping({"stateFile": None}).state_file is None
+    for path in ("state", 0, False):
+        text = complaint({"stateFile": path})
+        assert text.startswith("stateFile: ")
+        assert text.endswith(
+            'write one such as /var/lib/nri-numamem/memory_manager_state, or "" for none'
+        )
+
+
 def test_endless_values_are_not_printed() -> None:
     bomb: object = "x"
     for _ in range(64):
@@ -338,6 +351,7 @@ SETTINGS = st.builds(
     system_reserved=TEXTS,
     eviction_hard=TEXTS,
     kubelet_config_file=st.none() | st.just("/var/lib/kubelet/config.yaml"),
+    state_file=st.none() | st.just("") | st.just("/var/lib/x"),
     when_unsatisfiable=st.sampled_from(module.UNSATISFIABLE_ACTIONS),
     log_level=st.sampled_from(module.LOG_LEVELS),
     log_file=st.none() | st.just("/var/log/x"),

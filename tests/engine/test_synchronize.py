@@ -77,6 +77,16 @@ def test_a_container_that_ended_unseen_leaves_its_place_to_its_pod(host: Host) -
     assert holder.ended
 
 
+def test_a_container_that_is_told_to_have_ended_leaves_its_place_to_its_pod(host: Host) -> None:
+    host.create(host.run("a"))
+    container = host.newest()
+    host.containers[container.container_id] = replace(container, ended=True)
+    assert host.synchronize().updates == ()
+    assert host.free()[0] == FREE - 200 * MI
+    (holder,) = host.engine.state.holders.values()
+    assert holder.ended
+
+
 def test_a_container_that_was_created_meanwhile_is_placed_and_updated(host: Host) -> None:
     host.create(host.run("a"))
     unseen = replace(host.newest(), container_id="unseen", name="second", cpuset_mems="")

@@ -136,11 +136,11 @@ def test_the_memory_of_sandboxes_is_bounded() -> None:
     assert "sandbox-0" not in decoder._limits
 
 
-def test_synchronize_tells_which_containers_run() -> None:
-    running = container()
-    running.state = api.CONTAINER_RUNNING
-    event = Decoder(PodCgroups({})).synchronize([pod()], [running, container()])
-    assert [found.running for found in event.containers] == [True, False]
+def test_synchronize_tells_which_containers_have_ended() -> None:
+    ended = container()
+    ended.state = api.CONTAINER_STOPPED
+    event = Decoder(PodCgroups({})).synchronize([pod()], [ended, container()])
+    assert [found.ended for found in event.containers] == [True, False]
 
 
 def test_update_container_has_the_new_limit() -> None:

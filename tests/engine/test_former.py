@@ -1,0 +1,259 @@
+"""What an earlier process knew: kept where the runtime confirms it, and homes of ended pods."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nri_numamem.engine.context import Context
+from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.events import UpdateContainer
+from nri_numamem.engine.plan import Adjustment
+from nri_numamem.engine.settings import MemoryReservation, Settings
+from nri_numamem.engine.snapshot import restore, snapshot
+from nri_numamem.engine.state import HOMES_LIMIT, EngineState, Holder
+from nri_numamem.memorymanager import Block, Machine, NodeSet, NumaNode, State
+
+if TYPE_CHECKING:
+    from tests.engine.conftest import Host, NewHost
+
+MI = 1 << 20
+GI = 1 << 30
+PAGE = 2 * MI
+FREE = 1024 * MI - 64 * MI - 16 * PAGE
+RESERVED = tuple(MemoryReservation(node, {"memory": 64 * MI}) for node in range(4))
+SETTINGS = Settings(reserved_memory=RESERVED)
+POD_SCOPE = replace(SETTINGS, topology_manager_scope="pod")
+
+
+def reborn(host: Host, new_host: NewHost, settings: Settings = SETTINGS) -> Host:
+    """Return the host with a new plugin process that has the old one's snapshot."""
+    fresh = new_host(settings, host.engine.context.machine)
+    former = restore(snapshot(host.engine.state))
+    fresh.engine = Engine(Context.of(host.engine.context.machine, settings), former)
+    fresh.pods, fresh.containers = host.pods, host.containers
+    return fresh
+
+
+def test_a_new_process_keeps_what_pods_hold_between_two_containers(
+    host: Host, new_host: NewHost
+) -> None:
+    pod = host.run("a")
+    host.create(pod, "init", memory=300 * MI)
+    host.stop(host.newest("init"))
+    after = reborn(host, new_host)
+    assert after.free() == [FREE] * 4
+    after.synchronize()
+    assert after.free()[0] == FREE - 300 * MI
+    assert after.engine.state.former is None
+    after.create(pod, "app", memory=300 * MI)
+    assert after.free()[0] == FREE - 300 * MI
+
+
+def test_a_container_that_ended_while_nobody_looked_leaves_its_place(
+    host: Host, new_host: NewHost
+) -> None:
+    host.create(host.run("a"))
+    host.containers.clear()
+    after = reborn(host, new_host)
+    after.synchronize()
+    assert after.free()[0] == FREE - 200 * MI
+
+
+def test_a_pod_that_ended_while_nobody_looked_holds_nothing_and_has_a_home(
+    host: Host, new_host: NewHost
+) -> None:
+    host.create(host.run("x"))
+    host.create(host.run("a"), memory=900 * MI)
+    host.pods.clear()
+    host.containers.clear()
+    after = reborn(host, new_host)
+    after.synchronize()
+    assert after.free() == [FREE] * 4
+    assert after.create(after.run("a"), memory=900 * MI).adjustment == Adjustment("1")
+
+
+def test_without_synchronize_the_former_state_counts_for_nothing(
+    host: Host, new_host: NewHost
+) -> None:
+    """Launched by NRI 0.6 and before."""
+    pod = host.run("a")
+    host.create(pod, "init", memory=900 * MI)
+    host.stop(host.newest("init"))
+    after = reborn(host, new_host)
+    assert after.create(host.run("b"), memory=900 * MI).adjustment == Adjustment("0")
+    after.synchronize()
+    assert "a" not in after.placed()
+
+
+def test_a_pool_is_kept_in_pod_scope(new_host: NewHost) -> None:
+    host = new_host(POD_SCOPE)
+    pod = host.run("a", memory=700 * MI)
+    after = reborn(host, new_host, POD_SCOPE)
+    after.synchronize()
+    assert after.free()[0] == FREE - 700 * MI
+    assert after.create(pod, memory=500 * MI).adjustment == Adjustment("0")
+
+
+def test_what_does_not_go_together_with_what_runs_is_given_up(
+    host: Host, new_host: NewHost
+) -> None:
+    pod, other = host.run("a"), host.run("b")
+    host.create(pod, "init", memory=1200 * MI)
+    host.stop(host.newest("init"))
+    host.create(other, "app", mems="2")
+    moved = replace(host.newest("app"), cpuset_mems="1")
+    host.containers[moved.container_id] = moved
+    after = reborn(host, new_host)
+    plan = after.synchronize()
+    assert after.placed() == {"b": {"app": "1"}}
+    (record,) = [r for r in plan.records if r.event == "held memory given up"]
+    assert record.level == "warning"
+    assert record.fields["pod_uid"] == "a"
+    assert record.fields["request"] == {"memory": 1200 * MI}
+    assert record.fields["nodes"] == "0-1"
+
+
+def test_nodes_that_the_machine_lost_are_given_up(host: Host, new_host: NewHost) -> None:
+    host.create(host.run("x"), memory=900 * MI)
+    host.create(host.run("a"), "init", memory=900 * MI)
+    host.containers.clear()
+    machine = Machine((NumaNode(0, GI),))
+    after = new_host(Settings(), machine)
+    former = restore(snapshot(host.engine.state))
+    after.engine = Engine(Context.of(machine, Settings()), former)
+    after.pods = host.pods
+    after.synchronize()
+    assert after.placed() == {"x": {"main": "0"}}
+
+
+def test_a_former_holder_without_blocks_is_passed_over(new_host: NewHost) -> None:
+    host = new_host()
+    pod = host.run("a")
+    holder = Holder("c", pod.sandbox_id, ("a", "app"))
+    former = EngineState(State({}), holders={holder.key: holder}, keys={"c": holder.key})
+    host.engine = Engine(host.engine.context, former)
+    host.synchronize()
+    assert host.placed() == {}
+
+
+# Pods that come back under their uid
+
+
+def test_a_pod_that_comes_back_prefers_its_old_nodes(host: Host) -> None:
+    blocker = host.run("x")
+    host.create(blocker)
+    pod = host.run("a")
+    host.create(pod, memory=800 * MI)
+    assert host.placed()["a"] == {"main": "1"}
+    host.stop_pod(pod)
+    host.stop_pod(blocker)
+    again = host.run("a", sandbox="again")
+    assert host.create(again, memory=800 * MI).adjustment == Adjustment("1")
+    assert host.create(host.run("b"), memory=800 * MI).adjustment == Adjustment("0")
+
+
+def test_home_is_a_preference_among_equals_only(host: Host) -> None:
+    pod = host.run("a")
+    host.create(pod, memory=1200 * MI)
+    host.stop_pod(pod)
+    assert host.create(host.run("a"), memory=200 * MI).adjustment == Adjustment("0")
+
+
+def test_each_container_has_its_own_home(host: Host) -> None:
+    pod = host.run("a")
+    host.create(pod, "one", memory=800 * MI)
+    host.create(pod, "two", memory=800 * MI)
+    host.stop_pod(pod)
+    host.remove_pod(pod)
+    again = host.run("a", sandbox="again")
+    assert host.create(again, "two", memory=800 * MI).adjustment == Adjustment("1")
+    assert host.create(again, "one", memory=800 * MI).adjustment == Adjustment("0")
+
+
+def test_a_pod_as_a_whole_has_a_home_too(new_host: NewHost) -> None:
+    host = new_host(POD_SCOPE)
+    blocker, pod = host.run("x", memory=800 * MI), host.run("a", memory=800 * MI)
+    host.stop_pod(blocker)
+    host.stop_pod(pod)
+    host.run("a", memory=800 * MI, sandbox="again")
+    assert host.placed() == {"a": {"": "1"}}
+
+
+def test_only_so_many_ended_pods_are_remembered() -> None:
+    state = EngineState(State({}), homes={f"u{n}": {"x": NodeSet([0])} for n in range(HOMES_LIMIT)})
+    books = State({}, {"u0": {"y": (Block(NodeSet([1]), "memory", 1),)}, "new": {"z": ()}})
+    known, empty = Holder("c", "s", ("u0", "y")), Holder("d", "s", ("new", "z"))
+    again = replace(state, books=books).homes_with([known, empty])
+    assert len(again) == HOMES_LIMIT
+    assert list(again)[-1] == "u0"
+    assert again["u0"] == {"x": NodeSet([0]), "y": NodeSet([1])}
+    more = State({}, {"new": {"z": (Block(NodeSet([1]), "memory", 1),)}})
+    assert "u0" not in replace(state, books=more).homes_with([empty])
+
+
+@pytest.mark.parametrize("key", [("a", "x"), ("b", "y")])
+def test_most_have_no_home(key: tuple[str, str]) -> None:
+    state = EngineState(State({}), homes={"a": {"y": NodeSet([0])}})
+    assert state.home(key) == NodeSet()
+
+
+# A restart of the plugin is no more than a reconnect
+
+
+def live_on(host: Host, random: Random, step: int) -> None:
+    """Let one thing happen, as a runtime would tell it; what it does is kept as its spec."""
+    running = list(host.containers.values())
+    chance = random.random()
+    if chance < 0.25 or not host.pods:
+        memory, pages = random.choice([None, 300, 900, 1500]), random.randrange(3)
+        host.run(
+            random.choice("abcdef"),
+            sandbox=f"s{step}",
+            memory=memory and memory * MI,
+            hugepages={PAGE: pages * PAGE} if pages else None,
+        )
+    elif chance < 0.6 or not running:
+        pod = random.choice(list(host.pods.values()))
+        memory = random.choice([100, 300, 600, 1200]) * MI
+        host.create(pod, random.choice(["one", "two"]), memory, container_id=f"c{step}")
+    elif chance < 0.75:
+        host.stop(random.choice(running))
+    elif chance < 0.9:
+        container = random.choice(running)
+        memory = random.choice([50, 200, 500, 1000, 1400]) * MI
+        event = UpdateContainer(host.pods[container.sandbox_id], container, memory)
+        plan = host.engine.handle(event)
+        mems = {update.container_id: update.cpuset_mems for update in plan.updates}
+        host.containers[container.container_id] = replace(
+            container,
+            memory_limit_bytes=memory,
+            cpuset_mems=mems.get(container.container_id, container.cpuset_mems),
+        )
+    else:
+        pod = random.choice(list(host.pods.values()))
+        host.stop_pod(pod)
+        host.remove_pod(pod)
+        gone = [c.container_id for c in running if c.sandbox_id == pod.sandbox_id]
+        for container_id in gone:
+            del host.containers[container_id]
+
+
+@pytest.mark.parametrize("settings", [SETTINGS, POD_SCOPE], ids=["container", "pod"])
+@pytest.mark.parametrize("seed", range(15))
+def test_a_restart_comes_to_the_same_books_as_a_reconnect(
+    new_host: NewHost, seed: int, settings: Settings
+) -> None:
+    random = Random(seed)
+    host = new_host(settings)
+    for step in range(60):
+        live_on(host, random, step)
+        if step % 6 == 5:
+            after = reborn(host, new_host, settings)
+            plan, same = after.synchronize(), host.synchronize()
+            assert plan == same
+            assert after.engine.state == host.engine.state
+            host = after

@@ -1,0 +1,206 @@
+"""The state as bytes: a golden file, a round trip, and nothing that is not a snapshot."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nri_numamem.engine import events
+from nri_numamem.engine.snapshot import SnapshotError, restore, snapshot
+from nri_numamem.engine.state import EngineState
+from nri_numamem.memorymanager import State
+
+if TYPE_CHECKING:
+    from tests.engine.conftest import Host
+
+MI = 1 << 20
+PAGE = 2 * MI
+GOLDEN = Path(__file__).with_name("snapshot-v1.json")
+
+
+@pytest.fixture
+def lived(host: Host) -> EngineState:
+    """Return the state that the golden file shows."""
+    gone = host.run("gone")
+    host.create(gone, "app", container_id="c1", memory=1200 * MI)
+    host.stop_pod(gone)
+    pod = host.run("a", hugepages={PAGE: 4 * PAGE})
+    host.create(pod, "init", container_id="c2", memory=300 * MI)
+    host.stop(host.newest("init"))
+    host.create(pod, "app", container_id="c3", memory=100 * MI)
+    return host.engine.state
+
+
+def lasting(state: EngineState) -> EngineState:
+    """Return what of a state a snapshot has."""
+    assignments = {
+        uid: {name: tuple(replace(b, charges=()) for b in blocks) for name, blocks in found.items()}
+        for uid, found in state.books.assignments.items()
+    }
+    return EngineState(
+        State({}, assignments), holders=state.holders, keys=state.keys, homes=state.homes
+    )
+
+
+def sealed(payload: object, **more: object) -> bytes:
+    """Return a payload in a right envelope."""
+    text = payload if isinstance(payload, str) else json.dumps(payload)
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return json.dumps({"version": 1, "sha256": digest, "payload": text} | more).encode()
+
+
+HOLDER: dict[str, Any] = {
+    "uid": "a",
+    "container": "app",
+    "containerId": "c1",
+    "sandboxId": "s1",
+    "ended": True,
+    "nodes": "0-1",
+    "resources": {"memory": 5},
+}
+
+
+def test_the_golden_file_of_version_1(lived: EngineState) -> None:
+    assert snapshot(lived) == GOLDEN.read_bytes()
+    assert restore(GOLDEN.read_bytes()) == lasting(lived)
+
+
+def test_the_golden_file_is_checked_by_a_common_tool() -> None:
+    document = json.loads(GOLDEN.read_text())
+    assert hashlib.sha256(document["payload"].encode()).hexdigest() == document["sha256"]
+    assert list(document) == ["version", "sha256", "payload"]
+
+
+def test_a_round_trip_gives_the_same_bytes(lived: EngineState) -> None:
+    assert snapshot(restore(snapshot(lived))) == snapshot(lived)
+
+
+def test_an_empty_state(host: Host) -> None:
+    assert restore(snapshot(host.engine.state)) == EngineState(State({}))
+
+
+def test_names_may_be_anything(host: Host) -> None:
+    host.create(host.run("ä\n\0"), 'app"\ud800')
+    state = host.engine.state
+    assert snapshot(state).isascii()
+    assert snapshot(state).count(b"\n") == 1
+    assert restore(snapshot(state)) == lasting(state)
+
+
+def test_a_holder_without_blocks(lived: EngineState) -> None:
+    empty = replace(lived, books=State({}))
+    assert restore(snapshot(empty)).holders == lived.holders
+
+
+def test_the_order_of_events_does_not_matter_to_holders(host: Host) -> None:
+    for uid in "ba":
+        host.create(host.run(uid), container_id=f"c-{uid}")
+    first = snapshot(host.engine.state)
+    host.containers = dict(reversed(host.containers.items()))
+    host.synchronize()
+    assert snapshot(host.engine.state) == first
+
+
+def test_every_damaged_byte_is_noticed(lived: EngineState) -> None:
+    data = snapshot(lived)
+    random = Random(4)
+    for _ in range(300):
+        at = random.randrange(len(data) - 1)
+        damaged = bytearray(data)
+        damaged[at] ^= 1 << random.randrange(8)
+        told = ""
+        try:
+            # In the envelope "A" may be written in other ways; the payload is the same then.
+            assert restore(bytes(damaged)) == lasting(lived)
+        except SnapshotError as error:
+            told = str(error)
+        assert "\n" not in told
+        assert len(told) < 200
+    for length in range(0, len(data) - 1, 7):
+        with pytest.raises(SnapshotError):
+            restore(data[:length])
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"", "not JSON"),
+        (b"\xff\xfe\x00", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
+        (b"[]", "snapshot: not an object"),
+        (b"{}", "'version'"),
+        (sealed({}, version=2), "version: not 1"),
+        (sealed({}, version=True), "'version'"),
+        (sealed({}, version=None), "'version'"),
+        (b'{"version": 1, "payload": {}}', "'payload'"),
+        (sealed({}, sha256="0"), "sha256: the payload is not the one that was written"),
+        (sealed({}, sha256=None), "'sha256'"),
+        (sealed("{"), "not JSON"),
+        (sealed("7"), "payload: not an object"),
+        (sealed({"homes": []}), "'holders'"),
+        (sealed({"holders": []}), "'homes'"),
+        (sealed({"holders": [1], "homes": []}), "holders: not an object"),
+        (sealed({"holders": [], "homes": [1]}), "homes: not an object"),
+        (sealed({"holders": [], "homes": [{"uid": "a"}]}), "nodes: not an object"),
+        (sealed({"holders": [], "homes": [{"uid": 1, "nodes": {}}]}), "'uid'"),
+        (sealed({"holders": [], "homes": [{"uid": "a", "nodes": {"x": "y"}}]}), "list of NUMA"),
+        (sealed({"holders": [HOLDER, HOLDER], "homes": []}), "'app' is there twice in its pod"),
+    ],
+)
+def test_what_is_no_snapshot_is_told_in_one_line(data: bytes, why: str) -> None:
+    with pytest.raises(SnapshotError, match=why) as raised:
+        restore(data)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"uid": None},
+        {"container": 1},
+        {"containerId": None},
+        {"sandboxId": None},
+        {"ended": 1},
+        {"nodes": "0-"},
+        {"nodes": 0},
+        {"nodes": "4096"},
+        {"nodes": ""},
+        {"resources": {}},
+        {"resources": []},
+        {"resources": {"memory": -1}},
+        {"resources": {"memory": 1 << 63}},
+        {"resources": {"memory": 1.0}},
+        {"resources": {"memory": True}},
+    ],
+)
+def test_a_holder_that_cannot_be(change: dict[str, Any]) -> None:
+    restore(sealed({"holders": [HOLDER], "homes": []}))
+    with pytest.raises(SnapshotError):
+        restore(sealed({"holders": [{**HOLDER, **change}], "homes": []}))
+
+
+def test_one_container_id_for_two_is_the_runtimes_business() -> None:
+    other = {**HOLDER, "container": "other"}
+    restored = restore(sealed({"holders": [HOLDER, other], "homes": []}))
+    assert set(restored.holders) == {("a", "app"), ("a", "other")}
+
+
+def test_of_too_many_homes_the_newest_count() -> None:
+    homes = [{"uid": f"u{n}", "nodes": {"app": "0"}} for n in range(1030)]
+    restored = restore(sealed({"holders": [], "homes": homes}))
+    assert len(restored.homes) == 1024
+    assert list(restored.homes)[-1] == "u1029"
+
+
+def test_a_restored_state_is_no_event_source(lived: EngineState, host: Host) -> None:
+    """Writing a snapshot changes nothing."""
+    before = host.engine.state
+    snapshot(before)
+    host.engine.handle(events.RunPodSandbox(host.pods["sandbox-a"]))
+    assert host.engine.state.books == before.books

@@ -1,0 +1,31 @@
+"""The state's indexes, also where a runtime gives out a container's id twice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.engine.conftest import Host
+
+
+def test_an_id_that_is_given_out_twice_is_its_newest_holders(host: Host) -> None:
+    pod = host.run("a")
+    host.create(pod, "x", container_id="c")
+    host.create(pod, "y", container_id="c")
+    host.create(pod, "x", container_id="d")
+    assert dict(host.engine.state.keys) == {"c": ("a", "y"), "d": ("a", "x")}
+    host.create(pod, "y", container_id="e")
+    assert dict(host.engine.state.keys) == {"d": ("a", "x"), "e": ("a", "y")}
+    host.stop_pod(pod)
+    state = host.engine.state
+    assert (dict(state.keys), dict(state.holders), host.placed()) == ({}, {}, {})
+
+
+def test_the_older_holder_of_an_id_ends_without_the_newer_one(host: Host) -> None:
+    first, second = host.run("a"), host.run("b")
+    host.create(first, container_id="c")
+    host.create(second, container_id="c")
+    host.stop_pod(first)
+    holder = host.engine.state.holder("c")
+    assert holder is not None
+    assert holder.key == ("b", "main")
