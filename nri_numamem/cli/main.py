@@ -28,9 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit status: 0 done, 1 failed, 2 used wrongly."""
     arguments = sys.argv[1:] if argv is None else list(argv)
     if not arguments and "NRI_PLUGIN_SOCKET" in os.environ:
-        from nri_numamem.cli.launched import main as launched  # noqa: PLC0415 - see above
-
-        return launched(os.environ)
+        return _launched()
     chosen = next((word for word in arguments if word in COMMANDS), None)
     parser = _parser(chosen)
     args = parser.parse_args(arguments)
@@ -45,6 +43,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader (head, less) has seen enough. Keep Python from flushing into the pipe at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _launched() -> int:
+    """Serve the runtime that started us, with a keeper that was forked off before the imports."""
+    from nri_numamem.cli import keeper  # noqa: PLC0415 - see above
+
+    def make_worker(tether: keeper.Tether, runtime_pid: int) -> keeper.Worker:
+        from nri_numamem.cli.restarted import Restarted  # noqa: PLC0415 - not in the keeper
+
+        return Restarted(os.environ, tether, runtime_pid)
+
+    tether = keeper.start(os.environ, make_worker)
+    from nri_numamem.cli.launched import main as launched  # noqa: PLC0415 - after the fork
+
+    return launched(os.environ, tether)
 
 
 class _Command(Protocol):

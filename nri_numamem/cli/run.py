@@ -7,19 +7,24 @@ container creation fail.
 """
 
 import argparse
+import os
 import random
 import select
 import socket
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
 from nri_numamem.cli import configuration
+from nri_numamem.cli.lasting import AlreadyRunningError
 from nri_numamem.cli.service import HostRoots, Identity, Served, Service, build_engine
 from nri_numamem.cli.signals import Signals
 from nri_numamem.engine.plan import Record, RecordValue
-from nri_numamem.engine.settings import LOG_FORMATS, LOG_LEVELS, Settings
-from nri_numamem.nri.stream import Ended
+from nri_numamem.engine.settings import LOG_FORMATS, LOG_LEVELS, STATE_FILE, Settings
+from nri_numamem.nri.stream import TICK_S, Ended
 from nri_numamem.observe import logs
+from nri_numamem.observe.systemd import Notifier
 
 DEFAULT_SOCKET = Path("/var/run/nri/nri.sock")
 DEFAULT_CONFIG = Path("/etc/nri-numamem/config.yaml")
@@ -28,6 +33,9 @@ DEFAULT_CONFIG = Path("/etc/nri-numamem/config.yaml")
 # a minute. Less would fill logs on a host whose runtime has NRI off.
 PAUSE_MIN_S = 1.0
 PAUSE_MAX_S = 30.0
+# A connection that held this long was a good one: after it the pauses begin anew. A runtime that
+# drops us each time right after it configured us is not hammered.
+STEADY_S = 10.0
 # A refused registration does not mend itself; somebody has to look at it.
 PAUSE_REFUSED_S = 300.0
 
@@ -61,6 +69,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the kubelet's configuration file: what the settings leave out is taken from it, "
         "instead of from their kubeletConfigFile",
     )
+    parser.add_argument(
+        "--state-file",
+        metavar="FILE",
+        help="what outlives this process, and the lock against a second one, instead of the "
+        f"configuration's stateFile; an empty one is none (default: {STATE_FILE}, and none with "
+        "another --socket)",
+    )
     parser.add_argument("--log-file", type=Path, help="write the log there instead of to stderr")
     parser.add_argument("--log-level", choices=LOG_LEVELS)
     parser.add_argument("--log-format", choices=LOG_FORMATS)
@@ -71,15 +86,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Serve until a signal asks to stop; 0 then."""
+    """Serve until a signal asks to stop; 0 then, 1 when another instance is running."""
     settings = settings_of(args)
     roots = HostRoots(args.sysfs_root, args.proc_root, args.cgroup_root)
     engine = build_engine(settings, roots)
     logs.configure(settings.log_file or "stderr", settings.log_level, settings.log_format)
-    service = Service(logs.get_logger(), roots)
-    service.use(engine)
+    service = Service(logs.get_logger(), roots, notifier=Notifier(os.environ))
+    try:
+        service.take_over(engine, f"started as nri-numamem run --socket {args.socket}")
+    except AlreadyRunningError as error:
+        if settings.log_file:
+            service.emit(Record("not started", "error", {"error": str(error)}))
+        print(f"nri-numamem: {error}", file=sys.stderr)
+        return 1
     with Signals() as signals:
         _serve_for_ever(service, signals, args.socket, Identity(args.name, args.idx))
+        service.notifier.stopping()
+    service.close()
     service.emit(Record("stopped"))
     return 0
 
@@ -97,6 +120,12 @@ def settings_of(args: argparse.Namespace) -> Settings:
         settings = replace(
             settings, reserved_memory=configuration.parse_reserved(args.reserved_memory)
         )
+    if args.state_file is not None:
+        state_file = str(Path(args.state_file).absolute()) if args.state_file else ""
+        settings = replace(settings, state_file=state_file)
+    elif settings.state_file is None and args.socket.resolve() != DEFAULT_SOCKET.resolve():
+        # Another runtime than the host's: an experiment, which must not touch the host's state.
+        settings = replace(settings, state_file="")
     if args.log_file is not None:
         settings = replace(settings, log_file=str(args.log_file.absolute()))
     return replace(
@@ -128,14 +157,18 @@ def _serve_for_ever(service: Service, signals: Signals, path: Path, identity: Id
             if why != told:  # once, not every half minute
                 service.emit(_cannot_connect(why))
                 told = why
+                # Ready to wait: a host without NRI shall not be stuck in its start because of us.
+                service.notifier.ready(f"waiting for the runtime: {why}")
         else:
             told = ""
+            began_s = time.monotonic()
             served = service.serve(sock, identity, signals)
             if served.ended is Ended.STOPPED:
                 return
-            if served.registered:
+            if served.registered and time.monotonic() - began_s >= STEADY_S:
                 pause_s = PAUSE_MIN_S
             service.emit(_connection_ended(served))
+            service.notifier.status(f"not connected: {served.why}")
             if served.ended is Ended.FINISHED:
                 pause_s = PAUSE_REFUSED_S
         if _pause(service, signals, pause_s * random.uniform(1.0, 1.2)):  # noqa: S311 - jitter
@@ -145,8 +178,13 @@ def _serve_for_ever(service: Service, signals: Signals, path: Path, identity: Id
 
 def _pause(service: Service, signals: Signals, seconds: float) -> bool:
     """Wait, but not for signals; tells whether one asked to stop."""
-    ready, _, _ = select.select([signals.wake], [], [], seconds)
-    return bool(ready) and service.take_signals(signals)
+    end_s = time.monotonic() + seconds
+    while (left_s := end_s - time.monotonic()) > 0:
+        service.notifier.alive(time.monotonic())
+        ready, _, _ = select.select([signals.wake], [], [], min(left_s, TICK_S))
+        if ready and service.take_signals(signals):
+            return True
+    return False
 
 
 def _cannot_connect(why: str) -> Record:
@@ -157,5 +195,6 @@ def _cannot_connect(why: str) -> Record:
 def _connection_ended(served: Served) -> Record:
     fields: dict[str, RecordValue] = {"why": served.why, "was_registered": served.registered}
     if served.ended is Ended.FINISHED:
-        return Record("registration refused", "error", fields)
+        event = "connection given up" if served.registered else "registration refused"
+        return Record(event, "error", fields)
     return Record("disconnected, connecting again", "warning", fields)

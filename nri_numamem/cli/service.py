@@ -5,31 +5,41 @@ restarted, the engine still knows what pods hold between two of their containers
 """
 
 import socket
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from nri_numamem.cli.deadline import Deadline
 from nri_numamem.cli.errors import UsageError
+from nri_numamem.cli.lasting import Lasting
 from nri_numamem.cli.signals import SHOW_BOOKS, STOPPING, Signals
 from nri_numamem.cli.sweep import PodSweep
+from nri_numamem.cli.watchdog import Watchdog
 from nri_numamem.engine.books import books_record
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Event, PodCgroupGone
 from nri_numamem.engine.plan import Plan, Record
-from nri_numamem.engine.settings import Settings
+from nri_numamem.engine.settings import STATE_FILE, Settings
 from nri_numamem.machine.cgroups import pod_hugepage_limits
 from nri_numamem.machine.devices import device_numa_nodes
 from nri_numamem.machine.sysfs import MachineError
 from nri_numamem.machine.topology import read_machine
 from nri_numamem.memorymanager import NodeSet, ReservedMemoryError
 from nri_numamem.nri.decode import Decoder, Device
-from nri_numamem.nri.methods import Configuration
+from nri_numamem.nri.methods import Configuration, Overrun
 from nri_numamem.nri.mux import MuxError
 from nri_numamem.nri.session import PluginSession
 from nri_numamem.nri.stream import Ended, Stream
 from nri_numamem.observe.logs import Logger
+from nri_numamem.observe.systemd import Notifier
 from nri_numamem.version import VERSION
+
+# How often it is looked for pods that ended without a word.
+SWEEP_S = 5.0
+
+STDERR = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +78,51 @@ class Served:
 
 
 class Service:
-    """Answers events with the engine, and logs what comes of them."""
+    """Answers events with the engine, and logs what comes of them.
 
-    def __init__(self, log: Logger, roots: HostRoots, engine: Engine | None = None) -> None:
+    `crash_descriptor` takes the tracebacks of a process that the watchdog ends.
+    """
+
+    def __init__(
+        self,
+        log: Logger,
+        roots: HostRoots,
+        engine: Engine | None = None,
+        *,
+        notifier: Notifier | None = None,
+        crash_descriptor: int = STDERR,
+    ) -> None:
         self.engine = engine
+        self.notifier = notifier or Notifier({})
+        self._deadline = Deadline()
+        self._watchdog = Watchdog(crash_descriptor)
+        self._swept_at_s = 0.0
         self._log = log
         self._roots = roots
         self._pods = PodSweep(roots.cgroup)
+        self._lasting = Lasting(self.emit)
 
     def use(self, engine: Engine) -> None:
         """Decide with this engine from now on; says on which machine."""
         self.engine = engine
         self.emit(engine.context.record(VERSION))
+
+    def take_over(self, engine: Engine, started_as: str) -> None:
+        """Decide with this engine and what the process before this one left.
+
+        Raises AlreadyRunningError when there is another one; `started_as` is for its words then.
+        """
+        path = engine.context.settings.state_file
+        former = self._lasting.open(STATE_FILE if path is None else path, started_as)
+        self.use(Engine(engine.context, former))
+        if former is not None:
+            self._pods.expect(holder.sandbox_id for holder in former.holders.values())
+            fields = {"containers": len(former.holders), "ended_pods": len(former.homes)}
+            self.emit(Record("state file read", fields=fields))
+
+    def close(self) -> None:
+        """Write what is to outlive the process."""
+        self._lasting.close()
 
     def configure(self, configuration: Configuration) -> None:
         """Take what the runtime says at configuration; here the file has said it all."""
@@ -109,25 +152,62 @@ class Service:
     def serve(self, sock: socket.socket, identity: Identity, signals: Signals) -> Served:
         """Serve one connection to its end; closes the socket. Raises nothing of the peer's."""
         session = PluginSession(
-            self, self._decoder(), plugin_name=identity.name, plugin_idx=identity.idx
+            self,
+            self._decoder(),
+            plugin_name=identity.name,
+            plugin_idx=identity.idx,
+            limiter=self.limit,
         )
+        is_announced = False
 
         def after() -> None:
+            nonlocal is_announced
             for record in session.take_records():
                 self.emit(record)
+            self._hand_over()
+            if session.registered and not is_announced:
+                is_announced = True
+                self.notifier.ready("registered with the runtime")
 
         def on_wake() -> bool:
             return self.take_signals(signals)
 
-        with sock:
+        with sock, self._deadline, self._watchdog:
             stream = Stream(
-                sock, session, after=after, wake=signals.wake, on_wake=on_wake, on_tick=self.sweep
+                sock, session, after=after, wake=signals.wake, on_wake=on_wake, on_tick=self.tick
             )
             try:
                 ended = stream.serve(session.start())
             except (OSError, MuxError) as error:
                 return Served(None, session.registered, str(error))
         return Served(ended, session.registered, session.refused or ended.value)
+
+    def limit(self, limit_s: float, call: Callable[[], bytes]) -> bytes:
+        """Return what `call` returns; Overrun after `limit_s`, as if it had never been called."""
+        engine = self.engine
+        state = None if engine is None else engine.state
+        try:
+            return self._deadline.run(limit_s, call)
+        except Overrun:
+            self.engine = engine
+            if engine is not None and state is not None:
+                engine.restore(state)
+            raise
+
+    def tick(self) -> None:
+        """Do what is due from time to time while nothing happens."""
+        self._watchdog.feed()
+        now_s = time.monotonic()
+        self.notifier.alive(now_s)
+        if now_s - self._swept_at_s >= SWEEP_S:
+            self._swept_at_s = now_s
+            self.sweep()
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Let the state be written; outside of requests, which a timer may cut short."""
+        if self.engine is not None:
+            self._lasting.offer(self.engine.state)
 
     def sweep(self) -> bool:
         """Release what pods hold whose end nobody told; tells whether there was something."""

@@ -77,6 +77,8 @@ class ScenarioStage(PluginStage):
         self._scenario = scenario
         self._sandboxes: dict[str, api.PodSandbox] = {}
         self._attempts: dict[str, int] = {}
+        self._uids: dict[str, str] = {}
+        """Uid that the plugin is told -> uid in the scenario."""
 
     def differences(self, outcomes: Sequence[Outcome]) -> list[str]:
         """Play the steps; return where the plugin does otherwise than `outcomes` say."""
@@ -95,8 +97,12 @@ class ScenarioStage(PluginStage):
         books = outcomes[-1].books if outcomes else self._scenario.books
         # A plugin that manages nothing keeps no books of what was there before it.
         if self._scenario.is_static:
-            found += _compare_books(_held(books_of(books)), _held(self.books()))
+            found += _compare_books(_held(books_of(books)), self._held_over_nri())
         return found
+
+    def _held_over_nri(self) -> _Held:
+        held = _held(self.books())
+        return {(self._uids[uid], name, kind, nodes, size) for uid, name, kind, nodes, size in held}
 
     def _before_plugin(self) -> None:
         for uid, containers in (self._scenario.written.entries or {}).items():
@@ -129,9 +135,13 @@ class ScenarioStage(PluginStage):
         described = self._scenario.pods.get(uid)
         attempt = self._attempts.get(uid, 0)
         self._attempts[uid] = attempt + 1
+        # The plugin leads a uid that comes back to its old nodes. The kubelet, and so a scenario,
+        # takes it for another pod, which it nearly always is.
+        told_uid = f"{uid}.again{attempt}" if attempt else uid
+        self._uids[told_uid] = uid
         pod = objects.pod(
             uid if described is None else described.name,
-            uid=uid,
+            uid=told_uid,
             namespace="default" if described is None else described.namespace,
             qos=qos,
             memory_limit_bytes=request.get(MEMORY, 0),

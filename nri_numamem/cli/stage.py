@@ -152,6 +152,7 @@ class PluginStage:
             "--proc-root": "proc",
             "--cgroup-root": "cgroup",
             "--log-file": "plugin.log",
+            "--state-file": "memory_manager_state",
         }
         command = [*self._command, "--idx", "10", "--log-format", "json"]
         for option, name in options.items():

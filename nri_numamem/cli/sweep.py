@@ -5,7 +5,7 @@ is how their end is noticed. A pod whose cgroup was never seen is not judged: it
 somewhere else.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from nri_numamem.engine.events import PodSandbox
@@ -19,10 +19,21 @@ class PodSweep:
         self._cgroup_root = cgroup_root
         self._seen: set[str] = set()
         """Sandbox ids of pods whose cgroup was there."""
+        self._expected: set[str] = set()
+
+    def expect(self, sandbox_ids: Iterable[str]) -> None:
+        """Judge these as if their cgroups had been seen, once the first cgroup of a pod is.
+
+        They are what an earlier process held; that one cgroup is found shows that they would be.
+        """
+        self._expected = set(sandbox_ids)
 
     def look(self, pods: Mapping[str, PodSandbox]) -> list[PodSandbox]:
         """Return those of `pods` (sandbox id -> pod) whose cgroup has gone since it was seen."""
         present = {sandbox_id for sandbox_id, pod in pods.items() if self._is_there(pod)}
+        if present:
+            self._seen |= self._expected
+            self._expected = set()
         gone = [pods[sandbox_id] for sandbox_id in pods if sandbox_id in self._seen - present]
         self._seen = present
         return gone

@@ -3,7 +3,8 @@
 A request goes one way: decode -> handle -> adjust. Each method returns the reply's payload, b""
 for the empty message. Only CreateContainer may be answered with an error, and only when the
 engine means it (Refused); a bug is recorded and answered neutrally, because an error of any
-other call wedges pods or the runtime.
+other call wedges pods or the runtime. So is a request that takes too long, because a runtime
+gives a plugin up for good that answers late: the limiter ends it before that.
 """
 
 import traceback
@@ -34,6 +35,7 @@ SUBSCRIPTION = sum(
         api.REMOVE_CONTAINER,
     )
 )
+_SUBSCRIBED = api.ConfigureResponse(events=SUBSCRIPTION).SerializeToString()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,25 @@ class Handler(Protocol):
         """Answer an event."""
 
 
+class Overrun(BaseException):
+    """The computation for a request took too long; raised by a Limiter in the middle of it.
+
+    No Exception, so that nothing on the way that tolerates errors takes it for one.
+    """
+
+
+Limiter = Callable[[float, Callable[[], bytes]], bytes]
+"""(seconds, call) -> what the call returned; or Overrun, and what the call did is undone."""
+
+
+def unlimited(_limit_s: float, call: Callable[[], bytes]) -> bytes:
+    """Let the call take its time; the limiter of tests and of programs without a runtime."""
+    return call()
+
+
+# What runtimes before NRI 0.7 wait and do not tell.
+DEFAULT_REQUEST_TIMEOUT_MS = 2000
+
 _PodRequest: TypeAlias = (
     api.RunPodSandboxRequest
     | api.StopPodSandboxRequest
@@ -82,16 +103,46 @@ _ContainerRequest: TypeAlias = api.RemoveContainerRequest | api.StateChangeEvent
 class PluginMethods:
     """The plugin's service, for one connection."""
 
-    def __init__(self, handler: Handler, decoder: Decoder) -> None:
+    def __init__(self, handler: Handler, decoder: Decoder, limiter: Limiter = unlimited) -> None:
+        self.gave_up: str | None = None
+        """Why the connection is to be closed from our side."""
         self.records: list[Record] = []
         """What is to be logged; the caller takes it out after it has sent the reply."""
         self._handler = handler
         self._decoder = decoder
+        self._limiter = limiter
+        self._timeout_s = DEFAULT_REQUEST_TIMEOUT_MS / 1000
         self._pods: list[api.PodSandbox] = []
         self._containers: list[api.Container] = []
 
-    def serve(self, method: "Method", payload: bytes) -> bytes:
-        """Answer one call; raises StatusError for garbage and for what is refused on purpose."""
+    def serve(self, method: "Method", payload: bytes, timeout_s: float | None = None) -> bytes:
+        """Answer one call; raises StatusError for garbage and for what is refused on purpose.
+
+        `timeout_s` is the caller's patience, if it told it; the runtime's configured one counts
+        as well.
+        """
+        limit_s = method.share * min(self._timeout_s, timeout_s or self._timeout_s)
+        recorded = len(self.records)
+        try:
+            return self._limiter(limit_s, lambda: self._serve(method, payload))
+        except Overrun as overrun:
+            del self.records[recorded:]  # they tell what has been undone
+            return self._end_overrun(method, limit_s, overrun)
+
+    def _end_overrun(self, method: "Method", limit_s: float, overrun: Overrun) -> bytes:
+        name = method.request.DESCRIPTOR.name
+        text = "".join(traceback.format_exception(overrun)).rstrip()
+        fields: dict[str, RecordValue] = {"method": name, "limit_ms": round(limit_s * 1000)}
+        event = "request took too long, answered neutrally"
+        if method.request is api.SynchronizeRequest:
+            # Without it the books would be those of another time, and containers would be placed
+            # on memory that is in use. Better no plugin for a while.
+            self.gave_up = f"Synchronize took longer than {round(limit_s * 1000)} ms"
+            event = "Synchronize took too long"
+        self.records.append(Record(event, "error", {**fields, "exception": text}))
+        return method.neutral
+
+    def _serve(self, method: "Method", payload: bytes) -> bytes:
         message = method.request()
         try:
             message.ParseFromString(payload)
@@ -106,7 +157,7 @@ class PluginMethods:
             text = "".join(traceback.format_exception(error)).rstrip()
             fields = {"method": message.DESCRIPTOR.name, "exception": text}
             self.records.append(Record("internal error, answered neutrally", "error", fields))
-            return b""
+            return method.neutral
 
     def configure(self, request: api.ConfigureRequest) -> bytes:
         """Take the configuration; reply with the subscription."""
@@ -117,6 +168,8 @@ class PluginMethods:
             nri_version=request.NRI_version or None,
             request_timeout_ms=request.request_timeout or None,
         )
+        if configuration.request_timeout_ms is not None:
+            self._timeout_s = configuration.request_timeout_ms / 1000
         fields: dict[str, RecordValue] = {
             "runtime": configuration.runtime_name,
             "runtime_version": configuration.runtime_version,
@@ -129,7 +182,7 @@ class PluginMethods:
             self.records.append(Record("configuration refused", "error", fields))
             raise
         self.records.append(Record("configured by the runtime", fields=fields))
-        return api.ConfigureResponse(events=SUBSCRIPTION).SerializeToString()
+        return _SUBSCRIBED
 
     def synchronize(self, request: api.SynchronizeRequest) -> bytes:
         """Gather the parts; answer the last one with the updates."""
@@ -201,11 +254,16 @@ class Method:
 
     request: type[Message]
     serve: Callable[[PluginMethods, Any], bytes]
+    neutral: bytes = b""
+    """The reply that changes nothing; an empty one to Configure would subscribe to everything."""
+    share: float = 0.6
+    """The part of the runtime's patience that is ours; the rest is for the way there and back."""
 
 
 METHODS = {
-    "Configure": Method(api.ConfigureRequest, PluginMethods.configure),
-    "Synchronize": Method(api.SynchronizeRequest, PluginMethods.synchronize),
+    "Configure": Method(api.ConfigureRequest, PluginMethods.configure, _SUBSCRIBED),
+    # Too late is the end of the connection either way, so it is given nearly all the time.
+    "Synchronize": Method(api.SynchronizeRequest, PluginMethods.synchronize, share=0.9),
     "Shutdown": Method(api.Empty, PluginMethods.nothing),
     "CreateContainer": Method(api.CreateContainerRequest, PluginMethods.create_container),
     "UpdateContainer": Method(api.UpdateContainerRequest, PluginMethods.update_container),

@@ -12,7 +12,14 @@ from functools import partial
 from nri_numamem.engine.plan import Record
 from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri.decode import Decoder
-from nri_numamem.nri.methods import METHODS, Handler, Method, PluginMethods
+from nri_numamem.nri.methods import (
+    METHODS,
+    Handler,
+    Limiter,
+    Method,
+    PluginMethods,
+    unlimited,
+)
 from nri_numamem.nri.mux import (
     PLUGIN_SERVICE_CONN,
     RUNTIME_SERVICE_CONN,
@@ -40,12 +47,17 @@ class PluginSession:
     """One registration with one runtime over one connection."""
 
     def __init__(
-        self, handler: Handler, decoder: Decoder, *, plugin_name: str, plugin_idx: str
+        self,
+        handler: Handler,
+        decoder: Decoder,
+        *,
+        plugin_name: str,
+        plugin_idx: str,
+        limiter: Limiter = unlimited,
     ) -> None:
         self.registered = False
-        self.refused: str | None = None
-        """Why the runtime did not accept the registration."""
-        self._methods = PluginMethods(handler, decoder)
+        self._refusal: str | None = None
+        self._methods = PluginMethods(handler, decoder, limiter)
         self._name = plugin_name
         self._idx = plugin_idx
         conn_ids = (PLUGIN_SERVICE_CONN, RUNTIME_SERVICE_CONN)
@@ -60,6 +72,11 @@ class PluginSession:
     def finished(self) -> bool:
         """Tell whether the connection is to be closed from our side."""
         return self.refused is not None
+
+    @property
+    def refused(self) -> str | None:
+        """Why it is to be closed: the runtime refused the registration, or we gave up."""
+        return self._refusal or self._methods.gave_up
 
     def take_records(self) -> list[Record]:
         """Return what is to be logged since the last call."""
@@ -94,11 +111,13 @@ class PluginSession:
                 out.append(frame_message(PLUGIN_SERVICE_CONN, reply))
         return b"".join(out)
 
-    def _serve(self, method: Method, _context: Context, payload: bytes) -> bytes:
-        return self._methods.serve(method, payload)
+    def _serve(self, method: Method, context: Context, payload: bytes) -> bytes:
+        # Arrival is moment 0 for ttrpc here, so the deadline is the time that is left.
+        timeout_s = None if context.deadline_ns is None else context.deadline_ns / 1e9
+        return self._methods.serve(method, payload, timeout_s)
 
     def _end_registration(self, outcome: ReplyReceived | CallFailed) -> None:
         if isinstance(outcome, CallFailed):
-            self.refused = str(outcome.error)
+            self._refusal = str(outcome.error)
         else:
             self.registered = True

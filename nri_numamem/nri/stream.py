@@ -16,8 +16,8 @@ from typing import Protocol
 # Large enough for nearly every request in one read; Synchronize takes several.
 READ_BYTES = 256 << 10
 
-# How often on_tick is called: seldom, for an idle host shall stay idle.
-TICK_S = 5.0
+# How often on_tick is called. It feeds the watchdog, whose patience leaves room for a stop of 3 s.
+TICK_S = 1.0
 
 # What may wait for a runtime that does not read. Replies are small; this is thousands of them.
 MAX_UNSENT_BYTES = 16 << 20
@@ -48,7 +48,7 @@ class Stream:
 
     `after` is called after each batch of replies was handed to the kernel: the moment for logs.
     `wake` is a readable socket (signals, other threads); `on_wake` is called when it has
-    something to read and returns True to stop. `on_tick` is called every few seconds.
+    something to read and returns True to stop. `on_tick` is called every TICK_S seconds.
     """
 
     def __init__(

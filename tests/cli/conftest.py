@@ -1,11 +1,12 @@
 """A simulated host in a temporary directory, and the installed plugin as a process on it."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -38,21 +39,29 @@ class SimulatedHost:
         return self.root / "nri.sock"
 
     @property
+    def state_file(self) -> Path:
+        return self.root / "state" / "memory_manager_state"
+
+    @property
     def log(self) -> Path:
         return self.root / "plugin.log"
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Start `nri-numamem run` on this host."""
+    def start(
+        self, *arguments: str, program: Sequence[str] = ("-m", "nri_numamem"), **more: str
+    ) -> subprocess.Popen[str]:
+        """Start `nri-numamem run`, or another program, on this host; `more` environment."""
         options = {
             "--socket": self.socket,
             "--sysfs-root": self.root / "sys",
             "--proc-root": self.root / "proc",
             "--cgroup-root": self.root / "cgroup",
             "--log-file": self.log,
+            "--state-file": self.state_file,
         }
         given = [str(word) for option in options.items() for word in option]
         process = subprocess.Popen(
-            [sys.executable, "-m", "nri_numamem", "run", *given, *arguments],
+            [sys.executable, *program, "run", *given, *arguments],
+            env={**os.environ, **more},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

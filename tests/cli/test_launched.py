@@ -33,7 +33,7 @@ def records(log: Path) -> list[dict[str, object]]:
 
 @pytest.mark.parametrize("version", [OLD, MIDDLE, NEW], ids=lambda v: v.nri_version_text)
 def test_serves_its_connection_and_ends_with_it(log: Path, version: RuntimeVersion) -> None:
-    config = f"logFile: {log}\nlogFormat: json\n"
+    config = f"logFile: {log}\nlogFormat: json\nstateFile: {log.with_name('state')}\n"
     with EmbeddedRuntime(version) as runtime:
         plugin = runtime.launch(PROGRAM, "10-nri-numamem", config)
         runtime.synchronize()
@@ -81,3 +81,29 @@ def test_a_broken_environment_is_told_and_ends_it(environment: dict[str, str]) -
     done = subprocess.run([PROGRAM], env=environment, capture_output=True, timeout=30, check=False)
     assert done.returncode == 2
     assert b"Traceback" not in done.stderr
+
+
+def test_a_second_instance_is_refused_where_the_runtime_survives_it(log: Path) -> None:
+    config = f"logFile: {log}\nlogFormat: json\nstateFile: {log.with_name('state')}\n"
+    with EmbeddedRuntime(NEW) as first, EmbeddedRuntime(NEW) as second:
+        pid = launched_pid(first, config)
+        with pytest.raises(PluginGone, match=rf"pid {pid}, .*launched by the runtime"):
+            second.launch(PROGRAM, "20-nri-numamem", config)
+
+
+def test_a_second_instance_does_not_end_an_old_runtime(log: Path) -> None:
+    config = f"logFile: {log}\nlogFormat: json\nstateFile: {log.with_name('state')}\n"
+    with EmbeddedRuntime(NEW) as first, EmbeddedRuntime(MIDDLE) as second:
+        pid = launched_pid(first, config)
+        second.launch(PROGRAM, "20-nri-numamem", config)
+        pod = second.run_pod_sandbox(objects.pod("db", memory_limit_bytes=MI))
+        container = objects.container(pod, "server", memory_limit_bytes=MI)
+        assert second.create_container(pod, container).linux.resources.cpu.mems == ""
+    (record,) = [r for r in records(log) if str(r["event"]).startswith("not configured")]
+    assert f"pid {pid}, " in str(record["error"])
+
+
+def launched_pid(runtime: EmbeddedRuntime, config: str) -> int:
+    plugin = runtime.launch(PROGRAM, "10-nri-numamem", config)
+    assert plugin.process is not None
+    return plugin.process.pid

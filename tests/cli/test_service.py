@@ -8,9 +8,11 @@ import pytest
 from nri_numamem.cli.service import HostRoots, Service
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.events import PodSandbox, RunPodSandbox
 from nri_numamem.engine.settings import Settings
 from nri_numamem.memorymanager import Machine, NodeSet, NumaNode
 from nri_numamem.nri.decode import Device
+from nri_numamem.nri.methods import Overrun
 from nri_numamem.observe import logs
 
 GUARANTEED = "/kubepods/pod1"
@@ -51,3 +53,25 @@ def test_devices_that_cannot_matter_are_not_looked_at(tmp_path: Path) -> None:
     assert merges_nothing._device_nodes(GUARANTEED, unread()) == ()
     with pytest.raises(AssertionError):
         managed._device_nodes(GUARANTEED, unread())
+
+
+@pytest.mark.timeout(60, method="thread")  # the default uses the signal of the deadline
+def test_what_is_too_late_has_not_happened(tmp_path: Path) -> None:
+    made = service(tmp_path, Settings())
+    engine = made.engine
+    assert engine is not None
+    before = engine.state
+
+    def late() -> bytes:
+        pod = PodSandbox("s1", "u1", "default", "db", GUARANTEED)
+        made.handle(RunPodSandbox(pod))
+        made.engine = None
+        raise Overrun
+
+    with made._deadline, pytest.raises(Overrun):
+        made.limit(60, late)
+    assert made.engine is engine
+    assert engine.state is before
+    made.engine = None
+    with made._deadline, pytest.raises(Overrun):
+        made.limit(60, late)

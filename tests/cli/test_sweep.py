@@ -37,3 +37,14 @@ def test_a_pod_without_a_cgroup_parent_is_not_judged(tmp_path: Path) -> None:
     nameless = PodSandbox("s", "u", "ns", "p", "")
     assert sweep.look({"s": nameless}) == []
     assert sweep.look({"s": nameless}) == []
+
+
+def test_what_an_earlier_process_held_is_judged_once_a_cgroup_is_found(tmp_path: Path) -> None:
+    (tmp_path / "cgroup.controllers").touch()
+    pods = {f"s{number}": pod(number) for number in range(3)}
+    sweep = PodSweep(tmp_path)
+    sweep.expect(["s0", "s1", "of a pod that is no more"])
+    assert sweep.look(pods) == []  # the cgroups may be anywhere
+    (tmp_path / "kubepods/podu0").mkdir(parents=True)
+    assert sweep.look(pods) == [pods["s1"]]
+    assert sweep.look(pods) == []

@@ -9,7 +9,17 @@ from nri_numamem.engine import events
 from nri_numamem.engine.plan import Adjustment, Plan, Record
 from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri.decode import Decoder
-from nri_numamem.nri.methods import METHODS, STATE_CHANGES, SUBSCRIPTION, Configuration, Refused
+from nri_numamem.nri.methods import (
+    METHODS,
+    STATE_CHANGES,
+    SUBSCRIPTION,
+    Configuration,
+    Limiter,
+    Overrun,
+    PluginMethods,
+    Refused,
+    unlimited,
+)
 from nri_numamem.nri.mux import (
     PLUGIN_SERVICE_CONN,
     RUNTIME_SERVICE_CONN,
@@ -328,3 +338,81 @@ def test_an_absurd_frame_ends_the_connection(handler: FakeHandler) -> None:
     runtime = ScriptedRuntime(handler)
     with pytest.raises(MuxError):
         runtime.give(b"\x00\x00\x00\x01\xff\xff\xff\xff")
+
+
+def overrunning(_limit_s: float, call: Callable[[], bytes]) -> bytes:
+    """Let every call do its work, and then say that it was too late."""
+    call()
+    raise Overrun
+
+
+class Limits:
+    """A limiter that notes the limits."""
+
+    def __init__(self) -> None:
+        self.limits_s: list[float] = []
+
+    def __call__(self, limit_s: float, call: Callable[[], bytes]) -> bytes:
+        self.limits_s.append(limit_s)
+        return call()
+
+
+def methods(handler: FakeHandler, limiter: Limiter) -> PluginMethods:
+    return PluginMethods(handler, Decoder(lambda _parent: {}), limiter)
+
+
+def test_a_call_that_is_too_late_gets_the_neutral_reply(handler: FakeHandler) -> None:
+    told = Record("told")
+    handler.plan = lambda _event: Plan(records=(told,))
+    late = methods(handler, overrunning)
+    for name, method in METHODS.items():
+        if name == "Synchronize":
+            continue
+        expected = b""
+        if name == "Configure":
+            expected = api.ConfigureResponse(events=SUBSCRIPTION).SerializeToString()
+        late.records = [told]
+        assert late.serve(method, b"") == expected
+        kept, record = late.records
+        assert kept is told  # what was there before; what the call itself told is gone
+        assert record.level == "error"
+        assert record.fields["limit_ms"] == 1200
+    assert late.gave_up is None
+
+
+def test_a_synchronize_that_is_too_late_ends_the_session(handler: FakeHandler) -> None:
+    late = methods(handler, overrunning)
+    assert late.serve(METHODS["Synchronize"], b"") == b""
+    assert late.gave_up == "Synchronize took longer than 1800 ms"
+
+
+def test_a_bug_in_configure_does_not_subscribe_to_everything(handler: FakeHandler) -> None:
+    def broken(_configuration: Configuration) -> None:
+        raise ValueError("a bug")
+
+    handler.configure = broken  # type: ignore[method-assign, assignment]
+    reply = methods(handler, unlimited).serve(METHODS["Configure"], b"")
+    assert api.ConfigureResponse.FromString(reply).events == SUBSCRIPTION
+
+
+def test_the_smaller_of_the_two_timeouts_counts(handler: FakeHandler) -> None:
+    limits = Limits()
+    served = methods(handler, limits)
+    configure = api.ConfigureRequest(request_timeout=1000).SerializeToString()
+    served.serve(METHODS["Configure"], configure)
+    served.serve(METHODS["StopContainer"], b"")
+    served.serve(METHODS["StopContainer"], b"", 0.5)
+    served.serve(METHODS["StopContainer"], b"", 5.0)
+    assert limits.limits_s == pytest.approx([1.2, 0.6, 0.3, 0.6])
+
+
+def test_the_timeout_of_the_envelope_reaches_the_limiter(handler: FakeHandler) -> None:
+    limits = Limits()
+    session = PluginSession(
+        handler, Decoder(lambda _parent: {}), plugin_name="x", plugin_idx="10", limiter=limits
+    )
+    _, message = ClientConnection().call(
+        PLUGIN_SERVICE, "StopContainer", b"", timeout_ns=300_000_000
+    )
+    assert session.receive_data(frame_message(PLUGIN_SERVICE_CONN, message))
+    assert limits.limits_s == pytest.approx([0.18])

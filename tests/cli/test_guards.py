@@ -1,0 +1,130 @@
+"""Deadline and watchdog on a plugin process that is given something to suffer from."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nri_numamem.cli.watchdog import STALL_S
+from nri_numamem.nri import runtime_objects as objects
+from nri_numamem.nri.runtime import EmbeddedRuntime
+from nri_numamem.nri.stream import TICK_S
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import SimulatedHost
+
+GI = 1 << 30
+PATIENT, IMPATIENT = "60", "2"
+AFFLICTED = str(Path(__file__).parent / "programs" / "afflicted.py")
+
+
+@pytest.mark.parametrize("affliction", ["sleeps", "backtracks", "loops"])
+def test_a_late_request_is_answered_neutrally_and_has_not_happened(
+    simulated_host: SimulatedHost, affliction: str
+) -> None:
+    with EmbeddedRuntime() as runtime:
+        runtime.listen(simulated_host.socket)
+        process = simulated_host.start(program=(AFFLICTED, PATIENT))
+        plugin = runtime.accept(30)
+        runtime.synchronize()
+        pod = runtime.run_pod_sandbox(objects.pod("db", memory_limit_bytes=GI))
+        late = objects.container(pod, affliction, memory_limit_bytes=GI)
+        assert runtime.create_container(pod, late).linux.resources.cpu.mems == ""
+        assert simulated_host.books(process)["entries"] == {}
+        well = objects.container(pod, "server", memory_limit_bytes=GI)
+        assert runtime.create_container(pod, well).linux.resources.cpu.mems == "0"
+        assert plugin.why_closed == ""
+        assert plugin.wire.recorder.violations == []
+        assert simulated_host.stop(process) == 0
+    (record,) = simulated_host.records("request took too long, answered neutrally")
+    assert record["limit_ms"] == 1200
+    assert record["method"] == "CreateContainerRequest"
+    assert "afflicted.py" in str(record["exception"])
+    assert [r["container"] for r in simulated_host.records("admitted")] == ["server"]
+
+
+def test_the_runtimes_own_timeout_counts(simulated_host: SimulatedHost) -> None:
+    with EmbeddedRuntime(request_timeout_s=0.5) as runtime:
+        runtime.listen(simulated_host.socket)
+        process = simulated_host.start(program=(AFFLICTED, PATIENT))
+        plugin = runtime.accept(30)
+        runtime.synchronize()
+        pod = runtime.run_pod_sandbox(objects.pod("db", memory_limit_bytes=GI))
+        late = objects.container(pod, "sleeps", memory_limit_bytes=GI)
+        assert runtime.create_container(pod, late).linux.resources.cpu.mems == ""
+        assert plugin.why_closed == ""
+        assert simulated_host.stop(process) == 0
+    (record,) = simulated_host.records("request took too long, answered neutrally")
+    assert isinstance(record["limit_ms"], int)
+    assert record["limit_ms"] <= 300
+
+
+def test_a_synchronize_that_takes_too_long_ends_the_connection(
+    simulated_host: SimulatedHost,
+) -> None:
+    with EmbeddedRuntime() as runtime:
+        pod = runtime.run_pod_sandbox(objects.pod("db", memory_limit_bytes=GI))
+        runtime.create_container(pod, objects.container(pod, "sleeps", memory_limit_bytes=GI))
+        runtime.listen(simulated_host.socket)
+        process = simulated_host.start(program=(AFFLICTED, PATIENT))
+        plugin = runtime.accept(30)
+        assert runtime.synchronize() == []
+        assert plugin.wire.recorder.violations == []
+        with pytest.raises(TimeoutError):  # a long pause, not a second later again
+            runtime.accept(2.5)
+        assert simulated_host.stop(process) == 0
+    assert simulated_host.records("Synchronize took too long")
+    (record,) = simulated_host.records("connection given up")
+    assert record["why"] == "Synchronize took longer than 1800 ms"
+
+
+def test_a_loop_that_stands_still_ends_the_process(simulated_host: SimulatedHost) -> None:
+    with EmbeddedRuntime(request_timeout_s=30) as runtime:
+        runtime.listen(simulated_host.socket)
+        process = simulated_host.start(program=(AFFLICTED, IMPATIENT))
+        plugin = runtime.accept(30)
+        runtime.synchronize()
+        pod = runtime.run_pod_sandbox(objects.pod("db", memory_limit_bytes=GI))
+        hog = objects.container(pod, "hogs", memory_limit_bytes=GI)
+        assert runtime.create_container(pod, hog).linux.resources.cpu.mems == ""
+        assert "closed" in plugin.why_closed  # by the end of file, long before the timeout
+        output, _ = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "Timeout" in output
+    assert "afflicted.py" in output
+
+
+def test_a_stop_of_three_seconds_is_survived(simulated_host: SimulatedHost) -> None:
+    assert TICK_S + 3.0 < STALL_S < 6.0
+    with EmbeddedRuntime() as runtime:
+        runtime.listen(simulated_host.socket)
+        process = simulated_host.start()
+        plugin = runtime.accept(30)
+        runtime.synchronize()
+        os.kill(process.pid, signal.SIGSTOP)
+        time.sleep(3)
+        os.kill(process.pid, signal.SIGCONT)
+        pod = runtime.run_pod_sandbox(objects.pod("db", memory_limit_bytes=GI))
+        container = objects.container(pod, "server", memory_limit_bytes=GI)
+        assert runtime.create_container(pod, container).linux.resources.cpu.mems == "0"
+        assert plugin.why_closed == ""
+        assert simulated_host.stop(process) == 0
+
+
+def test_a_runtime_that_drops_us_again_and_again_is_not_hammered(
+    simulated_host: SimulatedHost,
+) -> None:
+    with EmbeddedRuntime() as runtime:
+        runtime.listen(simulated_host.socket)
+        process = simulated_host.start()
+        for _ in range(3):
+            runtime.accept(30).close("dropped after Configure")
+        with pytest.raises(TimeoutError):  # after pauses of 1 and 2 s the next one takes 4
+            runtime.accept(2.5)
+        assert simulated_host.stop(process) == 0
+    assert len(simulated_host.records("disconnected, connecting again")) == 3

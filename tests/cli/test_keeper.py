@@ -1,0 +1,278 @@
+"""A launched plugin that dies, with the runtime that launched it listening on a socket as well."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from nri_numamem.cli.keeper import Tether, start
+from nri_numamem.nri import runtime_objects as objects
+from nri_numamem.nri.runtime import EmbeddedRuntime
+from nri_numamem.nri.runtime_plugin import RuntimePlugin
+from nri_numamem.nri.runtime_version import RuntimeVersion
+
+MI = 1 << 20
+WAIT_S = 30
+AFFLICTED = Path(__file__).parent / "programs" / "afflicted.py"
+
+KILLS = RuntimeVersion("containerd", "v2.3.4", (0, 12, 0))
+LEAVES = RuntimeVersion("containerd", "v1.7.25", (0, 6, 1))
+
+PROGRAM = """#!{python}
+import runpy, sys
+from pathlib import Path
+from nri_numamem.cli import keeper, restarted
+keeper.PAUSE_S, keeper.STARTS_LIMIT = {pause_s}, 2
+restarted.DEFAULT_SOCKET = Path({socket!r})
+sys.argv = ["nri-numamem", "2"]
+runpy.run_path({afflicted!r}, run_name="__main__")
+"""
+
+# A runtime that launches the plugin, says so, and lives until it is killed.
+RUNTIME = """
+import sys
+from pathlib import Path
+from nri_numamem.nri.runtime import EmbeddedRuntime
+program, socket, config = sys.argv[1:]
+runtime = EmbeddedRuntime()
+runtime.listen(Path(socket))
+runtime.launch(Path(program), "10-nri-numamem", config)
+runtime.synchronize()
+print(runtime.plugin.process.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Wait until something is so; fails after WAIT_S."""
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+@dataclass
+class Launched:
+    """The program, and what it leaves behind."""
+
+    root: Path
+    pause_s: float = 0.05
+
+    @property
+    def socket(self) -> Path:
+        return self.root / "nri.sock"
+
+    @property
+    def config(self) -> str:
+        files = {"logFile": "plugin.log", "stateFile": "state"}
+        lines = [f"{key}: {self.root / name}\n" for key, name in files.items()]
+        return "".join(lines) + "logFormat: json\n"
+
+    @property
+    def program(self) -> Path:
+        path = self.root / "program"
+        text = PROGRAM.format(
+            python=sys.executable,
+            pause_s=self.pause_s,
+            socket=str(self.socket),
+            afflicted=str(AFFLICTED),
+        )
+        path.write_text(text)
+        path.chmod(0o755)
+        return path
+
+    def processes(self) -> dict[str, list[int]]:
+        """Return name -> pids of everything that was started as the program."""
+        found: dict[str, list[int]] = {}
+        for directory in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (directory / "cmdline").read_bytes().split(b"\0")
+                name = (directory / "comm").read_text().strip()
+            except OSError:
+                continue
+            if len(words) < 4 and str(self.root / "program").encode() in words:
+                found.setdefault(name, []).append(int(directory.name))
+        return found
+
+    def records(self, event: str) -> list[dict[str, object]]:
+        lines = (self.root / "plugin.log").read_text().splitlines()
+        return [record for line in lines if (record := json.loads(line))["event"] == event]
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> Iterator[Launched]:
+    found = Launched(tmp_path)
+    yield found
+    wait_for(lambda: not found.processes())
+
+
+def create(runtime: EmbeddedRuntime, pod_name: str, name: str = "server") -> str:
+    """Create a container of its own pod; return its cpuset.mems."""
+    pod = runtime.run_pod_sandbox(objects.pod(pod_name, memory_limit_bytes=MI))
+    container = objects.container(pod, name, memory_limit_bytes=MI)
+    return runtime.create_container(pod, container).linux.resources.cpu.mems
+
+
+def launch(runtime: EmbeddedRuntime, plugin: Launched) -> int:
+    """Launch the program; return its pid."""
+    runtime.listen(plugin.socket)
+    launched = runtime.launch(plugin.program, "10-nri-numamem", plugin.config)
+    runtime.synchronize()
+    assert launched.process is not None
+    return launched.process.pid
+
+
+def accept_again(runtime: EmbeddedRuntime) -> RuntimePlugin:
+    """Wait for the next worker; return what the runtime knows it by."""
+    former = runtime.plugin
+    assert former is not None
+    former.close("it died")
+    if former.process is not None:
+        former.process.wait(WAIT_S)
+    plugin = runtime.accept(WAIT_S)
+    runtime.synchronize()
+    return plugin
+
+
+@pytest.mark.parametrize("version", [KILLS, LEAVES], ids=["kills", "leaves"])
+def test_a_worker_that_is_killed_comes_back_over_the_socket(
+    plugin: Launched, version: RuntimeVersion
+) -> None:
+    with EmbeddedRuntime(version) as runtime:
+        pid = launch(runtime, plugin)
+        assert create(runtime, "first") != ""
+        os.kill(pid, signal.SIGKILL)
+        again = accept_again(runtime)
+        assert (again.idx, again.name) == ("10", "nri-numamem")
+        assert create(runtime, "second") != ""
+        (keeper,) = plugin.processes()["numamem-keeper"]
+        (worker,) = plugin.processes()["nri-numamem"]
+        fds = [str(path.readlink()) for path in Path(f"/proc/{keeper}/fd").iterdir()]
+        assert not any(fd.startswith("socket:") for fd in fds)
+        # A worker is not left behind by its keeper.
+        os.kill(keeper, signal.SIGKILL)
+        wait_for(lambda: not Path(f"/proc/{worker}/fd").exists() or not plugin.processes())
+    (died,) = plugin.records("died, starting again")
+    assert died["why"] == "it was killed, or ended without a word"
+
+
+def test_why_it_died_is_told_and_starts_are_bounded(plugin: Launched) -> None:
+    with EmbeddedRuntime(KILLS, request_timeout_s=20) as runtime:
+        launch(runtime, plugin)
+        assert create(runtime, "first", "aborts") == ""
+        accept_again(runtime)
+        assert create(runtime, "second", "hogs") == ""
+        accept_again(runtime)
+        assert create(runtime, "third", "aborts") == ""
+        wait_for(lambda: not plugin.processes())
+    first, second = plugin.records("died, starting again")
+    (last,) = plugin.records("died too often, not started again")
+    told = ("Fatal Python error: Aborted", "Timeout", "Fatal Python error: Aborted")
+    for record, text in zip((first, second, last), told, strict=True):
+        assert text in str(record["exception"])
+        assert "afflicted.py" in str(record["exception"])
+    assert (second["why"], last["why"]) == ("exit status 1", "signal 6")
+
+
+def test_an_end_of_the_connection_is_no_crash(plugin: Launched) -> None:
+    with EmbeddedRuntime(KILLS) as runtime:
+        launch(runtime, plugin)
+        assert runtime.plugin is not None
+        runtime.plugin.wire.close()
+        wait_for(lambda: not plugin.processes())
+        with pytest.raises(TimeoutError):
+            runtime.accept(0.5)
+    assert plugin.records("ended")
+    assert not plugin.records("died, starting again")
+
+
+def test_without_a_socket_it_ends(plugin: Launched) -> None:
+    with EmbeddedRuntime(KILLS) as runtime:
+        pid = launch(runtime, plugin)
+        plugin.socket.unlink()
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: not plugin.processes())
+    (record,) = plugin.records("cannot come back, ended")
+    assert "No such file" in str(record["why"])
+
+
+def test_it_does_not_connect_to_another_runtime(plugin: Launched) -> None:
+    other = (
+        "import socket, sys, time\n"
+        "listener = socket.socket(socket.AF_UNIX)\n"
+        "listener.bind(sys.argv[1])\n"
+        "listener.listen()\n"
+        "print('up', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    with EmbeddedRuntime(KILLS) as runtime:
+        pid = launch(runtime, plugin)
+        plugin.socket.unlink()
+        with subprocess.Popen(
+            [sys.executable, "-c", other, str(plugin.socket)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as listener:
+            assert listener.stdout is not None
+            assert listener.stdout.readline() == b"up\n"
+            os.kill(pid, signal.SIGKILL)
+            wait_for(lambda: not plugin.processes())
+            listener.communicate()
+    (record,) = plugin.records("cannot come back, ended")
+    assert f"process {listener.pid} listens there, not {os.getpid()}" in str(record["why"])
+
+
+@pytest.mark.parametrize("worker_is_dead", [False, True], ids=["worker lives", "worker is dead"])
+def test_nothing_survives_the_runtime(plugin: Launched, worker_is_dead: bool) -> None:
+    plugin.pause_s = 600  # the keeper waits for the runtime's end only
+    words = [str(plugin.program), str(plugin.socket), plugin.config]
+    with subprocess.Popen(
+        [sys.executable, "-c", RUNTIME, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as runtime:
+        assert runtime.stdout is not None
+        pid = int(runtime.stdout.readline())
+        if worker_is_dead:
+            os.kill(pid, signal.SIGKILL)
+            wait_for(lambda: list(plugin.processes()) == ["numamem-keeper"])
+        runtime.kill()
+    wait_for(lambda: not plugin.processes())
+
+
+def test_the_note_says_how_things_stand() -> None:
+    tether = Tether()
+    stands = [tether.is_to_restart]
+    tether.running("long text")
+    tether.running("text: ä")
+    stands.append(tether.is_to_restart)
+    assert tether.configuration() == "text: ä"
+    tether.over()
+    stands.append(tether.is_to_restart)
+    assert stands == [False, True, False]
+    os.write(tether.crash_descriptor, b"x" * 10_000 + b"end")
+    assert tether.take_crash().endswith("xend")
+    assert tether.take_crash() == ""
+    os.write(tether.crash_descriptor, b"again")
+    assert tether.take_crash() == "again"
+
+
+def test_the_keeper_is_forked_before_anything_large_is_loaded() -> None:
+    code = "import sys; from nri_numamem.cli import main, keeper; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert loaded.isdisjoint({"google", "structlog", "yaml", "ctypes", "socket"})
+
+
+def test_what_is_no_descriptor_is_left_to_the_worker() -> None:
+    def never(_tether: Tether, _runtime_pid: int) -> object:
+        raise AssertionError("nothing is to be started")
+
+    assert start({"NRI_PLUGIN_SOCKET": "three"}, never) is None  # type: ignore[arg-type]
