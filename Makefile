@@ -4,9 +4,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INPUTS := pyproject.toml constraints.txt packaging/setup-venv
+FUZZ_SECONDS ?= 20
 NRI_SOCKET ?= /var/run/nri/nri.sock
 
-.PHONY: run test e2e lint generate clean
+.PHONY: run test e2e conformance fuzz lint generate clean
 
 # On a host with NRI: join its runtime. Elsewhere: the same plugin on a simulated machine.
 run: $(VENV)/.run
@@ -23,6 +24,15 @@ test: $(VENV)/.dev
 e2e: $(VENV)/.dev
 	tests/e2e/install-tools
 	$(BIN)/pytest tests/e2e -p no:randomly
+
+# Against NRI's own Go runtime side in five versions; ends with a table of scenarios.
+conformance: $(VENV)/.dev
+	tests/conformance/install-tools
+	$(BIN)/pytest tests/conformance -q
+
+# Each target for FUZZ_SECONDS; inputs that fail are kept in build/fuzz.
+fuzz: $(VENV)/.fuzz
+	$(BIN)/python tests/fuzz/run.py --seconds $(FUZZ_SECONDS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -43,4 +53,8 @@ $(VENV)/.run: $(INPUTS)
 
 $(VENV)/.dev: $(INPUTS)
 	@packaging/setup-venv $(PYTHON) $(VENV) dev
+	@touch $@ $(VENV)/.run
+
+$(VENV)/.fuzz: $(INPUTS)
+	@packaging/setup-venv $(PYTHON) $(VENV) fuzz
 	@touch $@ $(VENV)/.run

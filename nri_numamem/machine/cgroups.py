@@ -23,6 +23,8 @@ CGROUP_ROOT = Path("/sys/fs/cgroup")
 _SLICE = ".slice"
 # Reservation limits (hugetlb.2MB.rsvd.max) have one part more and do not match.
 _HUGEPAGE_LIMIT = re.compile(r"hugetlb\.(\d+[KMGT]?B)\.(?:max|limit_in_bytes)", re.ASCII)
+# The kernel's NAME_MAX, which systemd's names of units keep as well.
+_NAME_LIMIT_BYTES = 255
 _COUNT = re.compile(r"\d{1,19}", re.ASCII)
 # cgroup v1 has no word for "no limit": it shows 2^63 rounded down to whole pages. No machine has
 # half of that.
@@ -46,7 +48,7 @@ def cgroup_directory(cgroup_root: Path, cgroup_path: str, controller: str) -> Pa
     "hugetlb") is looked at with cgroup v1 only. None for a name that can be no cgroup's.
     """
     relative = _relative_path(cgroup_path)
-    if relative is None:
+    if relative is None or not all(map(_is_name, relative.parts)):
         return None
     is_v2 = (cgroup_root / "cgroup.controllers").exists()
     return (cgroup_root if is_v2 else cgroup_root / controller) / relative
@@ -113,19 +115,25 @@ def _relative_path(cgroup_path: str) -> PurePosixPath | None:
         is_scope = colon and container_id and "/" not in scope and slice_name.endswith(_SLICE)
         return parent / f"{prefix}-{container_id}.scope" if parent and is_scope else None
     parts = [part for part in cgroup_path.split("/") if part]
-    if not parts or any(part in (".", "..") or "\0" in part for part in parts):
+    if not parts or any(part in (".", "..") for part in parts):
         return None
     if len(parts) == 1 and parts[0].endswith(_SLICE):
         parts = _slice_parts(parts[0])
     return PurePosixPath(*parts) if parts else None
 
 
+def _is_name(part: str) -> bool:
+    """Tell whether a cgroup can have this name. Source: kernel cgroup.c, cgroup_mkdir."""
+    size_bytes = len(part.encode(errors="replace"))
+    return size_bytes <= _NAME_LIMIT_BYTES and "\0" not in part and "\n" not in part
+
+
 def _slice_parts(name: str) -> list[str]:
     """Return the slices that a slice lies in, and itself: a-b.slice is in a.slice.
 
-    Empty for a name that systemd refuses (an empty part). Source: systemd.slice(5).
+    Empty for a name that systemd refuses (an empty part, or too long). Source: systemd.slice(5).
     """
     words = name.removesuffix(_SLICE).split("-")
-    if not all(words):
+    if not all(words) or len(name) > _NAME_LIMIT_BYTES:
         return []
     return ["-".join(words[:count]) + _SLICE for count in range(1, len(words) + 1)]

@@ -29,7 +29,8 @@ class MachineError(Exception):
 
     def __init__(self, path: Path, problem: str, remedy: str = _BROKEN_REMEDY) -> None:
         self.path = path
-        super().__init__(f"{path}: {problem}; {remedy}")
+        name = str(path)  # may be made of what a runtime called a cgroup
+        super().__init__(f"{name if name.isprintable() else ascii(name)}: {problem}; {remedy}")
 
 
 def read_optional(path: Path) -> str | None:

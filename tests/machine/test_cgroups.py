@@ -77,6 +77,10 @@ def test_every_notation_leads_to_a_directory(plant: Plant, name: str, path: str)
         "kubepods:cri-containerd:abc",
         ":cri-containerd:abc",
         "a--b.slice:crio:abc",
+        "kubepods-pod12.slice:crio:a\0b",
+        "kubepods/a\nb",
+        "kubepods/" + "x" * 256,
+        pytest.param("a" + "-a" * 200_000 + ".slice", id="its parents are 40 GB of names"),
     ],
 )
 def test_names_that_are_no_cgroups(tmp_path: Path, name: str) -> None:

@@ -49,3 +49,7 @@ def test_counts_fit_into_64_bits(tmp_path: Path) -> None:
 def test_content_is_shown_in_one_short_line() -> None:
     assert shorten("a\nb") == "'a\\nb'"
     assert len(shorten("x" * 1000)) <= 64
+
+
+def test_an_odd_path_is_shown_in_one_line() -> None:
+    assert str(MachineError(Path("/a\u2028b"), "it is odd")).startswith("'/a\\u2028b': it is odd; ")

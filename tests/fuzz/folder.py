@@ -1,0 +1,23 @@
+"""One temporary folder per process for inputs that are files, emptied between two of them."""
+
+import atexit
+import functools
+import shutil
+import tempfile
+from pathlib import Path
+
+
+@functools.cache
+def _top() -> Path:
+    top = Path(tempfile.mkdtemp(prefix="fuzz-"))
+    atexit.register(shutil.rmtree, top, ignore_errors=True)
+    return top
+
+
+def empty_folder() -> Path:
+    """Return an empty folder; what an earlier call returned is gone."""
+    folder = _top() / "input"
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir()
+    return folder

@@ -1,0 +1,54 @@
+"""Configuration text, and a kubelet's configuration file that stands after a NUL character.
+
+Settings come out, or one line that names file and line. Settings can be written and read again,
+and go together with a machine or not, which is one line as well.
+"""
+
+from dataclasses import replace
+
+from nri_numamem.cli.configuration import load_text
+from nri_numamem.cli.errors import UsageError
+from nri_numamem.cli.strict_yaml import decode
+from nri_numamem.engine.context import Context
+from nri_numamem.engine.settings import Settings, settings_from_mapping, settings_to_mapping
+from nri_numamem.memorymanager import ReservedMemoryError
+from tests.fuzz.checks import check_one_line
+from tests.fuzz.folder import empty_folder
+from tests.fuzz.hosts import small_machine
+
+_KUBELET = b"kind: KubeletConfiguration\n"
+
+
+def one_input(data: bytes) -> None:
+    """Read both files, write the settings and read them again."""
+    ours, _, kubelet = data.partition(b"\0")
+    # A file is always given, so that none is read that the input may name.
+    path = empty_folder() / "kubelet.yaml"
+    path.write_bytes(kubelet or _KUBELET)
+    try:
+        settings = load_text(decode(ours, "ours"), "ours", path)
+    except UsageError as error:
+        check_one_line(error)
+        _check_place(error, ("ours", str(path)))
+        return
+    assert settings.kubelet_config_file == str(path)
+    assert all(len(note.splitlines()) == 1 for note in settings.notes)
+    again = settings_from_mapping(settings_to_mapping(settings))
+    found = settings.kubelet_memory_manager_policy
+    assert replace(again, kubelet_memory_manager_policy=found) == settings
+    _use(settings)
+
+
+def _check_place(error: UsageError, origins: tuple[str, ...]) -> None:
+    origin, line, _ = str(error).split(":", 2)
+    assert origin in origins
+    assert int(line) >= 1
+
+
+def _use(settings: Settings) -> None:
+    try:
+        context = Context.of(small_machine(2), settings)
+    except ReservedMemoryError as error:
+        check_one_line(error)
+    else:
+        context.empty_books()

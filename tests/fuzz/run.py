@@ -1,0 +1,94 @@
+"""Fuzz the targets, each in a process of its own, one after the other: `make fuzz`.
+
+    tests/fuzz/run.py [--seconds N] [TARGET ...]
+
+Starts from tests/fuzz/corpus; what is found on the way stays in build/fuzz/TARGET/corpus, and an
+input that fails, hangs or eats memory is written to build/fuzz/TARGET. Exit status 1 if there was
+one. An input is replayed by `run.py --replay FILE TARGET`; what a longer run learned goes into the
+committed corpus by minimize.py.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from tests.fuzz import targets  # noqa: E402 - found by the line above
+
+_OUT = ROOT / "build" / "fuzz"
+_PACKAGE = "nri_numamem"
+_TEXT_TARGETS = ("checkpoint", "configuration", "scenario", "snapshot")
+_MEMORY = "/dev/shm"  # some targets write thousands of files
+_COLUMNS = 200  # a find's bytes are in its file
+# No input may take longer or need more; they are small.
+_LIMITS = ("-timeout=10", "-rss_limit_mb=2048", "-max_len=4096")
+
+
+def main() -> int:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(description="Fuzz the plugin.")
+    parser.add_argument("--seconds", type=int, default=20, help="for each target (%(default)s)")
+    parser.add_argument("--replay", type=Path, metavar="FILE", help="run one input and end")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("targets", nargs="*", metavar="TARGET", default=targets.NAMES)
+    args = parser.parse_args()
+    unknown = set(args.targets) - set(targets.NAMES)
+    if unknown:
+        parser.error(f"no target {min(unknown)}; there are {', '.join(targets.NAMES)}")
+    if args.child:
+        _fuzz(args.targets[0], args.seconds)
+    if args.replay:
+        for name in args.targets:
+            targets.load(name)(args.replay.read_bytes())
+        return 0
+    failed = [name for name in args.targets if not _run(name, args.seconds)]
+    if failed:
+        print(f"Findings in {', '.join(failed)}; the inputs are in {_OUT}/TARGET")
+    return 1 if failed else 0
+
+
+def _run(name: str, seconds: int) -> bool:
+    folder = _OUT / name
+    (folder / "corpus").mkdir(parents=True, exist_ok=True)
+    print(f"--- {name}, {seconds} s", flush=True)
+    command = [sys.executable, __file__, "--child", f"--seconds={seconds}", name]
+    memory = _MEMORY if Path(_MEMORY).is_dir() else None
+    # The fuzzer ends its process without tidying up.
+    with (
+        (folder / "log").open("wb") as log,
+        tempfile.TemporaryDirectory(prefix="fuzz-", dir=memory) as files,
+    ):
+        environment = {**os.environ, "TMPDIR": files}
+        ended = subprocess.run(
+            command, stdout=log, stderr=subprocess.STDOUT, env=environment, check=False
+        )
+    lines = (folder / "log").read_text(errors="replace").splitlines()
+    # Above the exception stand the fuzzer's own notes of its progress.
+    found = [number for number, line in enumerate(lines) if "Uncaught Python exception" in line]
+    shown = lines[-1:] if ended.returncode == 0 else lines[max(found, default=-40) :]
+    print("\n".join(line[:_COLUMNS] for line in shown), flush=True)
+    return ended.returncode == 0
+
+
+def _fuzz(name: str, seconds: int) -> None:
+    """Fuzz one target; ends the process."""
+    import atheris  # here, because the corpus is replayed without it
+
+    with atheris.instrument_imports(include=[_PACKAGE]):
+        target = targets.load(name)
+    folder = _OUT / name
+    found, seeds = folder / "corpus", targets.CORPUS / name
+    options = [*_LIMITS, f"-max_total_time={seconds}", f"-artifact_prefix={folder}/"]
+    if name in _TEXT_TARGETS:
+        options.append(f"-dict={targets.FOLDER / 'words.dict'}")
+    atheris.Setup([sys.argv[0], *options, str(found), str(seeds)], target)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
