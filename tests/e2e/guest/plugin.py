@@ -23,6 +23,8 @@ _CONFIG = Path("/etc/nri-numamem/config.yaml")
 _SOCKET = "/var/run/nri/nri.sock"
 LOG = Path("/var/log/nri-numamem/nri-numamem.log")
 
+# What a launched plugin's keeper, which starts it again after a crash, calls itself.
+_KEEPER = "numamem-keeper"
 _NODES = 4
 _RESERVED = "64Mi"  # per NUMA node
 
@@ -81,7 +83,7 @@ class Plugin:
 
     def kill(self) -> None:
         """End it for good, so that the next phase starts with none."""
-        for pid in self.pids():
+        for pid in _pids():  # the keeper as well, or it would start another
             os.kill(pid, signal.SIGKILL)
         if self._process is not None:
             self._process.wait()
@@ -90,7 +92,7 @@ class Plugin:
         """List its processes; more than one would be a fault."""
         if self._process is not None:
             return [self._process.pid] if self._process.poll() is None else []
-        return _pids()
+        return _pids(but=_KEEPER)
 
     def books(self) -> dict[str, Any]:
         """Ask for its books (SIGUSR1): `entries` and `machineState`, in the kubelet's terms."""
@@ -121,14 +123,15 @@ class Plugin:
         return [record for line in lines if (record := json.loads(line))["event"] == event]
 
 
-def _pids() -> list[int]:
-    """Find the processes whose program is the plugin's."""
+def _pids(but: str = "") -> list[int]:
+    """Find the processes of the plugin's program that do not call themselves `but`."""
     found = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             arguments = entry.read_bytes().split(b"\0")
+            name = (entry.parent / "comm").read_text().strip()
         except OSError:  # it has ended meanwhile
             continue
-        if {bytes(_PROGRAM), bytes(_LAUNCH_LINK)} & set(arguments[:3]):
+        if name != but and {bytes(_PROGRAM), bytes(_LAUNCH_LINK)} & set(arguments[:3]):
             found.append(int(entry.parent.name))
     return sorted(found)
