@@ -102,7 +102,10 @@ def _enter(machine: dict[int, NodeState], nodes: NodeSet, blocks: int) -> None:
         if node is not None and blocks:
             count = node.number_of_assignments
             cells = node.cells | nodes if count else nodes
-            machine[node_id] = replace(node, number_of_assignments=count + blocks, cells=cells)
+            spans = {**node.spans, nodes: node.spans.get(nodes, 0) + blocks}
+            machine[node_id] = replace(
+                node, number_of_assignments=count + blocks, cells=cells, spans=spans
+            )
 
 
 def give_back(state: State, uid: str, name: str) -> State:
@@ -152,8 +155,8 @@ def remove_container(state: State, uid: str, name: str) -> State:
         del assignments[uid]
     machine = dict(state.machine_state)
     _release(machine, blocks)
-    rest = replace(take_back(state, uid, name), machine_state=machine, assignments=assignments)
-    return _regroup(rest, blocks)
+    _regroup(machine, blocks)
+    return replace(take_back(state, uid, name), machine_state=machine, assignments=assignments)
 
 
 def remove_pod(state: State, uid: str) -> State:
@@ -171,13 +174,21 @@ def _release(machine: dict[int, NodeState], blocks: tuple[Block, ...]) -> None:
             machine[node_id] = replace(node, memory_map={**node.memory_map, block.type: table})
         for node_id in block.numa_affinity:
             if node_id in machine:
-                node = machine[node_id]
-                # Books that somebody else wrote may count less than they list.
-                count = max(0, node.number_of_assignments - 1)
-                machine[node_id] = replace(node, number_of_assignments=count)
+                machine[node_id] = _leave(machine[node_id], block.numa_affinity)
 
 
-def _regroup(state: State, removed: tuple[Block, ...]) -> State:
+def _leave(node: NodeState, nodes: NodeSet) -> NodeState:
+    """Count a block on `nodes` off a node."""
+    spans = {span: number for span, number in node.spans.items() if span != nodes}
+    left = node.spans.get(nodes, 0) - 1
+    if left > 0:
+        spans[nodes] = left
+    # Books that somebody else wrote may count less than they list.
+    count = max(0, node.number_of_assignments - 1)
+    return replace(node, number_of_assignments=count, spans=spans)
+
+
+def _regroup(machine: dict[int, NodeState], removed: tuple[Block, ...]) -> None:
     """Set the groups of the nodes that lost blocks: what the blocks left there span, or alone.
 
     All blocks on a node span the same set, unless a running container was adopted across groups.
@@ -186,26 +197,15 @@ def _regroup(state: State, removed: tuple[Block, ...]) -> State:
     touched = NodeSet()
     for block in removed:
         touched |= block.numa_affinity
-    spans = _spans(state, touched)
-    machine = dict(state.machine_state)
     for node_id in touched:
         node = machine.get(node_id)
         if node is not None:
+            spanned = NodeSet()
+            for span in node.spans:
+                spanned |= span
             alone = NodeSet([node_id])
-            cells = spans.get(node_id, node.cells) if node.number_of_assignments else alone
+            cells = (spanned or node.cells) if node.number_of_assignments else alone
             machine[node_id] = replace(node, cells=cells)
-    return replace(state, machine_state=machine)
-
-
-def _spans(state: State, nodes: NodeSet) -> Mapping[int, NodeSet]:
-    spans: dict[int, NodeSet] = {}
-    for containers in state.assignments.values():
-        for blocks in containers.values():
-            for block in blocks:
-                for node_id in block.numa_affinity & nodes:
-                    known = spans.get(node_id)
-                    spans[node_id] = block.numa_affinity | known if known else block.numa_affinity
-    return spans
 
 
 @dataclass(frozen=True, slots=True)

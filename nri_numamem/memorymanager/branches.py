@@ -10,31 +10,32 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from nri_numamem.memorymanager.modules import PairCost
-from nri_numamem.memorymanager.ways import Amounts, Horizon, Way, Ways
+from nri_numamem.memorymanager.tree import OUT_OF_REACH, Amounts
+from nri_numamem.memorymanager.ways import EXACT_NODES, Horizon, Way, Ways
 
-# A ring or mesh of 8 sockets takes some dozens of steps; a matrix like noise ends here.
-MOST_STEPS = 1_000
-
-# More than any set of nodes can cost.
-_OUT_OF_REACH = 2**62
+# Costs looked up, some ten million a second. A ring or mesh of 8 sockets needs a fraction of it;
+# a matrix like noise ends here, and its set may not be the closest.
+MOST_LOOKS = 10_000
+# From so many parts the greedy search begins; more make the first bound little better.
+MOST_SEEDS = 8
 
 Part: TypeAlias = tuple[int, Ways]
 """A node that stands for the part in distances, and the ways to take nodes from the part."""
 
 
 def best_of_parts(parts: Sequence[Part], pair_cost: PairCost, horizon: Horizon) -> Way | None:
-    """Return the best way to take `horizon.count` nodes from the parts together, if any."""
+    """Return the best way to take `horizon.count` nodes from the parts together, if any.
+
+    Each part has a way to take no nodes.
+    """
     # High ids decide between masks of equal cost, so they come first.
     ordered = sorted(parts, key=lambda part: -max(way[1] for ways in part[1] for way in ways))
     firsts = [first for first, _ in ordered]
     apart = [[pair_cost(a, b) if a != b else 0 for b in firsts] for a in firsts]
     search = _Search([ways for _, ways in ordered], apart, horizon)
-    if sum(len(ways) - 1 for _, ways in ordered) < horizon.count:
-        return None
-    for seed in range(len(ordered)):
+    for seed in search.seeds():
         search.grow(seed)
-    start: Way = (0, 0, tuple(0 for _ in horizon.need))
-    search.descend(0, start, [0] * len(ordered), horizon.count)
+    search.descend(0, (0, 0, (0,) * len(horizon.need)), [0] * len(ordered), horizon.count)
     return search.found
 
 
@@ -48,22 +49,39 @@ class _Search:
         self._parts = parts
         self._apart = apart
         self._horizon = horizon
-        self._steps = 0
-        # Numbers of nodes with which the need is out of reach have no ways, and no price.
-        self._least = [[min(n)[0] if n else _OUT_OF_REACH for n in ways] for ways in parts]
         self._room = [sum(len(ways) - 1 for ways in parts[i:]) for i in range(len(parts) + 1)]
-        self._floors = [self._floor(index) for index in range(len(parts))]
+        self._looks = MOST_LOOKS if self._room[0] > EXACT_NODES else OUT_OF_REACH
+        # Numbers of nodes with which the need is out of reach have no ways, and no price.
+        self._least = [[min(n)[0] if n else OUT_OF_REACH for n in ways] for ways in parts]
+        self._prices = [self._price(index) for index in range(len(parts))]
 
-    def _floor(self, index: int) -> list[int]:
-        """Return, by number, what one node of a part costs towards other parts' at least."""
-        prices: list[int] = []
+    def _price(self, index: int) -> list[int]:
+        """Return what a node of a part costs at least, by the number of nodes still missing.
+
+        That is among its own and towards those still to come, which are counted from both sides:
+        so everything counts twice here.
+        """
+        others: list[int] = []
         for other, ways in enumerate(self._parts):
             if other != index:
-                prices += [self._apart[index][other]] * (len(ways) - 1)
+                others += [self._apart[index][other]] * (len(ways) - 1)
         floor = [0]
-        for price in sorted(prices)[: self._horizon.count]:
+        for price in sorted(others)[: self._horizon.count]:
             floor.append(floor[-1] + price)
-        return floor
+        least = self._least[index]
+        prices = [0]
+        for missing in range(1, self._horizon.count + 1):
+            numbers = range(1, min(len(least), missing + 1))
+            each = (
+                (2 * least[n] + n * floor[min(missing - n, len(floor) - 1)]) // n for n in numbers
+            )
+            prices.append(min(each, default=OUT_OF_REACH))
+        return prices
+
+    def seeds(self) -> list[int]:
+        """Return the parts whose nodes are cheapest."""
+        ordered = sorted(range(len(self._parts)), key=lambda part: self._prices[part][-1])
+        return ordered[:MOST_SEEDS]
 
     def grow(self, seed: int) -> None:
         """Take nodes one by one, each where it costs least, beginning with one part."""
@@ -73,16 +91,18 @@ class _Search:
         for _ in range(self._horizon.count):
             taken[following] += 1
             towards = self._towards(towards, following, 1)
-            costs = {
-                part: towards[part] + self._least[part][n + 1] - self._least[part][n]
-                for part, n in enumerate(taken)
-                if n + 1 < len(self._least[part])
-            }
-            following = min(costs, key=lambda part: costs[part], default=0)
-        way: Way = (0, 0, tuple(0 for _ in self._horizon.need))
+            costs = [
+                (cost + least[n + 1] - least[n], part)
+                for part, (cost, least, n) in enumerate(
+                    zip(towards, self._least, taken, strict=True)
+                )
+                if n + 1 < len(least)
+            ]
+            following = min(costs, default=(0, 0))[1]
+        way: Way = (0, 0, (0,) * len(self._horizon.need))
         towards = [0] * len(self._parts)
         for part, n in enumerate(taken):
-            if not self._parts[part][n]:
+            if n >= len(self._parts[part]) or not self._parts[part][n]:
                 return
             way = self._add(way, self._parts[part][n][0], towards[part] * n)
             towards = self._towards(towards, part, n)
@@ -93,8 +113,7 @@ class _Search:
         if missing == 0:
             self._finish(way)
             return
-        self._steps += 1
-        if self._steps > MOST_STEPS or self._room[index] < missing:
+        if self._looks <= 0 or self._room[index] < missing:
             return
         for taken, ways in enumerate(self._parts[index][: missing + 1]):
             further = self._towards(towards, index, taken)
@@ -105,8 +124,9 @@ class _Search:
 
     def _towards(self, towards: list[int], part: int, taken: int) -> list[int]:
         """Return what a node of each part costs towards the nodes taken so far."""
-        row = self._apart[part]
-        return [cost + row[other] * taken for other, cost in enumerate(towards)]
+        if not taken:
+            return towards
+        return [cost + more * taken for cost, more in zip(towards, self._apart[part], strict=True)]
 
     @staticmethod
     def _add(way: Way, more: Way, between: int) -> Way:
@@ -120,21 +140,15 @@ class _Search:
 
     def _may_win(self, index: int, way: Way, towards: list[int], missing: int) -> bool:
         """Tell whether a branch could still beat the best found."""
-        reach = [most[missing] for most in self._horizon.most]
-        needed = zip(way[2], reach, self._horizon.need, strict=True)
-        if any(held + most < need for held, most, need in needed):
+        if not all(map(int.__ge__, way[2], self._horizon.floor[missing])):
             return False
+        self._looks -= len(self._parts) - index + 20
         if self.found is None:
             return True
-        # Pairs among the nodes to come are counted from both sides, so everything counts twice.
         prices: list[int] = []
         for part in range(index, len(self._parts)):
-            least, floor = self._least[part], self._floors[part]
-            sizes = range(1, min(len(least), missing + 1))
-            each = [
-                (2 * least[n] + n * floor[min(missing - n, len(floor) - 1)]) // n for n in sizes
-            ]
-            prices += [2 * towards[part] + min(each, default=0)] * len(sizes)
+            price = 2 * towards[part] + self._prices[part][missing]
+            prices += [price] * min(len(self._least[part]) - 1, missing)
         bound = 2 * way[0] + sum(sorted(prices)[:missing])
         best = 2 * self.found[0]
         return bound < best or (bound == best and way[1] < self.found[1])

@@ -10,7 +10,7 @@ Source: kubelet memorymanager, calculateHints; results equal its full enumeratio
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nri_numamem.memorymanager.cover import NO_NODES, Cover
 from nri_numamem.memorymanager.hint import Hint, Preferences
@@ -65,6 +65,10 @@ class Choices:
     """Admissible single nodes, groups, and sets on which the pod holds something to reuse."""
     unassigned: Cover
     """Any two or more of these nodes that cover are admissible too."""
+    known: list[tuple[Preferences, NodeSet, NodeSet | None]] = field(
+        default_factory=list, repr=False, compare=False
+    )
+    """What best() was asked already, and its answer."""
 
     def hint(self, nodes: NodeSet) -> Hint:
         """Return the hint for an admissible set."""
@@ -76,6 +80,14 @@ class Choices:
         The nodes in `within` belong to it. No admissible set is smaller than a preferred one, so
         preferred sets win. Source: kubelet memorymanager, findBestHint.
         """
+        for asked, nodes, answer in self.known:
+            if asked is preferences and nodes == within:
+                return answer
+        answer = self._search(preferences, within)
+        self.known.append((preferences, within, answer))
+        return answer
+
+    def _search(self, preferences: Preferences, within: NodeSet) -> NodeSet | None:
         found = [nodes for nodes in self.listed if within.issubset(nodes)]
         fewest = min(map(len, found), default=len(self.unassigned.amounts))
         if fewest > 1 and within.issubset(self.unassigned.nodes):
@@ -86,7 +98,19 @@ class Choices:
 
 
 def choices_for(state: State, uid: str, request: Request, home: NodeSet) -> Choices:
-    """Find the admissible sets for a container of pod `uid`; `home` is tried by itself."""
+    """Find the admissible sets for a container of pod `uid`; `home` is tried by itself.
+
+    An admission asks several times about the same books: for hints, placement, and a refusal.
+    """
+    key = (uid, tuple(request.items()), home)
+    if key not in state.derived:
+        state.derived.clear()
+        state.derived[key] = _find(state, uid, request, home)
+    choices: Choices = state.derived[key]
+    return choices
+
+
+def _find(state: State, uid: str, request: Request, home: NodeSet) -> Choices:
     needed = {resource: size_bytes for resource, size_bytes in request.items() if size_bytes > 0}
     machine = state.machine_state
     need = tuple(needed.values())

@@ -1,28 +1,34 @@
-"""The closest k nodes that cover a need: the best set of a given size, exactly.
+"""The closest k nodes that cover a need: the best set of a given size.
 
 The cost of a set is a sum over its pairs. Along the modules of the distances (``modules``) it
 falls apart: what each part's nodes cost among themselves, plus, for two parts, their distance
 times the numbers of nodes on either side. So for every module it is enough to know the best
-ways to take 0, 1, 2, ... nodes from it (``ways``), from the sockets up to the machine. Where no
-two parts are alike, the numbers are tried out (``branches``).
+ways to take 0, 1, 2, ... nodes from it (``tree``, ``ways``), from the sockets up to the machine.
+Where no two parts are alike, the numbers are tried out (``branches``).
 
 Amounts that differ by less than a hundredth count as equal at first, as the larger one: nodes of
 one machine differ by some kilobytes, and rarely matters it. If the best set then covers with its
-real amounts, no other can be better. The result is exact but for `MOST_WAYS` (odd amounts) and
-`MOST_STEPS` (distances like noise): beyond these it covers, but a closer set may exist.
+real amounts, no other can be better.
 
-Sets of up to a dozen of 64 nodes take a few milliseconds. At worst (some twenty nodes, several
-kinds of pools on three levels of distances, or no levels at all) it is some tenths of a second.
+The result is exact among up to 10 nodes. Among more it is exact but for `MOST_WAYS`, `MOST_PAIRS`
+(odd amounts) and `MOST_LOOKS` (distances like noise): beyond these limits, which keep a search at
+some milliseconds, a closer set of the same size may exist.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from nri_numamem.memorymanager.branches import best_of_parts
+from nri_numamem.memorymanager.branches import Part, best_of_parts
 from nri_numamem.memorymanager.distances import Distances
-from nri_numamem.memorymanager.modules import Module
+from nri_numamem.memorymanager.modules import Module, Structure
 from nri_numamem.memorymanager.nodeset import NodeSet
-from nri_numamem.memorymanager.ways import Amounts, Horizon, Way, Ways, join, run
+from nri_numamem.memorymanager.tree import OUT_OF_REACH, Amounts, Tree, look_beyond, tree_of
+from nri_numamem.memorymanager.ways import Gathering, Horizon, Way
+
+# The bound on the cost starts at the lowest that there could be, and grows by 1/16, 1/4, 1, ... of
+# it: a pass within a narrow bound is cheap, and one far beyond the best set is not.
+FIRST_STEP = 64
+STEP_GROWTH = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +54,8 @@ class Problem:
 
 def closest(problem: Problem) -> NodeSet | None:
     """Return the best set, without the fixed nodes; None when none was found."""
-    if problem.count == 0:
-        return NodeSet() if problem.covers(NodeSet()) else None
+    if problem.count == 0 or len(problem.amounts) < problem.count:
+        return NodeSet() if problem.count == 0 and problem.covers(NodeSet()) else None
     problem = _without_slack(problem)
     found = _search(_rounded_up(problem))
     if found is None or problem.covers(found):
@@ -88,61 +94,62 @@ def _rounded_up(problem: Problem) -> Problem:
 
 def _search(problem: Problem) -> NodeSet | None:
     ids = sorted(problem.amounts)
+    distances = problem.distances
     horizon = Horizon.of(tuple(problem.amounts.values()), problem.need, problem.count)
-    if problem.distances is None:
-        root = Module(tuple(ids), tuple(Module((n,)) for n in ids), apart=0)
+    if distances is None:
+        module = Module(tuple(ids), tuple(Module((n,)) for n in ids), apart=0)
+        costs = dict.fromkeys(ids, 0)
     else:
-        root = problem.distances.module_with((*ids, *problem.fixed))
-    search = _Search(problem, horizon, _costs(problem))
-    best = search.best(root) if root.apart is not None else search.best_over_parts(root)
+        structure = distances.structure_with((*ids, *problem.fixed))
+        module = structure.module
+        costs = _costs(problem, distances, structure)
+    if module.apart is not None:
+        tree = tree_of(module, costs, problem.amounts, problem.count)
+        best = None if tree is None else _best(tree, horizon)
+    else:
+        parts = _parts(module, costs, problem, horizon)
+        best = best_of_parts(parts, (distances or Distances()).pair, horizon)
     return None if best is None else NodeSet.from_mask(best[1])
 
 
-def _costs(problem: Problem) -> dict[int, int]:
-    """Return what each node costs by itself and towards the fixed ones."""
-    distances = problem.distances
-    if distances is None:
-        return dict.fromkeys(problem.amounts, 0)
+def _costs(problem: Problem, distances: Distances, structure: Structure) -> dict[int, int]:
+    """Return what each node costs by itself, for being remote, and towards the fixed ones."""
     return {
-        n: distances.between(n, n) + sum(distances.pair(n, other) for other in problem.fixed)
+        n: distances.between(n, n)
+        + structure.remoteness[n] * (problem.count - 1)
+        + sum(distances.pair(n, other) for other in problem.fixed)
         for n in problem.amounts
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Search:
-    """One run over the modules."""
+def _best(tree: Tree, horizon: Horizon) -> Way | None:
+    """Return the best way to take all that is asked for from a tree.
 
-    problem: Problem
-    horizon: Horizon
-    costs: Mapping[int, int]
+    First only the ways that could cost as little as if there were no need are looked at; as long
+    as none of them covers, the bound is raised.
+    """
+    count = horizon.count
+    look_beyond(tree, [OUT_OF_REACH] * count + [0])
+    bound = tree.least[count]
+    step = bound // FIRST_STEP + 1
+    while bound < OUT_OF_REACH:
+        gathering = Gathering(horizon, bound)
+        for way in gathering.ways(tree)[count]:
+            if all(map(int.__ge__, way[2], horizon.need)):
+                return way
+        step *= STEP_GROWTH
+        bound = max(gathering.kept_out, bound + step)
+    return None
 
-    def ways(self, module: Module) -> Ways:
-        """Return the best ways to take nodes from a module whose parts are equally apart."""
-        apart = module.apart or 0
-        ways = run((), 0, tuple(0 for _ in self.problem.need), apart, 0)
-        alike: dict[tuple[int, Amounts], list[int]] = {}
-        for part in module.parts or (module,):
-            if part.parts:
-                ways = join(ways, self.ways(part), apart, self.horizon)
-                continue
-            [node_id] = part.node_ids
-            if node_id in self.costs:
-                key = (self.costs[node_id], self.problem.amounts[node_id])
-                alike.setdefault(key, []).append(node_id)
-        for (cost, held), ids in alike.items():
-            nodes = run(sorted(ids), cost, held, apart, self.problem.count)
-            ways = join(ways, nodes, apart, self.horizon)
-        return ways
 
-    def best(self, module: Module) -> Way | None:
-        """Return the best way to take all that is asked for from a module with structure."""
-        ways = self.ways(module)
-        count = self.horizon.count
-        return min(ways[count], default=None) if count < len(ways) else None
-
-    def best_over_parts(self, module: Module) -> Way | None:
-        """Return the best way to take all from parts that are differently far apart."""
-        found = [(part.node_ids[0], self.ways(part)) for part in module.parts]
-        pair_cost = (self.problem.distances or Distances()).pair
-        return best_of_parts([part for part in found if len(part[1]) > 1], pair_cost, self.horizon)
+def _parts(
+    root: Module, costs: Mapping[int, int], problem: Problem, horizon: Horizon
+) -> list[Part]:
+    """Return the parts of a module that are differently far apart, with all ways to take nodes."""
+    parts: list[Part] = []
+    for module in root.parts:
+        tree = tree_of(module, costs, problem.amounts, problem.count)
+        if tree is not None:
+            look_beyond(tree, [0] * len(tree.least))
+            parts.append((module.node_ids[0], Gathering(horizon, OUT_OF_REACH).ways(tree)))
+    return parts

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nri_numamem.memorymanager.machine import LOCAL_DISTANCE, REMOTE_DISTANCE, Machine
-from nri_numamem.memorymanager.modules import Module, module_of
+from nri_numamem.memorymanager.modules import Structure, structure_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +17,18 @@ class Distances:
 
     rows: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
     """Node id -> node id -> distance."""
-    module: Module | None = field(init=False, repr=False, compare=False)
+    structure: Structure | None = field(init=False, repr=False, compare=False)
     """The structure of all nodes that have a row, worked out once; None without rows."""
+    _pairs: Mapping[int, Mapping[int, int]] = field(init=False, repr=False, compare=False)
+    """pair() of all nodes that have a row."""
 
     def __post_init__(self) -> None:
-        module = module_of(self.rows, self.pair) if self.rows else None
-        object.__setattr__(self, "module", module)
+        pairs = {
+            a: {b: self.between(a, b) + self.between(b, a) for b in self.rows} for a in self.rows
+        }
+        object.__setattr__(self, "_pairs", pairs)
+        structure = structure_of(self.rows, self.pair) if self.rows else None
+        object.__setattr__(self, "structure", structure)
 
     @classmethod
     def of_machine(cls, machine: Machine) -> "Distances":
@@ -42,16 +48,19 @@ class Distances:
 
     def pair(self, first: int, second: int) -> int:
         """Return the sum of the distances there and back."""
-        return self.between(first, second) + self.between(second, first)
+        row = self._pairs.get(first)
+        if row is None or second not in row:
+            return self.between(first, second) + self.between(second, first)
+        return row[second]
 
     def spread(self, nodes: Iterable[int]) -> int:
         """Return the sum over all ordered pairs of nodes, each node with itself included."""
         ids = tuple(nodes)
         return sum(self.between(first, second) for first in ids for second in ids)
 
-    def module_with(self, nodes: Iterable[int]) -> Module:
-        """Return a module that has all of these nodes, at least one."""
+    def structure_with(self, nodes: Iterable[int]) -> Structure:
+        """Return a structure that has all of these nodes, at least one."""
         ids = tuple(nodes)
-        if self.module is not None and self.rows.keys() >= set(ids):
-            return self.module
-        return module_of(sorted({*self.rows, *ids}), self.pair)
+        if self.structure is not None and self.rows.keys() >= set(ids):
+            return self.structure
+        return structure_of(sorted({*self.rows, *ids}), self.pair)

@@ -10,7 +10,7 @@ once in a merge, not once per resource. With the list repeated, the merge could 
 different placements of one request and ask for more nodes than it needs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -126,14 +126,21 @@ def kept_blocks(state: State, pod: Pod, name: str) -> tuple[Block, ...] | None:
     """Return the blocks with which an assigned container stays where it is; else None.
 
     One that gave back has lost its place if other containers have used up its bytes. Ordinary
-    init containers always give back, and keep what is left.
+    init containers always give back, and keep what is left. A place on a node that the machine
+    does not have (any more) is none.
     """
     blocks = state.blocks(pod.uid, name)
+    if blocks is None or not all(map(state.machine_state.__contains__, _nodes_of(blocks))):
+        return None
     container = pod.container(name)
     gave_back = name in state.reusable.get(pod.uid, ())
-    if blocks is None or container.kind is ContainerKind.INIT or not gave_back:
+    if container.kind is ContainerKind.INIT or not gave_back:
         return blocks
     return blocks if _holds(blocks, container.requests) else None
+
+
+def _nodes_of(blocks: tuple[Block, ...]) -> Iterator[int]:
+    return (node_id for block in blocks for node_id in block.numa_affinity)
 
 
 def _holds(blocks: tuple[Block, ...], request: Request) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from nri_numamem.memorymanager.nodeset import NodeSet
 from nri_numamem.memorymanager.quantity import MEMORY
-from nri_numamem.memorymanager.state import Block, NodeState, State
+from nri_numamem.memorymanager.state import Block, NodeState, State, spans_of
 
 
 def check_books(state: State) -> tuple[str, ...]:
@@ -63,10 +63,14 @@ def _wrong_blocks(state: State) -> Iterator[str]:
 
 
 def _wrong_counts(state: State) -> Iterator[str]:
+    spans = spans_of(state.assignments)
     for node_id, node in state.machine_state.items():
-        count = sum(node_id in block.numa_affinity for _, block in _blocks(state))
+        on_node = spans.get(node_id, {})
+        count = sum(on_node.values())
         if node.number_of_assignments != count:
             yield f"node {node_id}: {node.number_of_assignments} assignments, not {count}"
+        if node.spans != on_node:
+            yield f"node {node_id}: blocks are counted on other sets of nodes than they lie on"
 
 
 def _wrong_groups(state: State) -> Iterator[str]:

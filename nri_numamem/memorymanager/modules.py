@@ -6,10 +6,12 @@ same. Such a set is a *module*; modules nest, down to single nodes. Inside most 
 are equally far *apart*, and then only the number of nodes taken from each part counts, not which.
 That is what makes "the closest k of 64 nodes" easy (``closest``).
 
-Where no two parts are alike (a ring or a mesh of sockets), the module has no `apart`.
+Where no two parts are alike (a ring or a mesh of sockets), the module has no `apart`. Nodes that
+are just farther from all others (memory behind a link, as CXL) hide the structure; so where none
+is found, it is looked for once more with that taken off.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 PairCost = Callable[[int, int], int]
@@ -26,6 +28,28 @@ class Module:
     """The modules that it consists of; none for a single node."""
     apart: int | None = 0
     """The pair cost between nodes of different parts; None when it differs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """The module of all nodes, and what distances it leaves out."""
+
+    module: Module
+    remoteness: Mapping[int, int]
+    """Node id -> what each pair with this node costs more than the module says."""
+
+
+def structure_of(node_ids: Iterable[int], pair_cost: PairCost) -> Structure:
+    """Return the structure of the nodes, of which there is at least one."""
+    ids = tuple(node_ids)
+    plain = Structure(module_of(ids, pair_cost), dict.fromkeys(ids, 0))
+    if plain.module.apart is not None:
+        return plain
+    farthest = {n: max(pair_cost(n, other) for other in ids if other != n) for n in ids}
+    nearest = min(farthest.values())
+    remoteness = {n: cost - nearest for n, cost in farthest.items()}
+    module = module_of(ids, lambda a, b: pair_cost(a, b) - remoteness[a] - remoteness[b])
+    return plain if module.apart is None else Structure(module, remoteness)
 
 
 def module_of(node_ids: Iterable[int], pair_cost: PairCost) -> Module:

@@ -8,9 +8,9 @@ One thing the kubelet does not have: a block remembers how many bytes it took fr
 (`charges`), so that giving it back restores exactly what was taken, whatever happened between.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from nri_numamem.memorymanager.machine import Machine, NumaNode
 from nri_numamem.memorymanager.nodeset import NodeSet
@@ -51,6 +51,8 @@ class NodeState:
     memory_map: Mapping[str, Table]
     cells: NodeSet
     """The group that the node's assignments share; the node alone when it has none."""
+    spans: Mapping[NodeSet, int] = field(default_factory=dict, compare=False)
+    """Set of nodes -> how many of the listed blocks on this node lie on exactly that set."""
 
     def table(self, resource: str) -> Table:
         """Return the table of a resource, zeros when the node does not have it."""
@@ -91,6 +93,10 @@ class State:
 
     The kubelet keeps amounts instead; they are the sums of these containers' blocks.
     """
+    derived: dict[Hashable, Any] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """What was worked out from these books and is asked for again; a new state has none."""
 
     def blocks(self, uid: str, name: str) -> tuple[Block, ...] | None:
         """Return a container's blocks; None is "not assigned", () is "assigned, nothing"."""
@@ -155,7 +161,24 @@ def state_as_written(machine_state: Mapping[int, NodeState], assignments: Assign
         }
         for uid, containers in assignments.items()
     }
-    return State(dict(sorted(machine_state.items())), laid)
+    spans = spans_of(laid)
+    machine = {
+        node_id: replace(node, spans=spans.get(node_id, {}))
+        for node_id, node in sorted(machine_state.items())
+    }
+    return State(machine, laid)
+
+
+def spans_of(assignments: Assignments) -> dict[int, dict[NodeSet, int]]:
+    """Count, per node id and set of nodes, the blocks on the node that lie on exactly that set."""
+    spans: dict[int, dict[NodeSet, int]] = {}
+    for containers in assignments.values():
+        for blocks in containers.values():
+            for block in blocks:
+                for node_id in block.numa_affinity:
+                    on_node = spans.setdefault(node_id, {})
+                    on_node[block.numa_affinity] = on_node.get(block.numa_affinity, 0) + 1
+    return spans
 
 
 def _lay(block: Block, left: dict[tuple[int, str], int]) -> Block:

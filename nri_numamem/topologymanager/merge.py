@@ -2,8 +2,8 @@
 
 Each provider answers with a list of hints per resource. A merged hint takes one hint from every
 list and intersects them; the best one over all such combinations wins. Combinations with the same
-intersection are the same to everything that follows, so the lists are folded one after the other
-into a map of intersections, instead of walking the product of all lists.
+intersection are the same to everything that follows, so the lists are folded into a map of
+intersections, instead of walking the product of all lists.
 
 The winner is the minimum of a key, so no order of lists or hints can change it. Source: kubelet
 topologymanager, policy.go (filterProvidersHints, mergeFilteredHints, HintMerger).
@@ -95,20 +95,63 @@ def fold(lists: Iterable[HintList]) -> Offers:
     It is True when all hints that make it are preferred and those with an affinity agree, for at
     least one combination that makes it.
     """
-    masks = {ANYWHERE: True}
+    families: list[set[int]] = []
+    agreed = {ANYWHERE}
     narrowest = 0
     for hints in lists:
-        folded: dict[int, bool] = {}
-        for hint in hints:
-            affinity = ANYWHERE if hint.affinity is None else hint.affinity.mask
-            for mask, agreed in masks.items():
-                joint = mask & affinity
-                agrees = ANYWHERE in (mask, affinity) or mask == affinity
-                folded[joint] = (agreed and agrees and hint.preferred) or folded.get(joint, False)
-        masks = folded
+        families.append({_mask(hint) for hint in hints})
+        preferred = {_mask(hint) for hint in hints if hint.preferred}
+        both = agreed & preferred
+        both |= preferred if ANYWHERE in agreed else set()
+        both |= agreed if ANYWHERE in preferred else set()
+        agreed = both
         sizes = [len(hint.affinity) for hint in hints if hint.affinity is not None]
         narrowest = max(narrowest, min(sizes, default=0))
-    return Offers(masks, narrowest)
+    masks = sorted(_intersections(families))
+    return Offers({mask: mask in agreed for mask in masks}, narrowest)
+
+
+def _mask(hint: Hint) -> int:
+    return ANYWHERE if hint.affinity is None else hint.affinity.mask
+
+
+def _intersections(families: Sequence[set[int]]) -> set[int]:
+    """Return all intersections of one mask from each family."""
+    width = max((mask.bit_length() for family in families for mask in family), default=0)
+    if sum(map(len, families)) > 1 << width:
+        return _by_counting(families, width)
+    found = {ANYWHERE}
+    for family in families:
+        found = {mask & other for mask in found for other in family}
+    return found
+
+
+def _by_counting(families: Sequence[set[int]], width: int) -> set[int]:
+    """Do the same for full lists: 2^width numbers per family instead of products of families.
+
+    The combinations whose intersection contains a mask are one member of each family that contains
+    it: a product of counts. From these, the combinations that make just the mask follow.
+    """
+    anywhere = (2 << width) - 1  # one bit more than any set of nodes has
+    products = [1] * (anywhere + 1)
+    for family in families:
+        counts = [0] * (anywhere + 1)
+        for mask in family:
+            counts[mask & anywhere] = 1
+        _add_supersets(counts, 1)
+        products = list(map(int.__mul__, products, counts))
+    _add_supersets(products, -1)
+    return {ANYWHERE if mask == anywhere else mask for mask, n in enumerate(products) if n}
+
+
+def _add_supersets(counts: list[int], sign: int) -> None:
+    """Add to the count of each mask those of all masks that contain it; or undo this (-1)."""
+    bit = 1
+    while bit < len(counts):
+        for mask in range(len(counts)):
+            if not mask & bit:
+                counts[mask] += sign * counts[mask | bit]
+        bit *= 2
 
 
 def _best(offers: Offers, numa_nodes: NodeSet, preferences: Preferences) -> Hint:

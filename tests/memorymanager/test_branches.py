@@ -1,12 +1,27 @@
 """Numbers of nodes per part, against trying all of them."""
 
+from collections.abc import Sequence
 from itertools import product
 from random import Random
 
 import pytest
 
 from nri_numamem.memorymanager.branches import best_of_parts
-from nri_numamem.memorymanager.ways import Horizon, Way, Ways, run
+from nri_numamem.memorymanager.ways import Horizon, Way, Ways
+
+
+def run(ids: Sequence[int], cost: int, held: tuple[int, ...], apart: int) -> Ways:
+    """Return the ways to take nodes that are all alike."""
+    return [
+        [
+            (
+                n * cost + n * (n - 1) // 2 * apart,
+                sum(1 << node_id for node_id in ids[:n]),
+                tuple(amount * n for amount in held),
+            )
+        ]
+        for n in range(len(ids) + 1)
+    ]
 
 
 def brute(
@@ -37,7 +52,7 @@ def test_trying_all_numbers_finds_the_same(seed: int) -> None:
         for first in range(0, 4 * random.randint(2, 5), 4):
             ids = range(first, first + random.randint(1, 4))
             held = tuple(random.randint(0, 5) for _ in range(dimensions))
-            parts.append((first, run(ids, 10, held, random.choice((22, 24)), 9)))
+            parts.append((first, run(ids, 10, held, random.choice((22, 24)))))
             amounts += [held] * len(ids)
         firsts = [first for first, _ in parts]
         costs: dict[tuple[int, int], int] = {}
@@ -52,14 +67,14 @@ def test_trying_all_numbers_finds_the_same(seed: int) -> None:
 
 
 def test_not_enough_nodes() -> None:
-    parts = [(0, run((0, 1), 10, (), 20, 2))]
-    assert best_of_parts(parts, lambda a, b: a + b, Horizon(3, (), (), ())) is None
+    parts = [(0, run((0, 1), 10, (), 20))]
+    assert best_of_parts(parts, lambda a, b: a + b, Horizon.of([()] * 3, (), 3)) is None
 
 
 def test_numbers_with_which_the_need_is_out_of_reach() -> None:
     """A part may have ways for two of its nodes and none for one."""
     first: Ways = [[(0, 0, (0,))], [], [(50, 0b11, (9,))]]
     second: Ways = [[(0, 0, (0,))], [(10, 0b100, (1,))], [(30, 0b1100, (2,))]]
-    horizon = Horizon(2, (9,), ((0, 0, 0),), ((0, 9, 9),))
+    horizon = Horizon.of([(0,), (9,), (1,), (1,)], (9,), 2)
     found = best_of_parts([(0, first), (2, second)], lambda *_: 40, horizon)
     assert found == (50, 0b11, (9,))

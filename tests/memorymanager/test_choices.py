@@ -124,3 +124,13 @@ def test_a_resource_that_nobody_has(state: State) -> None:
     choices = choices_for(state, "new", {"memory": 1, "hugepages-1Gi": 1}, NOWHERE)
     assert choices.minimum is None
     assert choices.best(LOWEST) is None
+
+
+def test_the_same_question_is_answered_once(state: State) -> None:
+    choices = choices_for(state, "new", {"memory": 5}, NOWHERE)
+    assert choices_for(state, "new", {"memory": 5}, NOWHERE) is choices
+    assert choices_for(state, "new", {"memory": 3}, NOWHERE).best(LOWEST) == nodes("0")
+    after = assign(state, "other", "x", nodes("3"), {"memory": 1})
+    assert choices_for(after, "new", {"memory": 5}, NOWHERE).best(LOWEST) == nodes("4-5")
+    assert choices.best(LOWEST) == choices.best(LOWEST) == nodes("3-4")
+    assert choices.best(LOWEST, nodes("5")) == nodes("3,5")

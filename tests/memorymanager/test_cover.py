@@ -8,6 +8,7 @@ import pytest
 from nri_numamem.memorymanager import Distances, NodeSet, Preferences
 from nri_numamem.memorymanager.cover import Cover
 
+NOTHING = NodeSet()
 LOWEST = Preferences(prefer_closest=False)
 
 
@@ -49,13 +50,19 @@ def cube_rows(per_socket: int) -> list[list[int]]:
 
 
 def random_rows(random: Random, nodes: int) -> list[list[int]]:
-    shape = random.choice(("sockets", "boards", "cube", "noise", "one way"))
+    shape = random.choice(("sockets", "boards", "cube", "noise", "one way", "links"))
     if shape == "sockets":
         return socket_rows(nodes, (random.choice((2, 3, 4)),), (12, 21))
     if shape == "boards":
         return socket_rows(nodes, (2, 4), (12, 21, 32))
     if shape == "cube":
         return cube_rows(2)
+    if shape == "links":
+        far = [random.choice((0, 0, 4)) for _ in range(nodes)]
+        rows = socket_rows(nodes, (2, 4), (12, 21, 32))
+        return [
+            [rows[a][b] + (far[a] + far[b]) * (a != b) for b in range(nodes)] for a in range(nodes)
+        ]
     levels = (11, 12, 21) if shape == "noise" else (11, 20)
     rows = [[10 if a == b else random.choice(levels) for b in range(nodes)] for a in range(nodes)]
     if shape == "noise":
@@ -93,6 +100,43 @@ def test_brute_force_finds_the_same(seed: int) -> None:
         for size in range(least or 0, len(ids) + 1) if least is not None else ():
             want = min(brute(cover, size, fixed), key=preferences.rank)
             assert cover.best(size, preferences, fixed) == want
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_brute_force_finds_the_same_among_ten_nodes_of_any_kind(seed: int) -> None:
+    """Amounts, too, may be anything: nothing that is left out for speed may show up to here."""
+    random = Random(seed)
+    for _ in range(4):
+        dimensions = random.choice((1, 2, 3))
+        cover = Cover(
+            {n: tuple(random.randint(0, 1000) for _ in range(dimensions)) for n in range(10)},
+            tuple(random.randint(1, 3000) for _ in range(dimensions)),
+        )
+        preferences = Preferences(Distances.of_rows(random_rows(random, 16)))
+        least = brute_smallest(cover, 1, NOTHING)
+        assert cover.smallest() == least
+        for size in (least, least + 1) if least is not None and least < 10 else ():
+            want = min(brute(cover, size, NOTHING), key=preferences.rank)
+            assert cover.best(size, preferences) == want
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_smallest_set_of_sixteen_nodes_of_any_kind(seed: int) -> None:
+    """Every node has other pools: the size is that of the smallest of all 65,535 sets."""
+    random = Random(seed)
+    kinds = [(9, 0, 0), (0, 9, 0), (0, 0, 9)] if seed % 2 else [(5, 5, 5)]
+    amounts = {n: tuple(random.randint(0, 9) + a for a in random.choice(kinds)) for n in range(16)}
+    need = tuple(sum(held[d] for held in amounts.values()) * 2 // 3 for d in range(3))
+    sums = {0: (0, 0, 0)}
+    least = 16
+    for mask in range(1, 2**16):
+        node_id = mask.bit_length() - 1
+        a, b, c = sums[mask ^ 1 << node_id]
+        x, y, z = amounts[node_id]
+        sums[mask] = (a + x, b + y, c + z)
+        if a + x >= need[0] and b + y >= need[1] and c + z >= need[2]:
+            least = min(least, mask.bit_count())
+    assert Cover(amounts, need).smallest() == least
 
 
 def test_nothing_to_choose_from() -> None:

@@ -21,9 +21,10 @@ def test_spread_counts_every_ordered_pair_and_every_node() -> None:
     assert distances.spread([]) == 0
 
 
-def test_a_module_for_nodes_without_rows_is_made_when_asked() -> None:
+def test_a_structure_for_nodes_without_rows_is_made_when_asked() -> None:
     distances = Distances.of_rows([[10, 11], [11, 10]])
-    assert distances.module_with([0, 1]) is distances.module
-    assert distances.module_with([0, 7]).node_ids == (0, 1, 7)
-    assert Distances().module is None
-    assert Distances().module_with([4, 2]).node_ids == (2, 4)
+    assert distances.structure_with([0, 1]) is distances.structure
+    assert distances.structure_with([0, 7]).module.node_ids == (0, 1, 7)
+    assert distances.pair(0, 7) == 40
+    assert Distances().structure is None
+    assert Distances().structure_with([4, 2]).module.node_ids == (2, 4)

@@ -54,6 +54,9 @@ def test_wrong_counts(state: State) -> None:
     assert check_books(with_node(state, 1, number_of_assignments=3)) == (
         "node 1: 3 assignments, not 1",
     )
+    assert check_books(with_node(state, 1, spans={NodeSet([1]): 1})) == (
+        "node 1: blocks are counted on other sets of nodes than they lie on",
+    )
 
 
 def test_wrong_groups(state: State) -> None:

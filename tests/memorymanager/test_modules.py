@@ -1,4 +1,4 @@
-from nri_numamem.memorymanager.modules import Module, module_of
+from nri_numamem.memorymanager.modules import Module, module_of, structure_of
 
 Row = list[int]
 
@@ -47,3 +47,23 @@ def test_no_two_parts_alike() -> None:
 def test_both_directions_count() -> None:
     rows = [[10, 11, 21], [13, 10, 21], [21, 21, 10]]
     assert shape(modules(rows)) == (42, (24, 0, 1), 2)
+
+
+def test_nodes_that_are_just_farther_hide_no_structure() -> None:
+    """Two sockets of two nodes, each with memory behind a link: the links are longer by 4."""
+    link = {2, 5}
+    plain = [[10 if a == b else 11 if a // 3 == b // 3 else 20 for b in range(6)] for a in range(6)]
+    rows = [
+        [plain[a][b] + 4 * ((a in link) + (b in link)) * (a != b) for b in range(6)]
+        for a in range(6)
+    ]
+    structure = structure_of(range(6), lambda a, b: rows[a][b] + rows[b][a])
+    assert structure.remoteness == {0: 0, 1: 0, 2: 8, 3: 0, 4: 0, 5: 8}
+    assert shape(structure.module) == (40, (22, 0, 1, 2), (22, 3, 4, 5))
+
+
+def test_where_there_is_no_structure_distances_stay_as_they_are() -> None:
+    rows = [[10 if a == b else 11 + (a * b) % 7 + abs(a - b) for b in range(7)] for a in range(7)]
+    structure = structure_of(range(7), lambda a, b: rows[a][b] + rows[b][a])
+    assert structure.remoteness == dict.fromkeys(range(7), 0)
+    assert structure.module.apart is None

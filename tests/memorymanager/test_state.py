@@ -76,6 +76,7 @@ def test_books_that_somebody_else_wrote() -> None:
     state = state_as_written(machine_state, assignments)
     assert list(state.machine_state) == [0, 1]
     assert state.machine_state == machine_state
+    assert [node.spans for node in state.machine_state.values()] == [{both: 2}, {both: 2}]
     [first] = state.assignments["a"]["x"]
     second, third = state.assignments["b"]["x"]
     assert first.charges == ((0, 3), (1, 2))

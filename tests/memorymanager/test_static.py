@@ -15,6 +15,7 @@ from nri_numamem.memorymanager import (
     Preferences,
     Rejection,
     State,
+    adopt,
     allocate,
     check_books,
     check_groups,
@@ -145,6 +146,11 @@ def test_a_hint_with_too_little_room_grows_to_the_group(state: State) -> None:
 def test_a_hint_for_nodes_that_are_not_there_is_refused(state: State) -> None:
     hint = Hint(NodeSet([0, 9]), preferred=False)
     assert isinstance(allocate(state, pod((APP, 2)), "c0", hint, LOWEST), Rejection)
+
+
+def test_a_place_on_a_node_that_is_gone_is_not_taken_again(state: State) -> None:
+    running = adopt(state, "a", "c0", NodeSet([1, 9]), {"memory": 2}).state
+    assert place(running, pod((APP, 2)), "c0").nodes == NodeSet([0])
 
 
 @pytest.mark.parametrize(

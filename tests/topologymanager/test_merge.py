@@ -1,6 +1,7 @@
 """The merge by hand; the kubelet's own tables and the oracle cover the rest."""
 
-from itertools import permutations
+from itertools import permutations, product
+from random import Random
 
 import pytest
 
@@ -54,6 +55,27 @@ def test_nobody_has_a_preference(
 def test_impossible(policy: Policy, want: tuple[Hint, bool]) -> None:
     assert merged([], policy=policy) == want
     assert merge([{"r": []}], ALL, policy, LOWEST) == want
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_full_lists_have_the_intersections_of_their_product(seed: int) -> None:
+    random = Random(seed)
+    lists: list[list[Hint]] = []
+    for _ in range(3):
+        masks = random.sample(range(1, 16), random.randint(5, 15))
+        hints = [Hint(NodeSet.from_mask(mask), random.random() < 0.5) for mask in masks]
+        lists.append(hints + [Hint(None, random.random() < 0.5)] * random.randint(0, 1))
+    want: dict[int, bool] = {}
+    for combination in product(*lists):
+        sets = [hint.affinity.mask for hint in combination if hint.affinity is not None]
+        joint = ANYWHERE
+        for mask in sets:
+            joint &= mask
+        agree = len(set(sets)) <= 1 and all(hint.preferred for hint in combination)
+        want[joint] = want.get(joint, False) or agree
+    narrowest = max(min(len(h.affinity) for h in hints if h.affinity) for hints in lists)
+    offers = offers_of([{"r": hints} for hints in lists], Policy.BEST_EFFORT)
+    assert offers == Offers(want, narrowest)
 
 
 def test_hints_that_share_no_node() -> None:
