@@ -7,7 +7,7 @@ INPUTS := pyproject.toml constraints.txt packaging/setup-venv
 FUZZ_SECONDS ?= 20
 NRI_SOCKET ?= /var/run/nri/nri.sock
 
-.PHONY: run test e2e conformance fuzz lint generate clean
+.PHONY: run test e2e conformance bench fuzz lint generate clean
 
 # On a host with NRI: join its runtime. Elsewhere: the same plugin on a simulated machine.
 run: $(VENV)/.run
@@ -29,6 +29,10 @@ e2e: $(VENV)/.dev
 conformance: $(VENV)/.dev
 	tests/conformance/install-tools
 	$(BIN)/pytest tests/conformance -q
+
+# Times of placement on machines of 2 to 64 nodes.
+bench: $(VENV)/.dev
+	$(BIN)/python -m tests.bench.placement
 
 # Each target for FUZZ_SECONDS; inputs that fail are kept in build/fuzz.
 fuzz: $(VENV)/.fuzz
