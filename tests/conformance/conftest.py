@@ -1,0 +1,109 @@
+"""What the conformance tests share: benches per NRI version, and the table at the end."""
+
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# The helper modules are found as tests.conformance.*.
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.conformance import catalog, table
+from tests.conformance.bench import Bench, Host
+
+_OUTCOMES = pytest.StashKey[list[table.Outcome]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "scenario(*numbers): the scenarios that a test stages")
+    config.stash[_OUTCOMES] = []
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run whatever asks for a version with each of them."""
+    if "version" in metafunc.fixturenames:
+        metafunc.parametrize("version", catalog.GO_VERSIONS)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Function, call: pytest.CallInfo[None]) -> Iterator[None]:
+    outcome: Any = yield
+    report: pytest.TestReport = outcome.get_result()
+    if report.when != "call" and report.passed:
+        return
+    column = catalog.PEER
+    if hasattr(item, "callspec"):
+        column = str(item.callspec.params.get("version", catalog.PEER))
+    word, reason = _word(report)
+    for mark in item.iter_markers("scenario"):
+        for number in mark.args:
+            found = table.Outcome(number, column, word, reason)
+            item.config.stash[_OUTCOMES].append(found)
+
+
+def _word(report: pytest.TestReport) -> tuple[str, str]:
+    xfail = getattr(report, "wasxfail", None)
+    if report.skipped:
+        if xfail is not None:
+            return "xfail", str(xfail).removeprefix("reason: ")
+        assert isinstance(report.longrepr, tuple)
+        return "n/a", report.longrepr[2].removeprefix("Skipped: ")
+    if report.passed:
+        return "pass", ""
+    return ("XPASS" if "[XPASS(strict)]" in str(report.longrepr) else "FAIL"), report.nodeid
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:  # noqa: ANN401
+    """Print the table."""
+    outcomes = config.stash[_OUTCOMES]
+    if outcomes:
+        terminalreporter.section("conformance: scenarios by NRI version")
+        for line in table.lines(outcomes):
+            terminalreporter.write_line(line)
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Host]:
+    """Give a simulated host without a runtime."""
+    host = Host(tmp_path)
+    yield host
+    host.close()
+
+
+@pytest.fixture(scope="session")
+def benches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Bench]]:
+    """Give the bench of a version that lives as long as the session."""
+    running: dict[str, Bench] = {}
+    with ExitStack() as stack:
+
+        def bench(version: str) -> Bench:
+            if version not in running:
+                root = tmp_path_factory.mktemp(version)
+                running[version] = stack.enter_context(Bench(version, root)).connected()
+            return running[version]
+
+        yield bench
+
+
+@pytest.fixture
+def live(benches: Callable[[str], Bench], version: str) -> Iterator[Bench]:
+    """Give a connected bench that others use as well: leave it as it was found."""
+    bench = benches(version)
+    yield bench
+    bench.check_always()
+    assert bench.entries() == {}, "the scenario left something on the books"
+    assert len(bench.proxy.connections) == 1, "the connection did not survive"
+    assert not bench.host.records("internal error, answered neutrally")
+
+
+@pytest.fixture
+def unique() -> Callable[[str], str]:
+    """Give names of pods that nobody else has."""
+    return lambda name: f"{name}-{next(_NUMBERS)}"
+
+
+_NUMBERS = itertools.count()

@@ -1,0 +1,231 @@
+"""Registration, configuration, frames, reconnection: with NRI's Go runtime side."""
+
+import signal
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from nri_numamem.nri import api_pb2 as api
+from nri_numamem.nri import runtime_objects as objects
+from nri_numamem.nri.methods import SUBSCRIPTION
+from nri_numamem.nri.runtime_testing import ScriptedPlugin
+from tests.conformance.bench import GI, MI, SABOTAGED, WAIT_S, Bench, mems_of, wait_for
+from tests.conformance.go_runtime import GoError
+
+Unique = Callable[[str], str]
+
+_EVENTS_OF_0_3 = 0x07FF
+
+
+@pytest.mark.scenario(1, 62)
+def test_registers_as_configured(version: str, tmp_path: Path) -> None:
+    begin = time.monotonic()
+    with Bench(version, tmp_path, "--idx", "42", "--name", "other.name") as bench:
+        wait_for(lambda: bool(bench.proxy.connections), "a connection")
+        connected = time.monotonic()
+        bench.connected()
+        first = next(m for m in bench.connection.messages if m.by_plugin)
+        assert (first.conn_id, first.stream_id) == (2, 1)
+        assert first.content.method == "RegisterPlugin"  # type: ignore[union-attr]
+        request = api.RegisterPluginRequest.FromString(first.content.payload)
+        assert (request.plugin_idx, request.plugin_name) == ("42", "other.name")
+        assert bench.runtime.logged('plugin "42-other.name"')
+        # From the connection on; how long Python takes to start is the machine's matter.
+        assert time.monotonic() - connected < 1.0
+        assert connected - begin < WAIT_S
+
+
+@pytest.mark.scenario(26, 27, 28)
+def test_configuration(live: Bench) -> None:
+    """Which fields Configure has depends on the version; the mask never does."""
+    record = live.host.wait_record("configured by the runtime")
+    nri = live.runtime.nri_version
+    expected = "v" + ".".join(map(str, nri)) if nri >= (0, 12) else None
+    assert record["nri_version"] == expected
+    reply = api.ConfigureResponse.FromString(live.connection.last_reply("Configure").payload)
+    assert reply.events == SUBSCRIPTION
+    assert reply.events & ~_EVENTS_OF_0_3 == 0
+    assert reply.events != 0
+    assert live.runtime.logged("invalid plugin events") == 0
+
+
+@pytest.mark.scenario(27)
+def test_containerd_2_0_calls_itself_v2(version: str, tmp_path: Path) -> None:
+    options: dict[str, object] = {"name": "v2", "version": "v2.0.1"}
+    with Bench(version, tmp_path, options=options) as bench:
+        bench.connected()
+        record = bench.host.wait_record("configured by the runtime")
+        assert (record["runtime"], record["runtime_version"]) == ("v2", "v2.0.1")
+
+
+@pytest.mark.scenario(3, 4, 5, 58)
+def test_replies_of_every_size_and_an_exception(version: str, tmp_path: Path) -> None:
+    with Bench(version, tmp_path, command=SABOTAGED) as bench:
+        bench.connected()
+        pod = objects.pod("large")
+        for size in (4060, 4086, 4200, 70_000, 2 * MI):
+            created = bench.create(pod, objects.container(pod, f"reply-{size}"))
+            assert mems_of(created) == "0" * size
+        with pytest.raises(GoError, match="over the limit"):
+            bench.create(pod, objects.container(pod, f"reply-{5 * MI}"))
+        failed = bench.create(pod, objects.container(pod, "raise"))
+        assert mems_of(failed) == ""
+        bench.host.wait_record("internal error, answered neutrally")
+        sound = bench.create(pod, objects.container(pod, "sound", memory_limit_bytes=GI))
+        assert mems_of(sound) == "0"
+        sizes = [size for _, size in bench.connection.recorder.frames]
+        assert max(sizes) > 2 * MI - 4096
+        assert len(bench.proxy.connections) == 1
+
+
+@pytest.mark.scenario(30, 31)
+def test_a_pause_between_configure_and_synchronize(version: str, tmp_path: Path) -> None:
+    """Longer than both timeouts, which are shortened to make it short."""
+    options: dict[str, object] = {"registration-timeout": "1s", "request-timeout": "1s"}
+    with Bench(version, tmp_path, options=options, delay_ms=1200) as bench:
+        bench.connected()
+        synchronized = bench.runtime.synchronizations()[-1]
+        assert (synchronized.error, synchronized.result) == ("", b"")
+        pod = objects.pod("late")
+        created = bench.create(pod, objects.container(pod, "server", memory_limit_bytes=GI))
+        assert mems_of(created) == "0"
+
+
+@pytest.mark.scenario(14, 23, 36)
+def test_the_runtime_restarts(version: str, tmp_path: Path) -> None:
+    with Bench(version, tmp_path) as bench:
+        bench.connected()
+        stays, goes = objects.pod("stays"), objects.pod("goes")
+        kept = objects.container(stays, "server", memory_limit_bytes=GI)
+        lost = objects.container(goes, "server", memory_limit_bytes=GI)
+        for pod, container in ((stays, kept), (goes, lost)):
+            bench.runtime.call("RunPodSandbox", pod=pod)
+            bench.create(pod, container)
+            container.state = api.CONTAINER_RUNNING
+        before = bench.entries()
+        bench.restart_runtime([stays], [kept])
+        synchronized = bench.runtime.synchronizations()[-1]
+        assert synchronized.result == b""
+        assert bench.entries() == {stays.uid: before[stays.uid]}
+        assert bench.connection.calls_of_runtime()[:2] == ["Configure", "Synchronize"]
+        assert bench.host.stop(bench.process) == 0
+        assert not any("exception" in record for record in bench.host.records())
+    assert len(bench.proxy.connections) >= 2
+
+
+@pytest.mark.scenario(65)
+def test_a_short_request_timeout_is_honoured(version: str, tmp_path: Path) -> None:
+    # Not less, so that a busy machine does not fail it: a part of it is the plugin's margin.
+    options: dict[str, object] = {"request-timeout": "500ms"}
+    with Bench(version, tmp_path, command=SABOTAGED, options=options) as bench:
+        bench.connected()
+        pod = objects.pod("slow")
+        bench.create(pod, objects.container(pod, "sleep-1.5"))
+        created = bench.create(pod, objects.container(pod, "server", memory_limit_bytes=GI))
+        assert mems_of(created) == "0"
+        assert len(bench.proxy.connections) == 1
+
+
+@pytest.mark.scenario(16)
+def test_a_slow_handler_does_not_cost_the_connection(version: str, tmp_path: Path) -> None:
+    with Bench(version, tmp_path, command=SABOTAGED) as bench:
+        bench.connected()
+        pod = objects.pod("slow")
+        created = bench.create(pod, objects.container(pod, "sleep-2.5"))
+        assert mems_of(created) == ""
+        created = bench.create(pod, objects.container(pod, "server", memory_limit_bytes=GI))
+        assert mems_of(created) == "0"
+        assert len(bench.proxy.connections) == 1
+
+
+@pytest.mark.scenario(64)
+def test_a_stopped_process_is_given_up_and_comes_back(version: str, tmp_path: Path) -> None:
+    """The runtime goes on without it after its timeout; afterwards it registers anew."""
+    options: dict[str, object] = {"request-timeout": "1s"}
+    with Bench(version, tmp_path, options=options) as bench:
+        bench.connected()
+        pod = objects.pod("frozen")
+        bench.process.send_signal(signal.SIGSTOP)
+        begin = time.monotonic()
+        bench.runtime.call("RunPodSandbox", pod=pod)
+        assert time.monotonic() - begin < 2.0
+        bench.process.send_signal(signal.SIGCONT)
+        bench.runtime.wait_connected(2)
+        created = bench.create(pod, objects.container(pod, "server", memory_limit_bytes=GI))
+        assert mems_of(created) == "0"
+
+
+@pytest.mark.scenario(61)
+def test_a_second_instance_does_not_register(version: str, tmp_path: Path) -> None:
+    with Bench(version, tmp_path) as bench:
+        bench.connected()
+        second = bench.host.start(log=tmp_path / "second.log")
+        output, _ = second.communicate(timeout=WAIT_S)
+        assert second.returncode == 1
+        assert "another instance holds" in output
+        assert len(bench.proxy.connections) == 1
+
+
+@pytest.mark.scenario(41)
+def test_another_plugin_claims_mems(version: str, tmp_path: Path) -> None:
+    """The adaptation fails the creation; the runtime undoes it, and ours must forget it."""
+    claim = api.CreateContainerResponse()
+    claim.adjust.linux.resources.cpu.mems = "1"
+    answers = {"CreateContainer": lambda _payload: claim.SerializeToString()}
+    with Bench(version, tmp_path) as bench:
+        bench.connected()
+        sock = socket.socket(socket.AF_UNIX)
+        sock.connect(str(tmp_path / "go.sock"))
+        with ScriptedPlugin(sock, answers, name="other", idx="20"):
+            bench.runtime.wait_connected(2)
+            pod = objects.pod("claimed")
+            bench.runtime.call("RunPodSandbox", pod=pod)
+            container = objects.container(pod, "c", memory_limit_bytes=GI)
+            with pytest.raises(GoError, match="both tried to set"):
+                bench.create(pod, container)
+            bench.stop(pod, container)
+            bench.remove(pod, container)
+        again = objects.container(pod, "c", memory_limit_bytes=GI, attempt=1)
+        assert mems_of(bench.create(pod, again)) == "0"
+        bench.runtime.call("StopPodSandbox", pod=pod)
+        assert bench.entries() == {}
+
+
+@pytest.mark.scenario(60)
+def test_events_while_synchronize_waits(version: str, tmp_path: Path) -> None:
+    """Lost or delayed, as the version does it: no deadlock, and the pod's end counts."""
+    with Bench(version, tmp_path, delay_ms=500) as bench:
+        wait_for(lambda: bool(bench.host.records("configured by the runtime")), "a configuration")
+        pods = [objects.pod(f"burst-{number}") for number in range(20)]
+        containers = [objects.container(pod, "c", memory_limit_bytes=MI) for pod in pods]
+        for pod, container in zip(pods, containers, strict=True):
+            bench.runtime.call("RunPodSandbox", pod=pod)
+            bench.create(pod, container)
+        bench.connected()
+        for pod, container in zip(pods[1:], containers[1:], strict=True):
+            bench.stop(pod, container)
+            bench.runtime.call("StopPodSandbox", pod=pod)
+            bench.runtime.call("RemovePodSandbox", pod=pod)
+        later = objects.container(pods[0], "c", memory_limit_bytes=GI, attempt=1)
+        assert mems_of(bench.create(pods[0], later)) == "0"
+        assert list(bench.entries()) == [pods[0].uid]
+
+
+@pytest.mark.scenario(24)
+def test_a_refused_registration_is_not_hammered(version: str, tmp_path: Path) -> None:
+    if version != "nri-0.12.2":
+        pytest.skip("before 0.12 every name is accepted, and run takes only good indexes")
+    with Bench(version, tmp_path, "--name", "no such name") as bench:
+        wait_for(lambda: bool(bench.host.records("registration refused")), "a refusal")
+        assert bench.connection.closed.wait(WAIT_S)
+        with pytest.raises(AssertionError):
+            bench.runtime.wait(lambda: len(bench.proxy.connections) > 1, "nothing", 2.5)
+
+
+def test_the_socket_really_is_the_recorders(live: Bench) -> None:
+    """The recorder must not judge an empty stream: it saw every message of the session."""
+    assert live.connection.calls_of_runtime()[:2] == ["Configure", "Synchronize"]
+    assert live.connection.recorder.frames

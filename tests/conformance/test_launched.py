@@ -1,0 +1,146 @@
+"""The installed program as a runtime's plugin directory starts it."""
+
+import contextlib
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nri_numamem.nri import api_pb2 as api
+from nri_numamem.nri import runtime_objects as objects
+from tests.conformance.bench import (
+    INSTALLED,
+    MI,
+    install_plugin,
+    install_plugin_with_state,
+    mems_of,
+    wait_for,
+)
+from tests.conformance.go_runtime import GoError, GoRuntime
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "plugin.log"
+
+
+def _config(log: Path) -> str:
+    return f"logFile: {log}\nlogFormat: json\nstateFile: {log.with_name('state')}\n"
+
+
+@contextmanager
+def _runtime(version: str, root: Path) -> Iterator[GoRuntime]:
+    options = {"plugins": root / "plugins", "configs": root / "configs"}
+    with GoRuntime(version, options) as runtime:
+        runtime.tell_at_synchronize([], [])
+        yield runtime
+
+
+def _records(log: Path) -> list[dict[str, Any]]:
+    if not log.exists():
+        return []
+    lines = log.read_text().splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line.endswith("\n")]
+
+
+def _events(log: Path) -> list[str]:
+    return [record["event"] for record in _records(log)]
+
+
+def _children(pid: int) -> list[int]:
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    found = [int(word) for word in text.split()]
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        found += [int(word) for word in (thread / "children").read_text().split()]
+    return sorted(set(found))
+
+
+def _create(runtime: GoRuntime) -> api.CreateContainerResponse:
+    pod = objects.pod("db", memory_limit_bytes=MI)
+    runtime.call("RunPodSandbox", pod=pod)
+    container = objects.container(pod, "server", memory_limit_bytes=MI)
+    result = runtime.call("CreateContainer", pod=pod, container=container)
+    return api.CreateContainerResponse.FromString(result)
+
+
+@pytest.mark.scenario(17, 18, 19, 20, 21, 29)
+def test_serves_and_ends_with_the_runtime(version: str, tmp_path: Path, log: Path) -> None:
+    """Versions before 0.4 name it with its index, before 0.6 leak a descriptor."""
+    install_plugin(tmp_path, f"{_config(log)}logLevel: debug\n")
+    with _runtime(version, tmp_path) as runtime:
+        runtime.call("start")
+        (pid,) = _children(runtime.pid)
+        created = _create(runtime)
+        assert mems_of(created) != ""
+        environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        names = {entry.partition(b"=")[0] for entry in environment if entry}
+        assert names == {b"NRI_PLUGIN_NAME", b"NRI_PLUGIN_IDX", b"NRI_PLUGIN_SOCKET"}
+        full = b"NRI_PLUGIN_NAME=10-nri-numamem" in environment
+        assert full is (runtime.nri_version < (0, 4))
+        files = _files(pid)
+        assert [files[fd] for fd in range(3)] == ["/dev/null"] * 3
+        ours = files[3]
+        assert [fd for fd, link in files.items() if link == ours] == [3]
+        synchronized = "synchronized" in _events(log)
+        assert synchronized is (runtime.nri_version >= (0, 7))
+        runtime.kill()
+        begin = time.monotonic()
+        wait_for(lambda: "ended" in _events(log), "the plugin's end")
+        assert time.monotonic() - begin < 2.0
+        wait_for(lambda: not Path(f"/proc/{pid}").exists(), "the process's end")
+    assert "admitted" in _events(log)
+
+
+def _files(pid: int) -> dict[int, str]:
+    found = {}
+    for fd in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # the state file's writer opens and closes
+            found[int(fd.name)] = str(fd.readlink())
+    return found
+
+
+@pytest.mark.scenario(18)
+def test_no_configuration_is_the_default(version: str, tmp_path: Path) -> None:
+    install_plugin_with_state(tmp_path, tmp_path / "state")
+    with _runtime(version, tmp_path) as runtime:
+        runtime.call("start")
+        assert mems_of(_create(runtime)) != ""
+
+
+@pytest.mark.scenario(18)
+def test_a_broken_configuration(version: str, tmp_path: Path) -> None:
+    """Refused where the runtime survives that; elsewhere everything is left alone."""
+    install_plugin(tmp_path, "logLevle: debug\n")
+    with _runtime(version, tmp_path) as runtime:
+        begin = time.monotonic()
+        runtime.call("start")
+        assert time.monotonic() - begin < 4.0
+        assert mems_of(_create(runtime)) == ""
+        survives = runtime.nri_version >= (0, 7)
+        assert bool(runtime.logged("logLevle")) is survives
+
+
+def test_the_harness_tells_a_failed_start(version: str, tmp_path: Path) -> None:
+    """An executable that is no plugin ends old runtimes' start; so the harness can fail at all."""
+    install_plugin(tmp_path, "")
+    (tmp_path / "plugins" / "not-numbered").symlink_to(INSTALLED)
+    with (
+        _runtime(version, tmp_path) as runtime,
+        pytest.raises(GoError, match="invalid plugin index"),
+    ):
+        runtime.call("start")
+
+
+@pytest.mark.scenario(61)
+def test_a_second_instance_leaves_everything_alone(version: str, tmp_path: Path, log: Path) -> None:
+    """Refused where the runtime survives that; elsewhere it stays without a word."""
+    install_plugin(tmp_path, _config(log))
+    install_plugin(tmp_path, _config(log), "20-nri-numamem")
+    with _runtime(version, tmp_path) as runtime:
+        runtime.call("start")
+        assert mems_of(_create(runtime)) != ""
+        assert bool(runtime.logged("another instance holds")) is (runtime.nri_version >= (0, 7))

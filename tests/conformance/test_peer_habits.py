@@ -1,0 +1,206 @@
+"""What only other runtimes do, or nobody at the right moment: CRI-O's habits, staged timing."""
+
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from nri_numamem.nri import api_pb2 as api
+from nri_numamem.nri import runtime_objects as objects
+from nri_numamem.nri.runtime import EmbeddedRuntime, PluginRefused
+from nri_numamem.nri.runtime_version import RuntimeVersion
+from tests.conformance.bench import GI, MI, SABOTAGED, WAIT_S, Host
+
+CRIO = RuntimeVersion("cri-o", "1.36.0", (0, 11, 0))
+OLD = RuntimeVersion("containerd", "v1.7.25", (0, 6, 1))
+NEW = RuntimeVersion("containerd", "v2.3.4", (0, 12, 0))
+
+
+@contextmanager
+def _connected(
+    host: Host, runtime: EmbeddedRuntime, *, sabotaged: bool = False
+) -> Iterator[subprocess.Popen[str]]:
+    """Give a plugin that is connected to a peer, not yet synchronized."""
+    runtime.listen(host.socket)
+    process = host.start(command=SABOTAGED) if sabotaged else host.start()
+    runtime.accept(WAIT_S)
+    yield process
+    assert runtime.plugin is not None
+    assert runtime.plugin.wire.recorder.violations == []
+    assert runtime.plugin.wire.requests_received == ["RegisterPlugin"]
+
+
+@pytest.mark.scenario(33)
+def test_a_container_before_its_pod(host: Host) -> None:
+    """Parts as small as can be; containers reach the plugin long before their pods."""
+    with EmbeddedRuntime(NEW, sync_limit_bytes=20_000) as runtime:
+        pods = [objects.pod(f"pod-{number}") for number in range(40)]
+        for pod in pods:
+            runtime.store.pods[pod.id] = pod
+        last = objects.container(pods[-1], "c", memory_limit_bytes=GI)
+        last.state = api.CONTAINER_RUNNING
+        runtime.store.add_container(last)
+        with _connected(host, runtime) as process:
+            (update,) = runtime.synchronize()
+            assert update.container_id == last.id
+            assert runtime.plugin is not None
+            assert runtime.plugin.calls.count("Synchronize") >= 3
+            assert list(host.books(process)["entries"]) == [pods[-1].uid]
+
+
+@pytest.mark.scenario(43)
+def test_crio_does_not_undo_a_failed_creation(host: Host) -> None:
+    with EmbeddedRuntime(CRIO) as runtime, _connected(host, runtime) as process:
+        runtime.synchronize()
+        pod = runtime.run_pod_sandbox(objects.pod("db", memory_limit_bytes=GI))
+        for attempt in range(3):
+            container = objects.container(pod, "c", memory_limit_bytes=3 * GI, attempt=attempt)
+            with pytest.raises(RuntimeError, match="failed after"):
+                runtime.create_container(pod, container, fails_later=True)
+        ((block,),) = host.books(process)["entries"][pod.uid].values()
+        assert block["size"] == 3 * GI
+        runtime.stop_pod_sandbox(pod)
+        assert host.books(process)["entries"] == {}
+
+
+@pytest.mark.scenario(41, 42)
+def test_containerd_undoes_a_failed_creation(host: Host) -> None:
+    with EmbeddedRuntime(NEW) as runtime, _connected(host, runtime) as process:
+        runtime.synchronize()
+        pod = runtime.run_pod_sandbox(objects.pod("db", memory_limit_bytes=GI))
+        container = objects.container(pod, "c", memory_limit_bytes=3 * GI)
+        with pytest.raises(RuntimeError, match="failed after"):
+            runtime.create_container(pod, container, fails_later=True)
+        again = objects.container(pod, "c", memory_limit_bytes=3 * GI, attempt=1)
+        assert runtime.create_container(pod, again).linux.resources.cpu.mems == "0"
+        runtime.stop_pod_sandbox(pod)
+        runtime.remove_pod_sandbox(pod)
+        assert host.books(process)["entries"] == {}
+
+
+@pytest.mark.scenario(69)
+def test_crio_forgets_updated_mems_when_it_restarts(host: Host) -> None:
+    with EmbeddedRuntime(CRIO) as first:
+        pod = objects.pod("db", memory_limit_bytes=GI)
+        first.store.pods[pod.id] = pod
+        container = objects.container(pod, "c", memory_limit_bytes=GI)
+        container.state = api.CONTAINER_RUNNING
+        first.store.add_container(container)
+        with _connected(host, first):
+            (update,) = first.synchronize()
+            wanted = update.linux.resources.cpu.mems
+            assert container.linux.resources.cpu.mems == wanted
+    with EmbeddedRuntime(CRIO, store=first.store) as second:
+        assert container.linux.resources.cpu.mems == ""
+        second.listen(host.socket)
+        second.accept(WAIT_S)
+        (update,) = second.synchronize()
+        assert update.linux.resources.cpu.mems == wanted
+
+
+@pytest.mark.scenario(60)
+def test_events_in_the_shadow_of_a_synchronize(host: Host) -> None:
+    """Old runtimes lose what happens between listing and registration; the end still counts."""
+    with EmbeddedRuntime(OLD) as runtime, _connected(host, runtime) as process:
+        pod = objects.pod("lost", memory_limit_bytes=GI)
+        container = objects.container(pod, "c", memory_limit_bytes=GI)
+        runtime.synchronize()
+        runtime.store.pods[pod.id] = pod
+        container.state = api.CONTAINER_RUNNING
+        runtime.store.add_container(container)
+        runtime.stop_container(container)
+        later = objects.container(pod, "c", memory_limit_bytes=GI, attempt=1)
+        assert runtime.create_container(pod, later).linux.resources.cpu.mems == "0"
+        assert runtime.synchronize() == []
+        assert list(host.books(process)["entries"]) == [pod.uid]
+
+
+@pytest.mark.scenario(34)
+def test_an_old_runtimes_large_synchronize(host: Host) -> None:
+    """Twelve megabytes in one message with the timeout of two seconds."""
+    with EmbeddedRuntime(OLD) as runtime:
+        for number in range(100):
+            pod = objects.pod(f"pod-{number}")
+            runtime.store.pods[pod.id] = pod
+            container = objects.container(pod, "c", memory_limit_bytes=MI)
+            container.state = api.CONTAINER_RUNNING
+            container.env.append("PADDING=" + "x" * 120_000)
+            runtime.store.add_container(container)
+        with _connected(host, runtime):
+            assert len(runtime.synchronize()) == 100
+
+
+@pytest.mark.scenario(16)
+def test_three_hundred_milliseconds_for_a_slow_handler(host: Host) -> None:
+    with (
+        EmbeddedRuntime(NEW, request_timeout_s=0.3) as runtime,
+        _connected(host, runtime, sabotaged=True),
+    ):
+        runtime.synchronize()
+        pod = runtime.run_pod_sandbox(objects.pod("slow", memory_limit_bytes=GI))
+        container = objects.container(pod, "sleep-1.0", memory_limit_bytes=GI)
+        assert runtime.create_container(pod, container).linux.resources.cpu.mems == ""
+        assert runtime.plugin is not None
+        assert runtime.plugin.why_closed == ""
+        sound = objects.container(pod, "sound", memory_limit_bytes=GI)
+        assert runtime.create_container(pod, sound).linux.resources.cpu.mems == "0"
+
+
+@pytest.mark.scenario(64)
+def test_a_process_that_hangs_is_ended(host: Host) -> None:
+    """Nothing in the process can run any more, so it must end: the runtime needs its EOF."""
+    with EmbeddedRuntime(NEW) as runtime:
+        runtime.listen(host.socket)
+        process = host.start(command=SABOTAGED)
+        runtime.accept(WAIT_S)
+        runtime.synchronize()
+        pod = runtime.run_pod_sandbox(objects.pod("hung", memory_limit_bytes=GI))
+        begin = time.monotonic()
+        runtime.create_container(pod, objects.container(pod, "hang", memory_limit_bytes=GI))
+        assert time.monotonic() - begin < 3.0
+        assert process.wait(12) != 0
+
+
+@pytest.mark.scenario(64)
+def test_three_seconds_of_silence_are_survived(host: Host) -> None:
+    """The runtime gives it up after two; the process is still good for the next connection."""
+    with EmbeddedRuntime(NEW) as runtime, _connected(host, runtime) as process:
+        runtime.synchronize()
+        process.send_signal(signal.SIGSTOP)
+        runtime.run_pod_sandbox(objects.pod("frozen"))
+        assert runtime.plugin is not None
+        assert runtime.plugin.why_closed != ""
+        time.sleep(1.0)
+        process.send_signal(signal.SIGCONT)
+        runtime.accept(WAIT_S)
+        runtime.synchronize()
+        pod = runtime.run_pod_sandbox(objects.pod("db", memory_limit_bytes=GI))
+        container = objects.container(pod, "c", memory_limit_bytes=GI)
+        assert runtime.create_container(pod, container).linux.resources.cpu.mems == "0"
+
+
+@pytest.mark.scenario(24)
+def test_a_refusal_of_an_old_runtime(host: Host) -> None:
+    with EmbeddedRuntime(NEW) as runtime:
+        runtime.listen(host.socket)
+        host.start("--name", "no such name")
+        with pytest.raises(Exception, match="no such name"):
+            runtime.accept(WAIT_S)
+        with pytest.raises(TimeoutError):
+            runtime.accept(2.5)
+    assert host.wait_record("registration refused")["level"] == "error"
+
+
+@pytest.mark.scenario(5)
+def test_a_refused_creation_is_an_error_and_nothing_more(host: Host) -> None:
+    with EmbeddedRuntime(NEW) as runtime, _connected(host, runtime):
+        runtime.synchronize()
+        pod = runtime.run_pod_sandbox(objects.pod("large", memory_limit_bytes=64 * GI))
+        with pytest.raises(PluginRefused) as caught:
+            runtime.create_container(pod, objects.container(pod, "c", memory_limit_bytes=64 * GI))
+        assert len(caught.value.text) < 1000
+        assert Path(host.log).exists()
