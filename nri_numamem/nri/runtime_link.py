@@ -30,7 +30,7 @@ from nri_numamem.ttrpc import Code, RequestReceived
 
 _Reply = TypeVar("_Reply", bound=Message)
 
-# A launched plugin ends by itself when its connection does (nri.md's rule is 2 s); then it is
+# A launched plugin ends by itself when its connection does; one that does not is then
 # killed, so that no test leaves a process behind.
 _EXIT_TIMEOUT_S = 5.0
 
