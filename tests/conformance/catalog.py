@@ -69,7 +69,7 @@ SCENARIOS = {
     56: "StopContainer in state UNKNOWN still releases",
     57: "pods without linux section, parent or labels, mems that cannot be read",
     58: "an exception in a handler: neutral reply, the process lives",
-    59: "10,000 create/stop/remove cycles: constant memory, p99 below 50 ms",
+    59: "2,000 create/stop/remove cycles a version: constant memory, p99 below 50 ms",
     60: "events while Synchronize is computed",
     61: "a second instance does not register",
     62: "no call on connection 2 but RegisterPlugin",
@@ -79,7 +79,7 @@ SCENARIOS = {
     66: "closed right after Configure: connects again with growing pauses",
     67: "oom_score_adj -997 in a Burstable cgroup: the cgroup counts",
     68: "unified memory.min is the request",
-    69: "after CRI-O's restart the wanted mems are sent again",
+    69: "after CRI-O's restart mems that were set while running are sent again",
     70: "replies are valid UTF-8 whatever the request's bytes",
 }
 
