@@ -6,7 +6,7 @@ before the memory manager. A rejection changes nothing.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from nri_numamem.memorymanager.choices import choices_for
 from nri_numamem.memorymanager.hint import Hint, HintMap, Preferences
@@ -94,14 +94,21 @@ def admit_pod(
 ) -> Admitted | Rejection:
     """Admit a pod as a whole: one merge for its request, then place every container by it.
 
-    Source: kubelet topologymanager, scope_pod.go.
+    The kubelet demands of each container that nothing smaller than the pod's nodes would do for
+    it, once its init containers have used up what is free there, and so refuses pods that fit.
+    Here that is asked of the pod only. Source: kubelet topologymanager, scope_pod.go.
     """
     offers = offers_of(others, topology.policy)
     own = pod_topology_hints(state, pod, topology.preferences, offers)
     hint = _judge(state, pod, pod_request(pod), own, topology, others)
     if isinstance(hint, Rejection):
         return hint
-    return _place(state, pod, tuple(c.name for c in pod.containers), hint, topology)
+    names = tuple(c.name for c in pod.containers)
+    judged = hint if hint.affinity is None else replace(hint, preferred=False)
+    placed = _place(state, pod, names, judged, topology)
+    if isinstance(placed, Rejection):
+        return placed
+    return replace(placed, hints=dict.fromkeys(names, hint))
 
 
 def _judge(

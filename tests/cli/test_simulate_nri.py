@@ -103,8 +103,12 @@ def test_the_same_over_nri(
     assert len(json.loads(shown)["steps"]) == len(STEPS)
 
 
-def test_a_random_life_is_the_same_over_nri() -> None:
-    chance = random.Random(11)
+@pytest.mark.parametrize("seed", [11, 12])
+@pytest.mark.parametrize("policy", ["best-effort", "restricted"])
+@pytest.mark.parametrize("scope", ["container", "pod"])
+def test_a_random_life_is_the_same_over_nri(scope: str, policy: str, seed: int) -> None:
+    settings = {"topologyManagerScope": scope, "topologyManagerPolicy": policy}
+    chance = random.Random(seed)
     uids = [f"u{number}" for number in range(30)]
     pods, steps = [], []
     for uid in uids:
@@ -121,7 +125,7 @@ def test_a_random_life_is_the_same_over_nri() -> None:
             everyone = described["containers"] + described["initContainers"]
             steps += removal(gone, *(one["name"] for one in everyone))
             steps.append(admit(uid))
-    scenario, outcomes = played(document(steps, pods))
+    scenario, outcomes = played(document(steps, pods, settings=settings))
     assert compare_over_nri(scenario, outcomes, "s") == []
     assert any(outcome.rejection for outcome in outcomes)
 

@@ -130,6 +130,16 @@ def test_a_pod_is_admitted_whole_or_not_at_all(state: State) -> None:
     assert state.assignments == {}
 
 
+def test_the_pod_scope_counts_what_init_containers_give_back(state: State) -> None:
+    """The app would fit on one node, so no preferred hint on the pod's two is left for it."""
+    init_first = pod((INIT, 7), (INIT, 13), (APP, 6))
+    got = admitted(admit_pod(state, init_first, topology(Policy.RESTRICTED)))
+    assert places(got) == {"c0": "0-1", "c1": "0-1", "c2": "0-1"}
+    assert set(got.hints.values()) == {Hint(NodeSet([0, 1]), preferred=True)}
+    free = [node.table("memory").free for node in got.state.machine_state.values()]
+    assert sum(free) == 3 * 8 - 13
+
+
 def test_the_pod_scope_places_all_containers_together(state: State) -> None:
     several = pod((APP, 6), (APP, 6))
     got = admitted(admit_pod(state, several, topology()))
