@@ -66,6 +66,7 @@ def main(environment: Mapping[str, str], tether: Tether | None = None) -> int:
     sock.set_inheritable(False)
     logs.configure("auto")
     log = logs.get_logger()
+    _load_ahead()
     service = LaunchedService(log, HostRoots(), tether)
     with Signals() as signals:
         served = service.serve(sock, identity, signals)
@@ -76,6 +77,11 @@ def main(environment: Mapping[str, str], tether: Tether | None = None) -> int:
     level = "info" if clean else "error"
     service.emit(Record("ended", level, {"why": served.why, "was_registered": served.registered}))
     return 0 if clean else 1
+
+
+def _load_ahead() -> None:
+    """Load what a configuration needs: the runtime waits longer for a start than for a reply."""
+    configuration.load_text("logLevel: info", "a sample")
 
 
 def _descriptor_of(environment: Mapping[str, str]) -> int:

@@ -261,7 +261,9 @@ class Method:
 
 
 METHODS = {
-    "Configure": Method(api.ConfigureRequest, PluginMethods.configure, _SUBSCRIBED),
+    # Not cut short in practice: a plugin without its configuration would leave everything alone
+    # for good, without a word, and that is worse than one that the runtime drops.
+    "Configure": Method(api.ConfigureRequest, PluginMethods.configure, _SUBSCRIBED, share=10.0),
     # Too late is the end of the connection either way, so it is given nearly all the time.
     "Synchronize": Method(api.SynchronizeRequest, PluginMethods.synchronize, share=0.9),
     "Shutdown": Method(api.Empty, PluginMethods.nothing),
