@@ -21,6 +21,7 @@ from nri_numamem.engine.settings import (
     SettingsError,
     settings_from_mapping,
 )
+from nri_numamem.engine.settings_values import read_address
 from nri_numamem.machine.kubelet_config import (
     KubeletConfig,
     KubeletConfigError,
@@ -65,6 +66,14 @@ def parse_reserved(values: Iterable[str]) -> tuple[MemoryReservation, ...]:
         added = tuple(MemoryReservation(entry.numa_node, entry.limits) for entry in entries)
         reservations = reservations + added if value else ()
     return reservations
+
+
+def parse_metrics_address(value: str) -> str:
+    """Return the HOST:PORT of ``--metrics-address``, "" for none; UsageError when it is neither."""
+    try:
+        return read_address(("--metrics-address",), value)
+    except SettingsError as error:
+        raise UsageError(str(error)) from error
 
 
 def load_text(text: str, origin: str, kubelet_config: Path | None = None) -> Settings:

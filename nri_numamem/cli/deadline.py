@@ -17,6 +17,10 @@ from nri_numamem.nri.methods import Overrun
 # Should the exception be lost (in a finalizer, for instance), it comes again.
 _AGAIN_S = 0.05
 
+# Where the caller's time was over before it asked (on a machine that is too busy), what is left of
+# it is negative, which no timer takes.
+_LEAST_S = 0.001
+
 _Result = TypeVar("_Result")
 
 
@@ -39,25 +43,25 @@ class Deadline:
         trace: TracebackType | None,
     ) -> None:
         """Give the signal back."""
-        self._close()
+        self._is_open = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, self._before)  # type: ignore[arg-type] # what it returned
 
     def run(self, limit_s: float, call: Callable[[], _Result]) -> _Result:
         """Return what `call` returns; Overrun when that takes longer than `limit_s`."""
         try:
             self._is_open = True
-            signal.setitimer(signal.ITIMER_REAL, limit_s, _AGAIN_S)
+            signal.setitimer(signal.ITIMER_REAL, max(_LEAST_S, limit_s), _AGAIN_S)
             result = call()
-            self._close()
+            self._is_open = False
         except BaseException:
-            # Also when the signal came while the window was being closed.
-            self._close()
+            # The signal may come again right here. Handlers run when a function is called or a
+            # loop turns (CPython), so an assignment comes through, and a method would not.
+            self._is_open = False
+            signal.setitimer(signal.ITIMER_REAL, 0)
             raise
-        return result
-
-    def _close(self) -> None:
-        self._is_open = False
         signal.setitimer(signal.ITIMER_REAL, 0)
+        return result
 
     def _end(self, _number: int, _frame: FrameType | None) -> None:
         if self._is_open:

@@ -1,15 +1,17 @@
 """``nri-numamem inspect``: this host's NUMA nodes as the plugin sees them.
 
-For people a table; ``--output yaml`` prints the machine as scenarios describe machines.
+For people tables, also of the hugepage pools as they are now; ``--output yaml`` prints the machine
+as scenarios describe machines.
 """
 
 import argparse
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from nri_numamem.cli.errors import UsageError
 from nri_numamem.cli.service import HostRoots
+from nri_numamem.machine.hugepages import HugepagePool, read_pools, read_reserved_pages
 from nri_numamem.machine.sysfs import MachineError
 from nri_numamem.machine.topology import read_machine
 from nri_numamem.memorymanager import Machine, NumaNode, format_quantity, humanize_bytes
@@ -26,12 +28,14 @@ def main(args: argparse.Namespace) -> int:
     """Print the machine; UsageError when it cannot be read."""
     try:
         machine = read_machine(args.sysfs_root, args.proc_root)
+        if args.output == "yaml":
+            _print_yaml(machine)
+        else:
+            pools, promised = read_pools(args.sysfs_root), read_reserved_pages(args.sysfs_root)
+            _print_table(machine)
+            _print_pools(pools, promised)
     except MachineError as error:
         raise UsageError(str(error)) from error
-    if args.output == "yaml":
-        _print_yaml(machine)
-    else:
-        _print_table(machine)
     return 0
 
 
@@ -94,3 +98,36 @@ def _print_table(machine: Machine) -> None:
             " ".join(distances) or "unknown",
         )
     Console(highlight=False).print(table)
+
+
+def _print_pools(
+    pools: Mapping[int, Mapping[int, HugepagePool]], promised: Mapping[int, int]
+) -> None:
+    """Print a row per page size and node; of promised pages the kernel knows no nodes."""
+    from rich.console import Console  # noqa: PLC0415 - only here
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("hugepages", "node", "pages", "in use", "free", "surplus", "promised"):
+        table.add_column(name, justify="right")
+    for size in sorted({size for of_node in pools.values() for size in of_node}):
+        found = {node: of_node[size] for node, of_node in pools.items() if size in of_node}
+        if not any(pool.total_pages for pool in found.values()):
+            continue
+        for node, pool in found.items():
+            table.add_row(format_quantity(size), str(node), *_counts(pool), "")
+        whole = HugepagePool(
+            sum(pool.total_pages for pool in found.values()),
+            sum(pool.free_pages for pool in found.values()),
+            sum(pool.surplus_pages for pool in found.values()),
+        )
+        table.add_row(format_quantity(size), "all", *_counts(whole), str(promised.get(size, 0)))
+    if table.row_count:
+        console = Console(highlight=False)
+        console.print()
+        console.print(table)
+
+
+def _counts(pool: HugepagePool) -> tuple[str, str, str, str]:
+    used = max(0, pool.total_pages - pool.free_pages)
+    return str(pool.total_pages), str(used), str(pool.free_pages), str(pool.surplus_pages)

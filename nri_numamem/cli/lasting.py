@@ -39,6 +39,12 @@ class Lasting:
         self._file: StateFile | None = None
         self._descriptor = -1
 
+    @property
+    def failed_writes(self) -> int:
+        """How many writes of the state file failed; may be asked from any thread."""
+        file = self._file
+        return 0 if file is None else file.failed_writes
+
     def open(self, path: str, started_as: str) -> EngineState | None:
         """Lock, and return what an earlier process left, if anything; "" for no state file.
 
@@ -62,13 +68,15 @@ class Lasting:
             self._file.close()
             self._file = None
         if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
 
     def _take_lock(self, path: Path, started_as: str) -> None:
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # Kept before it is locked: whatever ends the wait, close() lets it go.
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._descriptor = descriptor
         except OSError as error:
             self._tell_unlocked(path, error)
             return
@@ -81,9 +89,8 @@ class Lasting:
             # Also when it is locked: the disk may be full for the words in it.
             self._tell_unlocked(path, error)
         except BaseException:
-            os.close(descriptor)
+            self.close()
             raise
-        self._descriptor = descriptor
 
     def _tell_unlocked(self, path: Path, error: OSError) -> None:
         fields = {"path": str(path), "error": error.strerror or str(error)}

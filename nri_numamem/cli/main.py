@@ -1,18 +1,23 @@
 """The entry point: which subcommand, and how errors become one line.
 
 Subcommands are imported when they are chosen, so that the plugin, which a runtime waits for,
-never loads what only people look at.
+never loads what only people look at. One that a runtime launched is given no arguments, and reads
+none.
 """
 
-import argparse
+from __future__ import annotations
+
 import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from nri_numamem.cli.errors import UsageError
 from nri_numamem.version import VERSION
+
+if TYPE_CHECKING:
+    import argparse
 
 # Name -> what it does; each is a module here with add_arguments(parser) and main(args) -> status.
 COMMANDS = {
@@ -30,6 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not arguments and "NRI_PLUGIN_SOCKET" in os.environ:
         return _launched()
     chosen = next((word for word in arguments if word in COMMANDS), None)
+    if chosen == "run":
+        _be_asked_too_early()
     parser = _parser(chosen)
     args = parser.parse_args(arguments)
     try:
@@ -45,6 +52,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
 
 
+def _be_asked_too_early() -> None:
+    """Survive a request for the books (SIGUSR1) that comes before there are any."""
+    import signal  # noqa: PLC0415 - large for the keeper, which needs none
+
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+
+
 def _launched() -> int:
     """Serve the runtime that started us, with a keeper that was forked off before the imports."""
     from nri_numamem.cli import keeper  # noqa: PLC0415 - see above
@@ -55,6 +69,7 @@ def _launched() -> int:
         return Restarted(os.environ, tether, runtime_pid)
 
     tether = keeper.start(os.environ, make_worker)
+    _be_asked_too_early()
     from nri_numamem.cli.launched import main as launched  # noqa: PLC0415 - after the fork
 
     return launched(os.environ, tether)
@@ -72,6 +87,8 @@ def _module(command: str) -> _Command:
 
 
 def _parser(chosen: str | None) -> argparse.ArgumentParser:
+    import argparse  # noqa: PLC0415 - see the module's docstring
+
     parser = argparse.ArgumentParser(
         prog="nri-numamem",
         description="Gives Guaranteed containers their memory and hugepages on as few NUMA nodes "

@@ -44,7 +44,7 @@ class Restarted:
         try:
             engine = build_engine(self._settings, HostRoots())
             self._service.take_over(engine, "started again after it died")
-            sock = self._connect()
+            sock = connect(self._runtime_pid)
         except (OSError, UsageError) as error:
             fields: dict[str, RecordValue] = {
                 "why": str(error),
@@ -72,16 +72,15 @@ class Restarted:
             fields["exception"] = crash
         self._service.emit(Record(event, "error", fields))
 
-    def _connect(self) -> socket.socket:
-        """Return a connection to the runtime; OSError when there is none, or it is another."""
-        with contextlib.ExitStack() as stack:
-            sock = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-            sock.connect(str(DEFAULT_SOCKET))
-            credentials = sock.getsockopt(
-                socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER_CREDENTIALS.size
-            )
-            pid = _PEER_CREDENTIALS.unpack(credentials)[0]
-            if pid != self._runtime_pid:
-                raise OSError(f"process {pid} listens there, not {self._runtime_pid}")
-            stack.pop_all()
-        return sock
+
+def connect(runtime_pid: int) -> socket.socket:
+    """Return a connection to the runtime; OSError when there is none, or it is another."""
+    with contextlib.ExitStack() as stack:
+        sock = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        sock.connect(str(DEFAULT_SOCKET))
+        credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER_CREDENTIALS.size)
+        pid = _PEER_CREDENTIALS.unpack(credentials)[0]
+        if pid != runtime_pid:
+            raise OSError(f"process {pid} listens there, not {runtime_pid}")
+        stack.pop_all()
+    return sock

@@ -76,6 +76,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"configuration's stateFile; an empty one is none (default: {STATE_FILE}, and none with "
         "another --socket)",
     )
+    parser.add_argument(
+        "--metrics-address",
+        metavar="HOST:PORT",
+        help="where Prometheus metrics are served, instead of the configuration's metricsAddress; "
+        "an empty one is nowhere (default: nowhere)",
+    )
     parser.add_argument("--log-file", type=Path, help="write the log there instead of to stderr")
     parser.add_argument("--log-level", choices=LOG_LEVELS)
     parser.add_argument("--log-format", choices=LOG_FORMATS)
@@ -126,6 +132,9 @@ def settings_of(args: argparse.Namespace) -> Settings:
     elif settings.state_file is None and args.socket.resolve() != DEFAULT_SOCKET.resolve():
         # Another runtime than the host's: an experiment, which must not touch the host's state.
         settings = replace(settings, state_file="")
+    if args.metrics_address is not None:
+        address = configuration.parse_metrics_address(args.metrics_address)
+        settings = replace(settings, metrics_address=address)
     if args.log_file is not None:
         settings = replace(settings, log_file=str(args.log_file.absolute()))
     return replace(

@@ -7,12 +7,16 @@ restarted, the engine still knows what pods hold between two of their containers
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from nri_numamem.cli.collector import Collector
 from nri_numamem.cli.deadline import Deadline
 from nri_numamem.cli.errors import UsageError
 from nri_numamem.cli.lasting import Lasting
+from nri_numamem.cli.machine_watch import MachineWatch
+from nri_numamem.cli.metrics import MetricsEndpoint
+from nri_numamem.cli.second_look import SecondLook
 from nri_numamem.cli.signals import SHOW_BOOKS, STOPPING, Signals
 from nri_numamem.cli.sweep import PodSweep
 from nri_numamem.cli.watchdog import Watchdog
@@ -22,6 +26,7 @@ from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Event, PodCgroupGone
 from nri_numamem.engine.plan import Plan, Record
 from nri_numamem.engine.settings import STATE_FILE, Settings
+from nri_numamem.engine.state import EngineState
 from nri_numamem.machine.cgroups import pod_hugepage_limits
 from nri_numamem.machine.devices import device_numa_nodes
 from nri_numamem.machine.sysfs import MachineError
@@ -59,6 +64,10 @@ def build_engine(settings: Settings, roots: HostRoots) -> Engine:
         raise UsageError(str(error)) from error
 
 
+class NoEngineError(Exception):
+    """There is no engine, and this process will not get one; the connection is to end."""
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """Under which name and index the plugin registers."""
@@ -94,17 +103,23 @@ class Service:
     ) -> None:
         self.engine = engine
         self.notifier = notifier or Notifier({})
+        self._collector = Collector()
         self._deadline = Deadline()
         self._watchdog = Watchdog(crash_descriptor)
         self._swept_at_s = 0.0
         self._log = log
         self._roots = roots
         self._pods = PodSweep(roots.cgroup)
+        self._second_look = SecondLook(roots.cgroup, self.emit)
+        self._machine = MachineWatch(roots.sysfs, roots.proc, roots.cgroup, self.emit)
         self._lasting = Lasting(self.emit)
+        self._metrics = MetricsEndpoint(self.emit, self._state, lambda: self._lasting.failed_writes)
+        self._meter = self._metrics.meter
 
     def use(self, engine: Engine) -> None:
         """Decide with this engine from now on; says on which machine."""
         self.engine = engine
+        self._machine.begin(time.monotonic())
         self.emit(engine.context.record(VERSION))
 
     def take_over(self, engine: Engine, started_as: str) -> None:
@@ -119,10 +134,13 @@ class Service:
             self._pods.expect(holder.sandbox_id for holder in former.holders.values())
             fields = {"containers": len(former.holders), "ended_pods": len(former.homes)}
             self.emit(Record("state file read", fields=fields))
+        self._metrics.open(engine.context.settings.metrics_address)
 
     def close(self) -> None:
-        """Write what is to outlive the process."""
+        """Write what is to outlive the process, and stop serving metrics."""
         self._lasting.close()
+        self._machine.close()
+        self._metrics.close()
 
     def configure(self, configuration: Configuration) -> None:
         """Take what the runtime says at configuration; here the file has said it all."""
@@ -135,28 +153,38 @@ class Service:
         if self.engine is None:
             return Plan()
         plan = self.engine.handle(event)
-        if plan.refusal is not None and self.sweep():
+        self._second_look.heard(event, time.monotonic())
+        if plan.refusal is None:
+            return plan
+        # Told with the plan's records: if this takes too long, the release is undone as well.
+        released = self._release_gone(self.engine)
+        if released:
             plan = self.engine.handle(event)
+            plan = replace(plan, records=(*released, *plan.records))
         return plan
 
-    def emit(self, record: Record, **more: object) -> None:
-        """Log a record."""
+    def emit(self, record: Record) -> None:
+        """Count a record, and log it."""
+        self._meter.count(record)
         write = getattr(self._log, record.level)
-        write(record.event, **record.fields, **more)
+        write(record.event, **record.fields)
 
     def show_books(self) -> None:
         """Log the whole books."""
         if self.engine is not None:
             self.emit(books_record(self.engine.state.books))
+            self._machine.show(self.engine)
 
     def serve(self, sock: socket.socket, identity: Identity, signals: Signals) -> Served:
         """Serve one connection to its end; closes the socket. Raises nothing of the peer's."""
+        self._second_look.disconnected()
         session = PluginSession(
             self,
             self._decoder(),
             plugin_name=identity.name,
             plugin_idx=identity.idx,
             limiter=self.limit,
+            timed=self._meter.timed,
         )
         is_announced = False
 
@@ -164,23 +192,30 @@ class Service:
             nonlocal is_announced
             for record in session.take_records():
                 self.emit(record)
-            self._hand_over()
+            self.after_replies()
             if session.registered and not is_announced:
                 is_announced = True
+                self._meter.registered()
                 self.notifier.ready("registered with the runtime")
 
         def on_wake() -> bool:
             return self.take_signals(signals)
 
-        with sock, self._deadline, self._watchdog:
+        with sock, self._deadline, self._watchdog, self._collector:
             stream = Stream(
                 sock, session, after=after, wake=signals.wake, on_wake=on_wake, on_tick=self.tick
             )
             try:
                 ended = stream.serve(session.start())
-            except (OSError, MuxError) as error:
+            except (OSError, MuxError, NoEngineError) as error:
                 return Served(None, session.registered, str(error))
+            finally:
+                self._meter.disconnected()
         return Served(ended, session.registered, session.refused or ended.value)
+
+    def _state(self) -> EngineState | None:
+        engine = self.engine
+        return None if engine is None else engine.state
 
     def limit(self, limit_s: float, call: Callable[[], bytes]) -> bytes:
         """Return what `call` returns; Overrun after `limit_s`, as if it had never been called."""
@@ -199,28 +234,36 @@ class Service:
         self._watchdog.feed()
         now_s = time.monotonic()
         self.notifier.alive(now_s)
+        self._machine.tick(self.engine, now_s)
         if now_s - self._swept_at_s >= SWEEP_S:
             self._swept_at_s = now_s
             self.sweep()
             self._hand_over()
+        self._second_look.look(self.engine, now_s)
+        self._collector.tick()
+
+    def after_replies(self) -> None:
+        """Do what is not to delay a reply; may raise NoEngineError."""
+        self._hand_over()
 
     def _hand_over(self) -> None:
         """Let the state be written; outside of requests, which a timer may cut short."""
         if self.engine is not None:
             self._lasting.offer(self.engine.state)
 
-    def sweep(self) -> bool:
-        """Release what pods hold whose end nobody told; tells whether there was something."""
-        if self.engine is None:
-            return False
-        records = [
-            record
-            for pod in self._pods.look(self.engine.state.pods)
-            for record in self.engine.handle(PodCgroupGone(pod)).records
+    def sweep(self) -> None:
+        """Release what pods hold whose end nobody told."""
+        if self.engine is not None:
+            for record in self._release_gone(self.engine):
+                self.emit(record)
+
+    def _release_gone(self, engine: Engine) -> list[Record]:
+        """Release them; return what is to be told."""
+        return [
+            replace(record, fields={**record.fields, "noticed_by": "its cgroup is gone"})
+            for pod in self._pods.look(engine.state.pods)
+            for record in engine.handle(PodCgroupGone(pod)).records
         ]
-        for record in records:
-            self.emit(record, noticed_by="its cgroup is gone")
-        return bool(records)
 
     def take_signals(self, signals: Signals) -> bool:
         """Act on the signals that came; tells whether to stop."""
@@ -230,7 +273,8 @@ class Service:
         return not numbers.isdisjoint(STOPPING)
 
     def _decoder(self) -> Decoder:
-        return Decoder(self._pod_hugepages, self._device_nodes)
+        readers = (self._pod_hugepages, self._device_nodes, self._container_mems)
+        return Decoder(*readers, lambda *asked: self._machine.pool_use(self.engine, *asked))
 
     def _pod_hugepages(self, cgroup_parent: str) -> Mapping[int, int]:
         try:
@@ -238,6 +282,9 @@ class Service:
         except MachineError as error:
             self.emit(Record("cannot read a pod's cgroup", "warning", {"error": str(error)}))
             return {}
+
+    def _container_mems(self, cgroup_parent: str, cgroups_path: str) -> NodeSet:
+        return self._second_look.first(self.engine, cgroup_parent, cgroups_path)
 
     def _device_nodes(self, cgroup_parent: str, devices: Iterable[Device]) -> tuple[NodeSet, ...]:
         if self.engine is None or not self.engine.context.wants_devices(cgroup_parent):

@@ -35,7 +35,7 @@ from nri_numamem.nri import runtime_objects as objects
 from nri_numamem.nri.runtime import PluginRefused
 
 # The stage has its own log, and its machine no kubelet.
-_SETTINGS_LEFT_OUT = ("logLevel", "logFile", "logFormat", "kubeletConfigFile")
+_SETTINGS_LEFT_OUT = ("logLevel", "logFile", "logFormat", "kubeletConfigFile", "metricsAddress")
 
 _Held: TypeAlias = set[tuple[str, str, str, tuple[int, ...], int]]
 

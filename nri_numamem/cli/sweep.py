@@ -29,14 +29,17 @@ class PodSweep:
         self._expected = set(sandbox_ids)
 
     def look(self, pods: Mapping[str, PodSandbox]) -> list[PodSandbox]:
-        """Return those of `pods` (sandbox id -> pod) whose cgroup has gone since it was seen."""
+        """Return those of `pods` (sandbox id -> pod) whose cgroup has gone since it was seen.
+
+        They are returned again as long as they are in `pods`: what the caller did about them may
+        have been undone.
+        """
         present = {sandbox_id for sandbox_id, pod in pods.items() if self._is_there(pod)}
         if present:
             self._seen |= self._expected
             self._expected = set()
-        gone = [pods[sandbox_id] for sandbox_id in pods if sandbox_id in self._seen - present]
-        self._seen = present
-        return gone
+        self._seen = (self._seen | present) & pods.keys()
+        return [pod for sandbox_id, pod in pods.items() if sandbox_id in self._seen - present]
 
     def _is_there(self, pod: PodSandbox) -> bool:
         directory = cgroup_directory(self._cgroup_root, pod.cgroup_parent, "cpuset")

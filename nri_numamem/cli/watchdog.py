@@ -10,9 +10,9 @@ import faulthandler
 from types import TracebackType
 from typing import Self
 
-# A stop of 3 s (SIGSTOP, a frozen cgroup) is survived although the loop may have been fed a
-# second (nri.stream.TICK_S) before; after 5 s the runtime has long given up every request.
-STALL_S = 5.0
+# A stop of 3 s (SIGSTOP, a frozen cgroup) is survived although the loop may have been fed
+# nri.stream.TICK_S before; after so long the runtime has given up every request.
+STALL_S = 5.5
 
 # _exit status of faulthandler after its time is over.
 STALLED_STATUS = 1

@@ -30,6 +30,7 @@ from nri_numamem.memorymanager import (
     Rejection,
     adopt,
     give_back,
+    withhold,
 )
 
 Outcome = tuple[EngineState, Plan]
@@ -111,16 +112,20 @@ def put_on_books(
 def _admit(
     context: Context, state: EngineState, event: CreateContainer, request: Request
 ) -> Outcome:
+    """Place a container in what the books call free and the kernel has."""
     pod, container = event.pod, event.container
     others = context.others_of(container)
-    ready, placed = place(context, state, pod, container, request, others)
+    withheld = withhold(state.books, event.pool_use)
+    seen = state.with_books(withheld.state)
+    ready, placed = place(context, seen, pod, container, request, others)
     if isinstance(placed, Rejection):
-        record = records.rejected(context, state, pod, container, request, placed, others)
+        record = records.rejected(context, seen, pod, container, request, placed, others)
         if not context.rejects:
             return state, Plan(records=(replace(record, event="left alone, nothing fits"),))
         text = records.refusal_text(pod, container, placed, others)
         return state, Plan(refusal=text, records=(record,))
-    next_state = ready.with_holder(_holder(pod, container), placed.books)
+    books = withheld.put_back(placed.books)
+    next_state = ready.with_holder(_holder(pod, container), books)
     record = records.admitted(next_state, pod, container, request, placed, others)
     return next_state, Plan(_adjustment(request, placed.nodes), records=(record,))
 

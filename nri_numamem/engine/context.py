@@ -1,6 +1,6 @@
 """What the engine decides by: the machine, the settings, and the two managers set up with them.
 
-Fixed for the life of an engine; a machine that changed makes a new context. This is the only
+Never changes itself; a machine that changed makes a new context (``rebaseline``). This is the only
 file of the engine that asks the managers to place something.
 """
 
@@ -59,6 +59,8 @@ class Context:
     reserved: Reserved
     """Node id -> resource -> bytes that are not for pods."""
     topology: Topology
+    announced: Machine
+    """The machine as the log was told of it last; sizes drift, and not every change is told."""
 
     @classmethod
     def of(cls, machine: Machine, settings: Settings) -> "Context":
@@ -69,7 +71,7 @@ class Context:
         reserved = resolve_reserved(settings.reserved_memory, host, machine)
         preferences = Preferences(Distances.of_machine(machine), settings.prefer_closest_numa_nodes)
         policy = Policy(settings.topology_manager_policy)
-        return cls(machine, settings, reserved, Topology(policy, preferences))
+        return cls(machine, settings, reserved, Topology(policy, preferences), machine)
 
     @property
     def is_static(self) -> bool:
@@ -125,9 +127,10 @@ class Context:
         Under `best-effort` hints that leave no place are given up one after the other, devices
         first; the kubelet would refuse the container or spread it over all nodes.
         """
-        pod, name = _pod_of(key, resources), key[1]
-        preferences = replace(self.topology.preferences, home=home)
-        topology = replace(self.topology, preferences=preferences)
+        pod, name, topology = _pod_of(key, resources), key[1], self.topology
+        if home:
+            preferences = replace(topology.preferences, home=home)
+            topology = replace(topology, preferences=preferences)
         first, *less = self._tried(others.providers())
         admitted = admit_container(books, pod, name, topology, first)
         for answers in less:
@@ -139,7 +142,7 @@ class Context:
         return Placed(admitted.state, admitted.containers[name].nodes, admitted.hints[name])
 
     def _tried(self, answers: tuple[ProviderHints, ...]) -> list[tuple[ProviderHints, ...]]:
-        if self.topology.policy is not Policy.BEST_EFFORT:
+        if not answers or self.topology.policy is not Policy.BEST_EFFORT:
             return [answers]
         rests = [answers[given_up:] for given_up in range(len(answers) + 1)]
         return [rest for rest in rests if agree(rest)]

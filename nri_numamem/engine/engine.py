@@ -7,14 +7,16 @@ event that fails half-way has not happened.
 from collections.abc import Callable
 from typing import Any
 
-from nri_numamem.engine import containers, events, pods
+from nri_numamem.engine import containers, events, pods, second_look
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.plan import Plan
+from nri_numamem.engine.rebaseline import rebaseline
 from nri_numamem.engine.state import EngineState
 from nri_numamem.engine.synchronize import synchronize
 
 _HANDLERS: dict[type, Callable[[Context, EngineState, Any], tuple[EngineState, Plan]]] = {
     events.Synchronize: synchronize,
+    events.ContainersFound: second_look.containers_found,
     events.RunPodSandbox: pods.run_pod_sandbox,
     events.StopPodSandbox: pods.stop_pod_sandbox,
     events.RemovePodSandbox: pods.remove_pod_sandbox,
@@ -45,6 +47,10 @@ class Engine:
         self._state = state
 
     def handle(self, event: events.Event) -> Plan:
-        """Answer one event."""
-        self._state, plan = _HANDLERS[type(event)](self.context, self._state, event)
+        """Answer one event; a machine that changed makes a new context as well."""
+        if isinstance(event, events.MachineChanged):
+            self.context, self._state, plan = rebaseline(self.context, self._state, event)
+            return plan
+        state, plan = _HANDLERS[type(event)](self.context, self._state, event)
+        self._state, plan = second_look.with_pending(state, event, plan)
         return plan

@@ -8,7 +8,9 @@ messages makes events; it interprets nothing.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from nri_numamem.memorymanager import NodeSet
+from nri_numamem.memorymanager import Machine, NodeSet, PoolUse
+
+_UNSET = NodeSet()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,9 @@ class Container:
     device_nodes: tuple[NodeSet, ...] = ()
     """The NUMA nodes of each device whose nodes are known; told at creation only."""
     ended: bool = False
+    cgroup_mems: NodeSet = _UNSET
+    """`cpuset.mems` of its cgroup, empty when unset or unknown; told at Synchronize, and for
+    containers that were found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,19 @@ class Synchronize:
 
     pods: tuple[PodSandbox, ...]
     containers: tuple[Container, ...]
+    keeps_updates: bool = True
+    """The runtime shows what a container was updated to even after a restart; CRI-O does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainersFound:
+    """Containers of Guaranteed pods whose cgroups show that they run, though nobody told of them.
+
+    The name is the container's id, and a pod that the runtime did not tell has its cgroup as
+    sandbox id and no name.
+    """
+
+    found: tuple[tuple[PodSandbox, Container], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +79,8 @@ class RunPodSandbox:
     """A pod's sandbox was started."""
 
     pod: PodSandbox
+    pool_use: PoolUse | None = None
+    """The kernel's hugepage figures at this moment, where they can matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +113,15 @@ class CreateContainer:
 
     pod: PodSandbox
     container: Container
+    pool_use: PoolUse | None = None
+    """The kernel's hugepage figures at this moment; None when none are asked for, or unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineChanged:
+    """The machine is not the one any more that the books were made for."""
+
+    machine: Machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +152,13 @@ class RemoveContainer:
 
 Event = (
     Synchronize
+    | ContainersFound
     | RunPodSandbox
     | StopPodSandbox
     | RemovePodSandbox
     | PodCgroupGone
     | CreateContainer
+    | MachineChanged
     | UpdateContainer
     | StopContainer
     | RemoveContainer

@@ -26,7 +26,7 @@ Outcome = tuple[EngineState, Plan]
 
 def run_pod_sandbox(context: Context, state: EngineState, event: RunPodSandbox) -> Outcome:
     """Note the pod; in pod scope also place it. Never refused: some runtimes do not survive it."""
-    state, found = podscope.start(context, state.with_pod(event.pod), event.pod)
+    state, found = podscope.start(context, state.with_pod(event.pod), event.pod, event.pool_use)
     return state, Plan(records=found)
 
 

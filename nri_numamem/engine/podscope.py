@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 
 from nri_numamem.engine import records
 from nri_numamem.engine.context import Context, Placed
+from nri_numamem.engine.draft import Draft
 from nri_numamem.engine.events import PodSandbox
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.providers import Others, words_for
@@ -23,12 +24,14 @@ from nri_numamem.engine.request import held, request_of_pod
 from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.memorymanager import (
     NodeSet,
+    PoolUse,
     Rejection,
     Request,
     State,
     adopt,
     give_back,
     remove_container,
+    withhold,
 )
 from nri_numamem.memorymanager.refusal import NOT_ALIGNED, TOPOLOGY
 
@@ -37,9 +40,12 @@ POOL = ""
 
 
 def start(
-    context: Context, state: EngineState, pod: PodSandbox
+    context: Context, state: EngineState, pod: PodSandbox, pool_use: PoolUse | None = None
 ) -> tuple[EngineState, tuple[Record, ...]]:
-    """Admit a pod whose sandbox was started; a rejection is a record, and changes nothing."""
+    """Admit a pod whose sandbox was started; a rejection is a record, and changes nothing.
+
+    Whether the kernel has the pod's hugepages is seen here; its containers then have them.
+    """
     request = _request(context, pod)
     if request is None:
         return state, ()
@@ -49,10 +55,12 @@ def start(
     if _containers(state, pod.uid):
         return state, ()
     key = (pod.uid, POOL)
-    placed = context.place(state.books, key, request, home=state.home(key))
+    withheld = withhold(state.books, pool_use)
+    placed = context.place(withheld.state, key, request, home=state.home(key))
     if isinstance(placed, Rejection):
-        return state, (records.pod_rejected(context, state, pod, request, placed),)
-    state = _with_pool(state, pod, placed.books)
+        seen = state.with_books(withheld.state)
+        return state, (records.pod_rejected(context, seen, pod, request, placed),)
+    state = _with_pool(state, pod, withheld.put_back(placed.books))
     return state, (records.pod_admitted(state, pod, request, placed),)
 
 
@@ -100,13 +108,19 @@ def synchronize(
     container: the runtime tells of pods that ended long ago as well.
     """
     found: list[Record] = []
+    draft = Draft(fresh)
     for pod in sorted(pods, key=lambda pod: pod.sandbox_id):
-        request, nodes = _request(context, pod), _nodes(old, fresh, pod)
-        if request is not None and nodes is not None:
-            fresh, shortfall = _adopt(fresh, pod, nodes, request)
+        request = _request(context, pod)
+        if request is None:
+            continue
+        before = draft.part(pod.uid)
+        nodes = _nodes(old, before, pod)
+        if nodes is not None:
+            after, shortfall = _adopt(before, pod, nodes, request)
+            draft.put(pod.uid, before, after)
             if shortfall:
-                found.append(records.pod_adopted(fresh, pod, request, nodes, shortfall))
-    return fresh, found
+                found.append(records.pod_adopted(after, pod, request, nodes, shortfall))
+    return draft.finish(), found
 
 
 def _request(context: Context, pod: PodSandbox) -> Request | None:

@@ -67,6 +67,8 @@ NO_OTHERS = Others()
 
 def others_of(machine: Machine, container: Container) -> Others:
     """Return what is known of a container's devices and CPUs on this machine."""
+    if not (container.device_nodes or container.cpuset_cpus):
+        return NO_OTHERS
     known = machine.node_set
     devices = tuple(nodes & known for nodes in container.device_nodes if nodes & known)
     return Others(devices, _nodes_of_cpus(machine, container))

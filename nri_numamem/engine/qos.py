@@ -9,6 +9,7 @@ base name with the systemd driver.
 """
 
 from enum import StrEnum
+from functools import lru_cache
 
 
 class QosClass(StrEnum):
@@ -26,6 +27,8 @@ _LEVELS = {"burstable": QosClass.BURSTABLE, "besteffort": QosClass.BEST_EFFORT}
 _ROOT_LEVEL = "kubepods"
 
 
+# A pod is looked at several times in a row.
+@lru_cache(maxsize=64)
 def qos_of_cgroup_parent(cgroup_parent: str) -> QosClass:
     """Return the class of the pod whose `cgroup_parent` is given."""
     components = [part for part in cgroup_parent.split("/") if part]

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from nri_numamem.engine.context import Context, Placed
 from nri_numamem.engine.events import Container, PodSandbox, Synchronize
+from nri_numamem.engine.free import free
 from nri_numamem.engine.plan import Record, RecordValue, Update
 from nri_numamem.engine.providers import CPU, DEVICES, Others
 from nri_numamem.engine.request import Request
@@ -235,13 +236,18 @@ def synchronized(
     )
 
 
-def free(state: EngineState, resources: Iterable[str]) -> dict[str, RecordValue]:
-    """Return the free bytes per node of some resources: {node: {resource: bytes}}."""
-    names = tuple(resources)
-    return {
-        str(node_id): {n: node.memory_map[n].free for n in names if n in node.memory_map}
-        for node_id, node in state.books.machine_state.items()
-    }
+def sent_again(pod: PodSandbox, container: Container, nodes: NodeSet, why: str) -> Record:
+    """Record that runtime and cgroup did not agree on a container's nodes; it gets `nodes`."""
+    return Record(
+        "sent again",
+        fields={
+            **_who(pod, container),
+            "nodes": str(nodes),
+            "in_runtime": container.cpuset_mems,
+            "in_cgroup": str(container.cgroup_mems),
+            "why": why,
+        },
+    )
 
 
 def _which(pod: PodSandbox) -> Fields:

@@ -51,9 +51,10 @@ def request_of(
         return None
     source, limits = _hugepages(pod, container)
     resources = {MEMORY: container.memory_limit_bytes}
+    is_sum = source is HugepageSource.POD or _is_answered_sum(pod, container, source)
     for size_bytes, limit_bytes in limits.items():
         name = hugepages_resource(size_bytes)
-        taken = held_by_others.get(name, 0) if source is HugepageSource.POD else 0
+        taken = held_by_others.get(name, 0) if is_sum else 0
         if limit_bytes > taken:
             resources[name] = limit_bytes - taken
     return Request(resources, source, limits)
@@ -79,10 +80,19 @@ def _hugepages(pod: PodSandbox, container: Container) -> tuple[HugepageSource, M
         (HugepageSource.POD, pod.hugepage_limits if container.hugepage_limits is None else None),
     )
     for source, found in candidates:
-        limits = {size: limit for size, limit in sorted((found or {}).items()) if limit > 0}
-        if limits:
-            return source, limits
+        if found:
+            limits = {size: limit for size, limit in sorted(found.items()) if limit > 0}
+            if limits:
+                return source, limits
     return HugepageSource.NONE, {}
+
+
+def _is_answered_sum(pod: PodSandbox, container: Container, source: HugepageSource) -> bool:
+    """Tell whether `unified` keys are the pod's sum, which each of its containers was answered."""
+    if source is not HugepageSource.UNIFIED or container.hugepage_limits is not None:
+        return False
+    asked = {size: limit for size, limit in pod.hugepage_limits.items() if limit > 0}
+    return asked == {s: limit for s, limit in container.hugepages_unified.items() if limit > 0}
 
 
 def held(blocks_by_container: Mapping[str, tuple[Block, ...]]) -> dict[str, int]:

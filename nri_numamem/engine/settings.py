@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from nri_numamem.engine.settings_values import (
     SettingsError,
     SettingsPath,
+    read_address,
     read_amount_text,
     read_choice,
     read_go_bool,
@@ -75,6 +76,7 @@ _KEYS = (
     "evictionHard",
     "kubeletConfigFile",
     "stateFile",
+    "metricsAddress",
     "whenUnsatisfiable",
     "logLevel",
     "logFile",
@@ -114,6 +116,8 @@ class Settings:
     """What that file says of the kubelet's own manager; found, not set."""
     state_file: str | None = None
     """Absolute path of what outlives the process; "" is none, None leaves it to the program."""
+    metrics_address: str = ""
+    """HOST:PORT to serve metrics at; "" serves none."""
     when_unsatisfiable: str = UNSATISFIABLE_ACTIONS[0]
     log_level: str = LOG_LEVELS[0]
     log_file: str | None = None
@@ -169,6 +173,7 @@ def settings_from_mapping(document: object) -> Settings:
         eviction_hard=_amounts("evictionHard", top.get("evictionHard")),
         kubelet_config_file=_path("kubeletConfigFile", top, "/var/lib/kubelet/config.yaml"),
         state_file=_state_file(top),
+        metrics_address=read_address(("metricsAddress",), top.get("metricsAddress")),
         when_unsatisfiable=choice("whenUnsatisfiable", UNSATISFIABLE_ACTIONS),
         log_level=choice("logLevel", LOG_LEVELS),
         log_file=_path("logFile", top, "/var/log/nri-numamem.log"),
@@ -202,6 +207,7 @@ def settings_to_mapping(settings: Settings) -> dict[str, object]:
         "evictionHard": dict(settings.eviction_hard),
         "kubeletConfigFile": settings.kubelet_config_file,
         "stateFile": settings.state_file,
+        "metricsAddress": settings.metrics_address,
         "whenUnsatisfiable": settings.when_unsatisfiable,
         "logLevel": settings.log_level,
         "logFile": settings.log_file,

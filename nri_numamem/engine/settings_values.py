@@ -8,7 +8,7 @@ Values come from a YAML or JSON parser and may be hostile: only scalars are ever
 text, since a small document can stand for an endless list (YAML aliases).
 """
 
-import difflib
+import re
 from collections.abc import Mapping, Sequence
 
 from nri_numamem.memorymanager.quantity import parse_quantity
@@ -19,6 +19,10 @@ SettingsPath = tuple[str | int, ...]
 # numbers 0 and 1 have the same spelling when turned into text.
 _GO_TRUE = ("1", "t", "T", "true", "TRUE", "True")
 _GO_FALSE = ("0", "f", "F", "false", "FALSE", "False")
+
+# HOST:PORT; whether the host has such an address shows when it is used. Brackets as in a URL.
+_ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]{1,253}):([0-9]{1,5})", re.ASCII)
+_PORT_MOST = 65535
 
 # Enough of a value to recognise it in one line.
 _SHOWN_CHARACTERS = 60
@@ -88,6 +92,17 @@ def read_integer(path: SettingsPath, value: object, *, least: int, most: int) ->
     return number
 
 
+def read_address(path: SettingsPath, value: object) -> str:
+    """Return a HOST:PORT as it was written; null and "" give ""."""
+    if value is None or value == "":
+        return ""
+    match = _ADDRESS.fullmatch(value) if isinstance(value, str) else None
+    if match is None or not 1 <= int(match[1]) <= _PORT_MOST:
+        remedy = "write HOST:PORT such as 127.0.0.1:9551 or [::1]:9551"
+        raise SettingsError(path, f"{show(value)} is no address", remedy)
+    return match[0]
+
+
 def read_amount_text(path: SettingsPath, value: object) -> str:
     """Return an amount as it was written; numbers become their text, as the kubelet does it."""
     is_scalar = isinstance(value, str | int | float) and not isinstance(value, bool)
@@ -109,6 +124,8 @@ def read_quantity(path: SettingsPath, value: object) -> int:
 
 def suggest(given: str, allowed: Sequence[str]) -> str:
     """Return the remedy for a wrong word: the nearest allowed one, if any, and all of them."""
+    import difflib  # noqa: PLC0415 - when something is wrong, and never while serving
+
     plain = {_plain(word): word for word in allowed}
     near = difflib.get_close_matches(_plain(given), list(plain), n=1)
     every = f"allowed: {', '.join(allowed)}"

@@ -12,10 +12,12 @@ keys has to be agreed on. SHA-256, because a damaged file must not pass, people 
 a common tool, and a megabyte takes a few milliseconds. The same state gives the same bytes.
 """
 
-import hashlib
+import functools
+import importlib
 import json
-from collections.abc import Mapping
-from typing import TypeVar, cast
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any, TypeVar, cast
 
 from nri_numamem.engine.state import HOMES_LIMIT, EngineState, Holder, Key
 from nri_numamem.memorymanager import Block, NodeSet, State
@@ -124,7 +126,24 @@ def _text(value: object) -> str:
 
 
 def _checksum(payload: str) -> str:
-    return hashlib.sha256(payload.encode("utf-8", "surrogatepass")).hexdigest()
+    return str(_sha256()(payload.encode("utf-8", "surrogatepass")).hexdigest())
+
+
+@functools.cache
+def _sha256() -> Callable[[bytes], Any]:
+    """Return the interpreter's own function: hashlib's comes with OpenSSL, which takes 4 MB."""
+    module = _first_of("_sha2", "_sha256", "hashlib")  # since Python 3.12; before; anywhere else
+    function: Callable[[bytes], Any] = module.sha256
+    return function
+
+
+def _first_of(name: str, *others: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        if not others:
+            raise
+        return _first_of(*others)
 
 
 def _cut(text: str) -> str:

@@ -9,16 +9,19 @@ A cgroup that is not there (yet, or any more) is an ordinary answer, not an erro
 Source: systemd.slice(5) for nested slices; runc and crun for the scope's name.
 """
 
+import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from nri_numamem.machine.sysfs import MachineError, entries_of, read_optional, shorten
 from nri_numamem.memorymanager.nodeset import NodeSet
 from nri_numamem.memorymanager.quantity import parse_page_size
 
 CGROUP_ROOT = Path("/sys/fs/cgroup")
+
+# Where crun has a container's processes, below its systemd scope; older ones limit only this one.
+CRUN_CHILD = "container"
 
 _SLICE = ".slice"
 # Reservation limits (hugetlb.2MB.rsvd.max) have one part more and do not match.
@@ -31,27 +34,20 @@ _COUNT = re.compile(r"\d{1,19}", re.ASCII)
 _NO_LIMIT_BYTES = 2**62
 
 
-@dataclass(frozen=True, slots=True)
-class CpusetMems:
-    """The NUMA nodes of a cgroup."""
-
-    configured: NodeSet
-    """cpuset.mems as written; empty when nobody wrote it (the parent's nodes are used)."""
-    effective: NodeSet
-    """The nodes that the kernel allocates from."""
-
-
 def cgroup_directory(cgroup_root: Path, cgroup_path: str, controller: str) -> Path | None:
     """Return the directory of a pod's or container's cgroup; it need not exist.
 
     `cgroup_path` is NRI's cgroup_parent or cgroups_path in any notation; `controller` ("cpuset",
     "hugetlb") is looked at with cgroup v1 only. None for a name that can be no cgroup's.
     """
-    relative = _relative_path(cgroup_path)
-    if relative is None or not all(map(_is_name, relative.parts)):
+    parts = _parts(cgroup_path)
+    if not parts or not all(map(_is_name, parts)):
         return None
-    is_v2 = (cgroup_root / "cgroup.controllers").exists()
-    return (cgroup_root if is_v2 else cgroup_root / controller) / relative
+    # One Path and not one per part: a Synchronize asks twice for each container of the host.
+    root = str(cgroup_root)
+    if not os.path.exists(f"{root}/cgroup.controllers"):  # noqa: PTH110 - see above
+        root = f"{root}/{controller}"
+    return Path(f"{root}/{'/'.join(parts)}")
 
 
 def pod_hugepage_limits(cgroup_root: Path, cgroup_parent: str) -> Mapping[int, int]:
@@ -64,14 +60,20 @@ def pod_hugepage_limits(cgroup_root: Path, cgroup_parent: str) -> Mapping[int, i
     limits: dict[int, int] = {}
     for path in entries_of(directory) if directory else ():
         found = _HUGEPAGE_LIMIT.fullmatch(path.name)
-        text = read_optional(path) if found else None
-        if found is None or text is None or text == "max":
-            continue
-        if not _COUNT.fullmatch(text):
-            raise MachineError(path, f"{shorten(text)} is not a limit in bytes")
-        if int(text) < _NO_LIMIT_BYTES:
-            limits[_page_size(path, found[1])] = int(text)
+        limit_bytes = limit_of(path) if found else None
+        if found is not None and limit_bytes is not None:
+            limits[_page_size(path, found[1])] = limit_bytes
     return dict(sorted(limits.items()))
+
+
+def limit_of(path: Path) -> int | None:
+    """Return the limit in bytes in a cgroup's file; None for "no limit" and for no such file."""
+    text = read_optional(path)
+    if text is None or text == "max":
+        return None
+    if not _COUNT.fullmatch(text):
+        raise MachineError(path, f"{shorten(text)} is not a limit in bytes")
+    return int(text) if int(text) < _NO_LIMIT_BYTES else None
 
 
 def _page_size(path: Path, text: str) -> int:
@@ -81,21 +83,27 @@ def _page_size(path: Path, text: str) -> int:
         raise MachineError(path, str(error)) from error
 
 
-def container_cpuset_mems(cgroup_root: Path, cgroups_path: str) -> CpusetMems | None:
-    """Return the NUMA nodes of a container's cgroup; None when there is no such cgroup.
+def container_mems(cgroup_root: Path, cgroups_path: str) -> NodeSet:
+    """Return `cpuset.mems` of a container's cgroup as somebody set it.
 
-    Raises MachineError for content that no kernel writes.
+    Empty when nobody did, and when there is no such cgroup. Raises MachineError for content that
+    no kernel writes.
     """
     directory = cgroup_directory(cgroup_root, cgroups_path, "cpuset")
-    if directory is None:
+    return (set_mems(directory) if directory else None) or NodeSet()
+
+
+def set_mems(directory: Path) -> NodeSet | None:
+    """Return the same for a container's directory; None when it has no cpuset."""
+    scope = _read_nodes(directory / "cpuset.mems")
+    if scope is None:
         return None
-    configured = _read_nodes(directory / "cpuset.mems")
-    effective = _read_nodes(directory / "cpuset.mems.effective")
-    if effective is None:
-        effective = _read_nodes(directory / "cpuset.effective_mems")  # cgroup v1
-    if configured is None or effective is None:
-        return None
-    return CpusetMems(configured, effective)
+    nodes = _read_nodes(directory / CRUN_CHILD / "cpuset.mems") or scope
+    # In cgroup v1 a cpuset never is empty: runtimes copy the parent's to begin with.
+    if nodes and (directory / "cpuset.effective_mems").exists():
+        inherited = _read_nodes(directory.parent / "cpuset.mems")
+        return NodeSet() if nodes == inherited else nodes
+    return nodes
 
 
 def _read_nodes(path: Path) -> NodeSet | None:
@@ -106,20 +114,20 @@ def _read_nodes(path: Path) -> NodeSet | None:
         raise MachineError(path, f"{shorten(text or '')} is not a list of NUMA nodes") from error
 
 
-def _relative_path(cgroup_path: str) -> PurePosixPath | None:
-    """Return the cgroup's path below the root, None for a name that can be no cgroup's."""
+def _parts(cgroup_path: str) -> list[str]:
+    """Return the cgroup's path below the root; empty for a name that can be no cgroup's."""
     slice_name, colon, scope = cgroup_path.partition(":")
     if colon:
         prefix, colon, container_id = scope.partition(":")
-        parent = _relative_path(slice_name)
+        parent = _parts(slice_name)
         is_scope = colon and container_id and "/" not in scope and slice_name.endswith(_SLICE)
-        return parent / f"{prefix}-{container_id}.scope" if parent and is_scope else None
+        return [*parent, f"{prefix}-{container_id}.scope"] if parent and is_scope else []
     parts = [part for part in cgroup_path.split("/") if part]
     if not parts or any(part in (".", "..") for part in parts):
-        return None
+        return []
     if len(parts) == 1 and parts[0].endswith(_SLICE):
-        parts = _slice_parts(parts[0])
-    return PurePosixPath(*parts) if parts else None
+        return _slice_parts(parts[0])
+    return parts
 
 
 def _is_name(part: str) -> bool:

@@ -28,6 +28,9 @@ _NVIDIA_MAJOR = 195
 _MEMBERS_LIMIT = 64
 
 _NODE = re.compile(r"\d{1,4}", re.ASCII)
+# Where /sys/dev leads for a device without hardware, such as fuse or tun; the two left out stand
+# for devices that have some.
+_WITHOUT_HARDWARE = re.compile(r"(?:\.\./)*devices/virtual/(?!vfio/|nvme-subsystem/)")
 _VFIO_GROUP = re.compile(r"(?:noiommu-)?(\d{1,9})", re.ASCII)
 _VFIO_PATH = re.compile(r"/dev/vfio/((?:noiommu-)?\d{1,9})", re.ASCII)
 _NVME_CONTROLLER = re.compile(r"nvme\d{1,9}", re.ASCII)
@@ -60,13 +63,20 @@ def _nodes_of(
     folder = _FOLDERS.get(device_type)
     if folder is None:
         return None
+    link = f"{sysfs_root}/dev/{folder}/{major}:{minor}"
+    target = _target_of(link)
+    if _WITHOUT_HARDWARE.match(target):
+        return None  # told apart early: nearly all devices that containers get are such
+    group = _VFIO_PATH.fullmatch(path)
+    is_nvidia = folder == "char" and major == _NVIDIA_MAJOR
+    if not (target or group or is_nvidia):
+        return None
     root = Path(os.path.realpath(sysfs_root))
-    device = _resolve(root, root / "dev" / folder / f"{major}:{minor}")
+    device = _resolve(root, link) if target else None
     if device is not None:
         return _nodes_of_device(root, device)
-    if folder == "char" and major == _NVIDIA_MAJOR:
+    if is_nvidia:
         return _nodes_of_nvidia(root, proc_root, minor)
-    group = _VFIO_PATH.fullmatch(path)
     return _nodes_of_vfio(root, group[1]) if group else None
 
 
@@ -121,7 +131,15 @@ def _union(root: Path, links: Iterable[Path]) -> NodeSet | None:
     return nodes or None
 
 
-def _resolve(root: Path, link: Path) -> Path | None:
+def _target_of(link: str) -> str:
+    """Return what a symlink says; "" when there is none."""
+    try:
+        return os.readlink(link)  # noqa: PTH115 - to make a Path takes longer than to ask
+    except OSError:
+        return ""
+
+
+def _resolve(root: Path, link: Path | str) -> Path | None:
     """Return the device's own directory below the root; None when there is none."""
     target = Path(os.path.realpath(link))
     is_inside = target.is_relative_to(root / "devices")

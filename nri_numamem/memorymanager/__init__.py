@@ -22,6 +22,7 @@ from nri_numamem.memorymanager.manifest import ManifestError, pod_from_manifest
 from nri_numamem.memorymanager.node_allocatable import HostReservation, derive, resolve_reserved
 from nri_numamem.memorymanager.nodeset import NodeSet
 from nri_numamem.memorymanager.pod import Container, ContainerKind, Pod, pod_request
+from nri_numamem.memorymanager.pool_use import Outside, Pool, PoolUse, outside, withhold
 from nri_numamem.memorymanager.quantity import (
     MEMORY,
     canonical_resource,
@@ -71,7 +72,10 @@ __all__ = [
     "NodeState",
     "NodeVerdict",
     "NumaNode",
+    "Outside",
     "Pod",
+    "Pool",
+    "PoolUse",
     "Preferences",
     "Rejection",
     "Request",
@@ -100,6 +104,7 @@ __all__ = [
     "humanize_bytes",
     "is_memory_resource",
     "nodes_of",
+    "outside",
     "parse_page_size",
     "parse_quantity",
     "parse_reserved_memory",
@@ -112,4 +117,5 @@ __all__ = [
     "resolve_reserved",
     "state_as_written",
     "topology_hints",
+    "withhold",
 ]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from nri_numamem.memorymanager.nodeset import NodeSet
 from nri_numamem.memorymanager.quantity import MEMORY
-from nri_numamem.memorymanager.state import Block, NodeState, Request, State
+from nri_numamem.memorymanager.state import Block, NodeState, Request, State, copy_of
 
 
 def resource_order(resource: str) -> tuple[bool, str]:
@@ -42,7 +42,9 @@ def assign(state: State, uid: str, name: str, nodes: NodeSet, request: Request) 
         blocks.append(Block(nodes, resource, request[resource], taken))
     _enter(machine, nodes, len(blocks))
     containers[name] = tuple(blocks)
-    return replace(state, machine_state=machine, assignments={**state.assignments, uid: containers})
+    assignments = copy_of(state.assignments)
+    assignments[uid] = containers
+    return State(machine, assignments, state.reusable)
 
 
 def _take_over(
@@ -89,8 +91,9 @@ def _charge(
     size_bytes = 0 if node is None else min(most, node.table(resource).free)
     if node is None or size_bytes <= 0:
         return 0
-    table = node.memory_map[resource].take(size_bytes)
-    machine[node_id] = replace(node, memory_map={**node.memory_map, resource: table})
+    tables = {**node.memory_map, resource: node.memory_map[resource].take(size_bytes)}
+    # Not replace(), which takes three times as long: this is between a request and its reply.
+    machine[node_id] = NodeState(node.number_of_assignments, tables, node.cells, node.spans)
     charges[node_id] = charges.get(node_id, 0) + size_bytes
     return size_bytes
 
@@ -103,9 +106,7 @@ def _enter(machine: dict[int, NodeState], nodes: NodeSet, blocks: int) -> None:
             count = node.number_of_assignments
             cells = node.cells | nodes if count else nodes
             spans = {**node.spans, nodes: node.spans.get(nodes, 0) + blocks}
-            machine[node_id] = replace(
-                node, number_of_assignments=count + blocks, cells=cells, spans=spans
-            )
+            machine[node_id] = NodeState(count + blocks, node.memory_map, cells, spans)
 
 
 def give_back(state: State, uid: str, name: str) -> State:
@@ -150,8 +151,10 @@ def remove_container(state: State, uid: str, name: str) -> State:
     if blocks is None:
         return state
     containers = {other: held for other, held in state.assignments[uid].items() if other != name}
-    assignments = {**state.assignments, uid: containers}
-    if not containers:
+    assignments = copy_of(state.assignments)
+    if containers:
+        assignments[uid] = containers
+    else:
         del assignments[uid]
     machine = dict(state.machine_state)
     _release(machine, blocks)

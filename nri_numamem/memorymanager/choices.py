@@ -9,13 +9,13 @@ why the number of nodes does not explode into 2^N sets.
 Source: kubelet memorymanager, calculateHints; results equal its full enumeration.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 
 from nri_numamem.memorymanager.cover import NO_NODES, Cover
 from nri_numamem.memorymanager.hint import Hint, Preferences
 from nri_numamem.memorymanager.nodeset import NodeSet
-from nri_numamem.memorymanager.state import Request, State
+from nri_numamem.memorymanager.state import NO_TABLE, NodeState, Request, State, Table
 
 
 def crosses_groups(state: State, nodes: NodeSet) -> bool:
@@ -45,34 +45,51 @@ def is_admissible(state: State, uid: str, request: Request, nodes: NodeSet) -> b
     """
     if crosses_groups(state, nodes):
         return False
-    members = [state.machine_state[node_id] for node_id in nodes]
     for resource, size_bytes in request.items():
-        if sum(node.table(resource).allocatable for node in members) < size_bytes:
+        tables = [state.machine_state[node_id].table(resource) for node_id in nodes]
+        if sum([table.allocatable for table in tables]) < size_bytes:
             return False
-        free = sum(node.table(resource).free for node in members)
-        if free + state.reusable_bytes(uid, nodes, resource) < size_bytes:
+        free = sum([table.free for table in tables])
+        if free < size_bytes and free + state.reusable_bytes(uid, nodes, resource) < size_bytes:
             return False
     return True
 
 
-@dataclass(frozen=True, slots=True)
 class Choices:
-    """The admissible node sets of one request."""
+    """The admissible node sets of one request, worked out as far as somebody asks.
 
-    minimum: int | None
-    """The fewest nodes that could hold the request if empty; None when all together cannot."""
-    listed: tuple[NodeSet, ...]
-    """Admissible single nodes, groups, and sets on which the pod holds something to reuse."""
-    unassigned: Cover
-    """Any two or more of these nodes that cover are admissible too."""
-    known: list[tuple[Preferences, NodeSet, NodeSet | None]] = field(
-        default_factory=list, repr=False, compare=False
-    )
-    """What best() was asked already, and its answer."""
+    `home` is tried as a set of its own.
+    """
+
+    def __init__(self, state: State, uid: str, request: Request, home: NodeSet) -> None:
+        # Not the state itself, which keeps these choices: only the collector would free the two.
+        self._state = State(state.machine_state, state.assignments, state.reusable)
+        self._uid = uid
+        self._request = request
+        self._home = home
+        self._known: list[tuple[Preferences, NodeSet, NodeSet | None]] = []
+
+    @cached_property
+    def minimum(self) -> int | None:
+        """The fewest nodes that could hold the request if empty; None when all cannot."""
+        return self._cover(self._state.machine_state, lambda table: table.allocatable).smallest()
+
+    @cached_property
+    def listed(self) -> tuple[NodeSet, ...]:
+        """Admissible single nodes, groups, and sets on which the pod holds something to reuse."""
+        tried = dict.fromkeys(_sets_of_their_own(self._state, self._uid, self._home))
+        return tuple(filter(self._admits, tried))
+
+    @cached_property
+    def unassigned(self) -> Cover:
+        """Any two or more of these nodes that cover are admissible too."""
+        machine = self._state.machine_state
+        unassigned = {n: node for n, node in machine.items() if not node.number_of_assignments}
+        return self._cover(unassigned, lambda table: table.free)
 
     def hint(self, nodes: NodeSet) -> Hint:
         """Return the hint for an admissible set."""
-        return Hint(nodes, preferred=len(nodes) == self.minimum)
+        return Hint(nodes, preferred=len(nodes) == 1 or len(nodes) == self.minimum)
 
     def best(self, preferences: Preferences, within: NodeSet = NO_NODES) -> NodeSet | None:
         """Return the admissible set that ranks first; None when there is none.
@@ -80,12 +97,36 @@ class Choices:
         The nodes in `within` belong to it. No admissible set is smaller than a preferred one, so
         preferred sets win. Source: kubelet memorymanager, findBestHint.
         """
-        for asked, nodes, answer in self.known:
+        for asked, nodes, answer in self._known:
             if asked is preferences and nodes == within:
                 return answer
-        answer = self._search(preferences, within)
-        self.known.append((preferences, within, answer))
+        answer = self._best_single(preferences, within) or self._search(preferences, within)
+        self._known.append((preferences, within, answer))
         return answer
+
+    def _best_single(self, preferences: Preferences, within: NodeSet) -> NodeSet | None:
+        """Return the single node that ranks first: most requests fit one, and this is quick."""
+        home = preferences.home
+        if len(home) == 1 and within.issubset(home) and self._admits(home):
+            return home
+        singles = (nodes for nodes in self._singles() if within.issubset(nodes))
+        if preferences.tells_apart_singles:
+            return min(singles, key=preferences.rank, default=None)
+        return next(singles, None)
+
+    def _singles(self) -> Iterator[NodeSet]:
+        """Yield the admissible single nodes, the lowest id first."""
+        needed = tuple(self._request.items())
+        reuses = self._uid in self._state.reusable
+        for node_id, node in self._state.machine_state.items():
+            tables = node.memory_map
+            for resource, size_bytes in needed:
+                if tables.get(resource, NO_TABLE).free < size_bytes and not reuses:
+                    break
+            else:
+                nodes = NodeSet.from_mask(1 << node_id)
+                if self._admits(nodes):
+                    yield nodes
 
     def _search(self, preferences: Preferences, within: NodeSet) -> NodeSet | None:
         found = [nodes for nodes in self.listed if within.issubset(nodes)]
@@ -96,6 +137,16 @@ class Choices:
                 found.append(self.unassigned.best(size, preferences, within))
         return min(found, key=preferences.rank, default=None)
 
+    def _admits(self, nodes: NodeSet) -> bool:
+        return is_admissible(self._state, self._uid, self._request, nodes)
+
+    def _cover(self, machine: Mapping[int, NodeState], amount: Callable[[Table], int]) -> Cover:
+        needed = {name: size_bytes for name, size_bytes in self._request.items() if size_bytes > 0}
+        amounts = {
+            n: tuple(amount(node.table(name)) for name in needed) for n, node in machine.items()
+        }
+        return Cover(amounts, tuple(needed.values()))
+
 
 def choices_for(state: State, uid: str, request: Request, home: NodeSet) -> Choices:
     """Find the admissible sets for a container of pod `uid`; `home` is tried by itself.
@@ -105,29 +156,9 @@ def choices_for(state: State, uid: str, request: Request, home: NodeSet) -> Choi
     key = (uid, tuple(request.items()), home)
     if key not in state.derived:
         state.derived.clear()
-        state.derived[key] = _find(state, uid, request, home)
+        state.derived[key] = Choices(state, uid, request, home)
     choices: Choices = state.derived[key]
     return choices
-
-
-def _find(state: State, uid: str, request: Request, home: NodeSet) -> Choices:
-    needed = {resource: size_bytes for resource, size_bytes in request.items() if size_bytes > 0}
-    machine = state.machine_state
-    need = tuple(needed.values())
-    empty = Cover(
-        {n: tuple(node.table(r).allocatable for r in needed) for n, node in machine.items()}, need
-    )
-    unassigned = Cover(
-        {
-            n: tuple(node.table(r).free for r in needed)
-            for n, node in machine.items()
-            if not node.number_of_assignments
-        },
-        need,
-    )
-    tried = dict.fromkeys(_sets_of_their_own(state, uid, home))
-    listed = tuple(nodes for nodes in tried if is_admissible(state, uid, request, nodes))
-    return Choices(empty.smallest(), listed, unassigned)
 
 
 def _sets_of_their_own(state: State, uid: str, home: NodeSet) -> Iterable[NodeSet]:

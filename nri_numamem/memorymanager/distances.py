@@ -19,6 +19,8 @@ class Distances:
     """Node id -> node id -> distance."""
     structure: Structure | None = field(init=False, repr=False, compare=False)
     """The structure of all nodes that have a row, worked out once; None without rows."""
+    are_local_alike: bool = field(init=False, repr=False, compare=False)
+    """Whether every node is as far from itself as any other, which is what ACPI demands."""
     _pairs: Mapping[int, Mapping[int, int]] = field(init=False, repr=False, compare=False)
     """pair() of all nodes that have a row."""
 
@@ -29,6 +31,8 @@ class Distances:
         object.__setattr__(self, "_pairs", pairs)
         structure = structure_of(self.rows, self.pair) if self.rows else None
         object.__setattr__(self, "structure", structure)
+        alike = all(self.between(node_id, node_id) == LOCAL_DISTANCE for node_id in self.rows)
+        object.__setattr__(self, "are_local_alike", alike)
 
     @classmethod
     def of_machine(cls, machine: Machine) -> "Distances":

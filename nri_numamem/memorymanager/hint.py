@@ -38,6 +38,11 @@ class Preferences:
     home: NodeSet = field(default_factory=NodeSet)
     """The set that the container or its pod had before wins over its equals; empty for none."""
 
+    @property
+    def tells_apart_singles(self) -> bool:
+        """Tell whether one node can win over another one by more than its lower id, or as home."""
+        return self.prefer_closest and not self.distances.are_local_alike
+
     def rank(self, nodes: NodeSet) -> Rank:
         """Return a key: fewest nodes, then home, then closest, then lowest ids.
 

@@ -3,7 +3,8 @@
 A ``Rejection`` carries the kubelet's own error text, the request, and per NUMA node what is free
 and which rule passed the node over. Nodes of which the same is to be said share one part of the
 text; when it is still too long (many nodes, each with its own figures), the nodes that one rule
-passed over share a part.
+passed over share a part. Hugepages that the kernel does not have, though the books call them free,
+are named besides.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -122,7 +123,7 @@ def _one_by_one(verdicts: tuple[NodeVerdict, ...]) -> list[str]:
     def text(verdict: NodeVerdict) -> str:
         parts = [
             f"{_prefix(resource, verdict.tables)}{humanize_bytes(table.free)} free"
-            f" of {humanize_bytes(table.allocatable)}"
+            f" of {humanize_bytes(table.allocatable)}{_taken_note(resource, table)}"
             for resource, table in verdict.tables.items()
         ]
         return ", ".join((*parts, verdict.rule))
@@ -130,13 +131,25 @@ def _one_by_one(verdicts: tuple[NodeVerdict, ...]) -> list[str]:
     return _grouped(verdicts, text)
 
 
+def _taken_note(resource: str, table: Table) -> str:
+    size_bytes = _taken_outside(resource, table)
+    return f" ({humanize_bytes(size_bytes)} taken outside of pods)" if size_bytes else ""
+
+
+def _taken_outside(resource: str, table: Table) -> int:
+    """Return what was withheld, because the kernel does not have it (``pool_use``)."""
+    return 0 if resource == MEMORY else max(0, table.allocatable - table.reserved - table.free)
+
+
 def _by_rule(verdicts: tuple[NodeVerdict, ...]) -> list[str]:
     def kind(verdict: NodeVerdict) -> str:
         return "in other groups" if verdict.rule.startswith("in group ") else verdict.rule
 
     most: dict[tuple[str, str], int] = {}
+    taken: dict[str, int] = {}
     for verdict in verdicts:
         for resource, table in verdict.tables.items():
+            taken[resource] = taken.get(resource, 0) + _taken_outside(resource, table)
             key = (kind(verdict), resource)
             most[key] = max(most.get(key, 0), table.free)
 
@@ -148,7 +161,12 @@ def _by_rule(verdicts: tuple[NodeVerdict, ...]) -> list[str]:
         ]
         return ", ".join((*parts, rule))
 
-    return _grouped(verdicts, text)
+    notes = [
+        f"{humanize_bytes(size_bytes)} of {resource} taken outside of pods"
+        for resource, size_bytes in taken.items()
+        if size_bytes
+    ]
+    return [*notes, *_grouped(verdicts, text)]
 
 
 def _grouped(verdicts: tuple[NodeVerdict, ...], text: Callable[[NodeVerdict], str]) -> list[str]:

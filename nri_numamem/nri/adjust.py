@@ -17,7 +17,8 @@ def create_container_response(plan: Plan) -> api.CreateContainerResponse:
     response = api.CreateContainerResponse()
     if plan.adjustment is not None:
         _adjust(response.adjust.linux.resources, plan.adjustment)
-    response.update.extend(_updates(plan.updates))
+    if plan.updates:
+        response.update.extend(_updates(plan.updates))
     return response
 
 

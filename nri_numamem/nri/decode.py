@@ -1,10 +1,12 @@
 """From the runtime's messages to the engine's events.
 
 Nothing is interpreted here beyond the wire: zero and absent amounts become None, page sizes
-become bytes. Of a message of several kB only what a decision needs is read. Two things no message
+become bytes. Of a message of several kB only what a decision needs is read. Four things no message
 carries; they come from readers that the caller hands in. The hugepage limits of the pod's cgroup
 are asked for once per sandbox, because the kubelet sets them before the sandbox starts. The NUMA
-nodes of devices are asked for when a container with devices is created.
+nodes of devices are asked for when a container with devices is created, and those of a
+container's cgroup at Synchronize.
+The kernel's hugepage figures go with a pod or container that is to be placed.
 
 Sources: the field tables of NRI's api.proto; containerd pkg/cri/nri and CRI-O internal/nri for
 what the runtimes fill in.
@@ -16,7 +18,7 @@ from itertools import islice
 from typing import Protocol, TypeAlias
 
 from nri_numamem.engine import events
-from nri_numamem.memorymanager import NodeSet, parse_page_size
+from nri_numamem.memorymanager import NodeSet, PoolUse, parse_page_size
 from nri_numamem.nri import api_pb2 as api
 
 PodHugepages = Callable[[str], Mapping[int, int]]
@@ -44,6 +46,24 @@ def _no_device_nodes(_cgroup_parent: str, _devices: Iterable[Device]) -> tuple[N
     return ()
 
 
+ContainerMems: TypeAlias = Callable[[str, str], NodeSet]
+"""(cgroup_parent of the pod, cgroups_path of the container) -> `cpuset.mems` of its cgroup; empty
+when unset, unknown or of no use; never raises."""
+
+
+def _no_container_mems(_cgroup_parent: str, _cgroups_path: str) -> NodeSet:
+    return NodeSet()
+
+
+PoolUseReader: TypeAlias = Callable[[events.PodSandbox, events.Container | None], PoolUse | None]
+"""(pod, container or None for the whole pod) -> the kernel's hugepage figures; None when they
+cannot matter, or are unknown; never raises."""
+
+
+def _no_pool_use(_pod: events.PodSandbox, _container: events.Container | None) -> None:
+    return None
+
+
 # More than any container is given for its own use; a look at one takes some 50 µs.
 _DEVICES_LIMIT = 64
 
@@ -66,10 +86,18 @@ class Decoder:
     """Makes events; remembers the hugepage limits of the pods that it has seen."""
 
     def __init__(
-        self, pod_hugepages: PodHugepages, device_nodes: DeviceNodes = _no_device_nodes
+        self,
+        pod_hugepages: PodHugepages,
+        device_nodes: DeviceNodes = _no_device_nodes,
+        container_mems: ContainerMems = _no_container_mems,
+        pool_use: PoolUseReader = _no_pool_use,
     ) -> None:
+        self.keeps_updates = True
+        """What the runtime is known for, see events.Synchronize; for who has read its name."""
         self._pod_hugepages = pod_hugepages
         self._device_nodes = device_nodes
+        self._container_mems = container_mems
+        self._pool_use = pool_use
         self._limits: dict[str, Mapping[int, int]] = {}
 
     def synchronize(
@@ -77,15 +105,27 @@ class Decoder:
     ) -> events.Synchronize:
         """Decode everything that the runtime has; forgets the sandboxes that are not named."""
         self._limits.clear()
+        told = tuple(self._pod(pod) for pod in pods)
+        parents = {pod.sandbox_id: pod.cgroup_parent for pod in told}
         return events.Synchronize(
-            tuple(self._pod(pod) for pod in pods),
-            tuple(_container(container) for container in containers),
+            told,
+            tuple(self._running(parents, container) for container in containers),
+            self.keeps_updates,
         )
+
+    def _running(self, parents: Mapping[str, str], container: api.Container) -> events.Container:
+        decoded = _container(container)
+        parent = parents.get(decoded.sandbox_id)
+        if parent is None or decoded.ended:
+            return decoded
+        nodes = self._container_mems(parent, container.linux.cgroups_path)
+        return replace(decoded, cgroup_mems=nodes) if nodes else decoded
 
     def run_pod_sandbox(self, pod: api.PodSandbox) -> events.RunPodSandbox:
         """Decode the start of a sandbox; its cgroup is read anew."""
         self._limits.pop(pod.id, None)
-        return events.RunPodSandbox(self._pod(pod))
+        decoded = self._pod(pod)
+        return events.RunPodSandbox(decoded, self._pool_use(decoded, None))
 
     def stop_pod_sandbox(self, pod: api.PodSandbox) -> events.StopPodSandbox:
         """Decode the end of a sandbox, without a look at its cgroup."""
@@ -102,8 +142,10 @@ class Decoder:
         if linux.devices and not _is_privileged(linux.resources):
             cgroup_parent = request.pod.linux.cgroup_parent
             nodes = self._device_nodes(cgroup_parent, _devices(linux.devices))
-            container = replace(container, device_nodes=nodes)
-        return events.CreateContainer(self._pod(request.pod), container)
+            if nodes:
+                container = replace(container, device_nodes=nodes)
+        pod = self._pod(request.pod)
+        return events.CreateContainer(pod, container, self._pool_use(pod, container))
 
     def update_container(self, request: api.UpdateContainerRequest) -> events.UpdateContainer:
         """Decode new resources of a container; zeros leave them as they are."""

@@ -19,6 +19,7 @@ from nri_numamem.engine.plan import Plan, Record, RecordValue
 from nri_numamem.nri import adjust
 from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri.decode import Decoder
+from nri_numamem.nri.parts import SynchronizeParts, TooLargeError
 from nri_numamem.ttrpc import Code, StatusError
 
 # What we ask to be told. All of it is known to every runtime since NRI 0.2; an unknown bit makes
@@ -88,7 +89,7 @@ def unlimited(_limit_s: float, call: Callable[[], bytes]) -> bytes:
     return call()
 
 
-# What runtimes before NRI 0.7 wait and do not tell.
+# What runtimes wait unless they are configured otherwise and tell it with the call.
 DEFAULT_REQUEST_TIMEOUT_MS = 2000
 
 _PodRequest: TypeAlias = (
@@ -111,9 +112,8 @@ class PluginMethods:
         self._handler = handler
         self._decoder = decoder
         self._limiter = limiter
-        self._timeout_s = DEFAULT_REQUEST_TIMEOUT_MS / 1000
-        self._pods: list[api.PodSandbox] = []
-        self._containers: list[api.Container] = []
+        self._timeout_s = float("inf")  # NRI < 0.7 does not tell it at configuration
+        self._parts = SynchronizeParts()
 
     def serve(self, method: "Method", payload: bytes, timeout_s: float | None = None) -> bytes:
         """Answer one call; raises StatusError for garbage and for what is refused on purpose.
@@ -121,7 +121,8 @@ class PluginMethods:
         `timeout_s` is the caller's patience, if it told it; the runtime's configured one counts
         as well.
         """
-        limit_s = method.share * min(self._timeout_s, timeout_s or self._timeout_s)
+        patience_s = timeout_s or DEFAULT_REQUEST_TIMEOUT_MS / 1000
+        limit_s = method.share * min(self._timeout_s, patience_s)
         recorded = len(self.records)
         try:
             return self._limiter(limit_s, lambda: self._serve(method, payload))
@@ -170,6 +171,7 @@ class PluginMethods:
         )
         if configuration.request_timeout_ms is not None:
             self._timeout_s = configuration.request_timeout_ms / 1000
+        self._decoder.keeps_updates = configuration.runtime_name != "cri-o"
         fields: dict[str, RecordValue] = {
             "runtime": configuration.runtime_name,
             "runtime_version": configuration.runtime_version,
@@ -186,14 +188,16 @@ class PluginMethods:
 
     def synchronize(self, request: api.SynchronizeRequest) -> bytes:
         """Gather the parts; answer the last one with the updates."""
-        self._pods.extend(request.pods)
-        self._containers.extend(request.containers)
+        try:
+            self._parts.add(request)
+        except TooLargeError as error:  # and so is any further part
+            self.gave_up = str(error)
+            self.records.append(Record("Synchronize is too large", "error", {"why": str(error)}))
+            return b""
         if request.more:
             # Must be echoed, without updates, or the runtime drops us.
             return api.SynchronizeResponse(more=True).SerializeToString()
-        pods, self._pods = self._pods, []
-        containers, self._containers = self._containers, []
-        plan = self._handle(self._decoder.synchronize(pods, containers))
+        plan = self._handle(self._decoder.synchronize(*self._parts.take()))
         return adjust.synchronize_response(plan).SerializeToString()
 
     def create_container(self, request: api.CreateContainerRequest) -> bytes:
@@ -261,9 +265,7 @@ class Method:
 
 
 METHODS = {
-    # Not cut short in practice: a plugin without its configuration would leave everything alone
-    # for good, without a word, and that is worse than one that the runtime drops.
-    "Configure": Method(api.ConfigureRequest, PluginMethods.configure, _SUBSCRIBED, share=10.0),
+    "Configure": Method(api.ConfigureRequest, PluginMethods.configure, _SUBSCRIBED),
     # Too late is the end of the connection either way, so it is given nearly all the time.
     "Synchronize": Method(api.SynchronizeRequest, PluginMethods.synchronize, share=0.9),
     "Shutdown": Method(api.Empty, PluginMethods.nothing),

@@ -7,7 +7,9 @@ registration), then synchronizes us, perhaps in parts (launched plugins of NRI <
 then calls. Nothing here waits for anything, so any order is served.
 """
 
+from collections.abc import Callable
 from functools import partial
+from typing import TypeAlias
 
 from nri_numamem.engine.plan import Record
 from nri_numamem.nri import api_pb2 as api
@@ -42,6 +44,15 @@ RUNTIME_SERVICE = "nri.pkg.api.v1alpha1.Runtime"
 # Old runtimes send Synchronize unsplit (12 MB seen, their own limit is 16 MiB).
 MAX_MESSAGE_BYTES = 64 << 20
 
+_Call: TypeAlias = Callable[[Context, bytes], bytes]
+Timed: TypeAlias = Callable[[str, _Call], _Call]
+"""(method, call) -> a call that does the same, and is measured."""
+
+
+def untimed(_method: str, call: _Call) -> _Call:
+    """Measure nothing."""
+    return call
+
 
 class PluginSession:
     """One registration with one runtime over one connection."""
@@ -54,6 +65,7 @@ class PluginSession:
         plugin_name: str,
         plugin_idx: str,
         limiter: Limiter = unlimited,
+        timed: Timed = untimed,
     ) -> None:
         self.registered = False
         self._refusal: str | None = None
@@ -65,7 +77,9 @@ class PluginSession:
         self._server = ServerConnection(max_body_bytes=MAX_MESSAGE_BYTES)
         self._client = ClientConnection(max_body_bytes=MAX_MESSAGE_BYTES)
         self._services = {
-            PLUGIN_SERVICE: {name: partial(self._serve, method) for name, method in METHODS.items()}
+            PLUGIN_SERVICE: {
+                name: timed(name, partial(self._serve, method)) for name, method in METHODS.items()
+            }
         }
 
     @property
@@ -91,9 +105,10 @@ class PluginSession:
         )
         return frame_message(RUNTIME_SERVICE_CONN, message)
 
-    def receive_data(self, data: bytes) -> bytes:
+    def receive_data(self, data: bytes | memoryview) -> bytes:
         """Take what was read from the socket; return what is to be written to it.
 
+        Nothing of `data` is looked at afterwards.
         Raises nri.mux.MuxError when the peer speaks something else; the connection is to be
         closed then.
         """

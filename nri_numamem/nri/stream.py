@@ -17,7 +17,8 @@ from typing import Protocol
 READ_BYTES = 256 << 10
 
 # How often on_tick is called. It feeds the watchdog, whose patience leaves room for a stop of 3 s.
-TICK_S = 1.0
+# An idle host is woken less than once a second, with what the watchdog's own thread adds.
+TICK_S = 1.5
 
 # What may wait for a runtime that does not read. Replies are small; this is thousands of them.
 MAX_UNSENT_BYTES = 16 << 20
@@ -30,8 +31,11 @@ class Session(Protocol):
     def finished(self) -> bool:
         """Tell whether the connection is to be closed from our side."""
 
-    def receive_data(self, data: bytes) -> bytes:
-        """Take bytes from the socket; return bytes for it. May raise StreamError's causes."""
+    def receive_data(self, data: memoryview) -> bytes:
+        """Take bytes from the socket; return bytes for it. May raise StreamError's causes.
+
+        `data` is overwritten by what comes next.
+        """
 
 
 class Ended(StrEnum):
@@ -69,6 +73,8 @@ class Stream:
         self._on_wake = on_wake
         self._on_tick = on_tick
         self._unsent = bytearray()
+        # One for all reads: memory of this size would be mapped anew for each of them.
+        self._received = memoryview(bytearray(READ_BYTES))
         self._selector = selectors.DefaultSelector()
         self._watched = selectors.EVENT_READ
 
@@ -111,13 +117,13 @@ class Stream:
 
     def _read(self) -> Ended | None:
         try:
-            data = self._sock.recv(READ_BYTES)
+            size_bytes = self._sock.recv_into(self._received)
         except (BlockingIOError, InterruptedError):
             return None
-        if not data:
+        if not size_bytes:
             return Ended.EOF
         try:
-            self._send(self._session.receive_data(data))
+            self._send(self._session.receive_data(self._received[:size_bytes]))
         finally:
             self._after()
         if len(self._unsent) > MAX_UNSENT_BYTES:

@@ -1,9 +1,11 @@
 """The state file: what outlives the process, written beside the work and never in its way.
 
 ``load`` reads it once at the start; ``offer`` hands over the engine's state, a value that never
-changes, and costs the loop nothing else: a thread of its own makes the bytes and writes them. Of
-several states that come during one write, only the last is written. The file is replaced as a
-whole (a temporary file, fsync, rename, fsync of the directory): a reader finds the old or the new.
+changes, and costs the loop nothing else: a thread of its own makes the bytes and writes them. To
+make them it needs the interpreter's lock, for which the loop would have to wait, so it does this
+at most once a second; of the states that come meanwhile only the last is written. The file is
+replaced as a whole (a temporary file, fsync, rename, fsync of the directory): a reader finds the
+old or the new.
 
 Nothing here is needed to serve. What cannot be read is put aside as NAME.corrupt-N; what cannot be
 written is told once per kind of error, counted, and tried again. What a snapshot says is known
@@ -37,6 +39,9 @@ CORRUPT_KEPT = 5
 # A full disk is emptied by people or by log rotation: not in milliseconds.
 RETRY_S = 30.0
 
+# Between two writes. A crash costs what pods gave back within it, and no more.
+PAUSE_S = 1.0
+
 # How long an orderly end waits for a disk that does not answer.
 CLOSE_S = 5.0
 
@@ -48,19 +53,25 @@ class StateFile:
     """
 
     def __init__(
-        self, path: Path, tell: Callable[[Record], None], *, retry_s: float = RETRY_S
+        self,
+        path: Path,
+        tell: Callable[[Record], None],
+        *,
+        pause_s: float = PAUSE_S,
+        retry_s: float = RETRY_S,
     ) -> None:
         self.failed_writes = 0
         """How many writes failed since the start."""
         self._path = path
         self._tell = tell
+        self._pause_s = pause_s
         self._retry_s = retry_s
         self._offered: EngineState | None = None
         self._written = b""
         self._told: set[str] = set()
         self._changed = threading.Condition()
         self._pending: EngineState | None = None
-        self._is_closing = False
+        self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
     def load(self) -> EngineState | None:
@@ -101,7 +112,7 @@ class StateFile:
     def close(self) -> None:
         """Write what is waiting, within CLOSE_S, and end."""
         with self._changed:
-            self._is_closing = True
+            self._closing.set()
             self._changed.notify()
         if self._thread is not None:
             self._thread.join(CLOSE_S)
@@ -112,21 +123,22 @@ class StateFile:
         while (state := self._take()) is not None:
             if not self._save(state) and not self._wait_to_retry(state):
                 return
+            self._closing.wait(self._pause_s)
 
     def _take(self) -> EngineState | None:
         """Return the next state to write; None at the end."""
         with self._changed:
-            self._changed.wait_for(lambda: self._pending is not None or self._is_closing)
+            self._changed.wait_for(lambda: self._pending is not None or self._closing.is_set())
             state, self._pending = self._pending, None
             return state
 
     def _wait_to_retry(self, state: EngineState) -> bool:
         """Wait for a newer state, for time to pass, or for the end; False after the last try."""
         with self._changed:
-            if self._is_closing:
+            if self._closing.is_set():
                 return False
             self._changed.wait_for(
-                lambda: self._pending is not None or self._is_closing, self._retry_s
+                lambda: self._pending is not None or self._closing.is_set(), self._retry_s
             )
             if self._pending is None:
                 self._pending = state

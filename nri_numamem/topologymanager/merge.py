@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from nri_numamem.memorymanager.hint import Hint, Preferences
-from nri_numamem.memorymanager.hints import ANYWHERE, Offers
+from nri_numamem.memorymanager.hints import ANYWHERE, NO_OTHERS, Offers
 from nri_numamem.memorymanager.nodeset import NodeSet
 
 
@@ -38,32 +38,37 @@ _IMPOSSIBLE = (Hint(None, preferred=False),)
 
 Key: TypeAlias = tuple[int, ...]
 
+AllNodes: TypeAlias = NodeSet | Mapping[int, object]
+"""The ids of all nodes of the machine."""
+
 
 def merge(
     providers: Iterable[ProviderHints],
-    numa_nodes: NodeSet,
+    numa_nodes: AllNodes,
     policy: Policy,
     preferences: Preferences,
 ) -> tuple[Hint, bool]:
     """Return the merged hint, and whether the policy admits it.
 
-    `numa_nodes` are all nodes of the machine. With `none` nothing is merged.
+    With `none` nothing is merged.
     """
     if policy is Policy.NONE:
         return Hint(None, preferred=False), True
     lists = hint_lists(providers)
     if policy is not Policy.SINGLE_NUMA_NODE:
-        hint = _best(fold(lists), numa_nodes, preferences)
+        hint = _best(lists, numa_nodes, preferences)
         return hint, hint.preferred or policy is Policy.BEST_EFFORT
     single = [[hint for hint in hints if _is_single(hint)] for hints in lists]
-    hint = _best(fold(single), numa_nodes, preferences.narrowest())
-    if hint.affinity == numa_nodes:
+    hint = _best(single, numa_nodes, preferences.narrowest())
+    if hint.affinity is not None and len(hint.affinity) == len(numa_nodes):
         hint = Hint(None, hint.preferred)
     return hint, hint.preferred
 
 
-def offers_of(providers: Iterable[ProviderHints], policy: Policy) -> Offers:
+def offers_of(providers: Sequence[ProviderHints], policy: Policy) -> Offers:
     """Return what some providers' hints come to, for a provider that answers after them."""
+    if not providers:
+        return NO_OTHERS
     lists = hint_lists(providers)
     if policy is Policy.SINGLE_NUMA_NODE:
         lists = [[hint for hint in hints if _is_single(hint)] for hints in lists]
@@ -154,8 +159,12 @@ def _add_supersets(counts: list[int], sign: int) -> None:
         bit *= 2
 
 
-def _best(offers: Offers, numa_nodes: NodeSet, preferences: Preferences) -> Hint:
+def _best(lists: Sequence[HintList], machine: AllNodes, preferences: Preferences) -> Hint:
     """Return the hint that wins; all nodes, not preferred, when no intersection is left."""
+    hints = lists[0] if len(lists) == 1 else ()
+    if len(hints) == 1 and hints[0].affinity and all(map(machine.__contains__, hints[0].affinity)):
+        return hints[0]  # as nearly always: no other provider has a preference
+    offers, numa_nodes = fold(lists), NodeSet(machine)
 
     def key(hint: Hint) -> Key:
         nodes = hint.affinity or NodeSet()

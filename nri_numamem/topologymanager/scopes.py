@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from nri_numamem.memorymanager.choices import choices_for
 from nri_numamem.memorymanager.hint import Hint, HintMap, Preferences
 from nri_numamem.memorymanager.hints import pod_topology_hints, topology_hints
-from nri_numamem.memorymanager.nodeset import NodeSet
 from nri_numamem.memorymanager.pod import Pod, pod_request
 from nri_numamem.memorymanager.quantity import MEMORY
 from nri_numamem.memorymanager.refusal import (
@@ -122,8 +121,9 @@ def _judge(
     """Merge the memory manager's hints with the others; a rejection when the policy says no."""
     # All resources have the same list; it counts once (see memorymanager.hints).
     once = None if own is None else {MEMORY: next(iter(own.values()))}
-    numa_nodes = NodeSet(state.machine_state)
-    hint, admits = merge((*others, once), numa_nodes, topology.policy, topology.preferences)
+    hint, admits = merge(
+        (*others, once), state.machine_state, topology.policy, topology.preferences
+    )
     fits_nowhere = own is not None and not any(own.values())
     if admits and not fits_nowhere:
         return hint

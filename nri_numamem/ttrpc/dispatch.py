@@ -6,15 +6,12 @@ A handler gets and returns protobuf bytes and knows nothing of connections. This
 sockets and reads no clock; the moment of arrival is an argument.
 """
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from nri_numamem.ttrpc.envelope import Metadata
 from nri_numamem.ttrpc.server import RequestReceived, ServerConnection
 from nri_numamem.ttrpc.status import Code, StatusError
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +59,9 @@ def answer(
         return connection.reply_error(event.stream_id, error.code, error.message)
     except TimeoutError as error:
         return connection.reply_error(event.stream_id, Code.DEADLINE_EXCEEDED, str(error))
-    except Exception as error:  # noqa: BLE001 - a handler's bug ends its call only
-        _log.exception("the handler of %s/%s failed", request.service, request.method)
+    except Exception as error:  # a handler's bug ends its call only
+        import logging  # noqa: PLC0415 - a program that logs otherwise never needs it
+
+        log = logging.getLogger(__name__)
+        log.exception("the handler of %s/%s failed", request.service, request.method)
         return connection.reply_error(event.stream_id, Code.UNKNOWN, str(error) or repr(error))

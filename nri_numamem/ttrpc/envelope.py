@@ -84,10 +84,13 @@ def encode_response(response: Response) -> bytes:
 
     ValueError when the message cannot be UTF-8.
     """
+    payload = _encode_bytes(_RESPONSE_PAYLOAD, response.payload)
+    if not (response.code or response.message):
+        return payload
     status = _encode_varint(_STATUS_CODE, response.code) + _encode_bytes(
         _STATUS_MESSAGE, response.message.encode()
     )
-    return _encode_bytes(_STATUS, status) + _encode_bytes(_RESPONSE_PAYLOAD, response.payload)
+    return _encode_bytes(_STATUS, status) + payload
 
 
 def decode_request(data: bytes) -> Request:

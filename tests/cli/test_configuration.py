@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from nri_numamem.cli.configuration import (
     load_file,
     load_text,
+    parse_metrics_address,
     parse_reserved,
 )
 from nri_numamem.cli.errors import UsageError
@@ -193,6 +194,13 @@ def test_a_bad_use_of_the_flag_is_named() -> None:
     text = str(caught.value)
     assert text.startswith("--reserved-memory '0=memory': the reserved memory has incorrect format")
     assert text.endswith("got 0=memory; write NODE:TYPE=QUANTITY, such as 0:memory=1Gi")
+
+
+def test_an_address_for_metrics() -> None:
+    assert parse_metrics_address("localhost:9551") == "localhost:9551"
+    assert parse_metrics_address("") == ""
+    with pytest.raises(UsageError, match=r"^--metrics-address: 'x' is no address; write HOST:PORT"):
+        parse_metrics_address("x")
 
 
 def test_yaml_is_imported_only_when_there_is_text() -> None:

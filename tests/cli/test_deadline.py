@@ -27,6 +27,11 @@ def test_what_takes_too_long_is_ended() -> None:
         assert deadline.run(60, lambda: 1) == 1
 
 
+def test_a_time_that_is_over_is_no_error_of_the_timer() -> None:
+    with Deadline() as deadline, pytest.raises(Overrun):
+        deadline.run(-0.5, lambda: time.sleep(60))
+
+
 def test_an_overrun_that_is_swallowed_comes_again() -> None:
     def stubborn() -> None:
         for _ in range(2):
@@ -38,6 +43,23 @@ def test_an_overrun_that_is_swallowed_comes_again() -> None:
 
     with Deadline() as deadline, pytest.raises(Overrun):
         deadline.run(0.02, stubborn)
+
+
+def test_a_signal_at_every_step_of_the_end_leaves_no_timer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The overrun is raised once, and nothing after it: outside it would end the process."""
+    monkeypatch.setattr("nri_numamem.cli.deadline._AGAIN_S", 1e-5)
+
+    def spin() -> None:
+        while True:
+            pass
+
+    with Deadline() as deadline:
+        for _ in range(500):
+            with pytest.raises(Overrun):
+                deadline.run(1e-4, spin)
+            assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
 
 
 def test_other_errors_pass_and_leave_no_timer() -> None:

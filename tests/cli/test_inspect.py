@@ -27,7 +27,41 @@ def test_a_table_for_people(roots: list[str], capsys: pytest.CaptureFixture[str]
         ["node", "memory", "2Mi", "pages", "CPUs", "distances"],
         ["0", "4Gi", "8", "0-2,7", "0:10", "8:40"],
         ["8", "1Gi", "-", "none", "0:40", "8:10"],
+        [],
+        ["hugepages", "node", "pages", "in", "use", "free", "surplus", "promised"],
+        ["2Mi", "0", "8", "0", "8", "0"],
+        ["2Mi", "all", "8", "0", "8", "0", "0"],
     ]
+
+
+def test_hugepages_as_they_are_now(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nodes = tuple(NumaNode(n, 64 * GI, {2 << 20: 100 * n, 1 << 30: 0}, (n,)) for n in range(3))
+    write_overlay(overlay_of(Machine(nodes)), tmp_path)
+    pool = "hugepages/hugepages-2048kB"
+    (tmp_path / f"sys/devices/system/node/node1/{pool}/free_hugepages").write_text("30\n")
+    (tmp_path / f"sys/devices/system/node/node2/{pool}/surplus_hugepages").write_text("5\n")
+    (tmp_path / f"sys/kernel/mm/{pool}/resv_hugepages").write_text("7\n")
+    roots = ["--sysfs-root", str(tmp_path / "sys"), "--proc-root", str(tmp_path / "proc")]
+    assert main(["inspect", *roots]) == 0
+    assert capsys.readouterr().out.splitlines()[5:] == [
+        "hugepages  node  pages  in use  free  surplus  promised",
+        "      2Mi     0      0       0     0        0          ",
+        "      2Mi     1    100      70    30        0          ",
+        "      2Mi     2    200       0   200        5          ",
+        "      2Mi   all    300      70   230        5         7",
+    ]
+
+
+def test_without_pools_there_is_no_table_of_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_overlay(overlay_of(Machine((NumaNode(0, GI, {2 << 20: 0}),))), tmp_path)
+    roots = ["--sysfs-root", str(tmp_path / "sys"), "--proc-root", str(tmp_path / "proc")]
+    assert main(["inspect", *roots]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert main(["inspect", "--output", "yaml", *roots]) == 0
+    (node,) = yaml.safe_load(capsys.readouterr().out)["machine"]["nodes"]
+    assert node == {"id": 0, "memory": "1Gi", "hugepages": {"2Mi": 0}}
 
 
 def test_the_machine_of_a_scenario(roots: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,7 +30,8 @@ LEAVES = RuntimeVersion("containerd", "v1.7.25", (0, 6, 1))
 PROGRAM = """#!{python}
 import runpy, sys
 from pathlib import Path
-from nri_numamem.cli import keeper, restarted
+from nri_numamem.cli import keeper, launched, restarted
+launched.CONNECT_TRIES = 0
 keeper.PAUSE_S, keeper.STARTS_LIMIT = {pause_s}, 2
 restarted.DEFAULT_SOCKET = Path({socket!r})
 sys.argv = ["nri-numamem", "2"]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from nri_numamem.cli.watchdog import STALLED_STATUS
+from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri import runtime_objects as objects
 from nri_numamem.nri.runtime import EmbeddedRuntime
 from nri_numamem.nri.runtime_plugin import PluginGone
@@ -16,10 +21,29 @@ from nri_numamem.nri.runtime_version import RuntimeVersion
 
 PROGRAM = Path(sys.executable).with_name("nri-numamem")
 MI = 1 << 20
+WAIT_S = 30
 
 OLD = RuntimeVersion("containerd", "v1.7.6", (0, 3, 0))
 MIDDLE = RuntimeVersion("containerd", "v1.7.25", (0, 6, 1))
 NEW = RuntimeVersion("containerd", "v2.3.4", (0, 12, 0))
+
+
+# The program, but the engine is not built at once: a line of Python for each attempt.
+TROUBLED = """#!{python}
+import sys, time
+from pathlib import Path
+from nri_numamem.cli import keeper, launched, main, restarted
+build, troubles = launched.build_engine, {troubles!r}
+def troubled(settings, roots):
+    exec(troubles.pop(0) if troubles else "")
+    return build(settings, roots)
+launched.build_engine = troubled
+keeper.PAUSE_S = 0.05
+restarted.DEFAULT_SOCKET = Path({socket!r})
+sys.argv = ["nri-numamem"]
+sys.exit(main.main())
+"""
+SLOW, BUG = "time.sleep(60)", "1 / 0"
 
 
 @pytest.fixture
@@ -107,3 +131,177 @@ def launched_pid(runtime: EmbeddedRuntime, config: str) -> int:
     plugin = runtime.launch(PROGRAM, "10-nri-numamem", config)
     assert plugin.process is not None
     return plugin.process.pid
+
+
+def write_troubled(root: Path, *troubles: str) -> Path:
+    """Write the program that fails so; return its path."""
+    path = root / "program"
+    socket = str(root / "nri.sock")
+    text = TROUBLED.format(python=sys.executable, troubles=list(troubles), socket=socket)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+def config_of(log: Path) -> str:
+    return f"logFile: {log}\nlogFormat: json\nstateFile: {log.with_name('state')}\n"
+
+
+def events_of(log: Path) -> list[object]:
+    return [record["event"] for record in records(log)]
+
+
+def running_pod(runtime: EmbeddedRuntime, memory_limit_bytes: int = MI) -> str:
+    """Give the runtime a container that runs already; return its pod's uid."""
+    pod = objects.pod("was there", memory_limit_bytes=memory_limit_bytes)
+    runtime.store.pods[pod.id] = pod
+    container = objects.container(pod, "server", memory_limit_bytes=memory_limit_bytes)
+    container.state = api.CONTAINER_RUNNING
+    runtime.store.add_container(container)
+    return pod.uid
+
+
+def mems_of_a_new_one(runtime: EmbeddedRuntime) -> str:
+    pod = runtime.run_pod_sandbox(objects.pod("db", memory_limit_bytes=MI))
+    container = objects.container(pod, "server", memory_limit_bytes=MI)
+    return runtime.create_container(pod, container).linux.resources.cpu.mems
+
+
+@pytest.mark.parametrize("version", [OLD, MIDDLE, NEW], ids=lambda v: v.nri_version_text)
+@pytest.mark.parametrize("trouble", [SLOW, BUG], ids=["slow", "bug"])
+def test_a_configuration_that_was_not_taken_is_taken_after_the_reply(
+    tmp_path: Path, log: Path, version: RuntimeVersion, trouble: str
+) -> None:
+    """The Synchronize that follows finds the engine, so the books are whole."""
+    with EmbeddedRuntime(version) as runtime:
+        running_pod(runtime)
+        plugin = runtime.launch(write_troubled(tmp_path, trouble), "10-nri-numamem", config_of(log))
+        updates = runtime.synchronize()
+        synchronizes = version.synchronizes_launched
+        assert len(updates) == synchronizes
+        assert mems_of_a_new_one(runtime) != ""
+        assert plugin.why_closed == ""
+    assert ("synchronized" in events_of(log)) is synchronizes
+    failed = "internal error" if trouble == BUG else "request took too long"
+    (record,) = [r for r in records(log) if str(r["event"]).startswith(failed)]
+    assert record["method"] == "ConfigureRequest"
+    assert [r["level"] for r in records(log)].count("error") == 1
+
+
+@pytest.mark.parametrize("version", [MIDDLE, NEW], ids=lambda v: v.nri_version_text)
+def test_a_configuration_that_fails_again_is_left_to_another_process(
+    tmp_path: Path, log: Path, version: RuntimeVersion
+) -> None:
+    """It is told anew what is running: its books are not those of another time."""
+    with EmbeddedRuntime(version) as runtime:
+        running_pod(runtime)
+        runtime.listen(tmp_path / "nri.sock")
+        program = write_troubled(tmp_path, BUG, BUG)
+        first = runtime.launch(program, "10-nri-numamem", config_of(log))
+        assert first.process is not None
+        assert first.process.wait(WAIT_S) == 1
+        first.close("it ended")
+        runtime.accept(WAIT_S)
+        assert len(runtime.synchronize()) == 1
+        assert mems_of_a_new_one(runtime) != ""
+    ending = next(r for r in records(log) if r["event"] == "not configured, ending")
+    assert "ZeroDivisionError" in str(ending["exception"])
+    ended = next(r for r in records(log) if r["event"] == "ended")
+    assert ended["why"] == "the configuration was not taken"
+    assert "died, starting again" in events_of(log)
+
+
+def test_a_configuration_that_hangs_is_left_to_another_process(tmp_path: Path, log: Path) -> None:
+    """The deadline ends the first attempt, the watchdog the second."""
+    with EmbeddedRuntime(NEW) as runtime:
+        runtime.listen(tmp_path / "nri.sock")
+        first = runtime.launch(
+            write_troubled(tmp_path, SLOW, SLOW), "10-nri-numamem", config_of(log)
+        )
+        assert first.process is not None
+        assert first.process.wait(WAIT_S) == STALLED_STATUS
+        first.close("it ended")
+        runtime.accept(WAIT_S)
+        runtime.synchronize()
+        assert mems_of_a_new_one(runtime) != ""
+    (died,) = [r for r in records(log) if r["event"] == "died, starting again"]
+    assert "Timeout" in str(died["exception"])
+    assert "troubled" in str(died["exception"])
+
+
+def test_a_refusal_that_comes_too_late_leaves_everything_alone(tmp_path: Path, log: Path) -> None:
+    config = config_of(log)
+    refused = "raise launched.UsageError('no such machine')"
+    with EmbeddedRuntime(NEW) as runtime:
+        program = write_troubled(tmp_path, SLOW, refused)
+        plugin = runtime.launch(program, "10-nri-numamem", config)
+        runtime.synchronize()
+        assert mems_of_a_new_one(runtime) == ""
+        assert plugin.process is not None
+        assert plugin.why_closed == ""
+        plugin.process.kill()
+        # Another process could do no better.
+        wait_for(lambda: not keepers_of(program))
+    (record,) = [r for r in records(log) if str(r["event"]).startswith("not configured")]
+    assert record["error"] == "no such machine"
+    assert "died, starting again" not in events_of(log)
+
+
+def test_an_old_runtime_tells_over_its_socket_what_is_running(tmp_path: Path, log: Path) -> None:
+    with EmbeddedRuntime(MIDDLE) as runtime:
+        uid = running_pod(runtime)
+        runtime.listen(tmp_path / "nri.sock")
+        first = runtime.launch(write_troubled(tmp_path), "10-nri-numamem", config_of(log))
+        second = runtime.accept(WAIT_S)
+        first.close("it closed its end")
+        assert (second.idx, second.name) == ("10", "nri-numamem")
+        (update,) = runtime.synchronize()
+        assert update.linux.resources.cpu.mems != ""
+        assert mems_of_a_new_one(runtime) != ""
+        second.wire.close()
+        assert first.process is not None
+        assert first.process.wait(WAIT_S) == 0
+    (pinned,) = [r for r in records(log) if r["event"] == "pinned while running"]
+    assert pinned["pod_uid"] == uid
+    # The second configuration, which is empty, is not taken.
+    assert events_of(log).count("machine") == 1
+    assert "died, starting again" not in events_of(log)
+
+
+def test_a_runtime_that_may_deadlock_is_not_connected_to(tmp_path: Path, log: Path) -> None:
+    with EmbeddedRuntime(OLD) as runtime:
+        runtime.listen(tmp_path / "nri.sock")
+        plugin = runtime.launch(write_troubled(tmp_path), "10-nri-numamem", config_of(log))
+        wait_for(lambda: "not told what is running" in events_of(log))
+        assert mems_of_a_new_one(runtime) != ""
+        assert plugin.why_closed == ""
+    (told,) = [r for r in records(log) if r["event"] == "not told what is running"]
+    assert told["why"] == "the runtime is too old"
+
+
+def test_without_a_socket_it_serves_an_old_runtime_as_it_can(tmp_path: Path, log: Path) -> None:
+    program = write_troubled(tmp_path)
+    text = program.read_text()
+    program.write_text(text.replace("keeper.PAUSE_S", "launched.CONNECT_TRIES = 1\nkeeper.PAUSE_S"))
+    with EmbeddedRuntime(MIDDLE) as runtime:
+        plugin = runtime.launch(program, "10-nri-numamem", config_of(log))
+        wait_for(lambda: "not told what is running" in events_of(log))
+        assert mems_of_a_new_one(runtime) != ""
+        assert plugin.why_closed == ""
+
+
+def keepers_of(program: Path) -> list[str]:
+    """Return the processes that the program left behind."""
+    found = []
+    for directory in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if str(program).encode() in (directory / "cmdline").read_bytes().split(b"\0"):
+                found.append(directory.name)
+    return found
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)

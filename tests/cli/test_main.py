@@ -1,3 +1,4 @@
+import signal
 import subprocess
 import sys
 import tomllib
@@ -41,6 +42,16 @@ def test_wrong_use_is_status_2(arguments: list[str], monkeypatch: pytest.MonkeyP
     with pytest.raises(SystemExit) as caught:
         main(arguments)
     assert caught.value.code == 2
+
+
+def test_a_request_for_books_that_are_not_there_yet_does_not_end_the_process() -> None:
+    before = signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+    try:
+        with pytest.raises(SystemExit):
+            main(["run", "--nonsense"])
+        signal.raise_signal(signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_the_plugin_does_not_load_what_only_people_look_at() -> None:

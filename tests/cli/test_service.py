@@ -8,7 +8,7 @@ import pytest
 from nri_numamem.cli.service import HostRoots, Service
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import PodSandbox, RunPodSandbox
+from nri_numamem.engine.events import Container, CreateContainer, PodSandbox, RunPodSandbox
 from nri_numamem.engine.settings import Settings
 from nri_numamem.memorymanager import Machine, NodeSet, NumaNode
 from nri_numamem.nri.decode import Device
@@ -75,3 +75,36 @@ def test_what_is_too_late_has_not_happened(tmp_path: Path) -> None:
     made.engine = None
     with made._deadline, pytest.raises(Overrun):
         made.limit(60, late)
+
+
+@pytest.mark.timeout(60, method="thread")
+def test_room_that_was_made_for_a_late_answer_is_made_again(tmp_path: Path) -> None:
+    made = service(tmp_path, Settings())
+    assert made.engine is not None
+    (tmp_path / "cgroup").mkdir()
+    (tmp_path / "cgroup/cgroup.controllers").touch()
+    directory = tmp_path / "cgroup/kubepods/podgone"
+    directory.mkdir(parents=True)
+    old = PodSandbox("s1", "gone", "default", "old", "/kubepods/podgone")
+    new = PodSandbox("s2", "comes", "default", "new", "/kubepods/podcomes")
+    limit_bytes = 3 << 29  # of 2 GiB
+    first = CreateContainer(old, Container("c1", "s1", "c", limit_bytes))
+    second = CreateContainer(new, Container("c2", "s2", "c", limit_bytes))
+    made.handle(RunPodSandbox(old))
+    assert made.handle(first).refusal is None
+    made.sweep()
+    directory.rmdir()
+
+    def late() -> bytes:
+        assert made.handle(second).refusal is None
+        raise Overrun
+
+    with made._deadline, pytest.raises(Overrun):
+        made.limit(60, late)
+    assert list(made.engine.state.books.assignments) == ["gone"]
+    plan = made.handle(second)
+    assert plan.refusal is None
+    released = plan.records[0]
+    assert released.fields["pod"] == "old"
+    assert released.fields["noticed_by"] == "its cgroup is gone"
+    assert list(made.engine.state.books.assignments) == ["comes"]

@@ -18,7 +18,10 @@ def test_a_cgroup_that_was_there_and_went(tmp_path: Path) -> None:
     assert sweep.look(pods) == []
     directories[1].rmdir()
     assert sweep.look(pods) == [pods["s1"]]
+    assert sweep.look(pods) == [pods["s1"]]  # its release may have been undone
+    gone = pods.pop("s1")
     assert sweep.look(pods) == []
+    assert sweep.look({**pods, "s1": gone}) == []  # a new one of that id was not seen yet
 
 
 def test_a_pod_that_ended_properly_is_forgotten(tmp_path: Path) -> None:
@@ -47,4 +50,5 @@ def test_what_an_earlier_process_held_is_judged_once_a_cgroup_is_found(tmp_path:
     assert sweep.look(pods) == []  # the cgroups may be anywhere
     (tmp_path / "kubepods/podu0").mkdir(parents=True)
     assert sweep.look(pods) == [pods["s1"]]
+    del pods["s1"]
     assert sweep.look(pods) == []

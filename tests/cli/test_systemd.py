@@ -91,6 +91,14 @@ def test_the_unit_names_what_exists() -> None:
         assert not path.is_relative_to("/tmp")
 
 
+def test_the_unit_lets_through_what_the_plugin_listens_to() -> None:
+    """The runtime, the kernel's events, and scrapers of metrics, who are outside of the unit."""
+    lines = UNIT.read_text().splitlines()
+    (families,) = [line.partition("=")[2] for line in lines if line.startswith("RestrictAddressF")]
+    assert set(families.split()) == {"AF_UNIX", "AF_NETLINK", "AF_INET", "AF_INET6"}
+    assert not any(line.startswith(("PrivateNetwork=", "IPAddressDeny=")) for line in lines)
+
+
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="there is no systemd-analyze")
 def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     copy = tmp_path / UNIT.name

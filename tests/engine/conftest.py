@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from random import Random
 
 import pytest
 
@@ -10,7 +11,14 @@ from nri_numamem.engine.context import Context
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.plan import Plan
 from nri_numamem.engine.settings import MemoryReservation, Settings
-from nri_numamem.memorymanager import Machine, NodeSet, NumaNode, check_books, check_groups
+from nri_numamem.memorymanager import (
+    Machine,
+    NodeSet,
+    NumaNode,
+    PoolUse,
+    check_books,
+    check_groups,
+)
 
 MI = 1 << 20
 GI = 1 << 30
@@ -52,6 +60,7 @@ class Host:
         hugepages: Mapping[int, int] | None = None,
         sandbox: str | None = None,
         memory: int | None = None,
+        pool_use: PoolUse | None = None,
     ) -> events.PodSandbox:
         """Start a pod; `qos` is the level in its cgroup parent ("burstable/", "" = Guaranteed)."""
         sandbox_id = sandbox or f"sandbox-{uid}"
@@ -59,7 +68,7 @@ class Host:
             sandbox_id, uid, "ns", f"pod-{uid}", f"/kubepods/{qos}pod{uid}", memory, hugepages or {}
         )
         self.pods[sandbox_id] = pod
-        self.ran = self.engine.handle(events.RunPodSandbox(pod))
+        self.ran = self.engine.handle(events.RunPodSandbox(pod, pool_use))
         assert self.ran == Plan(records=self.ran.records)
         return pod
 
@@ -76,6 +85,7 @@ class Host:
         cpus: str = "",
         cpu_shares: int | None = None,
         devices: Sequence[str] = (),
+        pool_use: PoolUse | None = None,
     ) -> Plan:
         """Create a container; what the plan gives is kept as its spec."""
         container = events.Container(
@@ -90,7 +100,7 @@ class Host:
             cpu_shares=cpu_shares,
             device_nodes=tuple(map(NodeSet.parse, devices)),
         )
-        plan = self.engine.handle(events.CreateContainer(pod, container))
+        plan = self.engine.handle(events.CreateContainer(pod, container, pool_use))
         if plan.refusal is None:
             given = plan.adjustment.cpuset_mems if plan.adjustment else mems
             limits = dict(plan.adjustment.hugepage_limits) if plan.adjustment else {}
@@ -126,11 +136,10 @@ class Host:
         self.pods.pop(pod.sandbox_id, None)
         return self.engine.handle(events.RemovePodSandbox(pod))
 
-    def synchronize(self) -> Plan:
+    def synchronize(self, *, keeps_updates: bool = True) -> Plan:
         """Tell everything that there is."""
-        return self.engine.handle(
-            events.Synchronize(tuple(self.pods.values()), tuple(self.containers.values()))
-        )
+        pods, containers = tuple(self.pods.values()), tuple(self.containers.values())
+        return self.engine.handle(events.Synchronize(pods, containers, keeps_updates))
 
     def free(self, resource: str = "memory") -> list[int]:
         """Return the free bytes of a resource per node."""
@@ -143,6 +152,43 @@ class Host:
             uid: {name: str(blocks[0].numa_affinity) for name, blocks in found.items()}
             for uid, found in self.engine.state.books.assignments.items()
         }
+
+    def live_on(self, random: Random, step: int) -> None:
+        """Let one thing happen, as a runtime would tell it; what it does is kept as its spec."""
+        running = list(self.containers.values())
+        chance = random.random()
+        if chance < 0.25 or not self.pods:
+            memory, pages = random.choice([None, 300, 900, 1500]), random.randrange(3)
+            self.run(
+                random.choice("abcdef"),
+                sandbox=f"s{step}",
+                memory=memory and memory * MI,
+                hugepages={PAGE: pages * PAGE} if pages else None,
+            )
+        elif chance < 0.6 or not running:
+            pod = random.choice(list(self.pods.values()))
+            memory = random.choice([100, 300, 600, 1200]) * MI
+            self.create(pod, random.choice(["one", "two"]), memory, container_id=f"c{step}")
+        elif chance < 0.75:
+            self.stop(random.choice(running))
+        elif chance < 0.9:
+            container = random.choice(running)
+            memory = random.choice([50, 200, 500, 1000, 1400]) * MI
+            event = events.UpdateContainer(self.pods[container.sandbox_id], container, memory)
+            plan = self.engine.handle(event)
+            mems = {update.container_id: update.cpuset_mems for update in plan.updates}
+            self.containers[container.container_id] = replace(
+                container,
+                memory_limit_bytes=memory,
+                cpuset_mems=mems.get(container.container_id, container.cpuset_mems),
+            )
+        else:
+            pod = random.choice(list(self.pods.values()))
+            self.stop_pod(pod)
+            self.remove_pod(pod)
+            gone = [c.container_id for c in running if c.sandbox_id == pod.sandbox_id]
+            for container_id in gone:
+                del self.containers[container_id]
 
 
 SETTINGS = Settings(

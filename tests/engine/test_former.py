@@ -10,7 +10,6 @@ import pytest
 
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import UpdateContainer
 from nri_numamem.engine.plan import Adjustment
 from nri_numamem.engine.settings import MemoryReservation, Settings
 from nri_numamem.engine.snapshot import restore, snapshot
@@ -204,44 +203,6 @@ def test_most_have_no_home(key: tuple[str, str]) -> None:
 # A restart of the plugin is no more than a reconnect
 
 
-def live_on(host: Host, random: Random, step: int) -> None:
-    """Let one thing happen, as a runtime would tell it; what it does is kept as its spec."""
-    running = list(host.containers.values())
-    chance = random.random()
-    if chance < 0.25 or not host.pods:
-        memory, pages = random.choice([None, 300, 900, 1500]), random.randrange(3)
-        host.run(
-            random.choice("abcdef"),
-            sandbox=f"s{step}",
-            memory=memory and memory * MI,
-            hugepages={PAGE: pages * PAGE} if pages else None,
-        )
-    elif chance < 0.6 or not running:
-        pod = random.choice(list(host.pods.values()))
-        memory = random.choice([100, 300, 600, 1200]) * MI
-        host.create(pod, random.choice(["one", "two"]), memory, container_id=f"c{step}")
-    elif chance < 0.75:
-        host.stop(random.choice(running))
-    elif chance < 0.9:
-        container = random.choice(running)
-        memory = random.choice([50, 200, 500, 1000, 1400]) * MI
-        event = UpdateContainer(host.pods[container.sandbox_id], container, memory)
-        plan = host.engine.handle(event)
-        mems = {update.container_id: update.cpuset_mems for update in plan.updates}
-        host.containers[container.container_id] = replace(
-            container,
-            memory_limit_bytes=memory,
-            cpuset_mems=mems.get(container.container_id, container.cpuset_mems),
-        )
-    else:
-        pod = random.choice(list(host.pods.values()))
-        host.stop_pod(pod)
-        host.remove_pod(pod)
-        gone = [c.container_id for c in running if c.sandbox_id == pod.sandbox_id]
-        for container_id in gone:
-            del host.containers[container_id]
-
-
 @pytest.mark.parametrize("settings", [SETTINGS, POD_SCOPE], ids=["container", "pod"])
 @pytest.mark.parametrize("seed", range(15))
 def test_a_restart_comes_to_the_same_books_as_a_reconnect(
@@ -250,7 +211,7 @@ def test_a_restart_comes_to_the_same_books_as_a_reconnect(
     random = Random(seed)
     host = new_host(settings)
     for step in range(60):
-        live_on(host, random, step)
+        host.live_on(random, step)
         if step % 6 == 5:
             after = reborn(host, new_host, settings)
             plan, same = after.synchronize(), host.synchronize()

@@ -35,6 +35,7 @@ FULL = {
     "evictionHard": {"memory.available": "5%", "nodefs.available": "10%"},
     "kubeletConfigFile": "/var/lib/kubelet/config.yaml",
     "stateFile": "/var/lib/plugin/state",
+    "metricsAddress": "[::1]:9551",
     "whenUnsatisfiable": "RunUnpinned",
     "logLevel": "debug",
     "logFile": "/var/log/plugin.log",
@@ -79,6 +80,7 @@ def test_every_key_is_read() -> None:
         eviction_hard={"memory.available": "5%", "nodefs.available": "10%"},
         kubelet_config_file="/var/lib/kubelet/config.yaml",
         state_file="/var/lib/plugin/state",
+        metrics_address="[::1]:9551",
         when_unsatisfiable="RunUnpinned",
         log_level="debug",
         log_file="/var/log/plugin.log",
@@ -308,6 +310,34 @@ def test_the_state_file_is_an_absolute_path_or_none() -> None:
         )
 
 
+@pytest.mark.parametrize(
+    "address",
+    ["127.0.0.1:9551", "0.0.0.0:1", "[::]:65535", "[fd00::1]:80", "localhost:80", "a-b.c:080"],
+)
+def test_metrics_are_served_at_a_host_and_port(address: str) -> None:
+    assert settings_from_mapping({"metricsAddress": address}).metrics_address == address
+
+
+@pytest.mark.parametrize("nothing", ["", None])
+def test_metrics_are_served_nowhere_by_default(nothing: str | None) -> None:
+    assert settings_from_mapping({"metricsAddress": nothing}) == Settings()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("9551", 9551, ":9551", "a:", "a:0", "a:65536", "a:123456", "a: 1", "a:1\n", "a:\u0661"),
+        *("\u00e4:1", "::1:9551", "[::1]", "[]:1", "http://a:1", "unix:/run/x", "x" * 999),
+        *(False, ["a:1"]),
+    ],
+)
+def test_any_other_address_is_refused(address: object) -> None:
+    text = complaint({"metricsAddress": address})
+    assert text.startswith("metricsAddress: ")
+    assert text.endswith(" is no address; write HOST:PORT such as 127.0.0.1:9551 or [::1]:9551")
+    assert len(text) < 200
+
+
 def test_endless_values_are_not_printed() -> None:
     bomb: object = "x"
     for _ in range(64):
@@ -352,6 +382,7 @@ SETTINGS = st.builds(
     eviction_hard=TEXTS,
     kubelet_config_file=st.none() | st.just("/var/lib/kubelet/config.yaml"),
     state_file=st.none() | st.just("") | st.just("/var/lib/x"),
+    metrics_address=st.sampled_from(["", "127.0.0.1:9551", "[::1]:9551", "localhost:1"]),
     when_unsatisfiable=st.sampled_from(module.UNSATISFIABLE_ACTIONS),
     log_level=st.sampled_from(module.LOG_LEVELS),
     log_file=st.none() | st.just("/var/log/x"),

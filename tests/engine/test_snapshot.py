@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri_numamem.engine import events
-from nri_numamem.engine.snapshot import SnapshotError, restore, snapshot
+from nri_numamem.engine.snapshot import SnapshotError, _first_of, restore, snapshot
 from nri_numamem.engine.state import EngineState
 from nri_numamem.memorymanager import State
 
@@ -204,3 +204,9 @@ def test_a_restored_state_is_no_event_source(lived: EngineState, host: Host) -> 
     snapshot(before)
     host.engine.handle(events.RunPodSandbox(host.pods["sandbox-a"]))
     assert host.engine.state.books == before.books
+
+
+def test_a_python_that_is_built_otherwise_has_hashlib() -> None:
+    assert _first_of("_no_such_module", "hashlib") is hashlib
+    with pytest.raises(ImportError):
+        _first_of("_no_such_module")

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from nri_numamem.machine.cgroups import (
-    CpusetMems,
     cgroup_directory,
-    container_cpuset_mems,
+    container_mems,
     pod_hugepage_limits,
+    set_mems,
 )
 from nri_numamem.machine.sysfs import MachineError
 from nri_numamem.memorymanager.nodeset import NodeSet
@@ -86,7 +86,7 @@ def test_every_notation_leads_to_a_directory(plant: Plant, name: str, path: str)
 def test_names_that_are_no_cgroups(tmp_path: Path, name: str) -> None:
     assert cgroup_directory(tmp_path, name, "cpuset") is None
     assert pod_hugepage_limits(tmp_path, name) == {}
-    assert container_cpuset_mems(tmp_path, name) is None
+    assert container_mems(tmp_path, name) == NodeSet()
 
 
 def test_hugepage_limits_of_a_pod(plant: Plant) -> None:
@@ -145,26 +145,42 @@ def test_odd_page_sizes(plant: Plant) -> None:
 def test_nodes_of_a_container(plant: Plant, name: str, path: str) -> None:
     files = {"cpuset.mems": "1,3\n", "cpuset.mems.effective": "1\n"}
     root = plant(V2 | {f"{path}/{file}": text for file, text in files.items()})
-    assert container_cpuset_mems(root, name) == CpusetMems(NodeSet([1, 3]), NodeSet([1]))
+    assert container_mems(root, name) == NodeSet([1, 3])
 
 
 def test_nodes_that_nobody_wrote(plant: Plant) -> None:
     root = plant(V2 | {"a/b/cpuset.mems": "\n", "a/b/cpuset.mems.effective": "0-3\n"})
-    assert container_cpuset_mems(root, "/a/b") == CpusetMems(NodeSet(), NodeSet(range(4)))
+    assert container_mems(root, "/a/b") == NodeSet()
 
 
-def test_nodes_in_cgroup_v1(plant: Plant) -> None:
-    root = plant({"cpuset/a/b/cpuset.mems": "0\n", "cpuset/a/b/cpuset.effective_mems": "0\n"})
-    assert container_cpuset_mems(root, "/a/b") == CpusetMems(NodeSet([0]), NodeSet([0]))
+def test_where_crun_has_the_processes_the_nodes_count(plant: Plant) -> None:
+    files = {"c/cpuset.mems": "0", "c/container/cpuset.mems": "1"}
+    empty = {"d/cpuset.mems": "2", "d/container/cpuset.mems": ""}
+    below = {"e/cpuset.mems": "", "e/container/cpuset.mems": "3"}
+    root = plant(V2 | {f"pod/{path}": text for path, text in (files | empty | below).items()})
+    for name, node in {"c": 1, "d": 2, "e": 3}.items():
+        assert container_mems(root, f"/pod/{name}") == NodeSet([node])
+
+
+def test_nodes_in_cgroup_v1_that_are_the_parents_are_nobodys(plant: Plant) -> None:
+    mems = {"a": "0-1", "a/b": "0", "a/c": "0-1", "d": "0"}
+    root = plant(
+        {f"cpuset/{path}/cpuset.mems": text for path, text in mems.items()}
+        | {f"cpuset/{path}/cpuset.effective_mems": text for path, text in mems.items()}
+    )
+    assert container_mems(root, "/a/b") == NodeSet([0])
+    assert container_mems(root, "/a/c") == NodeSet()
+    assert container_mems(root, "/d") == NodeSet([0])  # the root's are not shown here
 
 
 def test_a_container_without_cpuset(plant: Plant) -> None:
-    root = plant(V2 | {"a/b/memory.max": "max", "a/c/cpuset.mems": "", "a/f": "a file"})
-    for name in ("/a/b", "/a/c", "/a/d", "/a/f/g"):
-        assert container_cpuset_mems(root, name) is None
+    root = plant(V2 | {"a/b/memory.max": "max", "a/f": "a file"})
+    for name in ("/a/b", "/a/d", "/a/f/g"):
+        assert container_mems(root, name) == NodeSet()
+        assert set_mems(root / name[1:]) is None
 
 
 def test_odd_nodes(plant: Plant) -> None:
-    root = plant(V2 | {"a/b/cpuset.mems": "first", "a/b/cpuset.mems.effective": "0"})
+    root = plant(V2 | {"a/b/cpuset.mems": "first"})
     with pytest.raises(MachineError, match=r"a/b/cpuset\.mems: 'first' is not a list of NUMA"):
-        container_cpuset_mems(root, "/a/b")
+        container_mems(root, "/a/b")

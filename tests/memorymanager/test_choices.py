@@ -2,7 +2,14 @@ from types import ModuleType
 
 import pytest
 
-from nri_numamem.memorymanager import NodeSet, Preferences, State, adopt, give_back
+from nri_numamem.memorymanager import (
+    Distances,
+    NodeSet,
+    Preferences,
+    State,
+    adopt,
+    give_back,
+)
 from nri_numamem.memorymanager.books import assign
 from nri_numamem.memorymanager.choices import (
     choices_for,
@@ -90,6 +97,26 @@ def test_the_best_set(state: State, size: int, minimum: int | None, best: str | 
     choices = choices_for(state, "new", {"memory": size}, NOWHERE)
     assert choices.minimum == minimum
     assert choices.best(LOWEST) == (None if best is None else nodes(best))
+
+
+def test_among_single_nodes_home_wins_then_the_nearest_to_itself_then_the_lowest(
+    state: State,
+) -> None:
+    rows = [[10 if a == b else 20 for b in range(6)] for a in range(6)]
+    rows[3][3] = 9
+    odd = Distances.of_rows(rows)
+    assert not odd.are_local_alike
+    for preferences, best in (
+        (Preferences(), "0"),
+        (Preferences(odd), "3"),
+        (Preferences(odd, prefer_closest=False), "0"),
+        (Preferences(odd, home=nodes("5")), "5"),
+        (Preferences(home=nodes("1")), "0"),  # in a group
+        (Preferences(home=nodes("4-5")), "0"),
+    ):
+        choices = choices_for(state, "new", {"memory": 3}, preferences.home)
+        assert choices.best(preferences) == nodes(best)
+        assert choices.best(preferences) == min(choices.listed, key=preferences.rank)
 
 
 def test_a_group_beats_more_unassigned_nodes(state: State) -> None:

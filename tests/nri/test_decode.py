@@ -3,7 +3,7 @@ from collections.abc import Iterable, Mapping
 import pytest
 
 from nri_numamem.engine import events
-from nri_numamem.memorymanager import NodeSet
+from nri_numamem.memorymanager import NodeSet, Pool, PoolUse
 from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri.decode import _DEVICES_LIMIT, _SANDBOXES_KEPT, Decoder, Device
 
@@ -35,6 +35,21 @@ def container() -> api.Container:
     found.linux.resources.cpu.cpus = "2-3"
     found.linux.resources.cpu.mems = "1"
     return found
+
+
+def test_the_kernels_figures_go_with_what_is_to_be_placed() -> None:
+    use = PoolUse({0: {"hugepages-2Mi": Pool(0, 8 * MI)}}, {})
+    asked: list[tuple[str, str | None]] = []
+
+    def read(pod: events.PodSandbox, container: events.Container | None) -> PoolUse:
+        asked.append((pod.uid, None if container is None else container.name))
+        return use
+
+    decoder = Decoder(PodCgroups({}), pool_use=read)
+    assert decoder.run_pod_sandbox(pod()).pool_use is use
+    request = api.CreateContainerRequest(pod=pod(), container=container())
+    assert decoder.create_container(request).pool_use is use
+    assert asked == [("uid", None), ("uid", "main")]
 
 
 def create(made: api.Container) -> events.Container:
@@ -221,3 +236,44 @@ def test_cpu_shares() -> None:
     made.linux.resources.cpu.shares.value = 2048
     assert create(made).cpu_shares == 2048
     assert create(container()).cpu_shares is None
+
+
+class SomeMems:
+    """Has one cgroup with nodes; keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str]] = []
+
+    def __call__(self, cgroup_parent: str, cgroups_path: str) -> NodeSet:
+        self.asked.append((cgroup_parent, cgroups_path))
+        return NodeSet([3] if cgroups_path == "a.slice:cri-containerd:c" else [])
+
+
+def test_cgroups_of_containers_are_looked_at_when_everything_is_told() -> None:
+    placed, nowhere, lost, ended = (container() for _ in range(4))
+    placed.linux.cgroups_path = "a.slice:cri-containerd:c"
+    nowhere.linux.cgroups_path = "b"
+    lost.pod_sandbox_id = "another"
+    ended.state = api.CONTAINER_STOPPED
+    mems = SomeMems()
+    decoder = Decoder(PodCgroups({}), container_mems=mems)
+    event = decoder.synchronize([pod()], [placed, nowhere, lost, ended])
+    assert [found.cgroup_mems for found in event.containers] == [NodeSet([3]), *[NodeSet()] * 3]
+    assert [found.cpuset_mems for found in event.containers] == ["1"] * 4
+    asked = [("/kubepods/poduid", "a.slice:cri-containerd:c"), ("/kubepods/poduid", "b")]
+    assert mems.asked == asked
+    request = api.CreateContainerRequest(pod=pod(), container=placed)
+    assert decoder.create_container(request).container.cgroup_mems == NodeSet()
+    assert mems.asked == asked
+
+
+def test_without_a_reader_cgroups_of_containers_say_nothing() -> None:
+    event = Decoder(PodCgroups({})).synchronize([pod()], [container()])
+    assert event.containers[0].cgroup_mems == NodeSet()
+
+
+def test_the_runtimes_habit_is_told_with_everything() -> None:
+    decoder = Decoder(PodCgroups({}))
+    assert decoder.synchronize([], []).keeps_updates
+    decoder.keeps_updates = False
+    assert not decoder.synchronize([], []).keeps_updates

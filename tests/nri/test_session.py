@@ -8,6 +8,7 @@ from google.protobuf.message import Message
 from nri_numamem.engine import events
 from nri_numamem.engine.plan import Adjustment, Plan, Record
 from nri_numamem.nri import api_pb2 as api
+from nri_numamem.nri import parts
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.methods import (
     METHODS,
@@ -32,6 +33,7 @@ from nri_numamem.ttrpc import (
     CallFailed,
     ClientConnection,
     Code,
+    Context,
     ReplyReceived,
     RequestReceived,
     ServerConnection,
@@ -205,6 +207,46 @@ def test_a_split_synchronize_is_gathered_and_answered_at_its_end(
     assert handler.events[1] == events.Synchronize((), ())
 
 
+def part(size_bytes: int, *, more: bool = True) -> api.SynchronizeRequest:
+    """Return a part of about that size."""
+    container = api.Container(id="c", env=["x" * size_bytes])
+    return api.SynchronizeRequest(containers=[container], more=more)
+
+
+@pytest.mark.parametrize("more", [True, False], ids=["there is more", "the last"])
+def test_parts_of_a_synchronize_are_bounded_together(
+    handler: FakeHandler, monkeypatch: pytest.MonkeyPatch, more: bool
+) -> None:
+    monkeypatch.setattr(parts, "MAX_TOTAL_BYTES", 1 << 20)
+    runtime = ScriptedRuntime(handler)
+    for _ in range(3):
+        payload = runtime.call("Synchronize", part(300_000))
+        assert api.SynchronizeResponse.FromString(payload).more
+    before = runtime.session.finished
+    assert runtime.call("Synchronize", part(300_000, more=more)) == b""
+    assert (before, runtime.session.finished) == (False, True)
+    assert runtime.session.refused == "Synchronize in parts of more than 1 MiB together"
+    (record,) = runtime.session.take_records()
+    assert (record.event, record.level) == ("Synchronize is too large", "error")
+    # What was still under way does not become a Synchronize of its own.
+    assert runtime.call("Synchronize", part(10, more=False)) == b""
+    assert handler.events == []
+
+
+def test_the_bound_is_for_one_synchronize_in_parts(
+    handler: FakeHandler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "MAX_TOTAL_BYTES", 1 << 20)
+    runtime = ScriptedRuntime(handler)
+    for _ in range(2):
+        runtime.call("Synchronize", part(600_000))
+        runtime.call("Synchronize", part(300_000, more=False))
+    # What comes in one piece has the bound of a message.
+    runtime.call("Synchronize", part(2 << 20, more=False))
+    assert not runtime.session.finished
+    assert len(handler.events) == 3
+
+
 def test_create_container_is_adjusted(runtime: ScriptedRuntime, handler: FakeHandler) -> None:
     handler.plan = lambda _event: Plan(Adjustment("1"), records=(Record("admitted"),))
     payload = runtime.call("CreateContainer", creation())
@@ -368,16 +410,15 @@ def test_a_call_that_is_too_late_gets_the_neutral_reply(handler: FakeHandler) ->
     for name, method in METHODS.items():
         if name == "Synchronize":
             continue
-        expected, limit_ms = b"", 1200
+        expected = b""
         if name == "Configure":
-            limit_ms = 20_000
             expected = api.ConfigureResponse(events=SUBSCRIPTION).SerializeToString()
         late.records = [told]
         assert late.serve(method, b"") == expected
         kept, record = late.records
         assert kept is told  # what was there before; what the call itself told is gone
         assert record.level == "error"
-        assert record.fields["limit_ms"] == limit_ms
+        assert record.fields["limit_ms"] == 1200
     assert late.gave_up is None
 
 
@@ -404,7 +445,17 @@ def test_the_smaller_of_the_two_timeouts_counts(handler: FakeHandler) -> None:
     served.serve(METHODS["StopContainer"], b"")
     served.serve(METHODS["StopContainer"], b"", 0.5)
     served.serve(METHODS["StopContainer"], b"", 5.0)
-    assert limits.limits_s == pytest.approx([20.0, 0.6, 0.3, 0.6])
+    assert limits.limits_s == pytest.approx([1.2, 0.6, 0.3, 0.6])
+
+
+def test_a_call_of_an_old_runtime_tells_how_long_it_waits(handler: FakeHandler) -> None:
+    """Its configuration did not, and its administrator may have given it more or less."""
+    limits = Limits()
+    served = methods(handler, limits)
+    served.serve(METHODS["Configure"], b"")
+    for timeout_s in (None, 0.5, 5.0):
+        served.serve(METHODS["StopContainer"], b"", timeout_s)
+    assert limits.limits_s == pytest.approx([1.2, 1.2, 0.3, 3.0])
 
 
 def test_the_timeout_of_the_envelope_reaches_the_limiter(handler: FakeHandler) -> None:
@@ -417,3 +468,35 @@ def test_the_timeout_of_the_envelope_reaches_the_limiter(handler: FakeHandler) -
     )
     assert session.receive_data(frame_message(PLUGIN_SERVICE_CONN, message))
     assert limits.limits_s == pytest.approx([0.18])
+
+
+@pytest.mark.parametrize(("name", "keeps"), [("containerd", True), ("v2", True), ("cri-o", False)])
+def test_the_runtimes_name_tells_whether_it_keeps_updates(
+    handler: FakeHandler, name: str, *, keeps: bool
+) -> None:
+    runtime = ScriptedRuntime(handler)
+    runtime.call("Configure", api.ConfigureRequest(runtime_name=name))
+    runtime.call("Synchronize", api.SynchronizeRequest())
+    assert handler.events == [events.Synchronize((), (), keeps)]
+
+
+def test_calls_can_be_measured(handler: FakeHandler) -> None:
+    measured: list[str] = []
+
+    def timed(
+        method: str, call: Callable[[Context, bytes], bytes]
+    ) -> Callable[[Context, bytes], bytes]:
+        def timed_call(context: Context, payload: bytes) -> bytes:
+            measured.append(method)
+            return call(context, payload)
+
+        return timed_call
+
+    session = PluginSession(
+        handler, Decoder(lambda _parent: {}), plugin_name="x", plugin_idx="10", timed=timed
+    )
+    client = ClientConnection()
+    for method in ("StopContainer", "CreateContainer", "NoSuchMethod"):
+        _, message = client.call(PLUGIN_SERVICE, method, b"")
+        assert session.receive_data(frame_message(PLUGIN_SERVICE_CONN, message))
+    assert measured == ["StopContainer", "CreateContainer"]

@@ -19,7 +19,8 @@ class Upper:
         self.got = b""
         self.factor = factor
 
-    def receive_data(self, data: bytes) -> bytes:
+    def receive_data(self, view: memoryview) -> bytes:
+        data = bytes(view)
         self.got += data
         self.finished = data.endswith(b".")
         if data == b"!":

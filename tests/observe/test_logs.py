@@ -1,6 +1,6 @@
 """Loggers: order and content of records, levels, losses, fallbacks, and a cheap import."""
 
-import importlib
+import importlib.util
 import json
 import os
 import re
@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -239,25 +240,34 @@ def test_the_import_is_cheap() -> None:
     assert run(script) == "[]\n"
 
 
-def test_loggers_do_not_bring_rich_and_do_not_take_it_away() -> None:
-    script = (
-        "import sys\nfrom nri_numamem.observe import logs\nlogs.get_logger()\n"
-        "print('rich' in sys.modules)\nimport rich\nprint(sys.modules['rich'] is rich)"
-    )
-    assert run(script) == "False\nTrue\n"
-    script = (
-        "import sys, rich\nfrom nri_numamem.observe import logs\nlogs.get_logger()\n"
-        "print(sys.modules['rich'] is rich)"
-    )
-    assert run(script) == "True\n"
+BRINGS = "import sys\nfrom nri_numamem.observe import logs\nlogs.get_logger().info('x', a=1)\n"
 
 
-def test_rich_is_hidden_only_while_structlog_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "rich", raising=False)
-    with logs._without_rich(), pytest.raises(ImportError):
-        importlib.import_module("rich")
-    assert "rich" not in sys.modules
-    module = type(sys)("rich")
-    monkeypatch.setitem(sys.modules, "rich", module)
-    with logs._without_rich():
-        assert sys.modules["rich"] is module
+def test_loggers_bring_nothing_heavy_and_take_nothing_away() -> None:
+    heavy = ("structlog", "rich", "asyncio", "logging", "ssl", "_hashlib")
+    assert run(f"{BRINGS}print([m for m in {heavy} if m in sys.modules])") == "[]\n"
+    whole = "import structlog\nprint(structlog.stdlib.BoundLogger.__name__)"
+    assert run(f"{BRINGS}{whole}") == "BoundLogger\n"
+    first = "import structlog\nprint(issubclass(logs._logger_class(), structlog.BoundLoggerBase))"
+    assert run(f"import structlog\n{BRINGS}{first}") == "True\n"
+
+
+def test_a_structlog_that_is_there_already_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = ModuleType("structlog")
+    whole.BoundLoggerBase = ListSink  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "structlog", whole)
+    assert logs._bound_logger_base() is ListSink
+
+
+def test_a_structlog_that_is_laid_out_otherwise_is_imported_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "structlog"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "structlog._base", None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    with pytest.raises(ImportError), logs._unrun("structlog"):
+        pass
+    # Here it cannot do without that module, so what is seen is that it is tried.
+    with pytest.raises(ImportError, match=r"structlog\._base"):
+        logs._bound_logger_base()

@@ -133,6 +133,22 @@ def test_the_last_state_wins_and_nobody_waits(
     assert gate.threads == ["state-file", "state-file"]
 
 
+def test_between_two_writes_there_is_a_pause(
+    path: Path, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(monkeypatch)
+    gate.free.set()
+    file = StateFile(path, told, pause_s=WAIT_S)
+    file.offer(state(1))
+    assert gate.entered.wait(WAIT_S)
+    for number in range(2, 10):
+        file.offer(state(number))
+    assert len(gate.threads) == 1
+    file.close()
+    assert kept(path) == 9
+    assert len(gate.threads) == 2
+
+
 def test_the_same_state_is_written_once(
     path: Path, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,7 +189,7 @@ def test_what_a_killed_process_left_is_no_obstacle(path: Path, told: Told) -> No
 def test_an_obstacle_is_told_once_counted_and_overcome(path: Path, told: Told) -> None:
     path.parent.parent.mkdir()
     path.parent.write_text("a file where the directory belongs")
-    file = StateFile(path, told, retry_s=0.001)
+    file = StateFile(path, told, pause_s=0.0, retry_s=0.001)
     file.offer(state(1))
     record = told.wait_for("state file not written, serving on")
     assert record.level == "warning"
