@@ -7,12 +7,11 @@ its log. Judges nothing itself but what must hold always (`check_always`).
 import json
 import os
 import signal
-import stat
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -29,14 +28,16 @@ GI = 1 << 30
 MI = 1 << 20
 WAIT_S = 30
 
+# What is to happen at once may take so long on a machine that is busy with other things.
+BUSY_S = 10.0
+
 PLUGIN = (sys.executable, "-m", "nri_numamem")
 SABOTAGED = (sys.executable, str(Path(__file__).with_name("sabotaged.py")))
-INSTALLED = Path(sys.executable).with_name("nri-numamem")
 
 
-def wait_for(condition: Callable[[], bool], what: str = "it") -> None:
-    """Wait until something is so; fails after WAIT_S."""
-    deadline = time.monotonic() + WAIT_S
+def wait_for(condition: Callable[[], bool], what: str = "it", timeout_s: float = WAIT_S) -> None:
+    """Wait until something is so; fails after `timeout_s`."""
+    deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not happen in time"
         time.sleep(0.005)
@@ -128,6 +129,16 @@ def cpu_seconds(pid: int) -> float:
     """Return how long a process has computed, on however busy a machine."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def queued_seconds(*pids: int) -> float:
+    """Return how long threads of these processes have been ready and got no processor."""
+    queued_ns = 0
+    for pid in pids:
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(FileNotFoundError):  # it ended
+                queued_ns += int((task / "schedstat").read_text().split()[1])
+    return queued_ns / 1e9
 
 
 class Bench:
@@ -255,27 +266,3 @@ class Bench:
                 self.check_always()
         finally:
             self.close()
-
-
-def install_plugin(root: Path, config: str, name: str = "10-nri-numamem") -> None:
-    """Put the installed program into a runtime's plugin directory, with its configuration."""
-    (root / "plugins").mkdir(exist_ok=True)
-    (root / "configs").mkdir(exist_ok=True)
-    (root / "plugins" / name).symlink_to(INSTALLED)
-    assert INSTALLED.stat().st_mode & stat.S_IXUSR
-    (root / "configs" / f"{name}.conf").write_text(config)
-
-
-def install_plugin_with_state(root: Path, state_file: Path) -> None:
-    """Do so without a configuration: another default state file, for this host is not ours."""
-    install_plugin(root, "")
-    path = root / "plugins" / "10-nri-numamem"
-    path.unlink()
-    path.write_text(
-        f"#!{sys.executable}\n"
-        "import sys\n"
-        "from nri_numamem.cli import main, service\n"
-        f"service.STATE_FILE = {str(state_file)!r}\n"
-        "sys.exit(main.main())\n"
-    )
-    path.chmod(0o755)

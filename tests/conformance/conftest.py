@@ -1,9 +1,11 @@
 """What the conformance tests share: benches per NRI version, and the table at the end."""
 
 import itertools
+import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,11 @@ from tests.conformance.bench import Bench, Host
 _OUTCOMES = pytest.StashKey[list[table.Outcome]]()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--column", choices=catalog.COLUMNS, help="only this column of the table")
+    parser.addoption("--outcomes", type=Path, help="a file for the table's cells, as JSON")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "scenario(*numbers): the scenarios that a test stages")
     config.stash[_OUTCOMES] = []
@@ -29,15 +36,26 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("version", catalog.GO_VERSIONS)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the other columns to other processes."""
+    column = config.getoption("--column")
+    if column is not None:
+        config.hook.pytest_deselected(items=[item for item in items if _column(item) != column])
+        items[:] = [item for item in items if _column(item) == column]
+
+
+def _column(item: pytest.Item) -> str:
+    callspec = getattr(item, "callspec", None)
+    return catalog.PEER if callspec is None else callspec.params.get("version", catalog.PEER)
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Function, call: pytest.CallInfo[None]) -> Iterator[None]:
     outcome: Any = yield
     report: pytest.TestReport = outcome.get_result()
     if report.when != "call" and report.passed:
         return
-    column = catalog.PEER
-    if hasattr(item, "callspec"):
-        column = str(item.callspec.params.get("version", catalog.PEER))
+    column = _column(item)
     word, reason = _word(report)
     for mark in item.iter_markers("scenario"):
         for number in mark.args:
@@ -58,9 +76,12 @@ def _word(report: pytest.TestReport) -> tuple[str, str]:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:  # noqa: ANN401
-    """Print the table."""
+    """Print the table, or leave that to who asked for its cells."""
     outcomes = config.stash[_OUTCOMES]
-    if outcomes:
+    path = config.getoption("--outcomes")
+    if path is not None:
+        path.write_text(json.dumps([asdict(outcome) for outcome in outcomes]))
+    elif outcomes:
         terminalreporter.section("conformance: scenarios by NRI version")
         for line in table.lines(outcomes):
             terminalreporter.write_line(line)

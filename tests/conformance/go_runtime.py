@@ -25,6 +25,8 @@ ROOT = Path(__file__).resolve().parents[2]
 HARNESS = Path(__file__).with_name("harness")
 OUT = ROOT / "build" / "conformance"
 
+# Where install-tools puts a Go of its own because the machine's is too old.
+_GO_FETCHED = ROOT / "build" / "go" / "bin" / "go"
 # Where Go's own archive is unpacked, as its instructions say; it is often not in PATH.
 _GO_FALLBACK = Path("/usr/local/go/bin/go")
 
@@ -49,11 +51,12 @@ class Event:
 
 
 def go_program() -> str | None:
-    """Return the path of Go: $GO, the one in PATH, or the usual place; None without one."""
-    found = os.environ.get("GO") or shutil.which("go")
-    if found is None and _GO_FALLBACK.exists():
-        return str(_GO_FALLBACK)
-    return found
+    """Return the path of Go: $GO, build/go, the one in PATH, /usr/local/go; None without one."""
+    if os.environ.get("GO"):
+        return os.environ["GO"]
+    if _GO_FETCHED.exists():
+        return str(_GO_FETCHED)
+    return shutil.which("go") or (str(_GO_FALLBACK) if _GO_FALLBACK.exists() else None)
 
 
 def build(version: str) -> Path:

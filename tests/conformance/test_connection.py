@@ -12,7 +12,17 @@ from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri import runtime_objects as objects
 from nri_numamem.nri.methods import SUBSCRIPTION
 from nri_numamem.nri.runtime_testing import ScriptedPlugin
-from tests.conformance.bench import GI, MI, SABOTAGED, WAIT_S, Bench, mems_of, wait_for
+from tests.conformance.bench import (
+    BUSY_S,
+    GI,
+    MI,
+    SABOTAGED,
+    WAIT_S,
+    Bench,
+    cpu_seconds,
+    mems_of,
+    wait_for,
+)
 from tests.conformance.go_runtime import GoError
 
 Unique = Callable[[str], str]
@@ -22,20 +32,16 @@ _EVENTS_OF_0_3 = 0x07FF
 
 @pytest.mark.scenario(1, 62)
 def test_registers_as_configured(version: str, tmp_path: Path) -> None:
-    begin = time.monotonic()
     with Bench(version, tmp_path, "--idx", "42", "--name", "other.name") as bench:
-        wait_for(lambda: bool(bench.proxy.connections), "a connection")
-        connected = time.monotonic()
         bench.connected()
+        # Its own time, since a busy machine's is not its matter; and nothing is waited for.
+        assert cpu_seconds(bench.process.pid) < 1.0
         first = next(m for m in bench.connection.messages if m.by_plugin)
         assert (first.conn_id, first.stream_id) == (2, 1)
         assert first.content.method == "RegisterPlugin"  # type: ignore[union-attr]
         request = api.RegisterPluginRequest.FromString(first.content.payload)
         assert (request.plugin_idx, request.plugin_name) == ("42", "other.name")
         assert bench.runtime.logged('plugin "42-other.name"')
-        # From the connection on; how long Python takes to start is the machine's matter.
-        assert time.monotonic() - connected < 1.0
-        assert connected - begin < WAIT_S
 
 
 @pytest.mark.scenario(26, 27, 28)
@@ -151,7 +157,7 @@ def test_a_stopped_process_is_given_up_and_comes_back(version: str, tmp_path: Pa
         bench.process.send_signal(signal.SIGSTOP)
         begin = time.monotonic()
         bench.runtime.call("RunPodSandbox", pod=pod)
-        assert time.monotonic() - begin < 2.0
+        assert time.monotonic() - begin < BUSY_S
         bench.process.send_signal(signal.SIGCONT)
         bench.runtime.wait_connected(2)
         created = bench.create(pod, objects.container(pod, "server", memory_limit_bytes=GI))

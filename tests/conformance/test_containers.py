@@ -1,5 +1,6 @@
 """Calls about pods and containers, through NRI's Go runtime side."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,7 +9,8 @@ import pytest
 from nri_numamem.engine.qos import QosClass
 from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri import runtime_objects as objects
-from tests.conformance.bench import GI, MI, Bench, mems_of, resident_bytes, wait_for
+from tests.conformance.bench import GI, MI, Bench, mems_of, queued_seconds, resident_bytes, wait_for
+from tests.conformance.catalog import GO_VERSIONS
 from tests.conformance.go_runtime import GoError
 
 Unique = Callable[[str], str]
@@ -244,26 +246,32 @@ def test_a_refusal_arrives_whatever_the_names_are(live: Bench, unique: Unique) -
 
 
 @pytest.mark.scenario(59)
+@pytest.mark.timeout(600)  # half a minute where nothing else is computing
 def test_many_cycles(version: str, tmp_path: Path) -> None:
-    """A fifth of the 10,000 cycles per version: together there are 10,000."""
+    """All 10,000 with the newest version; what would leak does not depend on it."""
+    cycles = 10_000 if version == GO_VERSIONS[-1] else 2_000
     with (
         Bench(version, tmp_path, "--log-level", "warning") as bench,
         bench.connected().pod("cycles") as pod,
     ):
         times = []
         settled = 0
+        way = (bench.process.pid, bench.runtime.pid, os.getpid())  # the recorder is here
         container = objects.container(pod, "c", memory_limit_bytes=GI)
-        for attempt in range(2000):
+        for attempt in range(cycles):
             container.id = f"{pod.name}-{attempt}"
             container.linux.resources.cpu.mems = ""
+            queued_s = queued_seconds(*way)
             assert mems_of(bench.create(pod, container)) == "0"
-            times.append(bench.runtime.took_s)
+            # Of the machine's other work the plugin is not guilty.
+            times.append(bench.runtime.took_s - (queued_seconds(*way) - queued_s))
             bench.stop(pod, container)
             bench.remove(pod, container)
-            if attempt == 500:
+            if attempt == 1_000:
                 settled = resident_bytes(bench.process.pid)
-        assert resident_bytes(bench.process.pid) < settled + 4 * MI
+        assert resident_bytes(bench.process.pid) <= settled + 2 * MI
         assert sorted(times)[len(times) * 99 // 100] < 0.050
         messages = bench.connection.messages
         streams = [m.stream_id for m in messages if not m.by_plugin and m.conn_id == 1]
         assert streams == sorted(set(streams))
+        assert len(streams) >= 3 * cycles

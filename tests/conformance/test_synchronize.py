@@ -8,6 +8,9 @@ from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri import runtime_objects as objects
 from tests.conformance.bench import GI, MI, Bench, cpu_seconds
 
+# On a busy machine what counts is how long the plugin computes.
+PATIENT: dict[str, object] = {"request-timeout": "20s"}
+
 
 def _running(
     pod: api.PodSandbox, name: str, mems: str = "", limit_bytes: int = GI
@@ -64,7 +67,8 @@ def test_two_thousand_containers(version: str, tmp_path: Path) -> None:
     for container in containers:
         container.ClearField("env")
         container.ClearField("mounts")
-    with Bench(version, tmp_path, content=(pods, containers), delay_ms=300) as bench:
+    content = (pods, containers)
+    with Bench(version, tmp_path, options=PATIENT, content=content, delay_ms=300) as bench:
         bench.host.wait_record("configured by the runtime")
         before_s = cpu_seconds(bench.process.pid)
         _updates(bench.connected())
@@ -79,12 +83,14 @@ def test_twelve_megabytes(version: str, tmp_path: Path) -> None:
     containers = [_running(pod, f"c{number}", "", MI) for pod in pods for number in range(5)]
     for container in containers:
         container.env.append("PADDING=" + "x" * 60_000)
-    with Bench(version, tmp_path, content=(pods, containers)) as bench:
+    content = (pods, containers)
+    with Bench(version, tmp_path, options=PATIENT, content=content, delay_ms=300) as bench:
+        bench.host.wait_record("configured by the runtime")
+        before_s = cpu_seconds(bench.process.pid)
         updates = _updates(bench.connected())
         assert {update.container_id for update in updates} == {c.id for c in containers}
         assert len(bench.entries()) == 40
-        synchronized = bench.runtime.synchronizations()[-1]
-        assert synchronized.took_s < 2.0
+        assert cpu_seconds(bench.process.pid) - before_s < 1.8  # the plugin's part of 2 s
         parts = bench.connection.calls_of_runtime().count("Synchronize")
         if bench.runtime.nri_version >= (0, 7):
             assert parts >= 3

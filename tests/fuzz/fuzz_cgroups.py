@@ -9,7 +9,7 @@ from pathlib import Path
 from nri_numamem.engine.qos import QosClass, qos_of_cgroup_parent
 from nri_numamem.machine.cgroups import (
     cgroup_directory,
-    container_cpuset_mems,
+    container_mems,
     pod_hugepage_limits,
 )
 from nri_numamem.machine.devices import device_numa_nodes
@@ -30,7 +30,7 @@ _WORDS = (
 _FOLDERS = ("kubepods/pod1", "kubepods.slice/kubepods-pod1.slice", "kubepods/pod1/c1")
 _FILES = (
     "hugetlb.2MB.max", "hugetlb.1GB.max", "hugetlb.3MB.max", "hugetlb.2MB.rsvd.max",
-    "hugetlb.2MB.limit_in_bytes", "cpuset.mems", "cpuset.mems.effective", "cpuset.effective_mems",
+    "hugetlb.2MB.limit_in_bytes", "cpuset.mems", "cpuset.effective_mems", "container/cpuset.mems",
 )  # fmt: skip
 _TEXTS = (b"max\n", b"0\n", b"2097152\n", b"9223372036854771712\n", b"0-1,3\n", b"1024\n", b"")
 _DEVICES = ("pci0/gpu", "virtual/vfio/7", "virtual/nvme-subsystem/n0/nvme0n1", "virtual/mem/null")
@@ -62,7 +62,7 @@ def _ask_for_cgroup(choices: Choices, root: Path) -> None:
     directory = cgroup_directory(root, name, "hugetlb")
     if directory is not None:
         assert Path(os.path.normpath(directory)).is_relative_to(root)
-    for read in (pod_hugepage_limits, container_cpuset_mems):
+    for read in (pod_hugepage_limits, container_mems):
         try:
             read(root, name)
         except MachineError as error:

@@ -67,12 +67,11 @@ def _handle(engine: Engine, event: events.Event) -> Plan:
 
 
 def _draw_event(choices: Choices) -> events.Event:
-    kind = choices.below(9)
+    kind = choices.below(10)
     if kind == 0:
         pods = tuple(_draw_pod(choices) for _ in range(choices.below(4)))
-        return events.Synchronize(
-            pods, tuple(_draw_container(choices) for _ in range(choices.below(6)))
-        )
+        told = tuple(_draw_container(choices) for _ in range(choices.below(6)))
+        return events.Synchronize(pods, told, choices.flag())
     pod = _draw_pod(choices)
     if kind == 1:
         return events.RunPodSandbox(pod)
@@ -85,6 +84,8 @@ def _draw_event(choices: Choices) -> events.Event:
         return events.StopContainer(pod, container)
     if kind == 7:
         return events.RemoveContainer(pod, container)
+    if kind == 8:
+        return events.ContainersFound(((pod, container), (pod, _draw_container(choices))))
     return events.CreateContainer(pod, container)
 
 
@@ -118,6 +119,7 @@ def _draw_container(choices: Choices) -> events.Container:
         choices.pick((None, 1024, 4096)),
         tuple(NodeSet([choices.below(6)]) for _ in range(devices)),
         choices.flag(),
+        NodeSet.parse(choices.pick(_MEMS[:6])),
     )
 
 
@@ -155,6 +157,7 @@ class _Honest:
                 self._end,
                 self._synchronize,
                 self._restart,
+                self._lose,
             )
             self.choices.pick((*steps[:2], *steps))()
             assert check_groups(self.engine.state.books) == ()
@@ -162,6 +165,27 @@ class _Honest:
     def _new_id(self, kind: str) -> str:
         self.made += 1
         return f"{kind}{self.made}"
+
+    def _tell(self, event: events.Event) -> Plan:
+        """Tell an event, and do what the answer asks for other containers."""
+        plan = _handle(self.engine, event)
+        assert len({update.container_id for update in plan.updates}) == len(plan.updates)
+        for update in plan.updates:
+            container = self.containers[update.container_id]
+            self.containers[update.container_id] = replace(
+                container, cpuset_mems=update.cpuset_mems
+            )
+        return plan
+
+    def _lose(self) -> None:
+        """Create a container that is not told of, but found."""
+        if self.pods:
+            pod = self.choices.pick(list(self.pods.values()))
+            found = self._new_id("c")
+            memory = self.choices.byte() * 16 * MI
+            self.containers[found] = events.Container(found, pod.sandbox_id, f"n-{found}", memory)
+            unnamed = replace(self.containers[found], name=found)
+            self._tell(events.ContainersFound(((pod, unnamed),)))
 
     def _run(self) -> None:
         uid = self._new_id("u")
@@ -189,7 +213,7 @@ class _Honest:
             cpuset_cpus=self.choices.pick(_CPUS),
             device_nodes=tuple(NodeSet([n]) for n in range(4) if self.choices.flag()),
         )
-        plan = _handle(self.engine, events.CreateContainer(pod, container))
+        plan = self._tell(events.CreateContainer(pod, container))
         if plan.refusal is None:
             mems = plan.adjustment.cpuset_mems if plan.adjustment else ""
             self.containers[container.container_id] = replace(container, cpuset_mems=mems)
@@ -200,7 +224,7 @@ class _Honest:
             pod = self.pods[container.sandbox_id]
             is_told = not self.choices.flag()
             kind = events.StopContainer if is_told else events.RemoveContainer
-            _handle(self.engine, kind(pod, container))
+            self._tell(kind(pod, container))
 
     def _end(self) -> None:
         if not self.pods:
@@ -209,7 +233,7 @@ class _Honest:
         for container in list(self.containers.values()):
             if container.sandbox_id == pod.sandbox_id:
                 del self.containers[container.container_id]
-                _handle(self.engine, events.StopContainer(pod, container))
+                self._tell(events.StopContainer(pod, container))
         del self.pods[pod.sandbox_id]
         _handle(self.engine, self.choices.pick(_ENDS)(pod))
 
@@ -221,11 +245,10 @@ class _Honest:
 
     def _synchronize(self) -> None:
         told = events.Synchronize(tuple(self.pods.values()), tuple(self.containers.values()))
-        for update in _handle(self.engine, told).updates:
-            container = self.containers[update.container_id]
-            self.containers[update.container_id] = replace(
-                container, cpuset_mems=update.cpuset_mems
-            )
+        self._tell(told)
+        assert self.engine.state.pending == frozenset()
+        holders = self.engine.state.holders.values()
+        assert all(holder.ended for holder in holders if holder.key[1] == holder.container_id)
         if not self.pods:
             empty = self.engine.context.empty_books()
             assert self.engine.state.books == empty

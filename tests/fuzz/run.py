@@ -1,18 +1,20 @@
-"""Fuzz the targets, each in a process of its own, one after the other: `make fuzz`.
+"""Fuzz the targets, each in a process of its own, several at a time: `make fuzz`.
 
-    tests/fuzz/run.py [--seconds N] [TARGET ...]
+    tests/fuzz/run.py [--seconds N] [--jobs N] [TARGET ...]
 
 Starts from tests/fuzz/corpus; what is found on the way stays in build/fuzz/TARGET/corpus, and an
 input that fails, hangs or eats memory is written to build/fuzz/TARGET. Exit status 1 if there was
 one. An input is replayed by `run.py --replay FILE TARGET`; what a longer run learned goes into the
-committed corpus by minimize.py.
+committed corpus by minimize.py. Exit status 2 where there is no fuzzer.
 """
 
 import argparse
+import importlib.util
 import os
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,6 +35,7 @@ def main() -> int:
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(description="Fuzz the plugin.")
     parser.add_argument("--seconds", type=int, default=20, help="for each target (%(default)s)")
+    parser.add_argument("--jobs", type=int, default=_cores(), help="at a time (%(default)s)")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="run one input and end")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("targets", nargs="*", metavar="TARGET", default=targets.NAMES)
@@ -46,16 +49,27 @@ def main() -> int:
         for name in args.targets:
             targets.load(name)(args.replay.read_bytes())
         return 0
-    failed = [name for name in args.targets if not _run(name, args.seconds)]
+    if importlib.util.find_spec("atheris") is None:
+        version = ".".join(map(str, sys.version_info[:2]))
+        print(f"Nothing was fuzzed: atheris is not installed for Python {version}.")
+        print("It has wheels for 3.11 to 3.13; choose one: make clean; make PYTHON=python3.13 fuzz")
+        return 2
+    with ThreadPoolExecutor(args.jobs) as pool:
+        passed = pool.map(lambda name: _run(name, args.seconds), args.targets)
+        failed = [name for name, well in zip(args.targets, passed, strict=True) if not well]
     if failed:
         print(f"Findings in {', '.join(failed)}; the inputs are in {_OUT}/TARGET")
     return 1 if failed else 0
 
 
+def _cores() -> int:
+    """Return how many processors there are for us: each target keeps one busy."""
+    return len(os.sched_getaffinity(0))
+
+
 def _run(name: str, seconds: int) -> bool:
     folder = _OUT / name
     (folder / "corpus").mkdir(parents=True, exist_ok=True)
-    print(f"--- {name}, {seconds} s", flush=True)
     command = [sys.executable, __file__, "--child", f"--seconds={seconds}", name]
     memory = _MEMORY if Path(_MEMORY).is_dir() else None
     # The fuzzer ends its process without tidying up.
@@ -71,8 +85,10 @@ def _run(name: str, seconds: int) -> bool:
     # Above the exception stand the fuzzer's own notes of its progress.
     found = [number for number, line in enumerate(lines) if "Uncaught Python exception" in line]
     shown = lines[-1:] if ended.returncode == 0 else lines[max(found, default=-40) :]
-    print("\n".join(line[:_COLUMNS] for line in shown), flush=True)
-    return ended.returncode == 0
+    text = "\n".join(line[:_COLUMNS] for line in shown)
+    print(f"--- {name}, {seconds} s\n{text}\n", end="", flush=True)  # at once, as others print too
+    # The fuzzer's last words are how often it ran the target.
+    return ended.returncode == 0 and bool(lines) and lines[-1].startswith("Done ")
 
 
 def _fuzz(name: str, seconds: int) -> None:
