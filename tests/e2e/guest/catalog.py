@@ -1,27 +1,36 @@
 """Every check in the order in which it runs; both sides read it, the host's to miss none."""
 
-from tests.e2e.guest import scenarios_hugepages, scenarios_lifecycle, scenarios_placement
+from tests.e2e.guest import (
+    scenarios_faults,
+    scenarios_hugepages,
+    scenarios_lifecycle,
+    scenarios_placement,
+)
 from tests.e2e.guest.checks import PHASES, Phase, Scenario
 
 SAME_PLACEMENTS = "launched_equals_external"
 
-_ALWAYS = (
+_SHORT = (
     scenarios_lifecycle.OPENING,
     scenarios_hugepages.HUGEPAGES,
     scenarios_lifecycle.CLOSING,
 )
-# containerd's hugetlb setting makes no difference to these, and they take most of the time.
-_ONCE_PER_MODE = (
+# containerd's hugetlb setting makes no difference to what stands between these, and that takes
+# most of the time. The faults come last: after them a launched plugin is an external one.
+_LONG = (
+    scenarios_lifecycle.OPENING,
     scenarios_placement.ONE_NODE,
     scenarios_placement.PAIRS,
     scenarios_placement.OTHER_CLASSES,
+    scenarios_hugepages.HUGEPAGES,
+    scenarios_faults.FAULTS,
+    scenarios_lifecycle.CLOSING,
 )
 
 
 def scenarios(phase: Phase) -> tuple[Scenario, ...]:
     """Give the scenarios of a phase in their order."""
-    opening, *rest = _ALWAYS
-    return (opening, *rest) if phase.hugetlb else (opening, *_ONCE_PER_MODE, *rest)
+    return _SHORT if phase.hugetlb else _LONG
 
 
 def names() -> list[tuple[str, str]]:

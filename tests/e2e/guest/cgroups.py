@@ -1,6 +1,7 @@
 """The control groups of pods: made as the kubelet makes them, read as the kernel enforces them.
 
-Knows cgroup v2's files and the kubelet's cgroupfs layout. It must not know the CRI or the plugin.
+Knows cgroup v2's files and the kubelet's cgroupfs layout, and the hugepage pools behind the limits.
+It must not know the CRI or the plugin.
 """
 
 from collections.abc import Mapping
@@ -41,6 +42,11 @@ def create_pod(parent: str, memory_bytes: int, hugepages_bytes: Mapping[str, int
             (path / f"hugetlb.{size}.{suffix}").write_text(str(limit_bytes), encoding="ascii")
 
 
+def grow_pod(parent: str, memory_bytes: int) -> None:
+    """Raise the pod's memory limit, as the kubelet does before it resizes a container."""
+    (ROOT / parent.lstrip("/") / "memory.max").write_text(str(memory_bytes), encoding="ascii")
+
+
 def remove_pod(parent: str) -> None:
     """Remove the pod's directory, as the kubelet does once the sandbox is gone."""
 
@@ -69,6 +75,23 @@ def hugepage_sizes() -> list[str]:
     return sizes
 
 
+def hugepage_count(node: int) -> int:
+    """Read how many pages of 2 MiB a NUMA node has in its pool."""
+    return int(_pool(node).read_text(encoding="ascii"))
+
+
+def set_hugepage_count(node: int, count: int) -> None:
+    """Resize that pool; OSError when the kernel has not that many contiguous pieces."""
+    _pool(node).write_text(str(count), encoding="ascii")
+    if (found := hugepage_count(node)) != count:
+        raise OSError(f"node {node} has {found} hugepages, not {count}")
+
+
+def _pool(node: int) -> Path:
+    pool = f"/sys/devices/system/node/node{node}/hugepages/hugepages-2048kB"
+    return Path(pool, "nr_hugepages")
+
+
 def read(parent: str, container_id: str, name: str) -> str:
     """Read one file of a container's cgroup, without the final line end."""
     path = ROOT / parent.lstrip("/") / container_id / name
@@ -78,6 +101,14 @@ def read(parent: str, container_id: str, name: str) -> str:
 def nodes(parent: str, container_id: str) -> frozenset[int]:
     """Read `cpuset.mems`; empty when the container was left alone."""
     return parse_nodes(read(parent, container_id, "cpuset.mems"))
+
+
+def processes(parent: str, container_id: str) -> dict[int, int]:
+    """List a container's processes: pid -> start in clock ticks after boot, as in proc(5)."""
+    pids = [int(pid) for pid in read(parent, container_id, "cgroup.procs").split()]
+    stats = {pid: Path(f"/proc/{pid}/stat").read_text(encoding="utf-8") for pid in pids}
+    # The second field is a name in parentheses, which may hold anything.
+    return {pid: int(text.rpartition(")")[2].split()[19]) for pid, text in stats.items()}
 
 
 def parse_nodes(text: str) -> frozenset[int]:

@@ -19,6 +19,7 @@ from typing import Any
 
 from tests.e2e.guest import cgroups
 from tests.e2e.guest.containerd import Containerd
+from tests.e2e.guest.cri_pb2 import CONTAINER_RUNNING
 from tests.e2e.guest.kubelet import Kubelet, Pod
 from tests.e2e.guest.plugin import Plugin
 
@@ -58,6 +59,31 @@ class Host:
         nodes = cgroups.nodes(pod.parent, pod.container_ids[container])
         self.placements.append((self.check_name, f"{pod.spec.name}/{container}", sorted(nodes)))
         return nodes
+
+    def restart_runtime(self, *, killed: bool) -> None:
+        """End containerd, start it again and wait until it has the plugin."""
+        if killed:
+            self.containerd.kill()
+        else:
+            self.containerd.stop()
+        self.kubelet.client.close()
+        self.kubelet.client = self.containerd.start()
+        self.containerd.wait_for_plugin(launched=self.plugin.launched)
+
+    def running(self) -> dict[str, tuple[Any, ...]]:
+        """Collect what no restart may touch, by "pod/container": id, processes, nodes.
+
+        Only containers that run for the CRI are in it.
+        """
+        states = {each.id: each.state for each in self.kubelet.client.list_containers()}
+        found: dict[str, tuple[Any, ...]] = {}
+        for pod in self.kubelet.pods:
+            for name, container_id in pod.container_ids.items():
+                if states.get(container_id) == CONTAINER_RUNNING:
+                    processes = cgroups.processes(pod.parent, container_id)
+                    mems = cgroups.read(pod.parent, container_id, "cpuset.mems")
+                    found[f"{pod.spec.name}/{name}"] = (container_id, processes, mems)
+        return found
 
 
 @dataclass(frozen=True, slots=True)

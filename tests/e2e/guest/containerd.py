@@ -3,8 +3,11 @@
 Knows containerd and what its NRI code logs. It must not know pods or what the plugin decides.
 """
 
+import contextlib
 import re
+import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.e2e.guest import image_archive
@@ -56,20 +59,29 @@ class Containerd:
 
     def stop(self) -> None:
         """Send SIGTERM and wait; containers go on running. Keeps the log's faults until now."""
-        self._faults = self.faults()
-        self._start_offset = -1
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait(timeout=30.0)
-            self._process = None
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Send SIGKILL, as the kernel does when memory is short; containers go on running."""
+        self._end(signal.SIGKILL)
 
     def wait_for_plugin(self, *, launched: bool) -> None:
-        """Wait until the plugin is in the list of those that are called."""
-        pattern = _REGISTERED if launched else _CONNECTED
+        """Wait until the plugin is in the list of those that are called, and synchronized."""
+        is_reconnecting = launched and _never_synchronizes_launched()
+        pattern = _REGISTERED if launched and not is_reconnecting else _CONNECTED
         wait_until(lambda: pattern.search(self._text()), "connection of the plugin")
+        if is_reconnecting:  # the end of its first connection is no fault
+            self._start_offset = self.log.stat().st_size
+
+    @contextlib.contextmanager
+    def losing_the_plugin(self) -> Iterator[None]:
+        """Take what is logged inside for no fault; a connection is waited for in here as well."""
+        self._faults, self._start_offset = self.faults(), self.log.stat().st_size
+        yield
+        self._start_offset = self.log.stat().st_size
 
     def faults(self) -> list[str]:
-        """List the log lines about a lost plugin, without those of a deliberate stop."""
+        """List the log lines about a lost plugin, without those of a deliberate loss or stop."""
         if self._start_offset < 0:
             return self._faults
         return self._faults + [line for line in self._text().splitlines() if _FAULTS.search(line)]
@@ -82,6 +94,14 @@ class Containerd:
         if image_archive.IMAGE not in names.split():
             raise RuntimeError(f"ctr imported {names!r}, not {image_archive.IMAGE}")
 
+    def _end(self, number: signal.Signals) -> None:
+        self._faults = self.faults()
+        self._start_offset = -1
+        if self._process is not None:
+            self._process.send_signal(number)
+            self._process.wait(timeout=30.0)
+            self._process = None
+
     def _text(self) -> str:
         """Read the log of the running daemon, without those before it."""
         with self.log.open("rb") as log:
@@ -92,6 +112,11 @@ class Containerd:
 def version() -> str:
     """Give containerd's version, as in "1.7.24"."""
     return _first_number(_run("containerd", "--version"))
+
+
+def _never_synchronizes_launched() -> bool:
+    """Tell whether it has an NRI before 0.7: a launched plugin then connects by itself as well."""
+    return tuple(int(part) for part in version().split(".")) < (1, 7, 26)
 
 
 def runc_version() -> str:

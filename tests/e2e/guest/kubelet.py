@@ -9,13 +9,14 @@ Knows pods. It must not know NUMA nodes or the plugin.
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.e2e.guest import cgroups
 from tests.e2e.guest import cri_pb2 as pb
 from tests.e2e.guest.cri import Client
 from tests.e2e.guest.image_archive import IMAGE
+from tests.e2e.guest.waiting import wait_until
 
 SLEEP = ("/bin/busybox", "sleep", "1000000")
 _LOGS = Path("/var/log/pods")
@@ -110,6 +111,23 @@ class Kubelet:
             cpu_period=_PERIOD_US, cpu_quota=cpu_milli * 100, cpu_shares=_shares(cpu_milli)
         )
         self.client.update_container_resources(pod.container_ids[name], resources)
+
+    def resize_memory(self, pod: Pod, name: str, memory_bytes: int) -> None:
+        """Change a container's memory limit in place; the request has all its resources."""
+        others = sum(each.memory_bytes for each in pod.spec.containers if each.name != name)
+        cgroups.grow_pod(pod.parent, others + memory_bytes)
+        container = replace(pod.container_spec(name), memory_bytes=memory_bytes)
+        resources = _container_resources(pod.spec, container)
+        self.client.update_container_resources(pod.container_ids[name], resources)
+
+    def wait_for_exit(self, pod: Pod, name: str) -> None:
+        """Wait until a container has ended by itself."""
+
+        def has_exited() -> bool:
+            states = {each.id: each.state for each in self.client.list_containers()}
+            return states[pod.container_ids[name]] == pb.CONTAINER_EXITED
+
+        wait_until(has_exited, f"end of {pod.spec.name}/{name}")
 
     def remove(self, pod: Pod) -> None:
         """Stop and remove a pod, then its cgroup."""

@@ -72,14 +72,44 @@ class Plugin:
     def wait_for_end(self) -> int | None:
         """Wait for its end, which the runtime's or a signal caused; status if it is our child."""
         if self._process is not None:
-            return self._process.wait(timeout=20.0)
-        wait_until(lambda: not _pids(), "end of the launched plugin", timeout_s=20.0)
+            return self._process.wait(timeout=60.0)
+        wait_until(lambda: not _pids(), "end of the launched plugin", timeout_s=60.0)
         return None
 
     def terminate(self) -> None:
         """Send SIGTERM, as systemd does."""
         for pid in self.pids():
             os.kill(pid, signal.SIGTERM)
+
+    def crash(self) -> None:
+        """Send SIGKILL; it stays away until `revive`: its keeper is held, if it has one."""
+        (pid,) = self.pids()
+        if self._process is None:
+            os.kill(self.keeper(), signal.SIGSTOP)
+        os.kill(pid, signal.SIGKILL)
+        if self._process is not None:
+            self._process.wait()
+
+    def revive(self) -> None:
+        """Start it again as a service manager would, or let the keeper do it."""
+        if self.launched:
+            os.kill(self.keeper(), signal.SIGCONT)
+        else:
+            self.connect()
+
+    def keeper(self) -> int:
+        """Give the process id of a launched plugin's keeper."""
+        (pid,) = set(_pids()) - set(_pids(but=_KEEPER))
+        return pid
+
+    def wait_for_one(self, *, but: int = 0) -> int:
+        """Wait until there is one process of it, other than `but`, and no more; return its id."""
+
+        def only() -> int | None:
+            pids = self.pids()
+            return pids[0] if len(pids) == 1 and pids[0] != but else None
+
+        return wait_until(only, "a single plugin process" + (f", not {but}" if but else ""))
 
     def kill(self) -> None:
         """End it for good, so that the next phase starts with none."""
@@ -104,10 +134,10 @@ class Plugin:
             found = self.records("books")
             return found[-1] if len(found) > before else None
 
-        record = wait_until(answer, "the plugin's answer to SIGUSR1", timeout_s=10.0)
+        record = wait_until(answer, "the plugin's answer to SIGUSR1")
         return {"entries": record["entries"], "machineState": record["machineState"]}
 
-    def wait_for_empty_books(self, timeout_s: float = 15.0) -> None:
+    def wait_for_empty_books(self, timeout_s: float = 30.0) -> None:
         """Wait until no pod is in its books: the last events of a pod are asynchronous."""
         deadline = time.monotonic() + timeout_s
         while entries := self.books()["entries"]:

@@ -4,11 +4,7 @@ OPENING is what has to hold before all other checks of a phase, CLOSING what has
 RESTART belongs into a scenario that has pods.
 """
 
-from typing import Any
-
-from tests.e2e.guest import cgroups
 from tests.e2e.guest.checks import Check, Host, expect
-from tests.e2e.guest.cri_pb2 import CONTAINER_RUNNING
 
 
 def _plugin_is_connected(host: Host) -> str:
@@ -24,31 +20,13 @@ def _plugin_is_connected(host: Host) -> str:
 
 def _runtime_restart_keeps_the_books(host: Host) -> str:
     """Restart containerd under the pods that the checks before have left."""
-    before, books_before = _running(host), host.plugin.books()
-    host.containerd.stop()
-    host.kubelet.client.close()
-    host.kubelet.client = host.containerd.start()
-    host.containerd.wait_for_plugin(launched=host.plugin.launched)
-    after, books_after = _running(host), host.plugin.books()
+    before, books_before = host.running(), host.plugin.books()
+    host.restart_runtime(killed=False)
+    after, books_after = host.running(), host.plugin.books()
     expect(before, "no container was running")
     expect(before == after, f"the containers changed from {before} to {after}")
     expect(books_before == books_after, f"the books changed from {books_before} to {books_after}")
     return f"{len(after)} containers"
-
-
-def _running(host: Host) -> dict[str, tuple[Any, ...]]:
-    """Collect what a restart of the runtime must not touch, by pod: processes, state, nodes."""
-    states = {each.id: each.state for each in host.kubelet.client.list_containers()}
-    found: dict[str, tuple[Any, ...]] = {}
-    for pod in host.kubelet.pods:
-        container_id = pod.container_ids.get("main", "")
-        if not container_id:  # it was refused
-            continue
-        pids = cgroups.read(pod.parent, container_id, "cgroup.procs")
-        mems = cgroups.read(pod.parent, container_id, "cpuset.mems")
-        expect(states[container_id] == CONTAINER_RUNNING, f"{pod.spec.name} is not running")
-        found[pod.spec.name] = (container_id, pids, mems)
-    return found
 
 
 def _books_are_empty(host: Host) -> str:
