@@ -90,7 +90,7 @@ class LaunchedService(Service):
         if _registers_safely(configuration_):
             self._tries = CONNECT_TRIES
         else:
-            self._tell_untold("the runtime is too old", "upgrade it; after its restart, start the Guaranteed pods anew")
+            self._tell_untold("the runtime is too old", "upgrade it, or restart pods with it")
 
     def after_replies(self) -> None:
         """Take a configuration that was answered without it; NoEngineError when that fails too."""

@@ -8,7 +8,7 @@ when it ends; the pod's end releases it (pods.py).
 from collections.abc import Mapping
 from dataclasses import replace
 
-from nri_numamem.engine import podscope, records
+from nri_numamem.engine import podscope, records, resizes
 from nri_numamem.engine.context import Context, Placed
 from nri_numamem.engine.events import (
     Container,
@@ -179,10 +179,10 @@ def _adjustment(request: Request, nodes: NodeSet) -> Adjustment:
 
 
 def update_container(context: Context, state: EngineState, event: UpdateContainer) -> Outcome:
-    """Enter a new memory limit; more nodes go out as an update, and nothing is ever refused.
+    """Enter a new memory limit; more nodes go out as an update, and what fits nowhere is refused.
 
-    An error would fail the resize in the runtime, where only a creation may fail. What then does
-    not fit is a warning, and the books hold as much as there is, as after a Synchronize.
+    A container that goes on unrefused (RunUnpinned) is a warning, and the books hold as much as
+    there is, as after a Synchronize. To ask for less is never refused.
     """
     holder, new = state.holder(event.container.container_id), event.memory_limit_bytes
     before = None if holder is None else state.blocks(holder.key)
@@ -191,12 +191,20 @@ def update_container(context: Context, state: EngineState, event: UpdateContaine
     if Block(before[0].numa_affinity, MEMORY, new) in before:
         return state, Plan()
     done = context.resize(state.books, holder.key, new)
+    if context.rejects and MEMORY in done.shortfall and new > _memory_of(before):
+        text = resizes.refusal_text(state, event.pod, holder, new, done)
+        record = resizes.refused(state, event.pod, holder, before, done)
+        return state, Plan(refusal=text, records=(record,))
     next_state = podscope.take_from_pool(context, replace(state, books=done.state), event.pod)
     updates: tuple[Update, ...] = ()
     if done.nodes != before[0].numa_affinity:
         updates = (Update(holder.container_id, str(done.nodes)),)
-    record = records.resized(next_state, event.pod, holder, before, done)
+    record = resizes.resized(next_state, event.pod, holder, before, done)
     return next_state, Plan(updates=updates, records=(record,))
+
+
+def _memory_of(blocks: tuple[Block, ...]) -> int:
+    return sum(block.size for block in blocks if block.type == MEMORY)
 
 
 def stop_container(_context: Context, state: EngineState, event: StopContainer) -> Outcome:

@@ -58,5 +58,5 @@ class Plan:
     adjustment: Adjustment | None = None
     updates: tuple[Update, ...] = ()
     refusal: str | None = None
-    """Only for CreateContainer: the text that the pod's owner will read."""
+    """Only for CreateContainer and UpdateContainer: the text that the pod's owner will read."""
     records: tuple[Record, ...] = ()

@@ -13,7 +13,7 @@ from nri_numamem.engine.plan import Record, RecordValue, Update
 from nri_numamem.engine.providers import CPU, DEVICES, Others
 from nri_numamem.engine.request import Request
 from nri_numamem.engine.state import EngineState, Holder
-from nri_numamem.memorymanager import MEMORY, Block, Hint, NodeSet, Rejection, Resized
+from nri_numamem.memorymanager import Block, Hint, NodeSet, Rejection
 
 # What comes back through `kubectl describe pod` begins with whose words these are.
 PREFIX = "numamem: "
@@ -106,7 +106,7 @@ def pod_admitted(
 ) -> Record:
     """Record a pod that was given its nodes as a whole."""
     fields: Fields = {
-        **_which(pod),
+        **which(pod),
         "request": dict(request),
         "hint": _hint(placed.hint),
         "nodes": str(placed.nodes),
@@ -124,7 +124,7 @@ def pod_adopted(
 ) -> Record:
     """Record a pod whose nodes have less room than the rest of its sum."""
     fields: Fields = {
-        **_which(pod),
+        **which(pod),
         "request": dict(request),
         "nodes": str(nodes),
         "free": free(state, request),
@@ -142,7 +142,7 @@ def pod_rejected(
 ) -> Record:
     """Record a pod for which no nodes were found; its containers will ask again."""
     fields: Fields = {
-        **_which(pod),
+        **which(pod),
         "request": dict(request),
         "policy": context.settings.topology_manager_policy,
         "reason": rejection.reason,
@@ -150,31 +150,6 @@ def pod_rejected(
         "free": free(state, request),
     }
     return Record("pod rejected", "warning", fields)
-
-
-def resized(
-    state: EngineState,
-    pod: PodSandbox,
-    holder: Holder,
-    before: tuple[Block, ...],
-    done: Resized,
-) -> Record:
-    """Record a running container whose memory limit changed; it cannot be refused any more."""
-    memory = {block.type: block.size for block in before}.get(MEMORY)
-    blocks = state.blocks(holder.key) or ()
-    fields: Fields = {
-        **_which(pod),
-        "container": holder.key[1],
-        "container_id": holder.container_id,
-        "memory_before": memory,
-        "request": {block.type: block.size for block in blocks},
-        "nodes_before": str(before[0].numa_affinity),
-        "nodes": str(done.nodes),
-        "free": free(state, (MEMORY,)),
-    }
-    if done.shortfall:
-        fields["does_not_fit"] = dict(done.shortfall)
-    return Record("resized", "warning" if done.shortfall else "info", fields)
 
 
 def ended(state: EngineState, pod: PodSandbox, holder: Holder) -> Record:
@@ -212,7 +187,7 @@ def released(state: EngineState, pod: PodSandbox, holders: Iterable[Holder]) -> 
     return Record(
         "pod released",
         fields={
-            **_which(pod),
+            **which(pod),
             # The pool of a pod that was placed as a whole has no name.
             "containers": [holder.key[1] for holder in holders if holder.key[1]],
             "free": free(state, {"memory": 0}),
@@ -250,7 +225,8 @@ def sent_again(pod: PodSandbox, container: Container, nodes: NodeSet, why: str) 
     )
 
 
-def _which(pod: PodSandbox) -> Fields:
+def which(pod: PodSandbox) -> Fields:
+    """Return the fields that name a pod."""
     return {"pod": pod.name, "namespace": pod.namespace, "pod_uid": pod.uid}
 
 

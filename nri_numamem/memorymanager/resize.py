@@ -3,8 +3,8 @@
 Less gives back. More is taken on the nodes that the container has: what is free there, then what
 its pod's ended containers gave back there. Where that is too little it gets more nodes, by the
 rules of any other placement and never fewer than it has, because its pages are there. Where no
-set is admissible either, it stays, and what the books cannot hold is reported: a container that
-runs cannot be refused any more.
+set is admissible either, it stays, and what the books cannot hold is reported: the caller may drop
+the result, and refuse.
 
 The kubelet has no such operation (it calls the resize infeasible under the policy Static); the
 order of the choices is that of its issue 131360. Nothing here knows who asked for the resize.

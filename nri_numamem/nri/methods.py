@@ -1,9 +1,9 @@
 """The methods that the runtime calls, and the two tables that route to them.
 
 A request goes one way: decode -> handle -> adjust. Each method returns the reply's payload, b""
-for the empty message. Only CreateContainer may be answered with an error, and only when the
-engine means it (Refused); a bug is recorded and answered neutrally, because an error of any
-other call wedges pods or the runtime. So is a request that takes too long, because a runtime
+for the empty message. Only CreateContainer and UpdateContainer may be answered with an error, and
+only when the engine means it (Refused); a bug is recorded and answered neutrally, because an error
+of any other call wedges pods or the runtime. So is a request that takes too long, because a runtime
 gives a plugin up for good that answers late: the limiter ends it before that.
 """
 
@@ -203,12 +203,10 @@ class PluginMethods:
     def create_container(self, request: api.CreateContainerRequest) -> bytes:
         """Adjust the container, leave it alone, or refuse it."""
         plan = self._handle(self._decoder.create_container(request))
-        if plan.refusal is not None:
-            raise Refused(plan.refusal)
         return adjust.create_container_response(plan).SerializeToString()
 
     def update_container(self, request: api.UpdateContainerRequest) -> bytes:
-        """Reply to an update; empty leaves it as requested."""
+        """Reply to an update, or refuse it; empty leaves it as requested."""
         plan = self._handle(self._decoder.update_container(request))
         return adjust.update_container_response(plan).SerializeToString()
 
@@ -249,6 +247,8 @@ class PluginMethods:
     def _handle(self, event: Event) -> Plan:
         plan = self._handler.handle(event)
         self.records.extend(plan.records)
+        if plan.refusal is not None:
+            raise Refused(plan.refusal)
         return plan
 
 

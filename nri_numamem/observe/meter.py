@@ -44,6 +44,7 @@ COUNTED = (
     "pod rejected",
     "pod released",
     "resized",
+    "resize refused",
     "machine changed",
     "request took too long, answered neutrally",
     "Synchronize took too long",

@@ -144,7 +144,12 @@ def _decisions(meter: Meter) -> Iterator[Metric]:
     yield _counters(
         "rejections", "Containers for which no nodes were found.", "reason", meter.reasons.copy()
     )
-    yield _counter("resizes", "Memory limits changed while running.", events["resized"])
+    yield _counters(
+        "resizes",
+        "Memory limits changed while running.",
+        "outcome",
+        {"done": events["resized"], "refused": events["resize refused"]},
+    )
     yield _counter("swept_pods", "Pods whose end only their cgroup told.", meter.swept_pods)
     disagreements = events["sent again"]
     yield _counter("cgroup_disagreements", "Nodes sent again to a cgroup.", disagreements)

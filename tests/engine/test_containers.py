@@ -356,12 +356,41 @@ def test_what_its_node_cannot_hold_gets_more_nodes(host: Host) -> None:
     assert host.placed() == {"a": {"main": "0-1"}}
 
 
-def test_what_fits_nowhere_is_never_refused(host: Host) -> None:
+def crowded_update(host: Host) -> Plan:
+    """Ask for more than the container's node has, while its neighbour makes a group impossible."""
     host.create(host.run("a"))
     host.create(host.run("b"))
-    plan = host.engine.handle(
+    return host.engine.handle(
         events.UpdateContainer(host.pods["sandbox-b"], host.newest(), 1200 * MI)
     )
+
+
+def test_what_fits_nowhere_is_refused_and_nothing_changes(host: Host) -> None:
+    plan = crowded_update(host)
+    assert plan.refusal == (
+        "numamem: container main of pod ns/pod-b cannot be resized to memory 1.18Gi: 472Mi too "
+        "much for node 0 (NUMA node 0 has 528Mi free), and no larger set of nodes may be used"
+    )
+    assert plan.updates == ()
+    (record,) = plan.records
+    assert (record.event, record.level) == ("resize refused", "warning")
+    assert record.fields["does_not_fit"] == {"memory": 1400 * MI - FREE}
+    assert host.free()[0] == FREE - 400 * MI
+
+
+def test_less_is_never_refused(new_host: NewHost) -> None:
+    """Not even where it is still more than the books hold for a container that runs there."""
+    host = new_host()
+    host.create(host.run("b"), mems="0", memory=MI)
+    host.create(host.run("a"), mems="0", memory=2000 * MI)
+    assert update(host, 1500 * MI).refusal is None
+    assert update(host, 1600 * MI).refusal is not None
+
+
+def test_a_resize_goes_on_where_nothing_is_refused(new_host: NewHost) -> None:
+    settings = new_host().engine.context.settings
+    host = new_host(replace(settings, when_unsatisfiable="RunUnpinned"))
+    plan = crowded_update(host)
     assert (plan.adjustment, plan.updates, plan.refusal) == (None, (), None)
     (record,) = plan.records
     assert (record.event, record.level) == ("resized", "warning")
