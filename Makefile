@@ -5,9 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 INPUTS := pyproject.toml constraints.txt packaging/setup-venv
 FUZZ_SECONDS ?= 20
+FAULT_LIVES ?= 500
 NRI_SOCKET ?= /var/run/nri/nri.sock
 
-.PHONY: run test e2e conformance bench fuzz lint generate clean
+.PHONY: run test e2e conformance faults bench fuzz lint generate clean
 
 # On a host with NRI: join its runtime. Elsewhere: the same plugin on a simulated machine.
 run: $(VENV)/.run
@@ -25,16 +26,26 @@ e2e: $(VENV)/.dev
 	tests/e2e/install-tools
 	$(BIN)/pytest tests/e2e -p no:randomly
 
-# Against NRI's own Go runtime side in five versions; ends with a table of scenarios.
+# Against NRI's own Go runtime side in five versions, several at a time; ends with a table of
+# scenarios.
 conformance: $(VENV)/.dev
 	tests/conformance/install-tools
-	$(BIN)/pytest tests/conformance -q
+	$(BIN)/python tests/conformance/run.py
 
-# Times of placement on machines of 2 to 64 nodes.
+# Random lives of a node in which something breaks, some ten minutes; make faults SEED=1234 plays
+# one of them again.
+faults: $(VENV)/.dev
+	tests/conformance/install-tools
+	$(BIN)/python -m tests.faults.run --lives $(FAULT_LIVES) $(if $(SEED),--seed $(SEED))
+
+# Beside plugins in Go on NRI's own Go runtime side, in seven minutes; see docs/benchmark.md.
+# BENCH takes options: make bench BENCH=--quick
 bench: $(VENV)/.dev
-	$(BIN)/python -m tests.bench.placement
+	tests/conformance/install-tools
+	$(BIN)/python -m tests.bench.run $(BENCH)
 
-# Each target for FUZZ_SECONDS; inputs that fail are kept in build/fuzz.
+# Each target for FUZZ_SECONDS, as many at a time as there are processors; inputs that fail are kept
+# in build/fuzz. For Python 3.11 to 3.13.
 fuzz: $(VENV)/.fuzz
 	$(BIN)/python tests/fuzz/run.py --seconds $(FUZZ_SECONDS)
 

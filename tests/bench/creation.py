@@ -1,0 +1,140 @@
+"""How long a CreateContainer takes from the runtime to a plugin and back, peers in turns.
+
+Run `python -m tests.bench.creation` for one line of the benchmark; --help says which.
+"""
+
+import argparse
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.bench import go_programs, installed
+from tests.bench.figures import Summary, summary
+from tests.bench.go_runtime import GoRuntime
+from tests.bench.host import GI, Host, Programs
+from tests.bench.workload import workload
+
+NEWEST, OLDER = go_programs.VERSIONS
+CONSTANT, PLACING, OURS = "constant", "placing", "ours"
+PEERS = (CONSTANT, PLACING, OURS)
+
+# The nodes and pods whose keys do not tell them.
+MAIN_SIZE = (8, 110)
+
+# A plugin's first requests are about what it loads and compiles then, on either side.
+WARM_UP = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One line of the table."""
+
+    version: str
+    nodes: int
+    pods: int
+    guaranteed: bool = True
+    gap_us: int = 0
+    """Between a pod's start and its container's creation: 0 is as fast as the plugin lets it."""
+
+    def key(self, what: str) -> str:
+        """Return the name of one of its numbers: "create_p50", "create_left_alone_p99_64n_0p"."""
+        parts = ["create", "paced" * bool(self.gap_us), "left_alone" * (not self.guaranteed), what]
+        if (self.nodes, self.pods) != MAIN_SIZE:
+            parts.append(f"{self.nodes}n_{self.pods}p")
+        if self.version != NEWEST:
+            parts.append(self.version.replace("-", "_").replace(".", "_"))
+        return "_".join(part for part in parts if part)
+
+    @property
+    def words(self) -> str:
+        """Return what a table calls it."""
+        kind = "" if self.guaranteed else ", left alone"
+        paced = f", {self.gap_us / 1000:g} ms apart" if self.gap_us else ""
+        version = self.version.replace("nri-", "NRI ")
+        return f"{self.nodes} nodes, {self.pods} pods, {version}{kind}{paced}"
+
+
+@contextmanager
+def filled(
+    case: Case, programs: Programs, peers: Sequence[str], *, state_file: bool = True
+) -> Iterator[Mapping[str, tuple[GoRuntime, Host]]]:
+    """Start a runtime with each plugin, with the case's pods on the books."""
+    with ExitStack() as stack:
+        root = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        started: dict[str, tuple[GoRuntime, Host]] = {}
+        for peer in peers:
+            host = stack.enter_context(Host(root / peer, case.nodes, programs))
+            runtime = stack.enter_context(GoRuntime(programs.go, host.socket))
+            runtime.start()
+            host.start(peer, state_file=state_file)
+            host.wait_for(runtime)
+            runtime.use(workload(GI), "placed")
+            runtime.fill(case.pods)
+            if not case.guaranteed:
+                expect = "left alone" if peer != CONSTANT else ""
+                runtime.use(workload(GI, guaranteed=False), expect)
+            started[peer] = (runtime, host)
+        yield started
+
+
+def measure(
+    case: Case,
+    programs: Programs,
+    *,
+    peers: Sequence[str] = PEERS,
+    rounds: int,
+    count: int,
+    state_file: bool = True,
+) -> dict[str, Summary]:
+    """Return what each peer took for `rounds` times `count` creations.
+
+    Without `state_file` the plugin keeps none.
+    """
+    times: dict[str, list[list[float]]] = {peer: [] for peer in peers}
+    with filled(case, programs, peers, state_file=state_file) as started:
+        for runtime, _ in started.values():
+            runtime.measure(WARM_UP, case.gap_us)
+        for _ in range(rounds):
+            for peer, (runtime, _) in started.items():
+                times[peer].append(runtime.measure(count, case.gap_us))
+    return {peer: summary(found) for peer, found in times.items()}
+
+
+def main() -> None:
+    """Measure one case and print it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nri", default="0.12.2", help="NRI's version")
+    parser.add_argument("--nodes", type=int, default=8)
+    parser.add_argument("--pods", type=int, default=110, help="pods in the books")
+    parser.add_argument("--left-alone", action="store_true", help="of pods that are Burstable")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--count", type=int, default=500, help="creations per round and peer")
+    parser.add_argument("--gap-us", type=int, default=0, help="pause before each creation")
+    parser.add_argument("--no-state-file", action="store_true", help="the plugin keeps none")
+    parser.add_argument("--peers", nargs="+", default=[CONSTANT, OURS], choices=PEERS)
+    args = parser.parse_args()
+    version = f"nri-{args.nri}"
+    case = Case(version, args.nodes, args.pods, not args.left_alone, args.gap_us)
+    programs = Programs(installed.install("creation"), go_programs.build(version))
+    found = measure(
+        case,
+        programs,
+        peers=args.peers,
+        rounds=args.rounds,
+        count=args.count,
+        state_file=not args.no_state_file,
+    )
+    print(f"{case.words}: {args.rounds} rounds of {args.count}")
+    for peer, times in found.items():
+        print(peer, times.as_us())
+    if CONSTANT in found and OURS in found:
+        p50, p99 = (
+            getattr(found[OURS], key) / getattr(found[CONSTANT], key) for key in ("p50_s", "p99_s")
+        )
+        print(f"create_p50 {p50:.2f}  create_p99 {p99:.2f}  (ours / constant)")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""Builds the Go side of the benchmark: NRI's runtime side, and the plugins to compare with.
+
+Per NRI version one module of pinned versions and four programs: `runtime`, `constant`, `placing`
+and `admissions`; what each is says its main.go.
+"""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from tests.conformance.go_runtime import go_program
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = Path(__file__).with_name("go")
+OUT = ROOT / "build" / "bench" / "go"
+PROGRAMS = ("runtime", "constant", "placing", "admissions")
+VERSIONS = ("nri-0.12.2", "nri-0.8.0")
+
+# The first build downloads modules.
+_BUILD_TIMEOUT_S = 600
+
+
+def build(version: str) -> Path:
+    """Build the programs for "nri-0.12.2" and return the directory that they are in.
+
+    What is newer than its sources is left as it is. Raises RuntimeError with Go's output, or when
+    there is no Go.
+    """
+    go = go_program()
+    if go is None:
+        raise RuntimeError("Go is missing; run tests/conformance/install-tools")
+    module = SOURCE / "versions" / version
+    sources = [*SOURCE.glob("*/*.go"), module / "go.mod", module / "go.sum"]
+    folder = OUT / version
+    programs = folder / "bin"
+    newest = max(source.stat().st_mtime for source in sources)
+    if all(_is_newer(programs / name, newest) for name in PROGRAMS):
+        return programs
+    shutil.rmtree(folder, ignore_errors=True)
+    for source in sources:
+        copy = folder / source.relative_to(module if source.parent == module else SOURCE)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, copy)
+    options = ("-mod=readonly", "-buildvcs=false", "-trimpath", *_tags(version))
+    _go(folder, go, "test", *options, "./enumeration")
+    _go(folder, go, "build", *options, "-o", "bin/", *(f"./{name}" for name in PROGRAMS))
+    return programs
+
+
+def go_version() -> str:
+    """Return the version of Go that builds them; "none" without one."""
+    go = go_program()
+    if go is None:
+        return "none"
+    done = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=True)
+    return done.stdout.strip().removeprefix("go")
+
+
+def _go(folder: Path, *command: str) -> None:
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=_BUILD_TIMEOUT_S,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} failed in {folder}:\n{done.stdout}{done.stderr}")
+
+
+def _tags(version: str) -> list[str]:
+    numbers = tuple(int(part) for part in version.removeprefix("nri-").split("."))
+    return [] if numbers >= (0, 12) else ["-tags=nri_events"]
+
+
+def _is_newer(program: Path, time: float) -> bool:
+    return program.exists() and program.stat().st_mtime > time

@@ -1,0 +1,213 @@
+"""The sections of the benchmark: each measures, keeps the numbers, and returns its table.
+
+Knows which cases there are and how their numbers are called; how a time is taken is in the modules
+named after what they measure.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from tests.bench import creation, disturbance, enumerated, standing, synchronization
+from tests.bench.creation import CONSTANT, NEWEST, OLDER, OURS, PEERS, Case
+from tests.bench.enumerated import ENUMERATED, HALF_FULL, WITHOUT_PAGES
+from tests.bench.figures import Summary
+from tests.bench.host import MI, Programs
+from tests.bench.report import Results
+
+# A plugin's own pace, and that of a host that makes other things between two creations.
+PACED_GAP_US = 3000
+
+CASES = (
+    *(Case(NEWEST, nodes, pods) for nodes in (2, 8, 64) for pods in (0, 110, 500)),
+    Case(NEWEST, 8, 110, guaranteed=False),
+    Case(OLDER, 8, 110),
+    Case(OLDER, 8, 110, guaranteed=False),
+    Case(NEWEST, 8, 110, gap_us=PACED_GAP_US),
+)
+
+# A full enumeration of 64 nodes has 2 ** 64 steps.
+MOST_ENUMERATED_NODES = 8
+
+PLACEMENT_NODES = (2, 4, 8, 16, 32, 64)
+PLACEMENT_TARGET_NODES = 8
+
+Table = list[Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much is measured."""
+
+    rounds: int = 10
+    count: int = 1000
+    """Creations per round."""
+    paced_count: int = 200
+    synchronize_rounds: int = 5
+    starts: int = 10
+    idle_s: float = 60.0
+
+
+QUICK = Size(2, 100, 50, 1, 2, 5.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What a section needs: programs by NRI version, how much to do, where the numbers go."""
+
+    programs: Mapping[str, Programs]
+    size: Size
+    results: Results
+    say: Callable[[str], None]
+
+    @property
+    def newest(self) -> Programs:
+        """The programs of the newest NRI version."""
+        return self.programs[NEWEST]
+
+
+def creations(bench: Bench) -> Table:
+    """Measure CreateContainer from the runtime to a plugin and back."""
+    ratios = bench.results.ratios
+    figures: dict[str, object] = {}
+    rows: Table = [("case", "(a)", "(b)", "ours", "p50 to (a)", "p99 to (a)")]
+    for case in CASES:
+        bench.say(f"CreateContainer: {case.words}")
+        found = creation.measure(
+            case,
+            bench.programs[case.version],
+            peers=PEERS if case.nodes <= MOST_ENUMERATED_NODES else (CONSTANT, OURS),
+            rounds=bench.size.rounds,
+            count=bench.size.paced_count if case.gap_us else bench.size.count,
+        )
+        ours, peer = found[OURS], found[CONSTANT]
+        ratios[case.key("p50")] = p50 = ours.p50_s / peer.p50_s
+        ratios[case.key("p99")] = p99 = ours.p99_s / peer.p99_s
+        figures[case.words] = {name: times.as_us() for name, times in found.items()}
+        cells = (_times(found.get(name)) for name in PEERS)
+        rows.append((case.words, *cells, f"{p50:.2f}", f"{p99:.2f}"))
+    bench.results.figures["create"] = figures
+    return rows
+
+
+def synchronizations(bench: Bench) -> Table:
+    """Measure Synchronize."""
+    figures = bench.results.figures
+    rows: Table = [("containers", "(a)", "(b)", "ours", "ours less (a)")]
+    for containers in synchronization.CONTAINERS:
+        bench.say(f"Synchronize: {containers} containers")
+        found = synchronization.measure(
+            bench.newest, containers, rounds=bench.size.synchronize_rounds
+        )
+        key = f"synchronize_{containers}"
+        own_s = found[OURS] - found[CONSTANT]
+        figures[f"{key}_s"], figures[f"{key}_peers_s"] = found[OURS], found
+        figures[f"{key}_own_s"] = own_s
+        cells = (f"{found[name] * 1000:.0f} ms" for name in PEERS)
+        rows.append((f"{containers}", *cells, f"{own_s * 1000:.0f} ms"))
+    return rows
+
+
+def starts_and_idleness(bench: Bench) -> Table:
+    """Measure what a plugin costs that just stands there."""
+    results, size = bench.results, bench.size
+    bench.say("starts")
+    starts = standing.measure_starts(bench.newest, rounds=size.starts)
+    bench.say(f"{size.idle_s:.0f} s of idleness")
+    stood = standing.measure_standing(bench.newest, idle_s=size.idle_s)
+    peer, ours, launched = stood[CONSTANT], stood[OURS], stood[standing.LAUNCHED]
+    keeper = stood[standing.KEEPER]
+    results.ratios["rss_idle"] = ours.rss_bytes / peer.rss_bytes
+    results.ratios["rss_500_pods"] = ours.rss_filled_bytes / peer.rss_filled_bytes
+    results.figures |= {
+        "start_s": starts[OURS].registered_s,
+        "ready_s": starts[OURS].ready_s,
+        "cpu_s_idle_minute": ours.idle_cpu_s,
+        "wakeups_per_s": ours.wakeups_per_s,
+        "wakeups_per_s_launched": launched.wakeups_per_s + keeper.wakeups_per_s,
+        "starts": {name: asdict(start) for name, start in starts.items()},
+        "standing": {name: asdict(each) for name, each in stood.items()},
+    }
+    names = (CONSTANT, OURS, standing.LAUNCHED, standing.KEEPER)
+    each = [stood[name] for name in names]
+    return [
+        ("what", "(a)", "ours", "ours, launched", "its keeper"),
+        ("exec to registered", *(f"{starts[n].registered_s:.3f} s" for n in names[:2]), "", ""),
+        ("exec to synchronized", *(f"{starts[n].ready_s:.3f} s" for n in names[:2]), "", ""),
+        ("resident after the start", *(f"{one.rss_bytes / MI:.1f} MiB" for one in each)),
+        (
+            f"resident after {standing.PODS} pods",
+            *(f"{one.rss_filled_bytes / MI:.1f} MiB" for one in each[:2]),
+            "",
+            "",
+        ),
+        ("CPU time of an idle minute", *(f"{one.idle_cpu_s:.2f} s" for one in each)),
+        ("wake-ups per idle second", *(f"{one.wakeups_per_s:.2f}" for one in each)),
+    ]
+
+
+def placements(bench: Bench) -> Table:
+    """Measure placement alone, and how its time grows."""
+    ratios, figures = bench.results.ratios, bench.results.figures
+    compared: list[enumerated.Compared] = []
+    for fill in enumerated.BOOKS:
+        for request in ENUMERATED:
+            for nodes in PLACEMENT_NODES:
+                bench.say(f"placement: {nodes} nodes, {fill}, {request}")
+                compared.append(enumerated.compare(bench.newest.go, nodes, fill, request))
+    bench.say("placement: growth")
+    usual = [one for one in compared if (one.books, one.request) == (HALF_FULL, WITHOUT_PAGES)]
+    figures |= enumerated.growth(usual)
+    figures["placement"] = [asdict(one) for one in compared]
+    at_8 = [one.ratios for one in compared if one.nodes == PLACEMENT_TARGET_NODES]
+    # Which case is the usual one nobody knows, so the worst counts.
+    ratios[f"placement_{PLACEMENT_TARGET_NODES}_nodes"] = max(p50 for p50, _ in at_8)
+    ratios[f"placement_{PLACEMENT_TARGET_NODES}_nodes_p99"] = max(p99 for _, p99 in at_8)
+    head = ("nodes", "books", "request", "enumeration", "ours", "p50 to (b)", "p99 to (b)")
+    return [head, *(_placement_row(one) for one in compared)]
+
+
+def _placement_row(one: enumerated.Compared) -> Sequence[str]:
+    where = (f"{one.nodes}", one.books, one.request)
+    if one.enumeration is None:
+        return (*where, "does not end", _times(one.ours), "", "")
+    p50, p99 = one.ratios
+    cells = (_times(one.enumeration), _times(one.ours))
+    return (*where, *cells, _ratio(p50), _ratio(p99))
+
+
+def disturbances(bench: Bench) -> Table:
+    """Measure the tail under disturbance."""
+    bench.say("disturbance")
+    found = disturbance.measure(bench.newest, rounds=bench.size.rounds, count=bench.size.count)
+    calm, other = found.undisturbed, found.disturbed
+    bench.results.ratios["disturbed_p50"] = other.p50_s / calm.p50_s
+    bench.results.ratios["disturbed_p99"] = other.p99_s / calm.p99_s
+    bench.results.figures["disturbance"] = asdict(found)
+    what = f"{found.scrapes} scrapes, {found.uevents} uevents, state file"
+    return [
+        ("what", "CreateContainer"),
+        ("undisturbed, no state file", _times(calm)),
+        (what, _times(other)),
+    ]
+
+
+SECTIONS: Mapping[str, Callable[[Bench], Table]] = {
+    "CreateContainer, round trip (p50 / p99 / max)": creations,
+    "Synchronize": synchronizations,
+    "Start, memory, idleness": starts_and_idleness,
+    "Placement alone, in process (p50 / p99 / max)": placements,
+    "CreateContainer under disturbance (p50 / p99 / max)": disturbances,
+}
+
+
+def _ratio(ratio: float) -> str:
+    """Return two digits at least: from thousandths to hundreds, all occur."""
+    return f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.2g}"
+
+
+def _times(times: Summary | None) -> str:
+    if times is None:
+        return ""
+    return (
+        " / ".join(f"{time * 1e6:.0f}" for time in (times.p50_s, times.p99_s, times.max_s)) + " µs"
+    )

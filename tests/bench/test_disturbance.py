@@ -1,0 +1,33 @@
+import threading
+
+import pytest
+
+from tests.bench.disturbance import Repeated
+
+
+def test_it_is_done_again_and_again_until_the_end() -> None:
+    enough = threading.Event()
+
+    def action() -> None:
+        if repeated.done == 3:
+            enough.set()
+
+    repeated = Repeated(0.001, action)
+    with repeated.running():
+        assert enough.wait(10)
+    done = repeated.done
+    assert done >= 4
+    with repeated.running():
+        pass
+    assert repeated.done >= done
+
+
+def test_what_failed_is_raised_at_the_end() -> None:
+    failed = threading.Event()
+
+    def action() -> None:
+        failed.set()
+        raise OSError("nobody listens")
+
+    with pytest.raises(OSError, match="nobody listens"), Repeated(0.001, action).running():
+        assert failed.wait(10)
