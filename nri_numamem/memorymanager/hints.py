@@ -136,7 +136,9 @@ def kept_blocks(state: State, pod: Pod, name: str) -> tuple[Block, ...] | None:
     gave_back = name in state.reusable.get(pod.uid, ())
     if container.kind is ContainerKind.INIT or not gave_back:
         return blocks
-    return blocks if _holds(blocks, container.requests) else None
+    # What was adopted on nodes that were too full is not all there.
+    is_whole = all(block.charged == block.size for block in blocks)
+    return blocks if is_whole and _holds(blocks, container.requests) else None
 
 
 def _nodes_of(blocks: tuple[Block, ...]) -> Iterator[int]:

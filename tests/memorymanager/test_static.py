@@ -183,3 +183,15 @@ def test_a_preferred_hint_is_not_met_by_another(
     assert isinstance(got, Rejection)
     assert problem in got.message
     assert "by itself it would fit on NUMA nodes 1-2" in got.message
+
+
+def test_a_place_that_is_not_all_there_is_not_taken_again(state: State) -> None:
+    """What was adopted on nodes that had too little is a promise that cannot be kept there."""
+    books = adopt(state, "b", "other", NodeSet([0]), {"memory": 6}).state
+    adopted = adopt(books, "a", "c0", NodeSet([0]), {"memory": 4})
+    assert adopted.shortfall == {"memory": 2}
+    books = give_back(adopted.state, "a", "c0")
+    again = allocate(books, pod((APP, 4)), "c0", ANY, LOWEST)
+    assert isinstance(again, Allocated)
+    assert again.nodes == NodeSet([1])
+    assert check_books(again.state) == ()

@@ -1,0 +1,28 @@
+"""What a container asks for, where the runtime tells it in a roundabout way."""
+
+from nri_numamem.engine.events import Container, PodSandbox
+from nri_numamem.engine.request import HugepageSource, request_of
+
+SUM = {2 << 20: 64 << 20}
+
+
+def test_the_pods_sum_counts_once_also_when_it_is_read_back() -> None:
+    """Our answer comes back as unified keys of each container; it is the pod's sum all the same."""
+    pod = PodSandbox("sandbox", "uid", "default", "pod", "/kubepods/poduid", hugepage_limits=SUM)
+    container = Container("id", "sandbox", "app", 1 << 30, hugepages_unified=SUM)
+    first = request_of(pod, container, {})
+    second = request_of(pod, container, {"hugepages-2Mi": 64 << 20})
+    assert first is not None
+    assert second is not None
+    assert first.resources == {"memory": 1 << 30, "hugepages-2Mi": 64 << 20}
+    assert second.resources == {"memory": 1 << 30}
+    assert {first.hugepage_source, second.hugepage_source} == {HugepageSource.UNIFIED}
+
+
+def test_other_unified_limits_are_the_containers_own() -> None:
+    pod = PodSandbox("sandbox", "uid", "default", "pod", "/kubepods/poduid", hugepage_limits=SUM)
+    own = {2 << 20: 32 << 20}
+    container = Container("id", "sandbox", "app", 1 << 30, hugepages_unified=own)
+    request = request_of(pod, container, {"hugepages-2Mi": 32 << 20})
+    assert request is not None
+    assert request.resources["hugepages-2Mi"] == 32 << 20
