@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.conformance.go_runtime import go_program
+from tests.conformance.go_runtime import go_program, notify_source
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = Path(__file__).with_name("go")
@@ -30,7 +30,8 @@ def build(version: str) -> Path:
     if go is None:
         raise RuntimeError("Go is missing; run tests/conformance/install-tools")
     module = SOURCE / "versions" / version
-    sources = [*SOURCE.glob("*/*.go"), module / "go.mod", module / "go.sum"]
+    notify = notify_source(version)
+    sources = [*SOURCE.glob("*/*.go"), module / "go.mod", module / "go.sum", notify]
     folder = OUT / version
     programs = folder / "bin"
     newest = max(source.stat().st_mtime for source in sources)
@@ -38,10 +39,13 @@ def build(version: str) -> Path:
         return programs
     shutil.rmtree(folder, ignore_errors=True)
     for source in sources:
-        copy = folder / source.relative_to(module if source.parent == module else SOURCE)
+        if source == notify:
+            copy = folder / "runtime" / source.name
+        else:
+            copy = folder / source.relative_to(module if source.parent == module else SOURCE)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, copy)
-    options = ("-mod=readonly", "-buildvcs=false", "-trimpath", *_tags(version))
+    options = ("-mod=readonly", "-buildvcs=false", "-trimpath")
     _go(folder, go, "test", *options, "./enumeration")
     _go(folder, go, "build", *options, "-o", "bin/", *(f"./{name}" for name in PROGRAMS))
     return programs
@@ -67,11 +71,6 @@ def _go(folder: Path, *command: str) -> None:
     )
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} failed in {folder}:\n{done.stdout}{done.stderr}")
-
-
-def _tags(version: str) -> list[str]:
-    numbers = tuple(int(part) for part in version.removeprefix("nri-").split("."))
-    return [] if numbers >= (0, 12) else ["-tags=nri_events"]
 
 
 def _is_newer(program: Path, time: float) -> bool:

@@ -59,6 +59,16 @@ def go_program() -> str | None:
     return shutil.which("go") or (str(_GO_FALLBACK) if _GO_FALLBACK.exists() else None)
 
 
+def notify_source(version: str) -> Path:
+    """Return the Go source with which a runtime side of "nri-0.12.2" notifies of events."""
+    is_new = _numbers_of(version) >= (0, 12)
+    return HARNESS / ("notify_calls.go" if is_new else "notify_events.go")
+
+
+def _numbers_of(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.removeprefix("nri-").split("."))
+
+
 def build(version: str) -> Path:
     """Build the harness of "nri-0.12.2" where it is missing or older than its source.
 
@@ -67,10 +77,11 @@ def build(version: str) -> Path:
     go = go_program()
     if go is None:
         raise RuntimeError("Go is missing; run tests/conformance/install-tools")
-    numbers = tuple(int(part) for part in version.removeprefix("nri-").split("."))
-    notify = "notify_calls.go" if numbers >= (0, 12) else "notify_events.go"
     module = HARNESS / "versions" / version
-    sources = [HARNESS / "main.go", HARNESS / notify, module / "go.mod", module / "go.sum"]
+    sources = [
+        *(HARNESS / "main.go", notify_source(version)),
+        *(module / "go.mod", module / "go.sum"),
+    ]
     folder = OUT / version
     program = folder / "harness"
     newest = max(source.stat().st_mtime for source in sources)
@@ -122,7 +133,7 @@ class GoRuntime:
     @property
     def nri_version(self) -> tuple[int, ...]:
         """The numbers of the version."""
-        return tuple(int(part) for part in self.version.removeprefix("nri-").split("."))
+        return _numbers_of(self.version)
 
     def call(self, op: str, **parts: Message | int) -> bytes:
         """Do a command and return its result; GoError when the adaptation says no.

@@ -181,7 +181,7 @@ func (b *bench) measure(count int, gap time.Duration) ([]int64, error) {
 func (b *bench) run() (*nri.PodSandbox, *nri.Container, error) {
 	pod, container, err := b.workload.next()
 	if err == nil {
-		err = notify(b.adaptation, "RunPodSandbox", pod, nil)
+		err = notify(context.Background(), b.adaptation, "RunPodSandbox", pod, nil)
 	}
 	return pod, container, err
 }
@@ -204,7 +204,7 @@ func (b *bench) end(pod *nri.PodSandbox, container *nri.Container) error {
 		context.Background(), &nri.StopContainerRequest{Pod: pod, Container: container})
 	for _, op := range []string{"RemoveContainer", "StopPodSandbox", "RemovePodSandbox"} {
 		if err == nil {
-			err = notify(b.adaptation, op, pod, container)
+			err = notify(context.Background(), b.adaptation, op, pod, container)
 		}
 	}
 	return err
