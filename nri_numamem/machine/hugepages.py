@@ -62,12 +62,8 @@ def read_pool_use(sysfs_root: Path = Path("/sys"), sizes: Container[int] | None 
     for node, paths in _pools_of_nodes(sysfs_root).items():
         wanted = {size: path for size, path in paths.items() if sizes is None or size in sizes}
         pools[node] = {hugepages_resource(s): _read_use(s, path) for s, path in wanted.items()}
-    promised = {
-        hugepages_resource(size): size * read_count(path / "resv_hugepages")
-        for size, path in pool_directories(sysfs_root / SYSTEM_POOLS).items()
-        if sizes is None or size in sizes
-    }
-    return PoolUse(pools, promised)
+    promised = read_reserved_pages(sysfs_root, sizes)
+    return PoolUse(pools, {hugepages_resource(s): s * pages for s, pages in promised.items()})
 
 
 def read_pod_use(
@@ -108,10 +104,19 @@ def _read_use(page_size_bytes: int, path: Path) -> Pool:
     return Pool(max(0, total - free) * page_size_bytes, free * page_size_bytes)
 
 
-def read_reserved_pages(sysfs_root: Path = Path("/sys")) -> Mapping[int, int]:
-    """Return page size in bytes -> pages promised to mappings, system-wide; MachineError."""
+def read_reserved_pages(
+    sysfs_root: Path = Path("/sys"), sizes: Container[int] | None = None
+) -> Mapping[int, int]:
+    """Return page size in bytes -> pages promised to mappings, system-wide; MachineError.
+
+    Of all page sizes, or of some.
+    """
     pools = pool_directories(sysfs_root / SYSTEM_POOLS)
-    return {size: read_count(path / "resv_hugepages") for size, path in pools.items()}
+    return {
+        size: read_count(path / "resv_hugepages")
+        for size, path in pools.items()
+        if sizes is None or size in sizes
+    }
 
 
 def _read_pool(path: Path) -> HugepagePool:
