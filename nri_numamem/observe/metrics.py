@@ -240,10 +240,7 @@ def _counter(name: str, text: str, value: int) -> Metric:
 
 
 def _counters(name: str, text: str, label: str, values: Mapping[str, int]) -> Metric:
-    metric = CounterMetricFamily(f"{PREFIX}{name}", text, labels=[label])
-    for word, value in values.items():
-        metric.add_metric([word], value)
-    return metric
+    return _filled(CounterMetricFamily(f"{PREFIX}{name}", text, labels=[label]), values)
 
 
 def _gauge(name: str, text: str, value: int) -> Metric:
@@ -251,7 +248,10 @@ def _gauge(name: str, text: str, value: int) -> Metric:
 
 
 def _gauges(name: str, text: str, label: str, values: Mapping[str, int]) -> Metric:
-    metric = GaugeMetricFamily(f"{PREFIX}{name}", text, labels=[label])
+    return _filled(GaugeMetricFamily(f"{PREFIX}{name}", text, labels=[label]), values)
+
+
+def _filled(metric: CounterMetricFamily | GaugeMetricFamily, values: Mapping[str, int]) -> Metric:
     for word, value in values.items():
         metric.add_metric([word], value)
     return metric
