@@ -165,7 +165,7 @@ def main(environment: Mapping[str, str], tether: Tether | None = None) -> int:
     with Signals() as signals:
         served = service.serve(sock, identity, signals)
         if service.outside is not None:
-            service.emit(Record("going on from outside", fields={"why": served.why}))
+            service.emit(Record("connecting as an external plugin", fields={"why": served.why}))
             served = service.serve(service.outside, identity, signals)
     service.close()
     clean = served.ended in (Ended.EOF, Ended.STOPPED)
