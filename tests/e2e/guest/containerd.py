@@ -29,6 +29,14 @@ _FAULTS = re.compile(
 _CONNECTED = re.compile(r"plugin \S+ connected")  # external plugins only
 _REGISTERED = re.compile(r"plugin \S+ registered as")
 
+_STORY = re.compile(r"-nri-numamem|plugin invocation order|ttrpc")
+
+# A connection that has ended stays in the order of invocation until its end is noted. If that comes
+# too late for the next listing, the first call is what finds it out: it is called no more then, and
+# nothing is lost.
+_LISTED = re.compile(r"#\d+: \S+ \((pre-connected|external):")
+_FOUND_OUT = re.compile(r"closing plugin \S+ failed to handle .*: ttrpc: closed")
+
 
 class Containerd:
     """One phase's daemon; its log goes to `log`, which grows over restarts."""
@@ -39,6 +47,7 @@ class Containerd:
         self._process: subprocess.Popen[bytes] | None = None
         self._start_offset = 0
         self._faults: list[str] = []
+        self._left_in_order = False
         name = "containerd-1.7.toml" if version().startswith("1.") else "containerd-2.1.toml"
         text = (_HERE / name).read_text(encoding="utf-8")
         _CONFIG.parent.mkdir(parents=True, exist_ok=True)
@@ -71,12 +80,15 @@ class Containerd:
         pattern = _REGISTERED if launched and not is_reconnecting else _CONNECTED
         wait_until(lambda: pattern.search(self._text()), "connection of the plugin")
         if is_reconnecting:  # the end of its first connection is no fault
+            last_listing = self._text().rpartition("plugin invocation order")[2]
+            self._left_in_order = "pre-connected" in _LISTED.findall(last_listing)
             self._start_offset = self.log.stat().st_size
 
     @contextlib.contextmanager
     def losing_the_plugin(self) -> Iterator[None]:
         """Take what is logged inside for no fault; a connection is waited for in here as well."""
         self._faults, self._start_offset = self.faults(), self.log.stat().st_size
+        self._left_in_order = False
         yield
         self._start_offset = self.log.stat().st_size
 
@@ -84,7 +96,15 @@ class Containerd:
         """List the log lines about a lost plugin, without those of a deliberate loss or stop."""
         if self._start_offset < 0:
             return self._faults
-        return self._faults + [line for line in self._text().splitlines() if _FAULTS.search(line)]
+        faults = [line for line in self._text().splitlines() if _FAULTS.search(line)]
+        if self._left_in_order and faults and _FOUND_OUT.search(faults[0]):
+            del faults[0]
+        return self._faults + faults
+
+    def story(self) -> str:
+        """Give all that the whole log says about plugins' connections."""
+        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        return "\n".join(line for line in lines if _STORY.search(line))
 
     def import_image(self, archive: Path) -> None:
         """Give the CRI the image of all pods."""
@@ -96,6 +116,7 @@ class Containerd:
 
     def _end(self, number: signal.Signals) -> None:
         self._faults = self.faults()
+        self._left_in_order = False
         self._start_offset = -1
         if self._process is not None:
             self._process.send_signal(number)

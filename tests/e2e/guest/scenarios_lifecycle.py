@@ -43,7 +43,8 @@ def _books_are_empty(host: Host) -> str:
 
 def _plugin_was_never_lost(host: Host) -> str:
     faults = host.containerd.faults()
-    expect(not faults, "containerd's log has\n" + "\n".join(faults))
+    story = "\n".join(("containerd's log has", *faults, "all of it:", host.containerd.story()))
+    expect(not faults, story)
     return "no line about it in containerd's log"
 
 
