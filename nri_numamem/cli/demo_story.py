@@ -5,10 +5,11 @@ nodes can be near or far from each other; the pods are chosen so that each shows
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from nri_numamem.engine.qos import QosClass
 from nri_numamem.memorymanager.machine import Machine, NumaNode
+from nri_numamem.values import valueclass
 
 GI = 1 << 30
 PAGE_2MI = 2 << 20
@@ -60,7 +61,7 @@ evictionHard: {memory.available: 100Mi}
 """
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class PodSpec:
     """A pod with one container; amounts in bytes, hugepages by page size in bytes."""
 
@@ -71,7 +72,7 @@ class PodSpec:
     hugepages: Mapping[int, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Step:
     """Something that happens: `pod` is started, or removed."""
 

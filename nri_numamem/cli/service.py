@@ -7,7 +7,7 @@ restarted, the engine still knows what pods hold between two of their containers
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from nri_numamem.cli.collector import Collector
@@ -39,6 +39,7 @@ from nri_numamem.nri.session import PluginSession
 from nri_numamem.nri.stream import Ended, Stream
 from nri_numamem.observe.logs import Logger
 from nri_numamem.observe.systemd import Notifier
+from nri_numamem.values import valueclass
 from nri_numamem.version import VERSION
 
 # How often it is looked for pods that ended without a word.
@@ -47,7 +48,7 @@ SWEEP_S = 5.0
 STDERR = 2
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class HostRoots:
     """Where this host's kernel shows itself; a simulated machine has roots of its own."""
 
@@ -68,7 +69,7 @@ class NoEngineError(Exception):
     """There is no engine, and this process will not get one; the connection is to end."""
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Identity:
     """Under which name and index the plugin registers."""
 
@@ -76,7 +77,7 @@ class Identity:
     idx: str = "10"
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Served:
     """How a connection went."""
 

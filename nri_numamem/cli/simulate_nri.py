@@ -7,7 +7,6 @@ the plugin connects. What cannot be played so is refused beforehand (simulate_pl
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
@@ -33,6 +32,7 @@ from nri_numamem.memorymanager.quantity import format_page_size
 from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri import runtime_objects as objects
 from nri_numamem.nri.runtime import PluginRefused
+from nri_numamem.values import valueclass
 
 # The stage has its own log, and its machine no kubelet.
 _SETTINGS_LEFT_OUT = ("logLevel", "logFile", "logFormat", "kubeletConfigFile", "metricsAddress")
@@ -40,7 +40,7 @@ _SETTINGS_LEFT_OUT = ("logLevel", "logFile", "logFormat", "kubeletConfigFile", "
 _Held: TypeAlias = set[tuple[str, str, str, tuple[int, ...], int]]
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Played:
     """What an admission came to over NRI."""
 

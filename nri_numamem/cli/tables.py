@@ -6,7 +6,7 @@ that the picture reads without colours as well.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypedDict
 
 from rich.table import Table
@@ -19,6 +19,7 @@ from nri_numamem.memorymanager.quantity import (
     hugepages_page_size,
     humanize_bytes,
 )
+from nri_numamem.values import valueclass
 
 # Narrower bars say nothing; a table that is wider than the terminal says more.
 _BAR_LEAST = 6
@@ -150,7 +151,7 @@ def _figures(node: NodeBooks, bars: Mapping[str, int], *, ascii_only: bool) -> I
             yield humanize_bytes(figures["free"])
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class _Line:
     """Neighbouring nodes that look the same; mostly one."""
 

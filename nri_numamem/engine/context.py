@@ -5,7 +5,7 @@ file of the engine that asks the managers to place something.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nri_numamem.engine.events import Container as RuntimeContainer
 from nri_numamem.engine.events import PodSandbox
@@ -37,11 +37,12 @@ from nri_numamem.memorymanager import (
 )
 from nri_numamem.memorymanager.choices import crosses_groups
 from nri_numamem.topologymanager import Policy, ProviderHints, Topology, admit_container
+from nri_numamem.values import valueclass
 
 NO_HOME = NodeSet()
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Placed:
     """A container that was given nodes."""
 
@@ -50,7 +51,7 @@ class Placed:
     hint: Hint
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Context:
     """Machine and settings, checked against each other."""
 

@@ -6,14 +6,15 @@ messages makes events; it interprets nothing.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from nri_numamem.memorymanager import Machine, NodeSet, PoolUse
+from nri_numamem.values import valueclass
 
 _UNSET = NodeSet()
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class PodSandbox:
     """A pod as the runtime describes it."""
 
@@ -29,7 +30,7 @@ class PodSandbox:
     """Page size in bytes -> limit in bytes of the pod's cgroup; sizes without a limit left out."""
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Container:
     """A container as the runtime describes it."""
 
@@ -53,7 +54,7 @@ class Container:
     containers that were found."""
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Synchronize:
     """Everything that the runtime has, after registration; replaces what was known."""
 
@@ -63,7 +64,7 @@ class Synchronize:
     """The runtime shows what a container was updated to even after a restart; CRI-O does not."""
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class ContainersFound:
     """Containers of Guaranteed pods whose cgroups show that they run, though nobody told of them.
 
@@ -74,7 +75,7 @@ class ContainersFound:
     found: tuple[tuple[PodSandbox, Container], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class RunPodSandbox:
     """A pod's sandbox was started."""
 
@@ -83,21 +84,21 @@ class RunPodSandbox:
     """The kernel's hugepage figures at this moment, where they can matter."""
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class StopPodSandbox:
     """A pod's sandbox was stopped."""
 
     pod: PodSandbox
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class RemovePodSandbox:
     """A pod's sandbox was removed."""
 
     pod: PodSandbox
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class PodCgroupGone:
     """A pod's cgroup was there and is no more: the kubelet removed it, so the pod has ended.
 
@@ -107,7 +108,7 @@ class PodCgroupGone:
     pod: PodSandbox
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class CreateContainer:
     """A container is about to be created: the one event that can be answered with a refusal."""
 
@@ -117,14 +118,14 @@ class CreateContainer:
     """The kernel's hugepage figures at this moment; None when none are asked for, or unknown."""
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class MachineChanged:
     """The machine is not the one any more that the books were made for."""
 
     machine: Machine
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class UpdateContainer:
     """A container is about to get other resources; `container` shows those from before."""
 
@@ -134,7 +135,7 @@ class UpdateContainer:
     """The new limit; None when the update leaves memory as it is."""
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class StopContainer:
     """A container has ended."""
 
@@ -142,7 +143,7 @@ class StopContainer:
     container: Container
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class RemoveContainer:
     """A container was removed."""
 

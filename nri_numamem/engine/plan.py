@@ -4,9 +4,11 @@ A plan knows no message type; ``nri_numamem.nri.adjust`` turns it into one.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import TypeAlias
+
+from nri_numamem.values import valueclass
 
 
 class HugepageRoute(StrEnum):
@@ -18,7 +20,7 @@ class HugepageRoute(StrEnum):
     """`unified` keys of cgroup v2: works where the runtime drops hugepage limits silently."""
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Adjustment:
     """What the container being created shall get."""
 
@@ -29,7 +31,7 @@ class Adjustment:
     hugepage_route: HugepageRoute = HugepageRoute.UNIFIED
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Update:
     """What another, existing container shall get."""
 
@@ -40,7 +42,7 @@ class Update:
 RecordValue: TypeAlias = "str | int | bool | Mapping[str, RecordValue] | list[RecordValue] | None"
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Record:
     """Why the engine did what it did: log line, metric labels and explanation in one value."""
 
@@ -51,7 +53,7 @@ class Record:
     fields: Mapping[str, RecordValue] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Plan:
     """The answer to one event. The empty plan is the neutral reply."""
 

@@ -13,11 +13,11 @@ shared containers), MilliCPUToShares.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from nri_numamem.engine.events import Container
 from nri_numamem.memorymanager import Hint, Machine, NodeSet
 from nri_numamem.topologymanager import Policy, ProviderHints, offers_of
+from nri_numamem.values import valueclass
 
 DEVICES, CPU = "devices", "cpu"
 
@@ -28,7 +28,7 @@ _RANGE = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?", re.ASCII)
 _SHARES_PER_CPU = 1024
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Others:
     """What the other providers say about a container."""
 

@@ -7,11 +7,12 @@ asks for all that nobody in the pod holds yet, and every container of the pod ma
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
 from nri_numamem.engine.events import Container, PodSandbox
 from nri_numamem.memorymanager import Block, hugepages_resource
+from nri_numamem.values import valueclass
 
 MEMORY = "memory"
 
@@ -28,7 +29,7 @@ class HugepageSource(StrEnum):
     """The pod's cgroup: a sum over its containers."""
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Request:
     """A container's request, and the hugepage limits that go with it."""
 

@@ -6,7 +6,6 @@ next one runs. Reading files and showing results is the command line's.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.plan import RecordValue
@@ -54,6 +53,7 @@ from nri_numamem.topologymanager import (
     admit_pod,
     merge,
 )
+from nri_numamem.values import valueclass
 
 _KEYS = ("machine", "settings", "state", "pods", "steps")
 
@@ -67,7 +67,7 @@ class ScenarioError(ValueError):
         """Keys and list indexes from the top of the document."""
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Scenario:
     """A scenario that can be played."""
 
@@ -160,7 +160,7 @@ def _start(
     return Topology(Policy(settings.topology_manager_policy), preferences), state.books()
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Outcome:
     """What came of a step. What its kind of step does not give is None."""
 

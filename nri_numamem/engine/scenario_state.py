@@ -5,7 +5,7 @@ machine's empty books, as the kubelet does when it checks its state file at star
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nri_numamem.engine.scenario_values import (
     COUNT_MOST,
@@ -31,6 +31,7 @@ from nri_numamem.memorymanager import (
     is_memory_resource,
     state_as_written,
 )
+from nri_numamem.values import valueclass
 
 # The kubelet counts bytes in uint64, and its arithmetic may have wrapped in a file of it.
 _UINT64_MOST = 2**64 - 1
@@ -39,7 +40,7 @@ _TABLE_KEYS = ("total", "systemReserved", "allocatable", "reserved", "free")
 _STATE_KEYS = ("machineState", "entries", "policyName", "checksum")
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class WrittenState:
     """The `state` of a scenario, in the kubelet's words."""
 

@@ -5,7 +5,6 @@ a removal may name what nobody has, which removes nothing, as in the kubelet.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from nri_numamem.engine.scenario_values import (
@@ -28,6 +27,7 @@ from nri_numamem.engine.settings_values import (
 )
 from nri_numamem.memorymanager import Distances, Hint, NodeSet, Preferences
 from nri_numamem.topologymanager import Policy, ProviderHints, Topology
+from nri_numamem.values import valueclass
 
 # Uids are long; more of them would hide the one that is meant.
 _SUGGESTED = 8
@@ -35,14 +35,14 @@ _SUGGESTED = 8
 _DISTANCE_MOST = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Admit:
     """Admit a pod, all of its containers in the kubelet's order."""
 
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Allocate:
     """Let the memory manager allocate for one container, with a given hint."""
 
@@ -51,7 +51,7 @@ class Allocate:
     hint: Hint
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Hints:
     """Ask for a container's topology hints."""
 
@@ -59,7 +59,7 @@ class Hints:
     container: str
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Remove:
     """Remove a container from the books."""
 
@@ -67,7 +67,7 @@ class Remove:
     container: str
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Merge:
     """One decision of the Topology Manager over given hints."""
 
@@ -79,7 +79,7 @@ class Merge:
 Step: TypeAlias = Admit | Allocate | Hints | Remove | Merge
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Surroundings:
     """What steps refer to."""
 

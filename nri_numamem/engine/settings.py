@@ -10,7 +10,7 @@ reservation adds up is judged by ``memorymanager.reserved``. Reading files is th
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from nri_numamem.engine.settings_values import (
     SettingsError,
@@ -32,6 +32,7 @@ from nri_numamem.memorymanager.quantity import (
     hugepages_resource,
     is_memory_resource,
 )
+from nri_numamem.values import valueclass
 
 __all__ = [
     "MemoryReservation",
@@ -84,7 +85,7 @@ _KEYS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class MemoryReservation:
     """One entry of `reservedMemory`: what the host keeps of a NUMA node."""
 
@@ -93,7 +94,7 @@ class MemoryReservation:
     """Resource name (`memory`, `hugepages-2Mi`) -> bytes."""
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Settings:
     """All settings, with the defaults of an empty document."""
 

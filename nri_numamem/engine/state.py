@@ -6,12 +6,13 @@ by pod uid and container name; here stands which sandbox and which container id 
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeAlias, TypeVar
 
 from nri_numamem.engine.events import PodSandbox
 from nri_numamem.memorymanager import Block, NodeSet, State
 from nri_numamem.memorymanager.state import copy_of
+from nri_numamem.values import valueclass
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -25,7 +26,7 @@ again takes its old place."""
 HOMES_LIMIT = 1024
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Holder:
     """The newest container under its pod uid and name."""
 
@@ -36,7 +37,7 @@ class Holder:
     """Stopped: its pod keeps what it held, for the pod's next containers."""
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class EngineState:
     """Everything that the engine knows."""
 

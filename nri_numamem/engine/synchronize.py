@@ -13,7 +13,7 @@ cgroup, where it can be missed while the container starts. CRI-O never writes it
 its restart only the cgroup shows it.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nri_numamem.engine import podscope, records
 from nri_numamem.engine.containers import place, put_on_books, request_for, why_left_alone
@@ -23,6 +23,7 @@ from nri_numamem.engine.events import Container, PodSandbox, Synchronize
 from nri_numamem.engine.plan import Plan, Record, Update
 from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.memorymanager import NodeSet, Rejection, adopt, give_back
+from nri_numamem.values import valueclass
 
 Outcome = tuple[EngineState, Plan]
 
@@ -82,7 +83,7 @@ def _without_found(old: EngineState, event: Synchronize) -> EngineState:
     return old
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class _Pinned:
     """A container that has its nodes."""
 

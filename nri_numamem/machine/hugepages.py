@@ -9,7 +9,6 @@ Sources: kernel Documentation/admin-guide/mm/hugetlbpage.rst; mm/hugetlb_cgroup.
 
 import re
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from nri_numamem.machine.cgroups import cgroup_directory
@@ -21,6 +20,7 @@ from nri_numamem.machine.sysfs import (
 )
 from nri_numamem.memorymanager.pool_use import Pool, PoolUse
 from nri_numamem.memorymanager.quantity import format_page_size, hugepages_resource
+from nri_numamem.values import valueclass
 
 # Where the pools of the whole system are, below the root of sysfs.
 SYSTEM_POOLS = "kernel/mm/hugepages"
@@ -30,7 +30,7 @@ SYSTEM_POOLS = "kernel/mm/hugepages"
 _NUMA_STAT = re.compile(r"^(?:[a-z]+_)?total=(\d{1,19})((?: N\d{1,4}=\d{1,20})*)$", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class HugepagePool:
     """Numbers of pages of one size on one NUMA node."""
 

@@ -9,9 +9,9 @@ Source: k8s.io/kubelet/config/v1beta1, KubeletConfiguration.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from nri_numamem.memorymanager.node_allocatable import DEFAULT_EVICTION
+from nri_numamem.values import valueclass
 
 _KIND = "KubeletConfiguration"
 _TAKEN = (
@@ -38,7 +38,7 @@ class KubeletConfigError(ValueError):
         super().__init__(f"{problem}; give the file that the kubelet is started with (--config)")
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class KubeletConfig:
     """The part of a kubelet's configuration that matters here."""
 

@@ -11,12 +11,12 @@ pod container manager for pods.
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from nri_numamem.machine.cgroups import CRUN_CHILD, limit_of, set_mems
 from nri_numamem.machine.sysfs import MachineError, read_optional
 from nri_numamem.memorymanager.nodeset import NodeSet
+from nri_numamem.values import valueclass
 
 # Both runtimes draw 32 bytes as an id. CRI-O's monitor, "crio-conmon-<id>", is no container.
 _CONTAINER = re.compile(r"(?:cri-containerd-|crio-)?([0-9a-f]{64})(?:\.scope)?", re.ASCII)
@@ -24,7 +24,7 @@ _CONTAINER = re.compile(r"(?:cri-containerd-|crio-)?([0-9a-f]{64})(?:\.scope)?",
 _POD = re.compile(r"(?:.+-pod([0-9a-z_]+)\.slice|pod([0-9a-z-]+))", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class RunningContainer:
     """What the cgroup of a container with processes says."""
 

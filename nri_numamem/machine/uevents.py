@@ -13,8 +13,9 @@ Source: kernel lib/kobject_uevent.c ("ACTION@DEVPATH", then NUL-separated KEY=VA
 import errno
 import socket
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Self
+
+from nri_numamem.values import valueclass
 
 # <linux/netlink.h>; the kernel's own messages come in group 1.
 _NETLINK_KOBJECT_UEVENT = 15
@@ -29,7 +30,7 @@ _KEPT = 32
 _PLACES = (b"/devices/system/memory/", b"/devices/system/node/")
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Told:
     """What the kernel told since the last time somebody asked."""
 

@@ -9,11 +9,12 @@ by block. So the bytes on the books are always the sums of the blocks.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from nri_numamem.memorymanager.nodeset import NodeSet
 from nri_numamem.memorymanager.quantity import MEMORY
 from nri_numamem.memorymanager.state import Block, NodeState, Request, State, copy_of
+from nri_numamem.values import valueclass
 
 
 def resource_order(resource: str) -> tuple[bool, str]:
@@ -211,7 +212,7 @@ def _regroup(machine: dict[int, NodeState], removed: tuple[Block, ...]) -> None:
             machine[node_id] = replace(node, cells=cells)
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Adoption:
     """What became of a running container that was put on the books."""
 

@@ -10,7 +10,6 @@ Source: kubelet memorymanager/state, checkpoint.go and state_checkpoint.go of th
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NoReturn
 
@@ -26,6 +25,7 @@ from nri_numamem.memorymanager.checkpoint_values import (
 )
 from nri_numamem.memorymanager.nodeset import NodeSet
 from nri_numamem.memorymanager.state import Assignments, Block, NodeState, State, Table
+from nri_numamem.values import valueclass
 
 __all__ = [
     "Checkpoint",
@@ -49,7 +49,7 @@ class CheckpointFormat(StrEnum):
     V3 = "V3 (1.37)"
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Checkpoint:
     """What a state file holds."""
 

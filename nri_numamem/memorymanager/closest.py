@@ -16,7 +16,7 @@ some milliseconds, a closer set of the same size may exist.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nri_numamem.memorymanager.branches import Part, best_of_parts
 from nri_numamem.memorymanager.distances import Distances
@@ -24,6 +24,7 @@ from nri_numamem.memorymanager.modules import Module, Structure
 from nri_numamem.memorymanager.nodeset import NodeSet
 from nri_numamem.memorymanager.tree import OUT_OF_REACH, Amounts, Tree, look_beyond, tree_of
 from nri_numamem.memorymanager.ways import Gathering, Horizon, Way
+from nri_numamem.values import valueclass
 
 # The bound on the cost starts at the lowest that there could be, and grows by 1/16, 1/4, 1, ... of
 # it: a pass within a narrow bound is cheap, and one far beyond the best set is not.
@@ -31,7 +32,7 @@ FIRST_STEP = 64
 STEP_GROWTH = 4
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Problem:
     """Take `count` of the nodes such that they hold the need, as close as possible."""
 

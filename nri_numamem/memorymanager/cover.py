@@ -10,13 +10,13 @@ per way to set up hugepages, so the numbers to take from each are tried out, wit
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from nri_numamem.memorymanager.closest import Problem, closest
 from nri_numamem.memorymanager.hint import Preferences
 from nri_numamem.memorymanager.nodeset import NodeSet
 from nri_numamem.memorymanager.tree import Amounts
+from nri_numamem.values import valueclass
 
 NO_NODES = NodeSet()
 
@@ -28,7 +28,7 @@ EXACT_NODES = 16
 MOST_STEPS = 2_000
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Cover:
     """Nodes with amounts, and a need; all tuples have the same length."""
 

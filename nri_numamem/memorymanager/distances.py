@@ -5,13 +5,14 @@ with itself included. Sums order the same way and are exact, so only sums appear
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from nri_numamem.memorymanager.machine import LOCAL_DISTANCE, REMOTE_DISTANCE, Machine
 from nri_numamem.memorymanager.modules import Structure, structure_of
+from nri_numamem.values import valueclass
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Distances:
     """A distance for every ordered pair of nodes; the kernel's defaults stand in for gaps."""
 

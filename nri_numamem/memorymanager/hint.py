@@ -6,14 +6,15 @@ between node sets, in the memory manager as in the merge, is a minimum of ``Pref
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeAlias
 
 from nri_numamem.memorymanager.distances import Distances
 from nri_numamem.memorymanager.nodeset import NodeSet
+from nri_numamem.values import valueclass
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Hint:
     """One topology hint, as in the kubelet's Topology Manager."""
 
@@ -28,7 +29,7 @@ HintMap: TypeAlias = Mapping[str, tuple[Hint, ...]]
 Rank: TypeAlias = tuple[int, bool, int, int]
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Preferences:
     """What decides between node sets of equal size."""
 

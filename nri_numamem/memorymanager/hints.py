@@ -11,7 +11,7 @@ different placements of one request and ask for more nodes than it needs.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import combinations
 
 from nri_numamem.memorymanager.books import remove_container, resource_order
@@ -21,6 +21,7 @@ from nri_numamem.memorymanager.hint import Hint, HintMap, Preferences
 from nri_numamem.memorymanager.nodeset import NodeSet
 from nri_numamem.memorymanager.pod import ContainerKind, Pod, pod_request
 from nri_numamem.memorymanager.state import Block, Request, State
+from nri_numamem.values import valueclass
 
 # full_hints() visits 2^N - 1 sets: 16 nodes take about a second, and nobody reads more.
 FULL_HINTS_NODES = 16
@@ -29,7 +30,7 @@ ANYWHERE = -1
 """Stands for "no affinity" among the masks of `Offers`: every bit is set."""
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Offers:
     """What the other providers' hints come to, each combination of one hint per list merged."""
 

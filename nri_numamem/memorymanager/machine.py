@@ -5,9 +5,10 @@ scenario file makes them up.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from nri_numamem.memorymanager.nodeset import NodeSet
+from nri_numamem.values import valueclass
 
 # Distance of a node to itself, and what is assumed between nodes when firmware says nothing
 # (ACPI 6.5 section 5.2.17; the kernel's LOCAL_DISTANCE and REMOTE_DISTANCE).
@@ -15,7 +16,7 @@ LOCAL_DISTANCE = 10
 REMOTE_DISTANCE = 20
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class NumaNode:
     """One memory node of the machine."""
 
@@ -35,7 +36,7 @@ class NumaNode:
         return self.distances.get(node_id, default)
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Machine:
     """All NUMA nodes, in ascending order of their ids; ValueError when ids repeat."""
 

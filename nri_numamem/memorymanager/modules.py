@@ -12,13 +12,14 @@ is found, it is looked for once more with that taken off.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+
+from nri_numamem.values import valueclass
 
 PairCost = Callable[[int, int], int]
 """What two different nodes cost together: the distance there plus the distance back."""
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Module:
     """A set of nodes that stand alike to every node outside it."""
 
@@ -30,7 +31,7 @@ class Module:
     """The pair cost between nodes of different parts; None when it differs."""
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Structure:
     """The module of all nodes, and what distances it leaves out."""
 

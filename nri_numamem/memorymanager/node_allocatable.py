@@ -7,7 +7,7 @@ sum is computed, compared with what was written, and, where nothing was written,
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 
 from nri_numamem.memorymanager.machine import Machine
@@ -27,6 +27,7 @@ from nri_numamem.memorymanager.reserved import (
     reservations_of,
 )
 from nri_numamem.memorymanager.state import Reserved
+from nri_numamem.values import valueclass
 
 MEMORY_AVAILABLE = "memory.available"
 # The kubelet's default hard eviction threshold for memory.
@@ -38,7 +39,7 @@ _GRAIN = 1024**2
 _PERCENTAGE = re.compile(r"(\d{1,3}(?:\.\d{1,9})?)%", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class HostReservation:
     """What the host keeps for itself, in the kubelet's three settings; amounts as written."""
 

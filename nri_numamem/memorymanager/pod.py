@@ -4,10 +4,10 @@ Where the values come from (a manifest, the runtime) is not known here.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
 from nri_numamem.memorymanager.state import Request
+from nri_numamem.values import valueclass
 
 
 class ContainerKind(StrEnum):
@@ -20,7 +20,7 @@ class ContainerKind(StrEnum):
     APP = "app"
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Container:
     """One container and what it asks for."""
 
@@ -29,7 +29,7 @@ class Container:
     requests: Request
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Pod:
     """A pod, or as much of it as is known: the NRI path sees one container after the other."""
 

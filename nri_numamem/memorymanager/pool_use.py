@@ -25,9 +25,10 @@ from typing import TypeAlias
 
 from nri_numamem.memorymanager.nodeset import NodeSet
 from nri_numamem.memorymanager.state import NodeState, State
+from nri_numamem.values import valueclass
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Pool:
     """The pages of one size on one NUMA node, in bytes."""
 
@@ -39,7 +40,7 @@ class Pool:
 NO_POOL = Pool(0, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class PoolUse:
     """The kernel's figures at one moment; page sizes that nobody asked about may be left out."""
 
@@ -55,7 +56,7 @@ Amounts: TypeAlias = Mapping[int, Mapping[str, int]]
 """Node id -> resource name -> bytes, > 0."""
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Outside:
     """Pages that the books call free, and that pods cannot have; empty when there are none."""
 
@@ -65,7 +66,7 @@ class Outside:
     """Resource name -> bytes, > 0, that may be taken besides, on any node."""
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Withheld:
     """Books in which what others took is not free."""
 
@@ -103,7 +104,7 @@ def outside(state: State, use: PoolUse) -> Outside:
     return Outside(taken, promised)
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class _Gap:
     """One group of nodes and one page size."""
 

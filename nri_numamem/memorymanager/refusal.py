@@ -8,7 +8,6 @@ are named besides.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from nri_numamem.memorymanager.books import resource_order
 from nri_numamem.memorymanager.choices import Choices, free_bytes
@@ -16,6 +15,7 @@ from nri_numamem.memorymanager.hint import Preferences
 from nri_numamem.memorymanager.nodeset import NodeSet
 from nri_numamem.memorymanager.quantity import MEMORY, humanize_bytes
 from nri_numamem.memorymanager.state import NodeState, Request, State, Table
+from nri_numamem.values import valueclass
 
 # Kubernetes events cut a message at 1,024 bytes; runtime and caller add their own words.
 MESSAGE_LIMIT = 900
@@ -25,7 +25,7 @@ TOPOLOGY = "TopologyAffinityError"
 NOT_ALIGNED = "Resources cannot be allocated with Topology locality"
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class NodeVerdict:
     """What one NUMA node had for a request, and why it was passed over."""
 
@@ -35,7 +35,7 @@ class NodeVerdict:
     rule: str
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Rejection:
     """A request that was refused."""
 

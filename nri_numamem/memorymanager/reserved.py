@@ -6,7 +6,6 @@ reservations add up to what the host reserves as a whole is judged in ``node_all
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from nri_numamem.memorymanager.machine import Machine, NumaNode
@@ -19,6 +18,7 @@ from nri_numamem.memorymanager.quantity import (
     parse_quantity,
 )
 from nri_numamem.memorymanager.state import Reserved
+from nri_numamem.values import valueclass
 
 # The kubelet reads the id with Go's strconv.Atoi.
 _INTEGER = re.compile(r"[+-]?\d{1,10}", re.ASCII)
@@ -40,7 +40,7 @@ class HasReservation(Protocol):
         """Resource name -> bytes."""
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Reservation:
     """What is reserved on one node: one entry of the flag."""
 

@@ -11,7 +11,7 @@ order of the choices is that of its issue 131360. Nothing here knows who asked f
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from nri_numamem.memorymanager.books import assign, give_back, remove_container
 from nri_numamem.memorymanager.choices import choices_for, free_bytes
@@ -19,9 +19,10 @@ from nri_numamem.memorymanager.hint import Hint, Preferences
 from nri_numamem.memorymanager.nodeset import NodeSet
 from nri_numamem.memorymanager.quantity import MEMORY
 from nri_numamem.memorymanager.state import Block, Request, State
+from nri_numamem.values import valueclass
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Resized:
     """What became of a container whose memory changed."""
 

@@ -9,12 +9,13 @@ One thing the kubelet does not have: a block remembers how many bytes it took fr
 """
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, TypeAlias, TypeVar
 
 from nri_numamem.memorymanager.machine import Machine, NumaNode
 from nri_numamem.memorymanager.nodeset import NodeSet
 from nri_numamem.memorymanager.quantity import MEMORY, hugepages_resource
+from nri_numamem.values import valueclass
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -26,7 +27,7 @@ Request: TypeAlias = Mapping[str, int]
 """Resource name (`memory`, `hugepages-2Mi`) -> bytes; 0 is allowed and makes an empty block."""
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Table:
     """The five numbers of one resource on one node, in bytes."""
 
@@ -46,7 +47,7 @@ NO_TABLE = Table(0, 0, 0, 0, 0)
 """A resource that a node does not have counts as zeros (the kubelet would crash)."""
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class NodeState:
     """One NUMA node on the books."""
 
@@ -63,7 +64,7 @@ class NodeState:
         return self.memory_map.get(resource, NO_TABLE)
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Block:
     """What a container holds of one resource."""
 
@@ -85,7 +86,7 @@ Assignments: TypeAlias = Mapping[str, Mapping[str, tuple[Block, ...]]]
 """Pod uid -> container name -> blocks."""
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class State:
     """All books. Operations return a new value; old ones stay as they are."""
 

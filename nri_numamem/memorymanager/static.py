@@ -5,8 +5,6 @@ rules below turn it into an admissible node set or a rejection. A rejection chan
 Source: kubelet memorymanager, policy_static.go, Allocate.
 """
 
-from dataclasses import dataclass
-
 from nri_numamem.memorymanager.books import assign, give_back, remove_container, take_back
 from nri_numamem.memorymanager.choices import (
     choices_for,
@@ -19,6 +17,7 @@ from nri_numamem.memorymanager.nodeset import NodeSet
 from nri_numamem.memorymanager.pod import ContainerKind, Pod
 from nri_numamem.memorymanager.refusal import UNEXPECTED, Rejection, allocation_failed, reject
 from nri_numamem.memorymanager.state import Block, Request, State
+from nri_numamem.values import valueclass
 
 NO_DEFAULT = (
     "failed to get the default NUMA affinity, no NUMA nodes with enough memory is available"
@@ -29,7 +28,7 @@ NO_PREFERRED_EXTENDED = "failed to find the extended preferred hint"
 CROSSES_GROUPS = "preferred hint violates NUMA node allocation"
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Allocated:
     """A container that was placed, or that the policy leaves alone."""
 

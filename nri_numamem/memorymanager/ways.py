@@ -10,11 +10,11 @@ is remembered: it is where to go on when nothing was found.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import TypeAlias
 
 from nri_numamem.memorymanager.tree import OUT_OF_REACH, Amounts, Tree
+from nri_numamem.values import valueclass
 
 Way: TypeAlias = tuple[int, int, Amounts]
 Ways: TypeAlias = list[list[Way]]
@@ -30,7 +30,7 @@ MOST_PAIRS = 8_000
 FEW_WAYS = 4
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Horizon:
     """What is asked for in the end, and what nodes not yet looked at can add to it."""
 

@@ -13,19 +13,20 @@ what the runtimes fill in.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Protocol, TypeAlias
 
 from nri_numamem.engine import events
 from nri_numamem.memorymanager import NodeSet, PoolUse, parse_page_size
 from nri_numamem.nri import api_pb2 as api
+from nri_numamem.values import valueclass
 
 PodHugepages = Callable[[str], Mapping[int, int]]
 """cgroup_parent -> {page size in bytes: limit in bytes} of the pod's cgroup; never raises."""
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Device:
     """A device node that a container gets."""
 

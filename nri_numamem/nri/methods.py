@@ -9,7 +9,6 @@ gives a plugin up for good that answers late: the limiter ends it before that.
 
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from google.protobuf.message import DecodeError, Message
@@ -21,6 +20,7 @@ from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.parts import SynchronizeParts, TooLargeError
 from nri_numamem.ttrpc import Code, StatusError
+from nri_numamem.values import valueclass
 
 # What we ask to be told. All of it is known to every runtime since NRI 0.2; an unknown bit makes
 # the runtime close the connection, and 0 would mean everything, validation included.
@@ -39,7 +39,7 @@ SUBSCRIPTION = sum(
 _SUBSCRIBED = api.ConfigureResponse(events=SUBSCRIPTION).SerializeToString()
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Configuration:
     """What the runtime says when it configures us; None where it is too old to say it."""
 
@@ -252,7 +252,7 @@ class PluginMethods:
         return plan
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Method:
     """How a call is served."""
 

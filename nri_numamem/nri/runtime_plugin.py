@@ -10,7 +10,6 @@ Sources: NRI pkg/adaptation/plugin.go and adaptation.go. Knows nothing of stores
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError, Message
@@ -20,6 +19,7 @@ from nri_numamem.nri.runtime_launch import LaunchedProcess
 from nri_numamem.nri.runtime_version import RuntimeVersion
 from nri_numamem.nri.runtime_wire import PluginWire
 from nri_numamem.ttrpc import Code, ConnectionClosed, RemoteProtocolError, StatusError
+from nri_numamem.values import valueclass
 
 PLUGIN_SERVICE = "nri.pkg.api.v1alpha1.Plugin"
 RUNTIME_SERVICE = "nri.pkg.api.v1alpha1.Runtime"
@@ -53,7 +53,7 @@ class PluginGone(Exception):  # noqa: N818 - an outcome
     """The plugin did not get through its start; the text says what was missing."""
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Timeouts:
     """How long the runtime waits; containerd's defaults."""
 

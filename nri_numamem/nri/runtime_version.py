@@ -5,7 +5,7 @@ and nothing else. Source of all of it: the tags of containerd/nri (adaptation.go
 mux.go) and what containerd 1.7 to 2.4 and CRI-O 1.26 to 1.36 embed.
 """
 
-from dataclasses import dataclass
+from nri_numamem.values import valueclass
 
 # mux.go: largest payload of one frame. Since 0.7.0 larger writes are split, before they failed.
 MAX_FRAME_PAYLOAD_BYTES = (4 << 20) + 10
@@ -17,7 +17,7 @@ EVENTS_OF_0_9_1 = 0x1FFF
 EVENTS_SINCE_0_10 = 0x3FFF
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class RuntimeVersion:
     """A container runtime and the NRI version that it embeds."""
 

@@ -12,7 +12,6 @@ imports of the standard library (HTTP, TLS, mail) take up to 10 MB.
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -31,6 +30,7 @@ from nri_numamem.engine.state import EngineState
 from nri_numamem.memorymanager import NodeState, State
 from nri_numamem.observe.logs import dropped_records
 from nri_numamem.observe.meter import BUCKETS_S, SYNCHRONIZED, Meter
+from nri_numamem.values import valueclass
 from nri_numamem.version import VERSION
 
 PREFIX = "nri_numamem_"
@@ -61,7 +61,7 @@ RUNTIME_LABELS = ("runtime", "runtime_version", "nri_version")
 _OVERRUNS = ("request took too long, answered neutrally", "Synchronize took too long")
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Sources:
     """Where the figures are; all may be asked from any thread."""
 

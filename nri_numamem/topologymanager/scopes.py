@@ -6,7 +6,7 @@ before the memory manager. A rejection changes nothing.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from nri_numamem.memorymanager.choices import choices_for
 from nri_numamem.memorymanager.hint import Hint, HintMap, Preferences
@@ -24,9 +24,10 @@ from nri_numamem.memorymanager.refusal import (
 from nri_numamem.memorymanager.state import Request, State
 from nri_numamem.memorymanager.static import NO_DEFAULT, Allocated, allocate
 from nri_numamem.topologymanager.merge import Policy, ProviderHints, merge, offers_of
+from nri_numamem.values import valueclass
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Topology:
     """How the Topology Manager is set."""
 
@@ -34,7 +35,7 @@ class Topology:
     preferences: Preferences = field(default_factory=Preferences)
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Admitted:
     """Containers that were placed."""
 
