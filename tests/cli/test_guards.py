@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,9 +14,7 @@ from nri_numamem.cli.watchdog import STALL_S
 from nri_numamem.nri import runtime_objects as objects
 from nri_numamem.nri.runtime import EmbeddedRuntime
 from nri_numamem.nri.stream import TICK_S
-
-if TYPE_CHECKING:
-    from tests.cli.conftest import SimulatedHost
+from tests.simulated_host import SimulatedHost
 
 GI = 1 << 30
 PATIENT, IMPATIENT = "60", "2"
@@ -29,7 +27,7 @@ def test_a_late_request_is_answered_neutrally_and_has_not_happened(
 ) -> None:
     with EmbeddedRuntime() as runtime:
         runtime.listen(simulated_host.socket)
-        process = simulated_host.start(program=(AFFLICTED, PATIENT))
+        process = simulated_host.start(command=(sys.executable, AFFLICTED, PATIENT))
         plugin = runtime.accept(30)
         runtime.synchronize()
         pod = runtime.run_pod_sandbox(objects.pod("db", memory_limit_bytes=GI))
@@ -51,7 +49,7 @@ def test_a_late_request_is_answered_neutrally_and_has_not_happened(
 def test_the_runtimes_own_timeout_counts(simulated_host: SimulatedHost) -> None:
     with EmbeddedRuntime(request_timeout_s=0.5) as runtime:
         runtime.listen(simulated_host.socket)
-        process = simulated_host.start(program=(AFFLICTED, PATIENT))
+        process = simulated_host.start(command=(sys.executable, AFFLICTED, PATIENT))
         plugin = runtime.accept(30)
         runtime.synchronize()
         pod = runtime.run_pod_sandbox(objects.pod("db", memory_limit_bytes=GI))
@@ -71,7 +69,7 @@ def test_a_synchronize_that_takes_too_long_ends_the_connection(
         pod = runtime.run_pod_sandbox(objects.pod("db", memory_limit_bytes=GI))
         runtime.create_container(pod, objects.container(pod, "sleeps", memory_limit_bytes=GI))
         runtime.listen(simulated_host.socket)
-        process = simulated_host.start(program=(AFFLICTED, PATIENT))
+        process = simulated_host.start(command=(sys.executable, AFFLICTED, PATIENT))
         plugin = runtime.accept(30)
         assert runtime.synchronize() == []
         assert plugin.wire.recorder.violations == []
@@ -86,7 +84,7 @@ def test_a_synchronize_that_takes_too_long_ends_the_connection(
 def test_a_loop_that_stands_still_ends_the_process(simulated_host: SimulatedHost) -> None:
     with EmbeddedRuntime(request_timeout_s=30) as runtime:
         runtime.listen(simulated_host.socket)
-        process = simulated_host.start(program=(AFFLICTED, IMPATIENT))
+        process = simulated_host.start(command=(sys.executable, AFFLICTED, IMPATIENT))
         plugin = runtime.accept(30)
         runtime.synchronize()
         pod = runtime.run_pod_sandbox(objects.pod("db", memory_limit_bytes=GI))

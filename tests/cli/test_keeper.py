@@ -7,8 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,9 +18,9 @@ from nri_numamem.nri import runtime_objects as objects
 from nri_numamem.nri.runtime import EmbeddedRuntime
 from nri_numamem.nri.runtime_plugin import RuntimePlugin
 from nri_numamem.nri.runtime_version import RuntimeVersion
+from tests.simulated_host import WAIT_S, wait_for
 
 MI = 1 << 20
-WAIT_S = 30
 AFFLICTED = Path(__file__).parent / "programs" / "afflicted.py"
 
 KILLS = RuntimeVersion("containerd", "v2.3.4", (0, 12, 0))
@@ -51,14 +50,6 @@ runtime.synchronize()
 print(runtime.plugin.process.pid, flush=True)
 sys.stdin.read()
 """
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    """Wait until something is so; fails after WAIT_S."""
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
 
 
 @dataclass

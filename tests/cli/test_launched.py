@@ -6,8 +6,6 @@ import contextlib
 import json
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,10 +16,10 @@ from nri_numamem.nri import runtime_objects as objects
 from nri_numamem.nri.runtime import EmbeddedRuntime
 from nri_numamem.nri.runtime_plugin import PluginGone
 from nri_numamem.nri.runtime_version import RuntimeVersion
+from tests.simulated_host import WAIT_S, wait_for
 
 PROGRAM = Path(sys.executable).with_name("nri-numamem")
 MI = 1 << 20
-WAIT_S = 30
 
 OLD = RuntimeVersion("containerd", "v1.7.6", (0, 3, 0))
 MIDDLE = RuntimeVersion("containerd", "v1.7.25", (0, 6, 1))
@@ -298,10 +296,3 @@ def keepers_of(program: Path) -> list[str]:
             if str(program).encode() in (directory / "cmdline").read_bytes().split(b"\0"):
                 found.append(directory.name)
     return found
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import argparse
 import socket
 import sys
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -20,12 +18,9 @@ from nri_numamem.cli.metrics import MetricsEndpoint
 from nri_numamem.engine.plan import Record
 from nri_numamem.nri import runtime_objects as objects
 from nri_numamem.nri.runtime import EmbeddedRuntime, PluginRefused
-
-if TYPE_CHECKING:
-    from tests.cli.conftest import SimulatedHost
+from tests.simulated_host import WAIT_S, SimulatedHost, wait_for
 
 GI = 1 << 30
-WAIT_S = 30
 PROGRAM = Path(sys.executable).with_name("nri-numamem")
 
 
@@ -53,13 +48,6 @@ def scrape(address: str) -> dict[str, float]:
         for family in text_string_to_metric_families(texts[0])
         for sample in family.samples
     }
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline_s, "it did not happen in time"
-        time.sleep(0.02)
 
 
 def test_a_service_tells_what_it_does(simulated_host: SimulatedHost, address: str) -> None:
@@ -143,7 +131,7 @@ def test_without_an_address_the_library_is_not_loaded(simulated_host: SimulatedH
         runtime.listen(simulated_host.socket)
         script = "import nri_numamem.cli.main as m, sys; s = m.main(); "
         script += "print([n for n in sys.modules if n.startswith(('prom', 'http.'))]); sys.exit(s)"
-        process = simulated_host.start(program=("-c", script))
+        process = simulated_host.start(command=(sys.executable, "-c", script))
         runtime.accept(WAIT_S)
         runtime.synchronize()
         process.terminate()

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,9 +13,7 @@ from nri_numamem.engine.qos import QosClass
 from nri_numamem.nri import runtime_objects as objects
 from nri_numamem.nri.runtime import EmbeddedRuntime, PluginRefused
 from nri_numamem.nri.runtime_version import RuntimeVersion
-
-if TYPE_CHECKING:
-    from tests.cli.conftest import SimulatedHost
+from tests.simulated_host import SimulatedHost
 
 GI = 1 << 30
 MI = 1 << 20

@@ -5,10 +5,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,18 +13,9 @@ from nri_numamem.cli import run
 from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri import runtime_objects as objects
 from nri_numamem.nri.runtime import EmbeddedRuntime
-
-if TYPE_CHECKING:
-    from tests.cli.conftest import SimulatedHost
+from tests.simulated_host import SimulatedHost, wait_for
 
 GI = 1 << 30
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
 
 
 def test_a_new_process_keeps_what_a_pod_holds_between_two_containers(

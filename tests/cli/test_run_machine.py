@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,9 +15,7 @@ from nri_numamem.memorymanager import Machine, NumaNode
 from nri_numamem.nri import runtime_objects as objects
 from nri_numamem.nri.runtime import EmbeddedRuntime, PluginRefused
 from nri_numamem.observe import logs
-
-if TYPE_CHECKING:
-    from tests.cli.conftest import SimulatedHost
+from tests.simulated_host import SimulatedHost
 
 GI = 1 << 30
 MI = 1 << 20

@@ -9,16 +9,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from nri_numamem.cli import main, run
 from nri_numamem.nri.runtime import EmbeddedRuntime
 from nri_numamem.observe.logs import LOG_FILE
-
-if TYPE_CHECKING:
-    from tests.cli.conftest import SimulatedHost
+from tests.simulated_host import SimulatedHost
 
 UNIT = Path(__file__).parents[2] / "systemd" / "nri-numamem.service"
 
@@ -38,7 +35,7 @@ def test_ready_is_registered_and_then_it_says_that_it_lives(
     variables = {"NOTIFY_SOCKET": str(manager.getsockname()), "WATCHDOG_USEC": "1000000"}
     with EmbeddedRuntime() as runtime:
         runtime.listen(simulated_host.socket)
-        process = simulated_host.start(**variables)
+        process = simulated_host.start(environment=variables)
         runtime.accept(30)
         assert manager.recv(999) == b"READY=1\nSTATUS=registered with the runtime"
         assert manager.recv(999) == b"WATCHDOG=1"
@@ -54,7 +51,7 @@ def test_a_host_without_runtime_is_not_kept_from_starting(
     simulated_host: SimulatedHost, manager: socket.socket
 ) -> None:
     variables = {"NOTIFY_SOCKET": str(manager.getsockname()), "WATCHDOG_USEC": "1000000"}
-    process = simulated_host.start(**variables)
+    process = simulated_host.start(environment=variables)
     first = manager.recv(999)
     assert first.startswith(b"READY=1\nSTATUS=waiting for the runtime: ")
     assert b"No such file" in first
@@ -67,7 +64,7 @@ def test_an_end_of_the_runtime_is_told(
 ) -> None:
     with EmbeddedRuntime() as runtime:
         runtime.listen(simulated_host.socket)
-        process = simulated_host.start(NOTIFY_SOCKET=str(manager.getsockname()))
+        process = simulated_host.start(environment={"NOTIFY_SOCKET": str(manager.getsockname())})
         runtime.accept(30)
         assert manager.recv(999).startswith(b"READY=1")
     assert manager.recv(999) == b"STATUS=not connected: the runtime closed the connection"

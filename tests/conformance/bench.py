@@ -4,114 +4,27 @@ Offers what scenarios are made of: pods and containers that come and go, the plu
 its log. Judges nothing itself but what must hold always (`check_always`).
 """
 
-import json
 import os
-import signal
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from nri_numamem.engine.qos import QosClass
-from nri_numamem.machine.overlay import overlay_of, write_overlay
-from nri_numamem.memorymanager import Machine, NumaNode
 from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri import runtime_objects as objects
 from tests.conformance.go_runtime import GoRuntime
 from tests.conformance.proxy import Proxy, Recorded
+from tests.simulated_host import GI, PLUGIN, WAIT_S, SimulatedHost
 
-GI = 1 << 30
 MI = 1 << 20
-WAIT_S = 30
 
 # What is to happen at once may take so long on a machine that is busy with other things.
 BUSY_S = 10.0
 
-PLUGIN = (sys.executable, "-m", "nri_numamem")
 SABOTAGED = (sys.executable, str(Path(__file__).with_name("sabotaged.py")))
-
-
-def wait_for(condition: Callable[[], bool], what: str = "it", timeout_s: float = WAIT_S) -> None:
-    """Wait until something is so; fails after `timeout_s`."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"{what} did not happen in time"
-        time.sleep(0.005)
-
-
-class Host:
-    """Two nodes of 4 GiB with a pool of 2Mi pages each, in a directory; and its plugins."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.socket = root / "nri.sock"
-        self.log = root / "plugin.log"
-        self.processes: list[subprocess.Popen[str]] = []
-        nodes = tuple(
-            NumaNode(number, 4 * GI, {2 << 20: 64}, (number,), {number: 10, 1 - number: 21})
-            for number in range(2)
-        )
-        write_overlay(overlay_of(Machine(nodes)), root)
-        (root / "cgroup").mkdir()
-        (root / "cgroup" / "cgroup.controllers").write_text("cpuset memory hugetlb\n")
-
-    def start(
-        self, *arguments: str, command: Sequence[str] = PLUGIN, log: Path | None = None
-    ) -> subprocess.Popen[str]:
-        """Start the plugin with `run` on this host."""
-        options = {
-            "--socket": self.socket,
-            "--sysfs-root": self.root / "sys",
-            "--proc-root": self.root / "proc",
-            "--cgroup-root": self.root / "cgroup",
-            "--log-file": log or self.log,
-            "--state-file": self.root / "state" / "memory_manager_state",
-        }
-        given = [str(word) for option in options.items() for word in option]
-        process = subprocess.Popen(
-            [*command, "run", *given, *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self.processes.append(process)
-        return process
-
-    def records(self, event: str | None = None) -> list[dict[str, Any]]:
-        """Return what the plugin has logged so far."""
-        text = self.log.read_text() if self.log.exists() else ""
-        found = [json.loads(line) for line in text.splitlines(keepends=True) if line[-1:] == "\n"]
-        return [record for record in found if event in (None, record["event"])]
-
-    def wait_record(self, event: str) -> dict[str, Any]:
-        """Wait for a record, which comes after the reply; return the newest."""
-        wait_for(lambda: bool(self.records(event)), f"a record {event!r}")
-        return self.records(event)[-1]
-
-    def books(self, process: subprocess.Popen[str]) -> dict[str, Any]:
-        """Ask for the books and return the record."""
-        seen = len(self.records("books"))
-        process.send_signal(signal.SIGUSR1)
-        wait_for(lambda: len(self.records("books")) > seen, "a record of the books")
-        return self.records("books")[-1]
-
-    def stop(self, process: subprocess.Popen[str]) -> int:
-        """Ask a process to stop; return its exit status."""
-        process.send_signal(signal.SIGTERM)
-        output, _ = process.communicate(timeout=WAIT_S)
-        assert "Traceback" not in output
-        return process.returncode
-
-    def close(self) -> None:
-        """End the processes that still run."""
-        for process in self.processes:
-            if process.poll() is None:
-                process.kill()
-            process.communicate()
 
 
 def mems_of(response: api.CreateContainerResponse) -> str:
@@ -157,7 +70,7 @@ class Bench:
         content: tuple[list[api.PodSandbox], list[api.Container]] = ([], []),
         delay_ms: int = 0,
     ) -> None:
-        self.host = Host(root)
+        self.host = SimulatedHost(root)
         self._options = {
             "socket": root / "go.sock",
             "plugins": root / "plugins",

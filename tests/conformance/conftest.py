@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -11,11 +10,9 @@ from typing import Any
 
 import pytest
 
-# The helper modules are found as tests.conformance.*.
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
 from tests.conformance import catalog, table
-from tests.conformance.bench import Bench, Host
+from tests.conformance.bench import Bench
+from tests.simulated_host import SimulatedHost
 
 _OUTCOMES = pytest.StashKey[list[table.Outcome]]()
 
@@ -88,9 +85,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Iterator[Host]:
+def host(tmp_path: Path) -> Iterator[SimulatedHost]:
     """Give a simulated host without a runtime."""
-    host = Host(tmp_path)
+    host = SimulatedHost(tmp_path)
     yield host
     host.close()
 

@@ -12,18 +12,9 @@ from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri import runtime_objects as objects
 from nri_numamem.nri.methods import SUBSCRIPTION
 from nri_numamem.nri.runtime_testing import ScriptedPlugin
-from tests.conformance.bench import (
-    BUSY_S,
-    GI,
-    MI,
-    SABOTAGED,
-    WAIT_S,
-    Bench,
-    cpu_seconds,
-    mems_of,
-    wait_for,
-)
+from tests.conformance.bench import BUSY_S, MI, SABOTAGED, Bench, cpu_seconds, mems_of
 from tests.conformance.go_runtime import GoError
+from tests.simulated_host import GI, WAIT_S, wait_for
 
 Unique = Callable[[str], str]
 

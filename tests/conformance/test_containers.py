@@ -9,9 +9,10 @@ import pytest
 from nri_numamem.engine.qos import QosClass
 from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri import runtime_objects as objects
-from tests.conformance.bench import GI, MI, Bench, mems_of, queued_seconds, resident_bytes, wait_for
+from tests.conformance.bench import MI, Bench, mems_of, queued_seconds, resident_bytes
 from tests.conformance.catalog import GO_VERSIONS
 from tests.conformance.go_runtime import GoError
+from tests.simulated_host import GI, wait_for
 
 Unique = Callable[[str], str]
 

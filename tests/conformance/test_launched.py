@@ -11,7 +11,7 @@ import pytest
 
 from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri import runtime_objects as objects
-from tests.conformance.bench import BUSY_S, MI, mems_of, wait_for
+from tests.conformance.bench import BUSY_S, MI, mems_of
 from tests.conformance.go_runtime import GoError, GoRuntime
 from tests.conformance.installed import (
     INSTALLED,
@@ -19,6 +19,7 @@ from tests.conformance.installed import (
     install_plugin_with_slow_start,
     install_plugin_with_state,
 )
+from tests.simulated_host import wait_for
 
 
 @pytest.fixture

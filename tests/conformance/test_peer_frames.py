@@ -15,8 +15,9 @@ from nri_numamem.nri.runtime_plugin import PLUGIN_SERVICE
 from nri_numamem.ttrpc import Code
 from nri_numamem.ttrpc.envelope import Request, encode_request
 from nri_numamem.ttrpc.frames import encode_frame
-from tests.conformance.bench import MI, WAIT_S, Host, resident_bytes
+from tests.conformance.bench import MI, resident_bytes
 from tests.conformance.raw_peer import RawPeer
+from tests.simulated_host import WAIT_S, SimulatedHost
 
 _MUX_HEADER = struct.Struct(">II")
 
@@ -26,7 +27,7 @@ def _frame(conn_id: int, payload: bytes) -> bytes:
 
 
 @pytest.fixture
-def raw(host: Host) -> Iterator[RawPeer]:
+def raw(host: SimulatedHost) -> Iterator[RawPeer]:
     """Give a peer to whom the plugin has registered, and that has configured it."""
     with RawPeer.listen(host.socket) as listener:
         process = host.start()
@@ -53,7 +54,7 @@ def _works(peer: RawPeer) -> None:
 
 
 @pytest.mark.scenario(2)
-def test_configure_before_the_reply_to_the_registration(host: Host) -> None:
+def test_configure_before_the_reply_to_the_registration(host: SimulatedHost) -> None:
     with RawPeer.listen(host.socket) as listener:
         process = host.start()
         with RawPeer.accept(listener) as peer:
@@ -67,7 +68,7 @@ def test_configure_before_the_reply_to_the_registration(host: Host) -> None:
 
 
 @pytest.mark.scenario(25)
-def test_a_late_reply_to_the_registration(host: Host) -> None:
+def test_a_late_reply_to_the_registration(host: SimulatedHost) -> None:
     """Six seconds instead of twenty: longer than any timer of a runtime."""
     with RawPeer.listen(host.socket) as listener:
         process = host.start()
@@ -159,7 +160,7 @@ def test_two_requests_in_one_write(raw: RawPeer) -> None:
     ],
     ids=["above 64 MiB", "4 GiB", "mux header", "ttrpc header", "ttrpc body", "mux payload"],
 )
-def test_broken_off_or_absurd(host: Host, data: bytes) -> None:
+def test_broken_off_or_absurd(host: SimulatedHost, data: bytes) -> None:
     with RawPeer.listen(host.socket) as listener:
         process = host.start()
         with RawPeer.accept(listener) as peer:
@@ -221,7 +222,7 @@ def test_odd_bytes_in_strings(raw: RawPeer) -> None:
 
 
 @pytest.mark.scenario(66)
-def test_a_runtime_that_closes_after_configure(host: Host) -> None:
+def test_a_runtime_that_closes_after_configure(host: SimulatedHost) -> None:
     """Pauses of a second and more, every time."""
     arrivals = []
     with RawPeer.listen(host.socket) as listener:
@@ -238,7 +239,7 @@ def test_a_runtime_that_closes_after_configure(host: Host) -> None:
 
 @pytest.mark.scenario(22)
 @pytest.mark.parametrize("why", ["missing", "refused", "no socket"])
-def test_no_runtime_there(host: Host, why: str) -> None:
+def test_no_runtime_there(host: SimulatedHost, why: str) -> None:
     """As root nothing is forbidden, so EACCES cannot be staged; it takes the same way."""
     if why == "refused":
         with socket.socket(socket.AF_UNIX) as left_over:

@@ -13,7 +13,8 @@ from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri import runtime_objects as objects
 from nri_numamem.nri.runtime import EmbeddedRuntime, PluginRefused
 from nri_numamem.nri.runtime_version import RuntimeVersion
-from tests.conformance.bench import BUSY_S, GI, MI, SABOTAGED, WAIT_S, Host
+from tests.conformance.bench import BUSY_S, MI, SABOTAGED
+from tests.simulated_host import GI, WAIT_S, SimulatedHost
 
 CRIO = RuntimeVersion("cri-o", "1.36.0", (0, 11, 0))
 OLD = RuntimeVersion("containerd", "v1.7.25", (0, 6, 1))
@@ -22,7 +23,7 @@ NEW = RuntimeVersion("containerd", "v2.3.4", (0, 12, 0))
 
 @contextmanager
 def _connected(
-    host: Host, runtime: EmbeddedRuntime, *, sabotaged: bool = False
+    host: SimulatedHost, runtime: EmbeddedRuntime, *, sabotaged: bool = False
 ) -> Iterator[subprocess.Popen[str]]:
     """Give a plugin that is connected to a peer, not yet synchronized."""
     runtime.listen(host.socket)
@@ -34,7 +35,7 @@ def _connected(
     assert runtime.plugin.wire.requests_received == ["RegisterPlugin"]
 
 
-def _write_cgroup(host: Host, container: api.Container, mems: str) -> None:
+def _write_cgroup(host: SimulatedHost, container: api.Container, mems: str) -> None:
     """Let a container run in its cgroup."""
     directory = host.root / "cgroup" / container.linux.cgroups_path.lstrip("/")
     directory.mkdir(parents=True, exist_ok=True)
@@ -44,7 +45,7 @@ def _write_cgroup(host: Host, container: api.Container, mems: str) -> None:
 
 
 @pytest.mark.scenario(33)
-def test_a_container_before_its_pod(host: Host) -> None:
+def test_a_container_before_its_pod(host: SimulatedHost) -> None:
     """Parts as small as can be; containers reach the plugin long before their pods."""
     with EmbeddedRuntime(NEW, sync_limit_bytes=20_000) as runtime:
         pods = [objects.pod(f"pod-{number}") for number in range(40)]
@@ -62,7 +63,7 @@ def test_a_container_before_its_pod(host: Host) -> None:
 
 
 @pytest.mark.scenario(43)
-def test_crio_does_not_undo_a_failed_creation(host: Host) -> None:
+def test_crio_does_not_undo_a_failed_creation(host: SimulatedHost) -> None:
     with EmbeddedRuntime(CRIO) as runtime, _connected(host, runtime) as process:
         runtime.synchronize()
         pod = runtime.run_pod_sandbox(objects.pod("db", memory_limit_bytes=GI))
@@ -77,7 +78,7 @@ def test_crio_does_not_undo_a_failed_creation(host: Host) -> None:
 
 
 @pytest.mark.scenario(41, 42)
-def test_containerd_undoes_a_failed_creation(host: Host) -> None:
+def test_containerd_undoes_a_failed_creation(host: SimulatedHost) -> None:
     with EmbeddedRuntime(NEW) as runtime, _connected(host, runtime) as process:
         runtime.synchronize()
         pod = runtime.run_pod_sandbox(objects.pod("db", memory_limit_bytes=GI))
@@ -92,7 +93,7 @@ def test_containerd_undoes_a_failed_creation(host: Host) -> None:
 
 
 @pytest.mark.scenario(69)
-def test_crio_forgets_updated_mems_when_it_restarts(host: Host) -> None:
+def test_crio_forgets_updated_mems_when_it_restarts(host: SimulatedHost) -> None:
     with EmbeddedRuntime(CRIO) as first:
         pod = objects.pod("db", memory_limit_bytes=GI)
         first.store.pods[pod.id] = pod
@@ -113,7 +114,7 @@ def test_crio_forgets_updated_mems_when_it_restarts(host: Host) -> None:
 
 
 @pytest.mark.scenario(60)
-def test_events_in_the_shadow_of_a_synchronize(host: Host) -> None:
+def test_events_in_the_shadow_of_a_synchronize(host: SimulatedHost) -> None:
     """Old runtimes lose what happens between listing and registration; the end still counts."""
     with EmbeddedRuntime(OLD) as runtime, _connected(host, runtime) as process:
         pod = objects.pod("lost", memory_limit_bytes=GI)
@@ -132,7 +133,7 @@ def test_events_in_the_shadow_of_a_synchronize(host: Host) -> None:
 @pytest.mark.scenario(69)
 @pytest.mark.parametrize(("runtime_version", "wanted"), [(CRIO, "1"), (NEW, "0")])
 def test_runtime_and_cgroup_differ(
-    host: Host, runtime_version: RuntimeVersion, wanted: str
+    host: SimulatedHost, runtime_version: RuntimeVersion, wanted: str
 ) -> None:
     """Nothing but the runtime's habit tells which is right; after that it is known."""
     with EmbeddedRuntime(runtime_version) as runtime:
@@ -157,7 +158,7 @@ def test_runtime_and_cgroup_differ(
 
 
 @pytest.mark.scenario(60)
-def test_what_was_created_in_the_shadow_of_a_synchronize_is_found(host: Host) -> None:
+def test_what_was_created_in_the_shadow_of_a_synchronize_is_found(host: SimulatedHost) -> None:
     with EmbeddedRuntime(CRIO) as runtime, _connected(host, runtime) as process:
         pod = objects.pod("lost", memory_limit_bytes=2 * GI)
         runtime.store.pods[pod.id] = pod
@@ -177,7 +178,7 @@ def test_what_was_created_in_the_shadow_of_a_synchronize_is_found(host: Host) ->
 
 
 @pytest.mark.scenario(34)
-def test_an_old_runtimes_large_synchronize(host: Host) -> None:
+def test_an_old_runtimes_large_synchronize(host: SimulatedHost) -> None:
     """Twelve megabytes in one message with the timeout of two seconds."""
     with EmbeddedRuntime(OLD) as runtime:
         for number in range(100):
@@ -192,7 +193,7 @@ def test_an_old_runtimes_large_synchronize(host: Host) -> None:
 
 
 @pytest.mark.scenario(16)
-def test_three_hundred_milliseconds_for_a_slow_handler(host: Host) -> None:
+def test_three_hundred_milliseconds_for_a_slow_handler(host: SimulatedHost) -> None:
     with (
         EmbeddedRuntime(NEW, request_timeout_s=0.3) as runtime,
         _connected(host, runtime, sabotaged=True),
@@ -208,7 +209,7 @@ def test_three_hundred_milliseconds_for_a_slow_handler(host: Host) -> None:
 
 
 @pytest.mark.scenario(64)
-def test_a_process_that_hangs_is_ended(host: Host) -> None:
+def test_a_process_that_hangs_is_ended(host: SimulatedHost) -> None:
     """Nothing in the process can run any more, so it must end: the runtime needs its EOF."""
     with EmbeddedRuntime(NEW) as runtime:
         runtime.listen(host.socket)
@@ -223,7 +224,7 @@ def test_a_process_that_hangs_is_ended(host: Host) -> None:
 
 
 @pytest.mark.scenario(64)
-def test_three_seconds_of_silence_are_survived(host: Host) -> None:
+def test_three_seconds_of_silence_are_survived(host: SimulatedHost) -> None:
     """The runtime gives it up after two; the process is still good for the next connection."""
     with EmbeddedRuntime(NEW) as runtime, _connected(host, runtime) as process:
         runtime.synchronize()
@@ -241,7 +242,7 @@ def test_three_seconds_of_silence_are_survived(host: Host) -> None:
 
 
 @pytest.mark.scenario(24)
-def test_a_refusal_of_an_old_runtime(host: Host) -> None:
+def test_a_refusal_of_an_old_runtime(host: SimulatedHost) -> None:
     with EmbeddedRuntime(NEW) as runtime:
         runtime.listen(host.socket)
         host.start("--name", "no such name")
@@ -253,7 +254,7 @@ def test_a_refusal_of_an_old_runtime(host: Host) -> None:
 
 
 @pytest.mark.scenario(5)
-def test_a_refused_creation_is_an_error_and_nothing_more(host: Host) -> None:
+def test_a_refused_creation_is_an_error_and_nothing_more(host: SimulatedHost) -> None:
     with EmbeddedRuntime(NEW) as runtime, _connected(host, runtime):
         runtime.synchronize()
         pod = runtime.run_pod_sandbox(objects.pod("large", memory_limit_bytes=64 * GI))

@@ -6,7 +6,8 @@ import pytest
 
 from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri import runtime_objects as objects
-from tests.conformance.bench import GI, MI, Bench, cpu_seconds
+from tests.conformance.bench import MI, Bench, cpu_seconds
+from tests.simulated_host import GI
 
 # On a busy machine what counts is how long the plugin computes.
 PATIENT: dict[str, object] = {"request-timeout": "20s"}

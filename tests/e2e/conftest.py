@@ -10,9 +10,6 @@ from typing import Any
 
 import pytest
 
-# In the guest, too, the files are found as tests.e2e.guest.*.
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
 from tests.e2e import runs
 
 WHEEL_VARIABLE = "NRI_NUMAMEM_E2E_WHEEL"

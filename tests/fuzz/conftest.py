@@ -1,6 +1,0 @@
-"""The targets are found as tests.fuzz.*, by the fuzzer and by the tests alike."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
