@@ -8,7 +8,6 @@ the .proto files: no comments, no paths of this machine, no version of a tool.
 Per target there is a module, which gives the serialized descriptor to the default pool and lets
 the runtime build the classes, and a stub with the type of every field. One more proto is one more
 row in TARGETS. The protos in CONTRACTS have no module: tests compare hand-written code with them.
-
 This file knows protobuf. It must not know what any message means.
 """
 
@@ -48,6 +47,7 @@ class Target:
 
 TARGETS: tuple[Target, ...] = (
     Target(proto="api/nri.proto", module="nri_numamem/nri/api"),
+    Target(proto="api/plugin.proto", module="nri_numamem/nri/plugin"),
     Target(proto="tests/e2e/guest/cri.proto", module="tests/e2e/guest/cri"),
 )
 CONTRACTS: tuple[str, ...] = ("api/status.proto", "api/ttrpc.proto")

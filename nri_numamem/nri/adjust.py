@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from nri_numamem.engine.plan import Adjustment, HugepageRoute, Plan, Update
 from nri_numamem.memorymanager import format_page_size
-from nri_numamem.nri import api_pb2 as api
+from nri_numamem.nri import plugin_pb2 as api
 
 
 def create_container_response(plan: Plan) -> api.CreateContainerResponse:

@@ -19,7 +19,7 @@ from typing import Protocol, TypeAlias
 
 from nri_numamem.engine import events
 from nri_numamem.memorymanager import NodeSet, PoolUse, parse_page_size
-from nri_numamem.nri import api_pb2 as api
+from nri_numamem.nri import plugin_pb2 as api
 from nri_numamem.values import valueclass
 
 PodHugepages = Callable[[str], Mapping[int, int]]

@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError, Message
 from nri_numamem.engine.events import Event
 from nri_numamem.engine.plan import Plan, Record, RecordValue
 from nri_numamem.nri import adjust
-from nri_numamem.nri import api_pb2 as api
+from nri_numamem.nri import plugin_pb2 as api
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.parts import SynchronizeParts, TooLargeError
 from nri_numamem.ttrpc import Code, StatusError
@@ -148,7 +148,7 @@ class PluginMethods:
         try:
             message.ParseFromString(payload)
         except (DecodeError, UnicodeDecodeError) as error:  # the latter by pure-Python protobuf
-            text = f"the payload is not a {message.DESCRIPTOR.full_name}"
+            text = f"the payload is not a {message.DESCRIPTOR.name}"
             raise StatusError(Code.INTERNAL, text) from error
         try:
             return method.serve(self, message)

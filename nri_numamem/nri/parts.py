@@ -5,7 +5,7 @@ come. The parts belong to one connection, which is over once they are too many. 
 what becomes of them.
 """
 
-from nri_numamem.nri import api_pb2 as api
+from nri_numamem.nri import plugin_pb2 as api
 
 # What one message may be at most (nri.session): no more because it comes in parts.
 MAX_TOTAL_BYTES = 64 << 20

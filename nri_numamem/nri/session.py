@@ -12,7 +12,7 @@ from functools import partial
 from typing import TypeAlias
 
 from nri_numamem.engine.plan import Record
-from nri_numamem.nri import api_pb2 as api
+from nri_numamem.nri import plugin_pb2 as api
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.methods import (
     METHODS,

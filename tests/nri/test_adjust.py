@@ -1,6 +1,6 @@
 from nri_numamem.engine.plan import Adjustment, HugepageRoute, Plan, Update
 from nri_numamem.nri import adjust
-from nri_numamem.nri import api_pb2 as api
+from nri_numamem.nri import plugin_pb2 as api
 
 MI = 1 << 20
 

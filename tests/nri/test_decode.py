@@ -4,7 +4,7 @@ import pytest
 
 from nri_numamem.engine import events
 from nri_numamem.memorymanager import NodeSet, Pool, PoolUse
-from nri_numamem.nri import api_pb2 as api
+from nri_numamem.nri import plugin_pb2 as api
 from nri_numamem.nri.decode import _DEVICES_LIMIT, _SANDBOXES_KEPT, Decoder, Device
 
 MI = 1 << 20
@@ -212,10 +212,10 @@ def test_without_a_reader_devices_say_nothing() -> None:
 @pytest.mark.parametrize(
     ("rule", "is_privileged"),
     [
-        (api.LinuxDeviceCgroup(allow=True, access="rwm"), True),
-        (api.LinuxDeviceCgroup(allow=True, type="a", access="rwm"), True),
-        (api.LinuxDeviceCgroup(allow=False, access="rwm"), False),
-        (api.LinuxDeviceCgroup(allow=True, type="c", access="rwm"), False),
+        (api.LinuxDeviceCgroup(allow=True), True),
+        (api.LinuxDeviceCgroup(allow=True, type="a"), True),
+        (api.LinuxDeviceCgroup(allow=False), False),
+        (api.LinuxDeviceCgroup(allow=True, type="c"), False),
         (api.LinuxDeviceCgroup(allow=True, major=api.OptionalInt64(value=0)), False),
         (api.LinuxDeviceCgroup(allow=True, minor=api.OptionalInt64(value=0)), False),
     ],

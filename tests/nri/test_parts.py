@@ -2,8 +2,8 @@
 
 import pytest
 
-from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri import parts, session
+from nri_numamem.nri import plugin_pb2 as api
 from nri_numamem.nri.parts import SynchronizeParts, TooLargeError
 
 MI = 1 << 20
@@ -11,7 +11,7 @@ MI = 1 << 20
 
 def part(name: str, size_bytes: int = 0, *, more: bool = True) -> api.SynchronizeRequest:
     """Return a part of about that size, with a pod and a container of that name."""
-    container = api.Container(id=name, env=["x" * size_bytes])
+    container = api.Container(id=name, name="x" * size_bytes)
     return api.SynchronizeRequest(pods=[api.PodSandbox(id=name)], containers=[container], more=more)
 
 
