@@ -193,6 +193,7 @@ class Service:
             nonlocal is_announced
             for record in session.take_records():
                 self.emit(record)
+            session.after_replies()
             self.after_replies()
             if session.registered and not is_announced:
                 is_announced = True

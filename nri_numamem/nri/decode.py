@@ -93,34 +93,33 @@ class Decoder:
         container_mems: ContainerMems = _no_container_mems,
         pool_use: PoolUseReader = _no_pool_use,
     ) -> None:
-        self.keeps_updates = True
-        """What the runtime is known for, see events.Synchronize; for who has read its name."""
         self._pod_hugepages = pod_hugepages
         self._device_nodes = device_nodes
         self._container_mems = container_mems
         self._pool_use = pool_use
         self._limits: dict[str, Mapping[int, int]] = {}
 
-    def synchronize(
-        self, pods: Iterable[api.PodSandbox], containers: Iterable[api.Container]
-    ) -> events.Synchronize:
-        """Decode everything that the runtime has; forgets the sandboxes that are not named."""
+    def forget_sandboxes(self) -> None:
+        """Read every pod's cgroup anew: all that the runtime has is going to be told."""
         self._limits.clear()
-        told = tuple(self._pod(pod) for pod in pods)
-        parents = {pod.sandbox_id: pod.cgroup_parent for pod in told}
-        return events.Synchronize(
-            told,
-            tuple(self._running(parents, container) for container in containers),
-            self.keeps_updates,
-        )
 
-    def _running(self, parents: Mapping[str, str], container: api.Container) -> events.Container:
+    def sandbox(self, pod: api.PodSandbox) -> events.PodSandbox:
+        """Decode a pod of a Synchronize."""
+        return self._pod(pod)
+
+    def running_container(
+        self, container: api.Container, cgroup_parent: str | None
+    ) -> events.Container:
+        """Decode a container of a Synchronize; its cgroup is looked at if its pod's is known."""
         decoded = _container(container)
-        parent = parents.get(decoded.sandbox_id)
-        if parent is None or decoded.ended:
+        if cgroup_parent is None or decoded.ended:
             return decoded
-        nodes = self._container_mems(parent, container.linux.cgroups_path)
+        nodes = self.container_mems(cgroup_parent, container.linux.cgroups_path)
         return replace(decoded, cgroup_mems=nodes) if nodes else decoded
+
+    def container_mems(self, cgroup_parent: str, cgroups_path: str) -> NodeSet:
+        """Return `cpuset.mems` of a container's cgroup; see ContainerMems."""
+        return self._container_mems(cgroup_parent, cgroups_path)
 
     def run_pod_sandbox(self, pod: api.PodSandbox) -> events.RunPodSandbox:
         """Decode the start of a sandbox; its cgroup is read anew."""

@@ -74,10 +74,7 @@ class Handler(Protocol):
 
 
 class Overrun(BaseException):
-    """The computation for a request took too long; raised by a Limiter in the middle of it.
-
-    No Exception, so that nothing on the way that tolerates errors takes it for one.
-    """
+    """A Limiter ends what takes too long; no Exception, so that nobody on the way tolerates it."""
 
 
 Limiter = Callable[[float, Callable[[], bytes]], bytes]
@@ -113,7 +110,8 @@ class PluginMethods:
         self._decoder = decoder
         self._limiter = limiter
         self._timeout_s = float("inf")  # NRI < 0.7 does not tell it at configuration
-        self._parts = SynchronizeParts()
+        self.parts = SynchronizeParts(decoder)
+        self._keeps_updates, self._payload_bytes = True, 0
 
     def serve(self, method: "Method", payload: bytes, timeout_s: float | None = None) -> bytes:
         """Answer one call; raises StatusError for garbage and for what is refused on purpose.
@@ -145,6 +143,7 @@ class PluginMethods:
 
     def _serve(self, method: "Method", payload: bytes) -> bytes:
         message = method.request()
+        self._payload_bytes = len(payload)
         try:
             message.ParseFromString(payload)
         except (DecodeError, UnicodeDecodeError) as error:  # the latter by pure-Python protobuf
@@ -171,7 +170,7 @@ class PluginMethods:
         )
         if configuration.request_timeout_ms is not None:
             self._timeout_s = configuration.request_timeout_ms / 1000
-        self._decoder.keeps_updates = configuration.runtime_name != "cri-o"
+        self._keeps_updates = configuration.runtime_name != "cri-o"
         fields: dict[str, RecordValue] = {
             "runtime": configuration.runtime_name,
             "runtime_version": configuration.runtime_version,
@@ -189,7 +188,7 @@ class PluginMethods:
     def synchronize(self, request: api.SynchronizeRequest) -> bytes:
         """Gather the parts; answer the last one with the updates."""
         try:
-            self._parts.add(request)
+            self.parts.add(request, self._payload_bytes)
         except TooLargeError as error:  # and so is any further part
             self.gave_up = str(error)
             self.records.append(Record("Synchronize is too large", "error", {"why": str(error)}))
@@ -197,7 +196,7 @@ class PluginMethods:
         if request.more:
             # Must be echoed, without updates, or the runtime drops us.
             return api.SynchronizeResponse(more=True).SerializeToString()
-        plan = self._handle(self._decoder.synchronize(*self._parts.take()))
+        plan = self._handle(self.parts.take(keeps_updates=self._keeps_updates))
         return adjust.synchronize_response(plan).SerializeToString()
 
     def create_container(self, request: api.CreateContainerRequest) -> bytes:

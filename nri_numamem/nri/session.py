@@ -97,6 +97,10 @@ class PluginSession:
         records, self._methods.records = self._methods.records, []
         return records
 
+    def after_replies(self) -> None:
+        """Do what no reply has to wait for; to be called when they were sent."""
+        self._methods.parts.settle()
+
     def start(self) -> bytes:
         """Return the bytes that register the plugin. To be called once."""
         request = api.RegisterPluginRequest(plugin_name=self._name, plugin_idx=self._idx)

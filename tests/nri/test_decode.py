@@ -126,7 +126,8 @@ def test_the_pods_cgroup_is_read_once_per_sandbox_and_anew_when_it_runs_again() 
     assert len(cgroups.read) == 1
     decoder.run_pod_sandbox(pod())
     assert len(cgroups.read) == 2
-    decoder.synchronize([pod()], [container()])
+    decoder.forget_sandboxes()
+    decoder.sandbox(pod())
     assert len(cgroups.read) == 3
 
 
@@ -151,11 +152,12 @@ def test_the_memory_of_sandboxes_is_bounded() -> None:
     assert "sandbox-0" not in decoder._limits
 
 
-def test_synchronize_tells_which_containers_have_ended() -> None:
+def test_a_running_container_tells_whether_it_has_ended() -> None:
     ended = container()
     ended.state = api.CONTAINER_STOPPED
-    event = Decoder(PodCgroups({})).synchronize([pod()], [ended, container()])
-    assert [found.ended for found in event.containers] == [True, False]
+    decoder = Decoder(PodCgroups({}))
+    found = [decoder.running_container(told, "/kubepods/poduid") for told in (ended, container())]
+    assert [told.ended for told in found] == [True, False]
 
 
 def test_update_container_has_the_new_limit() -> None:
@@ -193,7 +195,7 @@ def test_devices_are_looked_at_when_a_container_is_created() -> None:
     request = api.CreateContainerRequest(pod=pod(), container=with_devices())
     assert decoder.create_container(request).container.device_nodes == (NodeSet([1]),)
     assert devices.asked == [("/kubepods/poduid", [Device("c", 511, 0, "/dev/vfio/0")])]
-    decoder.synchronize([pod()], [with_devices()])
+    decoder.running_container(with_devices(), "/kubepods/poduid")
     decoder.stop_container(api.StopContainerRequest(pod=pod(), container=with_devices()))
     decoder.create_container(api.CreateContainerRequest(pod=pod(), container=container()))
     assert len(devices.asked) == 1
@@ -250,17 +252,18 @@ class SomeMems:
 
 
 def test_cgroups_of_containers_are_looked_at_when_everything_is_told() -> None:
-    placed, nowhere, lost, ended = (container() for _ in range(4))
+    placed, nowhere, ended = (container() for _ in range(3))
     placed.linux.cgroups_path = "a.slice:cri-containerd:c"
     nowhere.linux.cgroups_path = "b"
-    lost.pod_sandbox_id = "another"
     ended.state = api.CONTAINER_STOPPED
     mems = SomeMems()
     decoder = Decoder(PodCgroups({}), container_mems=mems)
-    event = decoder.synchronize([pod()], [placed, nowhere, lost, ended])
-    assert [found.cgroup_mems for found in event.containers] == [NodeSet([3]), *[NodeSet()] * 3]
-    assert [found.cpuset_mems for found in event.containers] == ["1"] * 4
-    asked = [("/kubepods/poduid", "a.slice:cri-containerd:c"), ("/kubepods/poduid", "b")]
+    parent = "/kubepods/poduid"
+    found = [decoder.running_container(told, parent) for told in (placed, nowhere, ended)]
+    found.append(decoder.running_container(placed, None))
+    assert [told.cgroup_mems for told in found] == [NodeSet([3]), *[NodeSet()] * 3]
+    assert [told.cpuset_mems for told in found] == ["1"] * 4
+    asked = [(parent, "a.slice:cri-containerd:c"), (parent, "b")]
     assert mems.asked == asked
     request = api.CreateContainerRequest(pod=pod(), container=placed)
     assert decoder.create_container(request).container.cgroup_mems == NodeSet()
@@ -268,12 +271,5 @@ def test_cgroups_of_containers_are_looked_at_when_everything_is_told() -> None:
 
 
 def test_without_a_reader_cgroups_of_containers_say_nothing() -> None:
-    event = Decoder(PodCgroups({})).synchronize([pod()], [container()])
-    assert event.containers[0].cgroup_mems == NodeSet()
-
-
-def test_the_runtimes_habit_is_told_with_everything() -> None:
-    decoder = Decoder(PodCgroups({}))
-    assert decoder.synchronize([], []).keeps_updates
-    decoder.keeps_updates = False
-    assert not decoder.synchronize([], []).keeps_updates
+    found = Decoder(PodCgroups({})).running_container(container(), "/kubepods/poduid")
+    assert found.cgroup_mems == NodeSet()

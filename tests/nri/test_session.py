@@ -207,6 +207,28 @@ def test_a_split_synchronize_is_gathered_and_answered_at_its_end(
     assert handler.events[1] == events.Synchronize((), ())
 
 
+def test_parts_are_decoded_after_the_replies_to_them(handler: FakeHandler) -> None:
+    read: list[str] = []
+
+    def pod_hugepages(cgroup_parent: str) -> Mapping[int, int]:
+        read.append(cgroup_parent)
+        return {}
+
+    runtime = ScriptedRuntime(handler)
+    runtime.session = PluginSession(
+        handler, Decoder(pod_hugepages), plugin_name="x", plugin_idx="10"
+    )
+    parent = api.LinuxPodSandbox(cgroup_parent="/kubepods/pod1")
+    sandbox = api.PodSandbox(id="p", linux=parent)
+    runtime.call("Synchronize", api.SynchronizeRequest(pods=[sandbox], more=True))
+    assert read == []
+    runtime.session.after_replies()
+    assert read == ["/kubepods/pod1"]
+    runtime.call("Synchronize", api.SynchronizeRequest())
+    assert read == ["/kubepods/pod1"]
+    assert len(handler.events) == 1
+
+
 def part(size_bytes: int, *, more: bool = True) -> api.SynchronizeRequest:
     """Return a part of about that size."""
     container = api.Container(id="c", env=["x" * size_bytes])
