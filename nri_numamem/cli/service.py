@@ -25,6 +25,7 @@ from nri_numamem.engine.context import Context
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Event, PodCgroupGone
 from nri_numamem.engine.plan import Plan, Record
+from nri_numamem.engine.qos import QosClass, qos_of_cgroup_parent
 from nri_numamem.engine.settings import STATE_FILE, Settings
 from nri_numamem.engine.state import EngineState
 from nri_numamem.machine.cgroups import pod_hugepage_limits
@@ -279,6 +280,8 @@ class Service:
         return Decoder(*readers, lambda *asked: self._machine.pool_use(self.engine, *asked))
 
     def _pod_hugepages(self, cgroup_parent: str) -> Mapping[int, int]:
+        if qos_of_cgroup_parent(cgroup_parent) is not QosClass.GUARANTEED:
+            return {}  # nobody asks for those of other pods
         try:
             return pod_hugepage_limits(self._roots.cgroup, cgroup_parent)
         except MachineError as error:

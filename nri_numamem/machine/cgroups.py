@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from nri_numamem.machine.sysfs import MachineError, entries_of, read_optional, shorten
+from nri_numamem.machine.sysfs import MachineError, names_in, read_optional, shorten
 from nri_numamem.memorymanager.nodeset import NodeSet
 from nri_numamem.memorymanager.quantity import parse_page_size
 
@@ -40,14 +40,20 @@ def cgroup_directory(cgroup_root: Path, cgroup_path: str, controller: str) -> Pa
     `cgroup_path` is NRI's cgroup_parent or cgroups_path in any notation; `controller` ("cpuset",
     "hugetlb") is looked at with cgroup v1 only. None for a name that can be no cgroup's.
     """
+    name = _directory_name(cgroup_root, cgroup_path, controller)
+    return Path(name) if name else None
+
+
+def _directory_name(cgroup_root: Path, cgroup_path: str, controller: str) -> str:
+    # A name, because a Path takes longer than to read a file, and a Synchronize asks twice for
+    # each container of the host.
     parts = _parts(cgroup_path)
     if not parts or not all(map(_is_name, parts)):
-        return None
-    # One Path and not one per part: a Synchronize asks twice for each container of the host.
+        return ""
     root = str(cgroup_root)
     if not os.path.exists(f"{root}/cgroup.controllers"):  # noqa: PTH110 - see above
         root = f"{root}/{controller}"
-    return Path(f"{root}/{'/'.join(parts)}")
+    return f"{root}/{'/'.join(parts)}"
 
 
 def pod_hugepage_limits(cgroup_root: Path, cgroup_parent: str) -> Mapping[int, int]:
@@ -56,17 +62,19 @@ def pod_hugepage_limits(cgroup_root: Path, cgroup_parent: str) -> Mapping[int, i
     Sizes without a limit are left out; empty when there is no such cgroup. The kubelet writes the
     pod's sum here. Raises MachineError for content that no kernel writes.
     """
-    directory = cgroup_directory(cgroup_root, cgroup_parent, "hugetlb")
+    directory = _directory_name(cgroup_root, cgroup_parent, "hugetlb")
     limits: dict[int, int] = {}
-    for path in entries_of(directory) if directory else ():
-        found = _HUGEPAGE_LIMIT.fullmatch(path.name)
-        limit_bytes = limit_of(path) if found else None
-        if found is not None and limit_bytes is not None:
-            limits[_page_size(path, found[1])] = limit_bytes
+    for name in names_in(directory) if directory else ():
+        found = _HUGEPAGE_LIMIT.fullmatch(name)
+        if found is not None:
+            path = f"{directory}/{name}"
+            limit_bytes = limit_of(path)
+            if limit_bytes is not None:
+                limits[_page_size(path, found[1])] = limit_bytes
     return dict(sorted(limits.items()))
 
 
-def limit_of(path: Path) -> int | None:
+def limit_of(path: Path | str) -> int | None:
     """Return the limit in bytes in a cgroup's file; None for "no limit" and for no such file."""
     text = read_optional(path)
     if text is None or text == "max":
@@ -76,7 +84,7 @@ def limit_of(path: Path) -> int | None:
     return int(text) if int(text) < _NO_LIMIT_BYTES else None
 
 
-def _page_size(path: Path, text: str) -> int:
+def _page_size(path: str, text: str) -> int:
     try:
         return parse_page_size(text)
     except ValueError as error:
@@ -89,24 +97,24 @@ def container_mems(cgroup_root: Path, cgroups_path: str) -> NodeSet:
     Empty when nobody did, and when there is no such cgroup. Raises MachineError for content that
     no kernel writes.
     """
-    directory = cgroup_directory(cgroup_root, cgroups_path, "cpuset")
+    directory = _directory_name(cgroup_root, cgroups_path, "cpuset")
     return (set_mems(directory) if directory else None) or NodeSet()
 
 
-def set_mems(directory: Path) -> NodeSet | None:
+def set_mems(directory: Path | str) -> NodeSet | None:
     """Return the same for a container's directory; None when it has no cpuset."""
-    scope = _read_nodes(directory / "cpuset.mems")
+    scope = _read_nodes(f"{directory}/cpuset.mems")
     if scope is None:
         return None
-    nodes = _read_nodes(directory / CRUN_CHILD / "cpuset.mems") or scope
+    nodes = _read_nodes(f"{directory}/{CRUN_CHILD}/cpuset.mems") or scope
     # In cgroup v1 a cpuset never is empty: runtimes copy the parent's to begin with.
-    if nodes and (directory / "cpuset.effective_mems").exists():
-        inherited = _read_nodes(directory.parent / "cpuset.mems")
+    if nodes and os.path.exists(f"{directory}/cpuset.effective_mems"):  # noqa: PTH110 - see above
+        inherited = _read_nodes(f"{Path(directory).parent}/cpuset.mems")
         return NodeSet() if nodes == inherited else nodes
     return nodes
 
 
-def _read_nodes(path: Path) -> NodeSet | None:
+def _read_nodes(path: str) -> NodeSet | None:
     text = read_optional(path)
     try:
         return None if text is None else NodeSet.parse(text)

@@ -6,6 +6,7 @@ at. What the numbers mean is the business of the modules that ask for them.
 """
 
 import errno
+import os
 import re
 from pathlib import Path
 
@@ -27,21 +28,20 @@ _BROKEN_REMEDY = "compare it with the same file of a healthy host, and report a 
 class MachineError(Exception):
     """The machine cannot be read; the text is one line, "FILE: PROBLEM; REMEDY"."""
 
-    def __init__(self, path: Path, problem: str, remedy: str = _BROKEN_REMEDY) -> None:
-        self.path = path
+    def __init__(self, path: Path | str, problem: str, remedy: str = _BROKEN_REMEDY) -> None:
+        self.path = Path(path)
         name = str(path)  # may be made of what a runtime called a cgroup
         super().__init__(f"{name if name.isprintable() else ascii(name)}: {problem}; {remedy}")
 
 
-def read_optional(path: Path) -> str | None:
+def read_optional(path: Path | str) -> str | None:
     """Return the file's text without surrounding white space, None when there is no such file.
 
     A cgroup that is removed while its file is open counts as missing (ENODEV). Raises MachineError
     when the file is there and cannot be read.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(_FILE_LIMIT_BYTES + 1)
+        content = _read(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
@@ -52,6 +52,23 @@ def read_optional(path: Path) -> str | None:
     if len(content) > _FILE_LIMIT_BYTES:
         raise MachineError(path, f"more than {_FILE_LIMIT_BYTES} bytes")
     return content.decode("ascii", errors="replace").strip()
+
+
+def _read(path: Path | str) -> bytes:
+    """Return what is in a file, but not much more than the limit."""
+    # Not open(), which takes three times as long: a container's creation may wait for it.
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        content = os.read(descriptor, _FILE_LIMIT_BYTES + 1)
+        # The kernel may tell a long file in pieces.
+        while content and len(content) <= _FILE_LIMIT_BYTES:
+            piece = os.read(descriptor, _FILE_LIMIT_BYTES)
+            if not piece:
+                break
+            content += piece
+    finally:
+        os.close(descriptor)
+    return content
 
 
 def read_text(path: Path) -> str:
@@ -111,8 +128,13 @@ def pool_directories(parent: Path) -> dict[int, Path]:
 
 def entries_of(directory: Path) -> list[Path]:
     """Return what is in a directory, in no order; nothing when there is no such directory."""
+    return [directory / name for name in names_in(directory)]
+
+
+def names_in(directory: Path | str) -> list[str]:
+    """Return the same as names, which takes a tenth of the time."""
     try:
-        return list(directory.iterdir())
+        return os.listdir(directory)  # noqa: PTH208 - see above
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:

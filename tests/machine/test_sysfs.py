@@ -1,6 +1,7 @@
 """Reading single files: what is missing, what cannot be read, and what is too much."""
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -29,12 +30,36 @@ def test_a_cgroup_that_goes_away(
     def fail(*_: object) -> None:
         raise OSError(code, "told by the kernel")
 
-    monkeypatch.setattr(Path, "open", fail)
+    path = tmp_path / "x"
+    path.write_text("1")
+    monkeypatch.setattr(os, "read", fail)
     if is_missing:
-        assert read_optional(tmp_path) is None
+        assert read_optional(path) is None
     else:
         with pytest.raises(MachineError, match="told by the kernel; run as root"):
-            read_optional(tmp_path)
+            read_optional(path)
+
+
+def test_a_file_may_come_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x"
+    path.write_text("123\n")
+    read = os.read
+    monkeypatch.setattr(os, "read", lambda descriptor, _size: read(descriptor, 1))
+    assert read_optional(path) == "123"
+
+
+def test_a_file_that_is_too_long(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_text("1" * 65536)
+    assert len(read_optional(path) or "") == 65536
+    path.write_text("1" * 65537)
+    with pytest.raises(MachineError, match="more than 65536 bytes"):
+        read_optional(path)
+
+
+def test_a_directory_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(MachineError, match="Is a directory"):
+        read_optional(tmp_path)
 
 
 def test_counts_fit_into_64_bits(tmp_path: Path) -> None:
