@@ -213,6 +213,40 @@ def test_the_root_itself_may_be_a_symlink(lay: Lay, tmp_path: Path) -> None:
     assert nodes(tmp_path / "alias", "c", 226, 128) == "1"
 
 
+def test_the_node_of_a_known_device_is_read_each_time(lay: Lay) -> None:
+    """An administrator may correct what firmware said."""
+    root = lay(TREE)
+    assert nodes(root, "c", 226, 128) == "1"
+    (root / "sys/devices/pci0000:98/0000:98:02.0/0000:9a:00.0/numa_node").write_text("0\n")
+    assert nodes(root, "c", 226, 128) == "0"
+
+
+def test_numbers_may_get_another_device(lay: Lay) -> None:
+    root = lay(TREE)
+    link = root / "sys/dev/char/226:128"
+    assert nodes(root, "c", 226, 128) == "1"
+    link.unlink()
+    assert nodes(root, "c", 226, 128) is None
+    link.symlink_to("../../devices/pci0000:17/0000:17:03.0/0000:1a:00.0/infiniband_verbs/uverbs0")
+    assert nodes(root, "c", 226, 128) == "0"
+
+
+def test_a_device_that_is_not_there_yet_is_not_remembered_as_such(lay: Lay) -> None:
+    root = lay({"sys/dev/char/5:0": {"symlink": "../../devices/pci0000:00/late"}})
+    assert nodes(root, "c", 5, 0) is None
+    late = root / "sys/devices/pci0000:00/late"
+    late.mkdir(parents=True)
+    (late / "numa_node").write_text("2\n")
+    assert nodes(root, "c", 5, 0) == "2"
+
+
+def test_a_known_device_whose_node_is_gone_has_none(lay: Lay) -> None:
+    root = lay(TREE)
+    assert nodes(root, "c", 226, 128) == "1"
+    (root / "sys/devices/pci0000:98/0000:98:02.0/0000:9a:00.0/numa_node").unlink()
+    assert nodes(root, "c", 226, 128) is None
+
+
 def test_a_root_that_is_no_path_is_no_error() -> None:
     assert device_numa_nodes(Path("/no\0path"), "c", 1, 3, "/dev/null") is None
 
