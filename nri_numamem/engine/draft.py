@@ -29,7 +29,9 @@ class Draft:
 
     def part(self, uid: str) -> EngineState:
         """Return the state as if there was only this pod, but for sandboxes and homes."""
-        names = self._assignments.get(uid, {})
+        names = self._assignments.get(uid)
+        if names is None:
+            return self._begun.with_all(State(self._machine), {}, {})
         holders = {key: self._holders[key] for n in names if (key := (uid, n)) in self._holders}
         ids = [(holder.container_id, key) for key, holder in holders.items()]
         keys = {name: key for name, key in ids if self._keys.get(name) == key}
@@ -62,6 +64,7 @@ def _put(whole: dict[str, _V], uid: str, part: Mapping[str, _V]) -> None:
 
 
 def _exchange(whole: dict[_K, _V], before: Mapping[_K, _V], after: Mapping[_K, _V]) -> None:
-    for key in before.keys() - after.keys():
-        del whole[key]
+    for key in before:
+        if key not in after:
+            del whole[key]
     whole.update(after)

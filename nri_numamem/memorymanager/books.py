@@ -239,9 +239,9 @@ def adopt(state: State, uid: str, name: str, nodes: NodeSet, request: Request) -
         for node_id in known
         if (node := state.machine_state[node_id]).number_of_assignments and node.cells != nodes
     ]
-    held = {**state.reusable}
-    apart = replace(state, reusable={})
-    after = replace(assign(apart, uid, name, nodes, request), reusable=held)
+    apart = State(state.machine_state, state.assignments)
+    after = assign(apart, uid, name, nodes, request)
+    after = State(after.machine_state, after.assignments, state.reusable)
     blocks = after.assignments[uid][name]
     shortfall = {b.type: b.size - b.charged for b in blocks if b.size > b.charged}
     return Adoption(after, shortfall, nodes - NodeSet(known), NodeSet(joined))
