@@ -1,8 +1,8 @@
-"""Looks at the cgroups of Guaranteed containers: when the runtime tells of them, and later again.
+"""Looks at the cgroups of Guaranteed pods: when the runtime tells of them, and later again.
 
-The first look is for what the runtime says wrong: at Synchronize it may show another `cpuset.mems`
-than the cgroup has. The second is for running containers that nobody told of, some time after a
-connection has begun.
+The first look is for what the runtime does not say (a pod's hugepage limits) or says wrong: at
+Synchronize it may show another `cpuset.mems` than the cgroup has. The second is for running
+containers that nobody told of, some time after a connection has begun.
 
 CRI-O, and containerd before 1.7.26 and 2.0.3, lose what is created while the plugin synchronizes.
 A runtime that launches the plugin with NRI <= 0.6.1 never synchronizes at all. So twice after each
@@ -76,6 +76,19 @@ class SecondLook:
         elif isinstance(event, CreateContainer):
             self._told.add(event.container.container_id)
 
+    def hugepages(self, cgroup_parent: str) -> Mapping[int, int]:
+        """Return the hugepage limits of a pod's cgroup, in bytes by page size in bytes.
+
+        Empty for a pod that is not Guaranteed: nobody asks for those.
+        """
+        if qos_of_cgroup_parent(cgroup_parent) is not QosClass.GUARANTEED:
+            return {}
+        try:
+            return pod_hugepage_limits(self._cgroup_root, cgroup_parent)
+        except MachineError as error:
+            self._failed("pod", error)
+            return {}
+
     def first(self, engine: Engine | None, cgroup_parent: str, cgroups_path: str) -> NodeSet:
         """Return `cpuset.mems` of the cgroup of a container that is told of.
 
@@ -87,7 +100,7 @@ class SecondLook:
         try:
             return container_mems(self._cgroup_root, cgroups_path)
         except MachineError as error:
-            self._failed(error)
+            self._failed("container", error)
             return NodeSet()
 
     def look(self, engine: Engine | None, now_s: float) -> None:
@@ -98,15 +111,15 @@ class SecondLook:
         try:
             found = tuple(self._search(engine.context, engine.state))
         except MachineError as error:
-            self._failed(error)
+            self._failed("container", error)
             return
         self._told.update(container.container_id for _, container in found)
         if found:
             for record in engine.handle(ContainersFound(found)).records:
                 self._emit(record)
 
-    def _failed(self, error: MachineError) -> None:
-        self._emit(Record("cannot read a container's cgroup", "warning", {"error": str(error)}))
+    def _failed(self, whose: str, error: MachineError) -> None:
+        self._emit(Record(f"cannot read a {whose}'s cgroup", "warning", {"error": str(error)}))
 
     def _search(self, context: Context, state: EngineState) -> Iterator[_Found]:
         places, parents = self._known_places(state)

@@ -6,7 +6,7 @@ restarted, the engine still knows what pods hold between two of their containers
 
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,10 +25,8 @@ from nri_numamem.engine.context import Context
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Event, PodCgroupGone
 from nri_numamem.engine.plan import Plan, Record
-from nri_numamem.engine.qos import QosClass, qos_of_cgroup_parent
 from nri_numamem.engine.settings import STATE_FILE, Settings
 from nri_numamem.engine.state import EngineState
-from nri_numamem.machine.cgroups import pod_hugepage_limits
 from nri_numamem.machine.devices import device_numa_nodes
 from nri_numamem.machine.sysfs import MachineError
 from nri_numamem.machine.topology import read_machine
@@ -276,17 +274,8 @@ class Service:
         return not numbers.isdisjoint(STOPPING)
 
     def _decoder(self) -> Decoder:
-        readers = (self._pod_hugepages, self._device_nodes, self._container_mems)
+        readers = (self._second_look.hugepages, self._device_nodes, self._container_mems)
         return Decoder(*readers, lambda *asked: self._machine.pool_use(self.engine, *asked))
-
-    def _pod_hugepages(self, cgroup_parent: str) -> Mapping[int, int]:
-        if qos_of_cgroup_parent(cgroup_parent) is not QosClass.GUARANTEED:
-            return {}  # nobody asks for those of other pods
-        try:
-            return pod_hugepage_limits(self._roots.cgroup, cgroup_parent)
-        except MachineError as error:
-            self.emit(Record("cannot read a pod's cgroup", "warning", {"error": str(error)}))
-            return {}
 
     def _container_mems(self, cgroup_parent: str, cgroups_path: str) -> NodeSet:
         return self._second_look.first(self.engine, cgroup_parent, cgroups_path)

@@ -86,6 +86,24 @@ def stand(cgroups: Cgroups) -> Stand:
     return Stand(cgroups)
 
 
+def test_hugepages_are_read_for_guaranteed_pods_only(stand: Stand, cgroups: Cgroups) -> None:
+    for parent in ("kubepods/pod1", "kubepods/burstable/pod2"):
+        cgroups.add(parent)
+        (cgroups.root / parent / "hugetlb.2MB.max").write_text("4194304\n")
+    assert stand.looks.hugepages("/kubepods/pod1") == {2 * MI: 4 * MI}
+    assert stand.looks.hugepages("/kubepods/burstable/pod2") == {}
+    assert stand.looks.hugepages("/kubepods/pod3") == {}
+    assert stand.records == []
+
+
+def test_a_pods_cgroup_that_cannot_be_read_is_told(stand: Stand, cgroups: Cgroups) -> None:
+    cgroups.add("kubepods/pod1")
+    (cgroups.root / "kubepods/pod1/hugetlb.2MB.max").write_text("much\n")
+    assert stand.looks.hugepages("/kubepods/pod1") == {}
+    (record,) = stand.records
+    assert (record.event, record.level) == ("cannot read a pod's cgroup", "warning")
+
+
 def test_it_is_looked_twice_after_each_synchronize(cgroups: Cgroups, stand: Stand) -> None:
     assert stand.look(1000.0) == []
     stand.synchronize(pod(1))

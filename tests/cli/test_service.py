@@ -55,17 +55,6 @@ def test_devices_that_cannot_matter_are_not_looked_at(tmp_path: Path) -> None:
         managed._device_nodes(GUARANTEED, unread())
 
 
-def test_hugepages_of_pods_that_are_not_guaranteed_are_not_read(tmp_path: Path) -> None:
-    made = service(tmp_path, Settings())
-    for parent in (GUARANTEED, "/kubepods/burstable/pod1"):
-        cgroup = tmp_path / f"cgroup{parent}"
-        cgroup.mkdir(parents=True)
-        (cgroup / "hugetlb.2MB.max").write_text("4194304\n")
-    (tmp_path / "cgroup/cgroup.controllers").write_text("hugetlb\n")
-    assert made._pod_hugepages(GUARANTEED) == {2 << 20: 4 << 20}
-    assert made._pod_hugepages("/kubepods/burstable/pod1") == {}
-
-
 @pytest.mark.timeout(60, method="thread")  # the default uses the signal of the deadline
 def test_what_is_too_late_has_not_happened(tmp_path: Path) -> None:
     made = service(tmp_path, Settings())
