@@ -27,16 +27,9 @@ import traceback
 from collections.abc import Mapping
 
 from nri_numamem.cli import configuration
-from nri_numamem.cli.errors import UsageError
+from nri_numamem.cli.errors import NoEngineError, UsageError
 from nri_numamem.cli.keeper import Tether
-from nri_numamem.cli.service import (
-    STDERR,
-    HostRoots,
-    Identity,
-    NoEngineError,
-    Service,
-    build_engine,
-)
+from nri_numamem.cli.service import STDERR, HostRoots, Identity, Service, build_engine
 from nri_numamem.cli.signals import Signals
 from nri_numamem.engine.plan import Record
 from nri_numamem.nri.methods import Configuration, Refused

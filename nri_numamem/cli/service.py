@@ -12,11 +12,12 @@ from pathlib import Path
 
 from nri_numamem.cli.collector import Collector
 from nri_numamem.cli.deadline import Deadline
-from nri_numamem.cli.errors import UsageError
+from nri_numamem.cli.errors import NoEngineError, UnsettledError, UsageError
 from nri_numamem.cli.lasting import Lasting
 from nri_numamem.cli.machine_watch import MachineWatch
 from nri_numamem.cli.metrics import MetricsEndpoint
 from nri_numamem.cli.second_look import SecondLook
+from nri_numamem.cli.settling import Settling
 from nri_numamem.cli.signals import SHOW_BOOKS, STOPPING, Signals
 from nri_numamem.cli.sweep import PodSweep
 from nri_numamem.cli.watchdog import Watchdog
@@ -64,10 +65,6 @@ def build_engine(settings: Settings, roots: HostRoots) -> Engine:
         raise UsageError(str(error)) from error
 
 
-class NoEngineError(Exception):
-    """There is no engine, and this process will not get one; the connection is to end."""
-
-
 @valueclass(frozen=True, slots=True)
 class Identity:
     """Under which name and index the plugin registers."""
@@ -107,6 +104,7 @@ class Service:
         self._deadline = Deadline()
         self._watchdog = Watchdog(crash_descriptor)
         self._swept_at_s = 0.0
+        self._settling = Settling(self.emit)
         self._log = log
         self._roots = roots
         self._pods = PodSweep(roots.cgroup)
@@ -150,9 +148,9 @@ class Service:
 
         Before a container is refused, room is made where pods have ended without a word.
         """
-        if self.engine is None:
+        if self.engine is None or self._settling.has_failed:
             return Plan()
-        plan = self.engine.handle(event)
+        self._settling.answered = plan = self.engine.handle(event)
         self._second_look.heard(event, time.monotonic())
         if plan.refusal is None:
             return plan
@@ -178,6 +176,7 @@ class Service:
     def serve(self, sock: socket.socket, identity: Identity, signals: Signals) -> Served:
         """Serve one connection to its end; closes the socket. Raises nothing of the peer's."""
         self._second_look.disconnected()
+        self._settling.connected()
         session = PluginSession(
             self,
             self._decoder(),
@@ -190,6 +189,7 @@ class Service:
 
         def after() -> None:
             nonlocal is_announced
+            self._settling.settle(self.engine)
             for record in session.take_records():
                 self.emit(record)
             session.after_replies()
@@ -208,18 +208,21 @@ class Service:
             )
             try:
                 ended = stream.serve(session.start())
-            except (OSError, MuxError, NoEngineError) as error:
+            except (OSError, MuxError, NoEngineError, UnsettledError) as error:
                 return Served(None, session.registered, str(error))
             finally:
                 self._meter.disconnected()
         return Served(ended, session.registered, session.refused or ended.value)
 
     def _state(self) -> EngineState | None:
+        """Return what metrics are made of; asked from another thread."""
         engine = self.engine
-        return None if engine is None else engine.state
+        return None if engine is None else engine.settled_state
 
     def limit(self, limit_s: float, call: Callable[[], bytes]) -> bytes:
         """Return what `call` returns; Overrun after `limit_s`, as if it had never been called."""
+        # What follows from the request before, if both came in one read, is not this one's time.
+        self._settling.settle(self.engine)
         engine = self.engine
         state = None if engine is None else engine.state
         try:
@@ -244,7 +247,8 @@ class Service:
         self._collector.tick()
 
     def after_replies(self) -> None:
-        """Do what is not to delay a reply; may raise NoEngineError."""
+        """Do what is not to delay a reply; may raise NoEngineError or UnsettledError."""
+        self._settling.check()
         self._hand_over()
 
     def _hand_over(self) -> None:

@@ -22,6 +22,7 @@ from nri_numamem.engine.plan import Adjustment, HugepageRoute, Plan, Update
 from nri_numamem.engine.providers import Others
 from nri_numamem.engine.qos import QosClass, qos_of_cgroup_parent
 from nri_numamem.engine.request import HugepageSource, Request, held, request_of
+from nri_numamem.engine.sequel import AtOnce, Outcome, Sequel
 from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.memorymanager import (
     MEMORY,
@@ -33,8 +34,6 @@ from nri_numamem.memorymanager import (
     withhold,
 )
 
-Outcome = tuple[EngineState, Plan]
-
 
 def create_container(context: Context, state: EngineState, event: CreateContainer) -> Outcome:
     """Give a Guaranteed container its NUMA nodes, or refuse it with the reason."""
@@ -42,13 +41,12 @@ def create_container(context: Context, state: EngineState, event: CreateContaine
     why = why_left_alone(context, pod, container)
     if why is not None:
         return state, Plan(records=(records.left_alone(pod, container, why),))
-    state = state.with_pod(pod)
     request = request_for(state, pod, container)
     if request is None:
         why = "it has no memory limit, so its request is unknown"
-        return state, Plan(records=(records.left_alone(pod, container, why),))
+        return state.with_pod(pod), Plan(records=(records.left_alone(pod, container, why),))
     if container.cpuset_mems:
-        return _adopt_preset(context, state, event, request)
+        return _adopt_preset(context, state.with_pod(pod), event, request)
     return _admit(context, state, event, request)
 
 
@@ -87,7 +85,7 @@ def _ended(state: EngineState, uid: str, name: str) -> bool:
 
 def _adopt_preset(
     context: Context, state: EngineState, event: CreateContainer, request: Request
-) -> Outcome:
+) -> AtOnce:
     """Respect a `cpuset.mems` that somebody set before us: on the books, never claimed."""
     pod, container = event.pod, event.container
     try:
@@ -117,17 +115,24 @@ def _admit(
     others = context.others_of(container)
     withheld = withhold(state.books, event.pool_use)
     seen = state.with_books(withheld.state)
-    ready, placed = place(context, seen, pod, container, request, others)
-    if isinstance(placed, Rejection):
-        record = records.rejected(context, seen, pod, container, request, placed, others)
+    ready, found = place(context, seen, pod, container, request, others)
+    if isinstance(found, Rejection):
+        record = records.rejected(context, seen, pod, container, request, found, others)
         if not context.rejects:
-            return state, Plan(records=(replace(record, event="left alone, nothing fits"),))
-        text = records.refusal_text(pod, container, placed, others)
-        return state, Plan(refusal=text, records=(record,))
-    books = withheld.put_back(placed.books)
-    next_state = ready.with_holder(_holder(pod, container), books)
-    record = records.admitted(next_state, pod, container, request, placed, others)
-    return next_state, Plan(_adjustment(request, placed.nodes), records=(record,))
+            record = replace(record, event="left alone, nothing fits")
+            return state.with_pod(pod), Plan(records=(record,))
+        text = records.refusal_text(pod, container, found, others)
+        return state.with_pod(pod), Plan(refusal=text, records=(record,))
+    placed = found
+
+    def enter() -> AtOnce:
+        books = withheld.put_back(placed.books)
+        entered = ready.with_pod(pod).with_holder(_holder(pod, container), books)
+        record = records.admitted(entered, pod, container, request, placed, others)
+        return entered, Plan(records=(record,))
+
+    sequel = Sequel(state, enter)
+    return sequel, Plan(_adjustment(request, placed.nodes), records=sequel)
 
 
 def place(
@@ -178,7 +183,7 @@ def _adjustment(request: Request, nodes: NodeSet) -> Adjustment:
     return Adjustment(str(nodes), limits, route)
 
 
-def update_container(context: Context, state: EngineState, event: UpdateContainer) -> Outcome:
+def update_container(context: Context, state: EngineState, event: UpdateContainer) -> AtOnce:
     """Enter a new memory limit; more nodes go out as an update, and what fits nowhere is refused.
 
     A container that goes on unrefused (RunUnpinned) is a warning, and the books hold as much as
@@ -207,19 +212,17 @@ def _memory_of(blocks: tuple[Block, ...]) -> int:
     return sum(block.size for block in blocks if block.type == MEMORY)
 
 
-def stop_container(_context: Context, state: EngineState, event: StopContainer) -> Outcome:
+def stop_container(_context: Context, state: EngineState, event: StopContainer) -> AtOnce:
     """Let the pod keep what its container held."""
     return _end(state, event.pod, event.container)
 
 
-def remove_container_event(
-    _context: Context, state: EngineState, event: RemoveContainer
-) -> Outcome:
+def remove_container_event(_context: Context, state: EngineState, event: RemoveContainer) -> AtOnce:
     """Do the same for a container whose stop was never told; else nothing."""
     return _end(state, event.pod, event.container)
 
 
-def _end(state: EngineState, pod: PodSandbox, container: Container) -> Outcome:
+def _end(state: EngineState, pod: PodSandbox, container: Container) -> AtOnce:
     holder = state.holder(container.container_id)
     if holder is None or holder.ended:
         return state, Plan()

@@ -30,13 +30,14 @@ from nri_numamem.memorymanager import (
     Reserved,
     Resized,
     State,
-    allocate,
+    choose_nodes,
     default_state,
+    enter,
     resize,
     resolve_reserved,
 )
 from nri_numamem.memorymanager.choices import crosses_groups
-from nri_numamem.topologymanager import Policy, ProviderHints, Topology, admit_container
+from nri_numamem.topologymanager import Policy, ProviderHints, Topology, nodes_for_container
 from nri_numamem.values import valueclass
 
 NO_HOME = NodeSet()
@@ -44,11 +45,19 @@ NO_HOME = NodeSet()
 
 @valueclass(frozen=True, slots=True)
 class Placed:
-    """A container that was given nodes."""
+    """A container that was given nodes, and is to be entered in the books."""
 
-    books: State
     nodes: NodeSet
     hint: Hint
+    pod: Pod
+    """With this container alone."""
+    before: State
+    """The books in which the nodes were chosen."""
+
+    @property
+    def books(self) -> State:
+        """The books with the container; made when asked for, since no reply waits for them."""
+        return enter(self.before, self.pod, self.pod.containers[0].name, self.nodes)
 
 
 @valueclass(frozen=True, slots=True)
@@ -133,14 +142,12 @@ class Context:
             preferences = replace(topology.preferences, home=home)
             topology = replace(topology, preferences=preferences)
         first, *less = self._tried(others.providers())
-        admitted = admit_container(books, pod, name, topology, first)
+        found = nodes_for_container(books, pod, name, topology, first)
         for answers in less:
-            if not isinstance(admitted, Rejection):
+            if not isinstance(found, Rejection):
                 break
-            admitted = admit_container(books, pod, name, topology, answers)
-        if isinstance(admitted, Rejection):
-            return admitted
-        return Placed(admitted.state, admitted.containers[name].nodes, admitted.hints[name])
+            found = nodes_for_container(books, pod, name, topology, answers)
+        return found if isinstance(found, Rejection) else Placed(*found, pod, books)
 
     def _tried(self, answers: tuple[ProviderHints, ...]) -> list[tuple[ProviderHints, ...]]:
         if not answers or self.topology.policy is not Policy.BEST_EFFORT:
@@ -155,10 +162,8 @@ class Context:
         # Not preferred: a container of a pod on two nodes may be small enough for one.
         hint = Hint(nodes, preferred=False)
         pod = _pod_of(key, resources)
-        allocated = allocate(books, pod, key[1], hint, self.topology.preferences)
-        if isinstance(allocated, Rejection):
-            return allocated
-        return Placed(allocated.state, allocated.nodes, hint)
+        found = choose_nodes(books, pod, key[1], hint, self.topology.preferences)
+        return found if isinstance(found, Rejection) else Placed(found, hint, pod, books)
 
     def allows(self, books: State, nodes: NodeSet) -> bool:
         """Tell whether the machine has these nodes, and no other group is on them."""

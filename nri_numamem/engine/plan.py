@@ -3,7 +3,7 @@
 A plan knows no message type; ``nri_numamem.nri.adjust`` turns it into one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
 from typing import TypeAlias
@@ -53,6 +53,11 @@ class Record:
     fields: Mapping[str, RecordValue] = field(default_factory=dict)
 
 
+def flattened(told: Iterable[Record | Sequence[Record]]) -> list[Record]:
+    """Return records that were told one by one or together, in their order."""
+    return [r for one in told for r in ((one,) if isinstance(one, Record) else one)]
+
+
 @valueclass(frozen=True, slots=True)
 class Plan:
     """The answer to one event. The empty plan is the neutral reply."""
@@ -61,4 +66,10 @@ class Plan:
     updates: tuple[Update, ...] = ()
     refusal: str | None = None
     """Only for CreateContainer and UpdateContainer: the text that the pod's owner will read."""
-    records: tuple[Record, ...] = ()
+    records: Sequence[Record] = ()
+    """Why; for the time after the reply, when they may only be made."""
+
+    @property
+    def is_neutral(self) -> bool:
+        """Tell whether the reply neither gives nor refuses anything."""
+        return self.adjustment is None and not self.updates and self.refusal is None

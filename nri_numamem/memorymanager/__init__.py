@@ -53,7 +53,7 @@ from nri_numamem.memorymanager.state import (
     default_state,
     state_as_written,
 )
-from nri_numamem.memorymanager.static import Allocated, allocate, nodes_of
+from nri_numamem.memorymanager.static import Allocated, allocate, choose_nodes, enter, nodes_of
 
 __all__ = [
     "MEMORY",
@@ -91,9 +91,11 @@ __all__ = [
     "check_books",
     "check_groups",
     "check_reserved",
+    "choose_nodes",
     "default_state",
     "derive",
     "drop_reusable_of_others",
+    "enter",
     "format_page_size",
     "format_quantity",
     "full_hints",

@@ -2,6 +2,8 @@
 
 The hint comes from the Topology Manager and may name no nodes, too few, or the wrong ones; the
 rules below turn it into an admissible node set or a rejection. A rejection changes nothing.
+To choose the nodes and to enter the container in the books are two steps, because the container's
+start waits for the first one only.
 Source: kubelet memorymanager, policy_static.go, Allocate.
 """
 
@@ -58,21 +60,37 @@ def allocate(
     A container that is assigned already keeps its place; one that gave back takes its place again
     unless other containers have used up its bytes. An ordinary init container gives back at once.
     """
-    if not pod.guaranteed:
-        return Allocated(state, ())
-    container = pod.container(name)
-    is_init = container.kind is ContainerKind.INIT
-    blocks = kept_blocks(state, pod, name)
-    if blocks is not None:
-        after = give_back if is_init else take_back
-        return Allocated(after(state, pod.uid, name), blocks)
-    rest = remove_container(state, pod.uid, name)
-    nodes = _choose(rest, pod.uid, container.requests, hint, preferences)
+    nodes = choose_nodes(state, pod, name, hint, preferences)
     if isinstance(nodes, Rejection):
         return nodes
+    if not pod.guaranteed:
+        return Allocated(state, ())
+    placed = enter(state, pod, name, nodes)
+    return Allocated(placed, placed.assignments[pod.uid][name])
+
+
+def choose_nodes(
+    state: State, pod: Pod, name: str, hint: Hint, preferences: Preferences
+) -> NodeSet | Rejection:
+    """Return the nodes for a container's blocks; none for one that is left alone."""
+    if not pod.guaranteed:
+        return NodeSet()
+    blocks = kept_blocks(state, pod, name)
+    if blocks is not None:
+        return nodes_of(blocks)
+    rest = remove_container(state, pod.uid, name)
+    return _choose(rest, pod.uid, pod.container(name).requests, hint, preferences)
+
+
+def enter(state: State, pod: Pod, name: str, nodes: NodeSet) -> State:
+    """Enter a Guaranteed pod's container on the nodes that choose_nodes() gave in these books."""
+    container = pod.container(name)
+    is_init = container.kind is ContainerKind.INIT
+    if kept_blocks(state, pod, name) is not None:
+        return (give_back if is_init else take_back)(state, pod.uid, name)
+    rest = remove_container(state, pod.uid, name)
     placed = assign(rest, pod.uid, name, nodes, container.requests)
-    blocks = placed.assignments[pod.uid][name]
-    return Allocated(give_back(placed, pod.uid, name) if is_init else placed, blocks)
+    return give_back(placed, pod.uid, name) if is_init else placed
 
 
 def _choose(

@@ -8,7 +8,7 @@ gives a plugin up for good that answers late: the limiter ends it before that.
 """
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from google.protobuf.message import DecodeError, Message
@@ -104,8 +104,8 @@ class PluginMethods:
     def __init__(self, handler: Handler, decoder: Decoder, limiter: Limiter = unlimited) -> None:
         self.gave_up: str | None = None
         """Why the connection is to be closed from our side."""
-        self.records: list[Record] = []
-        """What is to be logged; the caller takes it out after it has sent the reply."""
+        self.records: list[Record | Sequence[Record]] = []
+        """What is to be logged; the caller looks at it after it has sent the reply."""
         self._handler = handler
         self._decoder = decoder
         self._limiter = limiter
@@ -245,7 +245,7 @@ class PluginMethods:
 
     def _handle(self, event: Event) -> Plan:
         plan = self._handler.handle(event)
-        self.records.extend(plan.records)
+        self.records.append(plan.records)
         if plan.refusal is not None:
             raise Refused(plan.refusal)
         return plan

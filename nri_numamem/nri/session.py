@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
-from nri_numamem.engine.plan import Record
+from nri_numamem.engine.plan import Record, flattened
 from nri_numamem.nri import plugin_pb2 as api
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.methods import (
@@ -93,9 +93,9 @@ class PluginSession:
         return self._refusal or self._methods.gave_up
 
     def take_records(self) -> list[Record]:
-        """Return what is to be logged since the last call."""
-        records, self._methods.records = self._methods.records, []
-        return records
+        """Return what is to be logged since the last call; some of it is only made here."""
+        told, self._methods.records = self._methods.records, []
+        return flattened(told)
 
     def after_replies(self) -> None:
         """Do what no reply has to wait for; to be called when they were sent."""

@@ -49,6 +49,7 @@ COUNTED = (
     "request took too long, answered neutrally",
     "Synchronize took too long",
     "internal error, answered neutrally",
+    "internal error after the reply",
     SYNCHRONIZED,
 )
 """Events of records of which it is counted how often they happened."""

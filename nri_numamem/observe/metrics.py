@@ -59,6 +59,7 @@ POD_OUTCOMES = {
 RUNTIME_LABELS = ("runtime", "runtime_version", "nri_version")
 
 _OVERRUNS = ("request took too long, answered neutrally", "Synchronize took too long")
+_ERRORS = ("internal error, answered neutrally", "internal error after the reply")
 
 
 @valueclass(frozen=True, slots=True)
@@ -175,8 +176,8 @@ def _requests(meter: Meter) -> Iterator[Metric]:
     yield durations
     overruns = sum(meter.events[event] for event in _OVERRUNS)
     yield _counter("request_overruns", "Requests cut short, answered neutrally.", overruns)
-    errors = meter.events["internal error, answered neutrally"]
-    yield _counter("internal_errors", "Requests that met a bug, answered neutrally.", errors)
+    errors = sum(meter.events[event] for event in _ERRORS)
+    yield _counter("internal_errors", "Requests that met a bug.", errors)
 
 
 def _state(state: EngineState) -> Iterator[Metric]:

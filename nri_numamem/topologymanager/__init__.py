@@ -7,6 +7,7 @@ from nri_numamem.topologymanager.scopes import (
     admit_container,
     admit_containers,
     admit_pod,
+    nodes_for_container,
 )
 
 __all__ = [
@@ -18,5 +19,6 @@ __all__ = [
     "admit_containers",
     "admit_pod",
     "merge",
+    "nodes_for_container",
     "offers_of",
 ]

@@ -11,6 +11,7 @@ from dataclasses import field, replace
 from nri_numamem.memorymanager.choices import choices_for
 from nri_numamem.memorymanager.hint import Hint, HintMap, Preferences
 from nri_numamem.memorymanager.hints import pod_topology_hints, topology_hints
+from nri_numamem.memorymanager.nodeset import NodeSet
 from nri_numamem.memorymanager.pod import Pod, pod_request
 from nri_numamem.memorymanager.quantity import MEMORY
 from nri_numamem.memorymanager.refusal import (
@@ -22,7 +23,7 @@ from nri_numamem.memorymanager.refusal import (
     reject,
 )
 from nri_numamem.memorymanager.state import Request, State
-from nri_numamem.memorymanager.static import NO_DEFAULT, Allocated, allocate
+from nri_numamem.memorymanager.static import NO_DEFAULT, Allocated, allocate, choose_nodes
 from nri_numamem.topologymanager.merge import Policy, ProviderHints, merge, offers_of
 from nri_numamem.values import valueclass
 
@@ -57,11 +58,31 @@ def admit_container(
 
     Source: kubelet topologymanager, scope_container.go.
     """
+    hint = _hint_for(state, pod, name, topology, others)
+    return hint if isinstance(hint, Rejection) else _place(state, pod, (name,), hint, topology)
+
+
+def nodes_for_container(
+    state: State,
+    pod: Pod,
+    name: str,
+    topology: Topology,
+    others: Sequence[ProviderHints] = (),
+) -> tuple[NodeSet, Hint] | Rejection:
+    """Return where admit_container() would place a container, and the merged hint for it."""
+    hint = _hint_for(state, pod, name, topology, others)
+    if isinstance(hint, Rejection):
+        return hint
+    nodes = choose_nodes(state, pod, name, hint, topology.preferences)
+    return nodes if isinstance(nodes, Rejection) else (nodes, hint)
+
+
+def _hint_for(
+    state: State, pod: Pod, name: str, topology: Topology, others: Sequence[ProviderHints]
+) -> Hint | Rejection:
     offers = offers_of(others, topology.policy)
     own = topology_hints(state, pod, name, topology.preferences, offers)
-    request = pod.container(name).requests
-    hint = _judge(state, pod, request, own, topology, others)
-    return hint if isinstance(hint, Rejection) else _place(state, pod, (name,), hint, topology)
+    return _judge(state, pod, pod.container(name).requests, own, topology, others)
 
 
 def admit_containers(

@@ -53,7 +53,7 @@ def without_nodes(machine: Machine, *node_ids: int) -> Machine:
 def change(host: Host, machine: Machine) -> tuple[Record, ...]:
     plan = host.engine.handle(MachineChanged(machine))
     assert plan == Plan(records=plan.records)
-    return plan.records
+    return tuple(plan.records)
 
 
 def test_the_same_machine_changes_nothing(host: Host) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Event
-from nri_numamem.engine.plan import Plan
+from nri_numamem.engine.plan import Plan, flattened
 from nri_numamem.memorymanager import NodeSet
 from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri.decode import Decoder, Device
@@ -86,5 +86,5 @@ def one_input(data: bytes) -> None:
             _check_error(name, error)
         else:
             _REPLIES[name].FromString(reply)
-        check_records(methods.records)
+        check_records(flattened(methods.records))
         methods.records.clear()

@@ -6,7 +6,7 @@ import pytest
 from google.protobuf.message import Message
 
 from nri_numamem.engine import events
-from nri_numamem.engine.plan import Adjustment, Plan, Record
+from nri_numamem.engine.plan import Adjustment, Plan, Record, flattened
 from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri import parts
 from nri_numamem.nri.decode import Decoder
@@ -437,7 +437,7 @@ def test_a_call_that_is_too_late_gets_the_neutral_reply(handler: FakeHandler) ->
             expected = api.ConfigureResponse(events=SUBSCRIPTION).SerializeToString()
         late.records = [told]
         assert late.serve(method, b"") == expected
-        kept, record = late.records
+        kept, record = flattened(late.records)
         assert kept is told  # what was there before; what the call itself told is gone
         assert record.level == "error"
         assert record.fields["limit_ms"] == 1200
