@@ -81,6 +81,55 @@ def test_a_synchronize_that_takes_too_long_ends_the_connection(
     assert record["why"] == "Synchronize took longer than 1800 ms"
 
 
+def test_a_container_that_could_not_be_entered_ends_the_connection(
+    simulated_host: SimulatedHost,
+) -> None:
+    with EmbeddedRuntime() as runtime:
+        runtime.listen(simulated_host.socket)
+        process = simulated_host.start(program=(AFFLICTED, PATIENT))
+        former = runtime.accept(30)
+        runtime.synchronize()
+        pod = runtime.run_pod_sandbox(objects.pod("db", memory_limit_bytes=GI))
+        forgotten = objects.container(pod, "forgotten", memory_limit_bytes=GI)
+        assert runtime.create_container(pod, forgotten).linux.resources.cpu.mems == "0"
+        while not simulated_host.records("disconnected, connecting again"):
+            time.sleep(0.01)
+        former.close("it ended")
+        plugin = runtime.accept(30)
+        runtime.synchronize()
+        entries = simulated_host.books(process)["entries"]
+        block = {"numaAffinity": [0], "type": "memory", "size": GI}
+        assert entries == {pod.uid: {"forgotten": [block]}}
+        assert plugin.why_closed == ""
+        assert simulated_host.stop(process) == 0
+    (record,) = simulated_host.records("internal error after the reply")
+    assert record["level"] == "error"
+    assert "what a bug" in str(record["exception"])
+    assert not simulated_host.records("admitted")
+    (ended,) = simulated_host.records("disconnected, connecting again")
+    assert ended["why"] == "the books lack what a reply has given"
+
+
+def test_a_bug_after_a_reply_that_gave_nothing_ends_nothing(simulated_host: SimulatedHost) -> None:
+    with EmbeddedRuntime() as runtime:
+        runtime.listen(simulated_host.socket)
+        process = simulated_host.start(program=(AFFLICTED, PATIENT))
+        plugin = runtime.accept(30)
+        runtime.synchronize()
+        pod = runtime.run_pod_sandbox(objects.pod("db", memory_limit_bytes=GI))
+        undead = objects.container(pod, "undead", memory_limit_bytes=GI)
+        created = runtime.create_container(pod, undead)
+        runtime.start_container(created)
+        runtime.stop_container(created)
+        runtime.stop_pod_sandbox(pod)
+        assert simulated_host.books(process)["entries"] == {}
+        assert plugin.why_closed == ""
+        assert simulated_host.stop(process) == 0
+    (record,) = simulated_host.records("internal error, answered neutrally")
+    assert "what a bug" in str(record["exception"])
+    assert not simulated_host.records("container ended")
+
+
 def test_a_loop_that_stands_still_ends_the_process(simulated_host: SimulatedHost) -> None:
     with EmbeddedRuntime(request_timeout_s=30) as runtime:
         runtime.listen(simulated_host.socket)

@@ -175,6 +175,22 @@ def test_why_it_died_is_told_and_starts_are_bounded(plugin: Launched) -> None:
     assert (second["why"], last["why"]) == ("exit status 1", "signal 6")
 
 
+def test_books_that_lack_a_container_are_left_to_another_process(plugin: Launched) -> None:
+    with EmbeddedRuntime(KILLS) as runtime:
+        launch(runtime, plugin)
+        assert create(runtime, "first", "forgotten") != ""
+        wait_for(lambda: bool(plugin.records("ended")))
+        accept_again(runtime)
+        assert create(runtime, "second") != ""
+    (record,) = plugin.records("internal error after the reply")
+    assert "what a bug" in str(record["exception"])
+    ended, *_ = plugin.records("ended")
+    assert ended["why"] == "the books lack what a reply has given"
+    assert plugin.records("died, starting again")
+    told = [record["adopted"] for record in plugin.records("synchronized")]
+    assert told == [0, 1]
+
+
 def test_an_end_of_the_connection_is_no_crash(plugin: Launched) -> None:
     with EmbeddedRuntime(KILLS) as runtime:
         launch(runtime, plugin)

@@ -1,14 +1,18 @@
 """What the service reads from the host for the decoder, and for whom it does not."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from nri_numamem.cli.errors import UnsettledError
 from nri_numamem.cli.service import HostRoots, Service
+from nri_numamem.engine import records
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Container, CreateContainer, PodSandbox, RunPodSandbox
+from nri_numamem.engine.plan import Plan, Record
 from nri_numamem.engine.settings import Settings
 from nri_numamem.memorymanager import Machine, NodeSet, NumaNode
 from nri_numamem.nri.decode import Device
@@ -65,6 +69,7 @@ def test_what_is_too_late_has_not_happened(tmp_path: Path) -> None:
     def late() -> bytes:
         pod = PodSandbox("s1", "u1", "default", "db", GUARANTEED)
         made.handle(RunPodSandbox(pod))
+        made.handle(CreateContainer(pod, Container("c1", "s1", "c", 1 << 20)))
         made.engine = None
         raise Overrun
 
@@ -108,3 +113,63 @@ def test_room_that_was_made_for_a_late_answer_is_made_again(tmp_path: Path) -> N
     assert released.fields["pod"] == "old"
     assert released.fields["noticed_by"] == "its cgroup is gone"
     assert list(made.engine.state.books.assignments) == ["comes"]
+
+
+def fail(*_about: object) -> Record:
+    raise RuntimeError("what a bug")
+
+
+@pytest.mark.timeout(60, method="thread")
+def test_books_that_lack_a_container_decide_nothing_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = service(tmp_path, Settings())
+    engine = made.engine
+    assert engine is not None
+    pod = PodSandbox("s1", "u1", "default", "db", GUARANTEED)
+    plans: list[Plan] = []
+
+    def answer(name: str) -> bytes:
+        container = Container(name, "s1", name, 1 << 20)
+        plans.append(made.handle(CreateContainer(pod, container)))
+        return b""
+
+    monkeypatch.setattr(records, "admitted", fail)
+    with made._deadline:
+        made.limit(60, lambda: answer("first"))
+        made.limit(60, lambda: answer("second"))  # as from the same read
+    assert [plan.adjustment is None for plan in plans] == [False, True]
+    assert engine.state.books.assignments == {}
+    with pytest.raises(UnsettledError):
+        made.after_replies()
+
+
+@pytest.mark.timeout(60, method="thread")
+def test_what_follows_from_a_reply_is_not_the_next_requests_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = service(tmp_path, Settings())
+    engine = made.engine
+    assert engine is not None
+    is_open: list[bool] = []
+    settle = engine.settle
+
+    def watched() -> None:
+        is_open.append(signal.getitimer(signal.ITIMER_REAL)[0] > 0)
+        settle()
+
+    monkeypatch.setattr(engine, "settle", watched)
+    pod = PodSandbox("s1", "u1", "default", "db", GUARANTEED)
+    container = Container("c1", "s1", "main", 1 << 20)
+
+    def answer() -> bytes:
+        assert made.handle(CreateContainer(pod, container)).adjustment is not None
+        return b""
+
+    with made._deadline:
+        made.limit(60, answer)
+        waiting = engine.settled_state
+        made.limit(60, lambda: b"")
+    assert waiting.books.assignments == {}
+    assert engine.settled_state.books.assignments.keys() == {"u1"}
+    assert is_open[0] is False
