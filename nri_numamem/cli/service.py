@@ -224,7 +224,7 @@ class Service:
         # What follows from the request before, if both came in one read, is not this one's time.
         self._settling.settle(self.engine)
         engine = self.engine
-        state = None if engine is None else engine.state
+        state = None if engine is None else engine.settled_state
         try:
             return self._deadline.run(limit_s, call)
         except Overrun:

@@ -14,12 +14,15 @@ from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.plan import Plan, Record
 
 
+_NEUTRAL = Plan()
+
+
 class Settling:
     """Looks after each reply, and knows whether the books are to be trusted."""
 
     def __init__(self, emit: Callable[[Record], None]) -> None:
-        self.answered = Plan()
-        """What was answered last; for whoever answers to set."""
+        self.answered = _NEUTRAL
+        """What was answered last, until it is settled; for whoever answers to set."""
         self.has_failed = False
         """On this connection; until it ends, nothing is to be decided by these books."""
         self._emit = emit
@@ -41,6 +44,7 @@ class Settling:
                 event = "internal error after the reply"
             text = "".join(traceback.format_exception(error)).rstrip()
             self._emit(Record(event, "error", {"exception": text}))
+        self.answered = _NEUTRAL  # and the state before goes now, not while a request waits
 
     def check(self) -> None:
         """Raise UnsettledError when the connection is to end."""

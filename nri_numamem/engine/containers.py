@@ -114,7 +114,7 @@ def _admit(
     pod, container = event.pod, event.container
     others = context.others_of(container)
     withheld = withhold(state.books, event.pool_use)
-    seen = state.with_books(withheld.state)
+    seen = state.with_books(withheld.state) if withheld.amounts else state
     ready, found = place(context, seen, pod, container, request, others)
     if isinstance(found, Rejection):
         record = records.rejected(context, seen, pod, container, request, found, others)

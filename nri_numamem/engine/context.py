@@ -4,8 +4,7 @@ Never changes itself; a machine that changed makes a new context (``rebaseline``
 file of the engine that asks the managers to place something.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
 from nri_numamem.engine.events import Container as RuntimeContainer
 from nri_numamem.engine.events import PodSandbox
@@ -13,7 +12,7 @@ from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.providers import NO_OTHERS, Others, agree, others_of
 from nri_numamem.engine.qos import QosClass, qos_of_cgroup_parent
 from nri_numamem.engine.settings import Settings
-from nri_numamem.engine.state import Key
+from nri_numamem.engine.state import NO_HOME, Key
 from nri_numamem.memorymanager import (
     MEMORY,
     Container,
@@ -40,7 +39,8 @@ from nri_numamem.memorymanager.choices import crosses_groups
 from nri_numamem.topologymanager import Policy, ProviderHints, Topology, nodes_for_container
 from nri_numamem.values import valueclass
 
-NO_HOME = NodeSet()
+_ALONE: tuple[tuple[ProviderHints, ...], ...] = ((),)
+"""Merged with nobody."""
 
 
 @valueclass(frozen=True, slots=True)
@@ -137,11 +137,9 @@ class Context:
         Under `best-effort` hints that leave no place are given up one after the other, devices
         first; the kubelet would refuse the container or spread it over all nodes.
         """
-        pod, name, topology = _pod_of(key, resources), key[1], self.topology
-        if home:
-            preferences = replace(topology.preferences, home=home)
-            topology = replace(topology, preferences=preferences)
-        first, *less = self._tried(others.providers())
+        pod, name = _pod_of(key, resources), key[1]
+        topology = self.topology.at_home(home) if home else self.topology
+        first, *less = self._tried(others)
         found = nodes_for_container(books, pod, name, topology, first)
         for answers in less:
             if not isinstance(found, Rejection):
@@ -149,8 +147,12 @@ class Context:
             found = nodes_for_container(books, pod, name, topology, answers)
         return found if isinstance(found, Rejection) else Placed(*found, pod, books)
 
-    def _tried(self, answers: tuple[ProviderHints, ...]) -> list[tuple[ProviderHints, ...]]:
-        if not answers or self.topology.policy is not Policy.BEST_EFFORT:
+    def _tried(self, others: Others) -> Sequence[tuple[ProviderHints, ...]]:
+        """Return what is merged, one after the other while no place is found; never nothing."""
+        if not others:
+            return _ALONE
+        answers = others.providers()
+        if self.topology.policy is not Policy.BEST_EFFORT:
             return [answers]
         rests = [answers[given_up:] for given_up in range(len(answers) + 1)]
         return [rest for rest in rests if agree(rest)]

@@ -66,12 +66,13 @@ class Engine:
 
     def handle(self, event: events.Event) -> Plan:
         """Answer one event; a machine that changed makes a new context as well."""
-        before = self.state
+        self.settle()
+        before = self._state
         if isinstance(event, events.MachineChanged):
             self.context, self._state, plan = rebaseline(self.context, before, event)
             return plan
         after, plan = _HANDLERS[type(event)](self.context, before, event)
-        if isinstance(after, Sequel):
+        if not isinstance(after, EngineState):
             if not before.pending:
                 self._sequel = after
                 return plan

@@ -73,10 +73,13 @@ def place(
     others: Others,
 ) -> tuple[EngineState, Placed | Rejection]:
     """Place a container of a pod, on the pod's nodes if it is placed as a whole."""
+    key = (pod.uid, name)
+    if not context.places_pods:
+        return state, context.place(state.books, key, resources, others, state.home(key))
     ready = _with_room(context, state, pod, others)
     if isinstance(ready, Rejection):
         return state, ready
-    key, nodes = (pod.uid, name), pool_nodes(ready, pod.uid)
+    nodes = pool_nodes(ready, pod.uid)
     if nodes is None:
         return ready, context.place(ready.books, key, resources, others, ready.home(key))
     if context.is_strict and others.is_apart_from(nodes):

@@ -25,6 +25,8 @@ again takes its old place."""
 # the pods of a large host, for which the kubelet's default limit is 110.
 HOMES_LIMIT = 1024
 
+NO_HOME = NodeSet()
+
 
 @valueclass(frozen=True, slots=True)
 class Holder:
@@ -65,7 +67,7 @@ class EngineState:
 
     def home(self, key: Key) -> NodeSet:
         """Return the nodes that a container had when its pod ended; empty when unknown."""
-        return self.homes.get(key[0], {}).get(key[1], NodeSet())
+        return self.homes.get(key[0], {}).get(key[1], NO_HOME)
 
     def homes_with(self, ended: Iterable[Holder]) -> dict[str, Mapping[str, NodeSet]]:
         """Return the homes together with those of holders that are about to lose theirs."""

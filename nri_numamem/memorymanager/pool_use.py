@@ -80,8 +80,10 @@ class Withheld:
 
 def withhold(state: State, use: PoolUse | None) -> Withheld:
     """Take off the free hugepages what the kernel cannot give; None leaves the books alone."""
+    if use is None:
+        return Withheld(state)
     amounts: dict[int, dict[str, int]] = {}
-    for gap in _gaps(state, use) if use else ():
+    for gap in _gaps(state, use):
         left = min(gap.size_bytes + gap.foreign, gap.free)
         for node_id in gap.nodes_most_used_first:
             size_bytes = min(left, state.machine_state[node_id].table(gap.resource).free)

@@ -35,6 +35,11 @@ class Topology:
     policy: Policy = Policy.BEST_EFFORT
     preferences: Preferences = field(default_factory=Preferences)
 
+    def at_home(self, home: NodeSet) -> "Topology":
+        """Return the same for a container that had these nodes before."""
+        known = self.preferences
+        return Topology(self.policy, Preferences(known.distances, known.prefer_closest, home))
+
 
 @valueclass(frozen=True, slots=True)
 class Admitted:
@@ -58,7 +63,7 @@ def admit_container(
 
     Source: kubelet topologymanager, scope_container.go.
     """
-    hint = _hint_for(state, pod, name, topology, others)
+    hint, _ = _merged(state, pod, name, topology, others)
     return hint if isinstance(hint, Rejection) else _place(state, pod, (name,), hint, topology)
 
 
@@ -70,19 +75,24 @@ def nodes_for_container(
     others: Sequence[ProviderHints] = (),
 ) -> tuple[NodeSet, Hint] | Rejection:
     """Return where admit_container() would place a container, and the merged hint for it."""
-    hint = _hint_for(state, pod, name, topology, others)
+    hint, own = _merged(state, pod, name, topology, others)
     if isinstance(hint, Rejection):
         return hint
+    offered = next(iter(own.values())) if own else ()
+    if hint.affinity is not None and hint in offered and state.blocks(pod.uid, name) is None:
+        return hint.affinity, hint  # offered because it is a place; other hints are looked at
     nodes = choose_nodes(state, pod, name, hint, topology.preferences)
     return nodes if isinstance(nodes, Rejection) else (nodes, hint)
 
 
-def _hint_for(
+def _merged(
     state: State, pod: Pod, name: str, topology: Topology, others: Sequence[ProviderHints]
-) -> Hint | Rejection:
+) -> tuple[Hint | Rejection, HintMap | None]:
+    """Return the merged hint for a container, and the memory manager's own."""
     offers = offers_of(others, topology.policy)
     own = topology_hints(state, pod, name, topology.preferences, offers)
-    return _judge(state, pod, pod.container(name).requests, own, topology, others)
+    request = pod.container(name).requests
+    return _judge(state, pod, request, own, topology, others), own
 
 
 def admit_containers(
