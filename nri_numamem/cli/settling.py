@@ -13,7 +13,6 @@ from nri_numamem.cli.errors import UnsettledError
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.plan import Plan, Record
 
-
 _NEUTRAL = Plan()
 
 

@@ -90,7 +90,8 @@ def _merged(
 ) -> tuple[Hint | Rejection, HintMap | None]:
     """Return the merged hint for a container, and the memory manager's own."""
     offers = offers_of(others, topology.policy)
-    own = topology_hints(state, pod, name, topology.preferences, offers)
+    # Who has nothing and asks for nothing has no hints at all, and so no preference.
+    own = topology_hints(state, pod, name, topology.preferences, offers) or None
     request = pod.container(name).requests
     return _judge(state, pod, request, own, topology, others), own
 

@@ -1,3 +1,4 @@
+from random import Random
 from types import ModuleType
 
 import pytest
@@ -11,14 +12,20 @@ from nri_numamem.memorymanager import (
     Preferences,
     Rejection,
     State,
+    enter,
+    give_back,
+    remove_container,
 )
+from nri_numamem.memorymanager.books import take_back
 from nri_numamem.topologymanager import (
     Admitted,
     Policy,
+    ProviderHints,
     Topology,
     admit_container,
     admit_containers,
     admit_pod,
+    nodes_for_container,
 )
 
 INIT, APP = ContainerKind.INIT, ContainerKind.APP
@@ -159,3 +166,51 @@ def test_a_container_may_not_fit_where_its_pod_does(worlds: ModuleType) -> None:
     got = admit_pod(state, Pod("a", guaranteed=True, containers=containers), topology())
     assert isinstance(got, Rejection)
     assert got.reason == "UnexpectedAdmissionError"
+
+
+# Where a container would be placed, without the books in which it is
+
+
+def random_others(random: Random, nodes: int) -> tuple[ProviderHints, ...]:
+    masks = [random.randrange(1, 1 << nodes) for _ in range(random.randrange(3))]
+    hints = [Hint(NodeSet.from_mask(mask), random.random() < 0.7) for mask in masks]
+    return ({"cpu": hints},) if hints else ()
+
+
+@pytest.mark.parametrize("policy", list(Policy))
+@pytest.mark.parametrize("seed", range(25))
+def test_the_nodes_are_those_of_the_admission(
+    worlds: ModuleType, seed: int, policy: Policy
+) -> None:
+    random = Random(seed)
+    size = random.randrange(1, 6)
+    state: State = worlds.empty_state(worlds.random_world(random, size))
+    set_up = topology(policy)
+    for _ in range(60):
+        uid, name = random.choice("abc"), random.choice("xyz")
+        if random.random() < 0.4:
+            after = random.choice([give_back, remove_container, take_back])
+            state = after(state, uid, name)
+            continue
+        kind = random.choice([APP, APP, APP, INIT])
+        amounts = {"memory": random.randrange(9), "hugepages-2Mi": random.randrange(1, 4)}
+        asked = dict(random.sample(list(amounts.items()), random.randrange(3)))
+        its = Pod(uid, random.random() < 0.95, (Container(name, kind, asked),))
+        if random.random() < 0.2:
+            home = NodeSet.from_mask(random.randrange(1 << size))
+            set_up = topology(policy).at_home(home)
+        others = random_others(random, size)
+        found = nodes_for_container(state, its, name, set_up, others)
+        got = admit_container(state, its, name, set_up, others)
+        if isinstance(got, Rejection):
+            assert found == got
+            continue
+        nodes, hint = found if isinstance(found, tuple) else (None, None)
+        assert hint == got.hints[name]
+        if its.guaranteed:
+            assert asked == {} or nodes == got.containers[name].nodes
+            assert nodes is not None
+            assert enter(state, its, name, nodes) == got.state
+        else:
+            assert nodes == NodeSet()
+        state = got.state
