@@ -221,9 +221,9 @@ class Service:
 
     def limit(self, limit_s: float, call: Callable[[], bytes]) -> bytes:
         """Return what `call` returns; Overrun after `limit_s`, as if it had never been called."""
-        # What follows from the request before, if both came in one read, is not this one's time.
-        self._settling.settle(self.engine)
         engine = self.engine
+        if self._settling.answered is not None:  # from the same read; its rest is not our time
+            self._settling.settle(engine)
         state = None if engine is None else engine.settled_state
         try:
             return self._deadline.run(limit_s, call)

@@ -13,14 +13,12 @@ from nri_numamem.cli.errors import UnsettledError
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.plan import Plan, Record
 
-_NEUTRAL = Plan()
-
 
 class Settling:
     """Looks after each reply, and knows whether the books are to be trusted."""
 
     def __init__(self, emit: Callable[[Record], None]) -> None:
-        self.answered = _NEUTRAL
+        self.answered: Plan | None = None
         """What was answered last, until it is settled; for whoever answers to set."""
         self.has_failed = False
         """On this connection; until it ends, nothing is to be decided by these books."""
@@ -38,12 +36,12 @@ class Settling:
             engine.settle()
         except Exception as error:  # noqa: BLE001 - check() ends the connection, if it must end
             event = "internal error, answered neutrally"
-            if not self.answered.is_neutral:
+            if self.answered is not None and not self.answered.is_neutral:
                 self.has_failed = True
                 event = "internal error after the reply"
             text = "".join(traceback.format_exception(error)).rstrip()
             self._emit(Record(event, "error", {"exception": text}))
-        self.answered = _NEUTRAL  # and the state before goes now, not while a request waits
+        self.answered = None
 
     def check(self) -> None:
         """Raise UnsettledError when the connection is to end."""

@@ -66,7 +66,8 @@ class Engine:
 
     def handle(self, event: events.Event) -> Plan:
         """Answer one event; a machine that changed makes a new context as well."""
-        self.settle()
+        if self._sequel is not None:
+            self.settle()
         before = self._state
         if isinstance(event, events.MachineChanged):
             self.context, self._state, plan = rebaseline(self.context, before, event)

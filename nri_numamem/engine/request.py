@@ -50,8 +50,10 @@ def request_of(
     """
     if not container.memory_limit_bytes:
         return None
-    source, limits = _hugepages(pod, container)
     resources = {MEMORY: container.memory_limit_bytes}
+    source, limits = _hugepages(pod, container)
+    if not limits:
+        return Request(resources)
     is_sum = source is HugepageSource.POD or _is_answered_sum(pod, container, source)
     for size_bytes, limit_bytes in limits.items():
         name = hugepages_resource(size_bytes)

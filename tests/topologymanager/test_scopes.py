@@ -4,6 +4,7 @@ from types import ModuleType
 import pytest
 
 from nri_numamem.memorymanager import (
+    Block,
     Container,
     ContainerKind,
     Hint,
@@ -15,6 +16,7 @@ from nri_numamem.memorymanager import (
     enter,
     give_back,
     remove_container,
+    state_as_written,
 )
 from nri_numamem.memorymanager.books import take_back
 from nri_numamem.topologymanager import (
@@ -169,6 +171,18 @@ def test_a_container_may_not_fit_where_its_pod_does(worlds: ModuleType) -> None:
 
 
 # Where a container would be placed, without the books in which it is
+
+
+def test_a_container_in_two_places_keeps_both(worlds: ModuleType) -> None:
+    amounts = {"memory": 8, "hugepages-2Mi": 8}
+    empty: State = worlds.empty_state({n: amounts for n in range(2)})
+    blocks = (Block(NodeSet([0]), "memory", 1), Block(NodeSet([1]), "hugepages-2Mi", 2))
+    state = state_as_written(empty.machine_state, {"a": {"x": blocks}})
+    its = Pod("a", True, (Container("x", APP, {"memory": 1, "hugepages-2Mi": 2}),))
+    assert nodes_for_container(state, its, "x", topology()) == (
+        NodeSet([0, 1]),
+        Hint(NodeSet([0]), preferred=True),
+    )
 
 
 def random_others(random: Random, nodes: int) -> tuple[ProviderHints, ...]:
