@@ -48,6 +48,8 @@ def pod_cgroup_gone(_context: Context, state: EngineState, event: PodCgroupGone)
 def end_sandbox(state: EngineState, pod: PodSandbox) -> Outcome:
     """Release the sandbox; containers of the same pod in another sandbox keep theirs."""
     ended = [h for h in state.holders.values() if h.sandbox_id == pod.sandbox_id]
+    if not ended and pod.sandbox_id not in state.pods:
+        return state, Plan()
     next_state = replace(state.without_pod(pod.sandbox_id), homes=state.homes_with(ended))
     for holder in ended:
         books = remove_container(next_state.books, *holder.key)

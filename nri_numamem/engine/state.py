@@ -7,6 +7,7 @@ by pod uid and container name; here stands which sandbox and which container id 
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
+from itertools import islice
 from typing import TypeAlias, TypeVar
 
 from nri_numamem.engine.events import PodSandbox
@@ -77,7 +78,7 @@ class EngineState:
             blocks = self.blocks(holder.key)
             if blocks:
                 homes[uid] = {**homes.pop(uid, {}), name: blocks[0].numa_affinity}
-        for uid in list(homes)[:-HOMES_LIMIT]:
+        for uid in list(islice(homes, max(0, len(homes) - HOMES_LIMIT))):
             del homes[uid]
         return homes
 

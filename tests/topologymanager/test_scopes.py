@@ -175,10 +175,12 @@ def test_a_container_may_not_fit_where_its_pod_does(worlds: ModuleType) -> None:
 
 def test_a_container_in_two_places_keeps_both(worlds: ModuleType) -> None:
     amounts = {"memory": 8, "hugepages-2Mi": 8}
-    empty: State = worlds.empty_state({n: amounts for n in range(2)})
+    empty: State = worlds.empty_state(dict.fromkeys(range(2), amounts))
     blocks = (Block(NodeSet([0]), "memory", 1), Block(NodeSet([1]), "hugepages-2Mi", 2))
     state = state_as_written(empty.machine_state, {"a": {"x": blocks}})
-    its = Pod("a", True, (Container("x", APP, {"memory": 1, "hugepages-2Mi": 2}),))
+    its = Pod(
+        "a", guaranteed=True, containers=(Container("x", APP, {"memory": 1, "hugepages-2Mi": 2}),)
+    )
     assert nodes_for_container(state, its, "x", topology()) == (
         NodeSet([0, 1]),
         Hint(NodeSet([0]), preferred=True),
