@@ -222,7 +222,7 @@ class Service:
     def limit(self, limit_s: float, call: Callable[[], bytes]) -> bytes:
         """Return what `call` returns; Overrun after `limit_s`, as if it had never been called."""
         engine = self.engine
-        if self._settling.answered is not None:  # from the same read; its rest is not our time
+        if self._settling.answered is not None:  # in the same read; not within this one's time
             self._settling.settle(engine)
         state = None if engine is None else engine.settled_state
         try:

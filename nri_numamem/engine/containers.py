@@ -7,6 +7,7 @@ when it ends; the pod's end releases it (pods.py).
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from nri_numamem.engine import podscope, records, resizes
 from nri_numamem.engine.context import Context, Placed
@@ -33,6 +34,7 @@ from nri_numamem.memorymanager import (
     give_back,
     withhold,
 )
+from nri_numamem.memorymanager.pool_use import Withheld
 
 
 def create_container(context: Context, state: EngineState, event: CreateContainer) -> Outcome:
@@ -115,24 +117,32 @@ def _admit(
     others = context.others_of(container)
     withheld = withhold(state.books, event.pool_use)
     seen = state.with_books(withheld.state) if withheld.amounts else state
-    ready, found = place(context, seen, pod, container, request, others)
-    if isinstance(found, Rejection):
-        record = records.rejected(context, seen, pod, container, request, found, others)
+    ready, placed = place(context, seen, pod, container, request, others)
+    if isinstance(placed, Rejection):
+        record = records.rejected(context, seen, pod, container, request, placed, others)
         if not context.rejects:
             record = replace(record, event="left alone, nothing fits")
             return state.with_pod(pod), Plan(records=(record,))
-        text = records.refusal_text(pod, container, found, others)
+        text = records.refusal_text(pod, container, placed, others)
         return state.with_pod(pod), Plan(refusal=text, records=(record,))
-    placed = found
-
-    def enter() -> AtOnce:
-        books = withheld.put_back(placed.books)
-        entered = ready.with_pod(pod).with_holder(_holder(pod, container), books)
-        record = records.admitted(entered, pod, container, request, placed, others)
-        return entered, Plan(records=(record,))
-
-    sequel = Sequel(state, enter)
+    sequel = Sequel(state, partial(_enter, ready, event, request, others, placed, withheld))
     return sequel, Plan(_adjustment(request, placed.nodes), records=sequel)
+
+
+def _enter(
+    state: EngineState,
+    event: CreateContainer,
+    request: Request,
+    others: Others,
+    placed: Placed,
+    withheld: Withheld,
+) -> AtOnce:
+    """Put a container that was placed in `state` on its books."""
+    pod, container = event.pod, event.container
+    books = withheld.put_back(placed.books)
+    state = state.with_pod(pod).with_holder(_holder(pod, container), books)
+    record = records.admitted(state, pod, container, request, placed, others)
+    return state, Plan(records=(record,))
 
 
 def place(
