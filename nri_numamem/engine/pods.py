@@ -6,8 +6,6 @@ whose sandbox is made anew keeps its uid, and the old sandbox may be removed aft
 containers were created.
 """
 
-from dataclasses import replace
-
 from nri_numamem.engine import podscope, records
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.events import (
@@ -50,7 +48,7 @@ def end_sandbox(state: EngineState, pod: PodSandbox) -> Outcome:
     ended = [h for h in state.holders.values() if h.sandbox_id == pod.sandbox_id]
     if not ended and pod.sandbox_id not in state.pods:
         return state, Plan()
-    next_state = replace(state.without_pod(pod.sandbox_id), homes=state.homes_with(ended))
+    next_state = state.without_pod(pod.sandbox_id, state.homes_with(ended))
     for holder in ended:
         books = remove_container(next_state.books, *holder.key)
         next_state = next_state.without_holder(holder, books)

@@ -8,7 +8,7 @@ with them its place, until its pod's next containers on the same nodes take the 
 by block. So the bytes on the books are always the sums of the blocks.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import field, replace
 
 from nri_numamem.memorymanager.nodeset import NodeSet
@@ -93,7 +93,7 @@ def _charge(
     if node is None or size_bytes <= 0:
         return 0
     tables = {**node.memory_map, resource: node.memory_map[resource].take(size_bytes)}
-    # Not replace(), which takes three times as long: this is between a request and its reply.
+    # Not replace(), here and below: it takes three times as long, and requests come in a row.
     machine[node_id] = NodeState(node.number_of_assignments, tables, node.cells, node.spans)
     charges[node_id] = charges.get(node_id, 0) + size_bytes
     return size_bytes
@@ -118,18 +118,25 @@ def give_back(state: State, uid: str, name: str) -> State:
     names = state.reusable.get(uid, ())
     if state.blocks(uid, name) is None or name in names:
         return state
-    return replace(state, reusable={**state.reusable, uid: (*names, name)})
+    reusable = copy_of(state.reusable)
+    reusable[uid] = (*names, name)
+    return State(state.machine_state, state.assignments, reusable)
 
 
 def take_back(state: State, uid: str, name: str) -> State:
     """Undo give_back() for a container that runs again in its old place."""
-    return _with_reusable(state, uid, (n for n in state.reusable.get(uid, ()) if n != name))
+    return State(state.machine_state, state.assignments, _reusable_without(state, uid, name))
 
 
-def _with_reusable(state: State, uid: str, names: Iterable[str]) -> State:
-    reusable = {other: kept for other, kept in state.reusable.items() if other != uid}
-    left = tuple(names)
-    return replace(state, reusable={**reusable, uid: left} if left else reusable)
+def _reusable_without(state: State, uid: str, name: str) -> Mapping[str, tuple[str, ...]]:
+    names = state.reusable.get(uid, ())
+    if name not in names:
+        return state.reusable
+    reusable = copy_of(state.reusable)
+    reusable[uid] = tuple(other for other in names if other != name)
+    if not reusable[uid]:
+        del reusable[uid]
+    return reusable
 
 
 def drop_reusable_of_others(state: State, uid: str) -> State:
@@ -160,7 +167,7 @@ def remove_container(state: State, uid: str, name: str) -> State:
     machine = dict(state.machine_state)
     _release(machine, blocks)
     _regroup(machine, blocks)
-    return replace(take_back(state, uid, name), machine_state=machine, assignments=assignments)
+    return State(machine, assignments, _reusable_without(state, uid, name))
 
 
 def remove_pod(state: State, uid: str) -> State:
@@ -175,7 +182,9 @@ def _release(machine: dict[int, NodeState], blocks: tuple[Block, ...]) -> None:
         for node_id, size_bytes in block.charges:
             node = machine[node_id]
             table = node.memory_map[block.type].take(-size_bytes)
-            machine[node_id] = replace(node, memory_map={**node.memory_map, block.type: table})
+            tables = {**node.memory_map, block.type: table}
+            count = node.number_of_assignments
+            machine[node_id] = NodeState(count, tables, node.cells, node.spans)
         for node_id in block.numa_affinity:
             if node_id in machine:
                 machine[node_id] = _leave(machine[node_id], block.numa_affinity)
@@ -189,7 +198,7 @@ def _leave(node: NodeState, nodes: NodeSet) -> NodeState:
         spans[nodes] = left
     # Books that somebody else wrote may count less than they list.
     count = max(0, node.number_of_assignments - 1)
-    return replace(node, number_of_assignments=count, spans=spans)
+    return NodeState(count, node.memory_map, node.cells, spans)
 
 
 def _regroup(machine: dict[int, NodeState], removed: tuple[Block, ...]) -> None:
@@ -208,8 +217,9 @@ def _regroup(machine: dict[int, NodeState], removed: tuple[Block, ...]) -> None:
             for span in node.spans:
                 spanned |= span
             alone = NodeSet([node_id])
-            cells = (spanned or node.cells) if node.number_of_assignments else alone
-            machine[node_id] = replace(node, cells=cells)
+            count = node.number_of_assignments
+            cells = (spanned or node.cells) if count else alone
+            machine[node_id] = NodeState(count, node.memory_map, cells, node.spans)
 
 
 @valueclass(frozen=True, slots=True)
