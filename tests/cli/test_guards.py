@@ -86,7 +86,7 @@ def test_a_container_that_could_not_be_entered_ends_the_connection(
 ) -> None:
     with EmbeddedRuntime() as runtime:
         runtime.listen(simulated_host.socket)
-        process = simulated_host.start(program=(AFFLICTED, PATIENT))
+        process = simulated_host.start(command=(sys.executable, AFFLICTED, PATIENT))
         former = runtime.accept(30)
         runtime.synchronize()
         pod = runtime.run_pod_sandbox(objects.pod("db", memory_limit_bytes=GI))
@@ -113,7 +113,7 @@ def test_a_container_that_could_not_be_entered_ends_the_connection(
 def test_a_bug_after_a_reply_that_gave_nothing_ends_nothing(simulated_host: SimulatedHost) -> None:
     with EmbeddedRuntime() as runtime:
         runtime.listen(simulated_host.socket)
-        process = simulated_host.start(program=(AFFLICTED, PATIENT))
+        process = simulated_host.start(command=(sys.executable, AFFLICTED, PATIENT))
         plugin = runtime.accept(30)
         runtime.synchronize()
         pod = runtime.run_pod_sandbox(objects.pod("db", memory_limit_bytes=GI))
