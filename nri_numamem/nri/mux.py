@@ -27,6 +27,7 @@ MAX_MESSAGE_BYTES = (4 << 20) + 10
 MAX_PAYLOAD_BYTES = 64 << 20
 
 _HEADER = struct.Struct(">II")
+_HEADER_BYTES = _HEADER.size
 _TTRPC_HEADER_BYTES = 10
 # The read buffer of a Go receiver that waits for a message's header.
 _FIRST_FRAME_BYTES = 4096
@@ -91,32 +92,33 @@ class Demultiplexer:
         pieces: list[tuple[int, memoryview]] = []
         view = memoryview(data)
         at, end = 0, len(view)
+        conn_id, left_bytes = self._conn_id, self._left_bytes
         while at < end:
-            if not self._left_bytes:
-                at = self._read_header(view, at)
+            if left_bytes:
+                piece = view[at : at + left_bytes]  # or as much of that as there is
+                left_bytes -= len(piece)
+                at += len(piece)
+                if conn_id in self._conn_ids:
+                    pieces.append((conn_id, piece))
                 continue
-            stop = min(end, at + self._left_bytes)
-            self._left_bytes -= stop - at
-            if self._conn_id in self._conn_ids:
-                pieces.append((self._conn_id, view[at:stop]))
-            at = stop
+            body_at = at + _HEADER_BYTES - len(self._header)
+            if body_at > end:
+                self._header += view[at:]
+                break
+            if self._header:
+                self._header += view[at:body_at]
+                conn_id, left_bytes = _HEADER.unpack(self._header)
+                self._header.clear()
+            else:
+                conn_id, left_bytes = _HEADER.unpack_from(view, at)
+            at = body_at
+            if left_bytes > self._max_payload_bytes:
+                self._failure = (
+                    f"frame of {left_bytes} bytes for connection id {conn_id} "
+                    f"is over the limit of {self._max_payload_bytes}"
+                )
+                raise MuxError(self._failure)
+            if conn_id not in self._conn_ids:
+                self.discarded_frames += 1
+        self._conn_id, self._left_bytes = conn_id, left_bytes
         return pieces
-
-    def _read_header(self, view: memoryview, at: int) -> int:
-        """Take header bytes from `view`, return the position after them."""
-        header = self._header
-        stop = at + _HEADER.size - len(header)
-        header += view[at:stop]
-        if len(header) < _HEADER.size:
-            return len(view)
-        self._conn_id, self._left_bytes = _HEADER.unpack(header)
-        header.clear()
-        if self._left_bytes > self._max_payload_bytes:
-            self._failure = (
-                f"frame of {self._left_bytes} bytes for connection id {self._conn_id} "
-                f"is over the limit of {self._max_payload_bytes}"
-            )
-            raise MuxError(self._failure)
-        if self._conn_id not in self._conn_ids:
-            self.discarded_frames += 1
-        return stop
