@@ -11,7 +11,7 @@ locks: a connection belongs to one thread at a time, and who stops waiting says 
 Rules about stream ids and codes: ttrpc PROTOCOL.md and client.go.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from nri_numamem.ttrpc.envelope import Metadata, Request, decode_response, encode_request
 from nri_numamem.ttrpc.frames import (
@@ -34,16 +34,14 @@ from nri_numamem.ttrpc.status import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyReceived:
+class ReplyReceived(NamedTuple):
     """The call with this stream id succeeded."""
 
     stream_id: int
     payload: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class CallFailed:
+class CallFailed(NamedTuple):
     """The call with this stream id is over: StatusError, RemoteProtocolError, ConnectionClosed."""
 
     stream_id: int

@@ -7,15 +7,14 @@ sockets and reads no clock; the moment of arrival is an argument.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from nri_numamem.ttrpc.envelope import Metadata
 from nri_numamem.ttrpc.server import RequestReceived, ServerConnection
 from nri_numamem.ttrpc.status import Code, StatusError
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(NamedTuple):
     """What a handler may want to know about its call, besides the payload."""
 
     service: str

@@ -15,7 +15,7 @@ the only thing that is copied, once.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from nri_numamem.ttrpc.status import RemoteProtocolError
 
@@ -33,13 +33,14 @@ _REQUEST_METADATA = 5 << 3 | _BYTES
 _STATUS_CODE = 1 << 3 | _VARINT
 
 _VARINT_MAX_BYTES = 10
+# This bit of a byte says that the number goes on.
+_VARINT_MORE = 0x80
 _UINT64_MASK = (1 << 64) - 1
 
 Metadata = Sequence[tuple[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """One call; `timeout_ns` is the time left when it was written, 0 for no limit."""
 
     service: str
@@ -49,8 +50,7 @@ class Request:
     metadata: Metadata = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(NamedTuple):
     """The answer to one call; `code` 0 is success, whatever `message` says."""
 
     payload: bytes = b""
@@ -84,13 +84,18 @@ def encode_response(response: Response) -> bytes:
 
     ValueError when the message cannot be UTF-8.
     """
-    payload = _encode_bytes(_RESPONSE_PAYLOAD, response.payload)
+    payload = encode_success(response.payload)
     if not (response.code or response.message):
         return payload
     status = _encode_varint(_STATUS_CODE, response.code) + _encode_bytes(
         _STATUS_MESSAGE, response.message.encode()
     )
     return _encode_bytes(_STATUS, status) + payload
+
+
+def encode_success(payload: bytes) -> bytes:
+    """Return the protobuf bytes of the response that is nothing but this payload."""
+    return _encode_bytes(_RESPONSE_PAYLOAD, payload)
 
 
 def decode_request(data: bytes) -> Request:
@@ -141,9 +146,15 @@ def _decode_key_value(data: bytes, at: int, end: int) -> tuple[str, str]:
 
 
 def _fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (tag, value, 0) for a varint, (tag, start, stop) for any other field of a message."""
+    """Yield (tag, value, 0) for a varint, (tag, start, stop) for any other field of a message.
+
+    Nearly all tags and sizes are one byte, which is looked at here and not in a call.
+    """
     while at < end:
-        tag, at = _read_varint(data, at, end)
+        tag = data[at]
+        at += 1
+        if tag >= _VARINT_MORE:
+            tag, at = _read_varint(data, at - 1, end)
         if not _TAG_MIN <= tag <= _TAG_MAX:
             raise RemoteProtocolError(f"envelope has an illegal field tag {tag}")
         wire_type = tag & 7
@@ -152,12 +163,17 @@ def _fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
             yield tag, value, 0
             continue
         if wire_type == _BYTES:
-            size, at = _read_varint(data, at, end)
+            if at < end and data[at] < _VARINT_MORE:
+                size = data[at]
+                at += 1
+            else:
+                size, at = _read_varint(data, at, end)
         elif wire_type in _FIXED_BYTES:
             size = _FIXED_BYTES[wire_type]
         else:
             raise RemoteProtocolError(f"envelope has a field of wire type {wire_type}")
-        start, at = at, at + size
+        start = at
+        at += size
         if at > end:
             raise RemoteProtocolError("envelope ends inside a field")
         yield tag, start, at
@@ -165,14 +181,13 @@ def _fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
 
 def _read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
     """Return (value, position after it); the value is cut to 64 bits."""
-    if at < end and data[at] < 0x80:  # nearly all of them
-        return data[at], at + 1
-    value = 0
-    for position in range(at, min(end, at + _VARINT_MAX_BYTES)):
-        byte = data[position]
-        value |= (byte & 0x7F) << 7 * (position - at)
-        if byte < 0x80:
-            return value & _UINT64_MASK, position + 1
+    value = shift = 0
+    for byte in data[at : min(end, at + _VARINT_MAX_BYTES)]:
+        at += 1
+        if byte < _VARINT_MORE:
+            return (value | byte << shift) & _UINT64_MASK, at
+        value |= (byte & 0x7F) << shift
+        shift += 7
     raise RemoteProtocolError("envelope ends inside a number, or the number is too long")
 
 
@@ -192,8 +207,8 @@ def _text(data: bytes, start: int, stop: int) -> str:
 def _varint(value: int) -> bytes:
     value &= _UINT64_MASK  # negative numbers are sent as 64-bit two's complement
     out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
+    while value >= _VARINT_MORE:
+        out.append(value & 0x7F | _VARINT_MORE)
         value >>= 7
     out.append(value)
     return bytes(out)
@@ -204,4 +219,7 @@ def _encode_varint(tag: int, value: int) -> bytes:
 
 
 def _encode_bytes(tag: int, value: bytes) -> bytes:
-    return b"".join((bytes((tag,)), _varint(len(value)), value)) if value else b""
+    size = len(value)
+    if 0 < size < _VARINT_MORE:
+        return bytes((tag, size)) + value
+    return b"".join((bytes((tag,)), _varint(size), value)) if value else b""

@@ -10,8 +10,8 @@ reported once, when its header is seen, so that the connection can go on.
 """
 
 import struct
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 HEADER_BYTES = 10
 
@@ -38,8 +38,7 @@ class MessageType(IntEnum):
     DATA = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     """One complete message; `message_type` may be a number outside MessageType."""
 
     stream_id: int
@@ -48,8 +47,7 @@ class Frame:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class OversizeFrame:
+class OversizeFrame(NamedTuple):
     """The header of a message whose body is over the parser's limit and is not kept."""
 
     stream_id: int
@@ -78,11 +76,12 @@ class FrameParser:
     illegal values.
     """
 
-    __slots__ = ("_buffer", "_skip_bytes", "max_body_bytes")
+    __slots__ = ("_buffer", "_header", "_skip_bytes", "max_body_bytes")
 
     def __init__(self, max_body_bytes: int = MAX_BODY_BYTES) -> None:
         self.max_body_bytes = max_body_bytes
-        self._buffer = bytearray()  # the start of an unfinished frame
+        self._header: tuple[int, int, int, int] | None = None  # of the body that is arriving
+        self._buffer = bytearray()  # the start of that body, or else of a header
         self._skip_bytes = 0  # what is still to come of an oversize body
 
     def feed(self, data: BytesLike) -> list[Frame | OversizeFrame]:
@@ -92,38 +91,43 @@ class FrameParser:
         """
         frames: list[Frame | OversizeFrame] = []
         buffer = self._buffer
-        if buffer:
-            buffer += data
-            with memoryview(buffer) as view:
-                used = self._parse(view, frames)
-            del buffer[:used]
-        else:
-            with memoryview(data) as view:
-                used = self._parse(view, frames)
-                if used < len(view):
-                    buffer += view[used:]
-        return frames
-
-    def _parse(self, view: memoryview, frames: list[Frame | OversizeFrame]) -> int:
-        """Append the complete frames of `view`; return how many of its bytes are done with."""
-        at, end = 0, len(view)
-        while True:
+        at, end = 0, len(data)
+        while at < end:
             if self._skip_bytes:
                 step = min(self._skip_bytes, end - at)
                 self._skip_bytes -= step
                 at += step
-            body_at = at + HEADER_BYTES
-            if body_at > end:
-                return at
-            body_bytes, stream_id, message_type, flags = _HEADER.unpack_from(view, at)
+                continue
+            header = self._header
+            if header is None:
+                body_at = at + HEADER_BYTES - len(buffer)
+                if body_at > end:
+                    buffer += data[at:]
+                    break
+                if buffer:
+                    buffer += data[at:body_at]
+                    header = _HEADER.unpack(buffer)
+                    buffer.clear()
+                else:
+                    header = _HEADER.unpack_from(data, at)
+                at = body_at
+            body_bytes, stream_id, message_type, flags = header
             if body_bytes > self.max_body_bytes:
                 frames.append(OversizeFrame(stream_id, message_type, body_bytes))
                 self._skip_bytes = body_bytes
-                at = body_at
                 continue
-            at_next = body_at + body_bytes
-            if at_next > end:
-                return at
-            body = view[body_at:at_next].tobytes()
+            stop = at + body_bytes - len(buffer)
+            if stop > end:
+                self._header = header
+                buffer += data[at:]
+                break
+            if buffer:
+                buffer += data[at:stop]
+                body = bytes(buffer)
+                buffer.clear()
+            else:
+                body = bytes(data[at:stop])
+            self._header = None
             frames.append(Frame(stream_id, message_type, flags, body))
-            at = at_next
+            at = stop
+        return frames

@@ -12,9 +12,15 @@ the connection goes on; ttrpc has no message that would end it, only the end of 
 Rules about stream ids and codes: ttrpc PROTOCOL.md and server.go.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from nri_numamem.ttrpc.envelope import Request, Response, decode_request, encode_response
+from nri_numamem.ttrpc.envelope import (
+    Request,
+    Response,
+    decode_request,
+    encode_response,
+    encode_success,
+)
 from nri_numamem.ttrpc.frames import (
     MAX_BODY_BYTES,
     MAX_SEND_BYTES,
@@ -27,21 +33,22 @@ from nri_numamem.ttrpc.frames import (
 )
 from nri_numamem.ttrpc.status import Code, LocalProtocolError, RemoteProtocolError
 
+# Looking up a member of an enumeration takes longer than the rest of an expression around it.
+_REQUEST, _RESPONSE = MessageType.REQUEST, MessageType.RESPONSE
+
 # An error text is for people. With this limit the whole reply fits the 4,096-byte read buffer
 # of the Go implementation.
 MAX_ERROR_TEXT_BYTES = 4000
 
 
-@dataclass(frozen=True, slots=True)
-class RequestReceived:
+class RequestReceived(NamedTuple):
     """A call that waits for ``reply`` or ``reply_error`` with its stream id."""
 
     stream_id: int
     request: Request
 
 
-@dataclass(frozen=True, slots=True)
-class RequestRefused:
+class RequestRefused(NamedTuple):
     """A message that is no valid call; `message` is the finished answer, ready to be sent."""
 
     stream_id: int
@@ -71,7 +78,7 @@ class ServerConnection:
         return [
             self._request(frame)
             for frame in self._parser.feed(data)
-            if frame.message_type == MessageType.REQUEST
+            if frame.message_type == _REQUEST
         ]
 
     def reply(self, stream_id: int, payload: bytes) -> bytes:
@@ -80,7 +87,7 @@ class ServerConnection:
         LocalProtocolError when the call does not wait for an answer (any more).
         """
         self._check_waiting(stream_id)
-        body = encode_response(Response(payload))
+        body = encode_success(payload)
         if len(body) > self.max_send_bytes:
             return self.reply_error(
                 stream_id,
@@ -88,7 +95,7 @@ class ServerConnection:
                 f"reply of {len(body)} bytes is over the limit of {self.max_send_bytes}",
             )
         self._waiting.remove(stream_id)
-        return encode_frame(stream_id, MessageType.RESPONSE, body)
+        return encode_frame(stream_id, _RESPONSE, body)
 
     def reply_error(self, stream_id: int, code: Code, text: str) -> bytes:
         """Return the message that answers a call with a status other than OK.
@@ -139,4 +146,4 @@ def _encode_error(stream_id: int, code: Code, text: str) -> bytes:
     # Go refuses the whole reply when its text is not UTF-8, and the reason would be lost.
     cut = text.encode("utf-8", "replace")[:MAX_ERROR_TEXT_BYTES].decode("utf-8", "ignore")
     body = encode_response(Response(code=code, message=cut))
-    return encode_frame(stream_id, MessageType.RESPONSE, body)
+    return encode_frame(stream_id, _RESPONSE, body)

@@ -52,5 +52,5 @@ def test_the_core_does_no_io(name: str) -> None:
             found.add(node.module or "")
         elif isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
-    allowed = {"struct", "logging", "enum", "dataclasses", "collections.abc"}
+    allowed = {"struct", "logging", "enum", "typing", "collections.abc"}
     assert {name for name in found if not name.startswith("nri_numamem.ttrpc.")} <= allowed
