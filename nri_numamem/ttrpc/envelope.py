@@ -158,22 +158,22 @@ def _fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
         if not _TAG_MIN <= tag <= _TAG_MAX:
             raise RemoteProtocolError(f"envelope has an illegal field tag {tag}")
         wire_type = tag & 7
-        if wire_type == _VARINT:
+        if wire_type == _BYTES:
+            if at < end and data[at] < _VARINT_MORE:
+                start = at + 1
+                at = start + data[at]
+            else:
+                size, start = _read_varint(data, at, end)
+                at = start + size
+        elif wire_type == _VARINT:
             value, at = _read_varint(data, at, end)
             yield tag, value, 0
             continue
-        if wire_type == _BYTES:
-            if at < end and data[at] < _VARINT_MORE:
-                size = data[at]
-                at += 1
-            else:
-                size, at = _read_varint(data, at, end)
         elif wire_type in _FIXED_BYTES:
-            size = _FIXED_BYTES[wire_type]
+            start = at
+            at += _FIXED_BYTES[wire_type]
         else:
             raise RemoteProtocolError(f"envelope has a field of wire type {wire_type}")
-        start = at
-        at += size
         if at > end:
             raise RemoteProtocolError("envelope ends inside a field")
         yield tag, start, at

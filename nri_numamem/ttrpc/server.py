@@ -86,7 +86,6 @@ class ServerConnection:
 
         LocalProtocolError when the call does not wait for an answer (any more).
         """
-        self._check_waiting(stream_id)
         body = encode_success(payload)
         if len(body) > self.max_send_bytes:
             return self.reply_error(
@@ -94,7 +93,7 @@ class ServerConnection:
                 Code.RESOURCE_EXHAUSTED,
                 f"reply of {len(body)} bytes is over the limit of {self.max_send_bytes}",
             )
-        self._waiting.remove(stream_id)
+        self._end(stream_id)
         return encode_frame(stream_id, _RESPONSE, body)
 
     def reply_error(self, stream_id: int, code: Code, text: str) -> bytes:
@@ -103,15 +102,15 @@ class ServerConnection:
         The text is cut to MAX_ERROR_TEXT_BYTES, and what cannot be UTF-8 becomes "?".
         LocalProtocolError for OK, or when the call does not wait for an answer (any more).
         """
-        self._check_waiting(stream_id)
         if code == Code.OK:
             raise LocalProtocolError("an error reply needs a code other than OK")
-        self._waiting.remove(stream_id)
+        self._end(stream_id)
         return _encode_error(stream_id, code, text)
 
-    def _check_waiting(self, stream_id: int) -> None:
+    def _end(self, stream_id: int) -> None:
         if stream_id not in self._waiting:
             raise LocalProtocolError(f"no request waits for a reply on stream {stream_id}")
+        self._waiting.remove(stream_id)
 
     def _request(self, frame: Frame | OversizeFrame) -> RequestReceived | RequestRefused:
         stream_id = frame.stream_id

@@ -15,6 +15,7 @@ from nri_numamem.ttrpc.envelope import (
     decode_response,
     encode_request,
     encode_response,
+    encode_success,
 )
 from nri_numamem.ttrpc.status import RemoteProtocolError
 
@@ -122,6 +123,7 @@ def test_same_as_protobuf_for_random_messages() -> None:
         response = random_response(rng)
         data = encode_response(response)
         assert decode_response(data) == response == response_by_protobuf(data)
+        assert encode_success(response.payload) == encode_response(Response(response.payload))
 
 
 def mutate(rng: random.Random, data: bytes) -> bytes:
