@@ -3,11 +3,18 @@
 The signal's handler raises Overrun in the middle of the computation, which so ends by itself:
 no second thread, no lock around the socket, no late result. It reaches what a thread could not:
 C code that keeps the interpreter's lock but looks for signals (a regular expression, large
-numbers), and system calls. What looks for nothing is left to the watchdog. Arming and disarming
-take about 1 µs each. For the main thread only.
+numbers), and system calls. What looks for nothing is left to the watchdog. For the main thread
+only.
+
+A computation that is in time leaves the timer armed for the next one: arming and disarming are
+system calls, and nearly no request needs them then. So a signal can come too early or in between,
+and it is the handler that decides: while a computation goes on, it raises Overrun if that one's
+time is over, and else arms the timer for the rest; in between it does nothing. What holds at
+every moment of a computation is that the timer goes off at its end or before.
 """
 
 import signal
+import time
 from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Self, TypeVar
@@ -21,6 +28,8 @@ _AGAIN_S = 0.05
 # it is negative, which no timer takes.
 _LEAST_S = 0.001
 
+_NEVER_S = float("inf")
+
 _Result = TypeVar("_Result")
 
 
@@ -29,10 +38,15 @@ class Deadline:
 
     def __init__(self) -> None:
         self._is_open = False
+        self._until_s = _NEVER_S
+        """When the computation's time is over, on time.monotonic's clock."""
+        self._alarm_s = _NEVER_S
+        """When the timer goes off, on the same clock."""
         self._before: object = None
 
     def __enter__(self) -> Self:
         """Take the signal."""
+        self._alarm_s = _NEVER_S
         self._before = signal.signal(signal.SIGALRM, self._end)
         return self
 
@@ -49,20 +63,34 @@ class Deadline:
 
     def run(self, limit_s: float, call: Callable[[], _Result]) -> _Result:
         """Return what `call` returns; Overrun when that takes longer than `limit_s`."""
+        now_s = time.monotonic()
+        self._until_s = now_s + limit_s
         try:
+            # From here on the handler keeps the promise, so the alarm is looked at after this.
             self._is_open = True
-            signal.setitimer(signal.ITIMER_REAL, max(_LEAST_S, limit_s), _AGAIN_S)
+            if self._until_s < self._alarm_s:
+                self._arm(now_s, max(_LEAST_S, limit_s))
             result = call()
             self._is_open = False
         except BaseException:
             # The signal may come again right here. Handlers run when a function is called or a
             # loop turns (CPython), so an assignment comes through, and a method would not.
             self._is_open = False
-            signal.setitimer(signal.ITIMER_REAL, 0)
             raise
-        signal.setitimer(signal.ITIMER_REAL, 0)
         return result
 
+    def _arm(self, now_s: float, left_s: float) -> None:
+        self._alarm_s = now_s + left_s
+        signal.setitimer(signal.ITIMER_REAL, left_s)
+
     def _end(self, _number: int, _frame: FrameType | None) -> None:
-        if self._is_open:
-            raise Overrun
+        self._alarm_s = _NEVER_S
+        if not self._is_open:
+            return
+        now_s = time.monotonic()
+        left_s = self._until_s - now_s
+        if left_s > 0:
+            self._arm(now_s, left_s)
+            return
+        self._arm(now_s, _AGAIN_S)
+        raise Overrun

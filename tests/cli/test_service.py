@@ -1,6 +1,5 @@
 """What the service reads from the host for the decoder, and for whom it does not."""
 
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -155,7 +154,7 @@ def test_what_follows_from_a_reply_is_not_the_next_requests_time(
     settle = engine.settle
 
     def watched() -> None:
-        is_open.append(signal.getitimer(signal.ITIMER_REAL)[0] > 0)
+        is_open.append(made._deadline._is_open)
         settle()
 
     monkeypatch.setattr(engine, "settle", watched)
