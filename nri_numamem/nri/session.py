@@ -31,8 +31,8 @@ from nri_numamem.nri.mux import (
 from nri_numamem.ttrpc import (
     CallFailed,
     ClientConnection,
-    Context,
     ReplyReceived,
+    Request,
     RequestRefused,
     ServerConnection,
     answer,
@@ -44,7 +44,7 @@ RUNTIME_SERVICE = "nri.pkg.api.v1alpha1.Runtime"
 # Old runtimes send Synchronize unsplit (12 MB seen, their own limit is 16 MiB).
 MAX_MESSAGE_BYTES = 64 << 20
 
-_Call: TypeAlias = Callable[[Context, bytes], bytes]
+_Call: TypeAlias = Callable[[Request, int | None], bytes]
 Timed: TypeAlias = Callable[[str, _Call], _Call]
 """(method, call) -> a call that does the same, and is measured."""
 
@@ -130,10 +130,9 @@ class PluginSession:
                 out.append(frame_message(PLUGIN_SERVICE_CONN, reply))
         return b"".join(out)
 
-    def _serve(self, method: Method, context: Context, payload: bytes) -> bytes:
-        # Arrival is moment 0 for ttrpc here, so the deadline is the time that is left.
-        timeout_s = None if context.deadline_ns is None else context.deadline_ns / 1e9
-        return self._methods.serve(method, payload, timeout_s)
+    def _serve(self, method: Method, request: Request, _deadline_ns: int | None) -> bytes:
+        # What counts is how much time is left, not when it ends: no clock has to be read.
+        return self._methods.serve(method, request.payload, request.timeout_ns / 1e9)
 
     def _end_registration(self, outcome: ReplyReceived | CallFailed) -> None:
         if isinstance(outcome, CallFailed):

@@ -14,8 +14,8 @@ from typing import TypeVar
 from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.memorymanager.refusal import TOPOLOGY, UNEXPECTED
 
-_Context = TypeVar("_Context")
 _Request = TypeVar("_Request")
+_Deadline = TypeVar("_Deadline")
 _Result = TypeVar("_Result")
 
 # From what a request takes at best, to what a runtime waits by default.
@@ -121,16 +121,16 @@ class Meter:
         self.is_registered = False
 
     def timed(
-        self, method: str, call: Callable[[_Context, _Request], _Result]
-    ) -> Callable[[_Context, _Request], _Result]:
+        self, method: str, call: Callable[[_Request, _Deadline], _Result]
+    ) -> Callable[[_Request, _Deadline], _Result]:
         """Return a function that does what `call` does, and counts how long that took."""
         add = self.durations.setdefault(method, Durations()).add
         clock = time.perf_counter
 
-        def timed_call(context: _Context, request: _Request) -> _Result:
+        def timed_call(request: _Request, deadline: _Deadline) -> _Result:
             began_s = clock()
             try:
-                return call(context, request)
+                return call(request, deadline)
             finally:
                 add(clock() - began_s)
 

@@ -7,10 +7,10 @@ blocking shells over a socket:
 
 >>> import socket, threading
 >>> from nri_numamem import ttrpc
->>> def greet(context: ttrpc.Context, payload: bytes) -> bytes:
-...     if not payload:
+>>> def greet(request: ttrpc.Request, deadline_ns: int | None) -> bytes:
+...     if not request.payload:
 ...         raise ttrpc.StatusError(ttrpc.Code.INVALID_ARGUMENT, "who are you?")
-...     return b"hello " + payload
+...     return b"hello " + request.payload
 >>> services = {"demo.Greeter": {"Greet": greet}}
 >>> here, there = socket.socketpair()
 >>> server = threading.Thread(target=ttrpc.serve, args=(there, services))
@@ -32,7 +32,7 @@ ends in memory. Not supported: streaming calls, and the details of a status.
 
 from nri_numamem.ttrpc.blocking import Client, serve
 from nri_numamem.ttrpc.client import CallFailed, ClientConnection, ReplyReceived
-from nri_numamem.ttrpc.dispatch import Context, Handler, Services, answer, find_handler
+from nri_numamem.ttrpc.dispatch import Handler, Services, answer, find_handler
 from nri_numamem.ttrpc.envelope import Metadata, Request
 from nri_numamem.ttrpc.frames import HEADER_BYTES, MAX_BODY_BYTES, MAX_SEND_BYTES
 from nri_numamem.ttrpc.server import (
@@ -61,7 +61,6 @@ __all__ = [
     "ClientConnection",
     "Code",
     "ConnectionClosed",
-    "Context",
     "Handler",
     "LocalProtocolError",
     "Metadata",

@@ -150,7 +150,7 @@ def serve(
 ) -> None:
     """Answer calls, one after the other, until the client ends the connection.
 
-    Handlers run in this thread; `Context.deadline_ns` is on the clock of
+    Handlers run in this thread; their deadlines are on the clock of
     ``time.monotonic_ns``. The caller keeps `sock`, a blocking socket, and closes it.
     """
     connection = connection or ServerConnection()

@@ -1,30 +1,19 @@
 """From a received request to its reply: the table of services, and the handlers' errors as codes.
 
-    Services: service name -> method name -> Handler(Context, request payload) -> reply payload
+    Services: service name -> method name -> Handler(request, deadline in ns) -> reply payload
 
-A handler gets and returns protobuf bytes and knows nothing of connections. This file knows no
-sockets and reads no clock; the moment of arrival is an argument.
+A handler gets and returns protobuf bytes and knows nothing of connections. Its deadline is the
+moment when the caller stops waiting, on the clock of the moment of arrival; None for never. This
+file knows no sockets and reads no clock; the moment of arrival is an argument.
 """
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
-from nri_numamem.ttrpc.envelope import Metadata
+from nri_numamem.ttrpc.envelope import Request
 from nri_numamem.ttrpc.server import RequestReceived, ServerConnection
 from nri_numamem.ttrpc.status import Code, StatusError
 
-
-class Context(NamedTuple):
-    """What a handler may want to know about its call, besides the payload."""
-
-    service: str
-    method: str
-    deadline_ns: int | None
-    """When the caller stops waiting, on the clock of the moment of arrival; None for never."""
-    metadata: Metadata
-
-
-Handler = Callable[[Context, bytes], bytes]
+Handler = Callable[[Request, int | None], bytes]
 Services = Mapping[str, Mapping[str, Handler]]
 
 
@@ -50,10 +39,9 @@ def answer(
     """
     request = event.request
     deadline_ns = now_ns + request.timeout_ns if request.timeout_ns else None
-    context = Context(request.service, request.method, deadline_ns, request.metadata)
     try:
         handler = find_handler(services, request.service, request.method)
-        return connection.reply(event.stream_id, handler(context, request.payload))
+        return connection.reply(event.stream_id, handler(request, deadline_ns))
     except StatusError as error:
         return connection.reply_error(event.stream_id, error.code, error.message)
     except TimeoutError as error:

@@ -12,8 +12,8 @@ from nri_numamem.ttrpc import (
     CallFailed,
     ClientConnection,
     Code,
-    Context,
     RemoteProtocolError,
+    Request,
     RequestReceived,
     ServerConnection,
     answer,
@@ -82,8 +82,8 @@ def _check_server(stream: bytes, pieces: list[bytes]) -> None:
     assert not cut._waiting
 
 
-def _echo(_context: Context, payload: bytes) -> bytes:
-    return payload
+def _echo(request: Request, _deadline_ns: int | None) -> bytes:
+    return request.payload
 
 
 def _check_client(stream: bytes, pieces: list[bytes]) -> None:

@@ -166,8 +166,8 @@ def test_any_bytes_are_accepted_or_refused() -> None:
 
 
 def test_two_ttrpc_connections_share_a_socket() -> None:
-    plugin = ConnectionPair({"Plugin": {"Ping": lambda _, payload: payload}})
-    runtime = ConnectionPair({"Runtime": {"Ping": lambda _, payload: payload}})
+    plugin = ConnectionPair({"Plugin": {"Ping": lambda request, _: request.payload}})
+    runtime = ConnectionPair({"Runtime": {"Ping": lambda request, _: request.payload}})
     pairs = {1: plugin, 2: runtime}
     demux = Demultiplexer(BOTH)
     wire = b""

@@ -33,8 +33,8 @@ from nri_numamem.ttrpc import (
     CallFailed,
     ClientConnection,
     Code,
-    Context,
     ReplyReceived,
+    Request,
     RequestReceived,
     ServerConnection,
     StatusError,
@@ -506,11 +506,11 @@ def test_calls_can_be_measured(handler: FakeHandler) -> None:
     measured: list[str] = []
 
     def timed(
-        method: str, call: Callable[[Context, bytes], bytes]
-    ) -> Callable[[Context, bytes], bytes]:
-        def timed_call(context: Context, payload: bytes) -> bytes:
+        method: str, call: Callable[[Request, int | None], bytes]
+    ) -> Callable[[Request, int | None], bytes]:
+        def timed_call(request: Request, deadline_ns: int | None) -> bytes:
             measured.append(method)
-            return call(context, payload)
+            return call(request, deadline_ns)
 
         return timed_call
 

@@ -9,23 +9,22 @@ import pytest
 
 from nri_numamem.ttrpc.blocking import Client, serve
 from nri_numamem.ttrpc.client import ClientConnection
-from nri_numamem.ttrpc.dispatch import Context
 from nri_numamem.ttrpc.envelope import Request, decode_response, encode_request
 from nri_numamem.ttrpc.frames import Frame, FrameParser, encode_frame
 from nri_numamem.ttrpc.server import RequestReceived, ServerConnection
 from nri_numamem.ttrpc.status import Code, ConnectionClosed, RemoteProtocolError, StatusError
 
 
-def echo(context: Context, payload: bytes) -> bytes:
-    return payload
+def echo(request: Request, deadline_ns: int | None) -> bytes:
+    return request.payload
 
 
-def fail(context: Context, payload: bytes) -> bytes:
-    raise StatusError(Code.ABORTED, payload.decode())
+def fail(request: Request, deadline_ns: int | None) -> bytes:
+    raise StatusError(Code.ABORTED, request.payload.decode())
 
 
-def describe(context: Context, payload: bytes) -> bytes:
-    return f"{context.deadline_ns is not None} {context.metadata}".encode()
+def describe(request: Request, deadline_ns: int | None) -> bytes:
+    return f"{deadline_ns is not None} {request.metadata}".encode()
 
 
 SERVICES = {"demo.Echo": {"Echo": echo, "Fail": fail, "Describe": describe}}

@@ -5,19 +5,19 @@ from typing import NoReturn
 
 import pytest
 
-from nri_numamem.ttrpc.dispatch import Context, Handler, Services, answer, find_handler
+from nri_numamem.ttrpc.dispatch import Handler, Services, answer, find_handler
 from nri_numamem.ttrpc.envelope import Request, Response, decode_response, encode_request
 from nri_numamem.ttrpc.frames import encode_frame
 from nri_numamem.ttrpc.server import RequestReceived, ServerConnection
 from nri_numamem.ttrpc.status import Code, LocalProtocolError, StatusError
 
 
-def echo(context: Context, payload: bytes) -> bytes:
-    return payload
+def echo(request: Request, deadline_ns: int | None) -> bytes:
+    return request.payload
 
 
 def raiser(error: BaseException) -> Handler:
-    def handler(context: Context, payload: bytes) -> NoReturn:
+    def handler(request: Request, deadline_ns: int | None) -> NoReturn:
         raise error
 
     return handler
@@ -42,22 +42,22 @@ def test_find_handler() -> None:
         find_handler(services, "demo.B", "Echo")
 
 
-def test_a_handler_gets_its_context_and_answers() -> None:
-    seen: list[Context] = []
+def test_a_handler_gets_the_request_and_answers() -> None:
+    seen: list[tuple[Request, int | None]] = []
 
-    def handler(context: Context, payload: bytes) -> bytes:
-        seen.append(context)
-        return payload * 2
+    def handler(request: Request, deadline_ns: int | None) -> bytes:
+        seen.append((request, deadline_ns))
+        return request.payload * 2
 
     request = Request("s", "m", b"p", 300, (("k", "v"),))
     assert ask({"s": {"m": handler}}, request, now_ns=1000) == Response(b"pp")
-    assert seen == [Context("s", "m", 1300, (("k", "v"),))]
+    assert seen == [(request, 1300)]
 
 
 @pytest.mark.parametrize(("timeout_ns", "deadline_ns"), [(0, None), (1, 8), (-3, 4)])
 def test_deadline(timeout_ns: int, deadline_ns: int | None) -> None:
-    def handler(context: Context, payload: bytes) -> bytes:
-        return repr(context.deadline_ns).encode()
+    def handler(request: Request, deadline_ns: int | None) -> bytes:
+        return repr(deadline_ns).encode()
 
     response = ask({"s": {"m": handler}}, Request("s", "m", b"", timeout_ns), now_ns=7)
     assert response.payload == repr(deadline_ns).encode()
@@ -99,7 +99,7 @@ def test_a_bug_in_a_handler_is_answered_and_logged(
 
 
 def test_a_handler_that_returns_no_bytes_is_a_bug(caplog: pytest.LogCaptureFixture) -> None:
-    def handler(context: Context, payload: bytes) -> bytes:
+    def handler(request: Request, deadline_ns: int | None) -> bytes:
         return "text"  # type: ignore[return-value]
 
     assert ask({"s": {"m": handler}}, Request("s", "m")).code == Code.UNKNOWN

@@ -5,20 +5,19 @@ import random
 import pytest
 
 from nri_numamem.ttrpc.client import ClientConnection
-from nri_numamem.ttrpc.dispatch import Context
-from nri_numamem.ttrpc.envelope import decode_response
+from nri_numamem.ttrpc.envelope import Request, decode_response
 from nri_numamem.ttrpc.frames import encode_frame
 from nri_numamem.ttrpc.server import ServerConnection
 from nri_numamem.ttrpc.status import Code, ConnectionClosed, StatusError
 from nri_numamem.ttrpc.testing import ConnectionPair
 
 
-def echo(context: Context, payload: bytes) -> bytes:
-    return payload
+def echo(request: Request, deadline_ns: int | None) -> bytes:
+    return request.payload
 
 
-def describe(context: Context, payload: bytes) -> bytes:
-    return f"{context.deadline_ns} {context.metadata}".encode()
+def describe(request: Request, deadline_ns: int | None) -> bytes:
+    return f"{deadline_ns} {request.metadata}".encode()
 
 
 SERVICES = {"demo.Echo": {"Echo": echo, "Describe": describe}}
