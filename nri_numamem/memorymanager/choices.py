@@ -11,11 +11,19 @@ Source: kubelet memorymanager, calculateHints; results equal its full enumeratio
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
+from itertools import repeat
+from operator import attrgetter
+from typing import TypeAlias
 
 from nri_numamem.memorymanager.cover import NO_NODES, Cover
 from nri_numamem.memorymanager.hint import Hint, Preferences
 from nri_numamem.memorymanager.nodeset import NodeSet
 from nri_numamem.memorymanager.state import NO_TABLE, NodeState, Request, State, Table
+
+Amount: TypeAlias = Callable[[Table], int]
+
+ALLOCATABLE: Amount = attrgetter("allocatable")
+FREE: Amount = attrgetter("free")
 
 
 def crosses_groups(state: State, nodes: NodeSet) -> bool:
@@ -24,18 +32,24 @@ def crosses_groups(state: State, nodes: NodeSet) -> bool:
     A node serves either single-node assignments or those of one group. Nodes that the machine
     does not have cannot serve at all.
     """
-    found = [state.machine_state.get(node_id) for node_id in nodes]
-    if len(found) == 1 and found[0] is not None:
-        return len(found[0].cells) > 1
-    return any(
-        node is None or (node.number_of_assignments > 0 and node.cells != nodes) for node in found
-    )
+    is_alone = len(nodes) == 1
+    for node_id in nodes:
+        node = state.machine_state.get(node_id)
+        if node is None:
+            return True
+        if len(node.cells) > 1 if is_alone else node.number_of_assignments and node.cells != nodes:
+            return True
+    return False
 
 
 def free_bytes(state: State, nodes: Iterable[int], resource: str) -> int:
     """Return what is free of a resource on nodes; unknown ones have nothing."""
-    found = (state.machine_state.get(node_id) for node_id in nodes)
-    return sum(node.table(resource).free for node in found if node is not None)
+    free = 0
+    for node_id in nodes:
+        node = state.machine_state.get(node_id)
+        if node is not None:
+            free += node.memory_map.get(resource, NO_TABLE).free
+    return free
 
 
 def is_admissible(state: State, uid: str, request: Request, nodes: NodeSet) -> bool:
@@ -45,11 +59,15 @@ def is_admissible(state: State, uid: str, request: Request, nodes: NodeSet) -> b
     """
     if crosses_groups(state, nodes):
         return False
+    held = [state.machine_state[node_id].memory_map for node_id in nodes]
     for resource, size_bytes in request.items():
-        tables = [state.machine_state[node_id].table(resource) for node_id in nodes]
-        if sum([table.allocatable for table in tables]) < size_bytes:
+        allocatable = free = 0
+        for tables in held:
+            table = tables.get(resource, NO_TABLE)
+            allocatable += table.allocatable
+            free += table.free
+        if allocatable < size_bytes:
             return False
-        free = sum([table.free for table in tables])
         if free < size_bytes and free + state.reusable_bytes(uid, nodes, resource) < size_bytes:
             return False
     return True
@@ -72,12 +90,17 @@ class Choices:
     @cached_property
     def minimum(self) -> int | None:
         """The fewest nodes that could hold the request if empty; None when all cannot."""
-        return self._cover(self._state.machine_state, lambda table: table.allocatable).smallest()
+        return self._cover(self._state.machine_state, ALLOCATABLE).smallest()
 
-    @cached_property
+    @property
     def listed(self) -> tuple[NodeSet, ...]:
         """Admissible single nodes, groups, and sets on which the pod holds something to reuse."""
-        tried = dict.fromkeys(_sets_of_their_own(self._state, self._uid, self._home))
+        return (*self._singles(NO_NODES), *self._of_several)
+
+    @cached_property
+    def _of_several(self) -> tuple[NodeSet, ...]:
+        """Those among `listed` that have more than one node."""
+        tried = dict.fromkeys(_sets_of_several(self._state, self._uid, self._home))
         return tuple(filter(self._admits, tried))
 
     @cached_property
@@ -85,7 +108,7 @@ class Choices:
         """Any two or more of these nodes that cover are admissible too."""
         machine = self._state.machine_state
         unassigned = {n: node for n, node in machine.items() if not node.number_of_assignments}
-        return self._cover(unassigned, lambda table: table.free)
+        return self._cover(unassigned, FREE)
 
     def hint(self, nodes: NodeSet) -> Hint:
         """Return the hint for an admissible set."""
@@ -109,13 +132,13 @@ class Choices:
         home = preferences.home
         if len(home) == 1 and within.issubset(home) and self._admits(home):
             return home
-        singles = (nodes for nodes in self._singles() if within.issubset(nodes))
+        singles = self._singles(within)
         if preferences.tells_apart_singles:
             return min(singles, key=preferences.rank, default=None)
         return next(singles, None)
 
-    def _singles(self) -> Iterator[NodeSet]:
-        """Yield the admissible single nodes, the lowest id first."""
+    def _singles(self, within: NodeSet) -> Iterator[NodeSet]:
+        """Yield the admissible single nodes that `within` is part of, the lowest id first."""
         needed = tuple(self._request.items())
         reuses = self._uid in self._state.reusable
         for node_id, node in self._state.machine_state.items():
@@ -125,27 +148,31 @@ class Choices:
                     break
             else:
                 nodes = NodeSet.from_mask(1 << node_id)
-                if self._admits(nodes):
+                if within.issubset(nodes) and self._admits(nodes):
                     yield nodes
 
     def _search(self, preferences: Preferences, within: NodeSet) -> NodeSet | None:
-        found = [nodes for nodes in self.listed if within.issubset(nodes)]
-        fewest = min(map(len, found), default=len(self.unassigned.amounts))
-        if fewest > 1 and within.issubset(self.unassigned.nodes):
-            size = self.unassigned.smallest(max(2, len(within)), within)
+        """Return the set of two or more nodes that ranks first."""
+        found = [nodes for nodes in self._of_several if within.issubset(nodes)]
+        unassigned = self.unassigned
+        fewest = min(map(len, found), default=len(unassigned.amounts))
+        if within.issubset(unassigned.nodes):
+            size = unassigned.smallest(max(2, len(within)), within)
             if size is not None and size <= fewest:
-                found.append(self.unassigned.best(size, preferences, within))
-        return min(found, key=preferences.rank, default=None)
+                found.append(unassigned.best(size, preferences, within))
+        return min(found, key=preferences.rank) if len(found) > 1 else next(iter(found), None)
 
     def _admits(self, nodes: NodeSet) -> bool:
         return is_admissible(self._state, self._uid, self._request, nodes)
 
-    def _cover(self, machine: Mapping[int, NodeState], amount: Callable[[Table], int]) -> Cover:
+    def _cover(self, nodes: Mapping[int, NodeState], amount: Amount) -> Cover:
         needed = {name: size_bytes for name, size_bytes in self._request.items() if size_bytes > 0}
-        amounts = {
-            n: tuple(amount(node.table(name)) for name in needed) for n, node in machine.items()
-        }
-        return Cover(amounts, tuple(needed.values()))
+        columns = [
+            [amount(node.memory_map.get(name, NO_TABLE)) for node in nodes.values()]
+            for name in needed
+        ]
+        held = zip(*columns, strict=True) if columns else repeat(())
+        return Cover(dict(zip(nodes, held, strict=False)), tuple(needed.values()))
 
 
 def choices_for(state: State, uid: str, request: Request, home: NodeSet) -> Choices:
@@ -153,21 +180,23 @@ def choices_for(state: State, uid: str, request: Request, home: NodeSet) -> Choi
 
     An admission asks several times about the same books: for hints, placement, and a refusal.
     """
-    key = (uid, tuple(request.items()), home)
-    if key not in state.derived:
+    key = (uid, tuple(request.items()), home.mask)
+    choices: Choices | None = state.derived.get(key)
+    if choices is None:
+        choices = Choices(state, uid, request, home)
         state.derived.clear()
-        state.derived[key] = Choices(state, uid, request, home)
-    choices: Choices = state.derived[key]
+        state.derived[key] = choices
     return choices
 
 
-def _sets_of_their_own(state: State, uid: str, home: NodeSet) -> Iterable[NodeSet]:
-    """Return single nodes, groups, and the sets that the pod used; repetitions do not matter."""
-    for node_id, node in state.machine_state.items():
-        yield NodeSet([node_id])
-        yield node.cells
+def _sets_of_several(state: State, uid: str, home: NodeSet) -> Iterator[NodeSet]:
+    """Yield groups and the sets that the pod used; repetitions do not matter."""
+    for node in state.machine_state.values():
+        if len(node.cells) > 1:
+            yield node.cells
     for name in state.reusable.get(uid, ()):
         for block in state.assignments[uid][name]:
-            yield block.numa_affinity
-    if home:
+            if len(block.numa_affinity) > 1:
+                yield block.numa_affinity
+    if len(home) > 1:
         yield home

@@ -2,14 +2,17 @@
 
 Nodes have amounts in one or more dimensions (memory, hugepages of a size), and a set covers the
 need when its sums reach it in every dimension. Asked for are the smallest size of such a set and
-the best set of a given size (``closest`` finds it). Groups, pods and policies are not known here.
+the best set of a given size: on a small machine the first that covers of all sets as they are
+ranked (``ranked``), else ``closest`` finds it. Groups, pods and policies are not known here.
 
-In one dimension the smallest set is the largest nodes. In several, nodes that agree in all but
+In one dimension the smallest set is the largest nodes, and so it is in several where the nodes
+that hold most of one hold enough of the others too. Elsewhere, nodes that agree in all but
 the first dimension form a class, of which the largest are taken; machines have few classes, one
 per way to set up hugepages, so the numbers to take from each are tried out, with bounds.
 """
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
 
 from nri_numamem.memorymanager.closest import Problem, closest
@@ -41,15 +44,14 @@ class Cover:
         """All nodes of the problem."""
         return NodeSet(self.amounts)
 
-    def covers(self, nodes: NodeSet) -> bool:
+    def covers(self, nodes: Iterable[int]) -> bool:
         """Tell whether the nodes, all of them in the problem, hold the need together."""
-        return all(
-            sum(self.amounts[node_id][dimension] for node_id in nodes) >= need
-            for dimension, need in enumerate(self.need)
-        )
+        return _suffice([self.amounts[node_id] for node_id in nodes], self.need)
 
     def without(self, nodes: NodeSet) -> "Cover":
         """Return the problem that is left when `nodes` are taken."""
+        if not nodes:
+            return self
         taken = [self.amounts[node_id] for node_id in nodes]
         need = tuple(n - sum(t[d] for t in taken) for d, n in enumerate(self.need))
         return Cover({n: a for n, a in self.amounts.items() if n not in nodes}, need)
@@ -60,12 +62,28 @@ class Cover:
         The nodes in `fixed` belong to every set.
         """
         rest = self.without(fixed)
-        low, high = max(0, at_least - len(fixed)), len(rest.amounts)
-        if high < low or not rest.covers(rest.nodes):
+        low, high = max(rest.fewest(), at_least - len(fixed)), len(rest.amounts)
+        if low > high:
+            return None
+        if len(rest.need) <= 1 or _suffice(sorted(rest.amounts.values())[high - low :], rest.need):
+            return low + len(fixed)
+        if not rest.covers(rest.amounts):
             return None
         classes = _Classes(rest)
         sizes = range(max(low, classes.fewest()), high)
         return next((n for n in sizes if classes.some(n) is not None), high) + len(fixed)
+
+    def fewest(self) -> int:
+        """Return a size below which no set covers, as each dimension by itself demands.
+
+        One more than there are nodes when all together hold too little of something.
+        """
+        fewest = 0
+        for dimension, need in enumerate(self.need):
+            if need > 0:
+                column = sorted([held[dimension] for held in self.amounts.values()], reverse=True)
+                fewest = max(fewest, bisect_left(list(accumulate(column)), need) + 1)
+        return fewest
 
     def best(self, size: int, preferences: Preferences, fixed: NodeSet = NO_NODES) -> NodeSet:
         """Return the covering set of `size` nodes that ranks first; ValueError when there is none.
@@ -76,8 +94,13 @@ class Cover:
         is_candidate = len(home) == size and fixed.issubset(home) and home.issubset(self.nodes)
         if is_candidate and self.covers(home):
             return home
-        rest = self.without(fixed)
         distances = preferences.distances if preferences.prefer_closest else None
+        if distances is not None:
+            nodes = self.nodes
+            for mask, ids in distances.ranked(size, nodes):
+                if not (mask & ~nodes.mask or fixed.mask & ~mask) and self.covers(ids):
+                    return NodeSet.from_mask(mask)
+        rest = self.without(fixed)
         count = size - len(fixed)
         found = closest(Problem(rest.amounts, rest.need, count, distances, fixed))
         if found is None:
@@ -85,6 +108,13 @@ class Cover:
         if found is None:
             raise ValueError(f"no {size} nodes cover the need")
         return found | fixed
+
+
+def _suffice(held: Sequence[Amounts], need: Amounts) -> bool:
+    for dimension, needed in enumerate(need):
+        if sum([amounts[dimension] for amounts in held]) < needed:
+            return False
+    return True
 
 
 class _Classes:

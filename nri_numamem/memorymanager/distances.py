@@ -6,9 +6,12 @@ with itself included. Sums order the same way and are exact, so only sums appear
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
+from itertools import combinations, starmap
 
 from nri_numamem.memorymanager.machine import LOCAL_DISTANCE, REMOTE_DISTANCE, Machine
 from nri_numamem.memorymanager.modules import Structure, structure_of
+from nri_numamem.memorymanager.nodeset import NodeSet
+from nri_numamem.memorymanager.ranked import RankedSet, RankedSets, ranked_sets
 from nri_numamem.values import valueclass
 
 
@@ -22,6 +25,8 @@ class Distances:
     """The structure of all nodes that have a row, worked out once; None without rows."""
     are_local_alike: bool = field(init=False, repr=False, compare=False)
     """Whether every node is as far from itself as any other, which is what ACPI demands."""
+    _ranked: RankedSets = field(init=False, repr=False, compare=False)
+    """All sets of the nodes that have a row; empty where these are many."""
     _pairs: Mapping[int, Mapping[int, int]] = field(init=False, repr=False, compare=False)
     """pair() of all nodes that have a row."""
 
@@ -32,6 +37,7 @@ class Distances:
         object.__setattr__(self, "_pairs", pairs)
         structure = structure_of(self.rows, self.pair) if self.rows else None
         object.__setattr__(self, "structure", structure)
+        object.__setattr__(self, "_ranked", ranked_sets(self.rows, self.pair))
         alike = all(self.between(node_id, node_id) == LOCAL_DISTANCE for node_id in self.rows)
         object.__setattr__(self, "are_local_alike", alike)
 
@@ -61,7 +67,17 @@ class Distances:
     def spread(self, nodes: Iterable[int]) -> int:
         """Return the sum over all ordered pairs of nodes, each node with itself included."""
         ids = tuple(nodes)
-        return sum(self.between(first, second) for first in ids for second in ids)
+        own = sum([self.between(node_id, node_id) for node_id in ids])
+        return own + sum(starmap(self.pair, combinations(ids, 2)))
+
+    def ranked(self, size: int, among: NodeSet) -> Sequence[RankedSet]:
+        """Return all sets of so many nodes, the closest first, then those with lower ids.
+
+        None where the machine has too many, or some of the nodes `among` have no row.
+        """
+        if size >= len(self._ranked) or among.mask & ~self._ranked[-1][0][0]:
+            return ()
+        return self._ranked[size]
 
     def structure_with(self, nodes: Iterable[int]) -> Structure:
         """Return a structure that has all of these nodes, at least one."""

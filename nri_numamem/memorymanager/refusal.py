@@ -7,7 +7,7 @@ passed over share a part. Hugepages that the kernel does not have, though the bo
 are named besides.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from nri_numamem.memorymanager.books import resource_order
 from nri_numamem.memorymanager.choices import Choices, free_bytes
@@ -60,10 +60,11 @@ def reject(
     sentence: str,
 ) -> Rejection:
     """Explain why `request` is refused; `sentence`, the kubelet's text for it, comes last."""
+    order = sorted(request, key=resource_order)
     verdicts = tuple(
         NodeVerdict(
             node_id,
-            {resource: node.table(resource) for resource in sorted(request, key=resource_order)},
+            {resource: node.table(resource) for resource in order},
             _rule(state, node, request),
         )
         for node_id, node in state.machine_state.items()
@@ -73,8 +74,9 @@ def reject(
     if fits is not None:
         head += f"; by itself it would fit on {_nodes(fits)}"
     room = MESSAGE_LIMIT - len(f"; {sentence}")
+    prefixes = {resource: _prefix(resource, request) for resource in order}
     for summary in (_one_by_one, _by_rule):
-        facts = "; ".join((head, *summary(verdicts)))
+        facts = "; ".join((head, *summary(verdicts, prefixes)))
         if len(facts) <= room:
             return Rejection(reason, f"{facts}; {sentence}", verdicts)
     return Rejection(reason, f"{facts[: room - 3]}...; {sentence}", verdicts)
@@ -119,16 +121,16 @@ def _prefix(resource: str, among: Iterable[str]) -> str:
     return "" if list(among) == [MEMORY] else f"{resource} "
 
 
-def _one_by_one(verdicts: tuple[NodeVerdict, ...]) -> list[str]:
-    def text(verdict: NodeVerdict) -> str:
+def _one_by_one(verdicts: tuple[NodeVerdict, ...], prefixes: Mapping[str, str]) -> list[str]:
+    ids: dict[str, list[int]] = {}
+    for verdict in verdicts:
         parts = [
-            f"{_prefix(resource, verdict.tables)}{humanize_bytes(table.free)} free"
+            f"{prefixes[resource]}{humanize_bytes(table.free)} free"
             f" of {humanize_bytes(table.allocatable)}{_taken_note(resource, table)}"
             for resource, table in verdict.tables.items()
         ]
-        return ", ".join((*parts, verdict.rule))
-
-    return _grouped(verdicts, text)
+        ids.setdefault(", ".join((*parts, verdict.rule)), []).append(verdict.node_id)
+    return [f"{_nodes(NodeSet(node_ids))}: {text}" for text, node_ids in ids.items()]
 
 
 def _taken_note(resource: str, table: Table) -> str:
@@ -141,23 +143,21 @@ def _taken_outside(resource: str, table: Table) -> int:
     return 0 if resource == MEMORY else max(0, table.allocatable - table.reserved - table.free)
 
 
-def _by_rule(verdicts: tuple[NodeVerdict, ...]) -> list[str]:
-    def kind(verdict: NodeVerdict) -> str:
-        return "in other groups" if verdict.rule.startswith("in group ") else verdict.rule
-
+def _by_rule(verdicts: tuple[NodeVerdict, ...], prefixes: Mapping[str, str]) -> list[str]:
+    ids: dict[str, list[int]] = {}
     most: dict[tuple[str, str], int] = {}
     taken: dict[str, int] = {}
     for verdict in verdicts:
+        rule = "in other groups" if verdict.rule.startswith("in group ") else verdict.rule
+        ids.setdefault(rule, []).append(verdict.node_id)
         for resource, table in verdict.tables.items():
             taken[resource] = taken.get(resource, 0) + _taken_outside(resource, table)
-            key = (kind(verdict), resource)
-            most[key] = max(most.get(key, 0), table.free)
+            most[rule, resource] = max(most.get((rule, resource), 0), table.free)
 
-    def text(verdict: NodeVerdict) -> str:
-        rule = kind(verdict)
+    def text(rule: str) -> str:
         parts = [
-            f"{_prefix(name, verdict.tables)}at most {humanize_bytes(most[rule, name])} free"
-            for name in verdict.tables
+            f"{prefix}at most {humanize_bytes(most[rule, resource])} free"
+            for resource, prefix in prefixes.items()
         ]
         return ", ".join((*parts, rule))
 
@@ -166,15 +166,7 @@ def _by_rule(verdicts: tuple[NodeVerdict, ...]) -> list[str]:
         for resource, size_bytes in taken.items()
         if size_bytes
     ]
-    return [*notes, *_grouped(verdicts, text)]
-
-
-def _grouped(verdicts: tuple[NodeVerdict, ...], text: Callable[[NodeVerdict], str]) -> list[str]:
-    """Return one part per different text, with the nodes that share it."""
-    ids: dict[str, list[int]] = {}
-    for verdict in verdicts:
-        ids.setdefault(text(verdict), []).append(verdict.node_id)
-    return [f"{_nodes(NodeSet(node_ids))}: {said}" for said, node_ids in ids.items()]
+    return notes + [f"{_nodes(NodeSet(node_ids))}: {text(rule)}" for rule, node_ids in ids.items()]
 
 
 def _nodes(nodes: NodeSet) -> str:
