@@ -142,13 +142,16 @@ class Choices:
         needed = tuple(self._request.items())
         reuses = self._uid in self._state.reusable
         for node_id, node in self._state.machine_state.items():
+            # What is_admissible() asks, without a set of each node: most requests end here.
             tables = node.memory_map
             for resource, size_bytes in needed:
-                if tables.get(resource, NO_TABLE).free < size_bytes and not reuses:
+                table = tables.get(resource, NO_TABLE)
+                if table.allocatable < size_bytes or (table.free < size_bytes and not reuses):
                     break
             else:
                 nodes = NodeSet.from_mask(1 << node_id)
-                if within.issubset(nodes) and self._admits(nodes):
+                admits = self._admits(nodes) if reuses else len(node.cells) == 1
+                if admits and within.issubset(nodes):
                     yield nodes
 
     def _search(self, preferences: Preferences, within: NodeSet) -> NodeSet | None:

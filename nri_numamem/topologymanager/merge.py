@@ -175,7 +175,9 @@ def _best(lists: Sequence[HintList], machine: AllNodes, preferences: Preferences
         for mask, preferred in offers.masks.items()
         if mask & numa_nodes.mask
     ]
-    return min(found, key=key, default=Hint(numa_nodes, preferred=False))
+    if len(found) < 2:  # the key takes longer than all that was done so far
+        return found[0] if found else Hint(numa_nodes, preferred=False)
+    return min(found, key=key)
 
 
 def _order(size: int, bound: int, preferred: bool) -> Key:
