@@ -58,14 +58,18 @@ def closest(problem: Problem) -> NodeSet | None:
     if problem.count == 0 or len(problem.amounts) < problem.count:
         return NodeSet() if problem.count == 0 and problem.covers(NodeSet()) else None
     problem = _without_slack(problem)
-    found = _search(_rounded_up(problem))
+    # Rounding up may make slack anew.
+    found = _search(_without_slack(_rounded_up(problem)))
     if found is None or problem.covers(found):
         return found
     return _search(problem)
 
 
 def _without_slack(problem: Problem) -> Problem:
-    """Leave out the dimensions in which any `count` nodes hold enough."""
+    """Leave out the dimensions in which any `count` nodes hold enough.
+
+    In such a one ``ways`` would cut amounts on either side of a fork to less than the need.
+    """
     tight = [
         d
         for d, need in enumerate(problem.need)

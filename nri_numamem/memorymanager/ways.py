@@ -47,7 +47,10 @@ class Horizon:
 
     @classmethod
     def of(cls, amounts: Sequence[Amounts], need: Amounts, count: int) -> "Horizon":
-        """Look at all nodes' amounts, of which there are `count` at least."""
+        """Look at all nodes' amounts, of which there are `count` at least.
+
+        Amounts may be cut only where the `count` least of a dimension do not hold its need.
+        """
 
         def left(*, most: bool) -> tuple[Amounts, ...]:
             columns: list[list[int]] = []

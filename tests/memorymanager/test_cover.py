@@ -70,9 +70,9 @@ def random_rows(random: Random, nodes: int) -> list[list[int]]:
     return rows
 
 
-def random_cover(random: Random) -> Cover:
+def random_cover(random: Random, nodes: int = 12) -> Cover:
     dimensions = random.choice((0, 1, 1, 2, 2, 3))
-    ids = sorted(random.sample(range(12), random.randint(1, 8)))
+    ids = sorted(random.sample(range(nodes), random.randint(1, 8)))
     kinds = [
         tuple(random.choice((0, 1, 2, 5, 1000, 1003)) for _ in range(dimensions))
         for _ in range(random.randint(1, 4))
@@ -86,14 +86,15 @@ def random_cover(random: Random) -> Cover:
 @pytest.mark.parametrize("seed", range(30))
 def test_brute_force_finds_the_same(seed: int) -> None:
     random = Random(seed)
-    for _ in range(60):
-        cover = random_cover(random)
+    for rows in (16, 8) * 30:
+        # Of up to eight nodes all sets are ranked.
+        cover = random_cover(random, min(rows, 12))
         ids = list(cover.amounts)
         fixed = NodeSet(random.sample(ids, min(len(ids), random.choice((0, 0, 1, 2)))))
         at_least = random.choice((0, 1, 2))
         home = NodeSet(random.sample(ids, min(len(ids), random.choice((0, 0, 2)))))
         preferences = Preferences(
-            Distances.of_rows(random_rows(random, 16)), random.random() < 0.8, home
+            Distances.of_rows(random_rows(random, rows)), random.random() < 0.8, home
         )
         least = brute_smallest(cover, max(at_least, len(fixed)), fixed)
         assert cover.smallest(at_least, fixed) == least
@@ -192,6 +193,25 @@ def test_amounts_that_differ_little_are_not_taken_for_equal() -> None:
     rows = [[10, 11, 20, 20], [11, 10, 20, 20], [20, 20, 10, 12], [20, 20, 12, 10]]
     cover = Cover({0: (999,), 1: (1000,), 2: (1000,), 3: (1000,)}, (2000,))
     assert cover.best(2, Preferences(Distances.of_rows(rows))) == NodeSet([2, 3])
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_brute_force_finds_the_same_among_nodes_that_differ_little(seed: int) -> None:
+    random = Random(seed)
+    for _ in range(20):
+        dimensions = random.choice((1, 2))
+        amounts = {
+            n: tuple(random.randint(990, 1000) for _ in range(dimensions))
+            for n in sorted(random.sample(range(16), 9))
+        }
+        size = random.randint(2, 5)
+        need = tuple(random.randint(size * 990, size * 997) for _ in range(dimensions))
+        cover = Cover(amounts, need)
+        for rows in (random_rows(random, 16), socket_rows(16, (4, 8), (12, 21, 32))):
+            preferences = Preferences(Distances.of_rows(rows))
+            found = brute(cover, size, NOTHING)
+            if found:
+                assert cover.best(size, preferences) == min(found, key=preferences.rank)
 
 
 def test_every_node_has_other_pools_and_other_distances() -> None:
