@@ -7,7 +7,7 @@ passed over share a part. Hugepages that the kernel does not have, though the bo
 are named besides.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from nri_numamem.memorymanager.books import resource_order
 from nri_numamem.memorymanager.choices import Choices, free_bytes
@@ -60,26 +60,31 @@ def reject(
     sentence: str,
 ) -> Rejection:
     """Explain why `request` is refused; `sentence`, the kubelet's text for it, comes last."""
-    order = sorted(request, key=resource_order)
+    prefixes = _prefixes(request)
     verdicts = tuple(
         NodeVerdict(
             node_id,
-            {resource: node.table(resource) for resource in order},
-            _rule(state, node, request),
+            {resource: node.table(resource) for resource in prefixes},
+            _rule(state, node, request, prefixes),
         )
         for node_id, node in state.machine_state.items()
     )
     head = f"requested {_amounts(request)}; {_size(choices)}"
     fits = choices.best(preferences)
     if fits is not None:
-        head += f"; by itself it would fit on {_nodes(fits)}"
+        head += f"; by itself it would fit on {_nodes(tuple(fits))}"
     room = MESSAGE_LIMIT - len(f"; {sentence}")
-    prefixes = {resource: _prefix(resource, request) for resource in order}
     for summary in (_one_by_one, _by_rule):
         facts = "; ".join((head, *summary(verdicts, prefixes)))
         if len(facts) <= room:
             return Rejection(reason, f"{facts}; {sentence}", verdicts)
     return Rejection(reason, f"{facts[: room - 3]}...; {sentence}", verdicts)
+
+
+def _prefixes(request: Request) -> dict[str, str]:
+    """Return, in their order, what to name the resources by: nothing if it is memory alone."""
+    order = sorted(request, key=resource_order)
+    return {resource: "" if order == [MEMORY] else f"{resource} " for resource in order}
 
 
 def _amounts(request: Request) -> str:
@@ -98,27 +103,18 @@ def _size(choices: Choices) -> str:
     return f"{choices.minimum} empty NUMA nodes would do"
 
 
-def _rule(state: State, node: NodeState, request: Request) -> str:
+def _rule(state: State, node: NodeState, request: Request, prefixes: Mapping[str, str]) -> str:
     if len(node.cells) > 1:
-        free = {resource: free_bytes(state, node.cells, resource) for resource in request}
-        return f"in group {node.cells} with {_amounts_free(free)}"
+        free = [
+            f"{prefix}{humanize_bytes(free_bytes(state, node.cells, resource))} free"
+            for resource, prefix in prefixes.items()
+        ]
+        return f"in group {node.cells} with {', '.join(free)}"
     if node.number_of_assignments:
         return "serves single-node assignments"
     if any(node.table(resource).allocatable < amount for resource, amount in request.items()):
         return "unused, too small alone"
     return "unused"
-
-
-def _amounts_free(free: Mapping[str, int]) -> str:
-    return ", ".join(
-        f"{_prefix(resource, free)}{humanize_bytes(free[resource])} free"
-        for resource in sorted(free, key=resource_order)
-    )
-
-
-def _prefix(resource: str, among: Iterable[str]) -> str:
-    """Name the resource unless it is plain memory alone."""
-    return "" if list(among) == [MEMORY] else f"{resource} "
 
 
 def _one_by_one(verdicts: tuple[NodeVerdict, ...], prefixes: Mapping[str, str]) -> list[str]:
@@ -130,7 +126,7 @@ def _one_by_one(verdicts: tuple[NodeVerdict, ...], prefixes: Mapping[str, str]) 
             for resource, table in verdict.tables.items()
         ]
         ids.setdefault(", ".join((*parts, verdict.rule)), []).append(verdict.node_id)
-    return [f"{_nodes(NodeSet(node_ids))}: {text}" for text, node_ids in ids.items()]
+    return [f"{_nodes(node_ids)}: {text}" for text, node_ids in ids.items()]
 
 
 def _taken_note(resource: str, table: Table) -> str:
@@ -166,8 +162,10 @@ def _by_rule(verdicts: tuple[NodeVerdict, ...], prefixes: Mapping[str, str]) -> 
         for resource, size_bytes in taken.items()
         if size_bytes
     ]
-    return notes + [f"{_nodes(NodeSet(node_ids))}: {text(rule)}" for rule, node_ids in ids.items()]
+    return notes + [f"{_nodes(node_ids)}: {text(rule)}" for rule, node_ids in ids.items()]
 
 
-def _nodes(nodes: NodeSet) -> str:
-    return f"NUMA node{'s' if len(nodes) > 1 else ''} {nodes}"
+def _nodes(node_ids: Collection[int]) -> str:
+    if len(node_ids) == 1:
+        return f"NUMA node {next(iter(node_ids))}"
+    return f"NUMA nodes {NodeSet(node_ids)}"
