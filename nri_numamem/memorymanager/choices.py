@@ -101,7 +101,7 @@ class Choices:
     def _of_several(self) -> tuple[NodeSet, ...]:
         """Those among `listed` that have more than one node."""
         tried = dict.fromkeys(_sets_of_several(self._state, self._uid, self._home))
-        return tuple(filter(self._admits, tried))
+        return tuple(filter(self.admits, tried))
 
     @cached_property
     def unassigned(self) -> Cover:
@@ -130,7 +130,7 @@ class Choices:
     def _best_single(self, preferences: Preferences, within: NodeSet) -> NodeSet | None:
         """Return the single node that ranks first: most requests fit one, and this is quick."""
         home = preferences.home
-        if len(home) == 1 and within.issubset(home) and self._admits(home):
+        if len(home) == 1 and within.issubset(home) and self.admits(home):
             return home
         singles = self._singles(within)
         if preferences.tells_apart_singles:
@@ -150,7 +150,7 @@ class Choices:
                     break
             else:
                 nodes = NodeSet.from_mask(1 << node_id)
-                admits = self._admits(nodes) if reuses else len(node.cells) == 1
+                admits = self.admits(nodes) if reuses else len(node.cells) == 1
                 if admits and within.issubset(nodes):
                     yield nodes
 
@@ -165,7 +165,8 @@ class Choices:
                 found.append(unassigned.best(size, preferences, within))
         return min(found, key=preferences.rank) if len(found) > 1 else next(iter(found), None)
 
-    def _admits(self, nodes: NodeSet) -> bool:
+    def admits(self, nodes: NodeSet) -> bool:
+        """Tell whether the request may be placed on exactly these nodes."""
         return is_admissible(self._state, self._uid, self._request, nodes)
 
     def _cover(self, nodes: Mapping[int, NodeState], amount: Amount) -> Cover:

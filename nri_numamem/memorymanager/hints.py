@@ -166,11 +166,15 @@ def _for_each(request: Request, hints: tuple[Hint, ...]) -> HintMap:
 def _that_matter(choices: Choices, preferences: Preferences, others: Offers) -> tuple[Hint, ...]:
     """Return hints whose merge with `others` has the same result as that of all hints.
 
-    Without other affinities the best hint wins every merge. Otherwise the listed sets are few
-    and all given; for the sets of unassigned nodes, each mask that the others offer is asked
-    which of them could win: the mask itself (the only way to a preferred result), or the set
-    whose intersection with the mask ranks first among results that are not preferred.
+    Without other affinities the best hint wins every merge, and with them one of the preferred
+    hints with which all agree, if there are any. Otherwise the listed sets are few and all given;
+    for the sets of unassigned nodes, each mask that the others offer is asked which of them could
+    win: the mask itself (the only way to a preferred result), or the set whose intersection with
+    the mask ranks first among results that are not preferred.
     """
+    agreeing = _agreeing(choices, others)
+    if agreeing:
+        return agreeing
     best = choices.best(preferences)
     if best is None or others.masks.keys() <= {ANYWHERE}:
         return () if best is None else (choices.hint(best),)
@@ -180,6 +184,15 @@ def _that_matter(choices: Choices, preferences: Preferences, others: Offers) -> 
     for mask in others.masks:
         found.update(dict.fromkeys(_answers(choices.unassigned, mask, bound, preferences)))
     return tuple(map(choices.hint, found))
+
+
+def _agreeing(choices: Choices, others: Offers) -> tuple[Hint, ...]:
+    """Return the preferred hints with which all others agree; nothing else is preferred then."""
+    if others.masks.get(ANYWHERE):  # any hint agrees with others that have no affinity
+        return ()
+    agreed = [NodeSet.from_mask(mask) for mask, agree in others.masks.items() if agree]
+    hints = [choices.hint(nodes) for nodes in agreed if choices.admits(nodes)]
+    return tuple([hint for hint in hints if hint.preferred])
 
 
 def _answers(unassigned: Cover, mask: int, bound: int, preferences: Preferences) -> list[NodeSet]:

@@ -106,9 +106,29 @@ def test_a_pod_is_told_the_union_of_its_places(state: State) -> None:
 
 
 def test_others_are_answered_with_what_they_offer(state: State) -> None:
-    offers = Offers({N1.mask: True, N01.mask: False}, 1)
+    offers = Offers({N1.mask: False, N01.mask: False}, 1)
     hints = topology_hints(state, pod(1), "c0", LOWEST, offers)
     assert hints == {"memory": (Hint(N0, True), Hint(N1, True), Hint(N01, False))}  # noqa: FBT003
+
+
+def test_preferred_hints_with_which_all_agree_are_given_alone(state: State) -> None:
+    both = {"memory": (Hint(N0, preferred=True), Hint(N1, preferred=True))}
+    for masks, hints in (
+        ({N1.mask: True, N01.mask: False}, {"memory": (Hint(N1, preferred=True),)}),
+        ({N0.mask: True, N1.mask: True}, both),
+        ({N0.mask: True, N1.mask: True, ANYWHERE: False}, both),
+    ):
+        assert topology_hints(state, pod(1), "c0", LOWEST, Offers(masks, 1)) == hints
+    # Where the others are content with anything, the best is among the hints too.
+    anything = Offers({N1.mask: True, ANYWHERE: True}, 1)
+    hints = topology_hints(state, pod(1), "c0", LOWEST, anything)
+    assert hints is not None
+    assert Hint(N0, preferred=True) in hints["memory"]
+    # Two nodes are not preferred for what fits one, and node 7 does not exist.
+    for mask in (N01.mask, 1 << 7):
+        given = topology_hints(state, pod(1), "c0", LOWEST, Offers({mask: True}, 1))
+        assert given is not None
+        assert Hint(N0, preferred=True) in given["memory"]
 
 
 def test_an_offer_that_cannot_be_met_adds_nothing(worlds: ModuleType) -> None:
@@ -127,7 +147,7 @@ def test_an_offer_that_cannot_be_met_adds_nothing(worlds: ModuleType) -> None:
 
 def test_unassigned_nodes_may_be_too_few_for_any_answer(state: State) -> None:
     state = assign(state, "b", "x", N0, {"memory": 1})
-    offers = Offers({N1.mask: True}, 1)
+    offers = Offers({N1.mask: False}, 1)
     assert hints_for_request(state, "a", {"memory": 1}, LOWEST, offers) == {
         "memory": (Hint(N0, preferred=True), Hint(N1, preferred=True))
     }
