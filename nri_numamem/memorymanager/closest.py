@@ -3,8 +3,10 @@
 The cost of a set is a sum over its pairs. Along the modules of the distances (``modules``) it
 falls apart: what each part's nodes cost among themselves, plus, for two parts, their distance
 times the numbers of nodes on either side. So for every module it is enough to know the best
-ways to take 0, 1, 2, ... nodes from it (``tree``, ``ways``), from the sockets up to the machine.
-Where no two parts are alike, the numbers are tried out (``branches``).
+ways to take 0, 1, 2, ... nodes from it, from the sockets up to the machine. Mostly the nodes that
+are closest whatever they hold (``nearest``) hold enough; where they do not, ways that hold more
+stay beside the closest (``tree``, ``ways``). Where no two parts are alike, the numbers are tried
+out (``branches``).
 
 Amounts that differ by less than a hundredth count as equal at first, as the larger one: nodes of
 one machine differ by some kilobytes, and rarely matters it. If the best set then covers with its
@@ -21,9 +23,10 @@ from dataclasses import replace
 from nri_numamem.memorymanager.branches import Part, best_of_parts
 from nri_numamem.memorymanager.distances import Distances
 from nri_numamem.memorymanager.modules import Module, Structure
+from nri_numamem.memorymanager.nearest import nearest
 from nri_numamem.memorymanager.nodeset import NodeSet
 from nri_numamem.memorymanager.tree import OUT_OF_REACH, Amounts, Tree, look_beyond, tree_of
-from nri_numamem.memorymanager.ways import Gathering, Horizon, Way
+from nri_numamem.memorymanager.ways import Gathering, Horizon, Way, Ways
 from nri_numamem.values import valueclass
 
 # The bound on the cost starts at the lowest that there could be, and grows by 1/16, 1/4, 1, ... of
@@ -47,10 +50,8 @@ class Problem:
 
     def covers(self, nodes: NodeSet) -> bool:
         """Tell whether the nodes hold the need."""
-        return all(
-            sum(self.amounts[node_id][d] for node_id in nodes) >= need
-            for d, need in enumerate(self.need)
-        )
+        held = [self.amounts[node_id] for node_id in nodes]
+        return all(sum([h[d] for h in held]) >= need for d, need in enumerate(self.need))
 
 
 def closest(problem: Problem) -> NodeSet | None:
@@ -58,10 +59,11 @@ def closest(problem: Problem) -> NodeSet | None:
     if problem.count == 0 or len(problem.amounts) < problem.count:
         return NodeSet() if problem.count == 0 and problem.covers(NodeSet()) else None
     problem = _without_slack(problem)
-    # Rounding up may make slack anew.
-    found = _search(_without_slack(_rounded_up(problem)))
-    if found is None or problem.covers(found):
-        return found
+    if problem.need:
+        # Rounding up may make slack anew.
+        found = _search(_without_slack(_rounded_up(problem)))
+        if found is None or problem.covers(found):
+            return found
     return _search(problem)
 
 
@@ -100,7 +102,6 @@ def _rounded_up(problem: Problem) -> Problem:
 def _search(problem: Problem) -> NodeSet | None:
     ids = sorted(problem.amounts)
     distances = problem.distances
-    horizon = Horizon.of(tuple(problem.amounts.values()), problem.need, problem.count)
     if distances is None:
         module = Module(tuple(ids), tuple(Module((n,)) for n in ids), apart=0)
         costs = dict.fromkeys(ids, 0)
@@ -109,11 +110,16 @@ def _search(problem: Problem) -> NodeSet | None:
         module = structure.module
         costs = _costs(problem, distances, structure)
     if module.apart is not None:
-        tree = tree_of(module, costs, problem.amounts, problem.count)
-        best = None if tree is None else _best(tree, horizon)
-    else:
+        found = NodeSet.from_mask(nearest(module, costs, problem.count)[problem.count][1])
+        if problem.covers(found):
+            return found
+    horizon = Horizon.of(tuple(problem.amounts.values()), problem.need, problem.count)
+    if module.apart is None:
         parts = _parts(module, costs, problem, horizon)
         best = best_of_parts(parts, (distances or Distances()).pair, horizon)
+    else:
+        tree = tree_of(module, costs, problem.amounts, problem.count)
+        best = None if tree is None else _best(tree, horizon)
     return None if best is None else NodeSet.from_mask(best[1])
 
 
@@ -153,8 +159,17 @@ def _parts(
     """Return the parts of a module that are differently far apart, with all ways to take nodes."""
     parts: list[Part] = []
     for module in root.parts:
-        tree = tree_of(module, costs, problem.amounts, problem.count)
-        if tree is not None:
-            look_beyond(tree, [0] * len(tree.least))
-            parts.append((module.node_ids[0], Gathering(horizon, OUT_OF_REACH).ways(tree)))
+        ways = _ways(module, costs, problem, horizon)
+        if len(ways) > 1:
+            parts.append((module.node_ids[0], ways))
     return parts
+
+
+def _ways(module: Module, costs: Mapping[int, int], problem: Problem, horizon: Horizon) -> Ways:
+    if not problem.need:
+        return [[(cost, mask, ())] for cost, mask in nearest(module, costs, problem.count)]
+    tree = tree_of(module, costs, problem.amounts, problem.count)
+    if tree is None:
+        return []
+    look_beyond(tree, [0] * len(tree.least))
+    return Gathering(horizon, OUT_OF_REACH).ways(tree)

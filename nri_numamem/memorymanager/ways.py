@@ -1,9 +1,9 @@
 """Ways to take nodes from a tree, by number of nodes, and how those of two subtrees combine.
 
 A way is (cost, mask of the nodes, what they hold per dimension). Ways compare by cost, then by
-mask, so "the closest, then the lowest ids" is plain tuple order. When there is no need left to
-meet, one way per number of nodes is kept. Otherwise a costlier way stays beside a cheaper one if
-it holds more in some dimension, and amounts are cut off where more makes no difference.
+mask, so "the closest, then the lowest ids" is plain tuple order. A costlier way stays beside a
+cheaper one if it holds more in some dimension, and amounts are cut off where more makes no
+difference. Where there is no need to meet, ``nearest`` is quicker.
 
 Ways that will cost more than `bound` in the end are not made. The lowest cost that this kept out
 is remembered: it is where to go on when nothing was found.
@@ -124,8 +124,6 @@ class Gathering:
 
     def keep(self, ways: list[Way], taken: int) -> list[Way]:
         """Return those of some ways to take `taken` nodes that may still be best in the end."""
-        if not self._horizon.need:
-            return [min(ways)]
         ways = self._cut(ways, self._horizon.count - taken)
         if len(ways) < 2:
             return ways
