@@ -150,7 +150,7 @@ class Choices:
                     break
             else:
                 nodes = NodeSet.from_mask(1 << node_id)
-                admits = self.admits(nodes) if reuses else len(node.cells) == 1
+                admits = self.admits(nodes) if reuses else len(node.cells) < 2
                 if admits and within.issubset(nodes):
                     yield nodes
 

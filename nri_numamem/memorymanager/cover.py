@@ -5,8 +5,8 @@ need when its sums reach it in every dimension. Asked for are the smallest size 
 the best set of a given size: on a small machine the first that covers of all sets as they are
 ranked (``ranked``), else ``closest`` finds it. Groups, pods and policies are not known here.
 
-In one dimension the smallest set is the largest nodes, and so it is in several where the nodes
-that hold most of one hold enough of the others too. Elsewhere, nodes that agree in all but
+In one dimension the smallest set is the largest nodes, and in several it mostly is those that
+hold most of one of them. Where these hold too little of another, nodes that agree in all but
 the first dimension form a class, of which the largest are taken; machines have few classes, one
 per way to set up hugepages, so the numbers to take from each are tried out, with bounds.
 """
@@ -14,6 +14,7 @@ per way to set up hugepages, so the numbers to take from each are tried out, wit
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
+from operator import itemgetter
 
 from nri_numamem.memorymanager.closest import Problem, closest
 from nri_numamem.memorymanager.hint import Preferences
@@ -65,7 +66,7 @@ class Cover:
         low, high = max(rest.fewest(), at_least - len(fixed)), len(rest.amounts)
         if low > high:
             return None
-        if len(rest.need) <= 1 or _suffice(sorted(rest.amounts.values())[high - low :], rest.need):
+        if len(rest.need) <= 1 or rest.richest_cover(low):
             return low + len(fixed)
         if not rest.covers(rest.amounts):
             return None
@@ -84,6 +85,14 @@ class Cover:
                 column = sorted([held[dimension] for held in self.amounts.values()], reverse=True)
                 fewest = max(fewest, bisect_left(list(accumulate(column)), need) + 1)
         return fewest
+
+    def richest_cover(self, count: int) -> bool:
+        """Tell whether those `count` nodes cover that hold most of some dimension."""
+        for dimension in range(len(self.need)):
+            ordered = sorted(self.amounts.values(), key=itemgetter(slice(dimension, None)))
+            if _suffice(ordered[len(ordered) - count :], self.need):
+                return True
+        return False
 
     def best(self, size: int, preferences: Preferences, fixed: NodeSet = NO_NODES) -> NodeSet:
         """Return the covering set of `size` nodes that ranks first; ValueError when there is none.

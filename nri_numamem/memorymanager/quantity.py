@@ -101,11 +101,13 @@ def humanize_bytes(size_bytes: int, *, round_up: bool = False) -> str:
     Rounds down, or up when asked: free memory is never shown larger than it is, a request never
     smaller.
     """
-    power = min((max(size_bytes, 1).bit_length() - 1) // 10, len(_BINARY_SUFFIXES) - 1)
-    hundredths, rest = divmod(size_bytes * 100, 1 << 10 * power)
+    power = 0
+    while size_bytes >= 1024 ** (power + 1) and power < len(_BINARY_SUFFIXES) - 1:
+        power += 1
+    hundredths, rest = divmod(size_bytes * 100, 1024**power)
     hundredths += bool(rest and round_up)
     whole, part = divmod(hundredths, 100)
-    decimals = f".{part:02}".rstrip("0") if part else ""
+    decimals = f".{part:02}".rstrip("0").rstrip(".")
     return f"{whole}{decimals}{_BINARY_SUFFIXES[power]}"
 
 

@@ -2,8 +2,8 @@
 
 The order of sets of one size by distance, and among equals by lower ids, is the machine's and no
 request's. Eight nodes have 255 sets: to run down those of one size until one covers is quicker
-than any search, and most requests end with one of the first. Twelve nodes have sixteen times as
-many, and there it is the other way round (``closest``).
+than any search, and most requests end with one of the first. Every node more doubles their number
+and the time at the start, half a millisecond with eight; then ``closest`` has to search.
 """
 
 from collections.abc import Iterable, Sequence
