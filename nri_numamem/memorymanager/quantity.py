@@ -101,13 +101,11 @@ def humanize_bytes(size_bytes: int, *, round_up: bool = False) -> str:
     Rounds down, or up when asked: free memory is never shown larger than it is, a request never
     smaller.
     """
-    power = 0
-    while size_bytes >= 1024 ** (power + 1) and power < len(_BINARY_SUFFIXES) - 1:
-        power += 1
-    hundredths, rest = divmod(size_bytes * 100, 1024**power)
-    hundredths += bool(rest and round_up)
+    power = min((max(size_bytes, 1).bit_length() - 1) // 10, len(_BINARY_SUFFIXES) - 1)
+    size_bytes *= 100
+    hundredths = -(-size_bytes >> 10 * power) if round_up else size_bytes >> 10 * power
     whole, part = divmod(hundredths, 100)
-    decimals = f".{part:02}".rstrip("0").rstrip(".")
+    decimals = f".{part:02}".rstrip("0") if part else ""
     return f"{whole}{decimals}{_BINARY_SUFFIXES[power]}"
 
 
