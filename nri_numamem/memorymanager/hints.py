@@ -52,6 +52,14 @@ def topology_hints(
     than it asks for); an empty list per resource is "impossible".
     Source: kubelet memorymanager, GetTopologyHints.
     """
+    request = pod.container(name).requests
+    return _for_each(request, container_hints(state, pod, name, preferences, others))
+
+
+def container_hints(
+    state: State, pod: Pod, name: str, preferences: Preferences, others: Offers = NO_OTHERS
+) -> tuple[Hint, ...] | None:
+    """Return the one list that all resources have in topology_hints()."""
     if not pod.guaranteed:
         return None
     request = pod.container(name).requests
@@ -70,6 +78,13 @@ def pod_topology_hints(
     A pod that holds something already is told its own nodes again, all of them.
     Source: kubelet memorymanager, GetPodTopologyHints, as repaired in pull request 141070.
     """
+    return _for_each(pod_request(pod), pod_hints(state, pod, preferences, others))
+
+
+def pod_hints(
+    state: State, pod: Pod, preferences: Preferences, others: Offers = NO_OTHERS
+) -> tuple[Hint, ...] | None:
+    """Return the one list that all resources have in pod_topology_hints()."""
     request = pod_request(pod)
     if not (pod.guaranteed and request):
         return None
@@ -78,7 +93,7 @@ def pod_topology_hints(
         for block in state.blocks(pod.uid, container.name) or ():
             own |= block.numa_affinity
     if own:
-        return _for_each(request, (Hint(own, preferred=True),))
+        return (Hint(own, preferred=True),)
     return hints_for_request(state, pod.uid, request, preferences, others)
 
 
@@ -88,12 +103,12 @@ def hints_for_request(
     request: Request,
     preferences: Preferences,
     others: Offers = NO_OTHERS,
-) -> HintMap | None:
+) -> tuple[Hint, ...] | None:
     """Return the hints for a request of pod `uid`; None for an empty request."""
     if not request:
         return None
     choices = choices_for(state, uid, request, preferences.home)
-    return _for_each(request, _that_matter(choices, preferences, others))
+    return _that_matter(choices, preferences, others)
 
 
 def full_hints(state: State, pod: Pod, name: str) -> HintMap | None:
@@ -107,7 +122,7 @@ def full_hints(state: State, pod: Pod, name: str) -> HintMap | None:
     request = pod.container(name).requests
     blocks = state.blocks(pod.uid, name)
     if blocks is not None:
-        return _regenerate(blocks, request)
+        return _for_each(request, _regenerate(blocks, request))
     if len(state.machine_state) > FULL_HINTS_NODES:
         raise ValueError(
             f"{len(state.machine_state)} NUMA nodes have too many sets to list all hints; "
@@ -152,14 +167,19 @@ def _holds(blocks: tuple[Block, ...], request: Request) -> bool:
     return len(held) == len(blocks) and held == dict(request)
 
 
-def _regenerate(blocks: tuple[Block, ...], request: Request) -> HintMap | None:
-    """Return the place that an assigned container has; None when it asks for something else."""
-    if not _holds(blocks, request):
+def _regenerate(blocks: tuple[Block, ...], request: Request) -> tuple[Hint, ...] | None:
+    """Return the place that an assigned container has; None when it asks for something else.
+
+    None as well for one that has nothing and asks for nothing: all its blocks have one place.
+    """
+    if not (blocks and _holds(blocks, request)):
         return None
-    return {block.type: (Hint(block.numa_affinity, preferred=True),) for block in blocks}
+    return (Hint(blocks[0].numa_affinity, preferred=True),)
 
 
-def _for_each(request: Request, hints: tuple[Hint, ...]) -> HintMap:
+def _for_each(request: Request, hints: tuple[Hint, ...] | None) -> HintMap | None:
+    if hints is None:
+        return None
     return dict.fromkeys(sorted(request, key=resource_order), hints)
 
 

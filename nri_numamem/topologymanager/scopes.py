@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
 from nri_numamem.memorymanager.choices import choices_for
-from nri_numamem.memorymanager.hint import Hint, HintMap, Preferences
-from nri_numamem.memorymanager.hints import pod_topology_hints, topology_hints
+from nri_numamem.memorymanager.hint import Hint, Preferences
+from nri_numamem.memorymanager.hints import container_hints, pod_hints
 from nri_numamem.memorymanager.nodeset import NodeSet
 from nri_numamem.memorymanager.pod import Pod, pod_request
 from nri_numamem.memorymanager.quantity import MEMORY
@@ -24,7 +24,7 @@ from nri_numamem.memorymanager.refusal import (
 )
 from nri_numamem.memorymanager.state import Request, State
 from nri_numamem.memorymanager.static import NO_DEFAULT, Allocated, allocate, choose_nodes
-from nri_numamem.topologymanager.merge import Policy, ProviderHints, merge, offers_of
+from nri_numamem.topologymanager.merge import HintList, Policy, ProviderHints, merge, offers_of
 from nri_numamem.values import valueclass
 
 
@@ -78,8 +78,8 @@ def nodes_for_container(
     hint, own = _merged(state, pod, name, topology, others)
     if isinstance(hint, Rejection):
         return hint
-    offered = next(iter(own.values())) if own else ()
-    if hint.affinity is not None and hint in offered and state.blocks(pod.uid, name) is None:
+    is_offered = hint.affinity is not None and own is not None and hint in own
+    if hint.affinity is not None and is_offered and state.blocks(pod.uid, name) is None:
         return hint.affinity, hint  # offered because it is a place; other hints are looked at
     nodes = choose_nodes(state, pod, name, hint, topology.preferences)
     return nodes if isinstance(nodes, Rejection) else (nodes, hint)
@@ -87,11 +87,10 @@ def nodes_for_container(
 
 def _merged(
     state: State, pod: Pod, name: str, topology: Topology, others: Sequence[ProviderHints]
-) -> tuple[Hint | Rejection, HintMap | None]:
+) -> tuple[Hint | Rejection, HintList | None]:
     """Return the merged hint for a container, and the memory manager's own."""
     offers = offers_of(others, topology.policy)
-    # Who has nothing and asks for nothing has no hints at all, and so no preference.
-    own = topology_hints(state, pod, name, topology.preferences, offers) or None
+    own = container_hints(state, pod, name, topology.preferences, offers)
     request = pod.container(name).requests
     return _judge(state, pod, request, own, topology, others), own
 
@@ -131,7 +130,7 @@ def admit_pod(
     Here that is asked of the pod only. Source: kubelet topologymanager, scope_pod.go.
     """
     offers = offers_of(others, topology.policy)
-    own = pod_topology_hints(state, pod, topology.preferences, offers)
+    own = pod_hints(state, pod, topology.preferences, offers)
     hint = _judge(state, pod, pod_request(pod), own, topology, others)
     if isinstance(hint, Rejection):
         return hint
@@ -147,17 +146,15 @@ def _judge(
     state: State,
     pod: Pod,
     request: Request,
-    own: HintMap | None,
+    own: HintList | None,
     topology: Topology,
     others: Sequence[ProviderHints],
 ) -> Hint | Rejection:
     """Merge the memory manager's hints with the others; a rejection when the policy says no."""
     # All resources have the same list; it counts once (see memorymanager.hints).
-    once = None if own is None else {MEMORY: next(iter(own.values()))}
-    hint, admits = merge(
-        (*others, once), state.machine_state, topology.policy, topology.preferences
-    )
-    fits_nowhere = own is not None and not any(own.values())
+    answers = (*others, {MEMORY: own})
+    hint, admits = merge(answers, state.machine_state, topology.policy, topology.preferences)
+    fits_nowhere = own is not None and not own
     if admits and not fits_nowhere:
         return hint
     choices = choices_for(state, pod.uid, request, topology.preferences.home)
