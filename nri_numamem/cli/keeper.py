@@ -30,6 +30,10 @@ PAUSE_S = 1.0
 # What is left of a traceback for the log.
 _CRASH_BYTES = 8192
 
+# How the first process ended: it is the runtime's child, so what it left behind tells.
+_CRASHED = "its loop stood still, or it crashed"
+_KILLED = "it was killed, or ended without a word"
+
 _UNKNOWN, _RUNNING, _OVER = b"?", b"r", b"o"
 
 
@@ -110,10 +114,11 @@ def _keep(tether: Tether, worker: int, runtime: int, make_worker: Callable[[], W
     _call_ourselves("numamem-keeper")
     if not _outlives(runtime, worker):
         return 0
-    why = "it was killed, or ended without a word"
+    why = ""
     starts: list[float] = []
     while tether.is_to_restart:
         crash = tether.take_crash()
+        why = why or (_CRASHED if crash else _KILLED)
         now_s = time.monotonic()
         starts = [start_s for start_s in starts if now_s - start_s < STARTS_WITHIN_S]
         if len(starts) >= STARTS_LIMIT:

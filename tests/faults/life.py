@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from nri_numamem.cli.posix_timer import EXPIRED_STATUS
 from nri_numamem.nri import api_pb2 as api
 from tests.faults.failure import Alarm, Failure
 from tests.faults.ground import Ground, random_machine
@@ -194,8 +195,8 @@ class Life:
     def _supervise(self) -> None:
         status = self.plugin.status
         if status is not None and not self.plugin.is_asked_to_end:
-            # The watchdog's look at threads that have just begun to run again may end in SIGSEGV.
-            if not self.has_hung or status not in (1, -signal.SIGSEGV):
+            # Its look at threads that have just begun to run again may end in SIGSEGV.
+            if not self.has_hung or status not in (EXPIRED_STATUS, -signal.SIGSEGV):
                 raise Failure(f"the plugin ended with status {status}: {self.last_words()}")
             self.tell("the watchdog has ended the plugin")
         if not self.plugin.is_running():
