@@ -37,7 +37,7 @@ def copy(tmp_path: Path, root: Path, generate: ModuleType, monkeypatch: pytest.M
         for name in (target.proto, f"{target.module}_pb2.py", f"{target.module}_pb2.pyi"):
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(root / name, tmp_path / name)
-    for name in (*generate.CONTRACTS, "api/generate.py"):
+    for name in (*generate.CONTRACTS, "api/generate.py", "api/module.py.template"):
         shutil.copy(root / name, tmp_path / name)
     monkeypatch.setattr(generate, "ROOT", tmp_path)
     return tmp_path
