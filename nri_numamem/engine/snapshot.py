@@ -39,20 +39,26 @@ class SnapshotError(ValueError):
 
 def snapshot(state: EngineState) -> bytes:
     """Return the state's lasting part, one line of ASCII."""
-    payload = _text(
-        {
-            "holders": [
-                _holder_out(holder, state.blocks(key) or ())
-                for key, holder in sorted(state.holders.items())
-            ],
-            "homes": [
-                {"uid": uid, "nodes": {name: str(nodes) for name, nodes in places.items()}}
-                for uid, places in state.homes.items()  # the oldest first
-            ],
-        }
-    )
+    payload = _payload(state)
     envelope = {"version": VERSION, "sha256": _checksum(payload), "payload": payload}
     return f"{_text(envelope)}\n".encode("ascii")
+
+
+def _payload(state: EngineState) -> str:
+    """Return the payload's text, made of one text each.
+
+    A tree of everything, and the pieces of its text, would take several times the memory that the
+    text takes, and the process would keep it.
+    """
+    holders = (
+        _text(_holder_out(holder, state.blocks(key) or ()))
+        for key, holder in sorted(state.holders.items())
+    )
+    homes = (
+        _text({"uid": uid, "nodes": {name: str(nodes) for name, nodes in places.items()}})
+        for uid, places in state.homes.items()  # the oldest first
+    )
+    return f'{{"holders":[{",".join(holders)}],"homes":[{",".join(homes)}]}}'
 
 
 def restore(data: bytes) -> EngineState:
