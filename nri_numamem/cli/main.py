@@ -11,6 +11,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
 from nri_numamem.cli.errors import UsageError
@@ -86,20 +87,42 @@ def _module(command: str) -> _Command:
     return cast("_Command", importlib.import_module(f"nri_numamem.cli.{command}"))
 
 
+def _columns() -> int:
+    """Return the width of the terminal, as argparse would find it by shutil.
+
+    That imports everything that packs files, and argparse asks with each option that is added.
+    """
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and int(given) > 0:
+        return int(given)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or 80
+    except (AttributeError, OSError, ValueError):  # closed, or no terminal
+        return 80
+
+
 def _parser(chosen: str | None) -> argparse.ArgumentParser:
     import argparse  # noqa: PLC0415 - see the module's docstring
 
+    formatter = partial(argparse.HelpFormatter, width=_columns() - 2)
     parser = argparse.ArgumentParser(
         prog="nri-numamem",
+        formatter_class=formatter,
         description="Gives Guaranteed containers their memory and hugepages on as few NUMA nodes "
         "as can hold them.",
     )
     parser.add_argument("--version", action="version", version=f"nri-numamem {VERSION}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(
+        prog="nri-numamem", dest="command", metavar="COMMAND", required=True
+    )
     for name, summary in COMMANDS.items():
         description = f"{summary[0].upper()}{summary[1:]}."
         command = commands.add_parser(
-            name, help=summary, description=description, allow_abbrev=False
+            name,
+            help=summary,
+            description=description,
+            allow_abbrev=False,
+            formatter_class=formatter,
         )
         if name == chosen:
             _module(name).add_arguments(command)

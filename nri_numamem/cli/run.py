@@ -8,7 +8,6 @@ container creation fail.
 
 import argparse
 import os
-import random
 import select
 import socket
 import sys
@@ -180,7 +179,8 @@ def _serve_for_ever(service: Service, signals: Signals, path: Path, identity: Id
             service.notifier.status(f"not connected: {served.why}")
             if served.ended is Ended.FINISHED:
                 pause_s = PAUSE_REFUSED_S
-        if _pause(service, signals, pause_s * random.uniform(1.0, 1.2)):  # noqa: S311 - jitter
+        # Hosts that lost their runtimes together do not come back together.
+        if _pause(service, signals, pause_s * (1.0 + os.urandom(1)[0] / 1275)):
             return
         pause_s = min(pause_s * 2, max(PAUSE_MAX_S, pause_s))
 

@@ -7,7 +7,6 @@ a request is the request too. Only containers, their resources and the class are
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from fractions import Fraction
 
 from nri_numamem.memorymanager.pod import Container, ContainerKind, Pod
 from nri_numamem.memorymanager.quantity import is_memory_resource, parse_exact, parse_quantity
@@ -73,8 +72,7 @@ def _class_of(place: str, holder: Mapping[str, object]) -> QosClass:
     requests, limits = _amounts(place, holder)
     if not requests and not limits:
         return QosClass.BEST_EFFORT
-    zero = Fraction(0)
-    pairs = [(requests.get(r, zero), limits.get(r, zero)) for r in ("cpu", "memory")]
+    pairs = [(requests.get(r, 0), limits.get(r, 0)) for r in ("cpu", "memory")]
     if any(request != limit for request, limit in pairs):
         return QosClass.BURSTABLE
     given = [limit > 0 for _, limit in pairs]
@@ -119,13 +117,11 @@ def _memory_requests(place: str, container: Mapping[str, object]) -> dict[str, i
     return sizes
 
 
-def _amounts(
-    place: str, holder: Mapping[str, object]
-) -> tuple[dict[str, Fraction], dict[str, Fraction]]:
-    """Return the exact requests and limits."""
+def _amounts(place: str, holder: Mapping[str, object]) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the exact requests and limits, as parse_exact() gives them."""
 
-    def read(field: str, texts: Mapping[str, str]) -> dict[str, Fraction]:
-        amounts: dict[str, Fraction] = {}
+    def read(field: str, texts: Mapping[str, str]) -> dict[str, int]:
+        amounts: dict[str, int] = {}
         for resource, text in texts.items():
             try:
                 amounts[resource] = parse_exact(text)

@@ -8,15 +8,16 @@ sum is computed, compared with what was written, and, where nothing was written,
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field
-from fractions import Fraction
 
 from nri_numamem.memorymanager.machine import Machine
 from nri_numamem.memorymanager.quantity import (
+    EXACT_ONE,
     MEMORY,
     canonical_resource,
     format_quantity,
     hugepages_page_size,
     is_memory_resource,
+    parse_exact,
     parse_quantity,
 )
 from nri_numamem.memorymanager.reserved import (
@@ -88,7 +89,7 @@ def _name(place: str) -> str:
 def _read(place: str, text: str, capacity_bytes: int | None) -> int:
     percentage = None if capacity_bytes is None else _PERCENTAGE.fullmatch(text)
     if percentage is not None and capacity_bytes is not None:
-        return int(capacity_bytes * Fraction(percentage[1]) / 100)
+        return capacity_bytes * parse_exact(percentage[1]) // (100 * EXACT_ONE)
     try:
         return parse_quantity(text)
     except ValueError as error:

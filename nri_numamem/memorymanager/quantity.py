@@ -2,12 +2,11 @@
 
 A quantity is a decimal number with a suffix ("1.5Gi", "100M", "12e6"). Inside this program an
 amount is always a whole number of bytes in an ``int``; text exists at the edges only. Everything
-is computed with exact fractions, never with floats. This module knows the spellings and nothing
+is computed with whole numbers, never with floats. This module knows the spellings and nothing
 of machines, pods or policies.
 """
 
 import re
-from fractions import Fraction
 
 MEMORY = "memory"
 HUGEPAGES_PREFIX = "hugepages-"
@@ -21,16 +20,19 @@ _MAX_TEXT = 64
 _MAX_EXPONENT = 100
 
 _BINARY_SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
-_FACTORS = {suffix: Fraction(1024**power) for power, suffix in enumerate(_BINARY_SUFFIXES)} | {
-    "n": Fraction(1, 10**9),
-    "u": Fraction(1, 10**6),
-    "m": Fraction(1, 10**3),
-    "k": Fraction(10**3),
-    "M": Fraction(10**6),
-    "G": Fraction(10**9),
-    "T": Fraction(10**12),
-    "P": Fraction(10**15),
-    "E": Fraction(10**18),
+
+# What parse_exact() counts in is so small that every text that it reads is a whole number of it.
+EXACT_ONE: int = 10 ** (_MAX_TEXT + _MAX_EXPONENT)
+_FACTORS = {suffix: EXACT_ONE * 1024**power for power, suffix in enumerate(_BINARY_SUFFIXES)} | {
+    "n": EXACT_ONE // 10**9,
+    "u": EXACT_ONE // 10**6,
+    "m": EXACT_ONE // 10**3,
+    "k": EXACT_ONE * 10**3,
+    "M": EXACT_ONE * 10**6,
+    "G": EXACT_ONE * 10**9,
+    "T": EXACT_ONE * 10**12,
+    "P": EXACT_ONE * 10**15,
+    "E": EXACT_ONE * 10**18,
 }
 _QUANTITY = re.compile(
     r"([+-]?)(\d+\.?\d*|\.\d+)(?:[eE]([+-]?\d+)|([KMGTPE]i|[numkMGTPE])?)", re.ASCII
@@ -45,17 +47,18 @@ def parse_quantity(quantity: str | int) -> int:
     an int64 holds. Source: apimachinery, resource.Quantity; the kubelet asks for exact int64.
     """
     if isinstance(quantity, int) and not isinstance(quantity, bool):
-        value, shown = Fraction(quantity), _shorten(quantity)
+        value, shown = quantity * EXACT_ONE, _shorten(quantity)
     else:
         # Whatever else YAML can hold (true, 1.5, a list) is judged by its text.
         value, shown = parse_exact(str(quantity)), repr(quantity)
     if value < 0:
         raise ValueError(f"{shown} is negative; an amount of memory is at least 0")
-    if value > MAX_BYTES:
+    if value > MAX_BYTES * EXACT_ONE:
         raise ValueError(f"{shown} is too large; the largest amount is {MAX_BYTES} bytes")
-    if value.denominator != 1:
+    size_bytes, rest = divmod(value, EXACT_ONE)
+    if rest:
         raise ValueError(f"{shown} is not a whole number of bytes; use a suffix such as Mi or Gi")
-    return value.numerator
+    return size_bytes
 
 
 def _shorten(number: int) -> str:
@@ -63,8 +66,8 @@ def _shorten(number: int) -> str:
     return str(number) if number.bit_length() <= 128 else f"a number of {number.bit_length()} bits"
 
 
-def parse_exact(text: str) -> Fraction:
-    """Return the exact value of a quantity's text, in its own unit; ValueError when it is none.
+def parse_exact(text: str) -> int:
+    """Return the exact value of a quantity's text, EXACT_ONE for 1; ValueError when it is none.
 
     This one reads what counts no bytes, such as the cpu amount "1500m". Exponents beyond 100
     count as 100.
@@ -77,10 +80,12 @@ def parse_exact(text: str) -> Fraction:
     sign, number, exponent, suffix = found.groups()
     if exponent is not None:
         power = max(-_MAX_EXPONENT, min(int(exponent), _MAX_EXPONENT))
-        factor = Fraction(10) ** power
+        factor = EXACT_ONE * 10**power if power > 0 else EXACT_ONE // 10**-power
     else:
         factor = _FACTORS[suffix or ""]
-    return Fraction(f"{sign}{number}") * factor
+    whole, _, decimals = number.partition(".")
+    value: int = int(whole + decimals) * factor // 10 ** len(decimals)
+    return -value if sign == "-" else value
 
 
 def format_quantity(size_bytes: int) -> str:

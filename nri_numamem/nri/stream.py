@@ -6,6 +6,7 @@ from us waits in a bounded buffer. Between bytes in and reply out nothing is awa
 to be logged is handed over after the reply is on its way.
 """
 
+import mmap
 import selectors
 import socket
 import time
@@ -17,7 +18,7 @@ from typing import Protocol
 READ_BYTES = 256 << 10
 
 # How often on_tick is called. It feeds the watchdog, whose patience leaves room for a stop of 3 s.
-# An idle host is woken less than once a second, with what the watchdog's own thread adds.
+# An idle host is woken for nothing else.
 TICK_S = 1.5
 
 # What may wait for a runtime that does not read. Replies are small; this is thousands of them.
@@ -73,8 +74,9 @@ class Stream:
         self._on_wake = on_wake
         self._on_tick = on_tick
         self._unsent = bytearray()
-        # One for all reads: memory of this size would be mapped anew for each of them.
-        self._received = memoryview(bytearray(READ_BYTES))
+        # One for all reads: memory of this size would be mapped anew for each of them. Anonymous
+        # memory of the kernel's, of which only what was written to takes any.
+        self._received = memoryview(mmap.mmap(-1, READ_BYTES))
         self._selector = selectors.DefaultSelector()
         self._watched = selectors.EVENT_READ
 

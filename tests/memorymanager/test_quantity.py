@@ -4,6 +4,7 @@ from random import Random
 import pytest
 
 from nri_numamem.memorymanager.quantity import (
+    EXACT_ONE,
     MAX_BYTES,
     canonical_resource,
     format_page_size,
@@ -98,8 +99,8 @@ def test_a_refusal_prints_no_endless_number() -> None:
 
 
 def test_amounts_that_count_no_bytes() -> None:
-    assert parse_exact("1500m") == Fraction(3, 2)
-    assert parse_exact("-2") == -2
+    assert Fraction(parse_exact("1500m"), EXACT_ONE) == Fraction(3, 2)
+    assert parse_exact("-2") == -2 * EXACT_ONE
 
 
 @pytest.mark.parametrize(
@@ -191,3 +192,21 @@ def test_which_resources_count() -> None:
     assert is_memory_resource("hugepages-2Mi")
     assert not is_memory_resource("cpu")
     assert not is_memory_resource("ephemeral-storage")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0.1", Fraction(1, 10)),
+        (".5Ki", Fraction(512)),
+        ("3.E", Fraction(3 * 10**18)),
+        ("-1.25n", Fraction(-5, 4 * 10**9)),
+        ("1.5e-3", Fraction(3, 2000)),
+        ("1e-999", Fraction(1, 10**100)),
+        ("1e999", Fraction(10**100)),
+        (f"0.{'0' * 55}1e-100", Fraction(1, 10**156)),
+        (f"{'9' * 60}Ei", Fraction((10**60 - 1) * 2**60)),
+    ],
+)
+def test_every_text_is_read_exactly(text: str, value: Fraction) -> None:
+    assert Fraction(parse_exact(text), EXACT_ONE) == value
