@@ -150,8 +150,9 @@ def _show_rejection(screen: Screen, label: str, rejection: Rejection) -> None:
     parts = rejection.message.split("; ")
     problem = "; ".join(part for part in parts if not part.startswith("NUMA node"))
     screen.labelled(label, f"{rejection.reason}: {problem}", "red")
-    if rejection.per_node:
-        screen.shown(_verdicts(rejection.per_node))
+    verdicts = rejection.explanation.per_node
+    if verdicts:
+        screen.shown(_verdicts(verdicts))
 
 
 def _verdicts(verdicts: Sequence[NodeVerdict]) -> Table:

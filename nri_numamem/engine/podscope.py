@@ -13,6 +13,7 @@ Source: kubelet topologymanager, scope_pod.go (one merge, one hint for all conta
 """
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from nri_numamem.engine import records
 from nri_numamem.engine.context import Context, Placed
@@ -23,6 +24,7 @@ from nri_numamem.engine.providers import Others, words_for
 from nri_numamem.engine.request import held, request_of_pod
 from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.memorymanager import (
+    Explanation,
     NodeSet,
     PoolUse,
     Rejection,
@@ -84,7 +86,7 @@ def place(
         return ready, context.place(ready.books, key, resources, others, ready.home(key))
     if context.is_strict and others.is_apart_from(nodes):
         message = f"{NOT_ALIGNED}; the pod's memory is on {words_for(nodes)}"
-        return state, Rejection(TOPOLOGY, message, ())
+        return state, Rejection(TOPOLOGY, partial(Explanation, message))
     return ready, context.place_on(ready.books, key, resources, nodes)
 
 

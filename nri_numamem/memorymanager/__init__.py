@@ -35,7 +35,7 @@ from nri_numamem.memorymanager.quantity import (
     parse_page_size,
     parse_quantity,
 )
-from nri_numamem.memorymanager.refusal import NodeVerdict, Rejection
+from nri_numamem.memorymanager.refusal import Explanation, NodeVerdict, Rejection
 from nri_numamem.memorymanager.reserved import (
     Reservation,
     ReservedMemoryError,
@@ -63,6 +63,7 @@ __all__ = [
     "Container",
     "ContainerKind",
     "Distances",
+    "Explanation",
     "Hint",
     "HintMap",
     "HostReservation",

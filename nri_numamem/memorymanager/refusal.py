@@ -4,10 +4,12 @@ A ``Rejection`` carries the kubelet's own error text, the request, and per NUMA 
 and which rule passed the node over. Nodes of which the same is to be said share one part of the
 text; when it is still too long (many nodes, each with its own figures), the nodes that one rule
 passed over share a part. Hugepages that the kernel does not have, though the books call them free,
-are named besides.
+are named besides. All this is worked out when somebody reads it: under `best-effort` a place is
+looked for several times, and refusals on the way are given up.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import cached_property, partial
 
 from nri_numamem.memorymanager.books import resource_order
 from nri_numamem.memorymanager.choices import Choices, free_bytes
@@ -36,14 +38,42 @@ class NodeVerdict:
 
 
 @valueclass(frozen=True, slots=True)
+class Explanation:
+    """Why a request was refused."""
+
+    message: str
+    """At most 900 characters."""
+    per_node: tuple[NodeVerdict, ...] = ()
+
+
 class Rejection:
     """A request that was refused."""
 
-    reason: str
-    """The kubelet's reason: UnexpectedAdmissionError or TopologyAffinityError."""
-    message: str
-    """At most 900 characters."""
-    per_node: tuple[NodeVerdict, ...]
+    def __init__(self, reason: str, explain: Callable[[], Explanation]) -> None:
+        """Begin with the kubelet's reason: UnexpectedAdmissionError or TopologyAffinityError."""
+        self.reason = reason
+        self._explain = explain
+
+    @cached_property
+    def explanation(self) -> Explanation:
+        """Why it was refused."""
+        return self._explain()
+
+    @property
+    def message(self) -> str:
+        """The explanation's text."""
+        return self.explanation.message
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Rejection):
+            return NotImplemented
+        return (self.reason, self.explanation) == (other.reason, other.explanation)
+
+    def __hash__(self) -> int:
+        return hash((self.reason, self.explanation.message))
+
+    def __repr__(self) -> str:
+        return f"Rejection({self.reason!r}, {self.explanation!r})"
 
 
 def allocation_failed(problem: str) -> str:
@@ -59,7 +89,13 @@ def reject(
     reason: str,
     sentence: str,
 ) -> Rejection:
-    """Explain why `request` is refused; `sentence`, the kubelet's text for it, comes last."""
+    """Refuse `request`; `sentence`, the kubelet's text for it, comes last in the message."""
+    return Rejection(reason, partial(_explain, state, request, choices, preferences, sentence))
+
+
+def _explain(
+    state: State, request: Request, choices: Choices, preferences: Preferences, sentence: str
+) -> Explanation:
     prefixes = _prefixes(request)
     verdicts = tuple(
         NodeVerdict(
@@ -77,8 +113,8 @@ def reject(
     for summary in (_one_by_one, _by_rule):
         facts = "; ".join((head, *summary(verdicts, prefixes)))
         if len(facts) <= room:
-            return Rejection(reason, f"{facts}; {sentence}", verdicts)
-    return Rejection(reason, f"{facts[: room - 3]}...; {sentence}", verdicts)
+            return Explanation(f"{facts}; {sentence}", verdicts)
+    return Explanation(f"{facts[: room - 3]}...; {sentence}", verdicts)
 
 
 def _prefixes(request: Request) -> dict[str, str]:

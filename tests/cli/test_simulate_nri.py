@@ -5,6 +5,7 @@ import random
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from nri_numamem.cli.errors import UsageError
 from nri_numamem.cli.main import main
 from nri_numamem.cli.simulate_nri import compare_over_nri
 from nri_numamem.engine.scenario import Outcome, Scenario, play, scenario_from_document
-from nri_numamem.memorymanager import NodeSet, Rejection
+from nri_numamem.memorymanager import Explanation, NodeSet, Rejection
 
 GI = 1 << 30
 Document = dict[str, Any]
@@ -155,7 +156,7 @@ def test_differences_are_told(
         replace(outcomes[2], rejection=refused),
         replace(
             outcomes[3],
-            rejection=Rejection("OtherReason", "text", ()),
+            rejection=Rejection("OtherReason", partial(Explanation, "text")),
             books=replace(books, assignments=assignments),
         ),
     ]

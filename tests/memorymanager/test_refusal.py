@@ -40,7 +40,7 @@ def test_every_node_is_accounted_for(worlds: ModuleType) -> None:
         "NUMA node 2: 3Gi free of 4Gi, in group 1-2 with 3Gi free; "
         "NUMA nodes 3-5: 4Gi free of 4Gi, unused, too small alone; Sentence"
     )
-    assert rejection.per_node[0] == NodeVerdict(
+    assert rejection.explanation.per_node[0] == NodeVerdict(
         0,
         {"memory": Table(4 * GI, 0, 4 * GI, 3 * GI, GI)},
         "serves single-node assignments",
@@ -85,3 +85,11 @@ def test_there_is_an_end_to_every_message(worlds: ModuleType) -> None:
     message = refuse(state, {"memory": 10**6}).message
     assert len(message) == MESSAGE_LIMIT
     assert message.endswith("...; Sentence")
+
+
+def test_refusals_that_say_the_same_are_equal(worlds: ModuleType) -> None:
+    state = worlds.empty_state({0: {"memory": 4 * GI}})
+    refused, again, other = (refuse(state, {"memory": size}) for size in (10**15, 10**15, 10**16))
+    assert refused == again != other
+    assert hash(refused) == hash(again)
+    assert refused != refused.message
