@@ -23,6 +23,9 @@ MEMORY_BYTES = 1024 * GI
 PAGE_BYTES, PAGES = 2 * MI, 512
 NODES_PER_SOCKET = 4
 
+# The device that the workload's containers get, and where every host's sysfs has it.
+FUSE = ("10:229", "../../devices/virtual/misc/fuse")
+
 # Shows a process other files as /sys; takes root.
 _WITH_OWN_SYS = ("unshare", "--mount", "sh", "-c", 'mount --bind "$0" /sys && exec "$@"')
 
@@ -70,6 +73,16 @@ def allocatable(machine: Machine) -> dict[int, dict[str, int]]:
     return found
 
 
+def write_files(machine: Machine, root: Path) -> None:
+    """Write what the plugin looks at on a host: its nodes, cgroups, and the containers' device."""
+    write_overlay(overlay_of(machine), root)
+    (root / "cgroup").mkdir()
+    (root / "cgroup" / "cgroup.controllers").write_text("cpuset memory hugetlb\n")
+    device, where = FUSE
+    (root / "sys" / "dev" / "char").mkdir(parents=True, exist_ok=True)
+    (root / "sys" / "dev" / "char" / device).symlink_to(where)
+
+
 @dataclass(slots=True)
 class Host:
     """A host with a runtime's socket and room for one plugin's files."""
@@ -84,9 +97,7 @@ class Host:
     def __post_init__(self) -> None:
         self.root.mkdir(parents=True)
         machine = machine_of(self.nodes)
-        write_overlay(overlay_of(machine), self.root)
-        (self.root / "cgroup").mkdir()
-        (self.root / "cgroup" / "cgroup.controllers").write_text("cpuset memory hugetlb\n")
+        write_files(machine, self.root)
         (self.root / "machine.json").write_text(json.dumps(allocatable(machine)))
 
     @property

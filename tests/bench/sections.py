@@ -7,7 +7,15 @@ named after what they measure.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from tests.bench import creation, disturbance, enumerated, standing, synchronization
+from tests.bench import (
+    creation,
+    disturbance,
+    enumerated,
+    residence,
+    stages,
+    standing,
+    synchronization,
+)
 from tests.bench.creation import CONSTANT, NEWEST, OLDER, OURS, PEERS, Case
 from tests.bench.enumerated import ENUMERATED, HALF_FULL, WITHOUT_PAGES
 from tests.bench.figures import Summary
@@ -191,12 +199,30 @@ def disturbances(bench: Bench) -> Table:
     ]
 
 
+def creation_stages(bench: Bench) -> Table:
+    """Measure where the time of a creation goes."""
+    bench.say("stages of a creation")
+    found = stages.measure(bench.size.count)
+    bench.results.figures["stages_us"] = {stage: spent_s * 1e6 for stage, spent_s in found.items()}
+    return stages.rows(found)
+
+
+def residences(bench: Bench) -> Table:
+    """Measure what the resident memory is made of."""
+    bench.say("resident memory, step by step")
+    found = residence.measure(bench.newest.plugin)
+    bench.results.figures["resident_bytes"] = found
+    return residence.rows(found)
+
+
 SECTIONS: Mapping[str, Callable[[Bench], Table]] = {
     "CreateContainer, round trip (p50 / p99 / max)": creations,
     "Synchronize": synchronizations,
     "Start, memory, idleness": starts_and_idleness,
     "Placement alone, in process (p50 / p99 / max)": placements,
     "CreateContainer under disturbance (p50 / p99 / max)": disturbances,
+    "Where the time of a creation goes, in process": creation_stages,
+    "What is resident": residences,
 }
 
 
