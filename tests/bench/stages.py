@@ -129,6 +129,7 @@ def plugin() -> Iterator[Plugin]:
             made.serve(made.call("Synchronize", api.SynchronizeRequest()))
             yield made
         service.close()
+        logs.configure()
 
 
 def pods() -> Iterator[tuple[api.PodSandbox, api.Container]]:
