@@ -10,7 +10,6 @@ Source: kubelet memorymanager, calculateHints; results equal its full enumeratio
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property
 from itertools import repeat
 from operator import attrgetter
 from typing import TypeAlias
@@ -19,6 +18,7 @@ from nri_numamem.memorymanager.cover import NO_NODES, Cover
 from nri_numamem.memorymanager.hint import Hint, Preferences
 from nri_numamem.memorymanager.nodeset import NodeSet
 from nri_numamem.memorymanager.state import NO_TABLE, NodeState, Request, State, Table
+from nri_numamem.values import once
 
 Amount: TypeAlias = Callable[[Table], int]
 
@@ -81,38 +81,49 @@ class Choices:
 
     def __init__(self, state: State, uid: str, request: Request, home: NodeSet) -> None:
         # Not the state itself, which keeps these choices: only the collector would free the two.
-        self._state = State(state.machine_state, state.assignments, state.reusable)
+        self._machine = state.machine_state
+        self._assignments = state.assignments
+        self._reusable = state.reusable
         self._uid = uid
         self._request = request
         self._home = home
         self._known: list[tuple[Preferences, NodeSet, NodeSet | None]] = []
 
-    @cached_property
+    def are_for(self, uid: str, request: Request, home: NodeSet) -> bool:
+        """Tell whether this was asked for."""
+        return uid == self._uid and home == self._home and request == self._request
+
+    @once
     def minimum(self) -> int | None:
         """The fewest nodes that could hold the request if empty; None when all cannot."""
-        return self._cover(self._state.machine_state, ALLOCATABLE).smallest()
+        return self._cover(self._machine, ALLOCATABLE).smallest()
 
     @property
     def listed(self) -> tuple[NodeSet, ...]:
         """Admissible single nodes, groups, and sets on which the pod holds something to reuse."""
         return (*self._singles(NO_NODES), *self._of_several)
 
-    @cached_property
+    @once
+    def _state(self) -> State:
+        return State(self._machine, self._assignments, self._reusable)
+
+    @once
     def _of_several(self) -> tuple[NodeSet, ...]:
         """Those among `listed` that have more than one node."""
         tried = dict.fromkeys(_sets_of_several(self._state, self._uid, self._home))
         return tuple(filter(self.admits, tried))
 
-    @cached_property
+    @once
     def unassigned(self) -> Cover:
         """Any two or more of these nodes that cover are admissible too."""
-        machine = self._state.machine_state
-        unassigned = {n: node for n, node in machine.items() if not node.number_of_assignments}
+        machine = self._machine.items()
+        unassigned = {n: node for n, node in machine if not node.number_of_assignments}
         return self._cover(unassigned, FREE)
 
     def hint(self, nodes: NodeSet) -> Hint:
         """Return the hint for an admissible set."""
-        return Hint(nodes, preferred=len(nodes) == 1 or len(nodes) == self.minimum)
+        size = len(nodes)
+        return Hint(nodes, preferred=size == 1 or size == self.minimum)
 
     def best(self, preferences: Preferences, within: NodeSet = NO_NODES) -> NodeSet | None:
         """Return the admissible set that ranks first; None when there is none.
@@ -123,14 +134,16 @@ class Choices:
         for asked, nodes, answer in self._known:
             if asked is preferences and nodes == within:
                 return answer
-        answer = self._best_single(preferences, within) or self._search(preferences, within)
+        answer = self._best_single(preferences, within)
+        if answer is None:
+            answer = self._search(preferences, within)
         self._known.append((preferences, within, answer))
         return answer
 
     def _best_single(self, preferences: Preferences, within: NodeSet) -> NodeSet | None:
         """Return the single node that ranks first: most requests fit one, and this is quick."""
         home = preferences.home
-        if len(home) == 1 and within.issubset(home) and self.admits(home):
+        if home.mask.bit_count() == 1 and within.issubset(home) and self.admits(home):
             return home
         singles = self._singles(within)
         if preferences.tells_apart_singles:
@@ -140,17 +153,18 @@ class Choices:
     def _singles(self, within: NodeSet) -> Iterator[NodeSet]:
         """Yield the admissible single nodes that `within` is part of, the lowest id first."""
         needed = tuple(self._request.items())
-        reuses = self._uid in self._state.reusable
-        for node_id, node in self._state.machine_state.items():
+        reuses = self._uid in self._reusable
+        for node_id, node in self._machine.items():
             # What is_admissible() asks, without a set of each node: most requests end here.
             tables = node.memory_map
             for resource, size_bytes in needed:
                 table = tables.get(resource, NO_TABLE)
-                if table.allocatable < size_bytes or (table.free < size_bytes and not reuses):
+                if (table.free < size_bytes and not reuses) or table.allocatable < size_bytes:
                     break
             else:
-                nodes = NodeSet.from_mask(1 << node_id)
-                admits = self.admits(nodes) if reuses else len(node.cells) < 2
+                cells, mask = node.cells, 1 << node_id
+                nodes = cells if cells.mask == mask else NodeSet.from_mask(mask)
+                admits = self.admits(nodes) if reuses else cells.mask.bit_count() < 2
                 if admits and within.issubset(nodes):
                     yield nodes
 
@@ -159,7 +173,7 @@ class Choices:
         found = [nodes for nodes in self._of_several if within.issubset(nodes)]
         unassigned = self.unassigned
         fewest = min(map(len, found), default=len(unassigned.amounts))
-        if within.issubset(unassigned.nodes):
+        if not within or within.issubset(unassigned.nodes):
             size = unassigned.smallest(max(2, len(within)), within)
             if size is not None and size <= fewest:
                 found.append(unassigned.best(size, preferences, within))
@@ -171,10 +185,8 @@ class Choices:
 
     def _cover(self, nodes: Mapping[int, NodeState], amount: Amount) -> Cover:
         needed = {name: size_bytes for name, size_bytes in self._request.items() if size_bytes > 0}
-        columns = [
-            [amount(node.memory_map.get(name, NO_TABLE)) for node in nodes.values()]
-            for name in needed
-        ]
+        maps = [node.memory_map for node in nodes.values()]
+        columns = [map(amount, [tables.get(name, NO_TABLE) for tables in maps]) for name in needed]
         held = zip(*columns, strict=True) if columns else repeat(())
         return Cover(dict(zip(nodes, held, strict=False)), tuple(needed.values()))
 
@@ -184,19 +196,17 @@ def choices_for(state: State, uid: str, request: Request, home: NodeSet) -> Choi
 
     An admission asks several times about the same books: for hints, placement, and a refusal.
     """
-    key = (uid, tuple(request.items()), home.mask)
-    choices: Choices | None = state.derived.get(key)
-    if choices is None:
-        choices = Choices(state, uid, request, home)
-        state.derived.clear()
-        state.derived[key] = choices
+    known: Choices | None = state.derived.get(Choices)
+    if known is not None and known.are_for(uid, request, home):
+        return known
+    choices = state.derived[Choices] = Choices(state, uid, request, home)
     return choices
 
 
 def _sets_of_several(state: State, uid: str, home: NodeSet) -> Iterator[NodeSet]:
     """Yield groups and the sets that the pod used; repetitions do not matter."""
     for node in state.machine_state.values():
-        if len(node.cells) > 1:
+        if node.cells.mask.bit_count() > 1:
             yield node.cells
     for name in state.reusable.get(uid, ()):
         for block in state.assignments[uid][name]:

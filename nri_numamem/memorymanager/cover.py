@@ -43,7 +43,7 @@ class Cover:
     @property
     def nodes(self) -> NodeSet:
         """All nodes of the problem."""
-        return NodeSet(self.amounts)
+        return NodeSet.from_mask(sum([1 << node_id for node_id in self.amounts]))
 
     def covers(self, nodes: Iterable[int]) -> bool:
         """Tell whether the nodes, all of them in the problem, hold the need together."""
@@ -106,8 +106,9 @@ class Cover:
         distances = preferences.distances if preferences.prefer_closest else None
         if distances is not None:
             nodes = self.nodes
+            others = ~nodes.mask
             for mask, ids in distances.ranked(size, nodes):
-                if not (mask & ~nodes.mask or fixed.mask & ~mask) and self.covers(ids):
+                if not (mask & others or fixed.mask & ~mask) and self.covers(ids):
                     return NodeSet.from_mask(mask)
         rest = self.without(fixed)
         count = size - len(fixed)

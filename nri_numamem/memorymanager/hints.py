@@ -63,10 +63,11 @@ def container_hints(
     if not pod.guaranteed:
         return None
     request = pod.container(name).requests
-    blocks = kept_blocks(state, pod, name)
-    if blocks is not None:
-        return _regenerate(blocks, request)
-    state = remove_container(state, pod.uid, name)
+    if state.blocks(pod.uid, name) is not None:
+        blocks = kept_blocks(state, pod, name)
+        if blocks is not None:
+            return _regenerate(blocks, request)
+        state = remove_container(state, pod.uid, name)
     return hints_for_request(state, pod.uid, request, preferences, others)
 
 
@@ -192,9 +193,10 @@ def _that_matter(choices: Choices, preferences: Preferences, others: Offers) -> 
     win: the mask itself (the only way to a preferred result), or the set whose intersection with
     the mask ranks first among results that are not preferred.
     """
-    agreeing = _agreeing(choices, others)
-    if agreeing:
-        return agreeing
+    if not others.masks.get(ANYWHERE):  # any hint agrees with others that have no affinity
+        agreeing = _agreeing(choices, others)
+        if agreeing:
+            return agreeing
     best = choices.best(preferences)
     if best is None or others.masks.keys() <= {ANYWHERE}:
         return () if best is None else (choices.hint(best),)
@@ -208,8 +210,6 @@ def _that_matter(choices: Choices, preferences: Preferences, others: Offers) -> 
 
 def _agreeing(choices: Choices, others: Offers) -> tuple[Hint, ...]:
     """Return the preferred hints with which all others agree; nothing else is preferred then."""
-    if others.masks.get(ANYWHERE):  # any hint agrees with others that have no affinity
-        return ()
     agreed = [NodeSet.from_mask(mask) for mask, agree in others.masks.items() if agree]
     hints = [choices.hint(nodes) for nodes in agreed if choices.admits(nodes)]
     return tuple([hint for hint in hints if hint.preferred])

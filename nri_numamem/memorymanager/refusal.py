@@ -9,7 +9,7 @@ looked for several times, and refusals on the way are given up.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from functools import cached_property, partial
+from functools import partial
 
 from nri_numamem.memorymanager.books import resource_order
 from nri_numamem.memorymanager.choices import Choices, free_bytes
@@ -17,7 +17,7 @@ from nri_numamem.memorymanager.hint import Preferences
 from nri_numamem.memorymanager.nodeset import NodeSet
 from nri_numamem.memorymanager.quantity import MEMORY, humanize_bytes
 from nri_numamem.memorymanager.state import NodeState, Request, State, Table
-from nri_numamem.values import valueclass
+from nri_numamem.values import once, valueclass
 
 # Kubernetes events cut a message at 1,024 bytes; runtime and caller add their own words.
 MESSAGE_LIMIT = 900
@@ -54,7 +54,7 @@ class Rejection:
         self.reason = reason
         self._explain = explain
 
-    @cached_property
+    @once
     def explanation(self) -> Explanation:
         """Why it was refused."""
         return self._explain()

@@ -53,16 +53,24 @@ def merge(
     With `none` nothing is merged.
     """
     if policy is Policy.NONE:
-        return Hint(None, preferred=False), True
+        return Hint(None, preferred=False), admits_all(policy)
     lists = hint_lists(providers)
     if policy is not Policy.SINGLE_NUMA_NODE:
         hint = _best(lists, numa_nodes, preferences)
-        return hint, hint.preferred or policy is Policy.BEST_EFFORT
+        return hint, hint.preferred or admits_all(policy)
     single = [[hint for hint in hints if _is_single(hint)] for hints in lists]
     hint = _best(single, numa_nodes, preferences.narrowest())
     if hint.affinity is not None and len(hint.affinity) == len(numa_nodes):
         hint = Hint(None, hint.preferred)
     return hint, hint.preferred
+
+
+def admits_all(policy: Policy) -> bool:
+    """Tell whether the policy admits hints that are not preferred.
+
+    Whatever is merged with "impossible" is one.
+    """
+    return policy is Policy.BEST_EFFORT or policy is Policy.NONE
 
 
 def offers_of(providers: Sequence[ProviderHints], policy: Policy) -> Offers:

@@ -24,7 +24,14 @@ from nri_numamem.memorymanager.refusal import (
 )
 from nri_numamem.memorymanager.state import Request, State
 from nri_numamem.memorymanager.static import NO_DEFAULT, Allocated, allocate, choose_nodes
-from nri_numamem.topologymanager.merge import HintList, Policy, ProviderHints, merge, offers_of
+from nri_numamem.topologymanager.merge import (
+    HintList,
+    Policy,
+    ProviderHints,
+    admits_all,
+    merge,
+    offers_of,
+)
 from nri_numamem.values import valueclass
 
 
@@ -151,17 +158,17 @@ def _judge(
     others: Sequence[ProviderHints],
 ) -> Hint | Rejection:
     """Merge the memory manager's hints with the others; a rejection when the policy says no."""
-    # All resources have the same list; it counts once (see memorymanager.hints).
-    answers = (*others, {MEMORY: own})
-    hint, admits = merge(answers, state.machine_state, topology.policy, topology.preferences)
-    fits_nowhere = own is not None and not own
-    if admits and not fits_nowhere:
-        return hint
-    choices = choices_for(state, pod.uid, request, topology.preferences.home)
     reason, sentence = TOPOLOGY, NOT_ALIGNED
-    if admits:
+    if own is None or own:
+        # All resources have the same list; it counts once (see memorymanager.hints).
+        answers = (*others, {MEMORY: own})
+        hint, admits = merge(answers, state.machine_state, topology.policy, topology.preferences)
+        if admits:
+            return hint
+    elif admits_all(topology.policy):
         # No allocation could succeed; the text of the kubelet's default case says why best.
         reason, sentence = UNEXPECTED, allocation_failed(NO_DEFAULT)
+    choices = choices_for(state, pod.uid, request, topology.preferences.home)
     return reject(state, request, choices, topology.preferences, reason, sentence)
 
 
