@@ -110,8 +110,19 @@ class Choices:
     @once
     def _of_several(self) -> tuple[NodeSet, ...]:
         """Those among `listed` that have more than one node."""
-        tried = dict.fromkeys(_sets_of_several(self._state, self._uid, self._home))
-        return tuple(filter(self.admits, tried))
+        return tuple(filter(self.admits, dict.fromkeys(self._sets_of_several())))
+
+    def _sets_of_several(self) -> Iterator[NodeSet]:
+        """Yield groups and the sets that the pod used; repetitions do not matter."""
+        for node in self._machine.values():
+            if node.cells.mask.bit_count() > 1:
+                yield node.cells
+        for name in self._reusable.get(self._uid, ()):
+            for block in self._assignments[self._uid][name]:
+                if len(block.numa_affinity) > 1:
+                    yield block.numa_affinity
+        if len(self._home) > 1:
+            yield self._home
 
     @once
     def unassigned(self) -> Cover:
@@ -137,7 +148,7 @@ class Choices:
         answer = self._best_single(preferences, within)
         if answer is None:
             answer = self._search(preferences, within)
-        self._known.append((preferences, within, answer))
+            self._known.append((preferences, within, answer))
         return answer
 
     def _best_single(self, preferences: Preferences, within: NodeSet) -> NodeSet | None:
@@ -201,16 +212,3 @@ def choices_for(state: State, uid: str, request: Request, home: NodeSet) -> Choi
         return known
     choices = state.derived[Choices] = Choices(state, uid, request, home)
     return choices
-
-
-def _sets_of_several(state: State, uid: str, home: NodeSet) -> Iterator[NodeSet]:
-    """Yield groups and the sets that the pod used; repetitions do not matter."""
-    for node in state.machine_state.values():
-        if node.cells.mask.bit_count() > 1:
-            yield node.cells
-    for name in state.reusable.get(uid, ()):
-        for block in state.assignments[uid][name]:
-            if len(block.numa_affinity) > 1:
-                yield block.numa_affinity
-    if len(home) > 1:
-        yield home

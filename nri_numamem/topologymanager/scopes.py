@@ -70,8 +70,10 @@ def admit_container(
 
     Source: kubelet topologymanager, scope_container.go.
     """
-    hint, _ = _merged(state, pod, name, topology, others)
-    return hint if isinstance(hint, Rejection) else _place(state, pod, (name,), hint, topology)
+    hint, own = _merged(state, pod, name, topology, others)
+    if hint is None:
+        return _refused(state, pod, pod.container(name).requests, own, topology)
+    return _place(state, pod, (name,), hint, topology)
 
 
 def nodes_for_container(
@@ -83,23 +85,22 @@ def nodes_for_container(
 ) -> tuple[NodeSet, Hint] | Rejection:
     """Return where admit_container() would place a container, and the merged hint for it."""
     hint, own = _merged(state, pod, name, topology, others)
-    if isinstance(hint, Rejection):
-        return hint
-    is_offered = hint.affinity is not None and own is not None and hint in own
-    if hint.affinity is not None and is_offered and state.blocks(pod.uid, name) is None:
-        return hint.affinity, hint  # offered because it is a place; other hints are looked at
-    nodes = choose_nodes(state, pod, name, hint, topology.preferences)
-    return nodes if isinstance(nodes, Rejection) else (nodes, hint)
+    if hint is None:
+        return _refused(state, pod, pod.container(name).requests, own, topology)
+    nodes, is_offered = hint.affinity, own is not None and hint in own
+    if nodes is not None and is_offered and state.blocks(pod.uid, name) is None:
+        return nodes, hint  # offered because it is a place; other hints are looked at
+    found = choose_nodes(state, pod, name, hint, topology.preferences)
+    return found if isinstance(found, Rejection) else (found, hint)
 
 
 def _merged(
     state: State, pod: Pod, name: str, topology: Topology, others: Sequence[ProviderHints]
-) -> tuple[Hint | Rejection, HintList | None]:
-    """Return the merged hint for a container, and the memory manager's own."""
+) -> tuple[Hint | None, HintList | None]:
+    """Return a container's merged hint, or None to refuse it, and the memory manager's own."""
     offers = offers_of(others, topology.policy)
     own = container_hints(state, pod, name, topology.preferences, offers)
-    request = pod.container(name).requests
-    return _judge(state, pod, request, own, topology, others), own
+    return _judge(state, own, topology, others), own
 
 
 def admit_containers(
@@ -138,9 +139,9 @@ def admit_pod(
     """
     offers = offers_of(others, topology.policy)
     own = pod_hints(state, pod, topology.preferences, offers)
-    hint = _judge(state, pod, pod_request(pod), own, topology, others)
-    if isinstance(hint, Rejection):
-        return hint
+    hint = _judge(state, own, topology, others)
+    if hint is None:
+        return _refused(state, pod, pod_request(pod), own, topology)
     names = tuple(c.name for c in pod.containers)
     judged = hint if hint.affinity is None else replace(hint, preferred=False)
     placed = _place(state, pod, names, judged, topology)
@@ -150,22 +151,23 @@ def admit_pod(
 
 
 def _judge(
-    state: State,
-    pod: Pod,
-    request: Request,
-    own: HintList | None,
-    topology: Topology,
-    others: Sequence[ProviderHints],
-) -> Hint | Rejection:
-    """Merge the memory manager's hints with the others; a rejection when the policy says no."""
+    state: State, own: HintList | None, topology: Topology, others: Sequence[ProviderHints]
+) -> Hint | None:
+    """Merge the memory manager's hints with the others; None is "impossible", or policy's no."""
+    if own is not None and not own:
+        return None
+    # All resources have the same list; it counts once (see memorymanager.hints).
+    answers = (*others, {MEMORY: own})
+    hint, admits = merge(answers, state.machine_state, topology.policy, topology.preferences)
+    return hint if admits else None
+
+
+def _refused(
+    state: State, pod: Pod, request: Request, own: HintList | None, topology: Topology
+) -> Rejection:
+    """Return why _judge() gave no hint."""
     reason, sentence = TOPOLOGY, NOT_ALIGNED
-    if own is None or own:
-        # All resources have the same list; it counts once (see memorymanager.hints).
-        answers = (*others, {MEMORY: own})
-        hint, admits = merge(answers, state.machine_state, topology.policy, topology.preferences)
-        if admits:
-            return hint
-    elif admits_all(topology.policy):
+    if not own and admits_all(topology.policy):
         # No allocation could succeed; the text of the kubelet's default case says why best.
         reason, sentence = UNEXPECTED, allocation_failed(NO_DEFAULT)
     choices = choices_for(state, pod.uid, request, topology.preferences.home)
