@@ -100,6 +100,8 @@ def _merged(
     """Return a container's merged hint, or None to refuse it, and the memory manager's own."""
     offers = offers_of(others, topology.policy)
     own = container_hints(state, pod, name, topology.preferences, offers)
+    if own and not others and topology.policy is Policy.BEST_EFFORT:
+        return own[0], own  # the only one, on nodes of the machine: as it would come out of a merge
     return _judge(state, own, topology, others), own
 
 

@@ -22,7 +22,7 @@ from nri_numamem.memorymanager import (
     allocate,
     topology_hints,
 )
-from nri_numamem.topologymanager import Policy, merge, offers_of
+from nri_numamem.topologymanager import Policy, Topology, merge, nodes_for_container, offers_of
 
 # A long run by hand: NUMAMEM_LIVES=100000
 LIVES = int(os.environ.get("NUMAMEM_LIVES", "300"))
@@ -79,8 +79,13 @@ def compare(
     place = (request, answers, policy, oracle.books())
     affinity = None if hint.affinity is None else tuple(hint.affinity)
     assert ((affinity, hint.preferred), admits) == (want, wanted), place
+    found = nodes_for_container(state, pod, "main", Topology(Policy(policy), preferences), others)
+    if not isinstance(found, Rejection):
+        assert (found[1], True) == (hint, admits), place
     if admits and not (want[0] is not None and worlds.cuts_group(oracle, want[0])):
         got = allocate(state, pod, "main", hint, preferences)
+        is_refused = isinstance(got, Rejection) or not own["memory"]
+        assert isinstance(found, Rejection) is is_refused, place
         placed, _ = oracle.copy().attempt("new", "main", request, want)
         assert (None if isinstance(got, Rejection) else tuple(got.nodes)) == placed, place
 
