@@ -62,17 +62,18 @@ class Cover:
 
         The nodes in `fixed` belong to every set.
         """
-        rest = self.without(fixed)
-        low, high = max(rest.fewest(), at_least - len(fixed)), len(rest.amounts)
+        taken = len(fixed)
+        rest = self.without(fixed) if taken else self
+        low, high = max(rest.fewest(), at_least - taken), len(rest.amounts)
         if low > high:
             return None
         if len(rest.need) <= 1 or rest.richest_cover(low):
-            return low + len(fixed)
+            return low + taken
         if not rest.covers(rest.amounts):
             return None
         classes = _Classes(rest)
         sizes = range(max(low, classes.fewest()), high)
-        return next((n for n in sizes if classes.some(n) is not None), high) + len(fixed)
+        return next((n for n in sizes if classes.some(n) is not None), high) + taken
 
     def fewest(self) -> int:
         """Return a size below which no set covers, as each dimension by itself demands.
