@@ -288,5 +288,9 @@ class Service:
         if self.engine is None or not self.engine.context.wants_devices(cgroup_parent):
             return ()
         sysfs, proc = self._roots.sysfs, self._roots.proc
-        found = (device_numa_nodes(sysfs, d.type, d.major, d.minor, d.path, proc) for d in devices)
-        return tuple(nodes for nodes in found if nodes is not None)
+        found: list[NodeSet] = []
+        for d in devices:
+            nodes = device_numa_nodes(sysfs, d.type, d.major, d.minor, d.path, proc)
+            if nodes is not None:
+                found.append(nodes)
+        return tuple(found)

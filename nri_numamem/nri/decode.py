@@ -12,7 +12,7 @@ Sources: the field tables of NRI's api.proto; containerd pkg/cri/nri and CRI-O i
 what the runtimes fill in.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Protocol, TypeAlias
@@ -137,14 +137,12 @@ class Decoder:
 
     def create_container(self, request: _HasPodAndContainer) -> events.CreateContainer:
         """Decode the request that can be answered with an adjustment or a refusal."""
-        container = _container(request.container)
-        linux = request.container.linux
-        if linux.devices and not _is_privileged(linux.resources):
-            cgroup_parent = request.pod.linux.cgroup_parent
-            nodes = self._device_nodes(cgroup_parent, _devices(linux.devices))
-            if nodes:
-                container = replace(container, device_nodes=nodes)
         pod = self._pod(request.pod)
+        linux = request.container.linux
+        nodes: tuple[NodeSet, ...] = ()
+        if linux.devices and not _is_privileged(linux.resources):
+            nodes = self._device_nodes(pod.cgroup_parent, _devices(linux.devices))
+        container = _container(request.container, nodes)
         return events.CreateContainer(pod, container, self._pool_use(pod, container))
 
     def update_container(self, request: api.UpdateContainerRequest) -> events.UpdateContainer:
@@ -177,30 +175,36 @@ class Decoder:
 
 
 def _pod_with(pod: api.PodSandbox, limits: Mapping[int, int]) -> events.PodSandbox:
+    linux = pod.linux
+    # In the order of the fields, here and below: to name them doubles the time.
     return events.PodSandbox(
-        sandbox_id=pod.id,
-        uid=pod.uid,
-        namespace=pod.namespace,
-        name=pod.name,
-        cgroup_parent=pod.linux.cgroup_parent,
-        memory_limit_bytes=_memory_limit(pod.linux.pod_resources),
-        hugepage_limits=limits,
+        pod.id,
+        pod.uid,
+        pod.namespace,
+        pod.name,
+        linux.cgroup_parent,
+        _memory_limit(linux.pod_resources),
+        limits,
     )
 
 
-def _container(container: api.Container) -> events.Container:
+def _container(
+    container: api.Container, device_nodes: tuple[NodeSet, ...] = ()
+) -> events.Container:
     resources = container.linux.resources
+    cpu = resources.cpu
     return events.Container(
-        container_id=container.id,
-        sandbox_id=container.pod_sandbox_id,
-        name=container.name,
-        memory_limit_bytes=_memory_limit(resources),
-        hugepage_limits=_hugepage_limits(resources),
-        hugepages_unified=_unified_hugepages(resources.unified),
-        cpuset_mems=resources.cpu.mems,
-        cpuset_cpus=resources.cpu.cpus,
-        cpu_shares=resources.cpu.shares.value or None,
-        ended=container.state == api.CONTAINER_STOPPED,
+        container.id,
+        container.pod_sandbox_id,
+        container.name,
+        _memory_limit(resources),
+        _hugepage_limits(resources.hugepage_limits),
+        _unified_hugepages(resources.unified),
+        cpu.mems,
+        cpu.cpus,
+        cpu.shares.value or None,
+        device_nodes,
+        container.state == api.CONTAINER_STOPPED,
     )
 
 
@@ -212,13 +216,12 @@ def _devices(devices: Iterable[api.LinuxDevice]) -> Iterable[Device]:
 def _is_privileged(resources: api.LinuxResources) -> bool:
     # Such a container gets every device of the host, so none in particular. Both runtimes then
     # write one rule that allows everything.
-    return any(
-        rule.allow
-        and rule.type in ("", "a")
-        and not rule.HasField("major")
-        and not rule.HasField("minor")
-        for rule in resources.devices
-    )
+    return any(map(_allows_everything, resources.devices))
+
+
+def _allows_everything(rule: api.LinuxDeviceCgroup) -> bool:
+    is_any = rule.type in ("", "a")
+    return rule.allow and is_any and not (rule.HasField("major") or rule.HasField("minor"))
 
 
 def _memory_limit(resources: api.LinuxResources) -> int | None:
@@ -227,12 +230,12 @@ def _memory_limit(resources: api.LinuxResources) -> int | None:
     return limit if limit > 0 else None
 
 
-def _hugepage_limits(resources: api.LinuxResources) -> Mapping[int, int] | None:
+def _hugepage_limits(entries: Sequence[api.HugepageLimit]) -> Mapping[int, int] | None:
     # The kubelet names every page size of the host, so an empty list means that they are hidden.
-    if not resources.hugepage_limits:
+    if not entries:
         return None
     limits: dict[int, int] = {}
-    for entry in resources.hugepage_limits:
+    for entry in entries:
         try:
             limits[parse_page_size(entry.page_size)] = entry.limit
         except ValueError:
@@ -242,7 +245,7 @@ def _hugepage_limits(resources: api.LinuxResources) -> Mapping[int, int] | None:
 
 def _unified_hugepages(unified: Mapping[str, str]) -> Mapping[int, int]:
     limits: dict[int, int] = {}
-    for key, value in unified.items():
+    for key, value in unified.items() if unified else ():
         if not (key.startswith(_UNIFIED_PREFIX) and key.endswith(_UNIFIED_SUFFIX)):
             continue
         text = key.removeprefix(_UNIFIED_PREFIX).removesuffix(_UNIFIED_SUFFIX)
