@@ -46,7 +46,7 @@ def _sizes(pod: PodSandbox, container: Container | None) -> set[int]:
         if container.cpuset_mems:
             return set()
         asked += [container.hugepages_unified, container.hugepage_limits or {}]
-    return {size for limits in asked for size, limit in limits.items() if limit > 0}
+    return {size for limits in asked if limits for size, limit in limits.items() if limit > 0}
 
 
 class MachineWatch:

@@ -57,9 +57,9 @@ def why_left_alone(context: Context, pod: PodSandbox, container: Container) -> s
     if not context.is_static:
         return "memoryManagerPolicy is None"
     qos = qos_of_cgroup_parent(pod.cgroup_parent)
-    if qos is QosClass.UNKNOWN:
-        return f"no QoS class in the cgroup parent {pod.cgroup_parent!r}"
     if qos is not QosClass.GUARANTEED:
+        if qos is QosClass.UNKNOWN:
+            return f"no QoS class in the cgroup parent {pod.cgroup_parent!r}"
         return f"its pod is {qos}"
     if not (pod.uid and container.name):
         return "the runtime does not tell its pod's uid and its name"
@@ -73,9 +73,12 @@ def request_for(state: EngineState, pod: PodSandbox, container: Container) -> Re
 
 def _others(state: EngineState, uid: str, name: str) -> Mapping[str, tuple[Block, ...]]:
     """Return what the pod's other live containers hold, by name."""
+    containers = state.books.assignments.get(uid)
+    if containers is None:
+        return {}
     return {
         other: blocks
-        for other, blocks in state.books.assignments.get(uid, {}).items()
+        for other, blocks in containers.items()
         if other != name and not _ended(state, uid, other)
     }
 
@@ -185,11 +188,13 @@ def _holder(pod: PodSandbox, container: Container) -> Holder:
 
 
 def _adjustment(request: Request, nodes: NodeSet) -> Adjustment:
-    limits, route = request.hugepage_limits, HugepageRoute.UNIFIED
-    if request.hugepage_source is HugepageSource.CONTAINER:
-        route = HugepageRoute.LIMITS
-    elif request.hugepage_source is HugepageSource.UNIFIED:
-        limits = {}  # set by somebody before us; to claim it again would fail the creation
+    source, limits = request.hugepage_source, request.hugepage_limits
+    # What is unified already was set by somebody before us; to claim it again would fail the
+    # creation.
+    if not limits or source is HugepageSource.UNIFIED:
+        return Adjustment(str(nodes))
+    is_shown = source is HugepageSource.CONTAINER
+    route = HugepageRoute.LIMITS if is_shown else HugepageRoute.UNIFIED
     return Adjustment(str(nodes), limits, route)
 
 

@@ -67,35 +67,34 @@ def request_of_pod(pod: PodSandbox) -> Mapping[str, int] | None:
     """Return what a pod asks for as a whole, by resource name, or None when nobody says."""
     if not pod.memory_limit_bytes:
         return None
-    pages = {
-        hugepages_resource(size): limit
-        for size, limit in sorted(pod.hugepage_limits.items())
-        if limit > 0
-    }
+    limits = _given(pod.hugepage_limits)
+    pages = {hugepages_resource(size): limit for size, limit in limits.items()}
     return {MEMORY: pod.memory_limit_bytes, **pages}
 
 
 def _hugepages(pod: PodSandbox, container: Container) -> tuple[HugepageSource, Mapping[int, int]]:
-    candidates = (
-        # An own answer comes back as unified keys, so these are looked at first.
-        (HugepageSource.UNIFIED, container.hugepages_unified),
-        (HugepageSource.CONTAINER, container.hugepage_limits),
-        (HugepageSource.POD, pod.hugepage_limits if container.hugepage_limits is None else None),
-    )
-    for source, found in candidates:
-        if found:
-            limits = {size: limit for size, limit in sorted(found.items()) if limit > 0}
-            if limits:
-                return source, limits
-    return HugepageSource.NONE, {}
+    # An own answer comes back as unified keys, so these are looked at first.
+    if limits := _given(container.hugepages_unified):
+        return HugepageSource.UNIFIED, limits
+    if container.hugepage_limits is None:
+        source, limits = HugepageSource.POD, _given(pod.hugepage_limits)
+    else:
+        source, limits = HugepageSource.CONTAINER, _given(container.hugepage_limits)
+    return (source if limits else HugepageSource.NONE), limits
+
+
+def _given(limits: Mapping[int, int]) -> Mapping[int, int]:
+    """Return the limits that are not 0, by page size, smallest first."""
+    if not limits:
+        return limits
+    return {size: limit for size, limit in sorted(limits.items()) if limit > 0}
 
 
 def _is_answered_sum(pod: PodSandbox, container: Container, source: HugepageSource) -> bool:
     """Tell whether `unified` keys are the pod's sum, which each of its containers was answered."""
     if source is not HugepageSource.UNIFIED or container.hugepage_limits is not None:
         return False
-    asked = {size: limit for size, limit in pod.hugepage_limits.items() if limit > 0}
-    return asked == {s: limit for s, limit in container.hugepages_unified.items() if limit > 0}
+    return _given(pod.hugepage_limits) == _given(container.hugepages_unified)
 
 
 def held(blocks_by_container: Mapping[str, tuple[Block, ...]]) -> dict[str, int]:
