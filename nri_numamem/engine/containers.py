@@ -68,17 +68,16 @@ def why_left_alone(context: Context, pod: PodSandbox, container: Container) -> s
 
 def request_for(state: EngineState, pod: PodSandbox, container: Container) -> Request | None:
     """Return what a container asks for, given what the others of its pod hold."""
+    if not pod.hugepage_limits:  # it matters only for a sum of the pod
+        return request_of(pod, container, {})
     return request_of(pod, container, held(_others(state, pod.uid, container.name)))
 
 
 def _others(state: EngineState, uid: str, name: str) -> Mapping[str, tuple[Block, ...]]:
     """Return what the pod's other live containers hold, by name."""
-    containers = state.books.assignments.get(uid)
-    if containers is None:
-        return {}
     return {
         other: blocks
-        for other, blocks in containers.items()
+        for other, blocks in state.books.assignments.get(uid, {}).items()
         if other != name and not _ended(state, uid, other)
     }
 

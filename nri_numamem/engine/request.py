@@ -73,14 +73,13 @@ def request_of_pod(pod: PodSandbox) -> Mapping[str, int] | None:
 
 
 def _hugepages(pod: PodSandbox, container: Container) -> tuple[HugepageSource, Mapping[int, int]]:
+    """Return the limits that are not 0, and where they stand; of none the source says nothing."""
     # An own answer comes back as unified keys, so these are looked at first.
     if limits := _given(container.hugepages_unified):
         return HugepageSource.UNIFIED, limits
     if container.hugepage_limits is None:
-        source, limits = HugepageSource.POD, _given(pod.hugepage_limits)
-    else:
-        source, limits = HugepageSource.CONTAINER, _given(container.hugepage_limits)
-    return (source if limits else HugepageSource.NONE), limits
+        return HugepageSource.POD, _given(pod.hugepage_limits)
+    return HugepageSource.CONTAINER, _given(container.hugepage_limits)
 
 
 def _given(limits: Mapping[int, int]) -> Mapping[int, int]:
