@@ -7,6 +7,7 @@ of machines, pods or policies.
 """
 
 import re
+from functools import lru_cache
 
 MEMORY = "memory"
 HUGEPAGES_PREFIX = "hugepages-"
@@ -143,6 +144,8 @@ def canonical_resource(resource: str) -> str:
     return resource if resource == MEMORY else hugepages_resource(hugepages_page_size(resource))
 
 
+# A host has two or three sizes, and each of its containers names them all.
+@lru_cache(maxsize=32)
 def parse_page_size(text: str) -> int:
     """Return the bytes of a page size as cgroup files and OCI specs write it: "2MB" is 2097152.
 
