@@ -139,12 +139,10 @@ class Context:
         """
         pod, name = _pod_of(key, resources), key[1]
         topology = self.topology.at_home(home) if home else self.topology
-        first, *less = self._tried(others)
-        found = nodes_for_container(books, pod, name, topology, first)
-        for answers in less:
+        for answers in self._tried(others):
+            found = nodes_for_container(books, pod, name, topology, answers)
             if not isinstance(found, Rejection):
                 break
-            found = nodes_for_container(books, pod, name, topology, answers)
         return found if isinstance(found, Rejection) else Placed(*found, pod, books)
 
     def _tried(self, others: Others) -> Sequence[tuple[ProviderHints, ...]]:
