@@ -74,5 +74,8 @@ def _told(records: tuple[dict[str, Any], ...]) -> Iterator[str]:
             names = ("kernel", "containerd", "runc", "python", "protobuf")
             yield ", ".join(f"{name} {record[name]}" for name in names)
             yield f"plugin: {record['plugin']} ({record['seconds']} s)"
+        elif record["kind"] == "standstill":
+            seconds = record["seconds"]
+            yield f"phase {record['phase']}: the machine stood still for {seconds} s, once more"
         elif record["kind"] == "phase":
             yield f"phase {record['name']}: {record['seconds']} s"

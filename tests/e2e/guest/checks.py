@@ -117,8 +117,8 @@ def expect(condition: object, text: str) -> None:
         raise AssertionError(text)
 
 
-def attempt(report: Report, phase: str, name: str, run: Callable[[], str]) -> None:
-    """Run one check and send its record."""
+def attempt(report: Report, phase: str, name: str, run: Callable[[], str]) -> bool:
+    """Run one check and send its record; tell whether it passed."""
     started = time.monotonic()
     try:
         ok, detail = True, run()
@@ -128,13 +128,17 @@ def attempt(report: Report, phase: str, name: str, run: Callable[[], str]) -> No
         detail = f"{type(error).__name__} ({Path(last.filename).name}:{last.lineno}): {error}"
     seconds = round(time.monotonic() - started, 2)
     report.write("check", phase=phase, name=name, ok=ok, detail=detail, seconds=seconds)
+    return ok
 
 
-def run_all(report: Report, host: Host, scenarios: Iterable[Scenario]) -> None:
-    """Run the checks of the host's phase in their order."""
+def run_all(report: Report, host: Host, scenarios: Iterable[Scenario]) -> bool:
+    """Run the checks of the host's phase in their order; tell whether all passed."""
+    passed = True
     for scenario in scenarios:
         for check in scenario:
             if host.phase.mode in check.modes:
                 host.check_name = check.name
-                attempt(report, host.phase.name, check.name, partial(check.run, host))
+                done = attempt(report, host.phase.name, check.name, partial(check.run, host))
+                passed = passed and done
         host.kubelet.remove_all()
+    return passed
