@@ -76,6 +76,6 @@ def _told(records: tuple[dict[str, Any], ...]) -> Iterator[str]:
             yield f"plugin: {record['plugin']} ({record['seconds']} s)"
         elif record["kind"] == "standstill":
             seconds = record["seconds"]
-            yield f"phase {record['phase']}: the machine stood still for {seconds} s, once more"
+            yield f"phase {record['phase']}: the machine stood still for {seconds} s at most"
         elif record["kind"] == "phase":
             yield f"phase {record['name']}: {record['seconds']} s"
