@@ -128,8 +128,13 @@ def suggest(given: str, allowed: Sequence[str]) -> str:
 
     plain = {_plain(word): word for word in allowed}
     near = difflib.get_close_matches(_plain(given), list(plain), n=1)
-    every = f"allowed: {', '.join(allowed)}"
-    return f"did you mean {plain[near[0]]}? {every}" if near else every
+    every = f"allowed: {', '.join(map(_word, allowed))}"
+    return f"did you mean {_word(plain[near[0]])}? {every}" if near else every
+
+
+def _word(word: str) -> str:
+    """Return an allowed word as it is to be written; names of a document can have any letters."""
+    return word if word.isprintable() else show(word)
 
 
 def _plain(word: str) -> str:

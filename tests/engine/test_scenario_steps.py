@@ -123,6 +123,12 @@ def test_what_is_no_step(steps: object, problem: str) -> None:
     assert str(failed.value).startswith(problem)
 
 
+def test_names_of_several_lines_are_told_in_one() -> None:
+    with pytest.raises(SettingsError) as failed:
+        read_steps(("steps",), [{"admit": {"pod": "b"}}], around("a\n\nb"))
+    assert str(failed.value).endswith("no pod has the uid 'b'; allowed: 'a\\n\\nb'")
+
+
 def test_suggestions_stay_short() -> None:
     step = [{"admit": {"pod": "uid-x"}}]
     with pytest.raises(SettingsError) as failed:
