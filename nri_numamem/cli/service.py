@@ -245,6 +245,9 @@ class Service:
             self._hand_over()
         self._second_look.look(self.engine, now_s)
         self._collector.tick()
+        # A look at the host can take seconds where the kernel is busy; the wait for the next tick,
+        # which follows, is not to be added to it.
+        self._watchdog.feed()
 
     def after_replies(self) -> None:
         """Do what is not to delay a reply; may raise NoEngineError or UnsettledError."""

@@ -172,3 +172,14 @@ def test_what_follows_from_a_reply_is_not_the_next_requests_time(
     assert waiting.books.assignments == {}
     assert engine.settled_state.books.assignments.keys() == {"u1"}
     assert is_open[0] is False
+
+
+def test_a_slow_tick_does_not_shorten_the_watchdogs_patience_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = service(tmp_path, Settings())
+    order: list[str] = []
+    monkeypatch.setattr(made._watchdog, "feed", lambda: order.append("fed"))
+    monkeypatch.setattr(made._machine, "tick", lambda *_: order.append("looked"))
+    made.tick()
+    assert order == ["fed", "looked", "fed"]
