@@ -6,9 +6,15 @@ BIN := $(VENV)/bin
 INPUTS := pyproject.toml constraints.txt packaging/setup-venv
 FUZZ_SECONDS ?= 20
 FAULT_LIVES ?= 500
+LIVES ?= 2000
 NRI_SOCKET ?= /var/run/nri/nri.sock
+# A room is a folder of the package, and its tests are in the folder of the same name.
+ROOMS := $(notdir $(patsubst %/,%,$(dir $(wildcard nri_numamem/*/__init__.py))))
+ROOM_TESTS := $(addprefix tests/,$(ROOMS))
+OTHER_TESTS := $(filter-out $(ROOM_TESTS) tests/e2e tests/conformance, \
+  $(sort $(patsubst %/,%,$(dir $(wildcard tests/*/test_*.py)))))
 
-.PHONY: run test e2e conformance faults bench fuzz lint generate clean
+.PHONY: run test test-unit test-other coverage e2e conformance faults lives bench fuzz lint generate clean
 
 # On a host with NRI: join its runtime. Elsewhere: the same plugin on a simulated machine.
 run: $(VENV)/.run
@@ -19,8 +25,22 @@ run: $(VENV)/.run
 	  exec $(BIN)/nri-numamem demo; \
 	fi
 
+# All tests but e2e and conformance.
 test: $(VENV)/.dev
 	$(BIN)/pytest
+
+# What to run while working: without tests that start plugins or compare with brute force.
+test-unit: $(VENV)/.dev
+	$(BIN)/pytest -q -m "not slow" $(ROOM_TESTS)
+
+# The tests of each room, and whether they cover the room, branches included; ends with a table.
+# COVERAGE takes rooms: make coverage COVERAGE="numa engine"
+coverage: $(VENV)/.dev
+	$(BIN)/python -m tests.room_coverage $(COVERAGE)
+
+# The tests that coverage does not run.
+test-other: $(VENV)/.dev
+	$(BIN)/pytest $(OTHER_TESTS)
 
 e2e: $(VENV)/.dev
 	tests/e2e/install-tools
@@ -32,14 +52,19 @@ conformance: $(VENV)/.dev
 	tests/conformance/install-tools
 	$(BIN)/python tests/conformance/run.py
 
-# Random lives of a node in which something breaks, some ten minutes; make faults SEED=1234 plays
-# one of them again.
+# Random lives of a node on a virtual clock, in one process each: 2,000 take some three minutes;
+# make lives SEED=17 repeats one life exactly, timing included.
+lives: $(VENV)/.dev
+	$(BIN)/python -m tests.lives.run --lives $(LIVES) $(if $(SEED),--seed $(SEED))
+
+# Random lives of a node with faults: 500 lives take some ten minutes, FAULT_LIVES=60 one or two;
+# make faults SEED=1234 repeats one life.
 faults: $(VENV)/.dev
 	tests/conformance/install-tools
 	$(BIN)/python -m tests.faults.run --lives $(FAULT_LIVES) $(if $(SEED),--seed $(SEED))
 
-# Beside plugins in Go on NRI's own Go runtime side, in seven minutes; see docs/benchmark.md.
-# BENCH takes options: make bench BENCH=--quick
+# Measures the plugin and two plugins in Go on NRI's own Go runtime side, in seven minutes; see
+# docs/benchmark.md. BENCH takes options: make bench BENCH=--quick ends in 90 seconds.
 bench: $(VENV)/.dev
 	tests/conformance/install-tools
 	$(BIN)/python -m tests.bench.run $(BENCH)
@@ -55,9 +80,11 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python api/generate.py --check
+	$(BIN)/python docs/generate.py --check
 
 generate: $(VENV)/.dev
 	$(BIN)/python api/generate.py
+	$(BIN)/python docs/generate.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

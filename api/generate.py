@@ -1,16 +1,15 @@
 """Generate the Python modules of the protobuf messages: `python api/generate.py [--check]`.
 
-protoc (from grpcio-tools) only parses: it turns a .proto file into a FileDescriptorSet. The
-modules are written here, because protoc's own output refuses any protobuf runtime older than
-itself, and this project runs on everything from 4.21 on. What is written depends on nothing but
-the .proto files: no comments, no paths of this machine, no version of a tool.
+protoc (from grpcio-tools) only parses: it turns a .proto file into a FileDescriptorSet. This
+script writes the modules, because a module that protoc writes refuses every protobuf older than
+protoc itself, and this project supports the range of versions in pyproject.toml. The output
+depends only on the .proto files: it has no comments, no paths and no versions of tools.
 
-Per target there is a module, which gives the serialized descriptor to the default pool and makes
-the classes (module.py.template), and a stub with the type of every field. One more proto is one
-more row in TARGETS. The protos in CONTRACTS have no module: tests compare hand-written code with
-them.
-
-This file knows protobuf. It must not know what any message means.
+Each target has a module and a stub. The module (module.py.template) adds the serialized descriptor
+to protobuf's default pool and builds the classes with protobuf's builder, which is the interface
+that protobuf keeps stable for generated code. The stub has the type of every field. A further
+proto is a further row in TARGETS. The protos in CONTRACTS have no module: tests compare
+hand-written code with them.
 """
 
 import argparse
@@ -42,7 +41,7 @@ class Target:
     """One proto file and the module made from it, as paths below the repository's root.
 
     `module` has no suffix: "a/b" stands for a/b_pb2.py and a/b_pb2.pyi. The descriptor is
-    registered as "a/b.proto", which keeps it apart from other packages' files in the pool.
+    registered as "a/b.proto", so its name differs from other packages' files in the pool.
     """
 
     proto: str
@@ -51,12 +50,13 @@ class Target:
 
 TARGETS: tuple[Target, ...] = (
     Target(proto="api/nri.proto", module="nri_numamem/nri/api"),
-    Target(proto="api/plugin.proto", module="nri_numamem/nri/plugin"),
+    Target(proto="api/nri_subset.proto", module="nri_numamem/nri/nri_subset"),
     Target(proto="tests/e2e/guest/cri.proto", module="tests/e2e/guest/cri"),
 )
 CONTRACTS: tuple[str, ...] = ("api/status.proto", "api/ttrpc.proto")
 
-# Of the descriptor; as most bytes are printable, a source line rarely exceeds 100 characters.
+# Bytes of the descriptor per source line. Most bytes are printable, so a line rarely exceeds 100
+# characters.
 _BYTES_PER_LINE = 60
 
 _F = FieldDescriptorProto
@@ -71,13 +71,13 @@ _SCALARS = {
 
 
 class GenerateError(Exception):
-    """A proto file that cannot be used; the text is one line that says what to change."""
+    """A proto file is not usable; the text is one line with the needed change."""
 
 
 def load(proto: Path) -> FileDescriptorSet:
-    """Parse a proto file; the set holds its imports first and the file itself last.
+    """Return the descriptors of a proto file: its imports first, the file itself last.
 
-    Raises GenerateError when protoc refuses it; protoc has then written the line to stderr.
+    Raise GenerateError when protoc refuses the file; protoc writes the faulty line to stderr.
     """
     well_known = resources.files("grpc_tools") / "_proto"
     with tempfile.TemporaryDirectory() as folder:
@@ -89,7 +89,7 @@ def load(proto: Path) -> FileDescriptorSet:
 
 
 def _load_target(target: Target) -> FileDescriptorProto:
-    """Return the descriptor to embed; GenerateError when the proto needs what is not supported."""
+    """Return the descriptor to embed; raise GenerateError for an unsupported feature."""
     file = load(ROOT / target.proto).file[-1]
     if file.dependency:
         raise GenerateError(f"{target.proto}: imports are not supported in a generated module")
@@ -98,7 +98,7 @@ def _load_target(target: Target) -> FileDescriptorProto:
         if message.oneof_decl:
             raise GenerateError(f"{target.proto}: {message.name}: oneof is not supported")
         for field in message.field:
-            # Derived from the name by every runtime; carrying it would only cost start-up time.
+            # Every protobuf derives it from the name.
             field.ClearField("json_name")
     return file
 
@@ -118,9 +118,9 @@ def render_module(target: Target, file: FileDescriptorProto) -> str:
 
 
 def _parts(file: FileDescriptorProto) -> Iterator[bytes]:
-    """Cut the descriptor so that a changed message changes only its own lines.
+    """Yield the descriptor in parts, so that a changed message changes only its own lines.
 
-    Serialized messages may be concatenated: parsing the whole merges the parts.
+    Serialized messages may be concatenated: parsing the concatenation merges the parts.
     """
     head = FileDescriptorProto(name=file.name, package=file.package, syntax=file.syntax)
     yield head.SerializeToString()
@@ -147,7 +147,7 @@ DESCRIPTOR: _FileDescriptor
 def render_stub(target: Target, file: FileDescriptorProto) -> str:
     """Return the text of the _pb2.pyi file, for mypy with types-protobuf.
 
-    Private aliases keep the imports apart from any message's name.
+    The imports have private aliases, so that they never have the name of a message.
     """
     lines = [f"# Types of {target.proto}; {NOTE}.", *_STUB_IMPORTS.splitlines()]
     for enum in file.enum_type:
@@ -160,8 +160,8 @@ def render_stub(target: Target, file: FileDescriptorProto) -> str:
 def _enum_stub(enum: EnumDescriptorProto, scope: str) -> Iterator[str]:
     """Yield the lines of an enum; `scope` is "" or the enclosing messages with a final dot.
 
-    At runtime the enum is an object with Name() and Value(), and its values are plain int. The
-    metaclass makes `Enum.ValueType` a type of its own, so that numbers do not mix by accident.
+    At run time the enum is an object with Name() and Value(), and its values are plain int. The
+    metaclass makes `Enum.ValueType` a distinct type, so that mypy refuses other numbers.
     """
     values = []
     for value in enum.value:
@@ -178,7 +178,7 @@ def _enum_stub(enum: EnumDescriptorProto, scope: str) -> Iterator[str]:
 
 
 class _MessageStub:
-    """The lines of one message's class, and of what is nested in it."""
+    """The lines of one message's class, with its nested messages and enums."""
 
     def __init__(self, message: DescriptorProto, package: str, scope: str) -> None:
         self._message, self._package = message, package
@@ -212,7 +212,7 @@ class _MessageStub:
             arguments.append(f"    {field.name}: {argument} = ...,")
             if attribute == argument:
                 yield f"{field.name}: {attribute}"
-            else:  # The runtime refuses assignment: it is filled in place.
+            else:  # protobuf refuses assignment; callers change the value in place
                 yield "@property"
                 yield f"def {field.name}(self) -> {attribute}: ..."
         yield from ("def __init__(", "    self,", *(["    *,"] if arguments else []), *arguments)
@@ -226,7 +226,7 @@ class _MessageStub:
         yield f"def ClearField(self, field_name: {every}) -> None: ..."
 
     def _types(self, field: FieldDescriptorProto) -> tuple[str, str]:
-        """Return the type read from the attribute and the one the constructor takes."""
+        """Return the type of the attribute and the type of the constructor's argument."""
         entry = self._map_entries.get(field.type_name)
         if entry is not None:
             pair = f"[{self._item(entry.field[0])}, {self._item(entry.field[1])}]"
@@ -247,7 +247,7 @@ class _MessageStub:
 
 
 def _has_presence(field: FieldDescriptorProto) -> bool:
-    """Tell whether HasField() accepts the field: in proto3 a message that is not repeated."""
+    """Return whether HasField() accepts the field: in proto3 a message that is not repeated."""
     return field.type == _F.TYPE_MESSAGE and field.label != _F.LABEL_REPEATED
 
 

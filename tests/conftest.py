@@ -1,7 +1,78 @@
-"""Settings of all tests."""
+"""Settings of all tests, and what tests of several rooms share."""
 
+import importlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
 from hypothesis import settings
 
-# Machines are shared and noisy: how long an example takes says nothing.
+from nri_numamem.engine.plan import Record
+from nri_numamem.engine.records.table import EVENTS
+from tests.coverage_environment import coverage_variables
+from tests.simulated_host import SimulatedHost
+
+PROPERTY = Path(__file__).parent / "property"
+
+# Machines are shared and noisy: the duration of an example means nothing.
 settings.register_profile("numamem", deadline=None)
 settings.load_profile("numamem")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what `make test-unit` leaves out: plugins as processes, and comparisons with oracles."""
+    for item in items:
+        uses_a_process = "simulated_host" in getattr(item, "fixturenames", ())
+        if uses_a_process or PROPERTY in item.path.parents:
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture
+def simulated_host(tmp_path: Path) -> Iterator[SimulatedHost]:
+    host = SimulatedHost(tmp_path)
+    yield host
+    host.close()
+
+
+@pytest.fixture(scope="session")
+def oracle() -> ModuleType:
+    return importlib.import_module("tests.property.oracle")
+
+
+@pytest.fixture(scope="session")
+def worlds() -> ModuleType:
+    return importlib.import_module("tests.property.worlds")
+
+
+@pytest.fixture(autouse=True)
+def declared_fields(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fail a test in which a record has a field that the table of events does not declare."""
+    undeclared: set[str] = set()
+    make: Callable[..., None] = Record.__init__
+
+    def checked(record: Record, *args: object, **kwargs: object) -> None:
+        make(record, *args, **kwargs)
+        names = set(record.fields) - EVENTS[record.event].fields.keys()
+        undeclared.update(f"{record.event}: {name}" for name in names)
+        if record.alternate and EVENTS[record.event].alternate is None:
+            undeclared.add(f"{record.event}: no alternate level")
+
+    monkeypatch.setattr(Record, "__init__", checked)
+    yield
+    assert not undeclared
+
+
+@pytest.fixture(autouse=True)
+def measure_launched_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let coverage see plugins that a runtime launches: these get no environment but NRI's."""
+    variables, spawn = coverage_variables(), os.posix_spawn
+    if variables:
+        monkeypatch.setattr(
+            os,
+            "posix_spawn",
+            lambda path, arguments, environment, **options: spawn(
+                path, arguments, {**environment, **variables}, **options
+            ),
+        )

@@ -1,4 +1,4 @@
-"""A simulated host in a directory, and the plugin as a process on it, questioned by its log.
+"""A simulated host in a directory, and the plugin as a process on it, observed by its log.
 
 For every test that runs the plugin as a user would. Knows the plugin's command line and its files;
 knows no runtime.
@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nri_numamem.machine.overlay import overlay_of, write_overlay
-from nri_numamem.memorymanager import Machine, NumaNode
+from nri_numamem.numa import CpuSet, Machine, NumaNode
+from tests.host_files import HostFiles
 
 GI = 1 << 30
 WAIT_S = 30
@@ -31,22 +31,18 @@ def wait_for(condition: Callable[[], bool], what: str = "it", timeout_s: float =
         time.sleep(0.005)
 
 
-class SimulatedHost:
+class SimulatedHost(HostFiles):
     """Two nodes of 4 GiB with a pool of 2Mi pages each, in a directory; and its plugins."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
-        self.socket = root / "nri.sock"
         self.log = root / "plugin.log"
         self.state_file = root / "state" / "memory_manager_state"
         self.processes: list[subprocess.Popen[str]] = []
         nodes = tuple(
-            NumaNode(number, 4 * GI, {2 << 20: 64}, (number,), {number: 10, 1 - number: 21})
+            NumaNode(number, 4 * GI, {2 << 20: 64}, CpuSet([number]), {number: 10, 1 - number: 21})
             for number in range(2)
         )
-        write_overlay(overlay_of(Machine(nodes)), root)
-        (root / "cgroup").mkdir()
-        (root / "cgroup" / "cgroup.controllers").write_text("cpuset memory hugetlb\n")
+        super().__init__(root, Machine(nodes))
 
     def start(
         self,
@@ -56,17 +52,9 @@ class SimulatedHost:
         environment: Mapping[str, str] | None = None,
     ) -> subprocess.Popen[str]:
         """Start the plugin, or what stands for it, with `run` on this host."""
-        options = {
-            "--socket": self.socket,
-            "--sysfs-root": self.root / "sys",
-            "--proc-root": self.root / "proc",
-            "--cgroup-root": self.root / "cgroup",
-            "--log-file": log or self.log,
-            "--state-file": self.state_file,
-        }
-        given = [str(word) for option in options.items() for word in option]
+        own = self.arguments({"--log-file": log or self.log, "--state-file": self.state_file})
         process = subprocess.Popen(
-            [*command, "run", *given, *arguments],
+            [*command, "run", *own, *arguments],
             env={**os.environ, **(environment or {})},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -86,15 +74,15 @@ class SimulatedHost:
         wait_for(lambda: bool(self.records(event)), f"a record {event!r}")
         return self.records(event)[-1]
 
-    def books(self, process: subprocess.Popen[str]) -> dict[str, Any]:
-        """Ask for the books and return the record."""
-        seen = len(self.records("books"))
+    def accounting(self, process: subprocess.Popen[str]) -> dict[str, Any]:
+        """Request a dump of the state and return the record."""
+        seen = len(self.records("state_dump"))
         process.send_signal(signal.SIGUSR1)
-        wait_for(lambda: len(self.records("books")) > seen, "a record of the books")
-        return self.records("books")[-1]
+        wait_for(lambda: len(self.records("state_dump")) > seen, "a record of the state")
+        return self.records("state_dump")[-1]
 
     def stop(self, process: subprocess.Popen[str]) -> int:
-        """Ask a process to stop; return its exit status."""
+        """Stop a process by SIGTERM; return its exit status."""
         process.send_signal(signal.SIGTERM)
         output, _ = process.communicate(timeout=WAIT_S)
         assert "Traceback" not in output

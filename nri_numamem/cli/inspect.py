@@ -1,42 +1,69 @@
 """``nri-numamem inspect``: this host's NUMA nodes as the plugin sees them.
 
-For people tables, also of the hugepage pools as they are now; ``--output yaml`` prints the machine
-as scenarios describe machines.
+The default output is tables: NUMA nodes, the current use of the hugepage pools, and on this host
+(without ``--sysfs-root``) network devices with their NUMA nodes.
+``--output yaml`` prints the machine in the format of scenarios.
 """
 
 import argparse
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from nri_numamem.cli.errors import UsageError
-from nri_numamem.cli.service import HostRoots
-from nri_numamem.machine.hugepages import HugepagePool, read_pools, read_reserved_pages
-from nri_numamem.machine.sysfs import MachineError
-from nri_numamem.machine.topology import read_machine
-from nri_numamem.memorymanager import Machine, NumaNode, format_quantity, humanize_bytes
+from nri_numamem.config.errors import UsageError
+from nri_numamem.host.hugepages import HugepagePool, read_pools, read_reserved_pages
+from nri_numamem.host.network import NetworkDevice, read_network_devices
+from nri_numamem.host.roots import HostRoots
+from nri_numamem.host.sysfs import MachineError
+from nri_numamem.host.topology import read_machine
+from nri_numamem.numa import Machine, NumaNode, format_quantity, humanize_bytes
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe the options."""
-    parser.add_argument("--output", choices=("table", "yaml"), default="table")
-    parser.add_argument("--sysfs-root", type=Path, default=HostRoots().sysfs)
-    parser.add_argument("--proc-root", type=Path, default=HostRoots().proc)
+    """Add the options."""
+    parser.add_argument(
+        "--output",
+        choices=("table", "yaml"),
+        default="table",
+        help="yaml is the `machine` of a scenario (default: table)",
+    )
+    roots = HostRoots()
+    for option, default in (("--sysfs-root", roots.sysfs), ("--proc-root", roots.proc)):
+        parser.add_argument(
+            option,
+            type=Path,
+            default=default,
+            metavar="DIRECTORY",
+            help="read the host's files below this directory (default: %(default)s)",
+        )
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print the machine; UsageError when it cannot be read."""
+    """Print the machine; raise UsageError if it cannot be read."""
     try:
         machine = read_machine(args.sysfs_root, args.proc_root)
         if args.output == "yaml":
             _print_yaml(machine)
         else:
-            pools, promised = read_pools(args.sysfs_root), read_reserved_pages(args.sysfs_root)
-            _print_table(machine)
-            _print_pools(pools, promised)
+            pools, reserved = read_pools(args.sysfs_root), read_reserved_pages(args.sysfs_root)
+            _print_tables(machine, pools, reserved, _network_devices(args.sysfs_root))
     except MachineError as error:
         raise UsageError(str(error)) from error
     return 0
+
+
+def _network_devices(sysfs_root: Path) -> list[NetworkDevice]:
+    """Return this host's network devices; none for the files of another machine."""
+    if sysfs_root != HostRoots().sysfs:
+        return []
+    try:
+        return read_network_devices(sysfs_root)
+    except OSError as error:
+        raise UsageError(f"cannot list network devices by rtnetlink: {error}") from error
 
 
 def machine_document(machine: Machine) -> dict[str, object]:
@@ -53,21 +80,10 @@ def _node_document(node: NumaNode) -> dict[str, object]:
         },
     }
     if node.cpus:
-        document["cpus"] = _ranges(node.cpus)
+        document["cpus"] = str(node.cpus)
     if node.distances:
         document["distances"] = dict(node.distances)
     return document
-
-
-def _ranges(ids: Iterable[int]) -> str:
-    """Format CPU ids, which go beyond what a NodeSet holds, as the kernel does."""
-    parts: list[list[int]] = []
-    for number in ids:
-        if parts and parts[-1][1] == number - 1:
-            parts[-1][1] = number
-        else:
-            parts.append([number, number])
-    return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in parts)
 
 
 def _print_yaml(machine: Machine) -> None:
@@ -76,56 +92,88 @@ def _print_yaml(machine: Machine) -> None:
     yaml.safe_dump({"machine": machine_document(machine)}, sys.stdout, sort_keys=False)
 
 
-def _print_table(machine: Machine) -> None:
-    from rich.console import Console  # noqa: PLC0415 - only here
-    from rich.table import Table  # noqa: PLC0415
+def _print_tables(
+    machine: Machine,
+    pools: Mapping[int, Mapping[int, HugepagePool]],
+    reserved: Mapping[int, int],
+    devices: Sequence[NetworkDevice],
+) -> None:
+    from nri_numamem.cli.render.screen import (  # noqa: PLC0415 - only for the default output
+        Screen,
+        new_console,
+    )
 
+    screen = Screen(new_console())
+    screen.heading("NUMA nodes")
+    screen.shown(_node_table(machine))
+    table = _pool_table(pools, reserved)
+    if table.row_count:
+        screen.heading("Hugepage pools, in pages")
+        screen.shown(table)
+        screen.text(
+            "rsvd: reserved for mappings but not yet faulted in; the kernel counts these pages "
+            "for the whole system only"
+        )
+    if devices:
+        screen.heading("Network devices")
+        screen.shown(_device_table(devices))
+
+
+def _node_table(machine: Machine) -> "Table":
     sizes = sorted({size for node in machine.nodes for size in node.hugepages})
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("node", justify="right")
-    table.add_column("memory", justify="right")
-    for size in sizes:
-        table.add_column(f"{format_quantity(size)} pages", justify="right")
-    table.add_column("CPUs")
-    table.add_column("distances")
+    table = _new_table("node", "memory", *(f"{format_quantity(size)} pages" for size in sizes))
+    table.add_column("CPUs", overflow="fold")
+    table.add_column(f"distances to {machine.node_set}", overflow="fold")
     for node in machine.nodes:
-        distances = (f"{other}:{distance}" for other, distance in node.distances.items())
+        distances = (str(node.distance_to(other.node_id)) for other in machine.nodes)
         table.add_row(
             str(node.node_id),
             humanize_bytes(node.memory_bytes),
             *(str(node.hugepages.get(size, "-")) for size in sizes),
-            _ranges(node.cpus) or "none",
-            " ".join(distances) or "unknown",
+            str(node.cpus) or "none",
+            " ".join(distances) if node.distances else "unknown",
         )
-    Console(highlight=False).print(table)
+    return table
 
 
-def _print_pools(
-    pools: Mapping[int, Mapping[int, HugepagePool]], promised: Mapping[int, int]
-) -> None:
-    """Print a row per page size and node; of promised pages the kernel knows no nodes."""
-    from rich.console import Console  # noqa: PLC0415 - only here
-    from rich.table import Table  # noqa: PLC0415
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("hugepages", "node", "pages", "in use", "free", "surplus", "promised"):
-        table.add_column(name, justify="right")
+def _pool_table(
+    pools: Mapping[int, Mapping[int, HugepagePool]], reserved: Mapping[int, int]
+) -> "Table":
+    """Return a row per page size and node, and per page size a row of sums."""
+    table = _new_table("size", "node", "total", "used", "free", "surplus", "rsvd")
     for size in sorted({size for of_node in pools.values() for size in of_node}):
-        found = {node: of_node[size] for node, of_node in pools.items() if size in of_node}
-        if not any(pool.total_pages for pool in found.values()):
+        by_node = {node: of_node[size] for node, of_node in pools.items() if size in of_node}
+        if not any(pool.total_pages for pool in by_node.values()):
             continue
-        for node, pool in found.items():
+        for node, pool in by_node.items():
             table.add_row(format_quantity(size), str(node), *_counts(pool), "")
         whole = HugepagePool(
-            sum(pool.total_pages for pool in found.values()),
-            sum(pool.free_pages for pool in found.values()),
-            sum(pool.surplus_pages for pool in found.values()),
+            sum(pool.total_pages for pool in by_node.values()),
+            sum(pool.free_pages for pool in by_node.values()),
+            sum(pool.surplus_pages for pool in by_node.values()),
         )
-        table.add_row(format_quantity(size), "all", *_counts(whole), str(promised.get(size, 0)))
-    if table.row_count:
-        console = Console(highlight=False)
-        console.print()
-        console.print(table)
+        table.add_row(format_quantity(size), "all", *_counts(whole), str(reserved.get(size, 0)))
+    return table
+
+
+def _device_table(devices: Sequence[NetworkDevice]) -> "Table":
+    table = _new_table("node")
+    table.add_column("device")
+    table.add_column("parent", overflow="fold")
+    for device in devices:
+        node = "unknown" if device.numa_nodes is None else str(device.numa_nodes)
+        table.add_row(node, device.name, device.parent)
+    return table
+
+
+def _new_table(*numbers: str) -> "Table":
+    """Return a table with columns of numbers."""
+    from rich.table import Table  # noqa: PLC0415 - only for the default output
+
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
 
 
 def _counts(pool: HugepagePool) -> tuple[str, str, str, str]:

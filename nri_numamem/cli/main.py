@@ -1,8 +1,7 @@
-"""The entry point: which subcommand, and how errors become one line.
+"""The entry point: selects the command, and prints errors as one line.
 
-Subcommands are imported when they are chosen, so that the plugin, which a runtime waits for,
-never loads what only people look at. One that a runtime launched is given no arguments, and reads
-none.
+A command's module is imported when the command is selected, so that the plugin, for which a runtime
+waits, never loads the output for people. A plugin that a runtime launched has no arguments.
 """
 
 from __future__ import annotations
@@ -11,33 +10,32 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
-from nri_numamem.cli.errors import UsageError
+from nri_numamem.config.errors import UsageError
 from nri_numamem.version import VERSION
 
 if TYPE_CHECKING:
     import argparse
 
-# Name -> what it does; each is a module here with add_arguments(parser) and main(args) -> status.
+# Name -> summary; each is a module here with add_arguments(parser) and main(args) -> status.
 COMMANDS = {
     "run": "serve the container runtime as an NRI plugin",
     "demo": "show the plugin at work on a simulated machine with 4 NUMA nodes",
     "inspect": "show this host's NUMA nodes as the plugin sees them",
-    "simulate": "show what would become of pods on a described machine",
+    "simulate": "show where pods would be placed on a described machine",
     "state": "verify, show or write a memory manager state file of the kubelet",
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; return its exit status: 0 done, 1 failed, 2 used wrongly."""
+    """Run one command; return its exit status: 0 done, 1 failed, 2 wrong usage."""
     arguments = sys.argv[1:] if argv is None else list(argv)
     if not arguments and "NRI_PLUGIN_SOCKET" in os.environ:
         return _launched()
     chosen = next((word for word in arguments if word in COMMANDS), None)
     if chosen == "run":
-        _be_asked_too_early()
+        _ignore_early_dump_signal()
     parser = _parser(chosen)
     args = parser.parse_args(arguments)
     try:
@@ -53,31 +51,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
 
 
-def _be_asked_too_early() -> None:
-    """Survive a request for the books (SIGUSR1) that comes before there are any."""
-    import signal  # noqa: PLC0415 - large for the keeper, which needs none
+def _ignore_early_dump_signal() -> None:
+    """Ignore SIGUSR1, which dumps the state, until the plugin handles it."""
+    import signal  # noqa: PLC0415 - large for the supervisor, which needs none
 
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
 
 
 def _launched() -> int:
-    """Serve the runtime that started us, with a keeper that was forked off before the imports."""
-    from nri_numamem.cli import keeper  # noqa: PLC0415 - see above
+    """Serve the runtime that launched this process; fork the supervisor before the imports."""
+    from nri_numamem.daemon import supervisor  # noqa: PLC0415 - see above
 
-    def make_worker(tether: keeper.Tether, runtime_pid: int) -> keeper.Worker:
-        from nri_numamem.cli.restarted import Restarted  # noqa: PLC0415 - not in the keeper
+    def make_worker(status: supervisor.SupervisorStatus, runtime_pid: int) -> supervisor.Worker:
+        from nri_numamem.daemon.restarted import Restarted  # noqa: PLC0415 - not in the supervisor
 
-        return Restarted(os.environ, tether, runtime_pid)
+        return Restarted(os.environ, status, runtime_pid)
 
-    tether = keeper.start(os.environ, make_worker)
-    _be_asked_too_early()
-    from nri_numamem.cli.launched import main as launched  # noqa: PLC0415 - after the fork
+    status = supervisor.start(os.environ, make_worker)
+    _ignore_early_dump_signal()
+    from nri_numamem.daemon.launched import main as launched  # noqa: PLC0415 - after the fork
 
-    return launched(os.environ, tether)
+    return launched(os.environ, status)
 
 
 class _Command(Protocol):
-    """What each command's module offers."""
+    """The module of a command."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
     def main(self, args: argparse.Namespace) -> int: ...
@@ -87,29 +85,13 @@ def _module(command: str) -> _Command:
     return cast("_Command", importlib.import_module(f"nri_numamem.cli.{command}"))
 
 
-def _columns() -> int:
-    """Return the width of the terminal, as argparse would find it by shutil.
-
-    That imports everything that packs files, and argparse asks with each option that is added.
-    """
-    given = os.environ.get("COLUMNS", "")
-    if given.isdecimal() and int(given) > 0:
-        return int(given)
-    try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns or 80
-    except (AttributeError, OSError, ValueError):  # closed, or no terminal
-        return 80
-
-
 def _parser(chosen: str | None) -> argparse.ArgumentParser:
     import argparse  # noqa: PLC0415 - see the module's docstring
 
-    formatter = partial(argparse.HelpFormatter, width=_columns() - 2)
     parser = argparse.ArgumentParser(
         prog="nri-numamem",
-        formatter_class=formatter,
-        description="Gives Guaranteed containers their memory and hugepages on as few NUMA nodes "
-        "as can hold them.",
+        description="Places the memory and hugepages of Guaranteed containers on as few NUMA nodes "
+        "as possible.",
     )
     parser.add_argument("--version", action="version", version=f"nri-numamem {VERSION}")
     commands = parser.add_subparsers(
@@ -122,7 +104,6 @@ def _parser(chosen: str | None) -> argparse.ArgumentParser:
             help=summary,
             description=description,
             allow_abbrev=False,
-            formatter_class=formatter,
         )
         if name == chosen:
             _module(name).add_arguments(command)

@@ -1,41 +1,41 @@
 """``nri-numamem state``: read and write the kubelet's state file, memory_manager_state.
 
-``state show FILE`` verifies the checksum and prints policy, format, nodes and assignments. A file
-with a wrong checksum is shown all the same, and makes the exit status 1. ``state export FILE``
-turns the plugin's books (its log record "books", or what ``simulate --output json`` prints) into a
-state file of format V1.
+``state show FILE`` verifies the checksum and prints policy, format, nodes and assignments. A wrong
+checksum is an error with exit status 1, but the file is shown. ``state export FILE`` converts the
+plugin's state, a log record "state_dump" or the output of ``simulate --output json``, into a state
+file of format V1.
 """
 
 import argparse
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from nri_numamem.cli.documents import load_document, name_of, read_file
-from nri_numamem.cli.errors import UsageError
-from nri_numamem.engine.books import entries, machine_state
-from nri_numamem.engine.scenario import ScenarioError, scenario_from_document
-from nri_numamem.memorymanager import Block, State, humanize_bytes
-from nri_numamem.memorymanager.checkpoint import (
+from nri_numamem.config.documents import load_document, name_of, read_file
+from nri_numamem.config.errors import UsageError
+from nri_numamem.kubelet.state_file import (
     Checkpoint,
     CheckpointError,
     format_checkpoint_v1,
     parse_checkpoint,
     verify,
 )
+from nri_numamem.memorymanager import State
+from nri_numamem.memorymanager.state_json import StateJson, block_json, state_json
+from nri_numamem.numa import humanize_bytes
+from nri_numamem.scenario.scenario import ScenarioError, scenario_from_document
 
 if TYPE_CHECKING:
-    from nri_numamem.cli.screen import Screen
-    from nri_numamem.cli.tables import Books
+    from nri_numamem.cli.render.screen import Screen
 
 DEFAULT_FILE = Path("/var/lib/kubelet/memory_manager_state")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe the options."""
+    """Add the actions and their options."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    description = "Verify a state file of the kubelet and show what it holds."
+    description = "Verify a state file of the kubelet and show its nodes and assignments."
     show = actions.add_parser(
         "show", help="verify a state file and show it", description=description, allow_abbrev=False
     )
@@ -45,24 +45,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="?",
         default=DEFAULT_FILE,
-        help="the state file, - is standard input (%(default)s)",
+        help="the state file; - is standard input (default: %(default)s)",
     )
-    show.add_argument("--output", choices=("table", "json"), default="table")
+    show.add_argument(
+        "--output", choices=("table", "json"), default="table", help="format (default: table)"
+    )
+    show.epilog = "Exit status: 0 if the checksum is correct, 1 if not, 2 if FILE cannot be read."
     description = (
-        "Print the plugin's books as a kubelet's state file of format V1, with its checksum. "
-        'FILE holds a log record "books" or the output of `simulate --output json`.'
+        "Print the plugin's state as a state file of the kubelet in format V1, with its checksum."
     )
     export = actions.add_parser(
         "export",
-        help="turn the plugin's books into a state file",
+        help="convert the plugin's state into a state file",
         description=description,
         allow_abbrev=False,
     )
-    export.add_argument("file", metavar="FILE", type=Path, help="- is standard input")
+    export.add_argument(
+        "file",
+        metavar="FILE",
+        type=Path,
+        help='a log record "state_dump", or the output of `simulate --output json`; - is standard '
+        "input",
+    )
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run the action; return 0, or 1 after saying what is wrong with the file."""
+    """Run the action; return 0, or 1 after printing an error of the file."""
     return _export(args.file) if args.action == "export" else _show_file(args)
 
 
@@ -70,15 +78,16 @@ def _export(path: Path) -> int:
     document = load_document(read_file(path), name_of(path))
     parts = ("machineState", "entries")
     if not isinstance(document, dict) or any(part not in document for part in parts):
-        problem = "no books: machineState and entries are expected"
-        raise UsageError(f"{name_of(path)}: {problem}; give a log record books, or a simulation")
+        problem = "no machineState and entries"
+        remedy = "give a log record state_dump or the output of simulate --output json"
+        raise UsageError(f"{name_of(path)}: {problem}; {remedy}")
     state = {part: document[part] for part in parts}
     try:
-        books = scenario_from_document({"state": state, "pods": [], "steps": []}).books
+        accounting = scenario_from_document({"state": state, "pods": [], "steps": []}).accounting
     except ScenarioError as error:
         raise UsageError(f"{name_of(path)}: {error}") from error
     # Without a newline at the end, as the kubelet writes it.
-    print(format_checkpoint_v1(books, "Static"), end="")
+    print(format_checkpoint_v1(accounting, "Static"), end="")
     return 0
 
 
@@ -101,66 +110,50 @@ def _show_file(args: argparse.Namespace) -> int:
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Return a state file's content, its checksum not yet judged.
+    """Return a state file's content without verifying its checksum.
 
-    Raises UsageError when the file cannot be read, CheckpointError when it is no state file.
+    Raises UsageError when the file cannot be read, CheckpointError when it is not a state file.
     """
     return parse_checkpoint(read_file(path))
 
 
-def load_verified(path: Path) -> Checkpoint:
-    """Return a state file's content; UsageError when it cannot be trusted."""
-    try:
-        checkpoint = load_checkpoint(path)
-        verify(checkpoint)
-    except CheckpointError as error:
-        raise UsageError(f"{name_of(path)}: {error}") from error
-    return checkpoint
-
-
 def checkpoint_document(checkpoint: Checkpoint) -> dict[str, object]:
-    """Return the content as one JSON object, in the kubelet's words."""
+    """Return the content as one JSON object with the kubelet's keys."""
     return {
         "format": checkpoint.format.value,
         "policyName": checkpoint.policy_name,
         "checksum": checkpoint.checksum,
         "expectedChecksum": checkpoint.expected_checksum,
         "verified": checkpoint.is_verified,
-        **_books(checkpoint),
+        **_state_json(checkpoint),
         "podEntries": {
-            uid: {"memoryBlocks": [_block(block) for block in blocks]}
+            uid: {"memoryBlocks": [block_json(block) for block in blocks]}
             for uid, blocks in checkpoint.pod_entries.items()
         },
     }
 
 
-def books_of(books: State) -> "Books":
-    """Return books in the kubelet's words, as tables take them."""
-    return cast("Books", {"machineState": machine_state(books), "entries": entries(books)})
-
-
-def _books(checkpoint: Checkpoint) -> "Books":
-    return books_of(State(checkpoint.machine_state, checkpoint.entries))
-
-
-def _block(block: Block) -> dict[str, object]:
-    return {"numaAffinity": list(block.numa_affinity), "type": block.type, "size": block.size}
+def _state_json(checkpoint: Checkpoint) -> StateJson:
+    return state_json(State(checkpoint.machine_state, checkpoint.entries))
 
 
 def _show(path: Path, checkpoint: Checkpoint) -> None:
-    from nri_numamem.cli.screen import Screen, new_console  # noqa: PLC0415 - only for people
+    from nri_numamem.cli.render.screen import (  # noqa: PLC0415 - only for people
+        Screen,
+        new_console,
+    )
 
     screen = Screen(new_console())
     screen.heading(f"{name_of(path)}: format {checkpoint.format}")
     screen.labelled("policy", checkpoint.policy_name)
     if checkpoint.is_verified:
-        how = "right" if checkpoint.checksum else "not computed by the kubelet that wrote it"
-        screen.labelled("sum", f"{checkpoint.checksum}, {how}")
+        how = "correct" if checkpoint.checksum else "not computed by the kubelet"
+        screen.labelled("checksum", f"{checkpoint.checksum}, {how}")
     else:
-        told = f"{checkpoint.checksum}, but the content gives {checkpoint.expected_checksum}"
-        screen.labelled("sum", told, "red")
+        text = f"{checkpoint.checksum}, but the content gives {checkpoint.expected_checksum}"
+        screen.labelled("checksum", text, "red")
     if checkpoint.machine_state:
-        screen.books(_books(checkpoint), None, {})
+        screen.accounting(_state_json(checkpoint), None, {})
         screen.legend()
     _show_assignments(screen, checkpoint)
 
@@ -168,13 +161,13 @@ def _show(path: Path, checkpoint: Checkpoint) -> None:
 def _show_assignments(screen: "Screen", checkpoint: Checkpoint) -> None:
     from rich.table import Table  # noqa: PLC0415 - only for people
 
-    holders = [
+    rows = [
         (uid, name, blocks)
         for uid, containers in checkpoint.entries.items()
         for name, blocks in containers.items()
     ]
-    holders += [(uid, "(whole pod)", blocks) for uid, blocks in checkpoint.pod_entries.items()]
-    if not holders:
+    rows += [(uid, "(whole pod)", blocks) for uid, blocks in checkpoint.pod_entries.items()]
+    if not rows:
         screen.heading("No assignments")
         return
     screen.heading("Assignments")
@@ -184,7 +177,7 @@ def _show_assignments(screen: "Screen", checkpoint: Checkpoint) -> None:
     table.add_column("nodes", no_wrap=True)
     table.add_column("resource", no_wrap=True)
     table.add_column("size", justify="right", no_wrap=True)
-    for uid, name, blocks in holders:
+    for uid, name, blocks in rows:
         first = (uid, name)
         for block in blocks:
             size = humanize_bytes(block.size)

@@ -1,6 +1,7 @@
 """The engine: events in, plans out.
 
-Everything that changes the plugin's state enters through ``Engine.handle(event) -> Plan``. The
-package is pure: no clock, files, sockets, logs or chance, so that a node's life can be replayed
-from its events. It binds the kubelet's two managers to what a container runtime tells.
+``Engine.decide(event)`` returns the plan for the reply; ``Engine.commit()`` then changes the state
+and returns the records. The package is pure: no clock, files, sockets, logs or randomness, so the
+same events always give the same state. It applies the kubelet's two managers to the requests of a
+container runtime.
 """

@@ -1,82 +1,102 @@
-"""The engine: the one door through which everything that changes the state goes.
+"""The engine: every change of the plugin's state passes through it.
 
-``handle`` computes the next state beside the present one and replaces it in one assignment: an
-event that fails half-way has not happened. What the reply does not need is done when it has gone
-out (``sequel``), at the latest when the next event comes; nobody else can see a difference.
+``decide`` returns the plan for the reply and changes nothing visible. ``commit`` computes the next
+state and the records, replaces the state in one assignment, and returns the records. The caller
+sends the reply between the two. An event whose ``commit`` raises an exception has not happened.
 """
 
-from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
 
-from nri_numamem.engine import containers, events, pods, second_look
+from nri_numamem.engine import containers, discovered, events, machine_change, pods, synchronize
 from nri_numamem.engine.context import Context
-from nri_numamem.engine.plan import Plan
-from nri_numamem.engine.rebaseline import rebaseline
-from nri_numamem.engine.sequel import Outcome, Sequel, afterwards
+from nri_numamem.engine.decision import Decision, Handler, without_reply
+from nri_numamem.engine.plan import Plan, Record
 from nri_numamem.engine.state import EngineState
-from nri_numamem.engine.synchronize import synchronize
+from nri_numamem.memorymanager import Rejection
 
-_HANDLERS: dict[type, Callable[[Context, EngineState, Any], Outcome]] = {
-    events.Synchronize: synchronize,
-    events.ContainersFound: second_look.containers_found,
-    events.RunPodSandbox: afterwards(pods.run_pod_sandbox),
-    events.StopPodSandbox: afterwards(pods.stop_pod_sandbox),
-    events.RemovePodSandbox: afterwards(pods.remove_pod_sandbox),
-    events.PodCgroupGone: pods.pod_cgroup_gone,
+_HANDLERS: dict[type, Handler] = {
+    events.Synchronize: synchronize.synchronize,
+    events.ContainersFound: without_reply(discovered.containers_found),
+    events.RunPodSandbox: without_reply(pods.run_pod_sandbox),
+    events.StopPodSandbox: without_reply(pods.stop_pod_sandbox),
+    events.RemovePodSandbox: without_reply(pods.remove_pod_sandbox),
+    events.PodCgroupGone: without_reply(pods.pod_cgroup_gone),
     events.CreateContainer: containers.create_container,
+    events.MachineChanged: without_reply(machine_change.rebaseline),
     events.UpdateContainer: containers.update_container,
-    events.StopContainer: afterwards(containers.stop_container),
-    events.RemoveContainer: afterwards(containers.remove_container_event),
+    events.StopContainer: without_reply(containers.stop_container),
+    events.RemoveContainer: without_reply(containers.remove_container_event),
 }
 
 
-class Engine:
-    """What the plugin decides with. Belongs to one thread."""
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A committed event."""
 
-    def __init__(self, context: Context, former: EngineState | None = None) -> None:
-        """Begin with empty books; `former` counts when the first Synchronize confirms it."""
+    plan: Plan
+    records: tuple[Record, ...]
+    rejection: Rejection | None = None
+    """Why a container got no nodes; with RunUnpinned it runs all the same."""
+
+
+class Engine:
+    """State and decisions of one host. Only one thread may call its methods."""
+
+    def __init__(self, context: Context, restored: EngineState | None = None) -> None:
+        """Begin with empty accounting; the first Synchronize confirms or drops `restored`."""
         self.context = context
-        homes = {} if former is None else former.homes
-        self._state = EngineState(context.empty_books(), homes=homes, former=former)
-        self._sequel: Sequel | None = None
+        previous_nodes = {} if restored is None else restored.previous_nodes
+        self._state = EngineState(
+            context.empty_accounting(), previous_nodes=previous_nodes, restored=restored
+        )
+        self._decision: Decision | None = None
+
+    @classmethod
+    def with_state(cls, context: Context, state: EngineState) -> "Engine":
+        """Return an engine whose committed state is `state`."""
+        engine = cls(context)
+        engine._state = state
+        return engine
 
     @property
     def state(self) -> EngineState:
-        """The present state; a value that never changes.
+        """The committed state: a value that never changes. Any thread may read it."""
+        return self._state
 
-        May raise what was wrong with the last event, once; then that has not happened.
+    def decide(self, event: events.Event) -> Plan:
+        """Return the plan for the reply to `event`; `commit` or `discard` must follow.
+
+        Raises RuntimeError while an earlier decision is neither committed nor discarded.
         """
-        self.settle()
-        return self._state
+        if self._decision is not None:
+            raise RuntimeError("the decision before this one is not committed")
+        state = self._state
+        decision = _HANDLERS[type(event)](self.context, state, event)
+        if state.pending and not isinstance(event, events.MachineChanged):
+            decision = discovered.add_pending_updates(decision, event)
+        self._decision = decision
+        return decision.plan
 
-    def settle(self) -> None:
-        """Work out what follows from the last event; raises what `state` may raise."""
-        if self._sequel is not None:
-            sequel, self._sequel = self._sequel, None
-            self._state = sequel.settle()
+    def commit(self) -> tuple[Record, ...]:
+        """Make the decision the committed state; return its records, none without a decision.
 
-    @property
-    def settled_state(self) -> EngineState:
-        """The newest state that is worked out already; may be asked from any thread."""
-        return self._state
+        If it raises an exception, the state is unchanged and the decision is discarded.
+        """
+        decision, self._decision = self._decision, None
+        if decision is None:
+            return ()
+        transition = decision.compute_transition()
+        if transition.context is not None:
+            self.context = transition.context
+        self._state = transition.state
+        return transition.records
 
-    def restore(self, state: EngineState) -> None:
-        """Go back to a former state, because the answers since then were never given."""
-        self._state, self._sequel = state, None
+    def discard(self) -> None:
+        """Drop the uncommitted decision, if there is one: its event has not happened."""
+        self._decision = None
 
-    def handle(self, event: events.Event) -> Plan:
-        """Answer one event; a machine that changed makes a new context as well."""
-        if self._sequel is not None:
-            self.settle()
-        before = self._state
-        if isinstance(event, events.MachineChanged):
-            self.context, self._state, plan = rebaseline(self.context, before, event)
-            return plan
-        after, plan = _HANDLERS[type(event)](self.context, before, event)
-        if not isinstance(after, EngineState):
-            if not before.pending:
-                self._sequel = after
-                return plan
-            after = after.settle()
-        self._state, plan = second_look.with_pending(after, event, plan)
-        return plan
+    def apply(self, event: events.Event) -> Applied:
+        """Decide and commit an event whose reply nothing waits for."""
+        plan = self.decide(event)
+        rejection = None if self._decision is None else self._decision.rejection
+        return Applied(plan, self.commit(), rejection)

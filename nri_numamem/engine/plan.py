@@ -1,14 +1,15 @@
-"""What leaves the engine: a plan for the reply, and records that say why.
+"""What leaves the engine: a plan for the reply, and the records that explain a decision.
 
-A plan knows no message type; ``nri_numamem.nri.adjust`` turns it into one.
+A plan knows no message type; ``nri_numamem.nri.encode`` turns it into one.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
-from nri_numamem.values import valueclass
+from nri_numamem.engine.records.events import EventName, Level
+from nri_numamem.engine.records.table import EVENTS
 
 
 class HugepageRoute(StrEnum):
@@ -20,7 +21,7 @@ class HugepageRoute(StrEnum):
     """`unified` keys of cgroup v2: works where the runtime drops hugepage limits silently."""
 
 
-@valueclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Adjustment:
     """What the container being created shall get."""
 
@@ -31,7 +32,7 @@ class Adjustment:
     hugepage_route: HugepageRoute = HugepageRoute.UNIFIED
 
 
-@valueclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Update:
     """What another, existing container shall get."""
 
@@ -42,34 +43,35 @@ class Update:
 RecordValue: TypeAlias = "str | int | bool | Mapping[str, RecordValue] | list[RecordValue] | None"
 
 
-@valueclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Record:
-    """Why the engine did what it did: log line, metric labels and explanation in one value."""
+    """What happened and why: the source of a log line, of metrics and of explanations."""
 
-    event: str
-    """What happened, in the log's words: "admitted", "rejected", "left alone", ..."""
-    level: str = "info"
-    """debug, info, warning or error."""
+    event: EventName
+    """What happened."""
     fields: Mapping[str, RecordValue] = field(default_factory=dict)
+    """Fields that the event's type declares; the unit is the end of a name."""
+    alternate: bool = False
+    """Whether the record has the alternate level of its event."""
+    request_id: str = ""
+    """The request that the record belongs to, such as "3-17"; "" outside of requests."""
+
+    @property
+    def level(self) -> Level:
+        """Level of the record, by the table of events."""
+        return EVENTS[self.event].level_if(alternate=self.alternate)
 
 
-def flattened(told: Iterable[Record | Sequence[Record]]) -> list[Record]:
-    """Return records that were told one by one or together, in their order."""
-    return [r for one in told for r in ((one,) if isinstance(one, Record) else one)]
-
-
-@valueclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Plan:
-    """The answer to one event. The empty plan is the neutral reply."""
+    """The contents of the reply to one event. An empty plan makes an empty reply."""
 
     adjustment: Adjustment | None = None
     updates: tuple[Update, ...] = ()
     refusal: str | None = None
-    """Only for CreateContainer and UpdateContainer: the text that the pod's owner will read."""
-    records: Sequence[Record] = ()
-    """Why; for the time after the reply, when they may only be made."""
+    """Only for CreateContainer and UpdateContainer: the error text of the reply."""
 
     @property
-    def is_neutral(self) -> bool:
-        """Tell whether the reply neither gives nor refuses anything."""
+    def is_noop(self) -> bool:
+        """Return whether the reply changes and refuses nothing."""
         return self.adjustment is None and not self.updates and self.refusal is None

@@ -1,13 +1,14 @@
-"""What happens to a pod's sandbox: run, stopped, removed.
+"""Events of a pod's sandbox: start, stop, removal.
 
-A pod's end releases what its containers held; only where that was is kept, for a pod that comes
-back under its uid. It is the sandbox that ends, not the uid: a pod
-whose sandbox is made anew keeps its uid, and the old sandbox may be removed after the new one's
-containers were created.
+The end of a pod releases the memory of its containers. Only their nodes are remembered, for a pod
+that starts again with its uid. It is the sandbox that ends, not the uid: a pod keeps its uid when
+its sandbox is replaced, and the old sandbox may be removed after the new sandbox's containers were
+created.
 """
 
-from nri_numamem.engine import podscope, records
+from nri_numamem.engine import pod_scope
 from nri_numamem.engine.context import Context
+from nri_numamem.engine.decision import Transition
 from nri_numamem.engine.events import (
     PodCgroupGone,
     PodSandbox,
@@ -15,43 +16,76 @@ from nri_numamem.engine.events import (
     RunPodSandbox,
     StopPodSandbox,
 )
-from nri_numamem.engine.plan import Plan
-from nri_numamem.engine.state import EngineState
-from nri_numamem.memorymanager import remove_container
+from nri_numamem.engine.placement import place_pod
+from nri_numamem.engine.records import pods as records
+from nri_numamem.engine.state import POOL, EngineState
+from nri_numamem.memorymanager import (
+    Rejection,
+    Request,
+    mask_unavailable_hugepages,
+    remove_container,
+)
+from nri_numamem.memorymanager.hugepage_pools import MaskedHugepages
 
-Outcome = tuple[EngineState, Plan]
+
+def run_pod_sandbox(context: Context, state: EngineState, event: RunPodSandbox) -> Transition:
+    """Add the sandbox; in pod scope also place the pod. Never refused: some runtimes would hang."""
+    pod, state = event.pod, state.with_pod(event.pod)
+    resources = pod_scope.pod_resources(context, pod)
+    if resources is None:
+        return Transition(state)
+    if (pod.uid, POOL) in state.holders:  # of an earlier sandbox that has not ended yet
+        return Transition(pod_scope.with_pool(state, pod, state.accounting))
+    if pod_scope.container_nodes(state, pod.uid):
+        return Transition(state)
+    return _place(context, state, event, resources)
 
 
-def run_pod_sandbox(context: Context, state: EngineState, event: RunPodSandbox) -> Outcome:
-    """Note the pod; in pod scope also place it. Never refused: some runtimes do not survive it."""
-    state, found = podscope.start(context, state.with_pod(event.pod), event.pod, event.pool_use)
-    return state, Plan(records=found)
+def _place(
+    context: Context, state: EngineState, event: RunPodSandbox, resources: Request
+) -> Transition:
+    """Reserve memory for a pod as a whole; a rejection is a record, and reserves nothing.
+
+    The kernel's hugepage pools count here: the pod's containers take over what is reserved.
+    """
+    pod = event.pod
+    masked = MaskedHugepages(state.accounting)
+    if event.pool_use is not None:
+        masked = mask_unavailable_hugepages(state.accounting, event.pool_use)
+    seen = state.with_accounting(masked.state)
+    placed = place_pod(context, seen, pod, resources)
+    if isinstance(placed, Rejection):
+        return Transition(state, (records.rejected(context, seen, pod, resources, placed),))
+    after = pod_scope.with_pool(state, pod, masked.unmask(placed.accounting))
+    return Transition(after, (records.admitted(state, after, pod, resources, placed),))
 
 
-def stop_pod_sandbox(_context: Context, state: EngineState, event: StopPodSandbox) -> Outcome:
-    """Release everything that the sandbox's containers hold."""
+def stop_pod_sandbox(_context: Context, state: EngineState, event: StopPodSandbox) -> Transition:
+    """Release the memory of the sandbox's containers."""
     return end_sandbox(state, event.pod)
 
 
-def remove_pod_sandbox(_context: Context, state: EngineState, event: RemovePodSandbox) -> Outcome:
-    """Do the same where the stop was never told; else nothing."""
+def remove_pod_sandbox(
+    _context: Context, state: EngineState, event: RemovePodSandbox
+) -> Transition:
+    """Do the same for a sandbox whose stop was not reported; else nothing."""
     return end_sandbox(state, event.pod)
 
 
-def pod_cgroup_gone(_context: Context, state: EngineState, event: PodCgroupGone) -> Outcome:
-    """Release a sandbox whose end nobody told."""
+def pod_cgroup_gone(_context: Context, state: EngineState, event: PodCgroupGone) -> Transition:
+    """Do the same for a sandbox whose end the runtime does not report."""
     return end_sandbox(state, event.pod)
 
 
-def end_sandbox(state: EngineState, pod: PodSandbox) -> Outcome:
-    """Release the sandbox; containers of the same pod in another sandbox keep theirs."""
+def end_sandbox(state: EngineState, pod: PodSandbox) -> Transition:
+    """Release the sandbox; containers of the same pod in another sandbox keep their memory."""
     ended = [h for h in state.holders.values() if h.sandbox_id == pod.sandbox_id]
     if not ended and pod.sandbox_id not in state.pods:
-        return state, Plan()
-    next_state = state.without_pod(pod.sandbox_id, state.homes_with(ended))
+        return Transition(state)
+    next_state = state.without_pod(pod.sandbox_id, state.previous_nodes_with(ended))
     for holder in ended:
-        books = remove_container(next_state.books, *holder.key)
-        next_state = next_state.without_holder(holder, books)
+        accounting = remove_container(next_state.accounting, *holder.key)
+        next_state = next_state.without_holder(holder, accounting)
     if not ended:
-        return next_state, Plan()
-    return next_state, Plan(records=(records.released(next_state, pod, ended),))
+        return Transition(next_state)
+    return Transition(next_state, (records.released(next_state, pod, ended),))

@@ -1,36 +1,23 @@
 """The QoS class of a pod, read from the end of its cgroup parent.
 
-The runtime does not tell the class, but the kubelet writes it into the path. Only the last
-component (systemd) or the last two (cgroupfs) are looked at: a root called "my-burstable" must
-not fool us. Whatever does not look like the kubelet's is UNKNOWN and left alone.
+The runtime does not send the class, but the kubelet writes it into the path. Only the last
+component (systemd) or the last components (cgroupfs) count, because the name of a root may contain
+the name of a class. A path that is not the kubelet's gives UNKNOWN.
 
-Source: kubelet pkg/kubelet/cm (qos_container_manager, pod_container_manager); CRI-O gives only the
-base name with the systemd driver.
+Source: kubelet pkg/kubelet/cm (qos_container_manager, pod_container_manager); CRI-O sends only
+the base name with the systemd driver.
 """
 
-from enum import StrEnum
-from functools import lru_cache
-
-
-class QosClass(StrEnum):
-    """The kubelet's QoS classes, and UNKNOWN for whatever another client made."""
-
-    GUARANTEED = "Guaranteed"
-    BURSTABLE = "Burstable"
-    BEST_EFFORT = "BestEffort"
-    UNKNOWN = "Unknown"
-
+from nri_numamem.memorymanager import QosClass
 
 _LEVELS = {"burstable": QosClass.BURSTABLE, "besteffort": QosClass.BEST_EFFORT}
 
-# A parent's last level that the kubelet uses for pods of the Guaranteed class.
+# The kubelet's root level, directly below which pods of the Guaranteed class are.
 _ROOT_LEVEL = "kubepods"
 
 
-# A pod is looked at several times in a row.
-@lru_cache(maxsize=64)
 def qos_of_cgroup_parent(cgroup_parent: str) -> QosClass:
-    """Return the class of the pod whose `cgroup_parent` is given."""
+    """Return the class of the pod with this `cgroup_parent`."""
     components = [part for part in cgroup_parent.split("/") if part]
     if not components:
         return QosClass.UNKNOWN

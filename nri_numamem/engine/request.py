@@ -1,52 +1,63 @@
-"""What a container asks for, made of what the runtime shows.
+"""The request of a container, computed from what the runtime shows.
 
-CRI carries no requests, but a Guaranteed container's request is its limit. Memory: the
-container's own limit. Hugepages: the container's own limits where they are shown; else the pod
-cgroup's, which is the sum of the pod and cannot be told apart, so the pod's first container
-asks for all that nobody in the pod holds yet, and every container of the pod may use the sum.
+CRI has no requests, but the request of a Guaranteed container is its limit. Memory: the
+container's own limit. Hugepages: the container's own limits where the runtime shows them, else the
+limits of the pod's cgroup. These are the sum of the pod, without the share of each container. So
+the pod's first container requests all of the sum that the pod's other containers do not have yet,
+and every container of the pod may use the sum.
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from nri_numamem.engine.events import Container, PodSandbox
-from nri_numamem.memorymanager import Block, hugepages_resource
-from nri_numamem.values import valueclass
+from nri_numamem.engine.state import EngineState
+from nri_numamem.memorymanager import Block
+from nri_numamem.numa import hugepages_resource
 
 MEMORY = "memory"
 
 
 class HugepageSource(StrEnum):
-    """Where a container's hugepage request was read."""
+    """Source of a container's hugepage request."""
 
     NONE = "none"
     CONTAINER = "container"
     """The container's hugepage limits."""
     UNIFIED = "unified"
-    """Its `unified` keys: somebody set them already."""
+    """Its `unified` keys: set by another plugin, or by an earlier reply."""
     POD = "pod"
-    """The pod's cgroup: a sum over its containers."""
+    """The pod's cgroup: the sum of its containers."""
 
 
-@valueclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Request:
-    """A container's request, and the hugepage limits that go with it."""
+    """A container's request, and its hugepage limits."""
 
     resources: Mapping[str, int]
     """Resource name ("memory", "hugepages-2Mi") -> bytes; `memory` first, then by page size."""
     hugepage_source: HugepageSource = HugepageSource.NONE
     hugepage_limits: Mapping[int, int] = field(default_factory=dict)
-    """Page size in bytes -> the limit that the container's cgroup shall have; none that is 0."""
+    """Page size in bytes -> limit for the container's cgroup, > 0."""
+
+
+def request_for(state: EngineState, pod: PodSandbox, container: Container) -> Request | None:
+    """Return the request of a container; None if its memory request is unknown."""
+    if not pod.hugepage_limits:  # only a sum depends on the other containers
+        return request_of(pod, container, {})
+    return request_of(
+        pod, container, sum_blocks(state.blocks_of_live_others((pod.uid, container.name)))
+    )
 
 
 def request_of(
-    pod: PodSandbox, container: Container, held_by_others: Mapping[str, int]
+    pod: PodSandbox, container: Container, assigned_to_others: Mapping[str, int]
 ) -> Request | None:
-    """Return what `container` asks for, or None when its memory request cannot be known.
+    """Return the request of a container, as request_for() does.
 
-    `held_by_others` is what the pod's other live containers hold, by resource name, in bytes; it
-    counts only where hugepages are known as the pod's sum.
+    `assigned_to_others` is the sum of the pod's other live containers, by resource name, in bytes.
+    It counts only where the hugepages of the pod are known as a sum.
     """
     if not container.memory_limit_bytes:
         return None
@@ -54,50 +65,52 @@ def request_of(
     source, limits = _hugepages(pod, container)
     if not limits:
         return Request(resources)
-    is_sum = source is HugepageSource.POD or _is_answered_sum(pod, container, source)
+    is_sum = source is HugepageSource.POD or _is_pods_sum(pod, container, source)
     for size_bytes, limit_bytes in limits.items():
         name = hugepages_resource(size_bytes)
-        taken = held_by_others.get(name, 0) if is_sum else 0
-        if limit_bytes > taken:
-            resources[name] = limit_bytes - taken
+        assigned = assigned_to_others.get(name, 0) if is_sum else 0
+        if limit_bytes > assigned:
+            resources[name] = limit_bytes - assigned
     return Request(resources, source, limits)
 
 
 def request_of_pod(pod: PodSandbox) -> Mapping[str, int] | None:
-    """Return what a pod asks for as a whole, by resource name, or None when nobody says."""
+    """Return the request of a pod as a whole, by resource name; None if it is unknown."""
     if not pod.memory_limit_bytes:
         return None
-    limits = _given(pod.hugepage_limits)
+    limits = _nonzero(pod.hugepage_limits)
     pages = {hugepages_resource(size): limit for size, limit in limits.items()}
     return {MEMORY: pod.memory_limit_bytes, **pages}
 
 
 def _hugepages(pod: PodSandbox, container: Container) -> tuple[HugepageSource, Mapping[int, int]]:
-    """Return the limits that are not 0, and where they stand; of none the source says nothing."""
-    # An own answer comes back as unified keys, so these are looked at first.
-    if limits := _given(container.hugepages_unified):
-        return HugepageSource.UNIFIED, limits
-    if container.hugepage_limits is None:
-        return HugepageSource.POD, _given(pod.hugepage_limits)
-    return HugepageSource.CONTAINER, _given(container.hugepage_limits)
+    """Return the limits that are not 0, and their source, which has no meaning without limits."""
+    # The reply of this plugin comes back as unified keys, so they come first.
+    if max(container.hugepages_unified.values(), default=0) > 0:
+        source, limits = HugepageSource.UNIFIED, container.hugepages_unified
+    elif container.hugepage_limits is None:
+        source, limits = HugepageSource.POD, pod.hugepage_limits
+    else:
+        source, limits = HugepageSource.CONTAINER, container.hugepage_limits
+    return source, _nonzero(limits)
 
 
-def _given(limits: Mapping[int, int]) -> Mapping[int, int]:
+def _nonzero(limits: Mapping[int, int]) -> Mapping[int, int]:
     """Return the limits that are not 0, by page size, smallest first."""
     if not limits:
         return limits
     return {size: limit for size, limit in sorted(limits.items()) if limit > 0}
 
 
-def _is_answered_sum(pod: PodSandbox, container: Container, source: HugepageSource) -> bool:
-    """Tell whether `unified` keys are the pod's sum, which each of its containers was answered."""
+def _is_pods_sum(pod: PodSandbox, container: Container, source: HugepageSource) -> bool:
+    """Return whether `unified` keys are the pod's sum, which each of its containers was given."""
     if source is not HugepageSource.UNIFIED or container.hugepage_limits is not None:
         return False
-    return _given(pod.hugepage_limits) == _given(container.hugepages_unified)
+    return _nonzero(pod.hugepage_limits) == _nonzero(container.hugepages_unified)
 
 
-def held(blocks_by_container: Mapping[str, tuple[Block, ...]]) -> dict[str, int]:
-    """Sum the blocks of several containers by resource name, in bytes."""
+def sum_blocks(blocks_by_container: Mapping[str, tuple[Block, ...]]) -> dict[str, int]:
+    """Return the sum of the blocks of several containers, by resource name, in bytes."""
     sums: dict[str, int] = {}
     for blocks in blocks_by_container.values():
         for block in blocks:

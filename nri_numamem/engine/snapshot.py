@@ -1,72 +1,88 @@
-"""What the engine knows and no runtime can tell, as bytes; and back.
+"""The part of the state that no runtime reports, as bytes and back.
 
-A runtime tells its pods and running containers. What it cannot tell is here: who holds what, so
-that a pod keeps what its ended containers and its pool hold, and where the containers of ended
-pods were. The books are not here: the first Synchronize makes them, and it takes from a restored
-state only what fits to the runtime's answer (``synchronize``). So an old snapshot can be wrong
-without doing harm, and a missing one costs little.
+A runtime reports its pods and running containers. It does not report the reservations of ended
+containers and of pools, nor the nodes of containers whose pods ended; those are here, with the
+holders that they belong to. The accounting is not here: the first Synchronize computes it, and uses
+of a restored state only what agrees with the runtime's containers (``synchronize``). So an old
+snapshot does no harm, and a missing one costs little.
 
-The form, version 1: one line of JSON, {"version", "sha256", "payload"}. The payload is a JSON
-text within a string, and the checksum is over its UTF-8 bytes, so no way of writing numbers or
-keys has to be agreed on. SHA-256, because a damaged file must not pass, people can check it with
-a common tool, and a megabyte takes a few milliseconds. The same state gives the same bytes.
+Format, version 2: one line of JSON, {"version", "crc32", "payload"}. The payload is a JSON text in
+a string, and the checksum is that of its UTF-8 bytes, so the spelling of numbers and keys does not
+matter. Version 1 had "sha256", a hexadecimal digest, in place of "crc32"; it is still read. The
+same state gives the same bytes.
 """
 
-import functools
-import importlib
 import json
+import zlib
 from collections.abc import Callable, Mapping
-from types import ModuleType
-from typing import Any, TypeVar, cast
+from typing import TypeAlias, TypeVar, cast
 
-from nri_numamem.engine.state import HOMES_LIMIT, EngineState, Holder, Key
-from nri_numamem.memorymanager import Block, NodeSet, State
+from nri_numamem.engine.state import PREVIOUS_NODES_LIMIT, EngineState, Holder, Key
+from nri_numamem.memorymanager import Block, State
+from nri_numamem.numa import NodeSet
 
-VERSION = 1
+VERSION = 2
+
+_SHA256_VERSION = 1
+
+# Versions are consecutive numbers; a larger one is damage.
+_VERSION_LIMIT = 10_000
+
+Sha256: TypeAlias = Callable[[bytes], str]
+"""Return the hexadecimal SHA-256 digest of some bytes."""
 
 # Memory is counted in signed 64 bits by every interface that it comes from.
 _SIZE_LIMIT = 1 << 63
 
 _SHOWN_CHARACTERS = 60
 
-_Json = Mapping[str, object]
+_Json: TypeAlias = Mapping[str, object]
 _T = TypeVar("_T")
 
 
 class SnapshotError(ValueError):
-    """Bytes that are no snapshot, or none that this version reads; the text is one line."""
+    """Bytes that are not a snapshot of a known version; the text is one line."""
+
+
+class SnapshotVersionError(SnapshotError):
+    """A snapshot of a version that cannot be read; it is not damaged."""
+
+    def __init__(self, version: int) -> None:
+        super().__init__(f"written by version {version}; this is version {VERSION}")
+        self.version = version
 
 
 def snapshot(state: EngineState) -> bytes:
-    """Return the state's lasting part, one line of ASCII."""
+    """Return the part of the state that no runtime reports: one line of ASCII."""
     payload = _payload(state)
-    envelope = {"version": VERSION, "sha256": _checksum(payload), "payload": payload}
+    envelope = {"version": VERSION, "crc32": zlib.crc32(_bytes(payload)), "payload": payload}
     return f"{_text(envelope)}\n".encode("ascii")
 
 
 def _payload(state: EngineState) -> str:
-    """Return the payload's text, made of one text each.
+    """Return the payload's text.
 
-    A tree of everything, and the pieces of its text, would take several times the memory that the
-    text takes, and the process would keep it.
+    Each holder becomes text by itself: a tree of the whole payload would take several times the
+    memory of its text.
     """
     holders = (
         _text(_holder_out(holder, state.blocks(key) or ()))
         for key, holder in sorted(state.holders.items())
     )
-    homes = (
+    previous_nodes = (
         _text({"uid": uid, "nodes": {name: str(nodes) for name, nodes in places.items()}})
-        for uid, places in state.homes.items()  # the oldest first
+        for uid, places in state.previous_nodes.items()  # oldest first
     )
-    return f'{{"holders":[{",".join(holders)}],"homes":[{",".join(homes)}]}}'
+    return f'{{"holders":[{",".join(holders)}],"homes":[{",".join(previous_nodes)}]}}'
 
 
-def restore(data: bytes) -> EngineState:
-    """Return the state in a snapshot, without tables, pods and charges; or raise SnapshotError.
+def restore(data: bytes, sha256: Sha256 | None = None) -> EngineState:
+    """Return the state in a snapshot, without tables, pods and charges.
 
-    It is fit to be the `former` of an engine, and for nothing else.
+    The state is for the argument `restored` of an engine only. `sha256` is necessary for version 1.
+    Raises SnapshotError for bytes that cannot be used.
     """
-    payload = _object(_parsed(_payload_of(data)), "payload")
+    payload = _object(_parsed(_payload_of(data, sha256)), "payload")
     holders: dict[Key, Holder] = {}
     keys: dict[str, Key] = {}
     assignments: dict[str, dict[str, tuple[Block, ...]]] = {}
@@ -78,12 +94,14 @@ def restore(data: bytes) -> EngineState:
         keys[holder.container_id] = holder.key
         uid, name = holder.key
         assignments.setdefault(uid, {})[name] = blocks
-    homes: dict[str, Mapping[str, NodeSet]] = {}
-    for entry in _list(payload, "homes")[-HOMES_LIMIT:]:
-        home = _object(entry, "homes")
-        places = _object(home.get("nodes"), "nodes")
-        homes[_field(home, "uid", str)] = {name: _nodes(places, name) for name in places}
-    return EngineState(State({}, assignments), holders=holders, keys=keys, homes=homes)
+    previous_nodes: dict[str, Mapping[str, NodeSet]] = {}
+    for entry in _list(payload, "homes")[-PREVIOUS_NODES_LIMIT:]:
+        pod = _object(entry, "homes")
+        places = _object(pod.get("nodes"), "nodes")
+        previous_nodes[_field(pod, "uid", str)] = {name: _nodes(places, name) for name in places}
+    return EngineState(
+        State({}, assignments), holders=holders, keys=keys, previous_nodes=previous_nodes
+    )
 
 
 def _holder_out(holder: Holder, blocks: tuple[Block, ...]) -> _Json:
@@ -115,45 +133,37 @@ def _holder_in(entry: _Json) -> tuple[Holder, tuple[Block, ...]]:
     return holder, tuple(Block(nodes, name, size) for name, size in sizes.items())
 
 
-def _payload_of(data: bytes) -> str:
-    """Return the payload's text once version and checksum are right."""
+def _payload_of(data: bytes, sha256: Sha256 | None) -> str:
+    """Return the payload's text after a check of version and checksum."""
     envelope = _object(_parsed(data), "snapshot")
-    if _field(envelope, "version", int) != VERSION:
-        raise SnapshotError(f"version: not {VERSION}, the one that is read here")
+    version = _field(envelope, "version", int)
+    if version == VERSION:
+        payload = _field(envelope, "payload", str)
+        if zlib.crc32(_bytes(payload)) != _field(envelope, "crc32", int):
+            raise SnapshotError("crc32: the payload is not the one that was written")
+        return payload
+    if version != _SHA256_VERSION or sha256 is None:
+        if not 0 < version < _VERSION_LIMIT:
+            raise SnapshotError(f"version: {_cut(str(version))} is not a version")
+        raise SnapshotVersionError(version)
     payload = _field(envelope, "payload", str)
-    if _checksum(payload) != _field(envelope, "sha256", str):
+    if sha256(_bytes(payload)) != _field(envelope, "sha256", str):
         raise SnapshotError("sha256: the payload is not the one that was written")
     return payload
 
 
+def _bytes(payload: str) -> bytes:
+    # Names may contain single surrogates, which are not UTF-8.
+    return payload.encode("utf-8", "surrogatepass")
+
+
 def _text(value: object) -> str:
-    # The order of the values says something: `memory` first, the oldest homes first.
+    # The order of the values has a meaning: `memory` first, the oldest previous nodes first.
     return json.dumps(value, separators=(",", ":"))
 
 
-def _checksum(payload: str) -> str:
-    return str(_sha256()(payload.encode("utf-8", "surrogatepass")).hexdigest())
-
-
-@functools.cache
-def _sha256() -> Callable[[bytes], Any]:
-    """Return the interpreter's own function: hashlib's comes with OpenSSL, which takes 4 MB."""
-    module = _first_of("_sha2", "_sha256", "hashlib")  # since Python 3.12; before; anywhere else
-    function: Callable[[bytes], Any] = module.sha256
-    return function
-
-
-def _first_of(name: str, *others: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        if not others:
-            raise
-        return _first_of(*others)
-
-
 def _cut(text: str) -> str:
-    """Show a text within one short line, whatever it is made of."""
+    """Return a printable text of limited length."""
     return repr(text[:_SHOWN_CHARACTERS])
 
 

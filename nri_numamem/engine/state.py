@@ -1,136 +1,169 @@
-"""The engine's state: the books and who is on them, as one frozen value.
+"""The engine's state as one frozen value: the accounting, and the containers that it belongs to.
 
-An event makes the next state from the last; nothing is changed in place, so a plan that fails
-half-way leaves nothing to undo. The books themselves belong to the memory manager and are keyed
-by pod uid and container name; here stands which sandbox and which container id hold them.
+A transition makes the next state from the last; nothing is changed in place, so a transition that
+fails changes nothing. The accounting belongs to the memory manager, by pod uid and container name.
+The engine adds sandbox ids and container ids, and the previous nodes of pods that ended.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeAlias, TypeVar
 
 from nri_numamem.engine.events import PodSandbox
-from nri_numamem.memorymanager import Block, NodeSet, State
+from nri_numamem.memorymanager import Block, State
 from nri_numamem.memorymanager.state import copy_of
-from nri_numamem.values import valueclass
+from nri_numamem.numa import NodeSet
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 Key: TypeAlias = tuple[str, str]
-"""Pod uid and container name: the key of an assignment, so that a container that is created
-again takes its old place."""
+"""Pod uid and container name: the key of an assignment. A container that is created again gets its
+previous assignment."""
 
-# Pods that ended and may come back: static pods after a restart of their sandbox. Several times
-# the pods of a large host, for which the kubelet's default limit is 110.
-HOMES_LIMIT = 1024
+# Pods that ended and may start again: static pods after a restart of their sandbox. The limit is
+# several times the number of pods on a large host; the kubelet's default limit is 110.
+PREVIOUS_NODES_LIMIT = 1024
 
-NO_HOME = NodeSet()
+NO_PREVIOUS_NODES = NodeSet()
+
+POOL = ""
+"""The container name of the reservation for a pod as a whole; no container has it."""
 
 
-@valueclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Holder:
-    """The newest container under its pod uid and name."""
+    """The newest container with its pod uid and name."""
 
     container_id: str
     sandbox_id: str
     key: Key
     ended: bool = False
-    """Stopped: its pod keeps what it held, for the pod's next containers."""
+    """Stopped; its memory stays reserved for the pod's next containers."""
 
 
-@valueclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class EngineState:
-    """Everything that the engine knows."""
+    """The whole state of the engine."""
 
-    books: State
+    accounting: State
     pods: Mapping[str, PodSandbox] = field(default_factory=dict)
     """Sandbox id -> pod, while the sandbox exists and was not stopped."""
     holders: Mapping[Key, Holder] = field(default_factory=dict)
     keys: Mapping[str, Key] = field(default_factory=dict)
-    """Container id -> key, for each holder; should two have one id, for the newer one."""
-    homes: Mapping[str, Mapping[str, NodeSet]] = field(default_factory=dict)
-    """Pod uid -> container name -> nodes, of pods that ended; at most HOMES_LIMIT, oldest first."""
+    """Container id -> key of its holder; of two holders with one id the newer one."""
+    previous_nodes: Mapping[str, Mapping[str, NodeSet]] = field(default_factory=dict)
+    """Pod uid -> container name -> nodes of ended pods, oldest first.
+
+    At most PREVIOUS_NODES_LIMIT pods.
+    """
     pending: frozenset[str] = frozenset()
-    """Ids of containers whose nodes on the books the runtime has yet to be told."""
-    former: "EngineState | None" = None
-    """What an earlier process knew, until the first Synchronize says what of it is still so."""
+    """Ids of containers whose assigned nodes a later reply must send to the runtime."""
+    restored: "EngineState | None" = None
+    """The state of an earlier process, until the first Synchronize confirms or drops its parts."""
 
     def holder(self, container_id: str) -> Holder | None:
-        """Return the holder with this container id; None once another took its place."""
+        """Return the holder with this container id; None if there is none any more."""
         key = self.keys.get(container_id)
         return None if key is None else self.holders[key]
 
     def blocks(self, key: Key) -> tuple[Block, ...] | None:
-        """Return what a container has on the books; None when it has no assignment."""
-        return self.books.assignments.get(key[0], {}).get(key[1])
+        """Return the blocks of a container; None if it has no assignment."""
+        return self.accounting.assignments.get(key[0], {}).get(key[1])
 
-    def home(self, key: Key) -> NodeSet:
-        """Return the nodes that a container had when its pod ended; empty when unknown."""
-        return self.homes.get(key[0], {}).get(key[1], NO_HOME)
+    def blocks_of_live_others(self, key: Key) -> Mapping[str, tuple[Block, ...]]:
+        """Return the blocks of the other containers of a pod that have not ended, by name."""
+        uid, name = key
+        return {
+            other: blocks
+            for other, blocks in self.accounting.assignments.get(uid, {}).items()
+            if other != name and self._is_live((uid, other))
+        }
 
-    def homes_with(self, ended: Iterable[Holder]) -> dict[str, Mapping[str, NodeSet]]:
-        """Return the homes together with those of holders that are about to lose theirs."""
-        homes = copy_of(self.homes)
+    def _is_live(self, key: Key) -> bool:
+        holder = self.holders.get(key)
+        return holder is not None and not holder.ended
+
+    def nodes_before(self, key: Key) -> NodeSet:
+        """Return the nodes that a container had when its pod ended; empty if unknown."""
+        return self.previous_nodes.get(key[0], {}).get(key[1], NO_PREVIOUS_NODES)
+
+    def previous_nodes_with(self, ended: Iterable[Holder]) -> dict[str, Mapping[str, NodeSet]]:
+        """Return the previous nodes, with those of holders that are about to end added."""
+        previous_nodes = copy_of(self.previous_nodes)
         for holder in ended:
             uid, name = holder.key
             blocks = self.blocks(holder.key)
             if blocks:
-                homes[uid] = {**homes.pop(uid, {}), name: blocks[0].numa_affinity}
-        for uid in list(islice(homes, max(0, len(homes) - HOMES_LIMIT))):
-            del homes[uid]
-        return homes
+                previous_nodes[uid] = {**previous_nodes.pop(uid, {}), name: blocks[0].numa_affinity}
+        for uid in list(islice(previous_nodes, max(0, len(previous_nodes) - PREVIOUS_NODES_LIMIT))):
+            del previous_nodes[uid]
+        return previous_nodes
 
     def with_pod(self, pod: PodSandbox) -> "EngineState":
-        """Return the state that knows `pod`."""
+        """Return the state with the sandbox added."""
         if self.pods.get(pod.sandbox_id) == pod:
             return self
         pods = copy_of(self.pods)
         pods[pod.sandbox_id] = pod
         return EngineState(
-            self.books, pods, self.holders, self.keys, self.homes, self.pending, self.former
+            self.accounting,
+            pods,
+            self.holders,
+            self.keys,
+            self.previous_nodes,
+            self.pending,
+            self.restored,
         )
 
     def without_pod(
-        self, sandbox_id: str, homes: Mapping[str, Mapping[str, NodeSet]]
+        self, sandbox_id: str, previous_nodes: Mapping[str, Mapping[str, NodeSet]]
     ) -> "EngineState":
-        """Return the state that does not know the sandbox, but where its pod was."""
+        """Return the state without the sandbox, and with these previous nodes."""
         pods = without(self.pods, sandbox_id)
         return EngineState(
-            self.books, pods, self.holders, self.keys, homes, self.pending, self.former
+            self.accounting,
+            pods,
+            self.holders,
+            self.keys,
+            previous_nodes,
+            self.pending,
+            self.restored,
         )
 
-    def with_books(self, books: State) -> "EngineState":
-        """Return the state with new books."""
-        return self.with_all(books, self.holders, self.keys)
+    def with_accounting(self, accounting: State) -> "EngineState":
+        """Return the state with another accounting."""
+        return self.with_all(accounting, self.holders, self.keys)
 
-    def with_holder(self, holder: Holder, books: State) -> "EngineState":
-        """Return the state with new books, in which `holder` stands alone for its key."""
+    def with_holder(self, holder: Holder, accounting: State) -> "EngineState":
+        """Return the state with another accounting, in which `holder` is the holder of its key."""
         holders, keys = copy_of(self.holders), copy_of(self.keys)
         old = holders.get(holder.key)
         if old is not None:
-            _let_go(keys, old)
+            _drop_id(keys, old)
         holders[holder.key] = holder
         keys[holder.container_id] = holder.key
-        return self.with_all(books, holders, keys)
+        return self.with_all(accounting, holders, keys)
 
-    def without_holder(self, holder: Holder, books: State) -> "EngineState":
-        """Return the state with new books, in which nobody stands for the holder's key."""
+    def without_holder(self, holder: Holder, accounting: State) -> "EngineState":
+        """Return the state with another accounting, in which the holder's key has no holder."""
         keys = copy_of(self.keys)
-        _let_go(keys, holder)
-        return self.with_all(books, without(self.holders, holder.key), keys)
+        _drop_id(keys, holder)
+        return self.with_all(accounting, without(self.holders, holder.key), keys)
 
     def with_all(
-        self, books: State, holders: Mapping[Key, Holder], keys: Mapping[str, Key]
+        self, accounting: State, holders: Mapping[Key, Holder], keys: Mapping[str, Key]
     ) -> "EngineState":
-        """Return the state with all that containers make of it."""
-        # Here and above not replace(): it takes three times as long, and requests come in a row.
-        return EngineState(books, self.pods, holders, keys, self.homes, self.pending, self.former)
+        """Return the state with another accounting and other holders."""
+        # Here and above not replace(), which takes three times as long.
+        return EngineState(
+            accounting, self.pods, holders, keys, self.previous_nodes, self.pending, self.restored
+        )
 
 
-def _let_go(keys: dict[str, Key], holder: Holder) -> None:
-    # A runtime gives out each id once; should it not, the id is that of its newest holder.
+def _drop_id(keys: dict[str, Key], holder: Holder) -> None:
+    # A runtime uses each id once; if it does not, the id belongs to the newest holder.
     if keys.get(holder.container_id) == holder.key:
         del keys[holder.container_id]
 

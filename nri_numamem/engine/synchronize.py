@@ -1,236 +1,244 @@
-"""Synchronize: the runtime tells everything that it has, and the books are made anew from it.
+"""Synchronize: rebuild the accounting from everything that the runtime has.
 
-The runtime is the truth. What runs with a `cpuset.mems` keeps its place, even where the books
-would not have put it; what a pod held between two of its containers is kept while the pod is
-still there; a Guaranteed container that runs unpinned (it was created while the plugin was away)
-is placed now and updated. Order is by sandbox and container id, so that the same answer always
-gives the same books.
+The runtime is the truth. A container that runs with a `cpuset.mems` keeps its nodes, even where no
+rule would have placed it there. Memory that a pod kept between two of its containers stays reserved
+while the pod exists. A managed container that runs unpinned (it was created while the plugin was
+absent) is placed now and updated. The order is by sandbox id and container id, so the same list
+always gives the same accounting.
 
-Where the runtime shows another `cpuset.mems` than the cgroup has, an update was lost on one of
-the two ways, and is sent again. What the engine gave before decides which one is right; if it
-does not know, the runtime's habit does. containerd writes an update down before it reaches the
-cgroup, where it can be missed while the container starts. CRI-O never writes it down, so after
-its restart only the cgroup shows it.
+Where the runtime shows another `cpuset.mems` than the cgroup has, an update was lost on one of two
+paths, and is applied again. The nodes that the engine assigned before decide which of the two is
+right; without them, the kind of runtime decides. containerd stores an update before it writes the
+cgroup, and can miss the cgroup while the container starts. CRI-O never stores an update, so after
+its restart only the cgroup has it.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from nri_numamem.engine import podscope, records
-from nri_numamem.engine.containers import place, put_on_books, request_for, why_left_alone
+from nri_numamem.engine import pod_scope
+from nri_numamem.engine.bulk_update import BulkUpdate
+from nri_numamem.engine.containers import record_running
 from nri_numamem.engine.context import Context
-from nri_numamem.engine.draft import Draft
+from nri_numamem.engine.decision import Decision
 from nri_numamem.engine.events import Container, PodSandbox, Synchronize
-from nri_numamem.engine.plan import Plan, Record, Update
-from nri_numamem.engine.state import EngineState, Holder
-from nri_numamem.memorymanager import NodeSet, Rejection, adopt, give_back
-from nri_numamem.values import valueclass
+from nri_numamem.engine.placement import place_container
+from nri_numamem.engine.plan import Adjustment, Plan, Record, Update
+from nri_numamem.engine.records import containers as records
+from nri_numamem.engine.records import machine as machine_records
+from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.request import request_for
+from nri_numamem.engine.state import POOL, EngineState, Holder
+from nri_numamem.memorymanager import Rejection, adopt, mark_reusable
+from nri_numamem.numa import NodeSet
 
-Outcome = tuple[EngineState, Plan]
 
-
-def synchronize(context: Context, state: EngineState, event: Synchronize) -> Outcome:
-    """Return the state that the runtime describes, with updates for what is not in place."""
+def synchronize(context: Context, state: EngineState, event: Synchronize) -> Decision:
+    """Return the state that the runtime describes, with updates for containers in wrong places."""
     pods = {pod.sandbox_id: pod for pod in event.pods}
-    old = _before(state)
-    is_former = old is not state
-    pinned, unpinned = _ours(context, old, pods, event)
-    old = _without_found(old, event)
+    old = _known_state(state)
+    is_restored = old is not state
+    pinned, unpinned = _classify(context, old, pods, event)
+    old = _without_unnamed(old, event)
     gone = [holder for holder in old.holders.values() if holder.sandbox_id not in pods]
-    fresh = EngineState(context.empty_books(), pods, homes=old.homes_with(gone))
-    found: list[Record] = []
-    updates: list[Update] = []
-    draft = Draft(fresh)
-    for its in pinned:
-        before = draft.part(its.pod.uid)
-        after, update, record = _adopt(context, before, its)
-        draft.put(its.pod.uid, before, after)
-        updates.extend(update)
-        found.extend(record)
-    fresh = draft.finish()
-    if is_former:
-        old, record = _still_possible(context, old, fresh)
-        found.extend(record)
-    fresh = _keep_held(old, fresh)
-    fresh, record = podscope.synchronize(context, old, fresh, event.pods)
-    found.extend(record)
-    draft = Draft(fresh)
-    for pod, container in unpinned:
-        before = draft.part(pod.uid)
-        after, update, record = _place(context, before, pod, container)
-        draft.put(pod.uid, before, after)
-        updates.extend(update)
-        found.extend(record)
-    fresh = draft.finish()
-    found.append(records.synchronized(fresh, event, len(pinned), updates))
-    # A runtime refuses a reply that names a container twice.
-    once = {update.container_id: update for update in updates}
-    return fresh, Plan(updates=tuple(once.values()), records=tuple(found))
+    new = EngineState(
+        context.empty_accounting(), pods, previous_nodes=old.previous_nodes_with(gone)
+    )
+    new, updates, found = _adopt_all(context, new, pinned)
+    if is_restored:
+        old, more = _drop_stale_reservations(context, old, new)
+        found += more
+    new = _keep_reservations(old, new)
+    new, more = pod_scope.synchronize(context, old, new, event.pods)
+    found += more
+    new, more_updates, more = _place_all(context, new, unpinned)
+    updates += more_updates
+    found += more
+    found.append(machine_records.synchronized(new, event, len(pinned), len(updates)))
+    # A runtime rejects a reply that names a container twice.
+    by_container = {update.container_id: update for update in updates}
+    return Decision.computed(Plan(updates=tuple(by_container.values())), new, *found)
 
 
-def _before(state: EngineState) -> EngineState:
-    """Return what was known: by this process if it has seen containers, else by an earlier one."""
-    if state.former is None or state.holders:
+def _known_state(state: EngineState) -> EngineState:
+    """Return the state of this process if it has containers, else the restored state."""
+    if state.restored is None or state.holders:
         return state
-    return replace(state.former, homes=state.homes)
+    return replace(state.restored, previous_nodes=state.previous_nodes)
 
 
-def _without_found(old: EngineState, event: Synchronize) -> EngineState:
-    """Forget the containers that were found without a name, and are told by their names now."""
+def _without_unnamed(old: EngineState, event: Synchronize) -> EngineState:
+    """Return the state without containers that were found unnamed, and now have their names."""
     for container in event.containers:
         holder = None if container.ended else old.holder(container.container_id)
         if holder is not None and holder.key[1] == holder.container_id:
-            old = old.without_holder(holder, old.books)
+            old = old.without_holder(holder, old.accounting)
     return old
 
 
-@valueclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class _Pinned:
-    """A container that has its nodes."""
+    """A running container that has nodes."""
 
     pod: PodSandbox
     container: Container
     nodes: NodeSet
-    why: str
-    """Why they are sent again; "" when there is no need."""
+    cause: str
+    """Why the nodes are applied again; "" if they are in place."""
 
 
 _Unpinned = list[tuple[PodSandbox, Container]]
 
 
-def _ours(
+def _classify(
     context: Context, old: EngineState, pods: dict[str, PodSandbox], event: Synchronize
 ) -> tuple[list[_Pinned], _Unpinned]:
+    """Return the managed running containers, with and without nodes."""
     pinned: list[_Pinned] = []
     unpinned: _Unpinned = []
     for container in sorted(event.containers, key=lambda c: (c.sandbox_id, c.container_id)):
         pod = pods.get(container.sandbox_id)
-        if container.ended or pod is None or why_left_alone(context, pod, container) is not None:
+        if container.ended or pod is None or context.unmanaged_reason(pod, container) is not None:
             continue
         try:
-            told = NodeSet.parse(container.cpuset_mems)
+            in_runtime = NodeSet.parse(container.cpuset_mems)
         except ValueError:
-            continue  # set by somebody else; the kernel took what it understood
-        nodes, why = _wanted(old, event, container, told)
+            continue  # not from this plugin; the kernel used what it could parse
+        nodes, cause = _nodes_to_apply(old, event, container, in_runtime)
         if nodes:
-            pinned.append(_Pinned(pod, container, nodes, why))
+            pinned.append(_Pinned(pod, container, nodes, cause))
         else:
             unpinned.append((pod, container))
     return pinned, unpinned
 
 
-def _wanted(
-    old: EngineState, event: Synchronize, container: Container, told: NodeSet
+def _nodes_to_apply(
+    old: EngineState, event: Synchronize, container: Container, in_runtime: NodeSet
 ) -> tuple[NodeSet, str]:
-    """Return the nodes that a container shall have, and why they are sent again, or ""."""
-    actual = container.cgroup_mems
-    if not actual or actual == told:
-        return told, ""
-    if not told:
-        return actual, "the runtime does not know them"
+    """Return the nodes of a container, and why they are applied again, or ""."""
+    in_cgroup = container.cgroup_mems
+    if not in_cgroup or in_cgroup == in_runtime:
+        return in_runtime, ""
+    if not in_runtime:
+        return in_cgroup, "the runtime does not know them"
     holder = old.holder(container.container_id)
     blocks = old.blocks(holder.key) if holder is not None else None
-    known = blocks[0].numa_affinity if blocks else None
-    if known in (told, actual):
-        return known, "they were given to the container before"
+    assigned = blocks[0].numa_affinity if blocks else None
+    if assigned in (in_runtime, in_cgroup):
+        return assigned, "they were given to the container before"
     if event.keeps_updates:
-        return told, "the update did not reach the cgroup"
-    return actual, "the runtime shows those of the creation"
+        return in_runtime, "the update did not reach the cgroup"
+    return in_cgroup, "the runtime shows those of the creation"
 
 
-def _adopt(
-    context: Context, state: EngineState, its: _Pinned
+def _adopt_all(
+    context: Context, state: EngineState, pinned: list[_Pinned]
 ) -> tuple[EngineState, list[Update], list[Record]]:
-    state, record = adopt_running(state, its.pod, its.container, its.nodes)
-    if not (its.why and record and its.nodes.issubset(context.machine.node_set)):
-        return state, [], record
-    update = Update(its.container.container_id, str(its.nodes))
-    sent = records.sent_again(its.pod, its.container, its.nodes, its.why)
-    return state, [update], [*record, sent]
+    """Record running containers on their nodes; return updates for those in wrong places."""
+    bulk, updates, found = BulkUpdate(state), list[Update](), list[Record]()
+    for running in pinned:
+        pod, container, nodes = running.pod, running.container, running.nodes
+        before = bulk.pod_view(pod.uid)
+        after, record = adopt_running(before, pod, container, nodes)
+        bulk.replace_pod(pod.uid, before, after)
+        found += record
+        if running.cause and record and nodes.issubset(context.machine.node_set):
+            updates.append(Update(container.container_id, str(nodes)))
+            found.append(records.reapplied(pod, container, nodes, running.cause))
+    return bulk.finish(), updates, found
 
 
 def adopt_running(
     state: EngineState, pod: PodSandbox, container: Container, nodes: NodeSet
 ) -> tuple[EngineState, list[Record]]:
-    """Put a container on the books where it runs; no record: it is none of our business."""
+    """Record a container on the nodes on which it runs; no record if its request is unknown."""
     request = request_for(state, pod, container)
     if request is None:
         return state, []
-    state, shortfall = put_on_books(state, pod, container, request, nodes)
+    state, shortfall = record_running(state, pod, container, request, nodes)
     return state, [records.adopted(state, pod, container, request, nodes, shortfall)]
 
 
-def _place(
-    context: Context, state: EngineState, pod: PodSandbox, container: Container
+def _place_all(
+    context: Context, state: EngineState, unpinned: _Unpinned
 ) -> tuple[EngineState, list[Update], list[Record]]:
-    state, nodes, record = place_running(context, state, pod, container)
-    if nodes is None:
-        event, level = "runs unpinned, nothing fits", "warning"
-        return state, [], [replace(found, event=event, level=level) for found in record]
-    update = Update(container.container_id, str(nodes))
-    return state, [update], [replace(found, event="pinned while running") for found in record]
+    """Place running containers that have no nodes; return the updates that pin them."""
+    bulk, updates, found = BulkUpdate(state), list[Update](), list[Record]()
+    for pod, container in unpinned:
+        before = bulk.pod_view(pod.uid)
+        after, nodes, placed = place_running(context, before, pod, container)
+        bulk.replace_pod(pod.uid, before, after)
+        event = EventName.RUNNING_UNPINNED_NO_CAPACITY
+        if nodes is not None:
+            event = EventName.PINNED_WHILE_RUNNING
+            updates.append(Update(container.container_id, str(nodes)))
+        found += [replace(record, event=event) for record in placed]
+    return bulk.finish(), updates, found
 
 
 def place_running(
     context: Context, state: EngineState, pod: PodSandbox, container: Container
 ) -> tuple[EngineState, NodeSet | None, list[Record]]:
-    """Find nodes for a container that runs without, and put it on the books there.
+    """Choose nodes for a container that runs without nodes, and record it there.
 
-    Without nodes nothing fits, or, without a record, it is none of our business.
+    Without nodes in the result nothing fits, or, without a record, the request is unknown.
     """
     request = request_for(state, pod, container)
     if request is None:
         return state, None, []
-    others = context.others_of(container)
-    ready, placed = place(context, state, pod, container, request, others)
+    others = context.other_providers_of(container)
+    ready, placed = place_container(context, state, pod, container, request, others)
     if isinstance(placed, Rejection):
         record = records.rejected(context, state, pod, container, request, placed, others)
         return state, None, [record]
     key = (pod.uid, container.name)
     holder = Holder(container.container_id, pod.sandbox_id, key)
-    state = ready.with_holder(holder, placed.books)
-    return state, placed.nodes, [records.admitted(state, pod, container, request, placed, others)]
+    state = ready.with_holder(holder, placed.accounting)
+    adjustment = Adjustment(str(placed.nodes))
+    record = records.admitted(ready, state, pod, container, request, placed, others, adjustment)
+    return state, placed.nodes, [record]
 
 
-def _still_possible(
-    context: Context, former: EngineState, fresh: EngineState
+def _drop_stale_reservations(
+    context: Context, restored: EngineState, new: EngineState
 ) -> tuple[EngineState, list[Record]]:
-    """Give up what an earlier process held where the groups of what runs forbid it.
+    """Return the restored state without reservations that groups of running containers forbid.
 
-    Machine and settings may have changed since it was written down, and it is a promise only:
-    nothing lives there. Of amounts the books hold what there is, as for everything that is adopted.
+    Machine and settings may have changed since the state was written. A reservation backs no
+    running container, so it may be dropped; amounts are capped to what is free, as in every
+    adoption.
     """
     found: list[Record] = []
-    draft = Draft(fresh)
-    for key, holder in sorted(former.holders.items()):
-        blocks = former.blocks(key)
-        if holder.sandbox_id not in fresh.pods or key in fresh.holders or not blocks:
+    bulk = BulkUpdate(new)
+    for key, holder in sorted(restored.holders.items()):
+        blocks = restored.blocks(key)
+        if holder.sandbox_id not in new.pods or key in new.holders or not blocks:
             continue
-        if key[1] == podscope.POOL and key[0] in fresh.books.assignments:
-            continue  # made anew on the nodes of the pod's containers
+        if key[1] == POOL and key[0] in new.accounting.assignments:
+            continue  # made again on the nodes of the pod's containers
         nodes = blocks[0].numa_affinity
-        before = draft.part(key[0])
-        if context.allows(before.books, nodes):
+        before = bulk.pod_view(key[0])
+        if context.allows(before.accounting, nodes):
             resources = {block.type: block.size for block in blocks}
-            books = adopt(before.books, *key, nodes, resources).state
-            draft.put(key[0], before, before.with_books(books))
+            accounting = adopt(before.accounting, *key, nodes, resources).state
+            bulk.replace_pod(key[0], before, before.with_accounting(accounting))
         else:
-            found.append(records.given_up(holder, blocks))
-            former = former.without_holder(holder, former.books)
-    return former, found
+            found.append(records.reservation_dropped(holder, blocks))
+            restored = restored.without_holder(holder, restored.accounting)
+    return restored, found
 
 
-def _keep_held(old: EngineState, fresh: EngineState) -> EngineState:
-    """Keep what pods that are still there hold for containers that have ended."""
-    draft = Draft(fresh)
+def _keep_reservations(old: EngineState, new: EngineState) -> EngineState:
+    """Return the state in which pods that still exist keep the memory of their ended containers."""
+    bulk = BulkUpdate(new)
     for key, holder in sorted(old.holders.items()):
         blocks = old.blocks(key)
-        if holder.sandbox_id not in fresh.pods or key in fresh.holders or not blocks:
+        if holder.sandbox_id not in new.pods or key in new.holders or not blocks:
             continue
-        if key[1] == podscope.POOL:
-            continue  # made anew when all containers are on the books
-        before = draft.part(key[0])
+        if key[1] == POOL:
+            continue  # made again when all containers are recorded
+        before = bulk.pod_view(key[0])
         resources = {block.type: block.size for block in blocks}
-        books = adopt(before.books, *key, blocks[0].numa_affinity, resources).state
-        books = give_back(books, *key)
-        draft.put(key[0], before, before.with_holder(replace(holder, ended=True), books))
-    return draft.finish()
+        accounting = adopt(before.accounting, *key, blocks[0].numa_affinity, resources).state
+        after = before.with_holder(replace(holder, ended=True), mark_reusable(accounting, *key))
+        bulk.replace_pod(key[0], before, after)
+    return bulk.finish()

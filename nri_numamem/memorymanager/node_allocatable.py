@@ -1,16 +1,24 @@
-"""The host's reservation as a whole, and how it is spread over the NUMA nodes.
+"""The host's reservation as a whole, and its distribution over the NUMA nodes.
 
-The kubelet takes `kubeReserved`, `systemReserved` and the hard eviction threshold off the host's
-memory, and demands that the reservations per NUMA node add up to exactly the same. Here the
-sum is computed, compared with what was written, and, where nothing was written, spread.
+The kubelet subtracts `kubeReserved`, `systemReserved` and the hard eviction threshold from the
+host's memory, and requires that the reservations per NUMA node add up to exactly that sum. This
+module computes the sum and compares it with the configured reservations; without any, it
+distributes the sum over the nodes.
 """
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from nri_numamem.memorymanager.machine import Machine
-from nri_numamem.memorymanager.quantity import (
+from nri_numamem.memorymanager.reserved_memory import (
+    Reservation,
+    ReservedMemoryError,
+    check_reserved,
+    reservations_of,
+)
+from nri_numamem.memorymanager.state import Reserved
+from nri_numamem.numa.machine import Machine
+from nri_numamem.numa.quantity import (
     EXACT_ONE,
     MEMORY,
     canonical_resource,
@@ -20,29 +28,20 @@ from nri_numamem.memorymanager.quantity import (
     parse_exact,
     parse_quantity,
 )
-from nri_numamem.memorymanager.reserved import (
-    HasReservation,
-    Reservation,
-    ReservedMemoryError,
-    check_reserved,
-    reservations_of,
-)
-from nri_numamem.memorymanager.state import Reserved
-from nri_numamem.values import valueclass
 
 MEMORY_AVAILABLE = "memory.available"
 # The kubelet's default hard eviction threshold for memory.
 DEFAULT_EVICTION = {MEMORY_AVAILABLE: "100Mi"}
 
-# Shares are whole mebibytes, so that people can read what was derived.
+# Shares are whole mebibytes, so that people can read the derived reservations.
 _GRAIN = 1024**2
 
 _PERCENTAGE = re.compile(r"(\d{1,3}(?:\.\d{1,9})?)%", re.ASCII)
 
 
-@valueclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class HostReservation:
-    """What the host keeps for itself, in the kubelet's three settings; amounts as written."""
+    """The kubelet's three settings for reserved memory; amounts as in the configuration."""
 
     kube_reserved: Mapping[str, str] = field(default_factory=dict)
     system_reserved: Mapping[str, str] = field(default_factory=dict)
@@ -50,15 +49,15 @@ class HostReservation:
 
     @property
     def is_given(self) -> bool:
-        """Tell whether anything of it was set."""
+        """Whether any of the settings is set."""
         return bool(self.kube_reserved or self.system_reserved or self.eviction_hard)
 
     def parts(self, capacity_bytes: int) -> Mapping[str, Mapping[str, int]]:
-        """Return resource -> setting -> bytes for memory and hugepages, zeros left out.
+        """Return resource -> setting -> bytes > 0 for memory and hugepages.
 
-        A percentage is taken of the memory capacity. Without any evictionHard the kubelet's
-        default counts; with one that does not name memory, nothing. Raises ReservedMemoryError
-        for an amount that cannot be read. Source: kubelet, getReservedMemory and
+        A percentage refers to the memory capacity. Without evictionHard, the kubelet's default
+        counts; an evictionHard without memory reserves nothing. Raises ReservedMemoryError for an
+        amount that is no quantity. Source: kubelet, getReservedMemory and
         hardEvictionReservation.
         """
         settings = {"kubeReserved": self.kube_reserved, "systemReserved": self.system_reserved}
@@ -72,11 +71,11 @@ class HostReservation:
         eviction = (self.eviction_hard or DEFAULT_EVICTION).get(MEMORY_AVAILABLE, "0")
         place = f"evictionHard.{MEMORY_AVAILABLE}"
         parts.setdefault(MEMORY, {})["evictionHard"] = _read(place, eviction, capacity_bytes)
-        kept = {
+        positive = {
             resource: {setting: size for setting, size in amounts.items() if size}
             for resource, amounts in parts.items()
         }
-        return {resource: amounts for resource, amounts in kept.items() if amounts}
+        return {resource: amounts for resource, amounts in positive.items() if amounts}
 
 
 def _name(place: str) -> str:
@@ -97,12 +96,13 @@ def _read(place: str, text: str, capacity_bytes: int | None) -> int:
 
 
 def resolve_reserved(
-    reservations: Iterable[HasReservation], host: HostReservation, machine: Machine
+    reservations: Iterable[Reservation], host: HostReservation, machine: Machine
 ) -> Reserved:
-    """Return what is reserved on each node, from everything that was configured.
+    """Return the reserved bytes of each node, from all settings.
 
-    Written reservations are checked against the machine, and against the host's reservation when
-    that is given too; without any, the host's reservation is spread. Raises ReservedMemoryError.
+    Reservations per node are checked against the machine, and against the host's reservation if
+    that is set too. Without them, the host's reservation is distributed over the nodes. Raises
+    ReservedMemoryError. Source: kubelet memorymanager, getSystemReservedMemory.
     """
     written = tuple(reservations)
     capacity_bytes = sum(node.memory_bytes for node in machine.nodes)
@@ -120,11 +120,11 @@ def _sums(parts: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
 
 
 def derive(totals: Mapping[str, int], machine: Machine) -> Reserved:
-    """Spread totals (resource -> bytes) over the nodes in proportion to what these have of it.
+    """Distribute totals (resource -> bytes) over the nodes, in proportion to their amounts.
 
-    Of memory they have what their hugepages leave; shares are whole mebibytes and whole pages,
-    and the last node with a share takes the odd rest. Nodes without a share are left out. Raises
-    ReservedMemoryError when no node has any.
+    A node's amount of memory is its memory less its hugepages. Shares are whole mebibytes and
+    whole pages; the last node with a share gets the remainder. The result has no nodes without a
+    share. Raises ReservedMemoryError if no node has any of a resource.
     """
     shares: dict[int, dict[str, int]] = {}
     for resource, total in sorted(totals.items()):
@@ -134,61 +134,62 @@ def derive(totals: Mapping[str, int], machine: Machine) -> Reserved:
                 f"{format_quantity(total)} of {resource} are reserved, but no NUMA node of this "
                 "machine has any; do not reserve it"
             )
-        for node_id, share in _spread(total, weights, grain).items():
+        for node_id, share in _distribute(total, weights, grain).items():
             shares.setdefault(node_id, {})[resource] = share
     return dict(sorted(shares.items()))
 
 
 def _weights(resource: str, machine: Machine) -> tuple[dict[int, int], int]:
-    """Return what each node has of a resource, and the unit to deal it out in."""
+    """Return each node's amount of a resource, and the unit of the shares."""
     if resource == MEMORY:
-        taken = {
-            node.node_id: sum(size * pages for size, pages in node.hugepages.items())
-            for node in machine.nodes
-        }
-        return {n.node_id: max(0, n.memory_bytes - taken[n.node_id]) for n in machine.nodes}, _GRAIN
+        weights = {n.node_id: n.memory_bytes - n.hugepages_bytes for n in machine.nodes}
+        return {node_id: max(0, weight) for node_id, weight in weights.items()}, _GRAIN
     size = hugepages_page_size(resource)
     return {node.node_id: node.hugepages.get(size, 0) for node in machine.nodes}, size
 
 
-def _spread(total: int, weights: Mapping[int, int], grain: int) -> dict[int, int]:
-    having = [node_id for node_id, weight in weights.items() if weight]
-    whole = sum(weights.values())
+def _distribute(total: int, weights: Mapping[int, int], grain: int) -> dict[int, int]:
+    node_ids = [node_id for node_id, weight in weights.items() if weight]
+    sum_of_weights = sum(weights.values())
     shares: dict[int, int] = {}
-    dealt = seen = 0
-    for node_id in having:
-        seen += weights[node_id]
-        is_last = node_id == having[-1]
-        upto = total if is_last else total * seen // whole // grain * grain
-        if upto > dealt:
-            shares[node_id] = upto - dealt
-        dealt = upto
+    end = weight = 0
+    for node_id in node_ids:
+        start = end
+        weight += weights[node_id]
+        is_last = node_id == node_ids[-1]
+        end = total if is_last else total * weight // sum_of_weights // grain * grain
+        if end > start:
+            shares[node_id] = end - start
     return shares
 
 
 def _check_sum(
     reserved: Reserved, parts: Mapping[str, Mapping[str, int]], machine: Machine
 ) -> None:
-    """Raise unless the reservations add up to the host's, with a line to paste."""
+    """Raise ReservedMemoryError unless the reservations add up to the host's reservation.
+
+    The error has a line to paste into the configuration.
+    """
     written: dict[str, int] = {}
     for limits in reserved.values():
         for resource, size_bytes in limits.items():
             written[resource] = written.get(resource, 0) + size_bytes
-    wanted = _sums(parts)
-    for resource in sorted({*written, *wanted}, key=lambda name: (name != MEMORY, name)):
-        have, want = written.get(resource, 0), wanted.get(resource, 0)
-        if have != want:
+    required = _sums(parts)
+    for resource in sorted({*written, *required}, key=lambda name: (name != MEMORY, name)):
+        actual, expected = written.get(resource, 0), required.get(resource, 0)
+        if actual != expected:
             raise ReservedMemoryError(
-                f'the total amount "{format_quantity(have)}" of type "{resource}" is not equal '
-                f'to the value "{format_quantity(want)}" determined by Node Allocatable feature; '
-                f"{_addition(resource, parts, want)}, reservedMemory adds up to "
-                f"{format_quantity(have)}; write reservedMemory: {_to_paste(wanted, machine)}"
+                f'the total amount "{format_quantity(actual)}" of type "{resource}" is not '
+                f'equal to the value "{format_quantity(expected)}" determined by Node '
+                "Allocatable feature; "
+                f"{_addition(resource, parts, expected)}, reservedMemory adds up to "
+                f"{format_quantity(actual)}; write reservedMemory: {_to_paste(required, machine)}"
             )
 
 
-def _addition(resource: str, parts: Mapping[str, Mapping[str, int]], want: int) -> str:
+def _addition(resource: str, parts: Mapping[str, Mapping[str, int]], total: int) -> str:
     terms = [f"{name} {format_quantity(size)}" for name, size in parts.get(resource, {}).items()]
-    return f"{' + '.join(terms) or 'nothing is reserved'} = {format_quantity(want)}"
+    return f"{' + '.join(terms) or 'nothing is reserved'} = {format_quantity(total)}"
 
 
 def _to_paste(totals: Mapping[str, int], machine: Machine) -> str:

@@ -1,17 +1,27 @@
 """A pod as the managers see it: its containers, their kinds and requests, and the pod's request.
 
-Where the values come from (a manifest, the runtime) is not known here.
+The values come from a manifest or from the runtime; this module knows neither.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 
 from nri_numamem.memorymanager.state import Request
-from nri_numamem.values import valueclass
+
+
+class QosClass(StrEnum):
+    """Quality of service class of a pod, as Kubernetes names it."""
+
+    GUARANTEED = "Guaranteed"
+    BURSTABLE = "Burstable"
+    BEST_EFFORT = "BestEffort"
+    UNKNOWN = "Unknown"
+    """Not a class of Kubernetes: the pod is not the kubelet's, or its class cannot be read."""
 
 
 class ContainerKind(StrEnum):
-    """How a container lives; it decides who may reuse its memory."""
+    """When a container runs; the kind decides which containers may reuse its memory."""
 
     INIT = "init"
     """Ordinary init container: ends before the app containers start."""
@@ -20,18 +30,18 @@ class ContainerKind(StrEnum):
     APP = "app"
 
 
-@valueclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Container:
-    """One container and what it asks for."""
+    """One container and its request."""
 
     name: str
     kind: ContainerKind
     requests: Request
 
 
-@valueclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod, or as much of it as is known: the NRI path sees one container after the other."""
+    """A pod with the containers that are known so far: NRI reports one container at a time."""
 
     uid: str
     guaranteed: bool
@@ -39,7 +49,7 @@ class Pod:
     """In the kubelet's order: init containers first."""
 
     def container(self, name: str) -> Container:
-        """Return the container of that name; KeyError when the pod has none."""
+        """Return the container of that name; KeyError if the pod has none."""
         for container in self.containers:
             if container.name == name:
                 return container
@@ -47,10 +57,11 @@ class Pod:
 
 
 def pod_request(pod: Pod) -> Request:
-    """Return what the whole pod needs at its peak, for each resource that an app names.
+    """Return the largest amounts that the pod needs at one time, per resource of its apps.
 
-    Source: kubelet memorymanager, getPodRequestedResources: sidecars add up with the apps, an
-    ordinary init container counts with the sidecars that were started before it.
+    Source: kubelet memorymanager, getPodRequestedResources: the request
+    is the sum of sidecars and apps, or the largest sum of an ordinary init container and the
+    sidecars that start before it.
     """
     sidecars: dict[str, int] = {}
     peak_of_inits: dict[str, int] = {}

@@ -1,39 +1,39 @@
-"""A container on the books gets another amount of memory while it runs.
+"""Resize: an assigned container gets another amount of memory while it runs.
 
-Less gives back. More is taken on the nodes that the container has: what is free there, then what
-its pod's ended containers gave back there. Where that is too little it gets more nodes, by the
-rules of any other placement and never fewer than it has, because its pages are there. Where no
-set is admissible either, it stays, and what the books cannot hold is reported: the caller may drop
-the result, and refuse.
+Less memory frees bytes. More memory is charged to the container's nodes: first free bytes, then
+reusable bytes of its pod there. If that is too little, the container gets more nodes, by the same
+rules as any other placement. It never loses a node, because its pages may be there. If no larger
+set is admissible either, it keeps its nodes, and the shortfall is reported: the caller may
+discard the result and reject the resize.
 
-The kubelet has no such operation (it calls the resize infeasible under the policy Static); the
-order of the choices is that of its issue 131360. Nothing here knows who asked for the resize.
+The kubelet has no such operation (with the policy Static, a resize is infeasible); the order of
+these steps is that of Kubernetes issue 131360.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
-from nri_numamem.memorymanager.books import assign, give_back, remove_container
-from nri_numamem.memorymanager.choices import choices_for, free_bytes
-from nri_numamem.memorymanager.hint import Hint, Preferences
-from nri_numamem.memorymanager.nodeset import NodeSet
-from nri_numamem.memorymanager.quantity import MEMORY
+from nri_numamem.memorymanager.accounting import assign, mark_reusable, remove_container
+from nri_numamem.memorymanager.candidates import candidates_for, free_bytes
+from nri_numamem.memorymanager.hint import Hint
 from nri_numamem.memorymanager.state import Block, Request, State
-from nri_numamem.values import valueclass
+from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.preferences import Preferences
+from nri_numamem.numa.quantity import MEMORY
 
 
-@valueclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Resized:
-    """What became of a container whose memory changed."""
+    """The result of a resize."""
 
     state: State
     nodes: NodeSet
-    """Those for `cpuset.mems`; the old ones or a superset of them."""
+    """The nodes for `cpuset.mems`: the nodes before the resize, or a superset."""
     shortfall: Mapping[str, int] = field(default_factory=dict)
-    """Resource name -> bytes, > 0, for which its nodes have no room on the books."""
+    """Resource name -> bytes, > 0, for which its nodes have no room."""
 
 
-def resize(
+def resize_container(
     state: State,
     uid: str,
     name: str,
@@ -41,27 +41,27 @@ def resize(
     preferences: Preferences,
     admits: Callable[[Hint], bool] = lambda _: True,
 ) -> Resized:
-    """Change a container's memory to `size_bytes`; ValueError when it holds nothing.
+    """Change a container's memory to `size_bytes`; ValueError if it has no blocks.
 
-    `admits` is the Topology Manager's word on a wider set; its nodes as they are need none. The
-    container's other resources stay as they are.
+    `admits` is the topology manager's decision about a larger node set; the present nodes need
+    none. The container's other resources do not change.
     """
     blocks = state.blocks(uid, name)
     if not blocks:
-        raise ValueError(f"container {name} of pod {uid} holds nothing that could be resized")
+        raise ValueError(f"container {name} of pod {uid} has no blocks to resize")
     nodes = blocks[0].numa_affinity
     request = {block.type: block.size for block in blocks} | {MEMORY: size_bytes}
-    rest = remove_container(state, uid, name)
-    free = free_bytes(rest, nodes, MEMORY)
+    without_it = remove_container(state, uid, name)
+    free = free_bytes(without_it, nodes, MEMORY)
     if size_bytes <= free:
-        # What the pod's ended containers left is for their successors as long as there is more.
-        apart = assign(replace(rest, reusable={}), uid, name, nodes, request)
-        return _resized(replace(apart, reusable=rest.reusable), uid, name)
-    if size_bytes > free + rest.reusable_bytes(uid, nodes, MEMORY):
-        wider = _widen(rest, uid, name, nodes, request, preferences, admits)
-        if wider is not None:
-            return _resized(wider, uid, name)
-    return _resized(assign(rest, uid, name, nodes, request), uid, name)
+        # Reusable bytes are for the pod's next containers, as long as others are free.
+        assigned = assign(replace(without_it, reusable={}), uid, name, nodes, request)
+        return _resized(replace(assigned, reusable=without_it.reusable), uid, name)
+    if size_bytes > free + without_it.reusable_bytes(uid, nodes, MEMORY):
+        larger = _widen(without_it, uid, name, nodes, request, preferences, admits)
+        if larger is not None:
+            return _resized(larger, uid, name)
+    return _resized(assign(without_it, uid, name, nodes, request), uid, name)
 
 
 def _resized(state: State, uid: str, name: str) -> Resized:
@@ -71,7 +71,7 @@ def _resized(state: State, uid: str, name: str) -> Resized:
 
 
 def _widen(
-    rest: State,
+    without_it: State,
     uid: str,
     name: str,
     nodes: NodeSet,
@@ -79,28 +79,28 @@ def _widen(
     preferences: Preferences,
     admits: Callable[[Hint], bool],
 ) -> State | None:
-    """Place the container on the best superset of `nodes`; None when none is admissible.
+    """Place the container on the best superset of `nodes`; None if none is admissible.
 
-    What its pod's ended containers hold on `nodes` would keep them a group of their own. It is no
-    more than a promise to their successors, so it moves along, as far as there is room.
+    Reusable blocks on `nodes` would make `nodes` another group. No container runs in them, so
+    they move to the new set as far as there is room.
     """
-    held = _given_back(rest, uid, nodes)
-    for other in held:
-        rest = remove_container(rest, uid, other)
-    choices = choices_for(rest, uid, request, preferences.home)
-    found = choices.best(preferences, nodes)
-    if found is None or not admits(choices.hint(found)):
+    reusable = _reusable_blocks(without_it, uid, nodes)
+    for other in reusable:
+        without_it = remove_container(without_it, uid, other)
+    candidates = candidates_for(without_it, uid, request, preferences.previous_nodes)
+    found = candidates.best(preferences, nodes)
+    if found is None or not admits(candidates.hint(found)):
         return None
-    state = assign(rest, uid, name, found, request)
-    for other, blocks in held.items():
-        left = {b.type: min(b.size, free_bytes(state, found, b.type)) for b in blocks}
-        apart = assign(replace(state, reusable={}), uid, other, found, left)
-        state = give_back(replace(apart, reusable=state.reusable), uid, other)
+    state = assign(without_it, uid, name, found, request)
+    for other, blocks in reusable.items():
+        fitting = {b.type: min(b.size, free_bytes(state, found, b.type)) for b in blocks}
+        moved = assign(replace(state, reusable={}), uid, other, found, fitting)
+        state = mark_reusable(replace(moved, reusable=state.reusable), uid, other)
     return state
 
 
-def _given_back(state: State, uid: str, nodes: NodeSet) -> dict[str, tuple[Block, ...]]:
-    """Return what the pod's ended containers hold on exactly these nodes, by name."""
+def _reusable_blocks(state: State, uid: str, nodes: NodeSet) -> dict[str, tuple[Block, ...]]:
+    """Return the blocks of the pod's reusable containers that have one on exactly these nodes."""
     containers = state.assignments.get(uid, {})
     return {
         name: containers[name]

@@ -1,33 +1,37 @@
-"""The books of the memory manager as immutable values, named as in the kubelet's state file.
+"""The memory manager's state as immutable values, named as in the kubelet's state file.
 
-Per NUMA node and resource a ``Table`` counts bytes; per container ``Block`` values say what it
-holds where. ``State`` is all of it. Operations on the books live in ``books``; here are only
-the values, the empty books of a machine, and the way in for books that somebody else wrote.
+Per NUMA node and resource a ``Table`` counts bytes; per container, ``Block`` values count how many
+bytes of a resource it has on which nodes. ``State`` holds all of them. ``accounting`` changes a
+state; this module has the values, the state of a machine without assignments, and the import of
+a state that another program wrote.
 
-One thing the kubelet does not have: a block remembers how many bytes it took from which node
-(`charges`), so that giving it back restores exactly what was taken, whatever happened between.
+The kubelet does not record one thing: the bytes of a block per node (`charges`). With them, the
+release of a block restores the tables exactly, whatever happened in between.
 """
 
 from collections.abc import Hashable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
-from nri_numamem.memorymanager.machine import Machine, NumaNode
-from nri_numamem.memorymanager.nodeset import NodeSet
-from nri_numamem.memorymanager.quantity import MEMORY, hugepages_resource
-from nri_numamem.values import valueclass
+from nri_numamem.numa.machine import Machine, NumaNode
+from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.quantity import MEMORY, hugepages_resource
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 Reserved: TypeAlias = Mapping[int, Mapping[str, int]]
-"""Node id -> resource name -> bytes that are not for pods."""
+"""Node id -> resource name -> bytes that pods may not use."""
 
 Request: TypeAlias = Mapping[str, int]
 """Resource name (`memory`, `hugepages-2Mi`) -> bytes; 0 is allowed and makes an empty block."""
 
 
-@valueclass(frozen=True, slots=True)
+class AccountingError(Exception):
+    """An operation would break the sums of the accounting; this is a bug of the program."""
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """The five numbers of one resource on one node, in bytes."""
 
@@ -37,48 +41,53 @@ class Table:
     reserved: int
     free: int
 
-    def take(self, size_bytes: int) -> "Table":
-        """Return the table with bytes moved from free to reserved; negative gives them back."""
+    def charge(self, size_bytes: int) -> "Table":
+        """Return the table with bytes moved from free to reserved; a negative number releases.
+
+        Raises AccountingError for more bytes than are free, or than are reserved.
+        """
         reserved, free = self.reserved + size_bytes, self.free - size_bytes
+        if free < 0 or reserved < 0:
+            raise AccountingError(f"cannot charge {size_bytes} bytes to {self}")
         return Table(self.total, self.system_reserved, self.allocatable, reserved, free)
 
 
 NO_TABLE = Table(0, 0, 0, 0, 0)
-"""A resource that a node does not have counts as zeros (the kubelet would crash)."""
+"""Table of a resource that a node does not have (the kubelet would crash)."""
 
 
-@valueclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class NodeState:
-    """One NUMA node on the books."""
+    """One NUMA node in the accounting."""
 
     number_of_assignments: int
     """How many blocks lie on the node, empty ones included."""
     memory_map: Mapping[str, Table]
     cells: NodeSet
-    """The group that the node's assignments share; the node alone when it has none."""
+    """The group that the node's assignments share; only the node itself if it has none."""
     spans: Mapping[NodeSet, int] = field(default_factory=dict, compare=False)
-    """Set of nodes -> how many of the listed blocks on this node lie on exactly that set."""
+    """Node set -> number of the listed blocks on this node that lie on exactly that set."""
 
     def table(self, resource: str) -> Table:
-        """Return the table of a resource, zeros when the node does not have it."""
+        """Return the table of a resource; zeros if the node does not have it."""
         return self.memory_map.get(resource, NO_TABLE)
 
 
-@valueclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Block:
-    """What a container holds of one resource."""
+    """Bytes of one resource that a container has on a node set."""
 
     numa_affinity: NodeSet
     type: str
     size: int
-    """Bytes asked for, less what later containers of the pod took over."""
+    """Requested bytes, less those that later containers of the pod reuse."""
     charges: tuple[tuple[int, int], ...] = field(default=(), compare=False)
-    """(node id, bytes > 0), ascending: where the bytes were taken. Their sum is `size`, or less
-    where a running container was adopted on nodes that were full."""
+    """(node id, bytes > 0), ascending: the bytes charged to each node. Their sum is `size`, or less
+    for a running container that was adopted on full nodes."""
 
     @property
     def charged(self) -> int:
-        """How many bytes of the block are on the books."""
+        """Bytes of the block that are charged to nodes."""
         return sum(size_bytes for _, size_bytes in self.charges)
 
 
@@ -86,29 +95,29 @@ Assignments: TypeAlias = Mapping[str, Mapping[str, tuple[Block, ...]]]
 """Pod uid -> container name -> blocks."""
 
 
-@valueclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class State:
-    """All books. Operations return a new value; old ones stay as they are."""
+    """The whole accounting. Operations return a new state and leave the old one unchanged."""
 
     machine_state: Mapping[int, NodeState]
-    """Node id, ascending -> its books."""
+    """Node id, ascending -> node."""
     assignments: Assignments = field(default_factory=dict)
     reusable: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Pod uid -> names of its containers whose blocks its next containers may take over.
+    """Pod uid -> names of its containers whose blocks its next containers may reuse.
 
-    The kubelet keeps amounts instead; they are the sums of these containers' blocks.
+    The kubelet stores amounts instead: the sums of these containers' blocks.
     """
     derived: dict[Hashable, Any] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    """What was worked out from these books and is asked for again; a new state has none."""
+    """Cache of values that are computed from this state; empty in a new state."""
 
     def blocks(self, uid: str, name: str) -> tuple[Block, ...] | None:
-        """Return a container's blocks; None is "not assigned", () is "assigned, nothing"."""
+        """Return a container's blocks; None if it is not assigned, () if it requests nothing."""
         return self.assignments.get(uid, {}).get(name)
 
     def reusable_bytes(self, uid: str, nodes: NodeSet, resource: str) -> int:
-        """Return what a pod's next container may take over on exactly these nodes."""
+        """Return the bytes that a pod's next container may reuse on exactly these nodes."""
         return sum(
             block.charged
             for name in self.reusable.get(uid, ())
@@ -118,19 +127,19 @@ class State:
 
 
 def copy_of(mapping: Mapping[_K, _V]) -> dict[_K, _V]:
-    """Return a copy to be changed.
+    """Return a copy that the caller may change.
 
-    In one piece where that can be: dict() and {**mapping} enter each key anew once some were taken
-    out, which takes 20 µs for 500 instead of 1.
+    dict.copy() copies the hash table in one piece. dict() and {**mapping} insert each key anew if
+    some keys were deleted before, which takes 20 µs for 500 keys instead of 1.
     """
     return mapping.copy() if isinstance(mapping, dict) else dict(mapping)
 
 
 def default_state(machine: Machine, reserved: Reserved) -> State:
-    """Return the books of a machine on which nothing is assigned.
+    """Return the state of a machine without assignments.
 
-    Where reservation and hugepages are more than a node's memory, nothing is allocatable there
-    (the kubelet's unsigned arithmetic would wrap to an enormous number). Source: kubelet
+    If reservation and hugepages exceed a node's memory, nothing is allocatable on it (the
+    kubelet's unsigned arithmetic wraps around to an enormous number). Source: kubelet
     memorymanager, getDefaultMachineState.
     """
     return State(
@@ -146,45 +155,45 @@ def _default_node(node: NumaNode, reserved: Mapping[str, int]) -> NodeState:
     for page_size_bytes, pages in sorted(node.hugepages.items()):
         name = hugepages_resource(page_size_bytes)
         total = pages * page_size_bytes
-        tables[name] = _default_table(total, reserved.get(name, 0), taken=0)
+        tables[name] = _default_table(total, reserved.get(name, 0), hugepages_bytes=0)
     pools = sum(table.total for table in tables.values())
-    memory = _default_table(node.memory_bytes, reserved.get(MEMORY, 0), taken=pools)
+    memory = _default_table(node.memory_bytes, reserved.get(MEMORY, 0), hugepages_bytes=pools)
     return NodeState(0, {MEMORY: memory, **tables}, NodeSet([node.node_id]))
 
 
-def _default_table(total: int, system_reserved: int, *, taken: int) -> Table:
-    allocatable = max(0, total - system_reserved - taken)
+def _default_table(total: int, system_reserved: int, *, hugepages_bytes: int) -> Table:
+    allocatable = max(0, total - system_reserved - hugepages_bytes)
     return Table(total, system_reserved, allocatable, reserved=0, free=allocatable)
 
 
 def state_as_written(machine_state: Mapping[int, NodeState], assignments: Assignments) -> State:
-    """Return books that somebody else wrote (the kubelet, a scenario), taken as they are.
+    """Return the state that another program wrote (the kubelet, a scenario), without changes.
 
-    Where each block's bytes lie is not written there: the blocks are laid over the nodes' reserved
-    bytes in the order of the assignments, lowest node first, as far as these reach.
+    Such a state has no charges. The nodes' reserved bytes are attributed to the blocks in the
+    order of the assignments, lowest node first, as far as they suffice.
     """
-    left = {
+    unattributed = {
         (node_id, resource): table.reserved
         for node_id, node in machine_state.items()
         for resource, table in node.memory_map.items()
     }
-    laid = {
+    attributed = {
         uid: {
-            name: tuple(_lay(block, left) for block in blocks)
+            name: tuple(_attribute(block, unattributed) for block in blocks)
             for name, blocks in containers.items()
         }
         for uid, containers in assignments.items()
     }
-    spans = spans_of(laid)
+    spans = spans_of(attributed)
     machine = {
         node_id: replace(node, spans=spans.get(node_id, {}))
         for node_id, node in sorted(machine_state.items())
     }
-    return State(machine, laid)
+    return State(machine, attributed)
 
 
 def spans_of(assignments: Assignments) -> dict[int, dict[NodeSet, int]]:
-    """Count, per node id and set of nodes, the blocks on the node that lie on exactly that set."""
+    """Return node id -> node set -> number of blocks on the node that lie on exactly that set."""
     spans: dict[int, dict[NodeSet, int]] = {}
     for containers in assignments.values():
         for blocks in containers.values():
@@ -195,13 +204,17 @@ def spans_of(assignments: Assignments) -> dict[int, dict[NodeSet, int]]:
     return spans
 
 
-def _lay(block: Block, left: dict[tuple[int, str], int]) -> Block:
+def _attribute(block: Block, unattributed: dict[tuple[int, str], int]) -> Block:
+    """Return the block with charges, which are subtracted from `unattributed`.
+
+    `unattributed` maps (node id, resource) to reserved bytes.
+    """
     charges: list[tuple[int, int]] = []
     missing = block.size
     for node_id in block.numa_affinity:
-        size_bytes = min(missing, left.get((node_id, block.type), 0))
-        if size_bytes:
-            left[node_id, block.type] -= size_bytes
+        size_bytes = min(missing, unattributed.get((node_id, block.type), 0))
+        if size_bytes > 0:
+            unattributed[node_id, block.type] -= size_bytes
             missing -= size_bytes
             charges.append((node_id, size_bytes))
     return replace(block, charges=tuple(charges))

@@ -1,12 +1,54 @@
-"""The conversation with the container runtime over the Node Resource Interface.
+"""The plugin's side of NRI, the Node Resource Interface of containerd and CRI-O.
 
-From the socket inwards: the multiplexer carries two ttrpc connections over one stream, one in
-each direction; the generated messages (`plugin_pb2`, from api/plugin.proto) give its bytes their
-meaning; decode turns a request into an event of the engine and encode turns the engine's plan
-into a reply; the session registers, configures and synchronizes the plugin and connects anew
-when the runtime goes away. The runtime's side of all this lives here too, for tests, and speaks
-NRI's messages as a whole (`api_pb2`, from api/nri.proto).
+From the socket inwards:
 
-This package knows what runtimes of every version send and tolerate. It knows nothing of memory
-policy: which nodes a container gets is decided elsewhere, before encode is called.
+| module | contents |
+|---|---|
+| `event_loop`, `poller` | the plugin's socket: reading, writing, timers |
+| `multiplexer` | two ttrpc connections, one in each direction, on one stream |
+| `session` | the protocol of one connection without I/O: bytes in, bytes out |
+| `plugin_service` | the methods that the runtime calls: decode, decide, encode |
+| `request_ids` | the id that all records of one request share |
+| `synchronize_parts` | the parts of a Synchronize |
+| `decode`, `encode` | messages to events of the engine, plans of the engine to replies |
+| `nri_subset_pb2` | the messages and fields that the plugin uses (api/nri_subset.proto) |
+| `api_pb2` | all messages of NRI, for the runtime's side (api/nri.proto) |
+
+A session needs a ``Handler``, which applies the configuration and decides about events, and a
+``Decoder``. Here the handler places each new container's memory on node 1, and the fake runtime
+plays containerd in another thread:
+
+>>> import socket, threading
+>>> from nri_numamem.engine.events import CreateContainer
+>>> from nri_numamem.engine.plan import Adjustment, Plan
+>>> from nri_numamem.fake_runtime import objects
+>>> from nri_numamem.fake_runtime.runtime import FakeRuntime
+>>> from nri_numamem.nri.decode import Decoder
+>>> from nri_numamem.nri.session import PluginSession
+>>> class NodeOne:
+...     def configure(self, configuration): ...
+...     def decide(self, event):
+...         if isinstance(event, CreateContainer):
+...             return Plan(adjustment=Adjustment(cpuset_mems="1"))
+...         return Plan()
+>>> decoder = Decoder(pod_hugepages=lambda cgroup_parent: {})
+>>> session = PluginSession(NodeOne(), decoder, plugin_name="node-one", plugin_idx="10")
+>>> plugin_socket, runtime_socket = socket.socketpair()
+>>> def serve():
+...     plugin_socket.sendall(session.start())
+...     while data := plugin_socket.recv(65536):
+...         plugin_socket.sendall(session.receive_data(data))
+>>> plugin = threading.Thread(target=serve)
+>>> plugin.start()
+>>> with FakeRuntime() as runtime:
+...     _ = runtime.attach(runtime_socket)
+...     pod = runtime.run_pod_sandbox(objects.pod("db"))
+...     container = runtime.create_container(pod, objects.container(pod, "server"))
+>>> container.linux.resources.cpu.mems
+'1'
+>>> plugin.join()
+>>> plugin_socket.close()
+
+The package implements what runtimes of every NRI version send and tolerate. Placement is decided in
+`engine`.
 """

@@ -1,46 +1,48 @@
-"""From the runtime's messages to the engine's events.
+"""Decodes the runtime's messages to the engine's events.
 
-Nothing is interpreted here beyond the wire: zero and absent amounts become None, page sizes
-become bytes. Of a message of several kB only what a decision needs is read. Four things no message
-carries; they come from readers that the caller hands in. The hugepage limits of the pod's cgroup
-are asked for once per sandbox, because the kubelet sets them before the sandbox starts. The NUMA
-nodes of devices are asked for when a container with devices is created, and those of a
-container's cgroup at Synchronize.
-The kernel's hugepage figures go with a pod or container that is to be placed.
+The decoder reads the fields that a decision needs and converts their units: zero and absent amounts
+become None, page sizes become bytes. Four facts are in no message; the caller provides functions
+that read them from the host:
+
+- the hugepage limits of the pod's cgroup, read once per sandbox, because the kubelet sets them
+  before the sandbox starts;
+- the NUMA nodes of devices, read at the creation of a container with devices;
+- `cpuset.mems` of a container's cgroup, read at Synchronize;
+- the kernel's hugepage pools, read at the start of a sandbox and the creation of a container.
 
 Sources: the field tables of NRI's api.proto; containerd pkg/cri/nri and CRI-O internal/nri for
 what the runtimes fill in.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Protocol, TypeAlias
 
 from nri_numamem.engine import events
-from nri_numamem.memorymanager import NodeSet, PoolUse, parse_page_size
-from nri_numamem.nri import plugin_pb2 as api
-from nri_numamem.values import valueclass
+from nri_numamem.memorymanager import PoolUse
+from nri_numamem.nri import nri_subset_pb2 as api
+from nri_numamem.numa import NodeSet, parse_page_size
 
 PodHugepages = Callable[[str], Mapping[int, int]]
 """cgroup_parent -> {page size in bytes: limit in bytes} of the pod's cgroup; never raises."""
 
 
-@valueclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Device:
-    """A device node that a container gets."""
+    """A device node of a container."""
 
     type: str
     """"c", "u", "b" or "p", as in mknod(1)."""
     major: int
     minor: int
     path: str
-    """Its name in the container."""
+    """The path inside the container."""
 
 
 DeviceNodes: TypeAlias = Callable[[str, Iterable[Device]], tuple[NodeSet, ...]]
-"""(cgroup_parent of the pod, devices) -> the NUMA nodes of each device that has known ones; never
-raises. Devices are made when they are asked for: not to look at them costs nothing."""
+"""(cgroup_parent of the pod, devices) -> the NUMA nodes of each device with known nodes; never
+raises. The devices are a lazy iterable: a reader that ignores them costs nothing."""
 
 
 def _no_device_nodes(_cgroup_parent: str, _devices: Iterable[Device]) -> tuple[NodeSet, ...]:
@@ -48,8 +50,8 @@ def _no_device_nodes(_cgroup_parent: str, _devices: Iterable[Device]) -> tuple[N
 
 
 ContainerMems: TypeAlias = Callable[[str, str], NodeSet]
-"""(cgroup_parent of the pod, cgroups_path of the container) -> `cpuset.mems` of its cgroup; empty
-when unset, unknown or of no use; never raises."""
+"""(cgroup_parent of the pod, cgroups_path of the container) -> `cpuset.mems` of the container's
+cgroup; empty when unset, unknown or irrelevant; never raises."""
 
 
 def _no_container_mems(_cgroup_parent: str, _cgroups_path: str) -> NodeSet:
@@ -57,22 +59,22 @@ def _no_container_mems(_cgroup_parent: str, _cgroups_path: str) -> NodeSet:
 
 
 PoolUseReader: TypeAlias = Callable[[events.PodSandbox, events.Container | None], PoolUse | None]
-"""(pod, container or None for the whole pod) -> the kernel's hugepage figures; None when they
-cannot matter, or are unknown; never raises."""
+"""(pod, container or None for the whole pod) -> the kernel's hugepage pools; None when they are
+irrelevant or unknown; never raises."""
 
 
 def _no_pool_use(_pod: events.PodSandbox, _container: events.Container | None) -> None:
     return None
 
 
-# More than any container is given for its own use; a look at one takes some 50 µs.
+# More devices than a container uses; reading the nodes of one takes some 50 µs.
 _DEVICES_LIMIT = 64
 
-# Sandboxes whose cgroups are remembered. Far more than a host runs (the kubelet's default is 110
-# pods); past it the oldest is read again when needed.
-_SANDBOXES_KEPT = 4096
+# The capacity of the cache of cgroup limits, in sandboxes. It is far above the pods of a host (the
+# kubelet's default is 110); a full cache drops its oldest entry.
+_SANDBOX_CACHE_SIZE = 4096
 
-# How runc and crun spell the files of the hugetlb controller of cgroup v2.
+# File names of the hugetlb controller of cgroup v2, as in the keys of `unified`.
 _UNIFIED_PREFIX, _UNIFIED_SUFFIX = "hugetlb.", ".max"
 
 
@@ -84,7 +86,7 @@ class _HasPodAndContainer(Protocol):
 
 
 class Decoder:
-    """Makes events; remembers the hugepage limits of the pods that it has seen."""
+    """Decodes messages; caches the hugepage limits of pods' cgroups."""
 
     def __init__(
         self,
@@ -100,7 +102,7 @@ class Decoder:
         self._limits: dict[str, Mapping[int, int]] = {}
 
     def forget_sandboxes(self) -> None:
-        """Read every pod's cgroup anew: all that the runtime has is going to be told."""
+        """Clear the cache of hugepage limits, so that a new Synchronize reads all cgroups again."""
         self._limits.clear()
 
     def sandbox(self, pod: api.PodSandbox) -> events.PodSandbox:
@@ -110,7 +112,7 @@ class Decoder:
     def running_container(
         self, container: api.Container, cgroup_parent: str | None
     ) -> events.Container:
-        """Decode a container of a Synchronize; its cgroup is looked at if its pod's is known."""
+        """Decode a container of a Synchronize; read its cgroup if `cgroup_parent` is known."""
         decoded = _container(container)
         if cgroup_parent is None or decoded.ended:
             return decoded
@@ -122,21 +124,21 @@ class Decoder:
         return self._container_mems(cgroup_parent, cgroups_path)
 
     def run_pod_sandbox(self, pod: api.PodSandbox) -> events.RunPodSandbox:
-        """Decode the start of a sandbox; its cgroup is read anew."""
+        """Decode the start of a sandbox; read its cgroup again."""
         self._limits.pop(pod.id, None)
         decoded = self._pod(pod)
         return events.RunPodSandbox(decoded, self._pool_use(decoded, None))
 
     def stop_pod_sandbox(self, pod: api.PodSandbox) -> events.StopPodSandbox:
-        """Decode the end of a sandbox, without a look at its cgroup."""
+        """Decode the end of a sandbox without reading its cgroup."""
         return events.StopPodSandbox(self._ended_pod(pod))
 
     def remove_pod_sandbox(self, pod: api.PodSandbox) -> events.RemovePodSandbox:
-        """Decode the removal of a sandbox, without a look at its cgroup."""
+        """Decode the removal of a sandbox without reading its cgroup."""
         return events.RemovePodSandbox(self._ended_pod(pod))
 
     def create_container(self, request: _HasPodAndContainer) -> events.CreateContainer:
-        """Decode the request that can be answered with an adjustment or a refusal."""
+        """Decode the creation of a container, with the nodes of its devices and the pools."""
         pod = self._pod(request.pod)
         linux = request.container.linux
         nodes: tuple[NodeSet, ...] = ()
@@ -146,7 +148,7 @@ class Decoder:
         return events.CreateContainer(pod, container, self._pool_use(pod, container))
 
     def update_container(self, request: api.UpdateContainerRequest) -> events.UpdateContainer:
-        """Decode new resources of a container; zeros leave them as they are."""
+        """Decode new resources of a container; zero means unchanged."""
         return events.UpdateContainer(
             self._pod(request.pod),
             _container(request.container),
@@ -165,7 +167,7 @@ class Decoder:
         limits = self._limits.get(pod.id)
         if limits is None:
             limits = self._pod_hugepages(pod.linux.cgroup_parent)
-            if len(self._limits) >= _SANDBOXES_KEPT:
+            if len(self._limits) >= _SANDBOX_CACHE_SIZE:
                 del self._limits[next(iter(self._limits))]
             self._limits[pod.id] = limits
         return _pod_with(pod, limits)
@@ -176,15 +178,14 @@ class Decoder:
 
 def _pod_with(pod: api.PodSandbox, limits: Mapping[int, int]) -> events.PodSandbox:
     linux = pod.linux
-    # In the order of the fields, here and below: to name them doubles the time.
     return events.PodSandbox(
-        pod.id,
-        pod.uid,
-        pod.namespace,
-        pod.name,
-        linux.cgroup_parent,
-        _memory_limit(linux.pod_resources),
-        limits,
+        sandbox_id=pod.id,
+        uid=pod.uid,
+        namespace=pod.namespace,
+        name=pod.name,
+        cgroup_parent=linux.cgroup_parent,
+        memory_limit_bytes=_memory_limit(linux.pod_resources),
+        hugepage_limits=limits,
     )
 
 
@@ -194,28 +195,28 @@ def _container(
     resources = container.linux.resources
     cpu = resources.cpu
     return events.Container(
-        container.id,
-        container.pod_sandbox_id,
-        container.name,
-        _memory_limit(resources),
-        _hugepage_limits(resources.hugepage_limits),
-        _unified_hugepages(resources.unified),
-        cpu.mems,
-        cpu.cpus,
-        cpu.shares.value or None,
-        device_nodes,
-        container.state == api.CONTAINER_STOPPED,
+        container_id=container.id,
+        sandbox_id=container.pod_sandbox_id,
+        name=container.name,
+        memory_limit_bytes=_memory_limit(resources),
+        hugepage_limits=_hugepage_limits(resources.hugepage_limits),
+        hugepages_unified=_unified_hugepages(resources.unified),
+        cpuset_mems=cpu.mems,
+        cpuset_cpus=cpu.cpus,
+        cpu_shares=cpu.shares.value or None,
+        device_nodes=device_nodes,
+        ended=container.state == api.CONTAINER_STOPPED,
     )
 
 
 def _devices(devices: Iterable[api.LinuxDevice]) -> Iterable[Device]:
     for device in islice(devices, _DEVICES_LIMIT):
-        yield Device(device.type, device.major, device.minor, device.path)
+        yield Device(type=device.type, major=device.major, minor=device.minor, path=device.path)
 
 
 def _is_privileged(resources: api.LinuxResources) -> bool:
-    # Such a container gets every device of the host, so none in particular. Both runtimes then
-    # write one rule that allows everything.
+    # A privileged container gets every device of the host, so its devices do not show its
+    # placement. Both runtimes then write one rule that allows everything.
     return any(map(_allows_everything, resources.devices))
 
 
@@ -231,7 +232,8 @@ def _memory_limit(resources: api.LinuxResources) -> int | None:
 
 
 def _hugepage_limits(entries: Sequence[api.HugepageLimit]) -> Mapping[int, int] | None:
-    # The kubelet names every page size of the host, so an empty list means that they are hidden.
+    # The kubelet sends every page size of the host, so an empty list means that the runtime hides
+    # the limits.
     if not entries:
         return None
     limits: dict[int, int] = {}
@@ -239,7 +241,7 @@ def _hugepage_limits(entries: Sequence[api.HugepageLimit]) -> Mapping[int, int] 
         try:
             limits[parse_page_size(entry.page_size)] = entry.limit
         except ValueError:
-            continue  # not a page size of Linux; the kernel would refuse it as well
+            continue  # not a page size of Linux; the kernel would refuse it, too
     return limits
 
 
@@ -252,5 +254,5 @@ def _unified_hugepages(unified: Mapping[str, str]) -> Mapping[int, int]:
         try:
             limits[parse_page_size(text)] = int(value)
         except ValueError:
-            continue  # "rsvd" keys and the value "max"
+            continue  # an "rsvd" key or the value "max"
     return limits

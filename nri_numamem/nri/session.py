@@ -1,61 +1,60 @@
-"""A plugin's session with the runtime, from registration to end of file: bytes in, bytes out.
+"""A plugin's session with the runtime, without I/O: received bytes in, bytes to send out.
 
-The multiplexer carries two ttrpc connections: the runtime calls us on the one, we call it on the
-other (only RegisterPlugin; ``UpdateContainers`` can deadlock a runtime older than NRI 0.12.1).
-Order on the wire: we register, the runtime configures us (perhaps before it answers the
-registration), then synchronizes us, perhaps in parts (launched plugins of NRI <= 0.6.1: never),
-then calls. Nothing here waits for anything, so any order is served.
+The multiplexer carries two ttrpc connections. On one the runtime calls the plugin. On the other the
+plugin calls the runtime, only for RegisterPlugin, because ``UpdateContainers`` can deadlock
+runtimes before NRI 0.12.1. The usual order is: RegisterPlugin; Configure, which may precede the
+reply to RegisterPlugin; Synchronize, possibly in parts (none for launched plugins of NRI <= 0.6.1);
+then the calls for pods and containers. The session accepts every order, because it never waits.
 """
 
 from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
-from nri_numamem.engine.plan import Record, flattened
-from nri_numamem.nri import plugin_pb2 as api
+from nri_numamem.engine.plan import Record
+from nri_numamem.nri import nri_subset_pb2 as api
 from nri_numamem.nri.decode import Decoder
-from nri_numamem.nri.methods import (
-    METHODS,
-    Handler,
-    Limiter,
-    Method,
-    PluginMethods,
-    unlimited,
-)
-from nri_numamem.nri.mux import (
+from nri_numamem.nri.multiplexer import (
     PLUGIN_SERVICE_CONN,
     RUNTIME_SERVICE_CONN,
     Demultiplexer,
     frame_message,
 )
+from nri_numamem.nri.plugin_service import (
+    METHODS,
+    Handler,
+    Limiter,
+    PluginService,
+    unlimited,
+)
+from nri_numamem.nri.request_ids import RequestIds
 from nri_numamem.ttrpc import (
     CallFailed,
     ClientConnection,
     ReplyReceived,
-    Request,
     RequestRefused,
     ServerConnection,
-    answer,
+    handle_request,
 )
+from nri_numamem.ttrpc import Handler as TtrpcHandler
 
 PLUGIN_SERVICE = "nri.pkg.api.v1alpha1.Plugin"
 RUNTIME_SERVICE = "nri.pkg.api.v1alpha1.Runtime"
 
-# Old runtimes send Synchronize unsplit (12 MB seen, their own limit is 16 MiB).
+# Runtimes before NRI 0.7 send Synchronize in one message, of up to 16 MiB.
 MAX_MESSAGE_BYTES = 64 << 20
 
-_Call: TypeAlias = Callable[[Request, int | None], bytes]
-Timed: TypeAlias = Callable[[str, _Call], _Call]
-"""(method, call) -> a call that does the same, and is measured."""
+Timed: TypeAlias = Callable[[str, TtrpcHandler], TtrpcHandler]
+"""(method, call) -> the same call with a measurement of its time."""
 
 
-def untimed(_method: str, call: _Call) -> _Call:
-    """Measure nothing."""
+def untimed(_method: str, call: TtrpcHandler) -> TtrpcHandler:
+    """Return the call without a measurement."""
     return call
 
 
 class PluginSession:
-    """One registration with one runtime over one connection."""
+    """The plugin's end of one connection to a runtime, for one registration."""
 
     def __init__(
         self,
@@ -66,10 +65,11 @@ class PluginSession:
         plugin_idx: str,
         limiter: Limiter = unlimited,
         timed: Timed = untimed,
+        request_ids: RequestIds | None = None,
     ) -> None:
         self.registered = False
         self._refusal: str | None = None
-        self._methods = PluginMethods(handler, decoder, limiter)
+        self._service = PluginService(handler, decoder, limiter, request_ids)
         self._name = plugin_name
         self._idx = plugin_idx
         conn_ids = (PLUGIN_SERVICE_CONN, RUNTIME_SERVICE_CONN)
@@ -78,31 +78,32 @@ class PluginSession:
         self._client = ClientConnection(max_body_bytes=MAX_MESSAGE_BYTES)
         self._services = {
             PLUGIN_SERVICE: {
-                name: timed(name, partial(self._serve, method)) for name, method in METHODS.items()
+                name: timed(name, partial(self._service.serve, method))
+                for name, method in METHODS.items()
             }
         }
 
     @property
     def finished(self) -> bool:
-        """Tell whether the connection is to be closed from our side."""
+        """Whether the plugin must close the connection."""
         return self.refused is not None
 
     @property
     def refused(self) -> str | None:
-        """Why it is to be closed: the runtime refused the registration, or we gave up."""
-        return self._refusal or self._methods.gave_up
+        """The reason for closing: a refused registration or the service's close_reason."""
+        return self._refusal or self._service.close_reason
 
     def take_records(self) -> list[Record]:
-        """Return what is to be logged since the last call; some of it is only made here."""
-        told, self._methods.records = self._methods.records, []
-        return flattened(told)
+        """Return the records since the last call; the caller logs them after the replies."""
+        records, self._service.records = self._service.records, []
+        return records
 
     def after_replies(self) -> None:
-        """Do what no reply has to wait for; to be called when they were sent."""
-        self._methods.parts.settle()
+        """Decode the parts of a Synchronize; the caller has sent all replies."""
+        self._service.parts.decode_pending()
 
     def start(self) -> bytes:
-        """Return the bytes that register the plugin. To be called once."""
+        """Return the bytes of RegisterPlugin. Call it once, before any other bytes are sent."""
         request = api.RegisterPluginRequest(plugin_name=self._name, plugin_idx=self._idx)
         _, message = self._client.call(
             RUNTIME_SERVICE, "RegisterPlugin", request.SerializeToString()
@@ -110,11 +111,10 @@ class PluginSession:
         return frame_message(RUNTIME_SERVICE_CONN, message)
 
     def receive_data(self, data: bytes | memoryview) -> bytes:
-        """Take what was read from the socket; return what is to be written to it.
+        """Process bytes from the socket; return the bytes to send.
 
-        Nothing of `data` is looked at afterwards.
-        Raises nri.mux.MuxError when the peer speaks something else; the connection is to be
-        closed then.
+        The session keeps no reference to `data`. Raise multiplexer.MuxError for an invalid frame;
+        the caller then closes the connection.
         """
         out: list[bytes] = []
         for conn_id, piece in self._mux.receive_data(data):
@@ -126,13 +126,9 @@ class PluginSession:
                 if isinstance(event, RequestRefused):
                     reply = event.message
                 else:
-                    reply = answer(self._server, self._services, event, now_ns=0)
+                    reply = handle_request(self._server, self._services, event, now_ns=0)
                 out.append(frame_message(PLUGIN_SERVICE_CONN, reply))
         return b"".join(out)
-
-    def _serve(self, method: Method, request: Request, _deadline_ns: int | None) -> bytes:
-        # What counts is how much time is left, not when it ends: no clock has to be read.
-        return self._methods.serve(method, request.payload, request.timeout_ns / 1e9)
 
     def _end_registration(self, outcome: ReplyReceived | CallFailed) -> None:
         if isinstance(outcome, CallFailed):

@@ -1,5 +1,5 @@
-"""What the plugin tells about itself: logs, metrics and the state file.
+"""Logs, metrics, the state file and notifications to systemd.
 
-Nothing here decides. Whatever goes wrong while telling (a full disk, a busy journal) stays here:
-it is counted and told later, and never reaches the code that answers the runtime.
+Nothing in this room decides. Failures (a full disk, a busy journal) stay in this room: they are
+counted and logged later, and never reach the code that serves the runtime.
 """

@@ -1,15 +1,14 @@
-"""The state file: what outlives the process, written beside the work and never in its way.
+"""The state file, which preserves the engine's state across restarts.
 
-``load`` reads it once at the start; ``offer`` hands over the engine's state, a value that never
-changes, and costs the loop nothing else: a thread of its own makes the bytes and writes them. To
-make them it needs the interpreter's lock, for which the loop would have to wait, so it does this
-at most once a second; of the states that come meanwhile only the last is written. The file is
-replaced as a whole (a temporary file, fsync, rename, fsync of the directory): a reader finds the
-old or the new.
+``load`` reads the file once at the start. ``offer`` takes the engine's state, a value that never
+changes, and returns immediately: a thread serializes and writes it. Serializing needs the
+interpreter's lock, which the event loop needs too, so the thread writes at most once a second, and
+only the newest state. The file is replaced atomically (temporary file, fsync, rename, fsync of the
+directory).
 
-Nothing here is needed to serve. What cannot be read is put aside as NAME.corrupt-N; what cannot be
-written is told once per kind of error, counted, and tried again. What a snapshot says is known
-to ``engine.snapshot`` only.
+The plugin works without the file. A damaged file is renamed to NAME.corrupt-N, and a file of
+another version to NAME.version-N. A failed write is logged once per kind of error, counted, and
+retried. ``engine.snapshot`` defines the contents.
 """
 
 import contextlib
@@ -22,96 +21,107 @@ from collections.abc import Callable
 from pathlib import Path
 
 from nri_numamem.engine.plan import Record, RecordValue
-from nri_numamem.engine.snapshot import SnapshotError, restore, snapshot
+from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.snapshot import SnapshotError, SnapshotVersionError, restore, snapshot
 from nri_numamem.engine.state import EngineState
-from nri_numamem.observe.sinks import write_all
+from nri_numamem.observe.log.sinks import write_all
 
-# Pod uids and amounts are nobody's business but root's.
+# Only root may read pod UIDs and amounts.
 _FILE_MODE = 0o600
 _DIRECTORY_MODE = 0o700
 
 # A thousand pods take 1 MB.
 SIZE_LIMIT_BYTES = 64 << 20
 
-# Enough to look at what went wrong, and never a disk full of them.
+# Enough for an analysis, without filling the disk.
 CORRUPT_KEPT = 5
 
-# A full disk is emptied by people or by log rotation: not in milliseconds.
+# A full disk stays full for a while.
 RETRY_S = 30.0
 
-# Between two writes. A crash costs what pods gave back within it, and no more.
+# Between two writes. A crash loses only the changes of this time.
 PAUSE_S = 1.0
 
-# How long an orderly end waits for a disk that does not answer.
+# How long close() waits for a disk that hangs.
 CLOSE_S = 5.0
 
 
 class StateFile:
-    """One state file. `tell` takes records, from any thread.
+    """One state file. `emit` logs records, from any thread.
 
-    load(), offer() and close() belong to one thread.
+    Only one thread may call load(), offer() and close().
     """
 
     def __init__(
         self,
         path: Path,
-        tell: Callable[[Record], None],
+        emit: Callable[[Record], None],
         *,
         pause_s: float = PAUSE_S,
         retry_s: float = RETRY_S,
     ) -> None:
         self.failed_writes = 0
-        """How many writes failed since the start."""
+        """Number of failed writes since the start."""
         self._path = path
-        self._tell = tell
+        self._emit = emit
         self._pause_s = pause_s
         self._retry_s = retry_s
         self._offered: EngineState | None = None
         self._written: int | None = None
-        """The hash of what was written last: the bytes of a thousand pods are a megabyte."""
-        self._told: set[str] = set()
+        """Hash of the data written last; the data of a thousand pods is a megabyte."""
+        self._reported: set[str] = set()
+        """Kinds of write errors in the log since the last successful write."""
+        self._keeps_file = False
+        """Whether a file of another version is still under the path."""
         self._changed = threading.Condition()
         self._pending: EngineState | None = None
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
     def load(self) -> EngineState | None:
-        """Return what an earlier process wrote; None when there is nothing that can be used."""
+        """Return the state that an earlier process wrote; None if there is no usable file."""
         try:
             with self._path.open("rb") as file:
                 data = file.read(SIZE_LIMIT_BYTES + 1)
         except FileNotFoundError:
             return None
         except OSError as error:
-            self._tell_of("state file not read, going on without", {"error": _reason(error)})
+            self._log(EventName.STATE_FILE_UNREADABLE, {"error": _reason(error)})
             return None
         if len(data) > SIZE_LIMIT_BYTES:
-            self._put_aside(f"more than {SIZE_LIMIT_BYTES} bytes")
+            self._rename_corrupt(f"more than {SIZE_LIMIT_BYTES} bytes")
             return None
         try:
-            return restore(data)
+            return restore(data, _sha256)
+        except SnapshotVersionError as error:
+            name = self._path.with_name(f"{self._path.name}.version-{error.version}")
+            fields: dict[str, RecordValue] = {"error": str(error), "file_version": error.version}
+            self._rename(EventName.STATE_FILE_OTHER_VERSION, fields, lambda: name)
+            self._keeps_file = self._path.exists()
         except SnapshotError as error:
-            self._put_aside(str(error))
-            return None
+            self._rename_corrupt(str(error))
+        return None
 
     def offer(self, state: EngineState) -> None:
-        """Hand over a state to be written; never waits for a disk.
+        """Have a state written; returns immediately.
 
-        One that waits for its first Synchronize is passed over: the file says more than it.
+        Before the first Synchronize the state is not written if the file has more information.
         """
-        if state is self._offered or (state.former is not None and not state.holders):
+        if state is self._offered or (state.restored is not None and not state.holders):
+            return
+        if self._keeps_file and not (state.holders or state.pods):
             return
         self._offered = state
         with self._changed:
             self._pending = state
             self._changed.notify()
         if self._thread is None:
-            # A daemon: a disk that hangs shall not keep the process from ending.
+            # A daemon thread: a disk that hangs must not keep the process from ending.
             self._thread = threading.Thread(target=self._run, name="state-file", daemon=True)
             self._thread.start()
 
     def close(self) -> None:
-        """Write what is waiting, within CLOSE_S, and end."""
+        """Write the pending state, within CLOSE_S, and end the thread."""
         with self._changed:
             self._closing.set()
             self._changed.notify()
@@ -119,7 +129,7 @@ class StateFile:
             self._thread.join(CLOSE_S)
 
     def _run(self) -> None:
-        # Signals are for the main thread, whose waits they shall interrupt.
+        # Signals must interrupt the main thread.
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         while (state := self._take()) is not None:
             if not self._save(state) and not self._wait_to_retry(state):
@@ -134,7 +144,7 @@ class StateFile:
             return state
 
     def _wait_to_retry(self, state: EngineState) -> bool:
-        """Wait for a newer state, for time to pass, or for the end; False after the last try."""
+        """Wait for a newer state, the end of the pause, or close(); return False after close()."""
         with self._changed:
             if self._closing.is_set():
                 return False
@@ -146,7 +156,7 @@ class StateFile:
             return True
 
     def _save(self, state: EngineState) -> bool:
-        """Write one state; tells whether the file now has it."""
+        """Write one state; return whether the file has it."""
         try:
             data = snapshot(state)
             written = hash(data)
@@ -156,41 +166,50 @@ class StateFile:
         except OSError as error:
             self._count(errno.errorcode.get(error.errno or 0, "unknown"), _reason(error))
             return False
-        except Exception as error:  # noqa: BLE001 - the thread must live on, and a bug be told
+        except Exception as error:  # noqa: BLE001 - a bug must not end the thread
             text = "".join(traceback.format_exception(error)).rstrip()
             self._count(type(error).__name__, text)
             return False
-        if self._told:
-            self._told.clear()
+        if self._reported:
+            self._reported.clear()
             fields: dict[str, RecordValue] = {"failed_writes": self.failed_writes}
-            self._tell(Record("state file written again", fields={**self._place(), **fields}))
+            self._emit(Record(EventName.STATE_FILE_WRITE_RECOVERED, {**self._place(), **fields}))
         return True
 
     def _count(self, kind: str, text: str) -> None:
         self.failed_writes += 1
-        if kind not in self._told:
-            self._told.add(kind)
-            self._tell_of("state file not written, serving on", {"kind": kind, "error": text})
+        if kind not in self._reported:
+            self._reported.add(kind)
+            self._log(EventName.STATE_FILE_WRITE_FAILED, {"error_kind": kind, "error": text})
 
-    def _put_aside(self, problem: str) -> None:
-        """Rename a file that cannot be used, and tell; the oldest such file gives way."""
+    def _rename_corrupt(self, problem: str) -> None:
+        """Rename a file that cannot be used; replaces the oldest of CORRUPT_KEPT such files."""
         numbers = range(1, CORRUPT_KEPT + 1)
         names = [self._path.with_name(f"{self._path.name}.corrupt-{n}") for n in numbers]
-        fields: dict[str, RecordValue] = {"error": problem}
-        try:
+
+        def choose() -> Path:
             free = [name for name in names if not name.exists()]
-            name = free[0] if free else min(names, key=lambda n: n.stat().st_mtime_ns)
+            return free[0] if free else min(names, key=lambda name: name.stat().st_mtime_ns)
+
+        self._rename(EventName.STATE_FILE_UNUSABLE, {"error": problem}, choose)
+
+    def _rename(
+        self, event: EventName, fields: dict[str, RecordValue], choose: Callable[[], Path]
+    ) -> None:
+        """Rename the file to a chosen name, and log it."""
+        try:
+            name = choose()
             self._path.replace(name)
-            fields["kept_as"] = name.name
+            fields["renamed_to"] = name.name
         except OSError as error:
-            fields["not_put_aside"] = _reason(error)
-        self._tell_of("state file not usable, going on without", fields)
+            fields["rename_error"] = _reason(error)
+        self._log(event, fields)
 
     def _place(self) -> dict[str, RecordValue]:
         return {"path": str(self._path)}
 
-    def _tell_of(self, event: str, fields: dict[str, RecordValue]) -> None:
-        self._tell(Record(event, "warning", {**self._place(), **fields}))
+    def _log(self, event: EventName, fields: dict[str, RecordValue]) -> None:
+        self._emit(Record(event, {**self._place(), **fields}))
 
 
 def _reason(error: OSError) -> str:
@@ -198,9 +217,9 @@ def _reason(error: OSError) -> str:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """Put a file with this content in the place of `path`; OSError leaves the old one."""
+    """Replace the file at `path`; after an OSError the old one is still there."""
     path.parent.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
-    # One name: what a killed process left is used up by the next.
+    # Always the same name, so that at most one file of a killed process is left.
     temporary = path.with_name(f".{path.name}.new")
     temporary.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -214,10 +233,17 @@ def _replace(path: Path, data: bytes) -> None:
         temporary.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
-            temporary.unlink()  # a disk that is full gets its bytes back
+            temporary.unlink()  # frees the space if the disk is full
         raise
     directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+def _sha256(data: bytes) -> str:
+    """Return the digest for a file of an older version."""
+    import hashlib  # noqa: PLC0415 - OpenSSL takes 4 MB, and a start with a new file needs none
+
+    return hashlib.sha256(data).hexdigest()

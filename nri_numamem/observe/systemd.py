@@ -1,8 +1,8 @@
-"""Messages to systemd about the service: ready, what it does, still alive, stopping.
+"""Notifications to systemd about the service: ready, status, alive, stopping.
 
-A message is lines of KEY=VALUE in one datagram to the socket that NOTIFY_SOCKET names, a path or,
-with "@" in front, an abstract name (sd_notify(3)). Without that variable nothing is sent, and
-nothing here ever waits or raises: the service does not depend on who watches it.
+A notification is a datagram with lines of KEY=VALUE to the socket in NOTIFY_SOCKET, which is a path
+or, with a leading "@", an abstract name (sd_notify(3)). Without that variable nothing is sent.
+Sending neither waits nor raises an exception.
 """
 
 import contextlib
@@ -12,39 +12,39 @@ from collections.abc import Mapping
 
 
 class Notifier:
-    """Tells systemd; `watchdog_s` is how often it wants to hear, None for never.
+    """Sends notifications. `watchdog_s` is systemd's limit between two of alive(), or None.
 
     Source: sd_notify(3), sd_watchdog_enabled(3).
     """
 
     def __init__(self, environment: Mapping[str, str], pid: int | None = None) -> None:
         self.watchdog_s = _watchdog_s(environment, os.getpid() if pid is None else pid)
-        self._told_alive_s: float | None = None
+        self._alive_at_s: float | None = None
         self._address = environment.get("NOTIFY_SOCKET", "")
         if self._address.startswith("@"):
             self._address = "\0" + self._address[1:]
 
     def ready(self, status: str) -> None:
-        """Say that the service works, and what it is doing."""
+        """Report that the service has started, with a status text."""
         self._send(f"READY=1\nSTATUS={_one_line(status)}")
 
     def status(self, status: str) -> None:
-        """Say what the service is doing, for ``systemctl status``."""
+        """Report a status text for ``systemctl status``."""
         self._send(f"STATUS={_one_line(status)}")
 
     def alive(self, now_s: float) -> None:
-        """Say that the service still works, when half of systemd's limit is over since the last.
+        """Report that the service is alive, if half of systemd's limit has passed.
 
-        `now_s` is the time on a monotonic clock. Nothing is sent when nobody watches.
+        `now_s` is the time of a monotonic clock. Nothing is sent without a limit.
         """
-        told_s = self._told_alive_s
-        if self.watchdog_s is None or (told_s is not None and now_s - told_s < self.watchdog_s / 2):
+        sent_s = self._alive_at_s
+        if self.watchdog_s is None or (sent_s is not None and now_s - sent_s < self.watchdog_s / 2):
             return
-        self._told_alive_s = now_s
+        self._alive_at_s = now_s
         self._send("WATCHDOG=1")
 
     def stopping(self) -> None:
-        """Say that the service ends."""
+        """Report that the service stops."""
         self._send("STOPPING=1")
 
     def _send(self, message: str) -> None:
@@ -58,7 +58,7 @@ class Notifier:
 
 
 def _watchdog_s(environment: Mapping[str, str], pid: int) -> float | None:
-    """Return systemd's limit in seconds, if it is for this process."""
+    """Return systemd's limit in seconds, if there is one for this process."""
     usec = environment.get("WATCHDOG_USEC", "")
     meant_for = environment.get("WATCHDOG_PID", "")
     if not usec.isdecimal() or int(usec) == 0 or meant_for not in ("", str(pid)):

@@ -1,24 +1,16 @@
-"""The Topology Manager of the kubelet as pure functions: merge hints, judge, allocate."""
+"""The kubelet's Topology Manager as pure functions: merge hints, apply the policy, choose nodes."""
 
-from nri_numamem.topologymanager.merge import Policy, ProviderHints, merge, offers_of
-from nri_numamem.topologymanager.scopes import (
-    Admitted,
-    Topology,
-    admit_container,
-    admit_containers,
-    admit_pod,
-    nodes_for_container,
-)
+from nri_numamem.topologymanager.admission import Placement, Topology, admit, admit_with_hint
+from nri_numamem.topologymanager.merge import ProviderHints, merge_hints, merged_hints_of
+from nri_numamem.topologymanager.policies import TopologyPolicy
 
 __all__ = [
-    "Admitted",
-    "Policy",
+    "Placement",
     "ProviderHints",
     "Topology",
-    "admit_container",
-    "admit_containers",
-    "admit_pod",
-    "merge",
-    "nodes_for_container",
-    "offers_of",
+    "TopologyPolicy",
+    "admit",
+    "admit_with_hint",
+    "merge_hints",
+    "merged_hints_of",
 ]

@@ -1,37 +1,26 @@
-"""Merge the hints of several providers into one, and judge it by policy.
+"""Merge the hints of several providers into one, and apply the policy to it.
 
-Each provider answers with a list of hints per resource. A merged hint takes one hint from every
-list and intersects them; the best one over all such combinations wins. Combinations with the same
-intersection are the same to everything that follows, so the lists are folded into a map of
-intersections, instead of walking the product of all lists.
+Each provider has a list of hints per resource. A merged hint takes one hint from every list and
+intersects them; the best one of all such combinations wins. The intersection decides everything
+that follows. So the lists are folded into a map of intersections, and the product of all lists is
+not walked.
 
-The winner is the minimum of a key, so no order of lists or hints can change it. Source: kubelet
+The winner is the minimum of a key, so the order of lists and hints has no effect. Source: kubelet
 topologymanager, policy.go (filterProvidersHints, mergeFilteredHints, HintMerger).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from enum import StrEnum
 from typing import TypeAlias
 
-from nri_numamem.memorymanager.hint import Hint, Preferences
-from nri_numamem.memorymanager.hints import ANYWHERE, NO_OTHERS, Offers
-from nri_numamem.memorymanager.nodeset import NodeSet
-
-
-class Policy(StrEnum):
-    """What the Topology Manager demands of a merged hint."""
-
-    NONE = "none"
-    BEST_EFFORT = "best-effort"
-    RESTRICTED = "restricted"
-    SINGLE_NUMA_NODE = "single-numa-node"
-
+from nri_numamem.memorymanager.hint import Hint
+from nri_numamem.memorymanager.hints import ANYWHERE, MergedHints
+from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.preferences import Preferences
+from nri_numamem.topologymanager.policies import HintList, TopologyPolicy
 
 ProviderHints: TypeAlias = Mapping[str, Sequence[Hint] | None] | None
-"""One provider's answer: resource -> hints. None in either place is "no preference", an empty
-list is "impossible"."""
-
-HintList: TypeAlias = Sequence[Hint]
+"""The hints of one provider: resource -> hints. None in either place means "no preference", an
+empty list means "impossible"."""
 
 _NO_PREFERENCE = (Hint(None, preferred=True),)
 _IMPOSSIBLE = (Hint(None, preferred=False),)
@@ -42,49 +31,35 @@ AllNodes: TypeAlias = NodeSet | Mapping[int, object]
 """The ids of all nodes of the machine."""
 
 
-def merge(
+def merge_hints(
     providers: Iterable[ProviderHints],
     numa_nodes: AllNodes,
-    policy: Policy,
+    policy: TopologyPolicy,
     preferences: Preferences,
 ) -> tuple[Hint, bool]:
     """Return the merged hint, and whether the policy admits it.
 
-    With `none` nothing is merged.
+    The policy `none` merges nothing.
     """
-    if policy is Policy.NONE:
-        return Hint(None, preferred=False), admits_all(policy)
-    lists = hint_lists(providers)
-    if policy is not Policy.SINGLE_NUMA_NODE:
+    if policy is TopologyPolicy.NONE:
+        return Hint(None, preferred=False), True
+    lists = policy.select(hint_lists(providers))
+    if policy is not TopologyPolicy.SINGLE_NUMA_NODE:
         hint = _best(lists, numa_nodes, preferences)
-        return hint, hint.preferred or admits_all(policy)
-    single = [[hint for hint in hints if _is_single(hint)] for hints in lists]
-    hint = _best(single, numa_nodes, preferences.narrowest())
+        return hint, policy.admits(hint)
+    hint = _best(lists, numa_nodes, preferences.without_distances())
     if hint.affinity is not None and len(hint.affinity) == len(numa_nodes):
         hint = Hint(None, hint.preferred)
-    return hint, hint.preferred
+    return hint, policy.admits(hint)
 
 
-def admits_all(policy: Policy) -> bool:
-    """Tell whether the policy admits hints that are not preferred.
-
-    Whatever is merged with "impossible" is one.
-    """
-    return policy is Policy.BEST_EFFORT or policy is Policy.NONE
-
-
-def offers_of(providers: Sequence[ProviderHints], policy: Policy) -> Offers:
-    """Return what some providers' hints come to, for a provider that answers after them."""
-    if not providers:
-        return NO_OTHERS
-    lists = hint_lists(providers)
-    if policy is Policy.SINGLE_NUMA_NODE:
-        lists = [[hint for hint in hints if _is_single(hint)] for hints in lists]
-    return fold(lists)
+def merged_hints_of(providers: Sequence[ProviderHints], policy: TopologyPolicy) -> MergedHints:
+    """Return the merged hints of some providers, for a provider that comes after them."""
+    return fold(policy.select(hint_lists(providers)))
 
 
 def hint_lists(providers: Iterable[ProviderHints]) -> list[HintList]:
-    """Return the lists of all providers and resources, with hints in place of special answers."""
+    """Return the lists of all providers and resources; hints replace None and empty lists."""
     lists: list[HintList] = []
     for provider in providers:
         if not provider:
@@ -98,19 +73,15 @@ def hint_lists(providers: Iterable[ProviderHints]) -> list[HintList]:
     return lists
 
 
-def _is_single(hint: Hint) -> bool:
-    return hint.preferred and (hint.affinity is None or len(hint.affinity) == 1)
-
-
-def fold(lists: Iterable[HintList]) -> Offers:
+def fold(lists: Iterable[HintList]) -> MergedHints:
     """Return every intersection that one hint per list can have.
 
-    It is True when all hints that make it are preferred and those with an affinity agree, for at
-    least one combination that makes it.
+    Its value is True if all hints of at least one combination with this intersection are preferred,
+    and all their affinities are equal.
     """
     families: list[set[int]] = []
     agreed = {ANYWHERE}
-    narrowest = 0
+    max_of_min_sizes = 0
     for hints in lists:
         families.append({_mask(hint) for hint in hints})
         preferred = {_mask(hint) for hint in hints if hint.preferred}
@@ -119,9 +90,9 @@ def fold(lists: Iterable[HintList]) -> Offers:
         both |= agreed if ANYWHERE in preferred else set()
         agreed = both
         sizes = [len(hint.affinity) for hint in hints if hint.affinity is not None]
-        narrowest = max(narrowest, min(sizes, default=0))
+        max_of_min_sizes = max(max_of_min_sizes, min(sizes, default=0))
     masks = sorted(_intersections(families))
-    return Offers({mask: mask in agreed for mask in masks}, narrowest)
+    return MergedHints({mask: mask in agreed for mask in masks}, max_of_min_sizes)
 
 
 def _mask(hint: Hint) -> int:
@@ -140,7 +111,7 @@ def _intersections(families: Sequence[set[int]]) -> set[int]:
 
 
 def _by_counting(families: Sequence[set[int]], width: int) -> set[int]:
-    """Do the same for full lists: 2^width numbers per family instead of products of families.
+    """Return all intersections of full lists: 2^width numbers per family, no products of families.
 
     The combinations whose intersection contains a mask are one member of each family that contains
     it: a product of counts. From these, the combinations that make just the mask follow.
@@ -158,7 +129,7 @@ def _by_counting(families: Sequence[set[int]], width: int) -> set[int]:
 
 
 def _add_supersets(counts: list[int], sign: int) -> None:
-    """Add to the count of each mask those of all masks that contain it; or undo this (-1)."""
+    """Add to the count of each mask the counts of all masks that contain it; -1 reverts this."""
     bit = 1
     while bit < len(counts):
         for mask in range(len(counts)):
@@ -168,32 +139,35 @@ def _add_supersets(counts: list[int], sign: int) -> None:
 
 
 def _best(lists: Sequence[HintList], machine: AllNodes, preferences: Preferences) -> Hint:
-    """Return the hint that wins; all nodes, not preferred, when no intersection is left."""
+    """Return the best hint; all nodes, not preferred, if every intersection is empty."""
     hints = lists[0] if len(lists) == 1 else ()
     if len(hints) == 1 and hints[0].affinity and all(map(machine.__contains__, hints[0].affinity)):
-        return hints[0]  # as nearly always: no other provider has a preference
-    offers, numa_nodes = fold(lists), NodeSet(machine)
+        return hints[0]  # the usual case: no other provider has a preference
+    merged, numa_nodes = fold(lists), NodeSet(machine)
 
     def key(hint: Hint) -> Key:
         nodes = hint.affinity or NodeSet()
-        return (*_order(len(nodes), offers.narrowest, hint.preferred), *preferences.rank(nodes))
+        return (
+            *_order(len(nodes), merged.max_of_min_sizes, hint.preferred),
+            *preferences.rank(nodes),
+        )
 
     found = [
         Hint(NodeSet.from_mask(mask & numa_nodes.mask), preferred)
-        for mask, preferred in offers.masks.items()
+        for mask, preferred in merged.masks.items()
         if mask & numa_nodes.mask
     ]
-    if len(found) < 2:  # the key takes longer than all that was done so far
+    if len(found) < 2:  # the key costs more than everything above
         return found[0] if found else Hint(numa_nodes, preferred=False)
     return min(found, key=key)
 
 
 def _order(size: int, bound: int, preferred: bool) -> Key:
-    """Return what goes before the rank of the nodes; less is better.
+    """Return the first part of the key, which the rank of the nodes follows; the minimum wins.
 
-    Preferred hints win. Of the others those win that have as many nodes as the widest of all
-    lists' narrowest hints (`bound`): less would starve one provider, more is waste. Failing that,
-    the widest below, then the narrowest above.
+    Preferred hints win. Among the others, hints with `bound` nodes win. `bound` is the largest,
+    over the lists, of the size of a list's narrowest hint: fewer nodes are too few for one
+    provider, and more are not needed. Then come the widest hints below, then the narrowest above.
     """
     if preferred:
         return (0, 0)

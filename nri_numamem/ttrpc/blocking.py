@@ -1,13 +1,12 @@
-"""Blocking shells over a connected stream socket: a client for many threads, and a server.
+"""A blocking client for many threads and a blocking server, on a connected stream socket.
 
-They own sockets, threads, locks and the clock, and no rule of the protocol: those are in
-``client`` and ``server``. Both take a configured connection object where the default limits do
-not suit.
+This module has the sockets, threads, locks and clock; the rules of the protocol are in ``client``
+and ``server``. Both take a connection object with other limits than the defaults.
 
-The client has one thread that only reads. Two locks keep callers apart: `_write_lock` is held
-while a call gets its stream id and is written, since ids must increase on the wire; `_lock`
-guards the connection's state and is never held during I/O, so that the reader always goes on,
-even while a write waits for a peer that first wants to be read.
+The client has one thread that only reads, and two locks. `_write_lock` is held from the choice of a
+stream id until the call is written, because stream ids must increase on the wire. `_lock` guards
+the connection's state and is never held during I/O, so that the reading thread continues even while
+a write waits for the peer.
 """
 
 import math
@@ -22,20 +21,23 @@ from types import TracebackType
 from typing import Self
 
 from nri_numamem.ttrpc.client import CallFailed, ClientConnection, ReplyReceived
-from nri_numamem.ttrpc.dispatch import Services, answer
 from nri_numamem.ttrpc.envelope import Metadata
-from nri_numamem.ttrpc.server import RequestRefused, ServerConnection
+from nri_numamem.ttrpc.server import (
+    RequestRefused,
+    ServerConnection,
+    Services,
+    handle_request,
+)
 from nri_numamem.ttrpc.status import ConnectionClosed
 
-# One read takes whatever small messages have piled up; Linux's default socket buffer is larger,
-# but more would only be copied in bigger steps.
+# One read returns all small messages that have arrived. Larger reads are not faster.
 _READ_BYTES = 64 << 10
 
 
 class Client:
-    """Call the server at the other end of `sock`, which the client owns from now on.
+    """A client of the server at the other end of `sock`; the client owns the socket.
 
-    Any number of threads may call at once. Use it as a context manager, or ``close`` it.
+    Any number of threads may call at the same time. Use it as a context manager or ``close`` it.
     """
 
     def __init__(self, sock: socket.socket, connection: ClientConnection | None = None) -> None:
@@ -57,20 +59,19 @@ class Client:
         timeout_s: float | None = None,
         metadata: Metadata = (),
     ) -> bytes:
-        """Call a method and wait for its reply's payload.
+        """Call a method, wait for the reply and return its payload.
 
-        Raises StatusError when the server says so, ConnectionClosed, TimeoutError after
-        `timeout_s` (which the server is told, too), RemoteProtocolError for a reply that
-        cannot be read, and what ``ClientConnection.call`` raises. A peer that does not read
-        for so long that the message cannot be written in time ends the connection, because
-        half a message may have been sent.
+        Raise StatusError for an error reply, TimeoutError after `timeout_s` (the request carries
+        it, too), ConnectionClosed, RemoteProtocolError for an invalid reply, and the errors of
+        ``ClientConnection.call``. A timeout during the write closes the connection, because a part
+        of the message may have been sent.
         """
         deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         if not self._write_lock.acquire(timeout=-1 if timeout_s is None else max(timeout_s, 0)):
-            raise TimeoutError(f"{service}/{method} was not sent: other calls are being written")
+            raise TimeoutError(f"{service}/{method} was not sent: other writes took too long")
         waiter: SimpleQueue[ReplyReceived | CallFailed] = SimpleQueue()
         try:
-            # 0 would mean "no limit", so time that has run out is told as the smallest one.
+            # 0 means "no limit", so no time left becomes 1 ns.
             left_s = _left_s(deadline_s)
             timeout_ns = 0 if left_s is None else max(int(left_s * 1e9), 1)
             with self._lock:
@@ -91,10 +92,10 @@ class Client:
         return event.payload
 
     def close(self) -> None:
-        """End the connection; calls that wait raise ConnectionClosed. Harmless if repeated."""
+        """Close the connection; waiting calls raise ConnectionClosed. May be repeated."""
         self._shut_down()
         self._reader.join()
-        with self._write_lock:  # a writer fails at once now, and must not meet a reused descriptor
+        with self._write_lock:  # no writer may use the descriptor after its number is reused
             self._sock.close()
 
     def __enter__(self) -> Self:
@@ -112,7 +113,7 @@ class Client:
 
     def _read(self) -> None:
         try:
-            # A reset, or our own close, ends the stream like an orderly end.
+            # A reset and a close by this side end the stream like an orderly end.
             with suppress(OSError):
                 while data := self._sock.recv(_READ_BYTES):
                     with self._lock:
@@ -141,42 +142,42 @@ class Client:
             raise ConnectionClosed(f"the connection was closed: {error}") from error
 
     def _shut_down(self) -> None:
-        with suppress(OSError):  # closed already, or the peer went first
+        with suppress(OSError):  # the socket is closed, or the peer closed first
             self._sock.shutdown(socket.SHUT_RDWR)
 
 
 def serve(
     sock: socket.socket, services: Services, connection: ServerConnection | None = None
 ) -> None:
-    """Answer calls, one after the other, until the client ends the connection.
+    """Serve calls, one after the other, until the client ends the connection.
 
-    Handlers run in this thread; their deadlines are on the clock of
-    ``time.monotonic_ns``. The caller keeps `sock`, a blocking socket, and closes it.
+    Handlers run in this thread, and their deadlines are values of ``time.monotonic_ns``. `sock` is
+    a blocking socket, which the caller closes.
     """
     connection = connection or ServerConnection()
-    with suppress(ConnectionError):  # a client that vanished needs no reply
+    with suppress(ConnectionError):  # the client closed before the reply
         while data := sock.recv(_READ_BYTES):
             now_ns = time.monotonic_ns()
             for event in connection.receive_data(data):
                 if isinstance(event, RequestRefused):
                     sock.sendall(event.message)
                 else:
-                    sock.sendall(answer(connection, services, event, now_ns))
+                    sock.sendall(handle_request(connection, services, event, now_ns))
 
 
 def _left_s(deadline_s: float | None) -> float | None:
-    """Return the seconds until a moment of time.monotonic, 0 if it is past, None for never."""
+    """Return the seconds until a value of time.monotonic, 0 if it is past, None for None."""
     return None if deadline_s is None else max(deadline_s - time.monotonic(), 0.0)
 
 
 def _send_until(sock: socket.socket, message: bytes, deadline_s: float | None) -> None:
-    """Write all of `message`; TimeoutError when the peer does not make room in time."""
-    rest = memoryview(message)
+    """Write all of `message`; raise TimeoutError when the peer reads too slowly."""
+    unsent = memoryview(message)
     poll = select.poll()
     poll.register(sock, select.POLLOUT)
-    while rest:
+    while unsent:
         try:
-            rest = rest[sock.send(rest, socket.MSG_DONTWAIT) :]
+            unsent = unsent[sock.send(unsent, socket.MSG_DONTWAIT) :]
         except BlockingIOError:
             left_s = _left_s(deadline_s)
             if not poll.poll(None if left_s is None else math.ceil(left_s * 1000)):

@@ -1,14 +1,13 @@
-"""The calling end of a ttrpc connection, without I/O: calls in, bytes out; bytes in, events out.
+"""The client side of a ttrpc connection, without I/O.
 
     call(...)               -> (stream id, bytes of one message)
     receive_data(bytes)     -> [ReplyReceived | CallFailed]
     receive_eof()           -> [CallFailed]
 
-The bytes of calls are to be written in the order in which they were returned, because stream
-ids must increase on the wire. Replies come in any order. Nothing here blocks, takes time or
-locks: a connection belongs to one thread at a time, and who stops waiting says so with
-``abandon``. A reply that cannot be read ends its own call only.
-Rules about stream ids and codes: ttrpc PROTOCOL.md and client.go.
+The caller writes the messages in the order of the calls, because stream ids must increase on the
+wire. Replies arrive in any order. No method blocks, reads a clock or locks: one thread at a time
+uses a connection. ``abandon`` ends the wait for a reply. An invalid reply ends only its own call.
+Source of the rules for stream ids and codes: ttrpc PROTOCOL.md and client.go.
 """
 
 from typing import NamedTuple
@@ -42,16 +41,16 @@ class ReplyReceived(NamedTuple):
 
 
 class CallFailed(NamedTuple):
-    """The call with this stream id is over: StatusError, RemoteProtocolError, ConnectionClosed."""
+    """The call with this stream id failed: StatusError, RemoteProtocolError, ConnectionClosed."""
 
     stream_id: int
     error: TtrpcError
 
 
 class ClientConnection:
-    """The end that calls.
+    """The client side of one connection.
 
-    `max_body_bytes` bounds the replies that are taken, `max_send_bytes` the requests.
+    `max_body_bytes` is the limit for replies, `max_send_bytes` the limit for requests.
     """
 
     def __init__(
@@ -59,7 +58,7 @@ class ClientConnection:
     ) -> None:
         self.max_send_bytes = max_send_bytes
         self.dropped_messages = 0
-        """How many messages answered no call that was waiting, and were ignored."""
+        """The number of ignored messages: those that are no reply to a waiting call."""
         self._parser = FrameParser(max_body_bytes)
         self._next_stream_id = 1
         self._pending: dict[int, None] = {}  # a set that keeps the order of the calls
@@ -74,19 +73,26 @@ class ClientConnection:
         timeout_ns: int = 0,
         metadata: Metadata = (),
     ) -> tuple[int, bytes]:
-        """Return the call's stream id and the message to be sent.
+        """Return the call's stream id and the message to send.
 
-        `timeout_ns` only tells the server how much time there is, 0 for no limit. Raises
-        StatusError (code 8) for a request over `max_send_bytes`; ConnectionClosed after
-        ``receive_eof``, and when all stream ids are used up; ValueError for a string that
-        cannot be UTF-8. A call that raised has not happened.
+        The request carries `timeout_ns` for the server, 0 for no limit; the connection does not
+        enforce it. Raise StatusError (code 8) for a request over `max_send_bytes`, ConnectionClosed
+        after ``receive_eof`` and when all stream ids are used, ValueError for a string that UTF-8
+        cannot encode. After an error the connection is unchanged.
         """
         if self._closed:
             raise ConnectionClosed("the connection is closed")
         stream_id = self._next_stream_id
         if stream_id > MAX_STREAM_ID:
             raise ConnectionClosed("all stream ids are used up: open a new connection")
-        body = encode_request(Request(service, method, payload, timeout_ns, metadata))
+        request = Request(
+            service=service,
+            method=method,
+            payload=payload,
+            timeout_ns=timeout_ns,
+            metadata=metadata,
+        )
+        body = encode_request(request)
         if len(body) > self.max_send_bytes:
             raise StatusError(
                 Code.RESOURCE_EXHAUSTED,
@@ -98,11 +104,11 @@ class ClientConnection:
         return stream_id, message
 
     def abandon(self, stream_id: int) -> None:
-        """Stop waiting for a call; its reply, should it come, is dropped. Harmless if it came."""
+        """Stop waiting for a call; a later reply is ignored. No effect after the reply."""
         self._pending.pop(stream_id, None)
 
     def receive_data(self, data: BytesLike) -> list[ReplyReceived | CallFailed]:
-        """Take bytes from the server; return the outcome of the calls that they end."""
+        """Process bytes from the server; return the outcomes of the calls that they complete."""
         events: list[ReplyReceived | CallFailed] = []
         for frame in self._parser.feed(data):
             known = frame.message_type in (MessageType.RESPONSE, MessageType.DATA)
@@ -114,7 +120,7 @@ class ClientConnection:
         return events
 
     def receive_eof(self) -> list[CallFailed]:
-        """Note that the byte stream ended, wherever; return the end of all waiting calls."""
+        """Process the end of the byte stream; return the failures of all waiting calls."""
         self._closed = True
         failed = [
             CallFailed(stream_id, ConnectionClosed("the connection was closed before the reply"))
@@ -130,7 +136,7 @@ class ClientConnection:
             text = f"reply of {frame.body_bytes} bytes is over the limit of {limit}"
             return CallFailed(stream_id, StatusError(Code.RESOURCE_EXHAUSTED, text))
         if frame.message_type == MessageType.DATA:
-            error = RemoteProtocolError("the server streams data as the answer to a unary call")
+            error = RemoteProtocolError("the server streams data in reply to a unary call")
             return CallFailed(stream_id, error)
         try:
             response = decode_response(frame.body)

@@ -1,4 +1,4 @@
-"""The envelope around every call: ttrpc.Request and ttrpc.Response, as protobuf (proto3) bytes.
+"""The envelope of every call: ttrpc.Request and ttrpc.Response, as protobuf (proto3) bytes.
 
 Source of the fields: ttrpc request.proto and google/rpc/status.proto.
 
@@ -7,19 +7,18 @@ Source of the fields: ttrpc request.proto and google/rpc/status.proto.
     Response  1 Status, 2 payload
     Status    1 code (int32), 2 message, 3 details (skipped: unary ttrpc has no use for them)
 
-Four small messages do not justify a dependency on a protobuf runtime, so their codec is written
-out. It follows proto3's decoding rules: unknown fields are skipped, as is a known field number
-with another wire type; of a repeated scalar the last one counts; a Status sent in several parts
-is merged; strings must be UTF-8. Groups, which proto3 does not have, are refused. The payload is
-the only thing that is copied, once.
+Four small messages do not justify a dependency on protobuf, so this module has their codec. It
+follows proto3's decoding rules: unknown fields and known fields with another wire type are skipped;
+the last value of a repeated scalar counts; the parts of a Status are merged; strings must be UTF-8.
+Groups, which proto3 does not have, are refused. Only the payload is copied, once.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from nri_numamem.ttrpc.status import RemoteProtocolError
 
-# Wire types (protobuf encoding guide); 3 and 4 are the group marks.
+# Wire types (protobuf encoding guide); 3 and 4 mark groups.
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _FIXED_BYTES = {_FIXED64: 8, _FIXED32: 4}
 
@@ -33,9 +32,11 @@ _REQUEST_METADATA = 5 << 3 | _BYTES
 _STATUS_CODE = 1 << 3 | _VARINT
 
 _VARINT_MAX_BYTES = 10
-# This bit of a byte says that the number goes on.
+# Set in every byte of a varint but the last.
 _VARINT_MORE = 0x80
 _UINT64_MASK = (1 << 64) - 1
+
+_NOT_UTF8 = "envelope has a string that is not UTF-8"
 
 Metadata = Sequence[tuple[str, str]]
 
@@ -51,7 +52,7 @@ class Request(NamedTuple):
 
 
 class Response(NamedTuple):
-    """The answer to one call; `code` 0 is success, whatever `message` says."""
+    """The reply to one call; `code` 0 is success, with any `message`."""
 
     payload: bytes = b""
     code: int = 0
@@ -59,9 +60,9 @@ class Response(NamedTuple):
 
 
 def encode_request(request: Request) -> bytes:
-    """Return the protobuf bytes; fields with default values are left out.
+    """Return the protobuf bytes, without fields of default values.
 
-    ValueError when a string cannot be UTF-8 or the timeout is no signed 64-bit number.
+    Raise ValueError for a string that UTF-8 cannot encode and a timeout beyond signed 64 bits.
     """
     timeout_ns = request.timeout_ns
     if not -(1 << 63) <= timeout_ns < 1 << 63:
@@ -74,17 +75,17 @@ def encode_request(request: Request) -> bytes:
     ]
     for key, value in request.metadata:
         pair = _encode_bytes(_KEY, key.encode()) + _encode_bytes(_VALUE, value.encode())
-        # An element of a list is written even when it is empty.
+        # An empty element of a repeated field is written, too.
         parts.append(bytes((_REQUEST_METADATA,)) + _varint(len(pair)) + pair)
     return b"".join(parts)
 
 
 def encode_response(response: Response) -> bytes:
-    """Return the protobuf bytes; an empty success is no bytes at all.
+    """Return the protobuf bytes; b"" for a success without payload.
 
-    ValueError when the message cannot be UTF-8.
+    Raise ValueError for a message that UTF-8 cannot encode.
     """
-    payload = encode_success(response.payload)
+    payload = _encode_bytes(_RESPONSE_PAYLOAD, response.payload)
     if not (response.code or response.message):
         return payload
     status = _encode_varint(_STATUS_CODE, response.code) + _encode_bytes(
@@ -93,63 +94,72 @@ def encode_response(response: Response) -> bytes:
     return _encode_bytes(_STATUS, status) + payload
 
 
-def encode_success(payload: bytes) -> bytes:
-    """Return the protobuf bytes of the response that is nothing but this payload."""
-    return _encode_bytes(_RESPONSE_PAYLOAD, payload)
-
-
 def decode_request(data: bytes) -> Request:
-    """Return the request; RemoteProtocolError when the bytes are not one."""
+    """Return the request; raise RemoteProtocolError for invalid bytes."""
     service = method = ""
     payload = b""
     timeout_ns = 0
     metadata: list[tuple[str, str]] = []
-    for tag, value, stop in _fields(data, 0, len(data)):
-        if tag == _REQUEST_SERVICE:
-            service = _text(data, value, stop)
-        elif tag == _REQUEST_METHOD:
-            method = _text(data, value, stop)
-        elif tag == _REQUEST_PAYLOAD:
-            payload = data[value:stop]
-        elif tag == _REQUEST_TIMEOUT:
-            timeout_ns = _signed(value, 64)
-        elif tag == _REQUEST_METADATA:
-            metadata.append(_decode_key_value(data, value, stop))
-    return Request(service, method, payload, timeout_ns, tuple(metadata))
+    try:
+        for tag, value, stop in _fields(data, 0, len(data)):
+            if tag == _REQUEST_SERVICE:
+                service = data[value:stop].decode()
+            elif tag == _REQUEST_METHOD:
+                method = data[value:stop].decode()
+            elif tag == _REQUEST_PAYLOAD:
+                payload = data[value:stop]
+            elif tag == _REQUEST_TIMEOUT:
+                # The low 64 bits as two's complement, like protobuf's int64.
+                timeout_ns = value - (1 << 64) if value >> 63 else value
+            elif tag == _REQUEST_METADATA:
+                metadata.append(_decode_key_value(data, value, stop))
+    except UnicodeDecodeError as error:
+        raise RemoteProtocolError(_NOT_UTF8) from error
+    return Request(
+        service=service,
+        method=method,
+        payload=payload,
+        timeout_ns=timeout_ns,
+        metadata=tuple(metadata),
+    )
 
 
 def decode_response(data: bytes) -> Response:
-    """Return the response; RemoteProtocolError when the bytes are not one."""
+    """Return the response; raise RemoteProtocolError for invalid bytes."""
     payload = b""
     code, message = 0, ""
-    for tag, value, stop in _fields(data, 0, len(data)):
-        if tag == _RESPONSE_PAYLOAD:
-            payload = data[value:stop]
-        elif tag == _STATUS:
-            # Merged over all occurrences: a part changes only the fields that it holds.
-            for inner_tag, inner_value, inner_stop in _fields(data, value, stop):
-                if inner_tag == _STATUS_CODE:
-                    code = _signed(inner_value, 32)
-                elif inner_tag == _STATUS_MESSAGE:
-                    message = _text(data, inner_value, inner_stop)
-    return Response(payload, code, message)
+    try:
+        for tag, value, stop in _fields(data, 0, len(data)):
+            if tag == _RESPONSE_PAYLOAD:
+                payload = data[value:stop]
+            elif tag == _STATUS:
+                # All occurrences are merged: each changes only the fields that it has.
+                for inner_tag, inner_value, inner_stop in _fields(data, value, stop):
+                    if inner_tag == _STATUS_CODE:
+                        code = _int32(inner_value)
+                    elif inner_tag == _STATUS_MESSAGE:
+                        message = data[inner_value:inner_stop].decode()
+    except UnicodeDecodeError as error:
+        raise RemoteProtocolError(_NOT_UTF8) from error
+    return Response(payload=payload, code=code, message=message)
 
 
 def _decode_key_value(data: bytes, at: int, end: int) -> tuple[str, str]:
     key = text = ""
     for tag, value, stop in _fields(data, at, end):
         if tag == _KEY:
-            key = _text(data, value, stop)
+            key = data[value:stop].decode()
         elif tag == _VALUE:
-            text = _text(data, value, stop)
+            text = data[value:stop].decode()
     return key, text
 
 
-def _fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (tag, value, 0) for a varint, (tag, start, stop) for any other field of a message.
+def _fields(data: bytes, at: int, end: int) -> list[tuple[int, int, int]]:
+    """Return (tag, value, 0) for each varint of a message, (tag, start, stop) for other fields.
 
-    Nearly all tags and sizes are one byte, which is looked at here and not in a call.
+    Nearly all tags and sizes have one byte, which this function decodes without a call.
     """
+    fields: list[tuple[int, int, int]] = []
     while at < end:
         tag = data[at]
         at += 1
@@ -167,7 +177,7 @@ def _fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
                 at = start + size
         elif wire_type == _VARINT:
             value, at = _read_varint(data, at, end)
-            yield tag, value, 0
+            fields.append((tag, value, 0))
             continue
         elif wire_type in _FIXED_BYTES:
             start = at
@@ -176,11 +186,12 @@ def _fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
             raise RemoteProtocolError(f"envelope has a field of wire type {wire_type}")
         if at > end:
             raise RemoteProtocolError("envelope ends inside a field")
-        yield tag, start, at
+        fields.append((tag, start, at))
+    return fields
 
 
 def _read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Return (value, position after it); the value is cut to 64 bits."""
+    """Return (value truncated to 64 bits, position after the number)."""
     value = shift = 0
     for byte in data[at : min(end, at + _VARINT_MAX_BYTES)]:
         at += 1
@@ -191,17 +202,10 @@ def _read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
     raise RemoteProtocolError("envelope ends inside a number, or the number is too long")
 
 
-def _signed(value: int, bits: int) -> int:
-    """Read the low `bits` of `value` as two's complement, as protobuf's int32 and int64 do."""
-    value &= (1 << bits) - 1
-    return value - (1 << bits) if value >> (bits - 1) else value
-
-
-def _text(data: bytes, start: int, stop: int) -> str:
-    try:
-        return data[start:stop].decode()
-    except UnicodeDecodeError as error:
-        raise RemoteProtocolError("envelope has a string that is not UTF-8") from error
+def _int32(value: int) -> int:
+    """Return the low 32 bits of `value` as two's complement, like protobuf's int32."""
+    value &= (1 << 32) - 1
+    return value - (1 << 32) if value >> 31 else value
 
 
 def _varint(value: int) -> bytes:

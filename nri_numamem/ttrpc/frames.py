@@ -1,12 +1,12 @@
 """Messages on a byte stream: a 10-byte header, then the body.
 
 Header, big endian: body length (uint32), stream id (uint32), message type (uint8), flags
-(uint8); source: ttrpc PROTOCOL.md and channel.go. This file cuts a stream into frames and
-builds frames. It does not know what a body means, nor which side of a connection it serves.
+(uint8). Source: ttrpc PROTOCOL.md and channel.go. This module parses and builds frames; client and
+server both use it and decode the bodies.
 
-The parser takes the stream in any pieces. Between two calls it holds at most one unfinished
-frame, whose size is bounded; a body over the bound is thrown away as it streams in, and
-reported once, when its header is seen, so that the connection can go on.
+The parser accepts the stream in any pieces. Between two calls it stores at most one incomplete
+frame of bounded size. It discards the bytes of a body over the bound and reports the body once,
+after its header, so that the connection can continue.
 """
 
 import struct
@@ -18,8 +18,7 @@ HEADER_BYTES = 10
 # The Go implementation refuses larger bodies when it receives (channel.go, messageLengthMax).
 MAX_BODY_BYTES = 4 << 20
 
-# What we send stays a little under what a Go peer takes (MAX_BODY_BYTES), so that whatever
-# wraps or relays the message has room.
+# A little below a Go peer's limit (MAX_BODY_BYTES), so that an envelope or a relay has room.
 MAX_SEND_BYTES = MAX_BODY_BYTES - (64 << 10)
 
 # Stream ids are unsigned 32-bit numbers.
@@ -31,7 +30,7 @@ BytesLike = bytes | bytearray | memoryview
 
 
 class MessageType(IntEnum):
-    """Values of the header's type byte; others can occur and have no meaning yet."""
+    """Values of the header's type byte; other values may occur and are undefined."""
 
     REQUEST = 1
     RESPONSE = 2
@@ -48,7 +47,7 @@ class Frame(NamedTuple):
 
 
 class OversizeFrame(NamedTuple):
-    """The header of a message whose body is over the parser's limit and is not kept."""
+    """The header of a message whose body is over the parser's limit and was discarded."""
 
     stream_id: int
     message_type: int
@@ -56,9 +55,9 @@ class OversizeFrame(NamedTuple):
 
 
 def encode_frame(stream_id: int, message_type: int, body: bytes) -> bytes:
-    """Return the bytes of one message; its flags are 0, as for every unary message.
+    """Return the bytes of one message; its flags are 0, as in every unary message.
 
-    ValueError when a number does not fit its field of the header.
+    Raise ValueError when a number does not fit its field of the header.
     """
     try:
         return _HEADER.pack(len(body), stream_id, message_type, 0) + body
@@ -70,24 +69,24 @@ def encode_frame(stream_id: int, message_type: int, body: bytes) -> bytes:
 
 
 class FrameParser:
-    """Cut a byte stream into frames, whatever the pieces in which it arrives.
+    """Parse a byte stream, which arrives in any pieces, into frames.
 
-    `max_body_bytes` bounds the bodies that are kept. No input is an error: the header has no
-    illegal values.
+    `max_body_bytes` is the limit for bodies. No input is an error: the header has no invalid
+    values.
     """
 
     __slots__ = ("_buffer", "_header", "_skip_bytes", "max_body_bytes")
 
     def __init__(self, max_body_bytes: int = MAX_BODY_BYTES) -> None:
         self.max_body_bytes = max_body_bytes
-        self._header: tuple[int, int, int, int] | None = None  # of the body that is arriving
+        self._header: tuple[int, int, int, int] | None = None  # the header of an incomplete body
         self._buffer = bytearray()  # the start of that body, or else of a header
-        self._skip_bytes = 0  # what is still to come of an oversize body
+        self._skip_bytes = 0  # bytes of an oversize body that have not arrived
 
     def feed(self, data: BytesLike) -> list[Frame | OversizeFrame]:
-        """Take the next bytes of the stream; return the frames that they complete, in order.
+        """Process the next bytes of the stream; return the frames that they complete, in order.
 
-        `data` may be reused by the caller afterwards: nothing keeps a reference to it.
+        The caller may reuse `data` afterwards: the parser keeps no reference to it.
         """
         frames: list[Frame | OversizeFrame] = []
         buffer = self._buffer
@@ -128,6 +127,7 @@ class FrameParser:
             else:
                 body = bytes(data[at:stop])
             self._header = None
-            frames.append(Frame(stream_id, message_type, flags, body))
+            frame = Frame(stream_id=stream_id, message_type=message_type, flags=flags, body=body)
+            frames.append(frame)
             at = stop
         return frames

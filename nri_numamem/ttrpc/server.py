@@ -1,17 +1,24 @@
-"""The answering end of a ttrpc connection, without I/O: bytes in, events out, replies as bytes.
+"""The server side of a ttrpc connection, without I/O.
 
     receive_data(bytes)              -> [RequestReceived | RequestRefused]
+    handle_request(..., services)    -> bytes of one message, from the handler of the request
     reply(...), reply_error(...)     -> bytes of one message
 
-Each call returns the bytes of exactly one ttrpc message, because a carrier may have to know
-where a message ends (NRI's multiplexer does). Nothing here blocks, takes time or locks: a
-connection belongs to one thread at a time, and deadlines belong to the shell around it.
+Each reply is exactly one ttrpc message, because a transport may need the boundaries of messages, as
+NRI's multiplexer does. No method blocks, reads a clock or locks: one thread at a time uses a
+connection, and its caller enforces deadlines.
 
-Only unary calls exist: one Request, one Response, in any order. A bad message is answered and
-the connection goes on; ttrpc has no message that would end it, only the end of the byte stream.
-Rules about stream ids and codes: ttrpc PROTOCOL.md and server.go.
+Only unary calls are supported: one Request, one Response, in any order. An invalid message gets an
+error reply, and the connection continues; only the end of the byte stream ends it. Source of the
+rules for stream ids and codes: ttrpc PROTOCOL.md and server.go.
+
+    Services: service name -> method name -> Handler(request, deadline in ns) -> reply payload
+
+A handler receives and returns payloads and does not use the connection. Its deadline is the time at
+which the client stops waiting, on the clock of `now_ns`; None without a timeout.
 """
 
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from nri_numamem.ttrpc.envelope import (
@@ -19,7 +26,6 @@ from nri_numamem.ttrpc.envelope import (
     Response,
     decode_request,
     encode_response,
-    encode_success,
 )
 from nri_numamem.ttrpc.frames import (
     MAX_BODY_BYTES,
@@ -31,25 +37,24 @@ from nri_numamem.ttrpc.frames import (
     OversizeFrame,
     encode_frame,
 )
-from nri_numamem.ttrpc.status import Code, LocalProtocolError, RemoteProtocolError
+from nri_numamem.ttrpc.status import Code, LocalProtocolError, RemoteProtocolError, StatusError
 
-# Looking up a member of an enumeration takes longer than the rest of an expression around it.
-_REQUEST, _RESPONSE = MessageType.REQUEST, MessageType.RESPONSE
-
-# An error text is for people. With this limit the whole reply fits the 4,096-byte read buffer
-# of the Go implementation.
+# With this limit the whole error reply fits the 4,096-byte read buffer of the Go implementation.
 MAX_ERROR_TEXT_BYTES = 4000
+
+Handler = Callable[[Request, int | None], bytes]
+Services = Mapping[str, Mapping[str, Handler]]
 
 
 class RequestReceived(NamedTuple):
-    """A call that waits for ``reply`` or ``reply_error`` with its stream id."""
+    """A call; it requires one ``reply`` or ``reply_error`` with its stream id."""
 
     stream_id: int
     request: Request
 
 
 class RequestRefused(NamedTuple):
-    """A message that is no valid call; `message` is the finished answer, ready to be sent."""
+    """An invalid call; `message` is the error reply to send."""
 
     stream_id: int
     code: Code
@@ -58,11 +63,11 @@ class RequestRefused(NamedTuple):
 
 
 class ServerConnection:
-    """The end that answers calls.
+    """The server side of one connection.
 
-    `max_body_bytes` bounds the requests that are taken, `max_send_bytes` the replies: a larger
-    one is replaced by an error with code 8. Messages that are no requests are ignored, and so
-    are the flags of a request.
+    `max_body_bytes` is the limit for requests, `max_send_bytes` the limit for replies: an error
+    with code 8 replaces a larger reply. Messages other than requests are ignored, and so are the
+    flags of a request.
     """
 
     def __init__(
@@ -74,19 +79,19 @@ class ServerConnection:
         self._waiting: set[int] = set()
 
     def receive_data(self, data: BytesLike) -> list[RequestReceived | RequestRefused]:
-        """Take bytes from the client; every event returned needs an answer to be sent."""
+        """Process bytes from the client; return an event, which requires a reply, per call."""
         return [
             self._request(frame)
             for frame in self._parser.feed(data)
-            if frame.message_type == _REQUEST
+            if frame.message_type == MessageType.REQUEST
         ]
 
     def reply(self, stream_id: int, payload: bytes) -> bytes:
-        """Return the message that answers a call with success.
+        """Return the message of a successful reply.
 
-        LocalProtocolError when the call does not wait for an answer (any more).
+        Raise LocalProtocolError when no call with this stream id waits for a reply.
         """
-        body = encode_success(payload)
+        body = encode_response(Response(payload))
         if len(body) > self.max_send_bytes:
             return self.reply_error(
                 stream_id,
@@ -94,13 +99,14 @@ class ServerConnection:
                 f"reply of {len(body)} bytes is over the limit of {self.max_send_bytes}",
             )
         self._end(stream_id)
-        return encode_frame(stream_id, _RESPONSE, body)
+        return encode_frame(stream_id, MessageType.RESPONSE, body)
 
     def reply_error(self, stream_id: int, code: Code, text: str) -> bytes:
-        """Return the message that answers a call with a status other than OK.
+        """Return the message of an error reply.
 
-        The text is cut to MAX_ERROR_TEXT_BYTES, and what cannot be UTF-8 becomes "?".
-        LocalProtocolError for OK, or when the call does not wait for an answer (any more).
+        The text is truncated to MAX_ERROR_TEXT_BYTES; characters that UTF-8 cannot encode become
+        "?". Raise LocalProtocolError for the code OK, and when no call with this stream id waits
+        for a reply.
         """
         if code == Code.OK:
             raise LocalProtocolError("an error reply needs a code other than OK")
@@ -137,12 +143,47 @@ class ServerConnection:
         return f"request of {frame.body_bytes} bytes is over the limit of {limit}"
 
 
+def handle_request(
+    connection: ServerConnection, services: Services, event: RequestReceived, now_ns: int
+) -> bytes:
+    """Run the handler of a request; return the bytes of its reply.
+
+    `now_ns` is the time of arrival, on the clock with which handlers compare their deadlines. A
+    handler's StatusError becomes the status of the reply, a TimeoutError code 4. A service or
+    method that is not in `services` gets code 12 and the text of Go servers. Any other exception
+    becomes code 2 with its text, and is logged with its traceback.
+    """
+    request = event.request
+    deadline_ns = now_ns + request.timeout_ns if request.timeout_ns else None
+    methods = services.get(request.service)
+    if methods is None:
+        text = f"service {request.service}"
+        return connection.reply_error(event.stream_id, Code.UNIMPLEMENTED, text)
+    handler = methods.get(request.method)
+    if handler is None:
+        text = f"method {request.method}"
+        return connection.reply_error(event.stream_id, Code.UNIMPLEMENTED, text)
+    try:
+        return connection.reply(event.stream_id, handler(request, deadline_ns))
+    except StatusError as error:
+        return connection.reply_error(event.stream_id, error.code, error.message)
+    except TimeoutError as error:
+        return connection.reply_error(event.stream_id, Code.DEADLINE_EXCEEDED, str(error))
+    except Exception as error:  # a bug in a handler ends only its call
+        import logging  # noqa: PLC0415 - loaded only for a bug; 2 ms of a plugin's start
+
+        log = logging.getLogger(__name__)
+        log.exception("the handler of %s/%s failed", request.service, request.method)
+        return connection.reply_error(event.stream_id, Code.UNKNOWN, str(error) or repr(error))
+
+
 def _refuse(stream_id: int, code: Code, text: str) -> RequestRefused:
-    return RequestRefused(stream_id, code, text, _encode_error(stream_id, code, text))
+    message = _encode_error(stream_id, code, text)
+    return RequestRefused(stream_id=stream_id, code=code, text=text, message=message)
 
 
 def _encode_error(stream_id: int, code: Code, text: str) -> bytes:
-    # Go refuses the whole reply when its text is not UTF-8, and the reason would be lost.
-    cut = text.encode("utf-8", "replace")[:MAX_ERROR_TEXT_BYTES].decode("utf-8", "ignore")
-    body = encode_response(Response(code=code, message=cut))
-    return encode_frame(stream_id, _RESPONSE, body)
+    # Go refuses the whole reply when its text is not UTF-8.
+    truncated = text.encode("utf-8", "replace")[:MAX_ERROR_TEXT_BYTES].decode("utf-8", "ignore")
+    body = encode_response(Response(code=code, message=truncated))
+    return encode_frame(stream_id, MessageType.RESPONSE, body)

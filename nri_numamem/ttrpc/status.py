@@ -1,14 +1,13 @@
-"""How a call or a connection fails: status codes and the tree of errors.
+"""Status codes and errors.
 
     TtrpcError
-    ├── StatusError            the answer to one call is a status; the connection goes on
-    ├── ConnectionClosed       the connection ended before the answer came
+    ├── StatusError            a call has an error reply; the connection continues
+    ├── ConnectionClosed       the connection ended before the reply
     └── ProtocolError
-        ├── LocalProtocolError    we were asked to do what the protocol forbids: a bug here
-        └── RemoteProtocolError   the peer sent what the protocol forbids
+        ├── LocalProtocolError    the caller of this package broke the protocol: a bug
+        └── RemoteProtocolError   the peer broke the protocol
 
-Knows nothing of bytes. Running out of time is Python's own ``TimeoutError``, which only the
-shells that own a clock can raise.
+Timeouts are Python's ``TimeoutError``; only the blocking ``Client`` raises them.
 """
 
 from enum import IntEnum
@@ -37,7 +36,7 @@ class Code(IntEnum):
 
     @classmethod
     def of(cls, number: int) -> "Code":
-        """Return the code with this number; UNKNOWN for one that has no name."""
+        """Return the code with this number, UNKNOWN for an undefined number."""
         return _BY_NUMBER.get(number, cls.UNKNOWN)
 
 
@@ -49,10 +48,10 @@ class TtrpcError(Exception):
 
 
 class StatusError(TtrpcError):
-    """A call answered with a status other than OK.
+    """An error reply: a status other than OK.
 
-    A client's caller catches it; a server's handler raises it to choose code and text.
-    ValueError when `code` is OK, because a success is no error.
+    ``Client.call`` raises it; a server's handler raises it to choose code and text of the reply.
+    The constructor raises ValueError for the code OK.
     """
 
     def __init__(self, code: Code, message: str = "") -> None:
@@ -63,21 +62,21 @@ class StatusError(TtrpcError):
         self.message = message
 
     def __str__(self) -> str:
-        """Return the text for people, with the code's name."""
+        """Return the message with the name of the code."""
         return f"{self.message} ({self.code.name})" if self.message else self.code.name
 
 
-class ConnectionClosed(TtrpcError):  # noqa: N818 - the field's word for it
-    """The connection ended, by either side; calls without an answer may have been executed."""
+class ConnectionClosed(TtrpcError):  # noqa: N818 - the usual name
+    """Either side ended the connection; the server may have executed calls without a reply."""
 
 
 class ProtocolError(TtrpcError):
-    """Somebody broke the protocol; which side tells the subclass."""
+    """One side broke the protocol; the subclass names the side."""
 
 
 class LocalProtocolError(ProtocolError):
-    """The caller asked for something that the protocol forbids: a bug on this side."""
+    """The caller of this package broke the protocol: a bug in the caller."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer sent something that the protocol forbids."""
+    """The peer sent a message that breaks the protocol."""

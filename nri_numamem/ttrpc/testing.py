@@ -1,21 +1,25 @@
-"""A test double for users of this package: a real client and a real server, paired in memory.
+"""A client and a server connected in memory, for tests of programs that use this package.
 
-No sockets, threads or clock; the two connections are the ones that production code uses, so
-whatever passes here also passed the real codec, the limits and the rules about stream ids.
+There are no sockets, threads or clocks. The connections are those of production code, so a test
+includes the codec, the limits and the rules for stream ids.
 """
 
 from nri_numamem.ttrpc.client import CallFailed, ClientConnection
-from nri_numamem.ttrpc.dispatch import Services, answer
 from nri_numamem.ttrpc.envelope import Metadata
-from nri_numamem.ttrpc.server import RequestReceived, ServerConnection
+from nri_numamem.ttrpc.server import (
+    RequestReceived,
+    ServerConnection,
+    Services,
+    handle_request,
+)
 
 
 class ConnectionPair:
-    """A client whose bytes reach a server that answers with `services`, and back.
+    """A client connected to a server with `services`.
 
-    `piece_bytes` cuts the bytes of both directions into pieces of that size, 0 for none.
-    `client`, `server` and `now_ns` (the clock of the handlers' deadlines) may be used directly;
-    `requests` and `replies` record the messages that were exchanged.
+    `piece_bytes` is the size of the pieces in which each side receives bytes, 0 for whole messages.
+    `client`, `server` and `now_ns` (the clock of the handlers' deadlines) may be used directly.
+    `requests` and `replies` contain all messages of each direction.
     """
 
     def __init__(
@@ -43,7 +47,7 @@ class ConnectionPair:
         timeout_ns: int = 0,
         metadata: Metadata = (),
     ) -> bytes:
-        """Call a method, return its reply's payload; raises what ends the call otherwise."""
+        """Call a method and return the payload of the reply; raise the error of a failed call."""
         stream_id, message = self.client.call(
             service, method, payload, timeout_ns=timeout_ns, metadata=metadata
         )
@@ -59,10 +63,10 @@ class ConnectionPair:
         return event.payload
 
     def to_server(self, data: bytes) -> list[bytes]:
-        """Give the server bytes, well-formed or not; return its replies."""
+        """Pass bytes, valid or not, to the server; return its replies."""
         self.requests.append(data)
         replies = [
-            answer(self.server, self.services, event, self.now_ns)
+            handle_request(self.server, self.services, event, self.now_ns)
             if isinstance(event, RequestReceived)
             else event.message
             for piece in self._pieces(data)

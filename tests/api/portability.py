@@ -1,22 +1,30 @@
-"""Check that the generated module works with the protobuf of this interpreter.
+"""Check that a generated module works with this interpreter's protobuf, or with several versions.
 
-Needs nothing but protobuf, so that it also runs where no test tool is installed:
+    python tests/api/portability.py                 the installed protobuf
+    python tests/api/portability.py --all-versions  each of VERSIONS, installed by pip for the check
 
-    python tests/api/portability.py [path of api_pb2.py]
-
-It exercises what the runtimes differ in: maps, wrappers, packed and unknown fields, nested enums
-and names that are Python keywords. Prints one line and exits 0; a traceback means it does not.
-PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=python picks the implementation without native code.
+The first form needs nothing but protobuf. The check covers the features in which versions and
+implementations of protobuf differ: maps, wrappers, packed and unknown fields, nested enums and
+names that are Python keywords. It prints one line per version and exits with 0, or ends with a
+traceback. PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=python selects protobuf's pure-Python
+implementation.
 """
 
 import importlib.util
+import os
 import platform
+import subprocess
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 from types import ModuleType
 
-DEFAULT = Path(__file__).resolve().parents[2] / "nri_numamem" / "nri" / "api_pb2.py"
+MODULE = Path(__file__).resolve().parents[2] / "nri_numamem" / "nri" / "api_pb2.py"
+
+# The oldest version that pyproject.toml allows, which Debian 13 ships, and at least one version of
+# each major release up to the one in constraints.txt.
+VERSIONS = ("4.21.12", "4.25.8", "5.29.5", "6.33.0", "7.36.2")
 
 
 def load(path: Path) -> ModuleType:
@@ -30,7 +38,7 @@ def load(path: Path) -> ModuleType:
 
 
 def check(pb: ModuleType) -> None:
-    """Raise AssertionError where the messages do not behave as the wire format says."""
+    """Raise AssertionError if the messages do not have the specified wire format."""
     limit = pb.LinuxMemory(limit=pb.OptionalInt64(value=0))
     sent = pb.Container(id="c", labels={"a": "b"}, state=pb.CONTAINER_RUNNING)
     sent.linux.resources.memory.CopyFrom(limit)
@@ -62,17 +70,39 @@ def check(pb: ModuleType) -> None:
     assert len(pb.DESCRIPTOR.services_by_name["Plugin"].methods) == 18
 
 
-def main() -> None:
-    """Check the module named on the command line, or the one in this tree."""
+def check_installed() -> None:
+    """Check the module with the installed protobuf; print the version."""
     warnings.simplefilter("error")
-    check(load(Path(sys.argv[1]) if len(sys.argv) > 1 else DEFAULT))
+    module = load(MODULE)
+    check(module)
 
     from google import protobuf
-    from google.protobuf.internal import api_implementation
 
-    version = f"protobuf {protobuf.__version__} {api_implementation.Type()}"
-    print(f"ok: {version}, Python {platform.python_version()}")
+    in_python = type(module.DESCRIPTOR).__module__.startswith("google.protobuf.")
+    implementation = "python" if in_python else "upb"
+    print(
+        f"ok: protobuf {protobuf.__version__} {implementation}, Python {platform.python_version()}"
+    )
+
+
+def check_versions() -> None:
+    """Check each of VERSIONS in both implementations; CalledProcessError for one that fails."""
+    for version in VERSIONS:
+        with tempfile.TemporaryDirectory() as folder:
+            pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+            package = f"protobuf=={version}"
+            subprocess.run([*pip, "install", "--no-deps", "--target", folder, package], check=True)
+            for implementation in ("upb", "python"):
+                environment = {
+                    **os.environ,
+                    "PYTHONPATH": folder,
+                    "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": implementation,
+                }
+                subprocess.run([sys.executable, __file__], env=environment, check=True)
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] == ["--all-versions"]:
+        check_versions()
+    else:
+        check_installed()

@@ -46,7 +46,7 @@ def test_envelope_messages(generate: ModuleType, root: Path) -> None:
 
 @pytest.mark.parametrize("name", ["status.proto", "ttrpc.proto"])
 def test_set_is_complete_and_ordered(generate: ModuleType, root: Path, name: str) -> None:
-    # Whoever loads the set into a pool of its own needs the imports first.
+    # A descriptor pool needs the imports first.
     pool = DescriptorPool()
     files = generate.load(root / "api" / name).file
     for file in files:

@@ -1,4 +1,4 @@
-"""The generator's command: what it writes, what --check finds, what it refuses."""
+"""The generator: its output, --check, and the protos that it refuses."""
 
 import runpy
 import shutil

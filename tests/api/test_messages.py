@@ -1,7 +1,7 @@
-"""The messages against the published field numbers of NRI 0.12.2, and how they travel.
+"""The messages against the published field numbers of NRI 0.12.2.
 
-The tables are typed from the specification of the API and not from api/nri.proto: a slip of the
-pen in one of the two is found. "?T" stands for the wrapper OptionalT, "[]" for repeated.
+The tables are typed from the specification of the API and not from api/nri.proto: a mistake
+in one of them is found. "?T" stands for the wrapper OptionalT, "[]" for repeated.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""The stubs, held to account twice: mypy --strict reads this file, pytest runs it.
+"""The stubs, checked twice: mypy --strict reads this file, pytest runs it.
 
 `assert_type` does nothing at runtime and is exact for mypy. Where mypy must refuse a line, the
 line carries an ignore of just that error, and strict mode reports an ignore that is not needed.

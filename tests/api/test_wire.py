@@ -1,4 +1,4 @@
-"""Messages as bytes: what is written, what survives, what the wire may look like."""
+"""Messages as bytes: encoding, unknown fields, every valid form on the wire."""
 
 import pytest
 from google.protobuf.message import DecodeError
@@ -46,17 +46,17 @@ def test_pod_and_container_round_trip() -> None:
     assert got.containers[0].linux.resources.hugepage_limits[0].limit == (1 << 64) - 1
 
 
-def test_wrapper_tells_zero_from_unset() -> None:
+def test_a_wrapper_distinguishes_zero_from_unset() -> None:
     memory = pb.LinuxMemory.FromString(b"\x0a\x00\x12\x02\x08\x05")
     assert memory.HasField("limit")
     assert memory.limit.value == 0
     assert memory.reservation.value == 5
     assert not memory.HasField("swap")
-    # The runtime must get back what it sent: an empty wrapper stays one.
+    # An empty wrapper remains present, so a reply has the bytes of the request.
     assert memory.SerializeToString() == b"\x0a\x00\x12\x02\x08\x05"
 
 
-def test_unknown_fields_survive() -> None:
+def test_unknown_fields_are_preserved() -> None:
     newer = b"\xf8\x3f\x07"  # field 1023, varint 7
     inner = b"\x0a\x01c" + newer  # container_id, then what a newer peer added
     wire = b"\x0a" + bytes([len(inner)]) + inner + newer
@@ -65,7 +65,7 @@ def test_unknown_fields_survive() -> None:
     assert update.SerializeToString() == wire
 
 
-def test_unknown_enum_number_survives() -> None:
+def test_unknown_enum_numbers_are_preserved() -> None:
     event = pb.StateChangeEvent.FromString(b"\x08\x63")
     assert event.event == 99
     assert event.SerializeToString() == b"\x08\x63"
@@ -99,8 +99,8 @@ def test_last_scalar_wins_and_submessages_merge() -> None:
     [b"\x0a\x05abc", b"\x0a", b"\x0a\x01\xff", b"\x0f", b"\x00"],
     ids=["cut string", "cut length", "not utf-8", "wire type 7", "field number 0"],
 )
-def test_garbage_is_a_decode_error(wire: bytes) -> None:
-    # Whoever decodes has to catch both: the pure-Python runtime lets the second one through.
+def test_invalid_bytes_are_a_decode_error(wire: bytes) -> None:
+    # Callers must catch both: pure-Python protobuf raises the second.
     with pytest.raises((DecodeError, UnicodeDecodeError)):
         pb.PodSandbox.FromString(wire)
 

@@ -1,6 +1,6 @@
-"""How long a CreateContainer takes from the runtime to a plugin and back, peers in turns.
+"""Measure CreateContainer from the runtime to a plugin and back, for all plugins in turns.
 
-Run `python -m tests.bench.creation` for one line of the benchmark; --help says which.
+`python -m tests.bench.creation` measures one case of the benchmark; see --help.
 """
 
 import argparse
@@ -20,27 +20,30 @@ NEWEST, OLDER = go_programs.VERSIONS
 CONSTANT, PLACING, OURS = "constant", "placing", "ours"
 PEERS = (CONSTANT, PLACING, OURS)
 
-# The nodes and pods whose keys do not tell them.
+# The keys of this number of nodes and pods omit it.
 MAIN_SIZE = (8, 110)
 
-# A plugin's first requests are about what it loads and compiles then, on either side.
+# Unmeasured creations at the start: both sides load and compile code then.
 WARM_UP = 100
+
+# The pause between two creations on a host that has other work in between.
+PACED_GAP_US = 3000
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One line of the table."""
+    """One line of the table: a machine, running pods, and a kind of container."""
 
     version: str
     nodes: int
     pods: int
     guaranteed: bool = True
     gap_us: int = 0
-    """Between a pod's start and its container's creation: 0 is as fast as the plugin lets it."""
+    """Pause between a pod's start and its container's creation; 0 is as fast as possible."""
 
     def key(self, what: str) -> str:
-        """Return the name of one of its numbers: "create_p50", "create_left_alone_p99_64n_0p"."""
-        parts = ["create", "paced" * bool(self.gap_us), "left_alone" * (not self.guaranteed), what]
+        """Return the key of one number: "create_p50", "create_not_managed_p99_64n_0p"."""
+        parts = ["create", "paced" * bool(self.gap_us), "not_managed" * (not self.guaranteed), what]
         if (self.nodes, self.pods) != MAIN_SIZE:
             parts.append(f"{self.nodes}n_{self.pods}p")
         if self.version != NEWEST:
@@ -48,19 +51,38 @@ class Case:
         return "_".join(part for part in parts if part)
 
     @property
-    def words(self) -> str:
-        """Return what a table calls it."""
-        kind = "" if self.guaranteed else ", left alone"
+    def label(self) -> str:
+        """Return the case's name in tables."""
+        kind = "" if self.guaranteed else ", not managed"
         paced = f", {self.gap_us / 1000:g} ms apart" if self.gap_us else ""
         version = self.version.replace("nri-", "NRI ")
         return f"{self.nodes} nodes, {self.pods} pods, {version}{kind}{paced}"
+
+
+EMPTY = Case(NEWEST, 8, 0)
+
+CASES = (
+    *(Case(NEWEST, nodes, pods) for nodes in (2, 8, 64) for pods in (0, 110, 500)),
+    Case(NEWEST, 8, 110, guaranteed=False),
+    Case(OLDER, 8, 110),
+    Case(OLDER, 8, 110, guaranteed=False),
+    Case(NEWEST, 8, 110, gap_us=PACED_GAP_US),
+)
+
+# One of each kind, and one NRI version, so that only one set of Go programs is built.
+QUICK_CASES = (
+    EMPTY,
+    Case(NEWEST, 64, 110),
+    Case(NEWEST, 8, 110, guaranteed=False),
+    Case(NEWEST, 8, 110, gap_us=PACED_GAP_US),
+)
 
 
 @contextmanager
 def filled(
     case: Case, programs: Programs, peers: Sequence[str], *, state_file: bool = True
 ) -> Iterator[Mapping[str, tuple[GoRuntime, Host]]]:
-    """Start a runtime with each plugin, with the case's pods on the books."""
+    """Start each plugin with a runtime of its own and the case's running pods."""
     with ExitStack() as stack:
         root = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         started: dict[str, tuple[GoRuntime, Host]] = {}
@@ -70,11 +92,11 @@ def filled(
             runtime.start()
             host.start(peer, state_file=state_file)
             host.wait_for(runtime)
-            runtime.use(workload(GI), "placed")
+            runtime.set_workload(workload(GI), "placed")
             runtime.fill(case.pods)
             if not case.guaranteed:
-                expect = "left alone" if peer != CONSTANT else ""
-                runtime.use(workload(GI, guaranteed=False), expect)
+                expect = "not_managed" if peer != CONSTANT else ""
+                runtime.set_workload(workload(GI, guaranteed=False), expect)
             started[peer] = (runtime, host)
         yield started
 
@@ -88,9 +110,9 @@ def measure(
     count: int,
     state_file: bool = True,
 ) -> dict[str, Summary]:
-    """Return what each peer took for `rounds` times `count` creations.
+    """Return each plugin's times for `rounds` times `count` creations.
 
-    Without `state_file` the plugin keeps none.
+    Without `state_file` our plugin runs without a state file.
     """
     times: dict[str, list[list[float]]] = {peer: [] for peer in peers}
     with filled(case, programs, peers, state_file=state_file) as started:
@@ -107,16 +129,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nri", default="0.12.2", help="NRI's version")
     parser.add_argument("--nodes", type=int, default=8)
-    parser.add_argument("--pods", type=int, default=110, help="pods in the books")
-    parser.add_argument("--left-alone", action="store_true", help="of pods that are Burstable")
+    parser.add_argument("--pods", type=int, default=110, help="running pods")
+    parser.add_argument("--not-managed", action="store_true", help="containers of Burstable pods")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--count", type=int, default=500, help="creations per round and peer")
     parser.add_argument("--gap-us", type=int, default=0, help="pause before each creation")
-    parser.add_argument("--no-state-file", action="store_true", help="the plugin keeps none")
+    parser.add_argument("--no-state-file", action="store_true", help="run our plugin without one")
     parser.add_argument("--peers", nargs="+", default=[CONSTANT, OURS], choices=PEERS)
     args = parser.parse_args()
     version = f"nri-{args.nri}"
-    case = Case(version, args.nodes, args.pods, not args.left_alone, args.gap_us)
+    case = Case(version, args.nodes, args.pods, not args.not_managed, args.gap_us)
     programs = Programs(installed.install("creation"), go_programs.build(version))
     found = measure(
         case,
@@ -126,7 +148,7 @@ def main() -> None:
         count=args.count,
         state_file=not args.no_state_file,
     )
-    print(f"{case.words}: {args.rounds} rounds of {args.count}")
+    print(f"{case.label}: {args.rounds} rounds of {args.count}")
     for peer, times in found.items():
         print(peer, times.as_us())
     if CONSTANT in found and OURS in found:

@@ -1,8 +1,8 @@
-"""The tail of CreateContainer while other things happen to the plugin.
+"""Measure the tail of CreateContainer while the plugin has other work.
 
-Two plugins with the same pods on their books, asked in turns: one that nobody disturbs and that
-keeps no state file, and one that keeps it, whose metrics are scraped each second, while the host's
-kernel sends a hundred uevents per second.
+Two plugins with the same running pods take turns: an undisturbed one without a state file, and one
+with a state file whose metrics are scraped each second while the kernel sends a hundred uevents
+per second.
 """
 
 import os
@@ -28,24 +28,24 @@ ADDRESS = "127.0.0.1"
 SCRAPE_S = 1.0
 UEVENTS_PER_S = 100
 
-# Writing an action's name there makes the kernel send a uevent about the NUMA node, and nothing
-# else; of all uevents the plugin acts on these.
+# Writing an action's name to this file makes the kernel send a uevent about the NUMA node and has
+# no other effect; the plugin acts on these uevents.
 UEVENT = Path("/sys/devices/system/node/node0/uevent")
 
 
 @dataclass(frozen=True, slots=True)
 class Disturbance:
-    """What was measured, and what could not be done."""
+    """Times of both plugins, and the number of disturbances."""
 
     undisturbed: Summary
     disturbed: Summary
     scrapes: int
     uevents: int
-    """0 where the kernel was not asked for: that takes root."""
+    """0 without root, which sending uevents takes."""
 
 
 def measure(programs: Programs, *, rounds: int, count: int) -> Disturbance:
-    """Measure `rounds` times `count` creations of each, in turns."""
+    """Measure `rounds` times `count` creations of both plugins, in turns."""
     with ExitStack() as stack:
         root = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         port = _free_port()
@@ -63,7 +63,7 @@ def measure(programs: Programs, *, rounds: int, count: int) -> Disturbance:
 
 
 class Repeated:
-    """Something that a thread does again and again."""
+    """An action that a thread repeats."""
 
     def __init__(self, interval_s: float, action: Callable[[], None]) -> None:
         self.done = 0
@@ -72,7 +72,7 @@ class Repeated:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Do it for as long as the context lasts; raises what the action raised."""
+        """Repeat the action during the context; an OSError of the action is raised at its end."""
         stop = threading.Event()
         errors: list[BaseException] = []
 
@@ -100,14 +100,14 @@ class Repeated:
 def _filled(
     stack: ExitStack, host: Host, arguments: tuple[str, ...], *, is_calm: bool
 ) -> GoRuntime:
-    """Return a runtime whose plugin has the pods on its books."""
+    """Return a runtime whose plugin has the running pods."""
     runtime = stack.enter_context(GoRuntime(host.programs.go, host.socket))
     runtime.start()
     stack.enter_context(host)
     own_sys = not is_calm and _can_storm()
     host.start(OURS, arguments, state_file=not is_calm, own_sys=own_sys)
     host.wait_for(runtime)
-    runtime.use(workload(GI), "placed")
+    runtime.set_workload(workload(GI), "placed")
     runtime.fill(PODS)
     runtime.measure(WARM_UP, 0)
     return runtime
@@ -124,7 +124,7 @@ def _scrape(port: int) -> None:
     text = response.read()
     connection.close()
     if response.status != HTTPStatus.OK or b"nri_numamem" not in text:
-        raise OSError(f"the metrics are not served: {response.status}")
+        raise OSError(f"the metrics endpoint returned {response.status}")
 
 
 def _uevent() -> None:

@@ -1,4 +1,4 @@
-"""What is made of measured times: quantiles, medians of rounds, fitted growth.
+"""Statistics of measured times: quantiles, medians over rounds, fitted growth.
 
 Pure: numbers in, numbers out.
 """
@@ -10,9 +10,9 @@ from statistics import linear_regression, median
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """Return the value within which this share of all values lies (nearest rank).
+    """Return the smallest value that this share of all values does not exceed (nearest rank).
 
-    Raises ValueError when there are none.
+    Raises ValueError for an empty sequence.
     """
     ordered = sorted(values)
     if not ordered:
@@ -22,7 +22,7 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Rounds of one kind of call: medians over the rounds, in seconds, and the longest of all."""
+    """Several rounds of one kind of call: medians over the rounds and the overall maximum."""
 
     p50_s: float
     p99_s: float
@@ -30,7 +30,7 @@ class Summary:
     count: int
 
     def as_us(self) -> dict[str, float]:
-        """Return it for a table or a file, in microseconds."""
+        """Return the figures in microseconds, for a table or a file."""
         return {
             "p50_us": round(self.p50_s * 1e6, 1),
             "p99_us": round(self.p99_s * 1e6, 1),
@@ -42,7 +42,8 @@ class Summary:
 def summary(rounds: Sequence[Sequence[float]]) -> Summary:
     """Return the summary of rounds of times in seconds.
 
-    A quantile is the median of those of the rounds, so one disturbed round does not decide.
+    Each quantile is the median of that quantile over the rounds, so one disturbed round has no
+    effect on it.
     """
     return Summary(
         p50_s=median(quantile(times, 0.5) for times in rounds),

@@ -1,7 +1,7 @@
-"""Builds the Go side of the benchmark: NRI's runtime side, and the plugins to compare with.
+"""Build the benchmark's Go programs: NRI's runtime side, and the plugins to compare with.
 
-Per NRI version one module of pinned versions and four programs: `runtime`, `constant`, `placing`
-and `admissions`; what each is says its main.go.
+Each NRI version has a module with pinned dependencies and four programs, `runtime`, `constant`,
+`placing` and `admissions`; each main.go describes its program.
 """
 
 import shutil
@@ -21,10 +21,10 @@ _BUILD_TIMEOUT_S = 600
 
 
 def build(version: str) -> Path:
-    """Build the programs for "nri-0.12.2" and return the directory that they are in.
+    """Build the programs of a version such as "nri-0.12.2" and return their folder.
 
-    What is newer than its sources is left as it is. Raises RuntimeError with Go's output, or when
-    there is no Go.
+    Programs newer than their sources are not built again. Raises RuntimeError with Go's output, or
+    when Go is missing.
     """
     go = go_program()
     if go is None:
@@ -52,7 +52,7 @@ def build(version: str) -> Path:
 
 
 def go_version() -> str:
-    """Return the version of Go that builds them; "none" without one."""
+    """Return the version of the Go compiler, "none" without one."""
     go = go_program()
     if go is None:
         return "none"

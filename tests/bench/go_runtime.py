@@ -1,6 +1,7 @@
-"""NRI's Go runtime side as a process that measures by itself; see go/runtime/main.go.
+"""Drive NRI's Go runtime side, a process that takes its own measurements (go/runtime/main.go).
 
-Knows its commands, and nothing of what the figures are for.
+The protocol is one JSON object per line in each direction. This module knows the commands and not
+what the measurements are used for.
 """
 
 import base64
@@ -17,8 +18,11 @@ NS_PER_S = 1e9
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
-    """How a plugin came: seconds since 1970, and how long its Synchronize took."""
+class Registration:
+    """When a plugin registered and became ready, and how long its Synchronize took.
+
+    Points in time are seconds since 1970.
+    """
 
     registered_at_s: float
     ready_at_s: float
@@ -30,10 +34,14 @@ class RuntimeSideError(Exception):
 
 
 class GoRuntime:
-    """The adaptation of one NRI version behind a socket; started at once."""
+    """The adaptation of one NRI version, listening on a socket. The constructor starts it."""
 
     def __init__(self, programs: Path, socket: Path, plugins: Path | None = None) -> None:
-        """Start it: `programs` is where it was built, `plugins` a directory of some to launch."""
+        """Start the process.
+
+        `programs` is the folder of the built Go programs, `plugins` a folder of plugins that the
+        runtime launches by itself.
+        """
         command = [str(programs / "runtime"), "-socket", str(socket)]
         if plugins is not None:
             command += ["-plugins", str(plugins), "-configs", str(plugins)]
@@ -43,45 +51,48 @@ class GoRuntime:
 
     @property
     def pid(self) -> int:
-        """The process's id."""
+        """The process id."""
         return self._process.pid
 
     def start(self) -> None:
-        """Launch plugins and listen for others."""
+        """Launch plugins and listen for external ones."""
         self._call("start")
 
-    def use(self, workload: Workload, expect: str = "") -> None:
-        """Make pods like these from now on.
+    def set_workload(self, workload: Workload, expect: str = "") -> None:
+        """Set the pod and container that later commands copy.
 
-        `expect` is what a plugin must do with them, else filling and measuring fail: "placed" or
-        "left alone"; "" for anything.
+        `expect` is what a plugin must do with the containers, otherwise `fill` and `measure`
+        fail: "placed", "not_managed", or "" for anything.
         """
         pod, container = (
             base64.b64encode(data).decode() for data in (workload.pod, workload.container)
         )
         self._call("workload", pod=pod, container=container, expect=expect)
 
-    def tell(self, containers: int, nodes: int) -> None:
-        """Have so many pods of one container, on these nodes in turn, for the next plugin."""
+    def set_content(self, containers: int, nodes: int) -> None:
+        """Set the running containers that the next plugin receives in its Synchronize.
+
+        Each container has a pod of its own; `cpuset.mems` goes round the nodes.
+        """
         self._call("content", count=containers, nodes=nodes)
 
-    def wait(self) -> Arrival:
+    def wait(self) -> Registration:
         """Wait until a plugin has connected and is synchronized."""
         answer = self._call("wait")
-        return Arrival(
+        return Registration(
             answer["registered_ns"] / NS_PER_S,
             answer["ready_ns"] / NS_PER_S,
             answer["took_ns"][0] / NS_PER_S,
         )
 
     def fill(self, pods: int) -> None:
-        """Make pods that stay."""
+        """Create pods that keep running."""
         self._call("fill", count=pods)
 
     def measure(self, count: int, gap_us: int) -> list[float]:
-        """Make pods and containers that go again; seconds that each CreateContainer took.
+        """Create and remove pods one after another; return the seconds of each CreateContainer.
 
-        `gap_us` is the least time between two calls before the one that is measured.
+        `gap_us` is a pause before each measured call.
         """
         return [
             took / NS_PER_S
@@ -89,12 +100,12 @@ class GoRuntime:
         ]
 
     def close(self) -> None:
-        """End it. Harmless when repeated."""
+        """Kill the process. A second call does nothing."""
         self._process.kill()
         self._process.communicate()
 
     def __enter__(self) -> Self:
-        """Return the runtime itself; leaving the block ends it."""
+        """Return the runtime; leaving the block kills the process."""
         return self
 
     def __exit__(
@@ -103,7 +114,7 @@ class GoRuntime:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """End it."""
+        """Kill the process."""
         self.close()
 
     def _call(self, op: str, **arguments: object) -> dict[str, Any]:

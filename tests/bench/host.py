@@ -1,6 +1,6 @@
-"""A simulated host in a directory, and the plugins that are compared as processes on it.
+"""A simulated host in a directory, and one of the compared plugins as a process on it.
 
-The machine has 1 TiB of memory and some hugepages in each of its nodes, in sockets of four.
+The machine has 1 TiB of memory, some hugepages in each NUMA node, and four nodes per socket.
 """
 
 import json
@@ -14,32 +14,32 @@ from resource import struct_rusage
 from types import TracebackType
 from typing import Self
 
-from nri_numamem.machine.overlay import overlay_of, write_overlay
-from nri_numamem.memorymanager import Machine, NumaNode
-from tests.bench.go_runtime import Arrival, GoRuntime, RuntimeSideError
+from nri_numamem.numa import CpuSet, Machine, NumaNode
+from tests.bench.go_runtime import GoRuntime, Registration, RuntimeSideError
+from tests.host_files import HostFiles
 
 MI, GI = 1 << 20, 1 << 30
 MEMORY_BYTES = 1024 * GI
 PAGE_BYTES, PAGES = 2 * MI, 512
 NODES_PER_SOCKET = 4
 
-# The device that the workload's containers get, and where every host's sysfs has it.
+# The device of the workload's containers, and its path in sysfs.
 FUSE = ("10:229", "../../devices/virtual/misc/fuse")
 
-# Shows a process other files as /sys; takes root.
+# Mounts a folder as /sys for one process; takes root.
 _WITH_OWN_SYS = ("unshare", "--mount", "sh", "-c", 'mount --bind "$0" /sys && exec "$@"')
 
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """What runs: the plugin as installed, and the Go programs of one NRI version."""
+    """The installed plugin, and the folder of the Go programs of one NRI version."""
 
     plugin: Path
     go: Path
 
 
 def machine_of(nodes: int) -> Machine:
-    """Return the machine with so many NUMA nodes."""
+    """Return the machine with this number of NUMA nodes."""
 
     def distance(first: int, second: int) -> int:
         if first == second:
@@ -53,7 +53,7 @@ def machine_of(nodes: int) -> Machine:
                 node_id=n,
                 memory_bytes=MEMORY_BYTES // nodes,
                 hugepages={PAGE_BYTES: PAGES},
-                cpus=tuple(range(4 * n, 4 * n + 4)),
+                cpus=CpuSet(range(4 * n, 4 * n + 4)),
                 distances={other: distance(n, other) for other in ids},
             )
             for n in ids
@@ -62,7 +62,7 @@ def machine_of(nodes: int) -> Machine:
 
 
 def allocatable(machine: Machine) -> dict[int, dict[str, int]]:
-    """Return what the Go plugin may give, by node and resource, in bytes."""
+    """Return the bytes that the Go plugin may assign, by node and resource."""
     found: dict[int, dict[str, int]] = {}
     for node in machine.nodes:
         pools = sum(size * pages for size, pages in node.hugepages.items())
@@ -73,66 +73,62 @@ def allocatable(machine: Machine) -> dict[int, dict[str, int]]:
     return found
 
 
-def write_files(machine: Machine, root: Path) -> None:
-    """Write what the plugin looks at on a host: its nodes, cgroups, and the containers' device."""
-    write_overlay(overlay_of(machine), root)
-    (root / "cgroup").mkdir()
-    (root / "cgroup" / "cgroup.controllers").write_text("cpuset memory hugetlb\n")
+def write_files(root: Path, nodes: int) -> HostFiles:
+    """Write the files that the plugin reads: NUMA nodes, cgroups, and the containers' device."""
+    files = HostFiles(root, machine_of(nodes))
     device, where = FUSE
-    (root / "sys" / "dev" / "char").mkdir(parents=True, exist_ok=True)
-    (root / "sys" / "dev" / "char" / device).symlink_to(where)
+    devices = files.roots.sysfs / "dev" / "char"
+    devices.mkdir(parents=True)
+    (devices / device).symlink_to(where)
+    return files
 
 
 @dataclass(slots=True)
 class Host:
-    """A host with a runtime's socket and room for one plugin's files."""
+    """A host with a runtime's socket and one plugin."""
 
     root: Path
     nodes: int
     programs: Programs
+    files: HostFiles = field(init=False)
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
     started_at_s: float = field(default=0.0, init=False)
-    """When the plugin was last started, since 1970."""
+    """Time of the plugin's last start, in seconds since 1970."""
 
     def __post_init__(self) -> None:
-        self.root.mkdir(parents=True)
-        machine = machine_of(self.nodes)
-        write_files(machine, self.root)
-        (self.root / "machine.json").write_text(json.dumps(allocatable(machine)))
+        self.files = write_files(self.root, self.nodes)
+        (self.root / "machine.json").write_text(json.dumps(allocatable(self.files.machine)))
 
     @property
     def socket(self) -> Path:
-        """Where the runtime listens."""
-        return self.root / "nri.sock"
+        """The runtime's socket."""
+        return self.files.socket
 
     @property
     def pid(self) -> int:
-        """The process id of the plugin, which has been started."""
+        """The process id of the started plugin."""
         assert self.process is not None
         return self.process.pid
 
     def command(
         self, plugin: str, arguments: Sequence[str], *, state_file: bool, own_sys: bool = False
     ) -> list[str]:
-        """Return the command of "constant", "placing" or "ours"; see start()."""
+        """Return the command line of "constant", "placing" or "ours"; see start()."""
         socket = str(self.socket)
         if plugin == "constant":
             return [str(self.programs.go / plugin), "-socket", socket]
         if plugin == "placing":
             machine = str(self.root / "machine.json")
             return [str(self.programs.go / plugin), "-socket", socket, "-machine", machine]
-        sysfs = self.root / "sys"
+        sysfs = self.files.roots.sysfs
         options = {
-            "--socket": socket,
             "--sysfs-root": "/sys" if own_sys else sysfs,
-            "--proc-root": self.root / "proc",
-            "--cgroup-root": self.root / "cgroup",
             "--log-file": self.root / "plugin.log",
             "--state-file": self.root / "state" / "memory_manager_state" if state_file else "",
         }
-        given = [str(word) for option in options.items() for word in option]
+        flags = self.files.arguments(options)
         prefix = [*_WITH_OWN_SYS, str(sysfs)] if own_sys else []
-        return [*prefix, str(self.programs.plugin), "run", *given, *arguments]
+        return [*prefix, str(self.programs.plugin), "run", *flags, *arguments]
 
     def start(
         self,
@@ -144,16 +140,16 @@ class Host:
     ) -> None:
         """Start "constant", "placing" or "ours".
 
-        The rest is for ours. With `own_sys` it finds the host's files as /sys, as it does where
-        it is installed, and therefore listens to the kernel; that takes root.
+        The other parameters apply to "ours". With `own_sys` the host's files are mounted as /sys,
+        which makes the plugin subscribe to the kernel's uevents; this takes root.
         """
         command = self.command(plugin, arguments, state_file=state_file, own_sys=own_sys)
         with (self.root / "output").open("ab") as output:
             self.started_at_s = time.time()
             self.process = subprocess.Popen(command, stdout=output, stderr=output)
 
-    def wait_for(self, runtime: GoRuntime) -> Arrival:
-        """Wait until the plugin serves; RuntimeError with its output when it does not come."""
+    def wait_for(self, runtime: GoRuntime) -> Registration:
+        """Wait until the plugin is ready; RuntimeError with its output if it never registers."""
         try:
             return runtime.wait()
         except RuntimeSideError as error:
@@ -161,7 +157,7 @@ class Host:
             raise RuntimeError(f"{error}; the plugin wrote:\n{output}") from error
 
     def end(self) -> struct_rusage:
-        """Ask the plugin to end; return what the kernel has counted of it and all its threads."""
+        """Terminate the plugin; return the kernel's resource usage of all its threads."""
         assert self.process is not None
         self.process.terminate()
         _, status, used = os.wait4(self.process.pid, 0)
@@ -169,14 +165,14 @@ class Host:
         return used
 
     def close(self) -> None:
-        """End the plugin."""
+        """Kill the plugin."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
             self.process = None
 
     def __enter__(self) -> Self:
-        """Return the host itself; leaving the block ends its plugin."""
+        """Return the host; leaving the block kills the plugin."""
         return self
 
     def __exit__(
@@ -185,5 +181,5 @@ class Host:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """End the plugin."""
+        """Kill the plugin."""
         self.close()

@@ -1,7 +1,6 @@
-"""Installs the plugin as its users do: from a wheel, with what it needs to run and nothing else.
+"""Install the plugin as users do: from a wheel, with its runtime dependencies only.
 
-The wheel is built from a copy of the sources, so that neither the work tree nor leftovers of
-earlier builds have a part in it.
+The wheel is built from a copy of the sources, so leftovers of earlier builds have no effect.
 """
 
 import shutil
@@ -18,8 +17,8 @@ _TIMEOUT_S = 600
 def install(name: str) -> Path:
     """Install the work tree's package into build/bench/<name> and return its program.
 
-    Each who installs has a name, so nobody exchanges what another one measures. Raises
-    RuntimeError with what pip said.
+    Each user of this function has a name and thereby an installation of its own. Raises
+    RuntimeError with pip's output.
     """
     folder = OUT / name
     venv = folder / "venv"
@@ -29,11 +28,11 @@ def install(name: str) -> Path:
     for leftover in (source, wheels):
         shutil.rmtree(leftover, ignore_errors=True)
     source.mkdir(parents=True)
-    for name in _SOURCES:
-        shutil.copyfile(ROOT / name, source / name)
+    for file in _SOURCES:
+        shutil.copyfile(ROOT / file, source / file)
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "nri_numamem", source / "nri_numamem", ignore=ignored)
-    # The build's own tool is among the development dependencies, so nothing is fetched for it.
+    # The build backend is a development dependency, so pip downloads nothing for the build.
     pip = ("-m", "pip", "--disable-pip-version-check", "--quiet")
     _run(
         sys.executable,
@@ -48,7 +47,7 @@ def install(name: str) -> Path:
     (wheel,) = wheels.glob("*.whl")
     python = venv / "bin" / "python"
     _run(python, *pip, "install", "--constraint", ROOT / "constraints.txt", wheel)
-    # Once more for a wheel of the same version that is not the same.
+    # Again, because pip skips a different wheel of the same version.
     _run(python, *pip, "install", "--no-deps", "--force-reinstall", wheel)
     return venv / "bin" / "nri-numamem"
 

@@ -1,41 +1,37 @@
-"""How long placing a container takes: hints, full admission, and a merge of full lists.
+"""Measure placement alone: hints, full admission, removal, and a merge of full lists.
 
 Run `python -m tests.bench.placement` (or the file itself); it prints a table and writes
-build/bench-placement.json. Machines, books and requests come from seeds, so two runs ask the same
-questions. Every question is put three times and the shortest time counts, because this is about
-the program and not about what else the host does. It knows the managers and the engine's context
-and no runtime.
+build/bench-placement.json. Machines, assignments and requests come from seeds, so every run
+measures the same requests. Every measurement is the shortest of three, which excludes most effects
+of other processes.
 """
 
 import gc
 import json
-import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from random import Random
-from statistics import linear_regression
 from time import perf_counter
 
 from nri_numamem.engine.context import Context
-from nri_numamem.engine.providers import NO_OTHERS, Others
-from nri_numamem.engine.settings import MemoryReservation, Settings
+from nri_numamem.engine.placement import place_by_hints, place_on_nodes
+from nri_numamem.engine.policy import Policy
+from nri_numamem.engine.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.memorymanager import (
-    MEMORY,
     Hint,
-    Machine,
-    NodeSet,
-    NumaNode,
     Rejection,
     Request,
+    Reservation,
     State,
     hints_for_request,
-    hugepages_resource,
     remove_container,
 )
-from nri_numamem.topologymanager import Policy, ProviderHints, merge
+from nri_numamem.numa import MEMORY, CpuSet, Machine, NodeSet, NumaNode, hugepages_resource
+from nri_numamem.topologymanager import ProviderHints, TopologyPolicy, merge_hints
+from tests.bench.figures import exponent, quantile
 
 OUTPUT = Path("build/bench-placement.json")
 MI, GI = 2**20, 2**30
@@ -47,15 +43,15 @@ FILLS = (
     ("empty", 0),
     *((fill, pods) for fill in ("half full", "fragmented") for pods in (110, 500)),
 )
-# Distances without levels; such machines are rare, and only the limits on the search hold here.
+# Distances without levels: rare machines, on which only the search limits bound the time.
 WIRINGS = ("cube of sockets", "like noise")
 POOLS = ("one size", "two sizes", "mixed", "memory-only nodes")
-QUESTIONS_PER_POOL = 100
+REQUESTS_PER_POOL = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Times of one kind of question, in milliseconds."""
+    """Times of one kind of operation, in milliseconds."""
 
     nodes: int
     fill: str
@@ -64,9 +60,8 @@ class Row:
     times_ms: tuple[float, ...]
 
     def quantile(self, share: float) -> float:
-        """Return the time within which this share of the questions was answered."""
-        ordered = sorted(self.times_ms)
-        return ordered[min(len(ordered) - 1, math.ceil(share * len(ordered)) - 1)]
+        """Return the time that this share of the operations does not exceed."""
+        return quantile(self.times_ms, share)
 
 
 def distance(first: int, second: int, shape: tuple[int, int], slow: Sequence[int]) -> int:
@@ -82,7 +77,7 @@ def distance(first: int, second: int, shape: tuple[int, int], slow: Sequence[int
 
 
 def machine_of(random: Random, nodes: int, pools: str) -> Machine:
-    """Return a machine whose nodes hold about 128 GiB, and pools as the name says."""
+    """Return a machine whose nodes hold about 128 GiB, and the named pools."""
     shape = SHAPES[nodes]
     slow = range(3, nodes, 4) if pools == "memory-only nodes" else ()
     made: list[NumaNode] = []
@@ -96,14 +91,14 @@ def machine_of(random: Random, nodes: int, pools: str) -> Machine:
             pages = {2 * MI: random.choice((0, 4096, 8192)), GI: random.choice((0, 8, 16))}
         else:
             pages = {2 * MI: 8192} | ({GI: 16 * (n % 4 < 2)} if pools == "two sizes" else {})
-        cpus = () if n in slow else tuple(range(8 * n, 8 * n + 8))
+        cpus = CpuSet(() if n in slow else range(8 * n, 8 * n + 8))
         rows = {other: distance(n, other, shape, slow) for other in range(nodes)}
         made.append(NumaNode(n, memory, pages, cpus, rows))
     return Machine(tuple(made))
 
 
 def rewired(random: Random, machine: Machine, wiring: str) -> Machine:
-    """Return the machine with eight sockets joined as a cube, or with any distances at all."""
+    """Return the machine with its sockets connected as a cube, or with random distances."""
     width = len(machine.nodes) // 8
 
     def between(a: int, b: int) -> int:
@@ -124,14 +119,14 @@ def rewired(random: Random, machine: Machine, wiring: str) -> Machine:
 
 def context_of(machine: Machine) -> Context:
     """Return the context for a machine that keeps 1 GiB per node for the host."""
-    reserved = tuple(MemoryReservation(node.node_id, {MEMORY: GI}) for node in machine.nodes)
-    return Context.of(machine, Settings(reserved_memory=reserved))
+    reserved = tuple(Reservation(node.node_id, {MEMORY: GI}) for node in machine.nodes)
+    return Context.of(machine, Policy(reserved_memory=reserved))
 
 
 def request_of(random: Random, machine: Machine) -> Request:
     """Return a request of the mix: 60 % fit a node, 30 % need 2-4 nodes, 10 % up to 12.
 
-    It asks for memory alone, or for the machine's smallest pages too, or for all sizes.
+    It has memory alone, or also hugepages of the smallest size, or of all sizes.
     """
     nodes = len(machine.nodes)
     pools = sorted({size for node in machine.nodes for size in node.hugepages})
@@ -146,23 +141,23 @@ def request_of(random: Random, machine: Machine) -> Request:
 
 
 def half_full(random: Random, context: Context, pods: int) -> State:
-    """Return books in which so many pods, admitted one by one, hold half of the memory."""
-    books = context.empty_books()
-    nodes = books.machine_state
+    """Return a state in which this number of pods, admitted in turn, have half of the memory."""
+    accounting = context.empty_accounting()
+    nodes = accounting.machine_state
     requests = [request_of(random, context.machine) for _ in range(pods)]
     room = sum(node.table(MEMORY).allocatable for node in nodes.values()) / 2
     scale = room / sum(request[MEMORY] for request in requests)
     for number, request in enumerate(requests):
         less = {name: int(size * scale) for name, size in request.items()}
-        placed = context.place(books, (f"pod-{number}", "main"), less)
-        books = books if isinstance(placed, Rejection) else placed.books
-    return books
+        placed = place_by_hints(context, accounting, (f"pod-{number}", "main"), less)
+        accounting = accounting if isinstance(placed, Rejection) else placed.accounting
+    return accounting
 
 
 def fragmented(random: Random, context: Context, pods: int) -> State:
-    """Return books with small pods on two of three nodes, some of them in groups of 2 or 3."""
-    books = context.empty_books()
-    ids = list(books.machine_state)
+    """Return a state with small pods on two thirds of the nodes, some in groups of 2 or 3."""
+    accounting = context.empty_accounting()
+    ids = list(accounting.machine_state)
     random.shuffle(ids)
     used = ids[: -(-len(ids) * 2 // 3)]
     places: list[NodeSet] = []
@@ -174,33 +169,33 @@ def fragmented(random: Random, context: Context, pods: int) -> State:
         nodes = random.choice(places)
         size = int(random.uniform(0.1, 1.2) * len(nodes) * 100 * GI * len(places) / pods)
         request = {MEMORY: size, **random.choice(({}, {"hugepages-2Mi": 64 * MI}))}
-        placed = context.place_on(books, (f"pod-{number}", "main"), request, nodes)
-        books = books if isinstance(placed, Rejection) else placed.books
-    return books
+        placed = place_on_nodes(context, accounting, (f"pod-{number}", "main"), request, nodes)
+        accounting = accounting if isinstance(placed, Rejection) else placed.accounting
+    return accounting
 
 
-def others_of(random: Random, machine: Machine) -> Others:
-    """Return what CPUs and devices say: mostly nothing, else a node or two."""
+def other_providers_of(random: Random, machine: Machine) -> OtherProviders:
+    """Return what CPUs and devices progress: mostly nothing, else a node or two."""
     with_cpus = [node.node_id for node in machine.nodes if node.cpus]
     kind = random.random()
     if kind < 0.6:
-        return NO_OTHERS
+        return NO_OTHER_PROVIDERS
     cpu = NodeSet(random.sample(with_cpus, min(len(with_cpus), random.choice((1, 1, 2)))))
-    return Others((NodeSet([random.choice(with_cpus)]),) if kind < 0.8 else (), cpu)
+    return OtherProviders((NodeSet([random.choice(with_cpus)]),) if kind < 0.8 else (), cpu)
 
 
-def timed(question: Callable[[], object]) -> float:
+def timed(operation: Callable[[], object]) -> float:
     """Return the shortest of three times, in milliseconds."""
     times: list[float] = []
     for _ in range(3):
         start = perf_counter()
-        question()
+        operation()
         times.append(perf_counter() - start)
     return min(times) * 1000
 
 
 def rows_of(nodes: int, fill: str, pods: int) -> Iterator[Row]:
-    """Ask about hints, full admission and removal on machines with every kind of pools."""
+    """Yield times of hints, admission and removal on machines with every kind of pools."""
     times: dict[str, list[float]] = {"hints": [], "admission": [], "removal": []}
     for pools in POOLS:
         random = Random(f"{nodes} {fill} {pods} {pools}")
@@ -209,27 +204,39 @@ def rows_of(nodes: int, fill: str, pods: int) -> Iterator[Row]:
             machine = rewired(random, machine, fill)
         context = context_of(machine)
         fills = {"half full": half_full, "fragmented": fragmented}
-        books = fills[fill](random, context, pods) if pods else context.empty_books()
-        for _ in range(QUESTIONS_PER_POOL):
-            ask(times, context, books, request_of(random, machine), others_of(random, machine))
+        accounting = fills[fill](random, context, pods) if pods else context.empty_accounting()
+        for _ in range(REQUESTS_PER_POOL):
+            measure_request(
+                times,
+                context,
+                accounting,
+                request_of(random, machine),
+                other_providers_of(random, machine),
+            )
     for what, found in times.items():
         yield Row(nodes, fill, pods, what, tuple(found))
 
 
-def ask(
-    times: dict[str, list[float]], context: Context, books: State, request: Request, others: Others
+def measure_request(
+    times: dict[str, list[float]],
+    context: Context,
+    accounting: State,
+    request: Request,
+    others: OtherProviders,
 ) -> None:
     """Time one request."""
     key = ("new", "main")
     preferences = context.topology.preferences
-    # replace() makes books that remember nothing of what they were asked before.
+    # The copy by replace() has no cached properties of earlier requests.
     times["hints"].append(
-        timed(lambda: hints_for_request(replace(books), "new", request, preferences))
+        timed(lambda: hints_for_request(replace(accounting), "new", request, preferences))
     )
-    times["admission"].append(timed(lambda: context.place(replace(books), key, request, others)))
-    placed = context.place(books, key, request, others)
+    times["admission"].append(
+        timed(lambda: place_by_hints(context, replace(accounting), key, request, others))
+    )
+    placed = place_by_hints(context, accounting, key, request, others)
     if not isinstance(placed, Rejection):
-        after = placed.books
+        after = placed.accounting
         times["removal"].append(timed(lambda: remove_container(after, *key)))
 
 
@@ -246,16 +253,11 @@ def merge_row() -> Row:
         memory: ProviderHints = {MEMORY: hints, **dict.fromkeys(PAGES, hints)}
         cpu = [replace(hint, preferred=len(hint.affinity or ()) == 1) for hint in hints]
         device = [replace(hint, preferred=hint.affinity == NodeSet([5])) for hint in hints]
-        asked: list[ProviderHints] = [memory, {"cpu": cpu}, {"device": device}]
-        merging = partial(merge, asked, machine.node_set, Policy.BEST_EFFORT, preferences)
+        providers: list[ProviderHints] = [memory, {"cpu": cpu}, {"device": device}]
+        best_effort = TopologyPolicy.BEST_EFFORT
+        merging = partial(merge_hints, providers, machine.node_set, best_effort, preferences)
         times.append(timed(merging))
     return Row(8, "full lists", 0, "merge", tuple(times))
-
-
-def exponent(points: Sequence[tuple[float, float]]) -> float:
-    """Return b of the best fit time = a * size ** b."""
-    logs = [(math.log(size), math.log(time)) for size, time in points]
-    return linear_regression(*zip(*logs, strict=True)).slope
 
 
 def growth(rows: Sequence[Row]) -> dict[str, float]:
@@ -273,9 +275,7 @@ def growth(rows: Sequence[Row]) -> dict[str, float]:
 
 def main() -> None:
     """Measure, print, write; arguments are the numbers of nodes, all if there are none."""
-    print(
-        f"{'nodes':>5} {'books':<15} {'pods':>4} {'what':<10} {'p50':>8} {'p99':>8} {'max':>8} ms"
-    )
+    print(f"{'nodes':>5} {'fill':<15} {'pods':>4} {'what':<10} {'p50':>8} {'p99':>8} {'max':>8} ms")
     gc.collect()
     gc.freeze()
     rows: list[Row] = []
@@ -306,7 +306,7 @@ def show(row: Row) -> dict[str, object]:
     )
     key = {"nodes": row.nodes, "fill": row.fill, "pods": row.pods, "what": row.what}
     times = {"p50_ms": round(p50, 4), "p99_ms": round(p99, 4), "max_ms": round(most, 4)}
-    return {**key, "questions": len(row.times_ms), **times}
+    return {**key, "count": len(row.times_ms), **times}
 
 
 if __name__ == "__main__":

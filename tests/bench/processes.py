@@ -1,7 +1,4 @@
-"""What the kernel counts of a process: resident memory, time on the CPU, wake-ups.
-
-Knows /proc and nothing of what the processes are.
-"""
+"""Read a process's resident memory, CPU time and wake-ups from /proc."""
 
 import os
 from dataclasses import dataclass
@@ -14,39 +11,45 @@ _KB = 1024
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a process has used since its start."""
+    """Resource usage of a process since its start."""
 
     cpu_s: float
     wakeups: int
-    """How often its threads have slept and were woken."""
+    """Number of voluntary context switches of its threads."""
 
     def since(self, before: Self) -> Self:
-        """Return what was used after an earlier look."""
+        """Return the usage since an earlier reading."""
         return type(self)(self.cpu_s - before.cpu_s, self.wakeups - before.wakeups)
 
 
 def resident_bytes(pid: int, proc: Path = PROC) -> int:
-    """Return a process's VmRSS."""
+    """Return a process's VmRSS in bytes."""
     return _number(proc / str(pid) / "status", "VmRSS:") * _KB
 
 
 def usage(pid: int, proc: Path = PROC) -> Usage:
-    """Return what a process has used so far; wake-ups of the threads that it has now."""
+    """Return a process's usage; wake-ups count its living threads only."""
     fields = (proc / str(pid) / "stat").read_text().rpartition(") ")[2].split()
     ticks = int(fields[11]) + int(fields[12])  # utime and stime, proc_pid_stat(5)
-    tasks = (proc / str(pid) / "task").iterdir()
-    wakeups = sum(_number(task / "status", "voluntary_ctxt_switches:") for task in tasks)
+    wakeups = sum(_wakeups(task) for task in (proc / str(pid) / "task").iterdir())
     return Usage(ticks / os.sysconf("SC_CLK_TCK"), wakeups)
 
 
+def _wakeups(task: Path) -> int:
+    try:
+        return _number(task / "status", "voluntary_ctxt_switches:")
+    except (FileNotFoundError, ProcessLookupError):  # the thread has just ended
+        return 0
+
+
 def descendants(pid: int, proc: Path = PROC) -> list[int]:
-    """Return the ids of a process's children and of theirs."""
+    """Return the pids of a process's descendants, depth first."""
     parents: dict[int, int] = {}
     for path in proc.iterdir():
         if path.name.isdecimal():
             try:
                 fields = (path / "stat").read_text().rpartition(") ")[2].split()
-            except (FileNotFoundError, ProcessLookupError):  # it has just ended
+            except (FileNotFoundError, ProcessLookupError):  # the process has just ended
                 continue
             parents[int(path.name)] = int(fields[1])
     return _below(pid, parents)

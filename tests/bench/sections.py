@@ -1,7 +1,6 @@
-"""The sections of the benchmark: each measures, keeps the numbers, and returns its table.
+"""The sections of the benchmark: each measures, stores the numbers, and returns its table.
 
-Knows which cases there are and how their numbers are called; how a time is taken is in the modules
-named after what they measure.
+This module names the numbers; the modules named after a measurement take it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,28 +9,18 @@ from dataclasses import asdict, dataclass
 from tests.bench import (
     creation,
     disturbance,
-    enumerated,
-    residence,
+    enumeration,
+    resident_memory,
     stages,
-    standing,
+    startup_and_idle,
     synchronization,
 )
-from tests.bench.creation import CONSTANT, NEWEST, OLDER, OURS, PEERS, Case
-from tests.bench.enumerated import ENUMERATED, HALF_FULL, WITHOUT_PAGES
+from tests.bench.creation import CASES, CONSTANT, EMPTY, NEWEST, OURS, PEERS, QUICK_CASES, Case
+from tests.bench.enumeration import ENUMERATED, HALF_FULL, WITHOUT_PAGES
 from tests.bench.figures import Summary
 from tests.bench.host import MI, Programs
 from tests.bench.report import Results
-
-# A plugin's own pace, and that of a host that makes other things between two creations.
-PACED_GAP_US = 3000
-
-CASES = (
-    *(Case(NEWEST, nodes, pods) for nodes in (2, 8, 64) for pods in (0, 110, 500)),
-    Case(NEWEST, 8, 110, guaranteed=False),
-    Case(OLDER, 8, 110),
-    Case(OLDER, 8, 110, guaranteed=False),
-    Case(NEWEST, 8, 110, gap_us=PACED_GAP_US),
-)
+from tests.bench.targets import TO_TOPOLOGY_AWARE, to_topology_aware
 
 # A full enumeration of 64 nodes has 2 ** 64 steps.
 MOST_ENUMERATED_NODES = 8
@@ -46,26 +35,39 @@ Table = list[Sequence[str]]
 class Size:
     """How much is measured."""
 
+    cases: Sequence[Case] = CASES
     rounds: int = 10
     count: int = 1000
     """Creations per round."""
     paced_count: int = 200
+    synchronize_containers: Sequence[int] = synchronization.CONTAINERS
     synchronize_rounds: int = 5
     starts: int = 10
     idle_s: float = 60.0
+    placement_nodes: Sequence[int] = PLACEMENT_NODES
 
 
-QUICK = Size(2, 100, 50, 1, 2, 5.0)
+QUICK = Size(
+    cases=QUICK_CASES,
+    rounds=2,
+    count=100,
+    paced_count=50,
+    synchronize_containers=(110, 1000),
+    synchronize_rounds=1,
+    starts=2,
+    idle_s=5.0,
+    placement_nodes=(2, 8, 64),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What a section needs: programs by NRI version, how much to do, where the numbers go."""
+    """Parameters of a section: programs by NRI version, amount of work, destination of numbers."""
 
     programs: Mapping[str, Programs]
     size: Size
     results: Results
-    say: Callable[[str], None]
+    progress: Callable[[str], None]
 
     @property
     def newest(self) -> Programs:
@@ -78,8 +80,8 @@ def creations(bench: Bench) -> Table:
     ratios = bench.results.ratios
     figures: dict[str, object] = {}
     rows: Table = [("case", "(a)", "(b)", "ours", "p50 to (a)", "p99 to (a)")]
-    for case in CASES:
-        bench.say(f"CreateContainer: {case.words}")
+    for case in bench.size.cases:
+        bench.progress(f"CreateContainer: {case.label}")
         found = creation.measure(
             case,
             bench.programs[case.version],
@@ -90,9 +92,10 @@ def creations(bench: Bench) -> Table:
         ours, peer = found[OURS], found[CONSTANT]
         ratios[case.key("p50")] = p50 = ours.p50_s / peer.p50_s
         ratios[case.key("p99")] = p99 = ours.p99_s / peer.p99_s
-        figures[case.words] = {name: times.as_us() for name, times in found.items()}
+        figures[case.label] = {name: times.as_us() for name, times in found.items()}
         cells = (_times(found.get(name)) for name in PEERS)
-        rows.append((case.words, *cells, f"{p50:.2f}", f"{p99:.2f}"))
+        rows.append((case.label, *cells, f"{p50:.2f}", f"{p99:.2f}"))
+    ratios[TO_TOPOLOGY_AWARE] = to_topology_aware(ratios[EMPTY.key("p50")])
     bench.results.figures["create"] = figures
     return rows
 
@@ -101,8 +104,8 @@ def synchronizations(bench: Bench) -> Table:
     """Measure Synchronize."""
     figures = bench.results.figures
     rows: Table = [("containers", "(a)", "(b)", "ours", "ours less (a)")]
-    for containers in synchronization.CONTAINERS:
-        bench.say(f"Synchronize: {containers} containers")
+    for containers in bench.size.synchronize_containers:
+        bench.progress(f"Synchronize: {containers} containers")
         found = synchronization.measure(
             bench.newest, containers, rounds=bench.size.synchronize_rounds
         )
@@ -115,35 +118,37 @@ def synchronizations(bench: Bench) -> Table:
     return rows
 
 
-def starts_and_idleness(bench: Bench) -> Table:
-    """Measure what a plugin costs that just stands there."""
+def startup_and_idleness(bench: Bench) -> Table:
+    """Measure starts, resident memory and idle usage."""
     results, size = bench.results, bench.size
-    bench.say("starts")
-    starts = standing.measure_starts(bench.newest, rounds=size.starts)
-    bench.say(f"{size.idle_s:.0f} s of idleness")
-    stood = standing.measure_standing(bench.newest, idle_s=size.idle_s)
-    peer, ours, launched = stood[CONSTANT], stood[OURS], stood[standing.LAUNCHED]
-    keeper = stood[standing.KEEPER]
+    bench.progress("starts")
+    starts = startup_and_idle.measure_starts(bench.newest, rounds=size.starts)
+    bench.progress(f"idle for {size.idle_s:.0f} s")
+    idle = startup_and_idle.measure_idle(bench.newest, idle_s=size.idle_s)
+    peer, ours, launched = idle[CONSTANT], idle[OURS], idle[startup_and_idle.LAUNCHED]
+    supervisor = idle[startup_and_idle.SUPERVISOR]
     results.ratios["rss_idle"] = ours.rss_bytes / peer.rss_bytes
     results.ratios["rss_500_pods"] = ours.rss_filled_bytes / peer.rss_filled_bytes
     results.figures |= {
+        "rss_idle_mib": ours.rss_bytes / MI,
+        "rss_500_pods_mib": ours.rss_filled_bytes / MI,
         "start_s": starts[OURS].registered_s,
         "ready_s": starts[OURS].ready_s,
         "cpu_s_idle_minute": ours.idle_cpu_s,
         "wakeups_per_s": ours.wakeups_per_s,
-        "wakeups_per_s_launched": launched.wakeups_per_s + keeper.wakeups_per_s,
+        "wakeups_per_s_launched": launched.wakeups_per_s + supervisor.wakeups_per_s,
         "starts": {name: asdict(start) for name, start in starts.items()},
-        "standing": {name: asdict(each) for name, each in stood.items()},
+        "startup_and_idle": {name: asdict(each) for name, each in idle.items()},
     }
-    names = (CONSTANT, OURS, standing.LAUNCHED, standing.KEEPER)
-    each = [stood[name] for name in names]
+    names = (CONSTANT, OURS, startup_and_idle.LAUNCHED, startup_and_idle.SUPERVISOR)
+    each = [idle[name] for name in names]
     return [
-        ("what", "(a)", "ours", "ours, launched", "its keeper"),
+        ("what", "(a)", "ours", "ours, launched", "its supervisor"),
         ("exec to registered", *(f"{starts[n].registered_s:.3f} s" for n in names[:2]), "", ""),
         ("exec to synchronized", *(f"{starts[n].ready_s:.3f} s" for n in names[:2]), "", ""),
         ("resident after the start", *(f"{one.rss_bytes / MI:.1f} MiB" for one in each)),
         (
-            f"resident after {standing.PODS} pods",
+            f"resident after {startup_and_idle.PODS} pods",
             *(f"{one.rss_filled_bytes / MI:.1f} MiB" for one in each[:2]),
             "",
             "",
@@ -156,36 +161,36 @@ def starts_and_idleness(bench: Bench) -> Table:
 def placements(bench: Bench) -> Table:
     """Measure placement alone, and how its time grows."""
     ratios, figures = bench.results.ratios, bench.results.figures
-    compared: list[enumerated.Compared] = []
-    for fill in enumerated.BOOKS:
+    compared: list[enumeration.Compared] = []
+    for fill in enumeration.FILLS:
         for request in ENUMERATED:
-            for nodes in PLACEMENT_NODES:
-                bench.say(f"placement: {nodes} nodes, {fill}, {request}")
-                compared.append(enumerated.compare(bench.newest.go, nodes, fill, request))
-    bench.say("placement: growth")
-    usual = [one for one in compared if (one.books, one.request) == (HALF_FULL, WITHOUT_PAGES)]
-    figures |= enumerated.growth(usual)
+            for nodes in bench.size.placement_nodes:
+                bench.progress(f"placement: {nodes} nodes, {fill}, {request}")
+                compared.append(enumeration.compare(bench.newest.go, nodes, fill, request))
+    bench.progress("placement: growth")
+    usual = [one for one in compared if (one.fill, one.kind) == (HALF_FULL, WITHOUT_PAGES)]
+    figures |= enumeration.growth(usual)
     figures["placement"] = [asdict(one) for one in compared]
     at_8 = [one.ratios for one in compared if one.nodes == PLACEMENT_TARGET_NODES]
-    # Which case is the usual one nobody knows, so the worst counts.
+    # No case is the usual one, so the worst counts.
     ratios[f"placement_{PLACEMENT_TARGET_NODES}_nodes"] = max(p50 for p50, _ in at_8)
     ratios[f"placement_{PLACEMENT_TARGET_NODES}_nodes_p99"] = max(p99 for _, p99 in at_8)
-    head = ("nodes", "books", "request", "enumeration", "ours", "p50 to (b)", "p99 to (b)")
+    head = ("nodes", "allocations", "request", "enumeration", "ours", "p50 to (b)", "p99 to (b)")
     return [head, *(_placement_row(one) for one in compared)]
 
 
-def _placement_row(one: enumerated.Compared) -> Sequence[str]:
-    where = (f"{one.nodes}", one.books, one.request)
+def _placement_row(one: enumeration.Compared) -> Sequence[str]:
+    where = (f"{one.nodes}", one.fill, one.kind)
     if one.enumeration is None:
-        return (*where, "does not end", _times(one.ours), "", "")
+        return (*where, "not possible", _times(one.ours), "", "")
     p50, p99 = one.ratios
     cells = (_times(one.enumeration), _times(one.ours))
     return (*where, *cells, _ratio(p50), _ratio(p99))
 
 
 def disturbances(bench: Bench) -> Table:
-    """Measure the tail under disturbance."""
-    bench.say("disturbance")
+    """Measure CreateContainer while the plugin has other work."""
+    bench.progress("disturbance")
     found = disturbance.measure(bench.newest, rounds=bench.size.rounds, count=bench.size.count)
     calm, other = found.undisturbed, found.disturbed
     bench.results.ratios["disturbed_p50"] = other.p50_s / calm.p50_s
@@ -201,33 +206,33 @@ def disturbances(bench: Bench) -> Table:
 
 def creation_stages(bench: Bench) -> Table:
     """Measure where the time of a creation goes."""
-    bench.say("stages of a creation")
+    bench.progress("stages of a creation")
     found = stages.measure(bench.size.count)
     bench.results.figures["stages_us"] = {stage: spent_s * 1e6 for stage, spent_s in found.items()}
     return stages.rows(found)
 
 
-def residences(bench: Bench) -> Table:
-    """Measure what the resident memory is made of."""
-    bench.say("resident memory, step by step")
-    found = residence.measure(bench.newest.plugin)
+def resident_memory_steps(bench: Bench) -> Table:
+    """Measure the parts of the resident memory."""
+    bench.progress("resident memory, step by step")
+    found = resident_memory.measure(bench.newest.plugin)
     bench.results.figures["resident_bytes"] = found
-    return residence.rows(found)
+    return resident_memory.rows(found)
 
 
 SECTIONS: Mapping[str, Callable[[Bench], Table]] = {
     "CreateContainer, round trip (p50 / p99 / max)": creations,
     "Synchronize": synchronizations,
-    "Start, memory, idleness": starts_and_idleness,
+    "Start, memory, idleness": startup_and_idleness,
     "Placement alone, in process (p50 / p99 / max)": placements,
     "CreateContainer under disturbance (p50 / p99 / max)": disturbances,
     "Where the time of a creation goes, in process": creation_stages,
-    "What is resident": residences,
+    "What is resident": resident_memory_steps,
 }
 
 
 def _ratio(ratio: float) -> str:
-    """Return two digits at least: from thousandths to hundreds, all occur."""
+    """Return at least two digits; ratios range from thousandths to hundreds."""
     return f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.2g}"
 
 

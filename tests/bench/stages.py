@@ -1,8 +1,8 @@
-"""Where the time of a creation goes, in process: without a runtime and a socket, all caches warm.
+"""Measure the stages of a creation in process: no runtime, no socket, warm caches.
 
-The plugin's parts are called as they are on a host, and the functions at the borders of the rooms
-are timed; what a function spends in another one that is timed counts for that one. The timing
-itself takes some 0.2 µs of each. `python -m tests.bench.stages` prints the table.
+The functions at the borders between packages are timed. The time of a timed function excludes the
+timed functions that it calls, and includes some 0.2 µs for the measurement itself.
+`python -m tests.bench.stages` prints the table.
 """
 
 import tempfile
@@ -15,47 +15,48 @@ from statistics import median
 from typing import Any
 from unittest import mock
 
-from nri_numamem.cli.service import HostRoots, Service, build_engine
-from nri_numamem.engine import context
+from nri_numamem.config.settings import settings_from_mapping
+from nri_numamem.daemon.service import Service, build_engine
+from nri_numamem.daemon.system import host_system
+from nri_numamem.engine import placement
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.settings import settings_from_mapping
-from nri_numamem.nri import adjust, session
 from nri_numamem.nri import api_pb2 as api
+from nri_numamem.nri import encode, session
 from nri_numamem.nri.decode import Decoder
-from nri_numamem.nri.methods import PluginMethods
-from nri_numamem.nri.mux import PLUGIN_SERVICE_CONN, Demultiplexer, frame_message
+from nri_numamem.nri.multiplexer import PLUGIN_SERVICE_CONN, Demultiplexer, frame_message
+from nri_numamem.nri.plugin_service import PluginService
 from nri_numamem.nri.session import PLUGIN_SERVICE, PluginSession
-from nri_numamem.observe import logs
+from nri_numamem.observe.log import loggers as logs
 from nri_numamem.ttrpc import ClientConnection, ServerConnection
-from tests.bench.host import GI, machine_of, write_files
+from tests.bench.host import GI, write_files
 from tests.bench.report import markdown
 from tests.bench.workload import workload
 
 NODES, PODS, CREATIONS = 8, 110, 2000
 
-# What a runtime is willing to wait, and tells with each call.
+# The timeout that a runtime sends with each call.
 TIMEOUT_NS = 2_000_000_000
 
 ENDS = ("StopContainer", "RemoveContainer", "StopPodSandbox", "RemovePodSandbox")
 
-# Who has the function, its name, and what is done there.
+# Owner of a function, its name, and its stage.
 TIMED: Sequence[tuple[Any, str, str]] = (
     (Demultiplexer, "receive_data", "multiplexer: frames to bytes"),
     (ServerConnection, "receive_data", "ttrpc: bytes to a request"),
-    (PluginMethods, "serve", "method: time limit, protobuf's parser, protobuf's encoder"),
+    (PluginService, "serve", "method: time limit, protobuf's parser, protobuf's encoder"),
     (Decoder, "create_container", "decode: the message to an event, one device looked up"),
-    (Engine, "handle", "engine: what is asked for, the plan"),
-    (context, "nodes_for_container", "managers: hints, merge, nodes"),
-    (adjust, "create_container_response", "adjust: the plan to a message"),
+    (Engine, "decide", "engine: request and plan"),
+    (placement, "admit", "managers: hints, merge, nodes"),
+    (encode, "create_container_response", "adjust: the plan to a message"),
     (ServerConnection, "reply", "ttrpc: the reply"),
     (session, "frame_message", "multiplexer: the reply's frames"),
 )
-BETWEEN = "the ways between these"
-BOOKS, LOG = "after the reply: books, record", "after the reply: metrics, log"
+BETWEEN = "code between these stages"
+COMMIT, LOG = "after the reply: next state, records", "after the reply: metrics, log"
 
 
 class Stopwatch:
-    """Adds up where time is spent, while calls are timed."""
+    """Sums the time of each stage while calls are timed."""
 
     def __init__(self, clock_ns: Callable[[], int] = time.perf_counter_ns) -> None:
         self.spent_ns: dict[str, int] = {}
@@ -63,7 +64,7 @@ class Stopwatch:
         self._inner_ns = 0
 
     def timed(self, call: Callable[..., Any], stage: str) -> Callable[..., Any]:
-        """Return a call that does the same and adds its own time, without that of timed ones."""
+        """Return a wrapper that adds the call's time, without that of inner timed calls."""
 
         def measured(*args: Any, **words: Any) -> Any:  # noqa: ANN401 - whatever the call takes
             began_ns, outer_ns, self._inner_ns = self._clock_ns(), self._inner_ns, 0
@@ -80,50 +81,49 @@ class Stopwatch:
 
 @dataclass(slots=True)
 class Plugin:
-    """The plugin without its socket, and a runtime's end that writes its requests."""
+    """The plugin without its socket, and the runtime's end that encodes requests."""
 
     service: Service
     session: PluginSession
     client: ClientConnection
 
     def call(self, method: str, request: Any) -> bytes:  # noqa: ANN401 - any message
-        """Return what a runtime would write for a call."""
+        """Return the bytes that a runtime writes for a call."""
         payload = request.SerializeToString()
         _, message = self.client.call(PLUGIN_SERVICE, method, payload, timeout_ns=TIMEOUT_NS)
         return frame_message(PLUGIN_SERVICE_CONN, message)
 
     def serve(self, data: bytes) -> None:
-        """Answer, and do what comes after the reply."""
+        """Process bytes from the runtime, and do the work after the reply."""
         self.session.receive_data(data)
         self.after()
 
     def after(self) -> None:
-        """Enter the books, and log."""
-        assert self.service.engine is not None
-        self.service.engine.settle()
+        """Commit the state and emit the records, as the event loop does after the reply."""
+        self.service._requests.commit()
         for record in self.session.take_records():
             self.service.emit(record)
 
 
 @contextmanager
 def plugin() -> Iterator[Plugin]:
-    """Set up a plugin on a simulated host."""
+    """Return a configured and synchronized plugin on a simulated host."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        write_files(machine_of(NODES), root)
+        roots = write_files(root, NODES).roots
         logs.configure(root / "log", "info", "json")
-        roots = HostRoots(root / "sys", root / "proc", root / "cgroup")
-        service = Service(logs.get_logger(), roots)
-        service.take_over(build_engine(settings_from_mapping({"stateFile": ""}), roots), "here")
+        service = Service(logs.get_logger(), roots, host_system())
+        settings = settings_from_mapping({"stateFile": ""})
+        service.start(build_engine(settings, roots), settings, "here")
         served = PluginSession(
             service,
-            service._decoder(),
+            service.host_reader.new_decoder(),
             plugin_name="numamem",
             plugin_idx="10",
             limiter=service.limit,
         )
         served.start()
-        with service._deadline:
+        with service.time_limit:
             made = Plugin(service, served, ClientConnection())
             made.serve(made.call("Configure", api.ConfigureRequest(request_timeout=2000)))
             made.serve(made.call("Synchronize", api.SynchronizeRequest()))
@@ -133,7 +133,7 @@ def plugin() -> Iterator[Plugin]:
 
 
 def pods() -> Iterator[tuple[api.PodSandbox, api.Container]]:
-    """Yield pods of one container each, all alike but for names and ids."""
+    """Yield pods of one container each that differ only in names and ids."""
     made = workload(GI)
     number = 0
     while True:
@@ -148,19 +148,20 @@ def pods() -> Iterator[tuple[api.PodSandbox, api.Container]]:
 
 
 def measure(creations: int = CREATIONS) -> dict[str, float]:
-    """Return the median of each stage, in seconds, in the order in which they are passed."""
+    """Return the median seconds of each stage, in the order of execution."""
     taken: dict[str, list[int]] = {stage: [] for *_, stage in TIMED}
-    taken |= {BETWEEN: [], BOOKS: [], LOG: []}
-    with plugin() as made, ExitStack() as stack:
+    taken |= {BETWEEN: [], COMMIT: [], LOG: []}
+    with ExitStack() as stack:
+        watch = Stopwatch()
+        for owner, name, stage in TIMED:
+            timed = watch.timed(getattr(owner, name), stage)
+            stack.enter_context(mock.patch.object(owner, name, timed))
+        made = stack.enter_context(plugin())  # a session binds its methods when it is made
         content = pods()
         for _ in range(PODS):
             pod, container = next(content)
             made.serve(made.call("RunPodSandbox", api.RunPodSandboxRequest(pod=pod)))
             made.serve(made.call("CreateContainer", _creation(pod, container)))
-        watch = Stopwatch()
-        for owner, name, stage in TIMED:
-            timed = watch.timed(getattr(owner, name), stage)
-            stack.enter_context(mock.patch.object(owner, name, timed))
         for _ in range(creations):
             for stage, spent_ns in _one(made, watch, *next(content)).items():
                 taken[stage].append(spent_ns)
@@ -175,12 +176,11 @@ def _one(
     made: Plugin, watch: Stopwatch, pod: api.PodSandbox, container: api.Container
 ) -> dict[str, int]:
     """Time one creation in a pod's life; return nanoseconds by stage."""
-    assert made.service.engine is not None
     made.serve(made.call("RunPodSandbox", api.RunPodSandboxRequest(pod=pod)))
     data = made.call("CreateContainer", _creation(pod, container))
     watch.spent_ns = {}
     watch.timed(made.session.receive_data, BETWEEN)(data)
-    watch.timed(made.service.engine.settle, BOOKS)()
+    watch.timed(made.service._requests._after_reply.commit, COMMIT)(made.service.engine)
     watch.timed(made.after, LOG)()
     spent_ns, watch.spent_ns = watch.spent_ns, {}
     for method in ENDS:
@@ -192,9 +192,9 @@ def _one(
 
 
 def rows(found: dict[str, float]) -> list[Sequence[str]]:
-    """Return the table; the sum is that of the stages before the reply."""
-    before = {stage: spent_s for stage, spent_s in found.items() if stage not in (BOOKS, LOG)}
-    after = {stage: found[stage] for stage in (BOOKS, LOG)}
+    """Return the table, with the sum of the stages before the reply."""
+    before = {stage: spent_s for stage, spent_s in found.items() if stage not in (COMMIT, LOG)}
+    after = {stage: found[stage] for stage in (COMMIT, LOG)}
     total = {"**from bytes to bytes**": sum(before.values())}
     return [
         ("stage", "µs"),

@@ -1,7 +1,4 @@
-"""How long a plugin takes for what the runtime tells it when it comes: Synchronize.
-
-Each time is that of a plugin that has just been started; peers in turns.
-"""
+"""Measure Synchronize, each time with a plugin that has just started, for all plugins in turns."""
 
 import tempfile
 from collections.abc import Sequence
@@ -17,14 +14,14 @@ from tests.bench.workload import workload
 CONTAINERS = (110, 1000, 5000)
 NODES = 8
 
-# 5,000 of them fill five eighths of the machine.
+# 5,000 containers of this size use five eighths of the machine.
 CONTAINER_BYTES = 128 * MI
 
 
 def measure(
     programs: Programs, containers: int, *, rounds: int, peers: Sequence[str] = PEERS
 ) -> dict[str, float]:
-    """Return each peer's median in seconds for so many pods of one running container."""
+    """Return each plugin's median seconds for this number of pods with one container each."""
     times: dict[str, list[float]] = {peer: [] for peer in peers}
     with ExitStack() as stack:
         root = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -34,8 +31,8 @@ def measure(
             for peer, host in hosts.items()
         }
         for runtime in runtimes.values():
-            runtime.use(workload(CONTAINER_BYTES))
-            runtime.tell(containers, NODES)
+            runtime.set_workload(workload(CONTAINER_BYTES))
+            runtime.set_content(containers, NODES)
             runtime.start()
         for _ in range(rounds):
             for peer, host in hosts.items():

@@ -1,20 +1,43 @@
-"""What the plugin has to reach, as limits on the benchmark's numbers."""
+"""The budget: upper limits on the benchmark's numbers. This is the only place that has them.
 
+The budget buys readable code: a container start takes hundreds of milliseconds, of which a user
+feels neither ten microseconds nor ten megabytes.
+"""
+
+from tests.bench.creation import CASES, EMPTY
 from tests.bench.report import Target
-from tests.bench.sections import CASES
+
+# CreateContainer p50 of nri-plugins' topology-aware policy and of the do-nothing Go plugin,
+# measured once on another machine (docs/benchmark.md, "topology-aware"). Only their ratio is used,
+# because microseconds of two machines cannot be compared.
+TOPOLOGY_AWARE_P50_US, DO_NOTHING_P50_US = 3575, 295
+TOPOLOGY_AWARE_TO_DO_NOTHING = TOPOLOGY_AWARE_P50_US / DO_NOTHING_P50_US
+
+CREATE_LIMITS = {"p50": 2.0, "p99": 1.5}
+
+# Limits on the traced path of a creation (trace.py), which a reader has to follow: the present
+# figures on Python 3.11. Lower them when the path gets shorter.
+MAX_PATH_CALLS, MAX_PATH_FILES, MAX_PATH_FILE_CHANGES = 63, 20, 33
+
+TO_TOPOLOGY_AWARE = "create_p50_to_topology_aware"
 
 TARGETS = (
     *(
-        Target(case.key(what), f"CreateContainer {what} to (a): {case.words}", 1.0)
+        Target(case.key(what), f"CreateContainer {what} to (a): {case.label}", limit)
         for case in CASES
-        for what in ("p50", "p99")
+        for what, limit in CREATE_LIMITS.items()
+    ),
+    Target(
+        TO_TOPOLOGY_AWARE,
+        f"CreateContainer p50 to topology-aware as measured elsewhere: {EMPTY.label}",
+        0.2,
     ),
     Target("synchronize_5000_s", "Synchronize with 5,000 containers", 0.5, "s"),
-    Target("rss_idle", "resident memory after the start, to (a)", 1.6),
-    Target("rss_500_pods", "resident memory after 500 pods, to (a)", 1.6),
+    Target("rss_idle_mib", "resident memory after the start", 36.0, "MiB"),
+    Target("rss_500_pods_mib", "resident memory after 500 pods", 36.0, "MiB"),
     Target("wakeups_per_s", "wake-ups when idle", 1.0, "per s"),
-    Target("wakeups_per_s_launched", "wake-ups when idle, launched, with keeper", 1.0, "per s"),
-    Target("start_s", "exec to registered", 0.3, "s"),
+    Target("wakeups_per_s_launched", "wake-ups when idle, launched, with supervisor", 1.0, "per s"),
+    Target("start_s", "exec to registered", 0.5, "s"),
     Target("placement_8_nodes", "placement at 8 nodes, p50 to (b), the worst case", 1.0),
     Target("placement_8_nodes_p99", "placement at 8 nodes, p99 to (b), the worst case", 1.0),
     Target("growth_nodes_p50", "exponent of placement's growth with nodes, p50", 3.0),
@@ -23,3 +46,8 @@ TARGETS = (
     Target("growth_pods_p99", "exponent of placement's growth with pods, p99", 1.0),
     Target("disturbed_p99", "p99 disturbed to undisturbed", 2.0),
 )
+
+
+def to_topology_aware(to_do_nothing: float) -> float:
+    """Return the ratio to topology-aware from the one to the do-nothing plugin, same case."""
+    return to_do_nothing / TOPOLOGY_AWARE_TO_DO_NOTHING

@@ -5,7 +5,7 @@ import pytest
 from tests.bench.disturbance import Repeated
 
 
-def test_it_is_done_again_and_again_until_the_end() -> None:
+def test_the_action_repeats_until_the_context_ends() -> None:
     enough = threading.Event()
 
     def action() -> None:
@@ -22,12 +22,12 @@ def test_it_is_done_again_and_again_until_the_end() -> None:
     assert repeated.done >= done
 
 
-def test_what_failed_is_raised_at_the_end() -> None:
+def test_an_error_is_raised_at_the_end() -> None:
     failed = threading.Event()
 
     def action() -> None:
         failed.set()
-        raise OSError("nobody listens")
+        raise OSError("connection refused")
 
-    with pytest.raises(OSError, match="nobody listens"), Repeated(0.001, action).running():
+    with pytest.raises(OSError, match="connection refused"), Repeated(0.001, action).running():
         assert failed.wait(10)

@@ -9,12 +9,12 @@ def test_a_quantile_is_one_of_the_values() -> None:
     assert quantile([7.0], 0.99) == 7
 
 
-def test_there_is_no_quantile_of_nothing() -> None:
+def test_an_empty_sequence_has_no_quantile() -> None:
     with pytest.raises(ValueError, match="no values"):
         quantile([], 0.5)
 
 
-def test_one_disturbed_round_decides_only_the_longest() -> None:
+def test_one_disturbed_round_affects_only_the_maximum() -> None:
     calm = [0.001] * 99 + [0.002]
     found = summary([calm, [0.5] * 100, calm])
     assert (found.p50_s, found.p99_s, found.max_s, found.count) == (0.001, 0.001, 0.5, 300)

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.machine.topology import read_machine
+from nri_numamem.host.topology import read_machine
 from tests.bench.go_runtime import GoRuntime
 from tests.bench.host import GI, MI, Host, Programs, machine_of
 
@@ -37,7 +37,7 @@ def test_each_plugin_has_its_command(tmp_path: Path) -> None:
         assert ours[-4:] == ["--state-file", "", "--log-level", "debug"]
 
 
-def test_a_plugin_can_find_the_files_as_sys(tmp_path: Path) -> None:
+def test_the_files_can_be_mounted_as_sys(tmp_path: Path) -> None:
     with Host(tmp_path / "host", 2, PROGRAMS) as host:
         ours = host.command("ours", (), state_file=True, own_sys=True)
         assert ours[:2] == ["unshare", "--mount"]
@@ -45,30 +45,32 @@ def test_a_plugin_can_find_the_files_as_sys(tmp_path: Path) -> None:
         assert ours[ours.index("--sysfs-root") + 1] == "/sys"
 
 
-def test_the_go_plugin_may_give_what_is_no_hugepages(tmp_path: Path) -> None:
+def test_memory_of_the_go_plugin_excludes_hugepages(tmp_path: Path) -> None:
     host = Host(tmp_path / "host", 2, PROGRAMS)
     pages = 512 * 2 * MI
     text = (host.root / "machine.json").read_text()
     assert f'"0": {{"memory": {512 * GI - pages}, "hugepages-2Mi": {pages}}}' in text
 
 
-def test_a_plugin_that_does_not_come_is_quoted(tmp_path: Path) -> None:
+def test_the_error_quotes_a_plugin_that_does_not_register(tmp_path: Path) -> None:
     program = tmp_path / "plugin"
     program.write_text("#!/bin/sh\necho it is broken >&2\n")
     program.chmod(0o755)
     runtime = tmp_path / "runtime"
-    runtime.write_text('#!/bin/sh\nread line\necho \'{"error":"no plugin came"}\'\n')
+    runtime.write_text('#!/bin/sh\nread line\necho \'{"error":"no plugin registered"}\'\n')
     runtime.chmod(0o755)
     programs = Programs(program, tmp_path)
     with Host(tmp_path / "host", 2, programs) as host, GoRuntime(tmp_path, host.socket) as side:
         host.start("ours")
         assert host.process is not None
         host.process.wait()
-        with pytest.raises(RuntimeError, match="no plugin came; the plugin wrote:\nit is broken"):
+        with pytest.raises(
+            RuntimeError, match="no plugin registered; the plugin wrote:\nit is broken"
+        ):
             host.wait_for(side)
 
 
-def test_what_a_plugin_used_is_counted_at_its_end(tmp_path: Path) -> None:
+def test_end_returns_the_resource_usage(tmp_path: Path) -> None:
     program = tmp_path / "plugin"
     program.write_text("#!/bin/sh\nexec sleep 60\n")
     program.chmod(0o755)

@@ -1,18 +1,18 @@
-"""The requests of the benchmark: two messages each, of which the runtime makes as many as needed.
+"""The benchmark's requests: a pod and a container that the runtime side copies.
 
-About 6 kB for a container and its pod, as kubelet and containerd fill them: 40 variables, 12
-mounts, annotations and labels. Ids and names are placeholders that the runtime replaces.
+Both together have about 6 kB, filled as the kubelet and containerd fill them: 40 variables, 12
+mounts, annotations and labels. Ids and names are placeholders that the runtime side replaces.
 """
 
 from dataclasses import dataclass
 
-from nri_numamem.engine.qos import QosClass
+from nri_numamem.fake_runtime import objects
+from nri_numamem.memorymanager import QosClass
 from nri_numamem.nri import api_pb2 as api
-from nri_numamem.nri import runtime_objects as objects
 
 VARIABLES = 40
-# What a service mesh and a package manager of charts typically add to a pod; the containers of
-# runtime_objects have 12 mounts and some variables, but are those of a small cluster.
+# Typical labels and annotations of Helm charts, controllers and network plugins; the pods of
+# fake_runtime.objects have few.
 LABELS = {
     "app.kubernetes.io/component": "database",
     "app.kubernetes.io/instance": "orders-production",
@@ -34,7 +34,7 @@ ANNOTATIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What pods and their containers look like, as messages in protobuf's encoding."""
+    """A pod and its container in protobuf's encoding."""
 
     pod: bytes
     container: bytes
@@ -42,14 +42,14 @@ class Workload:
 
     @property
     def request_bytes(self) -> int:
-        """How long a CreateContainer request is."""
+        """The size of a CreateContainer request."""
         return len(self.pod) + len(self.container)
 
 
 def workload(memory_bytes: int, *, guaranteed: bool = True) -> Workload:
-    """Return pods of one container with this memory limit; Burstable unless `guaranteed`."""
+    """Return a pod of one container with this memory limit; Burstable unless `guaranteed`."""
     qos = QosClass.GUARANTEED if guaranteed else QosClass.BURSTABLE
-    # As long as the names that replace it.
+    # The name is as long as the names that replace it.
     pod = objects.pod("pod-xxxxxxxx", qos=qos, memory_limit_bytes=memory_bytes)
     pod.labels.update(LABELS)
     pod.annotations.update(ANNOTATIONS)
@@ -61,5 +61,5 @@ def workload(memory_bytes: int, *, guaranteed: bool = True) -> Workload:
 
 
 def _encode(message: api.PodSandbox | api.Container) -> bytes:
-    # Maps in one order: all runs and peers get the same bytes.
+    # A fixed order of map entries: all runs and plugins get the same bytes.
     return message.SerializeToString(deterministic=True)

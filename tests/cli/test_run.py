@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.engine.qos import QosClass
-from nri_numamem.nri import runtime_objects as objects
-from nri_numamem.nri.runtime import EmbeddedRuntime, PluginRefused
-from nri_numamem.nri.runtime_version import RuntimeVersion
+from nri_numamem.fake_runtime import objects
+from nri_numamem.fake_runtime.runtime import FakeRuntime, PluginRefused
+from nri_numamem.fake_runtime.version import RuntimeVersion
+from nri_numamem.memorymanager import QosClass
 from tests.simulated_host import SimulatedHost
 
 GI = 1 << 30
@@ -34,7 +34,7 @@ VERSIONS = [
 def test_the_life_of_a_pod_with_every_runtime(
     simulated_host: SimulatedHost, version: RuntimeVersion
 ) -> None:
-    with EmbeddedRuntime(version) as runtime:
+    with FakeRuntime(version) as runtime:
         runtime.listen(simulated_host.socket)
         process = simulated_host.start("--reserved-memory", "0:memory=1Gi;1:memory=1Gi")
         plugin = runtime.accept(30)
@@ -57,77 +57,78 @@ def test_the_life_of_a_pod_with_every_runtime(
                 large, objects.container(large, "huge", memory_limit_bytes=9 * GI)
             )
 
-        books = simulated_host.books(process)
-        assert books["entries"] == {
+        accounting = simulated_host.accounting(process)
+        assert accounting["entries"] == {
             pod.uid: {"server": [{"numaAffinity": [0], "type": "memory", "size": 2 * GI}]}
         }
         runtime.stop_pod_sandbox(pod)
         runtime.remove_pod_sandbox(pod)
-        assert simulated_host.books(process)["entries"] == {}
+        assert simulated_host.accounting(process)["entries"] == {}
 
         assert plugin.why_closed == ""
-        assert plugin.wire.recorder.violations == []
+        assert plugin.connection.recorder.violations == []
         assert runtime.ignored_errors == []
         assert simulated_host.stop(process) == 0
     events = [record["event"] for record in simulated_host.records()]
     assert events[0] == "machine"
     assert events[-1] == "stopped"
-    assert "internal error, answered neutrally" not in events
+    assert "internal_error" not in events
 
 
-def test_a_runtime_that_restarts_finds_the_same_books(simulated_host: SimulatedHost) -> None:
+def test_a_restarted_runtime_finds_the_same_accounting(simulated_host: SimulatedHost) -> None:
     process = simulated_host.start()
-    with EmbeddedRuntime() as first:
+    with FakeRuntime() as first:
         first.listen(simulated_host.socket)
         first.accept(30)
         first.synchronize()
         pod = first.run_pod_sandbox(objects.pod("db", memory_limit_bytes=2 * GI))
         container = objects.container(pod, "server", memory_limit_bytes=2 * GI)
         first.start_container(first.create_container(pod, container))
-        before = simulated_host.books(process)
-    with EmbeddedRuntime(store=first.store) as second:
+        before = simulated_host.accounting(process)
+    with FakeRuntime(store=first.store) as second:
         second.listen(simulated_host.socket)
         second.accept(30)
         assert second.synchronize() == []
-        after = simulated_host.books(process)
+        after = simulated_host.accounting(process)
         assert (after["entries"], after["machineState"]) == (
             before["entries"],
             before["machineState"],
         )
         assert simulated_host.stop(process) == 0
     events = [record["event"] for record in simulated_host.records()]
-    assert "disconnected, connecting again" in events
-    assert events.count("configured by the runtime") == 2
+    assert "disconnected" in events
+    configured, admitted = simulated_host.records("configured"), simulated_host.records("admitted")
+    assert [record["request_id"] for record in configured] == ["1-1", "2-1"]
+    assert [record["request_id"].partition("-")[0] for record in admitted] == ["1"]
+    assert not any("request_id" in record for record in simulated_host.records("machine"))
 
 
 def test_a_pod_older_than_the_runtime_ends_with_its_cgroup(simulated_host: SimulatedHost) -> None:
-    """Its runtime tells nothing of the pod's end."""
+    """The runtime sends no event of the pod's end."""
     pod = objects.pod("db", memory_limit_bytes=GI)
-    directory = simulated_host.root / "cgroup" / pod.linux.cgroup_parent.lstrip("/")
-    directory.mkdir(parents=True)
-    with EmbeddedRuntime() as runtime:
+    directory = simulated_host.make_cgroup(pod)
+    with FakeRuntime() as runtime:
         runtime.listen(simulated_host.socket)
         process = simulated_host.start()
         runtime.accept(30)
         runtime.run_pod_sandbox(pod)
         container = objects.container(pod, "server", memory_limit_bytes=GI)
         runtime.create_container(pod, container)
-        assert simulated_host.books(process)["entries"] != {}
+        assert simulated_host.accounting(process)["entries"] != {}
         time.sleep(6)
         directory.rmdir()
-        wait_for_empty_books(simulated_host, process)
+        wait_for_empty_accounting(simulated_host, process)
         assert simulated_host.stop(process) == 0
-    (record,) = simulated_host.records("pod released")
-    assert record["noticed_by"] == "its cgroup is gone"
+    (record,) = simulated_host.records("pod_released")
+    assert record["detected_by"] == "cgroup_removed"
 
 
-def test_a_refusal_is_preceded_by_a_look_for_pods_that_are_gone(
+def test_pods_whose_cgroup_is_gone_are_released_before_a_refusal(
     simulated_host: SimulatedHost,
 ) -> None:
     old = objects.pod("old", memory_limit_bytes=7 * GI)
-    directory = simulated_host.root / "cgroup" / old.linux.cgroup_parent.lstrip("/")
-    directory.mkdir(parents=True)
-    with EmbeddedRuntime() as runtime:
+    directory = simulated_host.make_cgroup(old)
+    with FakeRuntime() as runtime:
         runtime.listen(simulated_host.socket)
         process = simulated_host.start()
         runtime.accept(30)
@@ -142,22 +143,21 @@ def test_a_refusal_is_preceded_by_a_look_for_pods_that_are_gone(
         assert simulated_host.stop(process) == 0
 
 
-def wait_for_empty_books(host: SimulatedHost, process: subprocess.Popen[str]) -> None:
+def wait_for_empty_accounting(host: SimulatedHost, process: subprocess.Popen[str]) -> None:
     deadline = time.monotonic() + 30
-    while host.books(process)["entries"] != {}:
+    while host.accounting(process)["entries"] != {}:
         assert time.monotonic() < deadline
         time.sleep(0.2)
 
 
 def test_hugepages_of_the_pods_cgroup_reach_the_container(simulated_host: SimulatedHost) -> None:
-    with EmbeddedRuntime() as runtime:
+    with FakeRuntime() as runtime:
         runtime.listen(simulated_host.socket)
         process = simulated_host.start()
         runtime.accept(30)
         runtime.synchronize()
         pod = objects.pod("router", memory_limit_bytes=GI)
-        directory = simulated_host.root / "cgroup" / pod.linux.cgroup_parent.lstrip("/")
-        directory.mkdir(parents=True)
+        directory = simulated_host.make_cgroup(pod)
         (directory / "hugetlb.2MB.max").write_text(f"{8 * MI}\n")
         runtime.run_pod_sandbox(pod)
         created = runtime.create_container(
@@ -170,36 +170,37 @@ def test_hugepages_of_the_pods_cgroup_reach_the_container(simulated_host: Simula
         assert simulated_host.stop(process) == 0
 
 
-def test_a_pods_cgroup_that_cannot_be_read_is_told_and_no_obstacle(
+def test_an_unreadable_pod_cgroup_is_logged_and_the_container_placed(
     simulated_host: SimulatedHost,
 ) -> None:
-    with EmbeddedRuntime() as runtime:
+    with FakeRuntime() as runtime:
         runtime.listen(simulated_host.socket)
         process = simulated_host.start()
         runtime.accept(30)
         runtime.synchronize()
         pod = objects.pod("router", memory_limit_bytes=GI)
-        directory = simulated_host.root / "cgroup" / pod.linux.cgroup_parent.lstrip("/")
-        directory.mkdir(parents=True)
+        directory = simulated_host.make_cgroup(pod)
         (directory / "hugetlb.2MB.max").write_text("many\n")
         runtime.run_pod_sandbox(pod)
         container = objects.container(pod, "dpdk", memory_limit_bytes=GI)
         assert runtime.create_container(pod, container).linux.resources.cpu.mems == "0"
         assert simulated_host.stop(process) == 0
-    assert simulated_host.records("cannot read a pod's cgroup")
+    assert simulated_host.records("pod_cgroup_unreadable")
 
 
-def test_a_missing_socket_is_told_once_and_tried_again(simulated_host: SimulatedHost) -> None:
+def test_a_missing_socket_is_logged_once_and_tried_again(simulated_host: SimulatedHost) -> None:
     process = simulated_host.start()
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(2.5)
-    (record,) = simulated_host.records("cannot connect, trying again")
-    assert "No such file" in str(record["why"])
+    (record,) = simulated_host.records("connect_failed")
+    assert "No such file" in str(record["cause"])
     assert simulated_host.stop(process) == 0
 
 
-def test_a_refused_registration_is_told_and_not_hammered(simulated_host: SimulatedHost) -> None:
-    with EmbeddedRuntime() as runtime:
+def test_a_refused_registration_is_logged_and_not_repeated_soon(
+    simulated_host: SimulatedHost,
+) -> None:
+    with FakeRuntime() as runtime:
         runtime.listen(simulated_host.socket)
         process = simulated_host.start("--name", "no such name")
         with pytest.raises(Exception, match="no such name"):
@@ -207,11 +208,11 @@ def test_a_refused_registration_is_told_and_not_hammered(simulated_host: Simulat
         with pytest.raises(TimeoutError):
             runtime.accept(2.5)
         assert simulated_host.stop(process) == 0
-    (record,) = simulated_host.records("registration refused")
+    (record,) = simulated_host.records("registration_rejected")
     assert record["level"] == "error"
 
 
-def test_a_peer_that_speaks_something_else_is_left(simulated_host: SimulatedHost) -> None:
+def test_a_peer_of_another_protocol_is_disconnected(simulated_host: SimulatedHost) -> None:
     import socket
 
     with socket.socket(socket.AF_UNIX) as listener:
@@ -228,7 +229,7 @@ def test_a_peer_that_speaks_something_else_is_left(simulated_host: SimulatedHost
         second, _ = listener.accept()
         second.close()
         assert simulated_host.stop(process) == 0
-    assert simulated_host.records("disconnected, connecting again")
+    assert simulated_host.records("disconnected")
     assert not any("exception" in record for record in simulated_host.records())
 
 
@@ -237,7 +238,7 @@ def test_a_peer_that_speaks_something_else_is_left(simulated_host: SimulatedHost
     [
         (["--reserved-memory", "9:memory=1Gi"], "NUMA node 9 that does not exist"),
         (["--reserved-memory", "0:memory"], "expected type=quantatity"),
-        (["--config", "/no/such/file"], "/no/such/file:1: No such file"),
+        (["--config", "/no/such/file"], "/no/such/file: No such file"),
         (["--sysfs-root", "{root}/odd"], "meminfo"),
         (["--idx", "1"], "two digits"),
     ],
@@ -263,11 +264,11 @@ def test_the_configuration_file_counts_and_flags_win(
 ) -> None:
     config = tmp_path / "config.yaml"
     config.write_text("reservedMemory: [{numaNode: 1, limits: {memory: 2Gi}}]\nlogLevel: error\n")
-    with EmbeddedRuntime() as runtime:
+    with FakeRuntime() as runtime:
         runtime.listen(simulated_host.socket)
         process = simulated_host.start("--config", str(config), "--log-level", "info")
         runtime.accept(30)
-        nodes = simulated_host.books(process)["machineState"]
+        nodes = simulated_host.accounting(process)["machineState"]
         assert isinstance(nodes, dict)
         reserved = [node["memoryMap"]["memory"]["systemReserved"] for node in nodes.values()]
         assert reserved == [0, 2 * GI]
@@ -282,7 +283,7 @@ def test_memory_follows_the_device_of_a_container(simulated_host: SimulatedHost)
     links = simulated_host.root / "sys/dev/char"
     links.mkdir(parents=True)
     (links / "510:0").symlink_to("../../devices/pci0000:98/0000:98:01.0/vfio-dev/vfio0")
-    with EmbeddedRuntime() as runtime:
+    with FakeRuntime() as runtime:
         runtime.listen(simulated_host.socket)
         process = simulated_host.start()
         runtime.accept(30)
@@ -294,7 +295,7 @@ def test_memory_follows_the_device_of_a_container(simulated_host: SimulatedHost)
             assert runtime.create_container(pod, container).linux.resources.cpu.mems == expected
         assert simulated_host.stop(process) == 0
     (record,) = simulated_host.records("admitted")
-    assert record["hints"] == {"devices": ["1"]}
+    assert record["hints"]["devices"] == ["1"]
 
 
 def test_the_kubelets_configuration_counts_for_what_is_left_out(
@@ -308,7 +309,7 @@ def test_the_kubelets_configuration_counts_for_what_is_left_out(
         "kubeReserved: {memory: 924Mi}\n"
         "reservedMemory: [{numaNode: 1, limits: {memory: 1Gi}}]\n"
     )
-    with EmbeddedRuntime() as runtime:
+    with FakeRuntime() as runtime:
         runtime.listen(simulated_host.socket)
         process = simulated_host.start("--kubelet-config", str(config))
         runtime.accept(30)
@@ -318,9 +319,9 @@ def test_the_kubelets_configuration_counts_for_what_is_left_out(
             container = objects.container(pod, name, memory_limit_bytes=GI)
             assert runtime.create_container(pod, container).linux.resources.cpu.mems == "0-1"
         runtime.stop_pod_sandbox(pod)
-        assert simulated_host.books(process)["entries"] == {}
+        assert simulated_host.accounting(process)["entries"] == {}
         assert simulated_host.stop(process) == 0
     (machine,) = simulated_host.records("machine")
     assert machine["level"] == "warning"
     assert "both memory managers are active" in str(machine["notes"])
-    assert simulated_host.records("pod admitted")
+    assert simulated_host.records("pod_admitted")

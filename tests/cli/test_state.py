@@ -15,20 +15,20 @@ def _eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
 
 
-def test_a_table_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["state", "show", str(ALPHA)]) == 0
     shown, error = capsys.readouterr()
     assert error == ""
     lines = shown.splitlines()
     assert max(map(len, lines)) <= 80
-    assert "  policy   static" in lines
-    assert "  sum      4142013182, right" in lines
+    assert "  policy    static" in lines
+    assert "  checksum  4142013182, correct" in lines
     assert any(line.split()[:2] == ["0", "0-1"] for line in lines)
     last = lines[-1].split()
     assert last == ["fa9bdd38-6df9-4cf9-aa67-8c4814da37a8", "guaranteed", "0-1", "memory", "150Gi"]
 
 
-def test_json_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["state", "show", "--output", "json", str(V1)]) == 0
     document = json.loads(capsys.readouterr().out)
     written = json.loads(V1.read_text())
@@ -51,17 +51,17 @@ def test_a_damaged_file_is_shown_and_fails(
     assert error.count("\n") == 1
 
 
-def test_a_file_that_is_cut_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_truncated_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "memory_manager_state"
     path.write_bytes(ALPHA.read_bytes()[:200])
     assert main(["state", "show", str(path)]) == 1
     shown, error = capsys.readouterr()
     assert shown == ""
-    assert error.startswith(f"nri-numamem: {path}: no JSON from line 1 column ")
+    assert error.startswith(f"nri-numamem: {path}: invalid JSON at line 1 column ")
     assert error.count("\n") == 1
 
 
-def test_a_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["state", "show", str(tmp_path / "none")]) == 2
     assert "No such file" in capsys.readouterr().err
 
@@ -74,7 +74,7 @@ def test_an_empty_state_and_pod_level_assignments(
     assert main(["state", "show", str(path)]) == 0
     shown = capsys.readouterr().out
     assert "No assignments" in shown
-    assert "0, not computed by the kubelet that wrote it" in shown
+    assert "0, not computed by the kubelet" in shown
     block = {"numaAffinity": [0], "type": "memory", "size": 512}
     document = {
         **json.loads(V1.read_text()),
@@ -88,16 +88,16 @@ def test_an_empty_state_and_pod_level_assignments(
     assert json.loads(capsys.readouterr().out)["podEntries"] == document["podEntries"]
 
 
-def test_a_simulations_books_become_a_state_file(
+def test_a_simulations_state_becomes_a_state_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The round trip: simulate prints books, export makes a file of them, show verifies it."""
+    """Round trip: simulate prints a state, export converts it, show verifies it."""
     case = json.loads((FOLDER.parent / "placement.json").read_text())[0]
-    scenario, books = tmp_path / "scenario.json", tmp_path / "books.json"
+    scenario, accounting = tmp_path / "scenario.json", tmp_path / "state.json"
     scenario.write_text(json.dumps(case["scenario"]))
     assert main(["simulate", "--output", "json", str(scenario)]) == 0
-    books.write_text(capsys.readouterr().out)
-    assert main(["state", "export", str(books)]) == 0
+    accounting.write_text(capsys.readouterr().out)
+    assert main(["state", "export", str(accounting)]) == 0
     exported = tmp_path / "memory_manager_state"
     exported.write_text(capsys.readouterr().out)
     assert not exported.read_text().endswith("\n")
@@ -106,21 +106,21 @@ def test_a_simulations_books_become_a_state_file(
     assert shown["verified"] is True
     assert shown["policyName"] == "Static"
     assert shown["entries"] == case["expect"]["entries"]
-    assert shown["machineState"] == json.loads(books.read_text())["machineState"]
+    assert shown["machineState"] == json.loads(accounting.read_text())["machineState"]
 
 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ('{"event": "admitted"}', "no books: machineState and entries are expected"),
-        ("[]", "no books"),
+        ('{"event": "admitted"}', "no machineState and entries"),
+        ("[]", "no machineState and entries"),
         ('{"machineState": {"x": {}}, "entries": {}}', "state.machineState"),
     ],
 )
-def test_what_is_no_books_cannot_be_exported(
+def test_only_a_state_can_be_exported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, problem: str
 ) -> None:
-    path = tmp_path / "books.json"
+    path = tmp_path / "state.json"
     path.write_text(text)
     assert main(["state", "export", str(path)]) == 2
     error = capsys.readouterr().err

@@ -1,7 +1,8 @@
-"""A bench: a simulated host, the plugin as a process on it, and a Go runtime behind a recorder.
+"""A bench: a simulated host, the plugin as its process, and a Go runtime behind a recording proxy.
 
-Offers what scenarios are made of: pods and containers that come and go, the plugin's books and
-its log. Judges nothing itself but what must hold always (`check_always`).
+A bench has the operations of scenarios: starting and stopping pods and containers, and reading the
+plugin's accounting and log. Scenarios check the results; `check_always` has the checks of every
+scenario.
 """
 
 import os
@@ -12,52 +13,52 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from nri_numamem.engine.qos import QosClass
+from nri_numamem.fake_runtime import objects
+from nri_numamem.memorymanager import QosClass
 from nri_numamem.nri import api_pb2 as api
-from nri_numamem.nri import runtime_objects as objects
 from tests.conformance.go_runtime import GoRuntime
 from tests.conformance.proxy import Proxy, Recorded
 from tests.simulated_host import GI, PLUGIN, WAIT_S, SimulatedHost
 
 MI = 1 << 20
 
-# What is to happen at once may take so long on a machine that is busy with other things.
+# Upper limit for immediate reactions, on a machine that is busy with other processes.
 BUSY_S = 10.0
 
-SABOTAGED = (sys.executable, str(Path(__file__).with_name("sabotaged.py")))
+FAULTY_PLUGIN = (sys.executable, str(Path(__file__).with_name("faulty_plugin.py")))
 
 
 def mems_of(response: api.CreateContainerResponse) -> str:
-    """Return what a container was given; "" for nothing."""
+    """Return the adjusted cpuset.mems; "" without an adjustment."""
     return response.adjust.linux.resources.cpu.mems
 
 
 def resident_bytes(pid: int) -> int:
-    """Return how much memory a process has resident."""
+    """Return the resident memory of a process."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return how long a process has computed, on however busy a machine."""
+    """Return the processor time of a process, which does not depend on other processes."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def queued_seconds(*pids: int) -> float:
-    """Return how long threads of these processes have been ready and got no processor."""
+    """Return how long threads of these processes waited for a processor."""
     queued_ns = 0
     for pid in pids:
         for task in Path(f"/proc/{pid}/task").iterdir():
-            with suppress(FileNotFoundError):  # it ended
+            with suppress(FileNotFoundError, ProcessLookupError):  # the thread ended
                 queued_ns += int((task / "schedstat").read_text().split()[1])
     return queued_ns / 1e9
 
 
 class Bench:
-    """One plugin, connected through the recorder to a started Go runtime.
+    """One plugin, connected through the proxy to a Go runtime.
 
-    `options` are the harness's; `arguments` and `command` the plugin's.
+    `options` are for the harness, `arguments` and `command` for the plugin.
     """
 
     def __init__(
@@ -86,19 +87,19 @@ class Bench:
         self, content: tuple[list[api.PodSandbox], list[api.Container]], delay_ms: int
     ) -> GoRuntime:
         runtime = GoRuntime(self.version, self._options)
-        runtime.tell_at_synchronize(*content, delay_ms)
+        runtime.set_content(*content, delay_ms)
         runtime.call("start")
         return runtime
 
     def connected(self) -> Self:
-        """Wait until the runtime calls the plugin; return the bench."""
+        """Wait for the first call of the plugin; return the bench."""
         self.runtime.wait_connected()
         return self
 
     def restart_runtime(
         self, pods: list[api.PodSandbox], containers: list[api.Container]
     ) -> GoRuntime:
-        """End the runtime, start one that has these objects, and wait for the plugin."""
+        """End the runtime, start another one with these objects, and wait for the plugin."""
         self.runtime.kill()
         self.connection.closed.wait(WAIT_S)
         self.runtime = self._runtime((pods, containers), 0)
@@ -114,7 +115,7 @@ class Bench:
     def pod(
         self, name: str, *, qos: QosClass = QosClass.GUARANTEED, cgroup_parent: str | None = None
     ) -> Iterator[api.PodSandbox]:
-        """Run a pod for as long as the context lasts."""
+        """Run a pod within the context."""
         pod = objects.pod(name, qos=qos, cgroup_parent=cgroup_parent, memory_limit_bytes=GI)
         self.runtime.call("RunPodSandbox", pod=pod)
         try:
@@ -124,7 +125,7 @@ class Bench:
             self.runtime.call("RemovePodSandbox", pod=pod)
 
     def create(self, pod: api.PodSandbox, container: api.Container) -> api.CreateContainerResponse:
-        """Create a container; it then has the mems that it was given."""
+        """Create a container and apply the adjusted cpuset.mems to `container`."""
         result = self.runtime.call("CreateContainer", pod=pod, container=container)
         response = api.CreateContainerResponse.FromString(result)
         mems = mems_of(response)
@@ -142,23 +143,23 @@ class Bench:
         self.runtime.call("RemoveContainer", pod=pod, container=container)
 
     def entries(self) -> dict[str, Any]:
-        """Return what is on the plugin's books, by pod uid and container name."""
-        return dict(self.host.books(self.process)["entries"])
+        """Return the plugin's assignments by pod uid and container name."""
+        return dict(self.host.accounting(self.process)["entries"])
 
     def free(self) -> int:
-        """Return how many bytes of ordinary memory are free on all nodes."""
-        nodes = self.host.books(self.process)["machineState"]
+        """Return the free bytes of ordinary memory on all nodes."""
+        nodes = self.host.accounting(self.process)["machineState"]
         return sum(node["memoryMap"]["memory"]["free"] for node in nodes.values())
 
     def check_always(self) -> None:
-        """Assert what must hold in every scenario: layout of frames, and calls on connection 2."""
+        """Check the invariants of every scenario: layout of frames, calls on connection 2."""
         for connection in self.proxy.connections:
             assert connection.recorder.violations == []
             assert connection.calls_of_plugin() == ["RegisterPlugin"]
         assert not [event for event in self.runtime.events if event.kind == "unsolicited"]
 
     def close(self) -> None:
-        """End everything."""
+        """End the plugin, the runtime and the proxy."""
         self.host.close()
         self.runtime.kill()
         self.proxy.close()
@@ -173,7 +174,7 @@ class Bench:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close it; after a scenario that went well, check what must always hold."""
+        """Close the bench; after a successful scenario run `check_always` before."""
         try:
             if error is None:
                 self.check_always()

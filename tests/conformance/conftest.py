@@ -1,4 +1,4 @@
-"""What the conformance tests share: benches per NRI version, and the table at the end."""
+"""Fixtures of the conformance tests: a bench per NRI version, and the table at the end."""
 
 import itertools
 import json
@@ -23,18 +23,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "scenario(*numbers): the scenarios that a test stages")
+    config.addinivalue_line("markers", "scenario(*numbers): the scenarios of a test")
     config.stash[_OUTCOMES] = []
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run whatever asks for a version with each of them."""
+    """Run each test with the argument `version` for every version."""
     if "version" in metafunc.fixturenames:
         metafunc.parametrize("version", catalog.GO_VERSIONS)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the other columns to other processes."""
+    """Deselect the tests of other columns; run.py runs them in other processes."""
     column = config.getoption("--column")
     if column is not None:
         config.hook.pytest_deselected(items=[item for item in items if _column(item) != column])
@@ -73,7 +73,7 @@ def _word(report: pytest.TestReport) -> tuple[str, str]:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:  # noqa: ANN401
-    """Print the table, or leave that to who asked for its cells."""
+    """Print the table, or write its cells to the file of --outcomes."""
     outcomes = config.stash[_OUTCOMES]
     path = config.getoption("--outcomes")
     if path is not None:
@@ -86,7 +86,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[SimulatedHost]:
-    """Give a simulated host without a runtime."""
+    """Yield a simulated host without a runtime."""
     host = SimulatedHost(tmp_path)
     yield host
     host.close()
@@ -94,7 +94,7 @@ def host(tmp_path: Path) -> Iterator[SimulatedHost]:
 
 @pytest.fixture(scope="session")
 def benches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Bench]]:
-    """Give the bench of a version that lives as long as the session."""
+    """Yield a function that returns the session's bench of a version."""
     running: dict[str, Bench] = {}
     with ExitStack() as stack:
 
@@ -109,18 +109,18 @@ def benches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str]
 
 @pytest.fixture
 def live(benches: Callable[[str], Bench], version: str) -> Iterator[Bench]:
-    """Give a connected bench that others use as well: leave it as it was found."""
+    """Yield a connected bench that tests share; a test must remove its pods and containers."""
     bench = benches(version)
     yield bench
     bench.check_always()
-    assert bench.entries() == {}, "the scenario left something on the books"
+    assert bench.entries() == {}, "the scenario left assignments"
     assert len(bench.proxy.connections) == 1, "the connection did not survive"
-    assert not bench.host.records("internal error, answered neutrally")
+    assert not bench.host.records("internal_error")
 
 
 @pytest.fixture
 def unique() -> Callable[[str], str]:
-    """Give names of pods that nobody else has."""
+    """Return a function that makes unique names."""
     return lambda name: f"{name}-{next(_NUMBERS)}"
 
 

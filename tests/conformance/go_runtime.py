@@ -1,7 +1,6 @@
-"""NRI's own Go runtime side as a process: builds the harness of one version and drives it.
+"""NRI's Go runtime side as a process: builds the harness of one version and controls it.
 
-One line of JSON per command and answer; see harness/main.go. Knows processes and messages, and
-nothing of scenarios.
+Commands and results are lines of JSON; see harness/main.go.
 """
 
 import base64
@@ -25,23 +24,23 @@ ROOT = Path(__file__).resolve().parents[2]
 HARNESS = Path(__file__).with_name("harness")
 OUT = ROOT / "build" / "conformance"
 
-# Where install-tools puts a Go of its own because the machine's is too old.
+# The Go that install-tools fetches when the machine's is too old.
 _GO_FETCHED = ROOT / "build" / "go" / "bin" / "go"
-# Where Go's own archive is unpacked, as its instructions say; it is often not in PATH.
+# The path of Go's installation instructions, which is often not in PATH.
 _GO_FALLBACK = Path("/usr/local/go/bin/go")
 
 # The first build downloads modules.
 _BUILD_TIMEOUT_S = 600
-_ANSWER_TIMEOUT_S = 20.0
+_RESULT_TIMEOUT_S = 20.0
 
 
 class GoError(Exception):
-    """The adaptation returned an error; the text is its own."""
+    """The adaptation returned an error; the text is that of the adaptation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What the harness reported on its own: a log line, a synchronization, an update."""
+    """An event of the harness: a log line, a synchronization, an unsolicited update."""
 
     kind: str
     text: str
@@ -51,7 +50,7 @@ class Event:
 
 
 def go_program() -> str | None:
-    """Return the path of Go: $GO, build/go, the one in PATH, /usr/local/go; None without one."""
+    """Return the path of Go: $GO, build/go, PATH or /usr/local/go; None without Go."""
     if os.environ.get("GO"):
         return os.environ["GO"]
     if _GO_FETCHED.exists():
@@ -60,7 +59,7 @@ def go_program() -> str | None:
 
 
 def notify_source(version: str) -> Path:
-    """Return the Go source with which a runtime side of "nri-0.12.2" notifies of events."""
+    """Return the Go source that sends the notifications of a version such as "nri-0.12.2"."""
     is_new = _numbers_of(version) >= (0, 12)
     return HARNESS / ("notify_calls.go" if is_new else "notify_events.go")
 
@@ -70,9 +69,9 @@ def _numbers_of(version: str) -> tuple[int, ...]:
 
 
 def build(version: str) -> Path:
-    """Build the harness of "nri-0.12.2" where it is missing or older than its source.
+    """Build the harness of a version such as "nri-0.12.2" unless it is newer than its sources.
 
-    Raises RuntimeError with Go's output, or when there is no Go.
+    Raise RuntimeError with Go's output, or without Go.
     """
     go = go_program()
     if go is None:
@@ -105,23 +104,23 @@ def build(version: str) -> Path:
 
 
 class GoRuntime:
-    """The adaptation of one NRI version, not started yet."""
+    """A process with the adaptation of one NRI version, which the command "start" starts."""
 
     def __init__(self, version: str, options: Mapping[str, object]) -> None:
         self.version = version
         self.events: list[Event] = []
-        """Everything that it reported on its own, oldest first."""
+        """All events, oldest first."""
         command = [str(build(version))]
         for name, value in options.items():
             command += [f"-{name}", str(value)]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
-        self._answers: dict[int, dict[str, object]] = {}
+        self._results: dict[int, dict[str, object]] = {}
         self._changed = threading.Condition()
         self._last_id = 0
         self.took_s = 0.0
-        """How long the adaptation took for the last command."""
+        """The time of the last command in the adaptation."""
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -136,7 +135,7 @@ class GoRuntime:
         return _numbers_of(self.version)
 
     def call(self, op: str, **parts: Message | int) -> bytes:
-        """Do a command and return its result; GoError when the adaptation says no.
+        """Run a command and return its result; raise GoError for an error of the adaptation.
 
         `parts` are pod, container, resources and sync (messages) and delay_ms.
         """
@@ -152,17 +151,17 @@ class GoRuntime:
                 command[name] = part
         stdin.write(json.dumps(command).encode() + b"\n")
         stdin.flush()
-        self.wait(lambda: number in self._answers, f"an answer to {op}")
-        answer = self._answers.pop(number)
-        self.took_s = float(str(answer.get("took_us", 0))) / 1e6
-        if answer.get("error"):
-            raise GoError(str(answer["error"]))
-        return base64.b64decode(str(answer.get("result", "")))
+        self.wait(lambda: number in self._results, f"the result of {op}")
+        result = self._results.pop(number)
+        self.took_s = float(str(result.get("took_us", 0))) / 1e6
+        if result.get("error"):
+            raise GoError(str(result["error"]))
+        return base64.b64decode(str(result.get("result", "")))
 
     def wait(
-        self, condition: Callable[[], bool], what: str, timeout_s: float = _ANSWER_TIMEOUT_S
+        self, condition: Callable[[], bool], what: str, timeout_s: float = _RESULT_TIMEOUT_S
     ) -> None:
-        """Wait until something is so, which is looked at after each line of the harness."""
+        """Wait for a condition, which is checked after each line of the harness."""
         deadline = time.monotonic() + timeout_s
         with self._changed:
             while not condition():
@@ -173,15 +172,15 @@ class GoRuntime:
                 self._changed.wait(0.1)
 
     def logged(self, text: str) -> int:
-        """Return how many log lines hold `text`."""
+        """Return the number of log lines that contain `text`."""
         return sum(event.kind == "log" and text in event.text for event in self.events)
 
     def synchronizations(self) -> list[Event]:
-        """Return how each Synchronize went."""
+        """Return the events of all Synchronize requests."""
         return [event for event in self.events if event.kind == "synchronized"]
 
     def wait_connected(self, count: int = 1) -> None:
-        """Wait until plugins have been connected so many times, and are called from then on."""
+        """Wait until plugins have connected `count` times; the runtime then calls them."""
         self.wait(lambda: self._connections() >= count, "a plugin")
 
     def _connections(self) -> int:
@@ -190,15 +189,15 @@ class GoRuntime:
             for event in self.events
         )
 
-    def tell_at_synchronize(
+    def set_content(
         self, pods: list[api.PodSandbox], containers: list[api.Container], delay_ms: int = 0
     ) -> None:
-        """Set what the next plugins are told, and after which delay."""
+        """Set content and delay of the next plugins' Synchronize."""
         content = api.SynchronizeRequest(pods=pods, containers=containers)
         self.call("content", sync=content, delay_ms=delay_ms)
 
     def kill(self) -> None:
-        """End it without a warning. Harmless when repeated."""
+        """Kill the process. May be repeated."""
         self._process.kill()
         self._process.wait()
         self._reader.join()
@@ -223,23 +222,27 @@ class GoRuntime:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             with self._changed:
-                self._take(line)
+                self._receive(line)
                 self._changed.notify_all()
 
-    def _take(self, line: bytes) -> None:
-        if not line.startswith(b"{"):  # a panic's text
-            self.events.append(Event("log", line.decode(errors="replace"), "", b"", 0.0))
+    def _receive(self, line: bytes) -> None:
+        if not line.startswith(b"{"):  # the text of a panic
+            self.events.append(
+                Event(
+                    kind="log", text=line.decode(errors="replace"), error="", result=b"", took_s=0.0
+                )
+            )
             return
-        answer = json.loads(line)
-        if "id" in answer:
-            self._answers[answer["id"]] = answer
+        message = json.loads(line)
+        if "id" in message:
+            self._results[message["id"]] = message
             return
         self.events.append(
             Event(
-                answer["event"],
-                answer.get("text", ""),
-                answer.get("error", ""),
-                base64.b64decode(answer.get("result", "")),
-                answer.get("took_us", 0) / 1e6,
+                kind=message["event"],
+                text=message.get("text", ""),
+                error=message.get("error", ""),
+                result=base64.b64decode(message.get("result", "")),
+                took_s=message.get("took_us", 0) / 1e6,
             )
         )

@@ -1,4 +1,4 @@
-"""The plugin in a runtime's plugin directory: as installed, or changed beforehand."""
+"""Installs the plugin, or a changed copy, in a runtime's plugin directory."""
 
 import stat
 import sys
@@ -8,7 +8,7 @@ INSTALLED = Path(sys.executable).with_name("nri-numamem")
 
 
 def install_plugin(root: Path, config: str, name: str = "10-nri-numamem") -> None:
-    """Put the installed program into a runtime's plugin directory, with its configuration."""
+    """Link the installed program into the plugin directory and write its configuration."""
     (root / "plugins").mkdir(exist_ok=True)
     (root / "configs").mkdir(exist_ok=True)
     (root / "plugins" / name).symlink_to(INSTALLED)
@@ -17,20 +17,20 @@ def install_plugin(root: Path, config: str, name: str = "10-nri-numamem") -> Non
 
 
 def install_plugin_with_state(root: Path, state_file: Path) -> None:
-    """Do so without a configuration: another default state file, for this host is not ours."""
+    """Install the plugin without a configuration, with another default state file."""
     install_plugin(root, "")
     _replace_plugin(
-        root, f"from nri_numamem.cli import service\nservice.STATE_FILE = {str(state_file)!r}\n"
+        root, f"from nri_numamem.daemon import service\nservice.STATE_FILE = {str(state_file)!r}\n"
     )
 
 
 def install_plugin_with_slow_start(root: Path, config: str) -> None:
-    """Do so with a plugin that builds its first engine for longer than any runtime waits."""
+    """Install a plugin whose first engine takes longer than every timeout."""
     install_plugin(root, config)
     _replace_plugin(
         root,
         "import time\n"
-        "from nri_numamem.cli import launched\n"
+        "from nri_numamem.daemon import launched\n"
         "build, pauses_s = launched.build_engine, [60]\n"
         "def slow(settings, roots):\n"
         "    time.sleep(pauses_s.pop() if pauses_s else 0)\n"

@@ -1,7 +1,7 @@
-"""A man in the middle who records: between the plugin and a runtime, on Unix sockets.
+"""A recording proxy between the plugin and a runtime, on Unix sockets.
 
-Bytes pass unchanged. What the plugin sends is judged frame by frame (FrameRecorder); the messages
-of both directions are kept in the order in which they were seen complete.
+It forwards bytes unchanged. FrameRecorder checks every frame of the plugin. The messages of both
+directions are recorded in the order in which they became complete.
 """
 
 import contextlib
@@ -11,8 +11,8 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nri_numamem.nri.mux import PLUGIN_SERVICE_CONN, RUNTIME_SERVICE_CONN, Demultiplexer
-from nri_numamem.nri.runtime_frames import FrameRecorder
+from nri_numamem.fake_runtime.frames import FrameRecorder
+from nri_numamem.nri.multiplexer import PLUGIN_SERVICE_CONN, RUNTIME_SERVICE_CONN, Demultiplexer
 from nri_numamem.ttrpc.envelope import Request, Response, decode_request, decode_response
 from nri_numamem.ttrpc.frames import Frame, FrameParser, MessageType
 
@@ -22,8 +22,8 @@ _CONN_IDS = (PLUGIN_SERVICE_CONN, RUNTIME_SERVICE_CONN)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """One message: who sent it, on which connection id and stream, and what it says."""
+class RecordedMessage:
+    """One message: its sender, connection id, stream id and content."""
 
     by_plugin: bool
     conn_id: int
@@ -33,7 +33,7 @@ class Seen:
 
 @dataclass
 class Direction:
-    """Reassembles what one side sends."""
+    """Parses the bytes of one direction."""
 
     by_plugin: bool
     mux: Demultiplexer = field(default_factory=lambda: Demultiplexer(_CONN_IDS))
@@ -41,24 +41,24 @@ class Direction:
         default_factory=lambda: {conn: FrameParser(_MAX_BODY_BYTES) for conn in _CONN_IDS}
     )
 
-    def feed(self, data: bytes) -> list[Seen]:
-        seen = []
+    def feed(self, data: bytes) -> list[RecordedMessage]:
+        messages = []
         for conn_id, piece in self.mux.receive_data(data):
             for frame in self.parsers[conn_id].feed(piece):
                 assert isinstance(frame, Frame)
                 is_request = frame.message_type == MessageType.REQUEST
                 decode = decode_request if is_request else decode_response
                 content = decode(frame.body)
-                seen.append(Seen(self.by_plugin, conn_id, frame.stream_id, content))
-        return seen
+                messages.append(RecordedMessage(self.by_plugin, conn_id, frame.stream_id, content))
+        return messages
 
 
 class Recorded:
-    """One connection that passed the proxy."""
+    """One connection through the proxy."""
 
     def __init__(self) -> None:
         self.recorder = FrameRecorder()
-        self.messages: list[Seen] = []
+        self.messages: list[RecordedMessage] = []
         self.closed = threading.Event()
 
     def calls_of_plugin(self) -> list[str]:
@@ -83,23 +83,23 @@ class Recorded:
                 return message.content
         raise AssertionError(f"no reply to {method}")
 
-    def _requests(self, *, by_plugin: bool) -> "list[_SeenRequest]":
+    def _requests(self, *, by_plugin: bool) -> "list[_RecordedMessageRequest]":
         return [
-            _SeenRequest(m.stream_id, m.conn_id, m.content)
+            _RecordedMessageRequest(m.stream_id, m.conn_id, m.content)
             for m in list(self.messages)
             if m.by_plugin is by_plugin and isinstance(m.content, Request)
         ]
 
 
 @dataclass(frozen=True, slots=True)
-class _SeenRequest:
+class _RecordedMessageRequest:
     stream_id: int
     conn_id: int
     content: Request
 
 
 class Proxy:
-    """Listens at `path` and passes each connection on to `target`."""
+    """Listens at `path` and forwards each connection to `target`."""
 
     def __init__(self, path: Path, target: Path) -> None:
         self.connections: list[Recorded] = []
@@ -112,7 +112,7 @@ class Proxy:
         self._threads[0].start()
 
     def close(self) -> None:
-        """Take no more connections; those that exist end with their peers."""
+        """Stop listening; existing connections end with their peers."""
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._threads[0].join()
@@ -129,21 +129,21 @@ class Proxy:
             runtime = socket.socket(socket.AF_UNIX)
             try:
                 runtime.connect(str(self._target))
-            except OSError:  # no runtime just now: the plugin sees that as the end
+            except OSError:  # no runtime: the plugin reads the end of the stream
                 runtime.close()
                 plugin.close()
                 continue
             recorded = Recorded()
             self.connections.append(recorded)
             thread = threading.Thread(
-                target=_pass_on, args=(plugin, runtime, recorded), daemon=True
+                target=_forward, args=(plugin, runtime, recorded), daemon=True
             )
             self._threads.append(thread)
             thread.start()
 
 
-def _pass_on(plugin: socket.socket, runtime: socket.socket, recorded: Recorded) -> None:
-    """Move bytes both ways until either side ends."""
+def _forward(plugin: socket.socket, runtime: socket.socket, recorded: Recorded) -> None:
+    """Forward bytes in both directions until either side closes."""
     upward, downward = Direction(by_plugin=True), Direction(by_plugin=False)
     with plugin, runtime, contextlib.suppress(OSError):
         while True:

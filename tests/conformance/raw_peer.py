@@ -1,6 +1,6 @@
-"""A runtime side made by hand: whatever bytes a test wants, and replies as they come.
+"""A runtime side that sends arbitrary bytes and returns the plugin's replies.
 
-Unlike EmbeddedRuntime it keeps to no order and checks nothing.
+Unlike FakeRuntime it accepts every order and checks nothing.
 """
 
 import socket
@@ -10,12 +10,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from nri_numamem.fake_runtime.plugin import PLUGIN_SERVICE
 from nri_numamem.nri import api_pb2 as api
-from nri_numamem.nri.mux import frame_message
-from nri_numamem.nri.runtime_plugin import PLUGIN_SERVICE
+from nri_numamem.nri.multiplexer import frame_message
 from nri_numamem.ttrpc.envelope import Request, Response, encode_request
 from nri_numamem.ttrpc.frames import encode_frame
-from tests.conformance.proxy import Direction, Seen
+from tests.conformance.proxy import Direction, RecordedMessage
 
 _RECEIVE_BYTES = 1 << 18
 _WAIT_S = 20.0
@@ -26,10 +26,10 @@ class RawPeer:
 
     def __init__(self, sock: socket.socket) -> None:
         self.framer: Callable[[int, bytes], bytes] = frame_message
-        """How messages are cut into frames."""
+        """Divides messages into frames."""
         self._sock = sock
         self._direction = Direction(by_plugin=True)
-        self._seen: list[Seen] = []
+        self._messages: list[RecordedMessage] = []
         self._last_stream = -1
 
     @staticmethod
@@ -48,12 +48,12 @@ class RawPeer:
         return cls(sock)
 
     def next_stream(self) -> int:
-        """Return a stream id that was not used."""
+        """Return an unused stream id."""
         self._last_stream += 2
         return self._last_stream
 
     def send_bytes(self, data: bytes) -> None:
-        """Send bytes as they are."""
+        """Send bytes unchanged."""
         self._sock.settimeout(_WAIT_S)
         self._sock.sendall(data)
 
@@ -72,25 +72,25 @@ class RawPeer:
         """Wait for the reply on a stream."""
         deadline = time.monotonic() + _WAIT_S
         while True:
-            for seen in self._seen:
-                if seen.conn_id == 1 and seen.stream_id == stream:
-                    assert isinstance(seen.content, Response)
-                    return seen.content
+            for message in self._messages:
+                if message.conn_id == 1 and message.stream_id == stream:
+                    assert isinstance(message.content, Response)
+                    return message.content
             self.receive(deadline - time.monotonic())
 
-    def next_request(self) -> Seen:
+    def next_request(self) -> RecordedMessage:
         """Wait for the first call of the plugin."""
-        while not self._seen:
+        while not self._messages:
             self.receive(_WAIT_S)
-        (request,) = self._seen
+        (request,) = self._messages
         return request
 
-    def answer_registration(self) -> None:
-        """Let the plugin be registered."""
+    def accept_registration(self) -> None:
+        """Reply to RegisterPlugin with success."""
         self.send(2, encode_frame(self.next_request().stream_id, 2, b""))
 
     def configure(self) -> api.ConfigureResponse:
-        """Configure the plugin as a new containerd would."""
+        """Send Configure as a new containerd does; return the reply."""
         request = api.ConfigureRequest(
             runtime_name="containerd",
             runtime_version="v2.3.4",
@@ -103,15 +103,15 @@ class RawPeer:
         return api.ConfigureResponse.FromString(reply.payload)
 
     def receive(self, timeout_s: float) -> None:
-        """Take what the plugin sends next; TimeoutError, or EOFError at the end."""
+        """Receive the plugin's next bytes; raise TimeoutError, or EOFError at the end."""
         self._sock.settimeout(max(timeout_s, 0.001))
         data = self._sock.recv(_RECEIVE_BYTES)
         if not data:
             raise EOFError("the plugin closed the connection")
-        self._seen += self._direction.feed(data)
+        self._messages += self._direction.feed(data)
 
     def wait_closed(self, timeout_s: float) -> bool:
-        """Tell whether the plugin closes the connection in time."""
+        """Return whether the plugin closes the connection within `timeout_s`."""
         deadline = time.monotonic() + timeout_s
         while True:
             try:

@@ -1,10 +1,10 @@
-"""The conformance tests, several columns of the table at a time: `make conformance`.
+"""Run the conformance tests, several columns of the table at the same time: `make conformance`.
 
     tests/conformance/run.py [--jobs N] [COLUMN ...]
 
-Waiting is most of what the tests do, and each has a runtime and a plugin of its own, so each column
-(an NRI version, or the Python peer) is a pytest of its own. Prints what each of them says when it
-is done, and one table for all. Exit status 1 if one of them failed or left no outcomes.
+A column is an NRI version or the Python peers. Each column has its own pytest process, because the
+tests mostly wait. The script prints the output of each process and one table of all columns. The
+exit status is 1 if a process failed or wrote no outcomes.
 """
 
 import argparse
@@ -18,18 +18,22 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.conformance import catalog, go_runtime, table  # noqa: E402 - found by the line above
+from tests.conformance import (  # noqa: E402 - found by the line above
+    catalog,
+    go_runtime,
+    table,
+)
 
-# On two cores: one more than are computing while the others wait.
+# Suits two cores: one process waits while two compute.
 _JOBS = 3
-# What begins first: the columns that take longest.
+# These columns take longest, so they begin first.
 _LONGEST = (catalog.GO_VERSIONS[-1], catalog.PEER)
 
 
 def main() -> int:
-    """Run the columns that the command line names, or all."""
+    """Run the columns of the command line, or all."""
     parser = argparse.ArgumentParser(description="Test against other implementations of NRI.")
-    parser.add_argument("--jobs", type=int, default=_JOBS, help="at a time (%(default)s)")
+    parser.add_argument("--jobs", type=int, default=_JOBS, help="parallel columns (%(default)s)")
     parser.add_argument("columns", nargs="*", metavar="COLUMN", default=catalog.COLUMNS)
     args = parser.parse_args()
     unknown = set(args.columns) - set(catalog.COLUMNS)
@@ -49,7 +53,7 @@ def main() -> int:
 
 
 def _build(columns: list[str]) -> None:
-    """Build what is needed, one after the other: each build uses all cores."""
+    """Build the harnesses, one after the other: each build uses all cores."""
     for column in columns:
         if column != catalog.PEER:
             go_runtime.build(column)
@@ -60,7 +64,7 @@ def _path(column: str) -> Path:
 
 
 def _run(column: str) -> bool:
-    """Run one column and print what pytest says; tell whether it went well."""
+    """Run one column and print pytest's output; return whether it passed."""
     path = _path(column)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)

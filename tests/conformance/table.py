@@ -1,21 +1,21 @@
-"""The table at the end of a run: scenarios by versions, and the reasons of what did not pass.
+"""The table of a run: scenarios by versions, and the reasons of cells other than "pass".
 
-Works on plain outcomes; knows nothing of pytest.
+It works on plain outcomes, without pytest.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tests.conformance.catalog import COLUMNS, NOT_STAGED, SCENARIOS
+from tests.conformance.catalog import COLUMNS, NOT_TESTED, SCENARIOS
 
-# Where several tests stage one scenario, the worst of them counts.
+# The cell of a scenario with several tests is the worst outcome.
 _ORDER = ("FAIL", "XPASS", "xfail", "n/a", "pass")
 _WIDTH = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one test staged one scenario."""
+    """The outcome of one test for one scenario."""
 
     scenario: int
     column: str
@@ -25,7 +25,7 @@ class Outcome:
 
 
 def lines(outcomes: Iterable[Outcome]) -> list[str]:
-    """Return the table's lines: one per scenario, "-" where nothing was staged, then notes."""
+    """Return the table's lines: one per scenario, "-" in cells without a test, then notes."""
     words: dict[tuple[int, str], set[str]] = {}
     notes: dict[tuple[int, str, str], list[str]] = {}
     for outcome in outcomes:
@@ -42,8 +42,8 @@ def lines(outcomes: Iterable[Outcome]) -> list[str]:
             _worst(words.get((number, column), set())).rjust(_WIDTH) for column in COLUMNS
         )
         table.append(f"{number:3} {cells}  {title}")
-    table.append("     peer: staged by the Python peer; -: not staged with that side")
-    table += [f"{number:3} not staged: {why}" for number, why in NOT_STAGED.items()]
+    table.append("     peer: with a Python peer; -: no test in that column")
+    table += [f"{number:3} not tested: {why}" for number, why in NOT_TESTED.items()]
     for (number, word, reason), columns in sorted(notes.items()):
         order = ", ".join(column for column in COLUMNS if column in columns)
         table.append(f"{number:3} {word} ({order}): {reason}")
@@ -51,6 +51,6 @@ def lines(outcomes: Iterable[Outcome]) -> list[str]:
 
 
 def _worst(words: set[str]) -> str:
-    # A scenario that passes in one test and does not apply in another has passed.
+    # A scenario passes if one test passes and the others do not apply.
     words = words - {"n/a"} if "pass" in words else words
     return next((word for word in _ORDER if word in words), "-")

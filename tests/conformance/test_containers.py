@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.engine.qos import QosClass
+from nri_numamem.fake_runtime import objects
+from nri_numamem.memorymanager import QosClass
 from nri_numamem.nri import api_pb2 as api
-from nri_numamem.nri import runtime_objects as objects
 from tests.conformance.bench import MI, Bench, mems_of, queued_seconds, resident_bytes
 from tests.conformance.catalog import GO_VERSIONS
 from tests.conformance.go_runtime import GoError
@@ -52,7 +52,7 @@ def test_a_containers_life(live: Bench, unique: Unique) -> None:
         assert mems_of(created) == "0"
         assert list(created.update) == []
         reply = live.connection.last_reply("CreateContainer").payload
-        # Tags 1 (adjust), 6 (linux), 2 (resources), 2 (cpu), 7 (mems): nothing else is there.
+        # Only the tags 1 (adjust), 6 (linux), 2 (resources), 2 (cpu), 7 (mems).
         assert reply == bytes.fromhex("0a09 3207 1205 1203 3a01 30")
         for op in ("PostCreateContainer", "StartContainer", "PostStartContainer"):
             live.runtime.call(op, pod=pod, container=container)
@@ -60,7 +60,7 @@ def test_a_containers_life(live: Bench, unique: Unique) -> None:
         assert live.entries()[pod.uid] == {"server": blocks}
         free = live.free()
         assert list(live.stop(pod, container).update) == []
-        # The pod keeps it for its next containers.
+        # The memory remains reusable for the pod's next containers.
         assert live.free() == free
         other = objects.container(pod, "next", memory_limit_bytes=GI)
         assert mems_of(live.create(pod, other)) == "0"
@@ -72,7 +72,7 @@ def test_a_containers_life(live: Bench, unique: Unique) -> None:
 
 
 @pytest.mark.scenario(39)
-def test_mems_that_are_set_are_respected(live: Bench, unique: Unique) -> None:
+def test_existing_mems_are_respected(live: Bench, unique: Unique) -> None:
     with live.pod(unique("set")) as pod:
         container = objects.container(pod, "c", memory_limit_bytes=GI, cpuset_mems="1")
         created = live.create(pod, container)
@@ -82,7 +82,7 @@ def test_mems_that_are_set_are_respected(live: Bench, unique: Unique) -> None:
 
 
 @pytest.mark.scenario(42)
-def test_a_creation_that_is_undone(live: Bench, unique: Unique) -> None:
+def test_an_undone_creation(live: Bench, unique: Unique) -> None:
     with live.pod(unique("undone")) as pod:
         container = objects.container(pod, "c", memory_limit_bytes=GI)
         live.create(pod, container)
@@ -97,7 +97,7 @@ def test_a_creation_that_is_undone(live: Bench, unique: Unique) -> None:
 
 
 @pytest.mark.scenario(43, 47)
-def test_a_successor_without_an_end_of_its_predecessor(live: Bench, unique: Unique) -> None:
+def test_a_replacement_without_an_end_of_the_first_container(live: Bench, unique: Unique) -> None:
     with live.pod(unique("again")) as pod:
         first = objects.container(pod, "c", memory_limit_bytes=GI)
         live.create(pod, first)
@@ -135,7 +135,7 @@ def test_ends_in_every_order(live: Bench, unique: Unique) -> None:
 
 
 def _ended(live: Bench, pod: api.PodSandbox) -> list[str]:
-    records = live.host.records("container ended")
+    records = live.host.records("container_ended")
     return [record["container"] for record in records if record["pod"] == pod.name]
 
 
@@ -158,7 +158,7 @@ def test_zeros_of_the_cpu_manager_are_no_limits(live: Bench, unique: Unique) -> 
         container = objects.container(pod, "c", memory_limit_bytes=GI)
         live.create(pod, container)
         before = live.entries()
-        asked = api.LinuxResources(
+        wanted = api.LinuxResources(
             memory=api.LinuxMemory(limit=api.OptionalInt64(value=0)),
             cpu=api.LinuxCPU(
                 shares=api.OptionalUInt64(value=0),
@@ -167,7 +167,7 @@ def test_zeros_of_the_cpu_manager_are_no_limits(live: Bench, unique: Unique) -> 
                 cpus="0-1",
             ),
         )
-        live.runtime.call("UpdateContainer", pod=pod, container=container, resources=asked)
+        live.runtime.call("UpdateContainer", pod=pod, container=container, resources=wanted)
         assert live.connection.last_reply("UpdateContainer").payload == b""
         assert live.entries() == before
 
@@ -178,8 +178,10 @@ def test_a_new_memory_limit_is_accounted(live: Bench, unique: Unique) -> None:
         container = objects.container(pod, "c", memory_limit_bytes=GI)
         live.create(pod, container)
         limit = api.OptionalInt64(value=2 * GI)
-        asked = api.LinuxResources(memory=api.LinuxMemory(limit=limit))
-        result = live.runtime.call("UpdateContainer", pod=pod, container=container, resources=asked)
+        wanted = api.LinuxResources(memory=api.LinuxMemory(limit=limit))
+        result = live.runtime.call(
+            "UpdateContainer", pod=pod, container=container, resources=wanted
+        )
         for update in api.UpdateContainerResponse.FromString(result).update:
             if update.container_id == container.id:
                 assert update.linux.resources.memory.limit.value in (0, 2 * GI)
@@ -188,7 +190,7 @@ def test_a_new_memory_limit_is_accounted(live: Bench, unique: Unique) -> None:
 
 @pytest.mark.scenario(53, 54)
 def test_every_event_of_the_version(live: Bench, unique: Unique) -> None:
-    """By dedicated calls since 0.12, by StateChange before: never both, and the same effect."""
+    """Dedicated calls since 0.12, StateChange before: never both, and the same effect."""
     with live.pod(unique("events")) as pod:
         container = objects.container(pod, "c", memory_limit_bytes=GI)
         live.create(pod, container)
@@ -209,7 +211,7 @@ def test_every_event_of_the_version(live: Bench, unique: Unique) -> None:
 
 
 @pytest.mark.scenario(57)
-def test_odd_objects(live: Bench, unique: Unique) -> None:
+def test_incomplete_pods_and_containers(live: Bench, unique: Unique) -> None:
     bare = api.PodSandbox(id=unique("bare"), uid=unique("uid"))
     live.runtime.call("RunPodSandbox", pod=bare)
     naked = api.Container(id=unique("naked"), pod_sandbox_id=bare.id)
@@ -227,7 +229,7 @@ def test_odd_objects(live: Bench, unique: Unique) -> None:
 
 
 @pytest.mark.scenario(67)
-def test_a_node_critical_pod_is_what_its_cgroup_says(live: Bench, unique: Unique) -> None:
+def test_the_cgroup_of_a_node_critical_pod_decides_its_class(live: Bench, unique: Unique) -> None:
     with live.pod(unique("critical"), qos=QosClass.BURSTABLE) as pod:
         container = objects.container(pod, "c", memory_limit_bytes=GI)
         assert container.linux.oom_score_adj.value == -997
@@ -235,8 +237,8 @@ def test_a_node_critical_pod_is_what_its_cgroup_says(live: Bench, unique: Unique
 
 
 @pytest.mark.scenario(70)
-def test_a_refusal_arrives_whatever_the_names_are(live: Bench, unique: Unique) -> None:
-    """Go's protobuf sends no invalid UTF-8; letters of many bytes must survive the cut."""
+def test_a_refusal_arrives_for_any_names(live: Bench, unique: Unique) -> None:
+    """The truncated text must end with a whole character: Go refuses invalid UTF-8."""
     with live.pod(unique("größe-" + "漢" * 400)) as pod:
         container = objects.container(pod, "ü" * 300, memory_limit_bytes=64 * GI)
         container.env.append("ODD=\U0010ffff\x00\x7f")
@@ -247,9 +249,9 @@ def test_a_refusal_arrives_whatever_the_names_are(live: Bench, unique: Unique) -
 
 
 @pytest.mark.scenario(59)
-@pytest.mark.timeout(600)  # half a minute where nothing else is computing
+@pytest.mark.timeout(600)  # half a minute on an idle machine
 def test_many_cycles(version: str, tmp_path: Path) -> None:
-    """All 10,000 with the newest version; what would leak does not depend on it."""
+    """10,000 cycles with the newest version; a leak does not depend on the version."""
     cycles = 10_000 if version == GO_VERSIONS[-1] else 2_000
     with (
         Bench(version, tmp_path, "--log-level", "warning") as bench,
@@ -257,15 +259,16 @@ def test_many_cycles(version: str, tmp_path: Path) -> None:
     ):
         times = []
         settled = 0
-        way = (bench.process.pid, bench.runtime.pid, os.getpid())  # the recorder is here
+        # The proxy runs in this process.
+        processes = (bench.process.pid, bench.runtime.pid, os.getpid())
         container = objects.container(pod, "c", memory_limit_bytes=GI)
         for attempt in range(cycles):
             container.id = f"{pod.name}-{attempt}"
             container.linux.resources.cpu.mems = ""
-            queued_s = queued_seconds(*way)
+            queued_s = queued_seconds(*processes)
             assert mems_of(bench.create(pod, container)) == "0"
-            # Of the machine's other work the plugin is not guilty.
-            times.append(bench.runtime.took_s - (queued_seconds(*way) - queued_s))
+            # Without the time in which other processes used the processor.
+            times.append(bench.runtime.took_s - (queued_seconds(*processes) - queued_s))
             bench.stop(pod, container)
             bench.remove(pod, container)
             if attempt == 1_000:

@@ -1,4 +1,4 @@
-"""The installed program as a runtime's plugin directory starts it."""
+"""The installed program, launched by a runtime from its plugin directory."""
 
 import contextlib
 import json
@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from nri_numamem.fake_runtime import objects
 from nri_numamem.nri import api_pb2 as api
-from nri_numamem.nri import runtime_objects as objects
 from tests.conformance.bench import BUSY_S, MI, mems_of
 from tests.conformance.go_runtime import GoError, GoRuntime
 from tests.conformance.installed import (
@@ -35,7 +35,7 @@ def _config(log: Path) -> str:
 def _runtime(version: str, root: Path) -> Iterator[GoRuntime]:
     options = {"plugins": root / "plugins", "configs": root / "configs"}
     with GoRuntime(version, options) as runtime:
-        runtime.tell_at_synchronize([], [])
+        runtime.set_content([], [])
         yield runtime
 
 
@@ -68,7 +68,7 @@ def _create(runtime: GoRuntime) -> api.CreateContainerResponse:
 
 @pytest.mark.scenario(17, 18, 19, 20, 21, 29)
 def test_serves_and_ends_with_the_runtime(version: str, tmp_path: Path, log: Path) -> None:
-    """Versions before 0.4 name it with its index, before 0.6 leak a descriptor."""
+    """Versions before 0.4 pass the index in the name, versions before 0.6 leak a descriptor."""
     install_plugin(tmp_path, f"{_config(log)}logLevel: debug\n")
     with _runtime(version, tmp_path) as runtime:
         runtime.call("start")
@@ -87,7 +87,7 @@ def test_serves_and_ends_with_the_runtime(version: str, tmp_path: Path, log: Pat
         synchronized = "synchronized" in _events(log)
         assert synchronized is (runtime.nri_version >= (0, 7))
         runtime.kill()
-        wait_for(lambda: "ended" in _events(log), "the plugin's end", BUSY_S)
+        wait_for(lambda: "plugin_exited" in _events(log), "the plugin's end", BUSY_S)
         wait_for(lambda: not Path(f"/proc/{pid}").exists(), "the process's end")
     assert "admitted" in _events(log)
 
@@ -110,7 +110,7 @@ def test_no_configuration_is_the_default(version: str, tmp_path: Path) -> None:
 
 @pytest.mark.scenario(18)
 def test_a_broken_configuration(version: str, tmp_path: Path) -> None:
-    """Refused where the runtime survives that; elsewhere everything is left alone."""
+    """The plugin refuses it if the runtime survives that; else it manages no container."""
     install_plugin(tmp_path, "logLevle: debug\n")
     with _runtime(version, tmp_path) as runtime:
         runtime.call("start")
@@ -121,24 +121,24 @@ def test_a_broken_configuration(version: str, tmp_path: Path) -> None:
 
 @pytest.mark.scenario(16, 18)
 def test_a_configuration_that_takes_too_long(version: str, tmp_path: Path, log: Path) -> None:
-    """Answered in time, for a late one would end old runtimes; and taken before the next call."""
+    """The reply is in time; the configuration is applied before the next call."""
     install_plugin_with_slow_start(tmp_path, _config(log))
     pod = objects.pod("was there", memory_limit_bytes=MI)
     container = objects.container(pod, "server", memory_limit_bytes=MI)
     container.state = api.CONTAINER_RUNNING
     with _runtime(version, tmp_path) as runtime:
-        runtime.tell_at_synchronize([pod], [container])
+        runtime.set_content([pod], [container])
         runtime.call("start")
         assert mems_of(_create(runtime)) != ""
         assert not any(event.error for event in runtime.synchronizations())
         synchronized = "synchronized" in _events(log)
         assert synchronized is (runtime.nri_version >= (0, 7))
-    late = [r for r in _records(log) if r["event"] == "request took too long, answered neutrally"]
+    late = [r for r in _records(log) if r["event"] == "request_timed_out"]
     assert [record["method"] for record in late] == ["ConfigureRequest"]
 
 
-def test_the_harness_tells_a_failed_start(version: str, tmp_path: Path) -> None:
-    """An executable that is no plugin ends old runtimes' start; so the harness can fail at all."""
+def test_the_harness_reports_a_failed_start(version: str, tmp_path: Path) -> None:
+    """The other tests need an error here: an invalid file name fails the start."""
     install_plugin(tmp_path, "")
     (tmp_path / "plugins" / "not-numbered").symlink_to(INSTALLED)
     with (
@@ -149,8 +149,8 @@ def test_the_harness_tells_a_failed_start(version: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.scenario(61)
-def test_a_second_instance_leaves_everything_alone(version: str, tmp_path: Path, log: Path) -> None:
-    """Refused where the runtime survives that; elsewhere it stays without a word."""
+def test_a_second_instance_manages_no_container(version: str, tmp_path: Path, log: Path) -> None:
+    """The plugin refuses to start if the runtime survives that; else it stays idle."""
     install_plugin(tmp_path, _config(log))
     install_plugin(tmp_path, _config(log), "20-nri-numamem")
     with _runtime(version, tmp_path) as runtime:

@@ -1,4 +1,4 @@
-"""Boots every suite that the selected tests ask for, side by side, once per session."""
+"""Boot the suites of the selected tests in parallel, once per session."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ _REPORTS = pytest.StashKey[dict[str, runs.SuiteReport]]()
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:  # noqa: ANN401
-    """Print which versions were tested, and how long it took."""
+    """Print the tested versions and the durations."""
     for report in config.stash.get(_REPORTS, {}).values():
         terminalreporter.section(f"e2e {report.suite}")
         for line in report.summary:
@@ -26,7 +26,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 @pytest.fixture(scope="session")
 def wheel() -> Path:
-    """Give the wheel to test: the one that the environment names, or one built now."""
+    """Return the wheel to test: the one in the environment variable, or a new one."""
     named = os.environ.get(WHEEL_VARIABLE)
     if named:
         return Path(named).resolve(strict=True)
@@ -34,7 +34,7 @@ def wheel() -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.whl"):
         old.unlink()
-    # setuptools would take files from an earlier build into this one.
+    # setuptools would include files of an earlier build.
     shutil.rmtree(runs.ROOT / "build" / "lib", ignore_errors=True)
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
     command += ["--no-build-isolation", "--wheel-dir", str(folder), str(runs.ROOT)]
@@ -45,7 +45,7 @@ def wheel() -> Path:
 
 @pytest.fixture(scope="session")
 def reports(request: pytest.FixtureRequest, wheel: Path) -> dict[str, runs.SuiteReport]:
-    """Boot the suites of the selected tests, all at once, and give their reports by suite."""
+    """Boot the suites of the selected tests in parallel; return suite -> report."""
     items = (item for item in request.session.items if isinstance(item, pytest.Function))
     suites = sorted({str(item.callspec.params["suite"]) for item in items})
     runs.OUT.mkdir(parents=True, exist_ok=True)

@@ -1,12 +1,12 @@
 """Root file system images for the end-to-end tests, built once and cached.
 
-An image is a Debian suite as mmdebstrap makes it, with containerd, runc and the Python libraries
-that the plugin and the driver in the guest need, as an ext4 file next to its kernel and initrd. It
-holds nothing of this repository: sources, configurations and the plugin's wheel come on a second
-drive (vm.py), so an image stays valid until its recipe below changes.
+An image is an ext4 file with kernel and initrd. mmdebstrap builds it from a Debian suite with
+containerd, runc and the Python libraries of the plugin and the guest's driver. It contains no file
+of this repository; sources, configurations and the plugin's wheel are on a second drive (vm.py).
+So an image is valid until the recipe below changes.
 
-Knows Debian and mmdebstrap. It must not know QEMU, containerd's configuration or the checks.
-No mirror is named: mmdebstrap takes Debian's own address or what the machine's apt is set up for.
+This module depends on Debian and mmdebstrap, and not on QEMU, containerd or the checks. mmdebstrap
+uses its default mirror or the mirrors of the host's apt.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ PACKAGES = (
     "python3-rich",
 )
 
-# Unpacks the second drive, which is a plain tar archive, and leaves the rest to what is on it.
+# Unpacks the second drive, a tar archive, and executes the init script on it.
 _INIT = """\
 #!/bin/sh
 init=/e2e/tests/e2e/guest/init
@@ -52,27 +52,27 @@ echo "init: the second drive holds no $init"
 exec busybox poweroff -f
 """
 
-# Only the driver of the root disk: everything else is built in, and each module costs boot time.
+# Only the driver of the root disk: the others are built in, and each module costs boot time.
 _INITRAMFS = "MODULES=list\n"
 _INITRAMFS_MODULES = "virtio_blk\n"
 
-# Made here, at full speed, as a user would make it; the guest only installs into it.
+# Created on the host, which is faster; the guest only installs the wheel into it.
 _VENV = "python3 -m venv --system-site-packages /opt/nri-numamem"
 
 _UNNEEDED = ("/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/man/*", "/usr/share/info/*")
-_DISK_SIZE = "1500M"  # sparse; what is beyond the packages is room for containerd
+_DISK_SIZE = "1500M"  # sparse; the space beyond the packages is for containerd
 _ATTEMPT_PAUSES_S = (0.0, 10.0, 30.0)
-_STAND_IN = {"sid": "forky"}  # for days on which sid cannot be installed
-_STAND_IN_LIFETIME_S = 24 * 3600
+_FALLBACK_SUITE = {"sid": "forky"}  # used while sid cannot be installed
+_FALLBACK_LIFETIME_S = 24 * 3600
 
 
 class ImageError(Exception):
-    """An image that cannot be built; the text ends with what the failed tool said."""
+    """An image cannot be built; the text ends with the last lines of the failed tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A bootable image; `source` is the suite that it was really made from."""
+    """A bootable image; `source` is the suite from which it was built."""
 
     suite: str
     source: str
@@ -80,7 +80,7 @@ class Image:
 
     @property
     def disk(self) -> Path:
-        """The ext4 root file system; to be opened as a snapshot, as it serves every run."""
+        """The ext4 root file system. All runs share it, so open it as a snapshot."""
         return self.directory / "root.ext4"
 
     @property
@@ -90,26 +90,26 @@ class Image:
 
     @property
     def initrd(self) -> Path:
-        """Its initial RAM disk."""
+        """The suite's initial RAM disk."""
         return self.directory / "initrd"
 
 
 def cache_root() -> Path:
-    """Give the folder of all images: `${XDG_CACHE_HOME:-~/.cache}/nri_numamem/e2e`."""
+    """Return the folder of all images: `${XDG_CACHE_HOME:-~/.cache}/nri_numamem/e2e`."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "nri_numamem" / "e2e"
 
 
 def key() -> str:
-    """Hash everything that goes into an image, so that a changed recipe means a new image."""
+    """Return a hash of the recipe; an image of another recipe is not used."""
     recipe = [_command("SUITE", Path("TAR")), _INIT, _INITRAMFS, _INITRAMFS_MODULES, _DISK_SIZE]
     return hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:16]
 
 
 def ensure(suite: str) -> Image:
-    """Give the image of `suite`, building it first if the cache does not hold it.
+    """Return the image of `suite`; build it unless it is in the cache.
 
-    Concurrent calls wait for each other. Raises ImageError when it cannot be built.
+    Concurrent calls wait for each other. Raises ImageError if the build fails.
     """
     root = cache_root()
     root.mkdir(parents=True, exist_ok=True)
@@ -129,14 +129,14 @@ def _locked(path: Path) -> Iterator[None]:
 
 def _is_stale(directory: Path, suite: str) -> bool:
     source = directory / "source"
-    is_stand_in = source.read_text(encoding="ascii") != suite
-    return is_stand_in and time.time() - source.stat().st_mtime > _STAND_IN_LIFETIME_S
+    is_fallback = source.read_text(encoding="ascii") != suite
+    return is_fallback and time.time() - source.stat().st_mtime > _FALLBACK_LIFETIME_S
 
 
 def _build(suite: str, final: Path) -> None:
-    """Build into a folder of another name, and rename it when it is complete."""
+    """Build in a temporary folder, which is renamed when the image is complete."""
     started = time.monotonic()
-    for old in final.parent.glob(f"{suite}-*.partial"):  # of builds that were killed
+    for old in final.parent.glob(f"{suite}-*.partial"):  # left by builds that were killed
         shutil.rmtree(old)
     partial = final.with_name(f"{final.name}.partial")
     partial.mkdir()
@@ -151,15 +151,17 @@ def _build(suite: str, final: Path) -> None:
 
 
 def _bootstrap_any(suite: str, partial: Path) -> str:
-    """Make root.tar from the suite or else its stand-in; return which one it was."""
+    """Make root.tar from the suite, or else from its fallback; return the suite used."""
     try:
         _bootstrap(suite, partial)
     except ImageError as error:
-        if suite not in _STAND_IN:
+        if suite not in _FALLBACK_SUITE:
             raise
-        print(f"image of {suite}: {error}\nimage of {suite}: {_STAND_IN[suite]} stands in for it")
-        _bootstrap(_STAND_IN[suite], partial)
-        return _STAND_IN[suite]
+        print(
+            f"image of {suite}: {error}\nimage of {suite}: using {_FALLBACK_SUITE[suite]} instead"
+        )
+        _bootstrap(_FALLBACK_SUITE[suite], partial)
+        return _FALLBACK_SUITE[suite]
     return suite
 
 
@@ -167,7 +169,7 @@ def _bootstrap(suite: str, partial: Path) -> None:
     hooks = {"e2e-init": _INIT, "initramfs": _INITRAMFS, "initramfs-modules": _INITRAMFS_MODULES}
     for name, text in hooks.items():
         (partial / name).write_text(text, encoding="ascii")
-    for pause_s in _ATTEMPT_PAUSES_S:  # mirrors have bad moments
+    for pause_s in _ATTEMPT_PAUSES_S:  # mirrors fail at times
         time.sleep(pause_s)
         result = _run(_command(suite, Path("root.tar")), partial)
         if result.returncode == 0:
@@ -182,7 +184,7 @@ def _command(suite: str, tar: Path) -> list[str]:
         "mmdebstrap",
         "--variant=apt",
         f"--include={','.join(PACKAGES)}",
-        # The Release files of moving suites are at times past their date.
+        # The Release files of moving suites are at times expired.
         '--aptopt=Acquire::Check-Valid-Until "false"',
         *(f"--dpkgopt=path-exclude={path}" for path in _UNNEEDED),
         f'--essential-hook=install -D -m 644 initramfs "$1/{initramfs}"',
@@ -195,9 +197,9 @@ def _command(suite: str, tar: Path) -> list[str]:
 
 
 def _make_disk(partial: Path) -> None:
-    """Turn root.tar into the ext4 file, and put kernel and initrd next to it.
+    """Convert root.tar to the ext4 file, and copy kernel and initrd beside it.
 
-    Ownership is not kept: all in the guest runs as root, and this way no privilege is needed.
+    All files belong to root: the guest runs only as root, and this needs no privileges.
     """
     script = (
         "set -e; mkdir root; tar -C root --no-same-owner --exclude='./dev/*' -xpf root.tar; "
@@ -212,7 +214,7 @@ def _make_disk(partial: Path) -> None:
 
 
 def _run(command: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
-    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"  # mke2fs is there
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"  # for mke2fs
     try:
         return subprocess.run(
             command,

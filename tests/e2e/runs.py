@@ -1,7 +1,6 @@
-"""One suite's run from image to report: what is booted, with what, and what came out of it.
+"""Run one suite: build its image, boot it with the second drive, and read its report.
 
-Knows how image, drive and machine come together, and the kinds of records. It must not know any
-check.
+This module depends on image, drive, machine and the kinds of records, and not on the checks.
 """
 
 import time
@@ -15,12 +14,12 @@ from tests.e2e import image, vm
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "build" / "e2e"
 _GUEST = ROOT / "tests" / "e2e" / "guest"
-_TIMEOUT_S = 1200.0  # several times what both suites need on two cores under TCG
+_TIMEOUT_S = 1200.0  # several times the duration of both suites on two cores under TCG
 
 
 @dataclass(frozen=True, slots=True)
 class SuiteReport:
-    """What one suite's machine reported; `error` is empty when it went through everything.
+    """The report of one suite's machine; `error` is empty for a complete run.
 
     `checks` maps (phase, check) to its record: ok, detail, seconds.
     """
@@ -32,7 +31,7 @@ class SuiteReport:
 
 
 def write_drive(wheel: Path) -> Path:
-    """Write the second drive, with the wheel to test and the guest's files; return its path."""
+    """Write the second drive with the wheel and the guest's files; return its path."""
     guest = (path for path in _GUEST.iterdir() if path.is_file())
     files = {f"wheel/{wheel.name}": wheel} | {str(path.relative_to(ROOT)): path for path in guest}
     drive = OUT / "drive.tar"
@@ -41,7 +40,7 @@ def write_drive(wheel: Path) -> Path:
 
 
 def run(suite: str, drive: Path) -> SuiteReport:
-    """Boot one suite, building its image if need be; logs of the guest are left in OUT."""
+    """Boot one suite, and build its image if needed; write logs of the guest to OUT."""
     started = time.monotonic()
     try:
         made = image.ensure(suite)
@@ -58,15 +57,15 @@ def run(suite: str, drive: Path) -> SuiteReport:
         error="\n".join([*broken, result.failure]).strip(),
         checks={(r["phase"], r["name"]): r for r in result.records if r["kind"] == "check"},
         summary=(
-            f"image: made from {made.source}, ready after {image_s:.0f} s",
+            f"image: built from {made.source}, ready after {image_s:.0f} s",
             f"machine: {result.accelerator}, {result.duration_s:.0f} s from power on to off",
-            *_told(result.records),
+            *_summary_lines(result.records),
         ),
     )
 
 
-def _told(records: tuple[dict[str, Any], ...]) -> Iterator[str]:
-    """Word the records about the run itself."""
+def _summary_lines(records: tuple[dict[str, Any], ...]) -> Iterator[str]:
+    """Yield one line for each record about the run itself."""
     for record in records:
         if record["kind"] == "boot":
             yield f"boot: {record['seconds']:.0f} s until the driver ran"
@@ -74,8 +73,8 @@ def _told(records: tuple[dict[str, Any], ...]) -> Iterator[str]:
             names = ("kernel", "containerd", "runc", "python", "protobuf")
             yield ", ".join(f"{name} {record[name]}" for name in names)
             yield f"plugin: {record['plugin']} ({record['seconds']} s)"
-        elif record["kind"] == "standstill":
+        elif record["kind"] == "pause":
             seconds = record["seconds"]
-            yield f"phase {record['phase']}: the machine stood still for {seconds} s at most"
+            yield f"phase {record['phase']}: the machine paused for at most {seconds} s"
         elif record["kind"] == "phase":
             yield f"phase {record['name']}: {record['seconds']} s"

@@ -1,6 +1,6 @@
-"""One test per suite, phase and check of the machines that the fixture boots.
+"""One test per suite, phase and check of the virtual machines that the fixture boots.
 
-A check that did not report fails, with the reason why the machine ended.
+A check without a report fails with the reason for which the machine ended.
 """
 
 import pytest
@@ -10,7 +10,7 @@ from tests.e2e.runs import SuiteReport
 
 SUITES = ("trixie", "sid")
 
-# The first test waits for all machines, and perhaps for their images.
+# The first test waits for all machines, and for their images if they are not cached.
 pytestmark = [pytest.mark.timeout(1800), pytest.mark.parametrize("suite", SUITES)]
 
 

@@ -1,11 +1,11 @@
-"""Boots one image in QEMU and brings home what the guest reports.
+"""Boot one image in QEMU and collect the guest's records.
 
-The machine has four NUMA nodes of 1 GiB, two near pairs (0-1 and 2-3), no network, the image's
-disk as a snapshot, and a second, read-only drive with everything that comes from this repository.
-The serial console goes to a file, for people; reports come as JSON lines over a virtio port,
-because a console also carries what the kernel happens to say in the middle of a line.
+The machine has four NUMA nodes of 1 GiB in two near pairs (0-1 and 2-3), no network, the image's
+disk as a snapshot, and a read-only second drive with the files of this repository. The serial
+console is written to a file. Records are JSON lines over a virtio port, because kernel messages may
+interrupt any line of the console.
 
-Knows QEMU. It must not know what the guest does, or what its records mean beyond "kind".
+This module depends on QEMU. Of the guest's records it knows only the key "kind".
 """
 
 import contextlib
@@ -31,27 +31,27 @@ RESULTS_PORT = "results"
 _QEMU = "qemu-system-x86_64"
 _NEAR, _FAR = 12, 20
 
-# TCG: with more than one thread kernels die on patched code, with cx16 they at times double-fault.
+# TCG: with several threads kernels crash on patched code; with cx16 they double-fault at times.
 _ACCELERATORS = {
     "kvm": ("-accel", "kvm", "-cpu", "host"),
     "tcg": ("-accel", "tcg,thread=single", "-cpu", "max,-cx16"),
 }
 
-# mov dx,0xf4; mov al,0x10; out dx,al: tells isa-debug-exit to end QEMU with status 2*0x10+1.
+# mov dx,0xf4; mov al,0x10; out dx,al: isa-debug-exit then ends QEMU with status 2*0x10+1.
 _PROBE_SECTOR = b"\xba\xf4\x00\xb0\x10\xee\xf4".ljust(510, b"\0") + b"\x55\xaa"
 _PROBE_STATUS = 0x21
-_PROBE_TIMEOUT_S = 2.0  # TCG needs 0.1 s: a KVM that is so much slower is of no use
+_PROBE_TIMEOUT_S = 2.0  # TCG needs 0.1 s; a much slower KVM is useless
 
-_FIRST_RECORD_TIMEOUT_S = 30.0  # TCG needs 10 s: beyond this, a kernel under KVM hangs
+_FIRST_RECORD_TIMEOUT_S = 30.0  # TCG needs 10 s; a kernel under KVM that needs longer hangs
 _POLL_S = 0.2
 _CONSOLE_TAIL_LINES = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one boot gave: records in the order of their arrival, and how it ended.
+    """The result of one boot: the records in their order, and why it failed.
 
-    `failure` is empty when the guest said that it was done, else the reason with the console's end.
+    `failure` is empty if the guest sent "done", or else the reason and the console's last lines.
     """
 
     records: tuple[dict[str, Any], ...]
@@ -61,10 +61,9 @@ class Run:
 
 
 def accelerators() -> tuple[str, ...]:
-    """Give the accelerators to try, in this order: what the environment forces, or what works.
+    """Return the accelerators to try in order: that of the environment variable, or all that work.
 
-    Raises ValueError when the variable names something else than kvm or tcg, and OSError when
-    there is no QEMU.
+    Raises ValueError if the variable is neither kvm nor tcg, and OSError without QEMU.
     """
     if shutil.which(_QEMU) is None:
         raise OSError(f"{_QEMU} is not installed: apt-get install qemu-system-x86")
@@ -77,7 +76,7 @@ def accelerators() -> tuple[str, ...]:
 
 
 def _kvm_works() -> bool:
-    """Let KVM execute three instructions: that /dev/kvm exists proves nothing."""
+    """Return whether KVM executes three instructions; /dev/kvm may exist without working."""
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return False
     with tempfile.NamedTemporaryFile() as sector:
@@ -96,9 +95,9 @@ def _kvm_works() -> bool:
 
 
 def write_drive(path: Path, files: Mapping[str, Path]) -> None:
-    """Write the second drive: a tar archive, which the image unpacks into /e2e.
+    """Write the second drive, a tar archive that the image unpacks into /e2e.
 
-    `files` maps names in the archive to files here; modes are kept.
+    `files` maps names in the archive to files on the host; modes are preserved.
     """
     with tarfile.open(path, "w") as archive:
         for name, source in sorted(files.items()):
@@ -106,16 +105,16 @@ def write_drive(path: Path, files: Mapping[str, Path]) -> None:
 
 
 def boot(image: Image, drive: Path, out: Path, timeout_s: float) -> Run:
-    """Boot and wait until the machine is off; QEMU is killed after `timeout_s`.
+    """Boot and wait until the machine is off; kill QEMU after `timeout_s`.
 
-    Leaves `<suite>.console` and `<suite>.results` in the folder `out`.
+    Writes `<suite>.console` and `<suite>.results` to the folder `out`.
     """
     candidates = accelerators()
     for accelerator in candidates[:-1]:
         run = _boot_with(accelerator, image, drive, out, timeout_s, may_hang=True)
         if run.records:
             return run
-        print(f"{image.suite}: nothing was heard under {accelerator}: {run.failure}")
+        print(f"{image.suite}: no record under {accelerator}: {run.failure}")
     return _boot_with(candidates[-1], image, drive, out, timeout_s, may_hang=False)
 
 
@@ -183,7 +182,7 @@ def _numa() -> list[str]:
 
 def _records(results: Path) -> Iterator[dict[str, Any]]:
     for line in results.read_text(encoding="utf-8", errors="replace").splitlines():
-        with contextlib.suppress(json.JSONDecodeError):  # the last line of a guest that was killed
+        with contextlib.suppress(json.JSONDecodeError):  # an incomplete last line of a killed guest
             yield json.loads(line)
 
 

@@ -9,16 +9,10 @@ import pytest
 from nri_numamem.engine import events
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.plan import Plan
-from nri_numamem.engine.settings import MemoryReservation, Settings
-from nri_numamem.memorymanager import (
-    Machine,
-    NodeSet,
-    NumaNode,
-    PoolUse,
-    check_books,
-    check_groups,
-)
+from nri_numamem.engine.plan import Plan, Record
+from nri_numamem.engine.policy import Policy
+from nri_numamem.memorymanager import PoolUse, Reservation, check_accounting, check_groups
+from nri_numamem.numa import CpuSet, Machine, NodeSet, NumaNode
 
 MI = 1 << 20
 GI = 1 << 30
@@ -34,7 +28,7 @@ def four_nodes() -> Machine:
                 node_id=node,
                 memory_bytes=GI,
                 hugepages={PAGE: 16},
-                cpus=tuple(range(4 * node, 4 * node + 4)),
+                cpus=CpuSet(range(4 * node, 4 * node + 4)),
                 distances={o: 10 if o == node else 12 if o == close[node] else 20 for o in close},
             )
             for node in close
@@ -42,16 +36,37 @@ def four_nodes() -> Machine:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Answer(Plan):
+    """A plan, and the records of its commit."""
+
+    records: tuple[Record, ...] = ()
+
+
+def handle(engine: Engine, event: events.Event) -> Answer:
+    """Apply an event."""
+    plan, records = engine.decide(event), engine.commit()
+    return Answer(plan.adjustment, plan.updates, plan.refusal, records)
+
+
 @dataclass
 class Host:
-    """Feeds an engine with what a runtime would tell."""
+    """An engine, and the pods and containers that a runtime would report to it."""
 
     engine: Engine
     shows_hugepages: bool = False
     pods: dict[str, events.PodSandbox] = field(default_factory=dict)
     containers: dict[str, events.Container] = field(default_factory=dict)
-    ran: Plan = field(default_factory=Plan)
-    """What the last start of a sandbox was answered with."""
+    ran: Answer = field(default_factory=Answer)
+    """The result of the last start of a sandbox."""
+
+    answers: list[Answer] = field(default_factory=list)
+
+    def handle(self, event: events.Event) -> Answer:
+        """Apply an event."""
+        answer = handle(self.engine, event)
+        self.answers.append(answer)
+        return answer
 
     def run(
         self,
@@ -68,8 +83,8 @@ class Host:
             sandbox_id, uid, "ns", f"pod-{uid}", f"/kubepods/{qos}pod{uid}", memory, hugepages or {}
         )
         self.pods[sandbox_id] = pod
-        self.ran = self.engine.handle(events.RunPodSandbox(pod, pool_use))
-        assert self.ran == Plan(records=self.ran.records)
+        self.ran = self.handle(events.RunPodSandbox(pod, pool_use))
+        assert self.ran == Answer(records=self.ran.records)
         return pod
 
     def create(
@@ -86,8 +101,8 @@ class Host:
         cpu_shares: int | None = None,
         devices: Sequence[str] = (),
         pool_use: PoolUse | None = None,
-    ) -> Plan:
-        """Create a container; what the plan gives is kept as its spec."""
+    ) -> Answer:
+        """Create a container; its spec contains what the plan sets."""
         container = events.Container(
             container_id or f"{pod.sandbox_id}-{name}-{len(self.containers)}",
             pod.sandbox_id,
@@ -100,13 +115,13 @@ class Host:
             cpu_shares=cpu_shares,
             device_nodes=tuple(map(NodeSet.parse, devices)),
         )
-        plan = self.engine.handle(events.CreateContainer(pod, container, pool_use))
+        plan = self.handle(events.CreateContainer(pod, container, pool_use))
         if plan.refusal is None:
-            given = plan.adjustment.cpuset_mems if plan.adjustment else mems
+            nodes = plan.adjustment.cpuset_mems if plan.adjustment else mems
             limits = dict(plan.adjustment.hugepage_limits) if plan.adjustment else {}
             kept = replace(
                 container,
-                cpuset_mems=given,
+                cpuset_mems=nodes,
                 hugepages_unified=limits or container.hugepages_unified,
             )
             self.containers[kept.container_id] = kept
@@ -116,45 +131,45 @@ class Host:
         """Return the container of that name that was created last."""
         return [c for c in self.containers.values() if c.name == name][-1]
 
-    def stop(self, container: events.Container) -> Plan:
-        """Tell that a container ended."""
+    def stop(self, container: events.Container) -> Answer:
+        """Report that a container ended."""
         pod = self.pods[container.sandbox_id]
         self.containers.pop(container.container_id, None)
-        return self.engine.handle(events.StopContainer(pod, container))
+        return self.handle(events.StopContainer(pod, container))
 
-    def remove(self, container: events.Container) -> Plan:
-        """Tell that a container was removed."""
+    def remove(self, container: events.Container) -> Answer:
+        """Report that a container was removed."""
         pod = self.pods[container.sandbox_id]
-        return self.engine.handle(events.RemoveContainer(pod, container))
+        return self.handle(events.RemoveContainer(pod, container))
 
-    def stop_pod(self, pod: events.PodSandbox) -> Plan:
-        """Tell that a sandbox was stopped."""
-        return self.engine.handle(events.StopPodSandbox(pod))
+    def stop_pod(self, pod: events.PodSandbox) -> Answer:
+        """Report that a sandbox was stopped."""
+        return self.handle(events.StopPodSandbox(pod))
 
-    def remove_pod(self, pod: events.PodSandbox) -> Plan:
-        """Tell that a sandbox was removed."""
+    def remove_pod(self, pod: events.PodSandbox) -> Answer:
+        """Report that a sandbox was removed."""
         self.pods.pop(pod.sandbox_id, None)
-        return self.engine.handle(events.RemovePodSandbox(pod))
+        return self.handle(events.RemovePodSandbox(pod))
 
-    def synchronize(self, *, keeps_updates: bool = True) -> Plan:
-        """Tell everything that there is."""
+    def synchronize(self, *, keeps_updates: bool = True) -> Answer:
+        """Report all pods and containers."""
         pods, containers = tuple(self.pods.values()), tuple(self.containers.values())
-        return self.engine.handle(events.Synchronize(pods, containers, keeps_updates))
+        return self.handle(events.Synchronize(pods, containers, keeps_updates))
 
     def free(self, resource: str = "memory") -> list[int]:
         """Return the free bytes of a resource per node."""
-        nodes = self.engine.state.books.machine_state.values()
+        nodes = self.engine.state.accounting.machine_state.values()
         return [node.memory_map[resource].free for node in nodes]
 
     def placed(self) -> dict[str, dict[str, str]]:
         """Return pod uid -> container -> its nodes."""
         return {
             uid: {name: str(blocks[0].numa_affinity) for name, blocks in found.items()}
-            for uid, found in self.engine.state.books.assignments.items()
+            for uid, found in self.engine.state.accounting.assignments.items()
         }
 
     def live_on(self, random: Random, step: int) -> None:
-        """Let one thing happen, as a runtime would tell it; what it does is kept as its spec."""
+        """Apply one random event of a runtime; container specs contain what the plan sets."""
         running = list(self.containers.values())
         chance = random.random()
         if chance < 0.25 or not self.pods:
@@ -175,7 +190,7 @@ class Host:
             container = random.choice(running)
             memory = random.choice([50, 200, 500, 1000, 1400]) * MI
             event = events.UpdateContainer(self.pods[container.sandbox_id], container, memory)
-            plan = self.engine.handle(event)
+            plan = self.handle(event)
             mems = {update.container_id: update.cpuset_mems for update in plan.updates}
             self.containers[container.container_id] = replace(
                 container,
@@ -191,19 +206,19 @@ class Host:
                 del self.containers[container_id]
 
 
-SETTINGS = Settings(
-    reserved_memory=tuple(MemoryReservation(node, {"memory": 64 * MI}) for node in range(4))
+SETTINGS = Policy(
+    reserved_memory=tuple(Reservation(node, {"memory": 64 * MI}) for node in range(4))
 )
 
 
 class NewHost:
-    """Makes hosts; their books are checked when the test ends."""
+    """Makes hosts; their accounting is checked when the test ends."""
 
     def __init__(self) -> None:
         self.made: list[Host] = []
         self.groups_may_mix = False
 
-    def __call__(self, settings: Settings = SETTINGS, machine: Machine | None = None) -> Host:
+    def __call__(self, settings: Policy = SETTINGS, machine: Machine | None = None) -> Host:
         host = Host(Engine(Context.of(machine or four_nodes(), settings)))
         self.made.append(host)
         return host
@@ -214,8 +229,8 @@ def new_host() -> Iterator[NewHost]:
     found = NewHost()
     yield found
     for host in found.made:
-        assert check_books(host.engine.state.books) == ()
-        assert found.groups_may_mix or check_groups(host.engine.state.books) == ()
+        assert check_accounting(host.engine.state.accounting) == ()
+        assert found.groups_may_mix or check_groups(host.engine.state.accounting) == ()
 
 
 @pytest.fixture

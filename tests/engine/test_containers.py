@@ -1,4 +1,4 @@
-"""Creation, stop and removal of containers, as a runtime tells them."""
+"""Creation, stop and removal of containers, as a runtime reports them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri_numamem.engine import events
-from nri_numamem.engine.plan import Adjustment, HugepageRoute, Plan, Update
-from nri_numamem.engine.settings import MemoryReservation, Settings
-from nri_numamem.memorymanager import Machine, NumaNode
+from nri_numamem.engine.plan import Adjustment, HugepageRoute, Update
+from nri_numamem.engine.policy import Policy
+from nri_numamem.memorymanager import Reservation
+from nri_numamem.numa import Machine, NumaNode
+from tests.engine.conftest import Answer
 
 if TYPE_CHECKING:
     from tests.engine.conftest import Host, NewHost
@@ -28,10 +30,10 @@ def test_a_guaranteed_container_gets_one_node(host: Host) -> None:
     assert (record.event, record.level) == ("admitted", "info")
     assert record.fields["pod"] == "pod-a"
     assert record.fields["container"] == "main"
-    assert record.fields["request"] == {"memory": 200 * MI}
+    assert record.fields["request_bytes"] == {"memory": 200 * MI}
     assert record.fields["nodes"] == "0"
-    assert record.fields["hint"] == {"affinity": "0", "preferred": True}
-    assert record.fields["free"] == {
+    assert record.fields["merged_hint"] == {"affinity": "0", "preferred": True}
+    assert record.fields["free_bytes"] == {
         "0": {"memory": FREE - 200 * MI},
         "1": {"memory": FREE},
         "2": {"memory": FREE},
@@ -39,8 +41,8 @@ def test_a_guaranteed_container_gets_one_node(host: Host) -> None:
     }
 
 
-def test_what_one_node_cannot_hold_gets_the_closest_pair_that_is_free(host: Host) -> None:
-    """Node 0 is taken; by number the next pair would be 1-2, but 2-3 are closer."""
+def test_a_request_larger_than_a_node_gets_the_closest_free_pair(host: Host) -> None:
+    """Node 0 is in use; the lowest other pair is 1-2, but 2-3 are closer."""
     host.create(host.run("small"))
     assert host.create(host.run("large"), memory=1200 * MI).adjustment == Adjustment("2-3")
     refused = host.create(host.run("larger"), memory=1200 * MI)
@@ -48,14 +50,14 @@ def test_what_one_node_cannot_hold_gets_the_closest_pair_that_is_free(host: Host
     assert refused.refusal is not None
 
 
-def test_without_closeness_the_lowest_pair_wins(new_host: NewHost) -> None:
-    reserved = tuple(MemoryReservation(node, {"memory": 64 * MI}) for node in range(4))
-    host = new_host(Settings(reserved_memory=reserved, prefer_closest_numa_nodes=False))
+def test_without_prefer_closest_the_lowest_pair_wins(new_host: NewHost) -> None:
+    reserved = tuple(Reservation(node, {"memory": 64 * MI}) for node in range(4))
+    host = new_host(Policy(reserved_memory=reserved, prefer_closest_numa_nodes=False))
     host.create(host.run("small"))
     assert host.create(host.run("large"), memory=1200 * MI).adjustment == Adjustment("1-2")
 
 
-def test_a_node_never_serves_two_kinds(host: Host) -> None:
+def test_a_node_has_assignments_of_one_group_only(host: Host) -> None:
     assert host.create(host.run("x"), memory=1200 * MI).adjustment == Adjustment("0-1")
     assert host.create(host.run("y"), memory=1200 * MI).adjustment == Adjustment("2-3")
     plan = host.create(host.run("z"))
@@ -70,37 +72,37 @@ def test_a_node_never_serves_two_kinds(host: Host) -> None:
     ("qos", "why"),
     [("burstable/", "Burstable"), ("besteffort/", "BestEffort"), ("other/", "no QoS class")],
 )
-def test_other_pods_are_left_alone_entirely(host: Host, qos: str, why: str) -> None:
+def test_pods_that_are_not_guaranteed_are_not_managed(host: Host, qos: str, why: str) -> None:
     pod = host.run("a", qos) if qos != "other/" else replace(host.run("a"), cgroup_parent="/x")
     plan = host.create(pod, hugepages={PAGE: PAGE})
     assert (plan.adjustment, plan.updates, plan.refusal) == (None, (), None)
     (record,) = plan.records
-    assert (record.event, record.level) == ("left alone", "debug")
-    assert why in str(record.fields["why"])
+    assert (record.event, record.level) == ("not_managed", "debug")
+    assert why in str(record.fields["cause"])
     assert host.placed() == {}
 
 
 @pytest.mark.parametrize("memory", [None, 0])
-def test_a_container_without_memory_limit_is_left_alone(host: Host, memory: int | None) -> None:
+def test_a_container_without_memory_limit_is_not_managed(host: Host, memory: int | None) -> None:
     plan = host.create(host.run("a"), memory=memory)
     assert plan.adjustment is None
     assert host.placed() == {}
 
 
-def test_a_container_without_name_or_uid_is_left_alone(host: Host) -> None:
+def test_a_container_without_name_or_uid_is_not_managed(host: Host) -> None:
     assert host.create(host.run("a"), name="").adjustment is None
     assert host.create(replace(host.run("a"), uid="")).adjustment is None
     assert host.placed() == {}
 
 
-def test_policy_none_leaves_everything_alone(new_host: NewHost) -> None:
-    host = new_host(Settings(memory_manager_policy="None"))
+def test_policy_none_manages_nothing(new_host: NewHost) -> None:
+    host = new_host(Policy(memory_manager_policy="None"))
     assert host.create(host.run("a")).adjustment is None
     assert host.placed() == {}
 
 
 def test_a_refusal_names_the_request_and_each_node_and_changes_nothing(host: Host) -> None:
-    before = host.engine.state.books
+    before = host.engine.state.accounting
     plan = host.create(host.run("a"), memory=9 * GI)
     assert plan.adjustment is None
     text = plan.refusal or ""
@@ -109,7 +111,7 @@ def test_a_refusal_names_the_request_and_each_node_and_changes_nothing(host: Hos
     assert "928Mi free" in text
     assert "0-3" in text
     assert len(text) <= 1024
-    assert host.engine.state.books == before
+    assert host.engine.state.accounting == before
     (record,) = plan.records
     assert (record.event, record.level) == ("rejected", "warning")
     assert str(record.fields["message"]) in text
@@ -125,14 +127,14 @@ def test_after_a_pod_is_removed_the_retry_succeeds(host: Host) -> None:
     assert host.create(third, memory=1500 * MI).adjustment == Adjustment("0-1")
 
 
-def test_run_unpinned_starts_what_does_not_fit(new_host: NewHost) -> None:
-    host = new_host(Settings(when_unsatisfiable="RunUnpinned"))
+def test_run_unpinned_starts_containers_that_do_not_fit(new_host: NewHost) -> None:
+    host = new_host(Policy(when_unsatisfiable="RunUnpinned"))
     plan = host.create(host.run("a"), memory=9 * GI)
     assert (plan.adjustment, plan.refusal) == (None, None)
-    assert [record.event for record in plan.records] == ["left alone, nothing fits"]
+    assert [record.event for record in plan.records] == ["unpinned_no_capacity"]
 
 
-def test_a_cpuset_mems_that_is_set_is_respected_and_entered(host: Host) -> None:
+def test_a_preset_cpuset_mems_is_kept_and_recorded(host: Host) -> None:
     plan = host.create(host.run("a"), mems="2")
     assert plan.adjustment is None
     assert [record.event for record in plan.records] == ["adopted"]
@@ -140,11 +142,11 @@ def test_a_cpuset_mems_that_is_set_is_respected_and_entered(host: Host) -> None:
     assert host.create(host.run("b"), mems="two").records[0].level == "warning"
 
 
-def test_adoption_says_what_does_not_fit(host: Host) -> None:
+def test_adoption_records_the_shortfall(host: Host) -> None:
     plan = host.create(host.run("a"), mems="1", memory=2 * GI)
     (record,) = plan.records
     assert record.level == "warning"
-    assert record.fields["does_not_fit"] == {"memory": 2 * GI - FREE}
+    assert record.fields["shortfall_bytes"] == {"memory": 2 * GI - FREE}
     host.stop_pod(host.pods["sandbox-a"])
     assert host.free() == [FREE] * 4
 
@@ -169,7 +171,7 @@ def test_shown_zeros_win_over_the_pods_sum(host: Host) -> None:
     assert host.create(pod, hugepages={PAGE: 0}).adjustment == Adjustment("0")
 
 
-def test_hugepages_that_another_plugin_set_are_counted_and_not_claimed(host: Host) -> None:
+def test_hugepages_that_another_plugin_set_are_counted_and_not_set_again(host: Host) -> None:
     plan = host.create(host.run("a"), unified={PAGE: 3 * PAGE})
     assert plan.adjustment == Adjustment("0", {}, HugepageRoute.UNIFIED)
     assert host.free("hugepages-2Mi")[0] == 13 * PAGE
@@ -181,7 +183,7 @@ def test_hugepages_may_need_a_group_where_memory_does_not(host: Host) -> None:
 
 
 def test_the_containers_of_a_pod_share_its_sum_of_hugepages(host: Host) -> None:
-    """Which container wants them cannot be told: all may use them, one holds them."""
+    """No message shows which container uses them: all may, and the first one is charged."""
     pod = host.run("a", hugepages={PAGE: 10 * PAGE})
     host.create(pod, "first", memory=800 * MI)
     plan = host.create(pod, "second", memory=100 * MI)
@@ -189,7 +191,7 @@ def test_the_containers_of_a_pod_share_its_sum_of_hugepages(host: Host) -> None:
     assert host.free("hugepages-2Mi")[0] == 6 * PAGE
 
 
-def test_a_container_that_has_no_room_beside_the_pods_hugepages_goes_elsewhere(host: Host) -> None:
+def test_a_container_without_room_near_the_pods_hugepages_uses_other_nodes(host: Host) -> None:
     pod = host.run("a", hugepages={PAGE: 10 * PAGE})
     host.create(pod, "first", memory=800 * MI)
     assert host.create(pod, "second", memory=300 * MI).adjustment == Adjustment(
@@ -197,7 +199,7 @@ def test_a_container_that_has_no_room_beside_the_pods_hugepages_goes_elsewhere(h
     )
 
 
-def test_the_next_container_takes_over_the_hugepages_of_one_that_ended(host: Host) -> None:
+def test_the_next_container_reuses_hugepages_of_an_ended_one(host: Host) -> None:
     pod = host.run("a", hugepages={PAGE: 10 * PAGE})
     host.create(pod, "init")
     host.stop(host.newest("init"))
@@ -206,8 +208,8 @@ def test_the_next_container_takes_over_the_hugepages_of_one_that_ended(host: Hos
     assert host.free()[0] == FREE - 200 * MI
 
 
-def test_hugepages_that_were_given_back_go_to_the_next_of_the_pod(host: Host) -> None:
-    """The pod's other live container holds memory only."""
+def test_reusable_hugepages_go_to_the_pods_next_container(host: Host) -> None:
+    """The pod's other live container has memory only."""
     pod = host.run("a", hugepages={PAGE: 10 * PAGE})
     host.create(pod, "first")
     host.create(pod, "second")
@@ -219,12 +221,12 @@ def test_hugepages_that_were_given_back_go_to_the_next_of_the_pod(host: Host) ->
 # The end of containers
 
 
-def test_a_pod_keeps_what_its_container_gave_back(host: Host) -> None:
+def test_memory_of_an_ended_container_stays_reserved_for_its_pod(host: Host) -> None:
     pod = host.run("a")
     host.create(pod, "init", memory=300 * MI)
     plan = host.stop(host.newest("init"))
-    assert [record.event for record in plan.records] == ["container ended"]
-    assert plan.records[0].fields["kept_for_pod"] == {"memory": 300 * MI}
+    assert [record.event for record in plan.records] == ["container_ended"]
+    assert plan.records[0].fields["reusable_bytes"] == {"memory": 300 * MI}
     assert host.free()[0] == FREE - 300 * MI
     host.create(pod, "app", memory=200 * MI)
     assert host.free()[0] == FREE - 300 * MI
@@ -233,7 +235,7 @@ def test_a_pod_keeps_what_its_container_gave_back(host: Host) -> None:
     assert host.placed() == {}
 
 
-def test_a_container_that_is_created_again_takes_its_old_place(host: Host) -> None:
+def test_a_recreated_container_gets_its_previous_assignment(host: Host) -> None:
     pod = host.run("a")
     host.create(pod, container_id="old")
     host.stop(host.newest())
@@ -247,13 +249,13 @@ def test_a_successor_may_be_created_before_its_predecessor_stops(host: Host) -> 
     host.create(pod, container_id="old")
     old = host.newest()
     assert host.create(pod, container_id="new").adjustment == Adjustment("0")
-    assert host.stop(old) == Plan()
-    assert host.remove(old) == Plan()
+    assert host.stop(old) == Answer()
+    assert host.remove(old) == Answer()
     assert host.free()[0] == FREE - 200 * MI
     assert host.engine.state.holder("new") is not None
 
 
-def test_another_request_under_the_same_name_is_placed_anew(host: Host) -> None:
+def test_a_recreated_container_with_another_request_is_placed_anew(host: Host) -> None:
     pod = host.run("a")
     host.create(pod, container_id="old")
     host.stop(host.newest())
@@ -261,30 +263,32 @@ def test_another_request_under_the_same_name_is_placed_anew(host: Host) -> None:
     assert sum(host.free()) == 4 * FREE - 1200 * MI
 
 
-def test_events_of_unknown_and_ended_containers_are_no_news(host: Host) -> None:
+def test_events_of_unknown_and_ended_containers_change_nothing(host: Host) -> None:
     pod = host.run("a")
     host.create(pod)
     container = host.newest()
     stranger = replace(container, container_id="stranger")
-    assert host.stop(stranger) == Plan()
-    assert host.remove(stranger) == Plan()
+    assert host.stop(stranger) == Answer()
+    assert host.remove(stranger) == Answer()
     assert host.stop(container).records
-    assert host.stop(container) == Plan()
-    assert host.remove(container) == Plan()
+    assert host.stop(container) == Answer()
+    assert host.remove(container) == Answer()
 
 
 def test_remove_without_stop_ends_a_container_too(host: Host) -> None:
     host.create(host.run("a"))
-    assert [record.event for record in host.remove(host.newest()).records] == ["container ended"]
+    assert [record.event for record in host.remove(host.newest()).records] == ["container_ended"]
 
 
-def test_a_failed_creation_that_is_undone_leaves_the_place_to_the_retry(host: Host) -> None:
+def test_the_retry_of_a_failed_creation_gets_the_same_nodes(host: Host) -> None:
     pod = host.run("a")
     host.create(pod, container_id="failed")
     failed = host.newest()
-    nameless = replace(failed, name="")  # the undo of containerd tells no labels
+    nameless = replace(
+        failed, name=""
+    )  # the removal after a failed creation in containerd has no labels
     assert host.stop(nameless).records
-    assert host.remove(nameless) == Plan()
+    assert host.remove(nameless) == Answer()
     assert host.create(pod, container_id="retried").adjustment == Adjustment("0")
     assert host.free()[0] == FREE - 200 * MI
 
@@ -292,61 +296,61 @@ def test_a_failed_creation_that_is_undone_leaves_the_place_to_the_retry(host: Ho
 # Updates
 
 
-def update(host: Host, memory: int | None) -> Plan:
+def update(host: Host, memory: int | None) -> Answer:
     container = host.newest()
     pod = host.pods[container.sandbox_id]
-    return host.engine.handle(events.UpdateContainer(pod, container, memory))
+    return host.handle(events.UpdateContainer(pod, container, memory))
 
 
-def test_an_update_without_memory_or_with_the_same_is_no_news(host: Host) -> None:
+def test_an_update_without_another_memory_limit_changes_nothing(host: Host) -> None:
     host.create(host.run("a"))
-    assert update(host, None) == Plan()
-    assert update(host, 200 * MI) == Plan()
+    assert update(host, None) == Answer()
+    assert update(host, 200 * MI) == Answer()
 
 
-def test_an_update_of_a_container_that_is_not_ours_is_no_news(host: Host) -> None:
+def test_an_update_of_an_unmanaged_container_changes_nothing(host: Host) -> None:
     host.create(host.run("a", "burstable/"))
-    assert update(host, 300 * MI) == Plan()
+    assert update(host, 300 * MI) == Answer()
 
 
-def test_an_update_of_a_container_that_ended_is_no_news(host: Host) -> None:
+def test_an_update_of_an_ended_container_changes_nothing(host: Host) -> None:
     host.create(host.run("a"))
     container = host.newest()
     host.stop(container)
     host.containers[container.container_id] = container
-    assert update(host, 300 * MI) == Plan()
+    assert update(host, 300 * MI) == Answer()
 
 
-def test_more_memory_is_taken_where_the_container_is(host: Host) -> None:
+def test_more_memory_is_charged_to_the_same_nodes(host: Host) -> None:
     host.create(host.run("a"))
     plan = update(host, 300 * MI)
     assert (plan.adjustment, plan.updates, plan.refusal) == (None, (), None)
     (record,) = plan.records
     assert (record.event, record.level) == ("resized", "info")
     assert record.fields["container"] == "main"
-    assert record.fields["memory_before"] == 200 * MI
-    assert record.fields["request"] == {"memory": 300 * MI}
+    assert record.fields["previous_memory_bytes"] == 200 * MI
+    assert record.fields["request_bytes"] == {"memory": 300 * MI}
     assert host.free()[0] == FREE - 300 * MI
 
 
-def test_less_memory_is_given_back(host: Host) -> None:
+def test_less_memory_is_released(host: Host) -> None:
     host.create(host.run("a"))
     assert update(host, 50 * MI).records[0].level == "info"
     assert host.free()[0] == FREE - 50 * MI
 
 
-def test_the_same_amount_in_the_books_is_no_news(host: Host) -> None:
+def test_the_recorded_amount_changes_nothing(host: Host) -> None:
     host.create(host.run("a"))
     update(host, 300 * MI)
-    assert update(host, 300 * MI) == Plan()
+    assert update(host, 300 * MI) == Answer()
 
 
-def test_what_its_node_cannot_hold_gets_more_nodes(host: Host) -> None:
+def test_a_limit_that_the_node_cannot_hold_gets_more_nodes(host: Host) -> None:
     host.create(host.run("a"))
     plan = update(host, 1200 * MI)
     assert plan.updates == (Update(host.newest().container_id, "0-1"),)
     (record,) = plan.records
-    assert (record.level, record.fields["nodes_before"], record.fields["nodes"]) == (
+    assert (record.level, record.fields["previous_nodes"], record.fields["nodes"]) == (
         "info",
         "0",
         "0-1",
@@ -356,16 +360,14 @@ def test_what_its_node_cannot_hold_gets_more_nodes(host: Host) -> None:
     assert host.placed() == {"a": {"main": "0-1"}}
 
 
-def crowded_update(host: Host) -> Plan:
-    """Ask for more than the container's node has, while its neighbour makes a group impossible."""
+def crowded_update(host: Host) -> Answer:
+    """Request more than the node has, while an assignment of another pod prevents a group."""
     host.create(host.run("a"))
     host.create(host.run("b"))
-    return host.engine.handle(
-        events.UpdateContainer(host.pods["sandbox-b"], host.newest(), 1200 * MI)
-    )
+    return host.handle(events.UpdateContainer(host.pods["sandbox-b"], host.newest(), 1200 * MI))
 
 
-def test_what_fits_nowhere_is_refused_and_nothing_changes(host: Host) -> None:
+def test_a_limit_that_fits_nowhere_is_refused_and_changes_nothing(host: Host) -> None:
     plan = crowded_update(host)
     assert plan.refusal == (
         "numamem: container main of pod ns/pod-b cannot be resized to memory 1.18Gi: 472Mi too "
@@ -373,13 +375,13 @@ def test_what_fits_nowhere_is_refused_and_nothing_changes(host: Host) -> None:
     )
     assert plan.updates == ()
     (record,) = plan.records
-    assert (record.event, record.level) == ("resize refused", "warning")
-    assert record.fields["does_not_fit"] == {"memory": 1400 * MI - FREE}
+    assert (record.event, record.level) == ("resize_rejected", "warning")
+    assert record.fields["shortfall_bytes"] == {"memory": 1400 * MI - FREE}
     assert host.free()[0] == FREE - 400 * MI
 
 
-def test_less_is_never_refused(new_host: NewHost) -> None:
-    """Not even where it is still more than the books hold for a container that runs there."""
+def test_a_smaller_limit_is_never_refused(new_host: NewHost) -> None:
+    """Also if the new limit is larger than the bytes that are charged for the container."""
     host = new_host()
     host.create(host.run("b"), mems="0", memory=MI)
     host.create(host.run("a"), mems="0", memory=2000 * MI)
@@ -387,14 +389,14 @@ def test_less_is_never_refused(new_host: NewHost) -> None:
     assert update(host, 1600 * MI).refusal is not None
 
 
-def test_a_resize_goes_on_where_nothing_is_refused(new_host: NewHost) -> None:
-    settings = new_host().engine.context.settings
+def test_run_unpinned_never_refuses_a_resize(new_host: NewHost) -> None:
+    settings = new_host().engine.context.policy
     host = new_host(replace(settings, when_unsatisfiable="RunUnpinned"))
     plan = crowded_update(host)
     assert (plan.adjustment, plan.updates, plan.refusal) == (None, (), None)
     (record,) = plan.records
     assert (record.event, record.level) == ("resized", "warning")
-    assert record.fields["does_not_fit"] == {"memory": 1400 * MI - FREE}
+    assert record.fields["shortfall_bytes"] == {"memory": 1400 * MI - FREE}
     assert host.free()[0] == 0
     host.stop_pod(host.pods["sandbox-b"])
     assert host.free()[0] == FREE - 200 * MI
@@ -404,24 +406,24 @@ def test_a_resize_goes_on_where_nothing_is_refused(new_host: NewHost) -> None:
     ("policy", "nodes"),
     [("none", "0-1"), ("best-effort", "0-1"), ("restricted", "0"), ("single-numa-node", "0")],
 )
-def test_the_policy_counts_for_wider_sets(new_host: NewHost, policy: str, nodes: str) -> None:
+def test_the_policy_decides_about_more_nodes(new_host: NewHost, policy: str, nodes: str) -> None:
     """The new size would fit on one larger node, so two are not preferred."""
     machine = Machine((NumaNode(0, GI), NumaNode(1, GI), NumaNode(2, 4 * GI)))
-    reserved = (MemoryReservation(0, {"memory": 64 * MI}),)
-    host = new_host(Settings(reserved_memory=reserved, topology_manager_policy=policy), machine)
+    reserved = (Reservation(0, {"memory": 64 * MI}),)
+    host = new_host(Policy(reserved_memory=reserved, topology_manager_policy=policy), machine)
     host.create(host.run("a"))
     update(host, 1200 * MI)
     assert host.placed() == {"a": {"main": nodes}}
 
 
 def test_restricted_admits_the_fewest_nodes(new_host: NewHost) -> None:
-    host = new_host(Settings(topology_manager_policy="restricted"))
+    host = new_host(Policy(topology_manager_policy="restricted"))
     host.create(host.run("a"))
     update(host, 1200 * MI)
     assert host.placed() == {"a": {"main": "0-1"}}
 
 
-def test_an_ended_neighbour_moves_along(host: Host) -> None:
+def test_an_ended_container_moves_with_the_resized_one(host: Host) -> None:
     pod = host.run("a")
     host.create(pod, "init", memory=300 * MI)
     host.stop(host.newest("init"))

@@ -1,49 +1,35 @@
-"""The two halves of an event: it makes no difference when the second one is done."""
+"""Decide, commit, discard: what each of them changes."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 
-from nri_numamem.engine import events, records
-from nri_numamem.engine.engine import Engine
+from nri_numamem.engine import events
+from nri_numamem.engine.engine import Applied, Engine
 from nri_numamem.engine.plan import Adjustment, Plan, Record
-from nri_numamem.engine.settings import Settings
-from nri_numamem.memorymanager import NodeSet, Pool, PoolUse
-from tests.engine.conftest import GI, MI, PAGE, SETTINGS, Host, NewHost, four_nodes
-
-if TYPE_CHECKING:
-    from nri_numamem.engine.state import EngineState
+from nri_numamem.engine.policy import Policy
+from nri_numamem.engine.records import containers as records
+from nri_numamem.memorymanager import Pool, PoolUse
+from nri_numamem.numa import Machine, NodeSet
+from tests.engine.conftest import GI, MI, PAGE, SETTINGS, Answer, Host, NewHost, four_nodes
 
 PAGES = "hugepages-2Mi"
 
 
-class Remembering(Engine):
-    """Keeps all its plans."""
+class Discarding(Engine):
+    """Decides everything twice, and discards the first decision."""
 
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine.context)
-        self.plans: list[Plan] = []
+    discarded = 0
 
-    def handle(self, event: events.Event) -> Plan:
-        plan = super().handle(event)
-        self.plans.append(plan)
-        return plan
-
-
-class Hasty(Remembering):
-    """Leaves nothing for later, and notes each state."""
-
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine)
-        self.states: list[EngineState] = []
-
-    def handle(self, event: events.Event) -> Plan:
-        plan = super().handle(event)
-        self.states.append(self.state)
-        return replace(plan, records=tuple(plan.records))
+    def decide(self, event: events.Event) -> Plan:
+        first = super().decide(event)
+        self.discard()
+        self.discarded += 1
+        second = super().decide(event)
+        assert first == second
+        return second
 
 
 def live_on(host: Host, random: Random, step: int) -> None:
@@ -62,11 +48,11 @@ def live_on(host: Host, random: Random, step: int) -> None:
     elif chance < 0.97:
         mems = NodeSet([1]) if random.random() < 0.5 else NodeSet()
         lost = events.Container(f"f{step}", pod.sandbox_id, f"f{step}", memory, cgroup_mems=mems)
-        host.engine.handle(events.ContainersFound(((pod, lost),)))
+        host.handle(events.ContainersFound(((pod, lost),)))
     elif chance < 0.98:
         changed = four_nodes().nodes[0]
         nodes = (replace(changed, memory_bytes=GI - step * MI), *four_nodes().nodes[1:])
-        host.engine.handle(events.MachineChanged(replace(four_nodes(), nodes=nodes)))
+        host.handle(events.MachineChanged(replace(four_nodes(), nodes=nodes)))
     else:
         host.synchronize()
 
@@ -81,60 +67,77 @@ def live_on(host: Host, random: Random, step: int) -> None:
     ids=["container", "pod", "unpinned"],
 )
 @pytest.mark.parametrize("seed", range(12))
-def test_lives_are_the_same_whenever_the_rest_is_done(
-    new_host: NewHost, seed: int, settings: Settings
-) -> None:
+def test_discarded_decisions_have_no_effect(new_host: NewHost, seed: int, settings: Policy) -> None:
     new_host.groups_may_mix = True  # a cpuset.mems that was set before is taken as it is
-    at_once, later = new_host(settings), new_host(settings)
-    at_once.engine = hasty = Hasty(at_once.engine)
-    later.engine = waiting = Remembering(later.engine)
-    for host in (at_once, later):
+    plain, hesitant = new_host(settings), new_host(settings)
+    hesitant.engine = discarding = Discarding(hesitant.engine.context)
+    answers: list[list[Answer]] = []
+    for host in (plain, hesitant):
         random = Random(seed)
+        host.answers = []
         for step in range(120):
             live_on(host, random, step)
-    assert waiting.state == hasty.state
-    assert hasty.states[-1] == hasty.state
-    # Of the one that waited nobody has read a record before.
-    assert [tuple(plan.records) for plan in waiting.plans] == [
-        tuple(plan.records) for plan in hasty.plans
-    ]
-    assert waiting.plans == hasty.plans
+        answers.append(host.answers)
+    assert answers[0] == answers[1]
+    assert plain.engine.state == hesitant.engine.state
+    assert discarding.discarded == len(answers[0])
 
 
-REPLIES_WITHOUT: list[Callable[[Host, events.PodSandbox], Plan]] = [
-    lambda host, pod: host.create(pod),
-    lambda host, _pod: host.stop(host.newest("old")),
-    lambda host, _pod: host.remove(host.newest("old")),
-    lambda host, pod: host.stop_pod(pod),
-    lambda host, pod: host.remove_pod(pod),
+def machine_with_more_memory() -> Machine:
+    nodes = four_nodes().nodes
+    return Machine((replace(nodes[0], memory_bytes=2 * GI), *nodes[1:]))
+
+
+EVENTS: list[Callable[[events.PodSandbox, events.Container], events.Event]] = [
+    lambda pod, old: events.CreateContainer(pod, replace(old, container_id="new", name="new")),
+    lambda pod, old: events.UpdateContainer(pod, old, 300 * MI),
+    events.StopContainer,
+    events.RemoveContainer,
+    lambda pod, _old: events.StopPodSandbox(pod),
+    lambda pod, _old: events.RemovePodSandbox(pod),
+    lambda pod, _old: events.PodCgroupGone(pod),
+    lambda pod, _old: events.RunPodSandbox(replace(pod, sandbox_id="other")),
+    lambda pod, old: events.ContainersFound(((pod, replace(old, container_id="lost")),)),
+    lambda pod, _old: events.Synchronize((pod,), ()),
+    lambda _pod, _old: events.MachineChanged(machine_with_more_memory()),
 ]
 
 
-@pytest.mark.parametrize("happens", REPLIES_WITHOUT)
-def test_what_the_reply_does_not_need_waits_for_somebody_who_looks(
-    host: Host, happens: Callable[[Host, events.PodSandbox], Plan]
+@pytest.mark.parametrize("event_of", EVENTS)
+def test_a_decision_is_visible_only_after_its_commit(
+    host: Host, event_of: Callable[[events.PodSandbox, events.Container], events.Event]
 ) -> None:
     pod = host.run("a")
     host.create(pod, "old")
-    before = host.engine.state
-    happens(host, pod)
-    assert host.engine.settled_state is before
-    after = host.engine.state
-    assert after != before
-    assert host.engine.settled_state is after
+    engine = host.engine
+    before, context = engine.state, engine.context
+    event = event_of(pod, host.newest("old"))
+    first = engine.decide(event)
+    assert (engine.state, engine.context) == (before, context)
+    engine.discard()
+    assert engine.commit() == ()
+    assert engine.state is before
+    assert engine.decide(event) == first
+    engine.commit()
+    assert (engine.state, engine.context) != (before, context)
 
 
-def test_an_answer_that_was_never_given_leaves_nothing_behind(host: Host) -> None:
+def test_a_second_decision_needs_the_commit_of_the_first(host: Host) -> None:
     pod = host.run("a")
-    before = host.engine.state
-    plan = host.create(pod)
-    host.engine.restore(before)
-    assert host.engine.state is before
-    assert [record.event for record in plan.records] == ["admitted"]  # only what would have been
-    assert host.engine.state is before
+    engine = host.engine
+    engine.decide(events.StopPodSandbox(pod))
+    with pytest.raises(RuntimeError, match="not committed"):
+        engine.decide(events.StopPodSandbox(pod))
+    with pytest.raises(RuntimeError, match="not committed"):
+        engine.apply(events.StopPodSandbox(pod))
+    engine.commit()
+    assert engine.state.pods == {}
+    assert engine.apply(events.StopPodSandbox(pod)) == Applied(Plan(), ())
 
 
-def test_a_bug_after_the_answer_is_met_once(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_that_fails_leaves_the_state_as_it_was(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_about: object) -> Record:
         raise RuntimeError("what a bug")
 
@@ -142,12 +145,12 @@ def test_a_bug_after_the_answer_is_met_once(host: Host, monkeypatch: pytest.Monk
     before = host.engine.state
     with monkeypatch.context() as bug:
         bug.setattr(records, "admitted", fail)
-        plan = host.create(pod)
-        assert plan.adjustment == Adjustment("0")
+        container = events.Container("c", pod.sandbox_id, "main", 200 * MI)
+        plan = host.engine.decide(events.CreateContainer(pod, container))
+        assert plan == Plan(Adjustment("0"))
         with pytest.raises(RuntimeError, match="what a bug"):
-            host.engine.settle()
+            host.engine.commit()
     assert host.engine.state is before
-    assert plan.records == ()
-    host.engine.settle()
+    assert host.engine.commit() == ()
     assert host.create(pod, "other").adjustment == Adjustment("0")
     assert host.placed() == {"a": {"other": "0"}}

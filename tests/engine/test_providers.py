@@ -9,32 +9,36 @@ import pytest
 
 from nri_numamem.engine.events import Container
 from nri_numamem.engine.plan import Adjustment, Plan, Update
-from nri_numamem.engine.providers import NO_OTHERS, Others, others_of
-from nri_numamem.engine.settings import MemoryReservation, Settings
-from nri_numamem.memorymanager import Hint, Machine, NodeSet, NumaNode
+from nri_numamem.engine.policy import Policy
+from nri_numamem.engine.providers import NO_OTHER_PROVIDERS, OtherProviders, other_providers_of
+from nri_numamem.memorymanager import Hint, Reservation
+from nri_numamem.numa import CpuSet, Machine, NodeSet, NumaNode
+from tests.engine.conftest import Answer
 
 if TYPE_CHECKING:
     from tests.engine.conftest import Host, NewHost
 
 MI = 1 << 20
-RESERVED = tuple(MemoryReservation(node, {"memory": 64 * MI}) for node in range(4))
+RESERVED = tuple(Reservation(node, {"memory": 64 * MI}) for node in range(4))
 STRICT = ["restricted", "single-numa-node"]
 
 
-def settings(policy: str) -> Settings:
-    return Settings(reserved_memory=RESERVED, topology_manager_policy=policy)
+def settings(policy: str) -> Policy:
+    return Policy(reserved_memory=RESERVED, topology_manager_policy=policy)
 
 
 def machine() -> Machine:
     """Nodes 0-2 have four CPUs each, node 3 has none."""
-    cpus = {0: (0, 1, 2, 3), 1: (4, 5, 6, 7), 2: (8, 9, 10, 11), 3: ()}
-    return Machine(tuple(NumaNode(node, 1 << 30, cpus=found) for node, found in cpus.items()))
+    cpus = {0: "0-3", 1: "4-7", 2: "8-11", 3: ""}
+    return Machine(
+        tuple(NumaNode(node, 1 << 30, cpus=CpuSet.parse(found)) for node, found in cpus.items())
+    )
 
 
-def seen(cpus: str = "", shares: int | None = None, *devices: str) -> Others:
+def seen(cpus: str = "", shares: int | None = None, *devices: str) -> OtherProviders:
     nodes = tuple(NodeSet.parse(text) for text in devices)
     container = Container("c", "s", "main", cpuset_cpus=cpus, cpu_shares=shares, device_nodes=nodes)
-    return others_of(machine(), container)
+    return other_providers_of(machine(), container)
 
 
 @pytest.mark.parametrize(
@@ -75,17 +79,23 @@ def test_the_hint_of_devices(devices: list[str], hint: Hint) -> None:
 
 def test_nodes_that_the_machine_does_not_have_do_not_count() -> None:
     assert seen("", None, "7", "2,7").devices == (NodeSet([2]),)
-    assert not seen("", None, "7")
+    assert seen("", None, "7") == NO_OTHER_PROVIDERS
 
 
 def test_devices_come_before_cpus() -> None:
     others = seen("4", 1024, "0", "2")
     assert [next(iter(answer or ())) for answer in others.providers()] == ["devices", "cpu"]
     assert str(others) == "cpu on node 1, devices on nodes 0,2"
-    assert others.is_apart_from(NodeSet([0, 2]))
-    assert not others.is_apart_from(NodeSet([0, 1, 2]))
-    assert not NO_OTHERS.is_apart_from(NodeSet([0]))
-    assert not NO_OTHERS
+    assert others.is_disjoint_from(NodeSet([0, 2]))
+    assert not others.is_disjoint_from(NodeSet([0, 1, 2]))
+    assert not NO_OTHER_PROVIDERS.is_disjoint_from(NodeSet([0]))
+
+
+def other_hints(answer: Answer) -> dict[str, object]:
+    """Return the hints in the record, without those of the memory manager."""
+    hints = answer.records[0].fields["hints"]
+    assert isinstance(hints, dict)
+    return {provider: hint for provider, hint in hints.items() if provider != "memory"}
 
 
 @pytest.mark.parametrize("policy", ["best-effort", *STRICT])
@@ -93,19 +103,19 @@ def test_memory_follows_cpus_and_devices(new_host: NewHost, policy: str) -> None
     host = new_host(settings(policy))
     plan = host.create(host.run("a"), cpus="8-9")
     assert plan.adjustment == Adjustment("2")
-    assert plan.records[0].fields["hints"] == {"cpu": "2"}
+    assert other_hints(plan) == {"cpu": "2"}
     assert host.create(host.run("b"), devices=["3"]).adjustment == Adjustment("3")
     plan = host.create(host.run("c"), devices=["1", "1"], cpus="4")
     assert plan.adjustment == Adjustment("1")
-    assert plan.records[0].fields["hints"] == {"cpu": "1", "devices": ["1", "1"]}
-    assert "hints" not in host.create(host.run("d")).records[0].fields
+    assert other_hints(plan) == {"cpu": "1", "devices": ["1", "1"]}
+    assert other_hints(host.create(host.run("d"))) == {}
 
 
 def test_with_policy_none_nothing_is_merged(new_host: NewHost) -> None:
     host = new_host(settings("none"))
     plan = host.create(host.run("a"), cpus="8-9", devices=["3"])
     assert plan.adjustment == Adjustment("0")
-    assert "hints" not in plan.records[0].fields
+    assert other_hints(plan) == {}
 
 
 def fill(host: Host, node: int) -> None:
@@ -113,14 +123,14 @@ def fill(host: Host, node: int) -> None:
     assert host.create(host.run(f"full{node}"), memory=900 * MI, cpus=cpus).refusal is None
 
 
-def test_best_effort_goes_elsewhere_when_the_node_is_full(host: Host) -> None:
+def test_best_effort_uses_another_node_if_the_node_is_full(host: Host) -> None:
     """The kubelet refuses such a container: its hint would mix groups."""
     fill(host, 2)
     assert host.create(host.run("a"), cpus="8-9").adjustment == Adjustment("0")
 
 
 @pytest.mark.parametrize("policy", STRICT)
-def test_the_strict_policies_refuse_then(new_host: NewHost, policy: str) -> None:
+def test_strict_policies_refuse_if_the_node_is_full(new_host: NewHost, policy: str) -> None:
     host = new_host(settings(policy))
     fill(host, 2)
     pod = host.run("a")
@@ -130,21 +140,22 @@ def test_the_strict_policies_refuse_then(new_host: NewHost, policy: str) -> None
         "numamem: container main of pod ns/pod-a refused, "
         "TopologyAffinityError with cpu on node 2, devices on node 2: requested memory "
     )
-    (record,) = plan.records
-    assert record.fields["hints"] == {"cpu": "2", "devices": ["2"]}
+    assert other_hints(plan) == {"cpu": "2", "devices": ["2"]}
     assert host.create(pod).adjustment == Adjustment("0")
 
 
-def test_what_contradicts_itself_follows_its_cpus_if_that_is_possible(host: Host) -> None:
+def test_memory_follows_the_cpus_if_cpus_and_devices_conflict(host: Host) -> None:
     plan = host.create(host.run("a"), cpus="8", devices=["1"])
     assert plan.adjustment == Adjustment("2")
     fill(host, 3)
-    # Neither: node 3 is full, and the device is given up before.
+    # Neither decides: the device is ignored first, and node 3 is full.
     assert host.create(host.run("b"), cpus="12", devices=["1"]).adjustment == Adjustment("0")
 
 
 @pytest.mark.parametrize("policy", STRICT)
-def test_what_contradicts_itself_is_refused_by_the_strict(new_host: NewHost, policy: str) -> None:
+def test_strict_policies_refuse_conflicting_cpus_and_devices(
+    new_host: NewHost, policy: str
+) -> None:
     host = new_host(settings(policy))
     refusal = host.create(host.run("a"), cpus="8", devices=["1"]).refusal or ""
     assert "TopologyAffinityError with cpu on node 2, devices on node 1: " in refusal
@@ -166,7 +177,7 @@ def test_a_container_found_unpinned_follows_its_cpus(host: Host) -> None:
     assert plan.updates == (Update("unseen", "3"),)
 
 
-def test_whose_devices_matter(new_host: NewHost) -> None:
+def test_devices_matter_only_to_policies_that_merge_hints(new_host: NewHost) -> None:
     guaranteed, burstable = "/kubepods/poduid", "/kubepods/burstable/poduid"
     for policy, expected in (("best-effort", True), ("none", False)):
         context = new_host(settings(policy)).engine.context
@@ -177,7 +188,7 @@ def test_whose_devices_matter(new_host: NewHost) -> None:
 
 
 @pytest.mark.parametrize(("policy", "nodes"), [("best-effort", "0"), ("restricted", "2")])
-def test_only_the_strict_prefer_the_cpus_to_the_pods_hugepages(
+def test_only_strict_policies_prefer_cpus_to_the_pods_hugepages(
     new_host: NewHost, policy: str, nodes: str
 ) -> None:
     page = 2 * MI

@@ -1,6 +1,7 @@
 import pytest
 
-from nri_numamem.engine.qos import QosClass, qos_of_cgroup_parent
+from nri_numamem.engine.qos import qos_of_cgroup_parent
+from nri_numamem.memorymanager import QosClass
 
 UID = "6f2d4c1e-8a77-4f6b-9d5e-0a1b2c3d4e5f"
 SLICE_UID = UID.replace("-", "_")
@@ -54,7 +55,7 @@ def test_the_kubelets_patterns(cgroup_parent: str, expected: QosClass) -> None:
         "machine.slice",
     ],
 )
-def test_what_is_not_the_kubelets_is_unknown(cgroup_parent: str) -> None:
+def test_a_cgroup_that_is_not_the_kubelets_is_unknown(cgroup_parent: str) -> None:
     assert qos_of_cgroup_parent(cgroup_parent) is UNKNOWN
 
 

@@ -1,4 +1,4 @@
-"""What a container asks for, where the runtime tells it in a roundabout way."""
+"""The request of a container, where it follows from unified keys."""
 
 from nri_numamem.engine.events import Container, PodSandbox
 from nri_numamem.engine.request import HugepageSource, request_of
@@ -6,8 +6,8 @@ from nri_numamem.engine.request import HugepageSource, request_of
 SUM = {2 << 20: 64 << 20}
 
 
-def test_the_pods_sum_counts_once_also_when_it_is_read_back() -> None:
-    """Our answer comes back as unified keys of each container; it is the pod's sum all the same."""
+def test_the_pods_sum_counts_once_if_it_is_reported_as_unified_keys() -> None:
+    """The reply sets unified keys on each container, and the runtime reports them later."""
     pod = PodSandbox("sandbox", "uid", "default", "pod", "/kubepods/poduid", hugepage_limits=SUM)
     container = Container("id", "sandbox", "app", 1 << 30, hugepages_unified=SUM)
     first = request_of(pod, container, {})
@@ -19,7 +19,7 @@ def test_the_pods_sum_counts_once_also_when_it_is_read_back() -> None:
     assert {first.hugepage_source, second.hugepage_source} == {HugepageSource.UNIFIED}
 
 
-def test_other_unified_limits_are_the_containers_own() -> None:
+def test_other_unified_limits_are_limits_of_the_container() -> None:
     pod = PodSandbox("sandbox", "uid", "default", "pod", "/kubepods/poduid", hugepage_limits=SUM)
     own = {2 << 20: 32 << 20}
     container = Container("id", "sandbox", "app", 1 << 30, hugepages_unified=own)

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from tests.engine.conftest import Host
 
 
-def test_an_id_that_is_given_out_twice_is_its_newest_holders(host: Host) -> None:
+def test_a_container_id_used_twice_belongs_to_the_newest_holder(host: Host) -> None:
     pod = host.run("a")
     host.create(pod, "x", container_id="c")
     host.create(pod, "y", container_id="c")

@@ -1,4 +1,4 @@
-"""After a reconnect: the books are what the runtime tells."""
+"""Synchronize: the accounting is rebuilt from the runtime's list of containers."""
 
 from __future__ import annotations
 
@@ -7,63 +7,63 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nri_numamem.engine.books import entries, machine_state
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.plan import Plan, Record, Update
+from nri_numamem.engine.plan import Record, Update
 from nri_numamem.engine.snapshot import restore, snapshot
-from nri_numamem.memorymanager import NodeSet
+from nri_numamem.memorymanager.state_json import state_json
+from nri_numamem.numa import NodeSet
 
 if TYPE_CHECKING:
-    from tests.engine.conftest import Host, NewHost
+    from tests.engine.conftest import Answer, Host, NewHost
 
 MI = 1 << 20
 PAGE = 2 * MI
 FREE = 1024 * MI - 64 * MI - 32 * MI
 
 
-def events_of(plan: Plan) -> list[str]:
+def events_of(plan: Answer) -> list[str]:
     return [record.event for record in plan.records]
 
 
-def test_nothing_to_tell(host: Host) -> None:
+def test_an_empty_synchronize(host: Host) -> None:
     plan = host.synchronize()
     assert plan.updates == ()
     assert events_of(plan) == ["synchronized"]
-    assert plan.records[0].fields["pods"] == 0
+    assert plan.records[0].fields["pod_count"] == 0
 
 
-def test_the_same_books_after_a_restart_of_the_runtime(host: Host, new_host: NewHost) -> None:
+def test_a_restart_of_the_runtime_keeps_the_accounting(host: Host, new_host: NewHost) -> None:
     host.create(host.run("a", hugepages={PAGE: 2 * PAGE}))
     host.create(host.run("b"), memory=1200 * MI)
     host.create(host.run("c", "burstable/"))
-    before = entries(host.engine.state.books), machine_state(host.engine.state.books)
+    before = state_json(host.engine.state.accounting)
     plan = host.synchronize()
     assert plan.updates == ()
-    assert (entries(host.engine.state.books), machine_state(host.engine.state.books)) == before
-    assert plan.records[-1].fields["adopted"] == 2
+    assert state_json(host.engine.state.accounting) == before
+    assert plan.records[-1].fields["adopted_count"] == 2
 
-    # A plugin that starts anew comes to the same, from what the runtime shows of its answers.
+    # A new process has the same accounting, from the runtime's list alone.
     fresh = new_host()
     fresh.pods, fresh.containers = host.pods, host.containers
     assert fresh.synchronize().updates == ()
-    assert (entries(fresh.engine.state.books), machine_state(fresh.engine.state.books)) == before
+    assert state_json(fresh.engine.state.accounting) == before
 
 
 def test_hugepages_that_a_pod_shares_count_once(host: Host, new_host: NewHost) -> None:
-    """Each of its containers was answered the pod's sum, and that is what the runtime shows."""
+    """The reply to each container contained the pod's sum, which the runtime then reports."""
     pod = host.run("a", hugepages={PAGE: 4 * PAGE})
     host.create(pod, "first")
     host.create(pod, "second")
-    before = machine_state(host.engine.state.books)
+    before = state_json(host.engine.state.accounting)["machineState"]
     host.synchronize()
-    assert machine_state(host.engine.state.books) == before
+    assert state_json(host.engine.state.accounting)["machineState"] == before
     fresh = new_host()
     fresh.pods, fresh.containers = host.pods, host.containers
     fresh.synchronize()
-    assert machine_state(fresh.engine.state.books) == before
+    assert state_json(fresh.engine.state.accounting)["machineState"] == before
 
 
-def test_unified_keys_other_than_the_pods_sum_are_the_containers_own(host: Host) -> None:
+def test_unified_keys_that_differ_from_the_pods_sum_are_limits_of_the_container(host: Host) -> None:
     pod = host.run("a", hugepages={PAGE: 4 * PAGE})
     host.create(pod, "first", unified={PAGE: PAGE})
     host.create(pod, "second", unified={PAGE: 3 * PAGE})
@@ -72,7 +72,7 @@ def test_unified_keys_other_than_the_pods_sum_are_the_containers_own(host: Host)
     assert host.free("hugepages-2Mi")[0] == 12 * PAGE
 
 
-def test_what_vanished_is_released(host: Host) -> None:
+def test_a_vanished_container_is_released(host: Host) -> None:
     host.create(host.run("a"))
     host.pods.clear()
     host.containers.clear()
@@ -81,7 +81,7 @@ def test_what_vanished_is_released(host: Host) -> None:
     assert host.engine.state.holders == {}
 
 
-def test_what_a_pod_holds_between_two_containers_is_kept_while_the_pod_is_there(
+def test_reusable_memory_is_kept_while_the_pod_exists(
     host: Host,
 ) -> None:
     pod = host.run("a")
@@ -95,7 +95,7 @@ def test_what_a_pod_holds_between_two_containers_is_kept_while_the_pod_is_there(
     assert host.free() == [FREE] * 4
 
 
-def test_a_container_that_ended_unseen_leaves_its_place_to_its_pod(host: Host) -> None:
+def test_memory_of_a_missing_container_stays_reserved_for_its_pod(host: Host) -> None:
     pod = host.run("a")
     host.create(pod)
     host.containers.clear()
@@ -105,7 +105,7 @@ def test_a_container_that_ended_unseen_leaves_its_place_to_its_pod(host: Host) -
     assert holder.ended
 
 
-def test_a_container_that_is_told_to_have_ended_leaves_its_place_to_its_pod(host: Host) -> None:
+def test_memory_of_a_container_reported_as_ended_stays_reserved_for_its_pod(host: Host) -> None:
     host.create(host.run("a"))
     container = host.newest()
     host.containers[container.container_id] = replace(container, ended=True)
@@ -115,17 +115,17 @@ def test_a_container_that_is_told_to_have_ended_leaves_its_place_to_its_pod(host
     assert holder.ended
 
 
-def test_a_container_that_was_created_meanwhile_is_placed_and_updated(host: Host) -> None:
+def test_a_container_created_while_disconnected_is_placed_and_updated(host: Host) -> None:
     host.create(host.run("a"))
     unseen = replace(host.newest(), container_id="unseen", name="second", cpuset_mems="")
     host.containers["unseen"] = unseen
     plan = host.synchronize()
     assert plan.updates == (Update("unseen", "0"),)
-    assert events_of(plan) == ["adopted", "pinned while running", "synchronized"]
+    assert events_of(plan) == ["adopted", "pinned_while_running", "synchronized"]
     assert host.free()[0] == FREE - 400 * MI
 
 
-def test_what_was_created_meanwhile_and_does_not_fit_runs_on(host: Host) -> None:
+def test_a_container_created_while_disconnected_runs_unpinned_if_nothing_fits(host: Host) -> None:
     host.create(host.run("a"))
     huge = replace(
         host.newest(),
@@ -137,10 +137,10 @@ def test_what_was_created_meanwhile_and_does_not_fit_runs_on(host: Host) -> None
     host.containers["huge"] = huge
     plan = host.synchronize()
     assert plan.updates == ()
-    assert events_of(plan)[1] == "runs unpinned, nothing fits"
+    assert events_of(plan)[1] == "running_unpinned_no_capacity"
 
 
-def test_a_place_against_the_rules_is_kept(host: Host, new_host: NewHost) -> None:
+def test_nodes_that_violate_the_rules_are_kept(host: Host, new_host: NewHost) -> None:
     new_host.groups_may_mix = True
     host.create(host.run("a"))
     strange = replace(host.newest(), container_id="strange", name="strange", cpuset_mems="0,3")
@@ -149,7 +149,7 @@ def test_a_place_against_the_rules_is_kept(host: Host, new_host: NewHost) -> Non
     assert host.placed() == {"a": {"main": "0", "strange": "0,3"}}
 
 
-def test_what_cannot_be_understood_is_passed_over(host: Host) -> None:
+def test_invalid_containers_are_ignored(host: Host) -> None:
     host.create(host.run("a"))
     known = host.newest()
     host.containers["x"] = replace(known, container_id="x", name="x", cpuset_mems="none")
@@ -162,19 +162,19 @@ def test_what_cannot_be_understood_is_passed_over(host: Host) -> None:
     assert host.placed() == {"a": {"main": "0"}}
 
 
-def test_the_order_in_which_the_runtime_tells_does_not_matter(host: Host) -> None:
+def test_the_order_of_the_runtimes_list_does_not_matter(host: Host) -> None:
     for uid in "abc":
         host.create(host.run(uid), memory=500 * MI)
     host.synchronize()
-    before = machine_state(host.engine.state.books)
+    before = state_json(host.engine.state.accounting)["machineState"]
     host.containers = dict(reversed(host.containers.items()))
     host.pods = dict(reversed(host.pods.items()))
     host.synchronize()
-    assert machine_state(host.engine.state.books) == before
+    assert state_json(host.engine.state.accounting)["machineState"] == before
 
 
-def sent_again(plan: Plan) -> list[Record]:
-    return [record for record in plan.records if record.event == "sent again"]
+def sent_again(plan: Answer) -> list[Record]:
+    return [record for record in plan.records if record.event == "cpuset_mems_reapplied"]
 
 
 def seen(host: Host, in_runtime: str, in_cgroup: str) -> str:
@@ -187,7 +187,7 @@ def seen(host: Host, in_runtime: str, in_cgroup: str) -> str:
 
 @pytest.mark.parametrize("keeps_updates", [True, False])
 @pytest.mark.parametrize(("in_runtime", "in_cgroup"), [("2", "1"), ("1", "2")])
-def test_where_runtime_and_cgroup_differ_what_was_known_counts(
+def test_if_runtime_and_cgroup_differ_the_known_nodes_count(
     host: Host, in_runtime: str, in_cgroup: str, *, keeps_updates: bool
 ) -> None:
     host.create(host.run("a"), mems="2")
@@ -196,13 +196,13 @@ def test_where_runtime_and_cgroup_differ_what_was_known_counts(
     assert plan.updates == (Update(container_id, "2"),)
     assert host.placed() == {"a": {"main": "2"}}
     (record,) = sent_again(plan)
-    assert record.fields["in_runtime"] == in_runtime
-    assert record.fields["in_cgroup"] == in_cgroup
+    assert record.fields["runtime_cpuset_mems"] == in_runtime
+    assert record.fields["cgroup_cpuset_mems"] == in_cgroup
     assert record.fields["nodes"] == "2"
-    assert record.fields["why"] == "they were given to the container before"
+    assert record.fields["cause"] == "they were given to the container before"
 
 
-def test_what_an_earlier_process_knew_counts_as_well(host: Host, new_host: NewHost) -> None:
+def test_the_nodes_in_the_state_file_count_as_well(host: Host, new_host: NewHost) -> None:
     host.create(host.run("a"), mems="2")
     fresh = new_host()
     fresh.engine = Engine(host.engine.context, restore(snapshot(host.engine.state)))
@@ -218,20 +218,23 @@ def test_what_an_earlier_process_knew_counts_as_well(host: Host, new_host: NewHo
         (False, "0,2", "the runtime shows those of the creation"),
     ],
 )
-def test_else_the_runtimes_habit_counts(
+def test_without_known_nodes_the_runtimes_behaviour_decides(
     host: Host, new_host: NewHost, nodes: str, why: str, *, keeps_updates: bool
 ) -> None:
     host.create(host.run("a"), mems="3")
-    for fresh in (host, new_host()):  # what was known is neither, and nothing is known
+    for fresh in (
+        host,
+        new_host(),
+    ):  # the known nodes are neither of the two, or no nodes are known
         fresh.pods, fresh.containers = host.pods, host.containers
         container_id = seen(fresh, "1", "0,2")
         plan = fresh.synchronize(keeps_updates=keeps_updates)
         assert plan.updates == (Update(container_id, nodes),)
         assert fresh.placed() == {"a": {"main": nodes}}
-        assert [record.fields["why"] for record in sent_again(plan)] == [why]
+        assert [record.fields["cause"] for record in sent_again(plan)] == [why]
 
 
-def test_a_pinned_container_of_which_the_runtime_knows_no_nodes(new_host: NewHost) -> None:
+def test_a_pinned_container_without_nodes_in_the_runtimes_list(new_host: NewHost) -> None:
     host = new_host()
     host.create(host.run("a"))
     container_id = seen(host, "", "2-3")
@@ -239,11 +242,11 @@ def test_a_pinned_container_of_which_the_runtime_knows_no_nodes(new_host: NewHos
     fresh.pods, fresh.containers = host.pods, host.containers
     plan = fresh.synchronize()
     assert plan.updates == (Update(container_id, "2-3"),)
-    assert events_of(plan) == ["adopted", "sent again", "synchronized"]
+    assert events_of(plan) == ["adopted", "cpuset_mems_reapplied", "synchronized"]
     assert fresh.placed() == {"a": {"main": "2-3"}}
 
 
-def test_a_cgroup_that_agrees_or_says_nothing_changes_nothing(host: Host) -> None:
+def test_an_equal_or_empty_cgroup_changes_nothing(host: Host) -> None:
     host.create(host.run("a"))
     for in_cgroup in ("0", ""):
         seen(host, "0", in_cgroup)
@@ -252,9 +255,7 @@ def test_a_cgroup_that_agrees_or_says_nothing_changes_nothing(host: Host) -> Non
         assert events_of(plan) == ["adopted", "synchronized"]
 
 
-def test_nothing_is_sent_for_whom_we_do_not_manage_or_to_nodes_that_are_gone(
-    host: Host, new_host: NewHost
-) -> None:
+def test_unmanaged_containers_and_missing_nodes_are_not_sent(host: Host, new_host: NewHost) -> None:
     new_host.groups_may_mix = True
     host.create(host.run("a"))
     container_id = seen(host, "", "3,7")
@@ -267,7 +268,7 @@ def test_nothing_is_sent_for_whom_we_do_not_manage_or_to_nodes_that_are_gone(
     assert host.synchronize().updates == ()
 
 
-def test_a_container_that_is_told_twice_is_updated_once(host: Host) -> None:
+def test_a_container_that_is_listed_twice_is_updated_once(host: Host) -> None:
     host.create(host.run("a"))
     container_id = seen(host, "", "")
     again = replace(host.newest(), name="again")

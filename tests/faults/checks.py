@@ -1,28 +1,28 @@
-"""Judges the plugin's books by what really runs. Each complaint is one line.
+"""Compare the plugin's accounting with the containers that run. Each problem is one line.
 
-The arithmetic is made anew from the machine and the reservations, never from the plugin's tables:
-for each set of nodes, what lies within it must not be more than what it has. What a container
-could not get (`does_not_fit`) is believed only where something happened to excuse it.
+Sums are computed from the machine and the reservations, never from the plugin's tables: for each
+set of nodes, the assignments within the set must not exceed the capacity of the set. A shortfall
+that the plugin reports (`shortfall_bytes`) is accepted only for containers that are exempt.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nri_numamem.memorymanager import NodeSet
-from nri_numamem.memorymanager.quantity import MEMORY, hugepages_resource
-from tests.faults.ground import Amounts, Kept
+from nri_numamem.numa import NodeSet
+from nri_numamem.numa.quantity import MEMORY, hugepages_resource
+from tests.faults.host import Amounts, StateEntry
 from tests.faults.node import Container, Key, Node, expected_sizes
 
 POOL = ""
-"""The name under which a pod that is placed as a whole has what its containers do not."""
+"""The name that holds the part of a pod-scope assignment that no container has used yet."""
 
-_PLACED = ("admitted", "adopted", "resized", "pinned while running", "pod admitted", "pod adopted")
+_PLACED = ("admitted", "adopted", "resized", "pinned_while_running", "pod_admitted", "pod_adopted")
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What a container has of one resource."""
+    """An assigned amount of one resource."""
 
     key: Key
     nodes: NodeSet
@@ -30,65 +30,64 @@ class Block:
     size_bytes: int
 
 
-def blocks_of(books: Mapping[str, Any]) -> list[Block]:
-    """Return all blocks of a record of the books."""
+def blocks_of(accounting: Mapping[str, Any]) -> list[Block]:
+    """Return all blocks of a state_dump record."""
     return [
         Block((uid, name), NodeSet(block["numaAffinity"]), block["type"], block["size"])
-        for uid, containers in books["entries"].items()
+        for uid, containers in accounting["entries"].items()
         for name, blocks in containers.items()
         for block in blocks
     ]
 
 
-def shortfalls(records: Iterable[Mapping[str, Any]]) -> dict[Key, dict[str, int]]:
-    """Return what containers did not get, by the newest record of each."""
+def missing_bytes(records: Iterable[Mapping[str, Any]]) -> dict[Key, dict[str, int]]:
+    """Return the missing bytes by container and resource, from the newest record of each."""
     found: dict[Key, dict[str, int]] = {}
     for record in records:
         if record["event"] in _PLACED:
             key = (record["pod_uid"], record.get("container", POOL))
-            found[key] = record.get("does_not_fit", {})
+            found[key] = record.get("shortfall_bytes", {})
     return found
 
 
-class Judge:
-    """Judges one record of the books."""
+class AccountingCheck:
+    """Checks one state_dump record. Every method yields its problems."""
 
     def __init__(
         self,
         node: Node,
-        books: Mapping[str, Any],
+        accounting: Mapping[str, Any],
         records: Iterable[Mapping[str, Any]],
         amounts: Amounts,
     ) -> None:
         self._node = node
-        self._machine = books["machineState"]
-        self._blocks = blocks_of(books)
+        self._machine = accounting["machineState"]
+        self._blocks = blocks_of(accounting)
         self._amounts = amounts
-        self._short = shortfalls(records)
-        self._excused = {c.key for c in node.containers() if c.is_excused}
-        self._excused |= {(c.pod.uid, POOL) for c in node.containers() if c.is_excused}
+        self._short = missing_bytes(records)
+        self._exempt = {c.key for c in node.containers() if c.is_exempt}
+        self._exempt |= {(c.pod.uid, POOL) for c in node.containers() if c.is_exempt}
 
     def tables(self) -> Iterator[str]:
-        """Tell where the plugin sees another machine, or its sums are wrong."""
+        """Compare machine and allocatable amounts, and check that tables add up."""
         seen = {
             (int(node_id), name): table["allocatable"]
             for node_id, node in self._machine.items()
             for name, table in node["memoryMap"].items()
         }
         if seen != dict(self._amounts):
-            yield f"the plugin has {seen} for pods, and not {dict(self._amounts)}"
+            yield f"allocatable is {seen} instead of {dict(self._amounts)}"
         for node_id, node in self._machine.items():
             for name, table in node["memoryMap"].items():
                 free, reserved = table["free"], table["reserved"]
                 if min(free, reserved) < 0 or free + reserved != table["allocatable"]:
                     yield f"node {node_id} {name}: the table does not add up: {table}"
 
-    def room(self) -> Iterator[str]:
-        """Tell of sets of nodes that have more running than room, or than is charged there.
+    def capacity(self) -> Iterator[str]:
+        """Check that running containers fit their nodes, and that their memory is reserved there.
 
-        What is kept for containers that have ended gets only what those leave.
+        Reservations of ended containers get only what running containers leave.
         """
-        ids = sorted({node_id for node_id, _ in self._amounts})
         running = self._running()
         for resource in sorted({block.resource for block in running}):
             held = [
@@ -96,26 +95,32 @@ class Judge:
                 for block in running
                 if block.resource == resource
             ]
-            for mask in range(1, 1 << len(ids)):
-                nodes = NodeSet(n for i, n in enumerate(ids) if mask >> i & 1)
+            for mask in sorted(_unions(where for where, _, _ in held)):
+                nodes = NodeSet.from_mask(mask)
                 inside = sum(size for where, size, _ in held if not where & ~mask)
-                room = sum(self._amounts.get((n, resource), 0) for n in nodes)
+                capacity = sum(self._amounts.get((n, resource), 0) for n in nodes)
                 charged = sum(self._reserved(n, resource) for n in nodes)
-                if inside > min(room, charged):
+                if inside > min(capacity, charged):
                     who = [b for where, size, b in held if size and not where & ~mask]
-                    text = f"{inside} bytes of {resource} run, {charged} are charged"
-                    yield f"nodes {nodes}: {text}, there are {room}: {who}"
+                    text = f"{inside} bytes of {resource} run, {charged} are reserved"
+                    yield f"nodes {nodes}: {text}, the capacity is {capacity}: {who}"
                     break
 
-    def excuses(self) -> Iterator[str]:
-        """Tell what runs with less than it asked for, where nothing excuses it."""
-        for block in self._running():
-            missing = self._missing(block)
-            if missing and block.key not in self._excused:
-                yield f"{block} does not fit by {missing} bytes, and nothing excuses it"
+    def shortfalls(self) -> Iterator[str]:
+        """Check that only exempt containers have less than their request.
 
-    def sums(self) -> Iterator[str]:
-        """Tell of pods that hold more hugepages than their sum."""
+        Where the runtime hides hugepages, only the pod's sum is known. Each Synchronize assigns it
+        to the first container, perhaps on other nodes, where other pods then lack pages.
+        """
+        for block in self._running():
+            if block.resource != MEMORY and self._node.traits.hides_hugepages:
+                continue
+            missing = self._missing(block)
+            if missing and block.key not in self._exempt:
+                yield f"{block} lacks {missing} bytes and is not exempt"
+
+    def pod_limits(self) -> Iterator[str]:
+        """Check that no pod has more hugepages than its limit."""
         held: dict[tuple[str, str], int] = {}
         alive = {container.key for container in self._node.containers()}
         for block in self._blocks:
@@ -131,13 +136,13 @@ class Judge:
                     yield f"{pod.message.name} has {has} bytes of {name}, its limit is {limit}"
 
     def _running(self) -> list[Block]:
-        """Return what containers hold that live.
+        """Return the blocks of running containers.
 
-        Without the hugepages of pods whose containers cannot be told apart: at Synchronize
-        the first one gets them, wherever it is.
+        Hugepages of pods with several containers are left out where the runtime hides hugepage
+        limits: Synchronize then assigns the pod's sum to its first container.
         """
         alive = {c.key: c.pod for c in self._node.containers() if c.mems}
-        hides = self._node.habits.hides_hugepages
+        hides = self._node.traits.hides_hugepages
         return [
             block
             for block in self._blocks
@@ -154,7 +159,7 @@ class Judge:
         return self._short.get(block.key, {}).get(block.resource, 0)
 
     def _charged(self, block: Block) -> int:
-        if block.key in self._excused and self._node.is_vague:
+        if block.key in self._exempt and self._node.has_unknown_shortfalls:
             return 0
         return max(0, block.size_bytes - self._missing(block))
 
@@ -162,86 +167,97 @@ class Judge:
         return {block.key for block in self._blocks}
 
     def running(self) -> Iterator[str]:
-        """Tell what runs pinned and is not on the books with its nodes and amounts."""
+        """Check that every pinned container is recorded with its nodes and amounts."""
         for container in self._node.containers():
             if not container.pod.is_guaranteed or not container.mems:
                 continue
             mine = [block for block in self._blocks if block.key == container.key]
             if not mine:
-                yield f"{_name(container)} runs on {container.mems} and is not on the books"
+                yield f"{_name(container)} runs on {container.mems} and is not recorded"
                 continue
             if {block.nodes for block in mine} != {NodeSet.parse(container.mems)}:
-                yield f"{_name(container)} runs on {container.mems}, the books say {mine}"
+                yield f"{_name(container)} runs on {container.mems}, recorded is {mine}"
             sizes = {block.resource: block.size_bytes for block in mine}
-            for resource, size in expected_sizes(container, self._node.habits).items():
+            for resource, size in expected_sizes(container, self._node.traits).items():
                 if sizes.get(resource) != size:
-                    yield f"{_name(container)} has {size} bytes of {resource}, not {sizes}"
+                    text = f"needs {size} bytes of {resource}, recorded is {sizes}"
+                    yield f"{_name(container)} {text}"
 
-    def unpinned(self, excused: set[str]) -> Iterator[str]:
-        """Tell what runs without nodes though nobody said that it does not fit."""
+    def unpinned(self, exempt: set[str]) -> Iterator[str]:
+        """Check that Guaranteed containers without nodes are exempt."""
         for container in self._node.containers():
             is_ours = container.pod.is_guaranteed and not container.mems
-            if is_ours and container.message.id not in excused:
-                yield f"{_name(container)} runs without nodes, and nobody said why"
+            if is_ours and container.message.id not in exempt:
+                yield f"{_name(container)} runs unpinned without a reason"
 
-    def held(self) -> Iterator[str]:
-        """Tell what was not kept of a pod that is between two containers."""
+    def reservations(self) -> Iterator[str]:
+        """Check the reservations of pods between two containers."""
         for pod in self._node.running():
             memory = [b for b in self._blocks if b.key[0] == pod.uid and b.resource == MEMORY]
             total = sum(block.size_bytes for block in memory)
-            for name, held in pod.held.items():
+            for name, reservation in pod.reservations.items():
                 mine = [block for block in memory if block.key[1] == name]
                 if not mine:
-                    yield f"{pod.message.name}/{name}: its {held} was not kept"
-                elif not pod.was_resized and mine[0].nodes != NodeSet.parse(held.mems):
-                    yield f"{pod.message.name}/{name}: {held} was kept on {mine[0].nodes}"
-                # What a smaller container gives back is nobody's.
-                if not pod.was_resized and total < held.memory_bytes:
-                    yield f"{pod.message.name}: {held} of {name} was not kept, {total} bytes are"
+                    yield f"{pod.message.name}/{name}: {reservation} is missing"
+                elif not pod.was_resized and mine[0].nodes != NodeSet.parse(reservation.mems):
+                    yield f"{pod.message.name}/{name}: {reservation} is on {mine[0].nodes}"
+                # Memory that a smaller container returned belongs to no container.
+                if not pod.was_resized and total < reservation.memory_bytes:
+                    yield f"{pod.message.name}/{name}: of {reservation} only {total} bytes are left"
 
-    def strangers(self, ended: set[str]) -> Iterator[str]:
-        """Tell what is held for pods that are gone, or were never ours.
+    def unknown_entries(self, ended: set[str]) -> Iterator[str]:
+        """Check that no assignments remain of ended pods, and none of other containers exist.
 
         `ended` are the uids of pods whose end the plugin cannot know yet.
         """
         ours: dict[str, set[str]] = {}
         for pod in self._node.running():
             if pod.is_guaranteed:
-                ours.setdefault(pod.uid, {POOL}).update(pod.tried)
+                ours.setdefault(pod.uid, {POOL}).update(pod.attempted_names)
         for pod in self._node.pods.values():  # an older sandbox of the same pod
             if pod.uid in ours:
-                ours[pod.uid].update(pod.tried)
+                ours[pod.uid].update(pod.attempted_names)
         for uid, name in sorted(self._keys()):
             if uid not in ours and uid not in ended:
-                yield f"{self._pod_name(uid)}/{name!r} is on the books, and its pod is gone"
+                yield f"{self._pod_name(uid)}/{name!r} is recorded, and its pod has ended"
             elif uid in ours and name not in ours[uid]:
-                yield f"{uid}/{name!r} is on the books, and was never created"
+                yield f"{uid}/{name!r} is recorded and was never created"
 
     def _pod_name(self, uid: str) -> str:
         return next((p.message.name for p in self._node.pods.values() if p.uid == uid), uid)
 
-    def kept(self, state: Mapping[Key, Kept]) -> Iterator[str]:
-        """Tell where the state file has something else than the books."""
-        on_books = {block.key: str(block.nodes) for block in self._blocks}
-        in_file = {key: kept.nodes for key, kept in state.items() if kept.nodes}
-        if on_books != in_file:
-            differ = set(on_books.items()) ^ set(in_file.items())
-            yield f"state file and books differ in {sorted(differ)}"
+    def state_file(self, state: Mapping[Key, StateEntry]) -> Iterator[str]:
+        """Check that the state file equals the accounting."""
+        recorded = {block.key: str(block.nodes) for block in self._blocks}
+        in_file = {key: entry.nodes for key, entry in state.items() if entry.nodes}
+        if recorded != in_file:
+            differ = set(recorded.items()) ^ set(in_file.items())
+            yield f"state file and accounting differ in {sorted(differ)}"
 
 
 def _name(container: Container) -> str:
     return f"{container.pod.message.name}/{container.spec.name}"
 
 
-def single_node_with_room(books: Mapping[str, Any], container: Container, node: Node) -> int | None:
-    """Return a node that could hold the container by the books, if there is one.
+def _unions(masks: Iterable[int]) -> set[int]:
+    """Return all unions of the sets; only these can be too small for the blocks inside them."""
+    found: set[int] = set()
+    for mask in set(masks):
+        found |= {mask, *(mask | other for other in found)}
+    return found
 
-    None for containers whose hugepages are known as the pod's sum only.
+
+def single_node_with_room(
+    accounting: Mapping[str, Any], container: Container, node: Node
+) -> int | None:
+    """Return a node with enough free resources for the container, or None.
+
+    None for containers of which only the pod's sum of hugepages is known.
     """
-    if node.habits.hides_hugepages and any(container.pod.hugepages.values()):
+    if node.traits.hides_hugepages and any(container.pod.hugepages.values()):
         return None
-    sizes = expected_sizes(container, node.habits)
-    for node_id, state in books["machineState"].items():
+    sizes = expected_sizes(container, node.traits)
+    for node_id, state in accounting["machineState"].items():
         is_open = not state["numberOfAssignments"] or state["cells"] == [int(node_id)]
         tables = state["memoryMap"]
         if is_open and all(tables.get(n, {"free": 0})["free"] >= s for n, s in sizes.items()):

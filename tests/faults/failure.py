@@ -1,9 +1,9 @@
-"""How a life ends that does not end well."""
+"""The errors that end a failed life."""
 
 
-class Failure(Exception):  # noqa: N818 - what a life ends with
-    """Something that must hold does not; the text has a line for each complaint."""
+class Failure(Exception):  # noqa: N818 - the result of a life
+    """A condition is violated; the text has one line for each problem."""
 
 
-class Alarm(Failure):
-    """Something that no busy machine excuses."""
+class CertainFailure(Failure):
+    """A failure that a busy machine cannot explain."""

@@ -3,20 +3,7 @@
 import random
 from collections.abc import Callable
 
-from tests.faults.injections import (
-    freeze_plugin,
-    freeze_runtime,
-    hang_plugin,
-    kill_plugin,
-    kill_plugin_in_request,
-    kill_runtime,
-    kill_runtime_in_request,
-    lose_reply,
-    lose_while_connecting,
-    restart_plugin,
-    stall_peer,
-)
-from tests.faults.injections_host import (
+from tests.faults.host_faults import (
     change_machine,
     change_machine_under,
     damage_state,
@@ -24,9 +11,22 @@ from tests.faults.injections_host import (
     second_instance,
 )
 from tests.faults.life import Life
+from tests.faults.process_faults import (
+    kill_plugin,
+    kill_plugin_in_request,
+    kill_runtime,
+    kill_runtime_in_request,
+    lose_reply,
+    lose_while_connecting,
+    pause_plugin,
+    pause_plugin_too_long,
+    pause_runtime,
+    restart_plugin,
+    stall_runtime_reads,
+)
 
 Fault = Callable[[Life, random.Random], bool]
-"""Injects something, or returns False where this life cannot have it."""
+"""Injects a fault, or returns False if this life cannot have it."""
 
 FAULTS: dict[str, tuple[Fault, int]] = {
     "plugin killed": (kill_plugin, 8),
@@ -36,12 +36,12 @@ FAULTS: dict[str, tuple[Fault, int]] = {
     "cut while connecting": (lose_while_connecting, 9),
     "runtime killed": (kill_runtime, 9),
     "runtime killed in a request": (kill_runtime_in_request, 8),
-    "plugin stopped": (freeze_plugin, 8),
-    "plugin stopped for too long": (hang_plugin, 2),
-    "runtime's side does not read": (stall_peer, 7),
-    "runtime stopped": (freeze_runtime, 5),
+    "plugin stopped": (pause_plugin, 8),
+    "plugin stopped for too long": (pause_plugin_too_long, 2),
+    "runtime does not read": (stall_runtime_reads, 7),
+    "runtime stopped": (pause_runtime, 5),
     "disk full": (fill_disk, 6),
-    "machine changed while away": (change_machine, 5),
+    "machine changed between starts": (change_machine, 5),
     "machine changed": (change_machine_under, 5),
     "state file damaged": (damage_state, 5),
     "second instance": (second_instance, 3),
@@ -49,7 +49,7 @@ FAULTS: dict[str, tuple[Fault, int]] = {
 
 
 def any_fault(life: Life, rng: random.Random) -> None:
-    """Inject a fault that is possible."""
+    """Inject a possible fault."""
     weights = [weight for _, weight in FAULTS.values()]
     while True:
         (name,) = rng.choices(list(FAULTS), weights)

@@ -1,89 +1,94 @@
-"""One random life of a node, made from a seed: what runs, what breaks, and what must hold.
+"""One random life of a node, derived from a seed.
 
-Here is what the life is made of: its host, runtime side, plugin and pods, and the moves that steps
-and faults have in common. Choices of each step come from a generator of their own, so that a life
-whose timing differs (a reply was just in time, or just not) still has the same steps.
+A life consists of a host, a runtime, the plugin and pods; steps and faults share the operations
+defined here. Each step has a random generator of its own, so that a life whose timing differs (a
+reply in time, or just too late) still has the same steps.
 """
 
 import random
 import signal
-import time
 from collections import Counter
 from pathlib import Path
 
-from nri_numamem.cli.posix_timer import EXPIRED_STATUS
+from nri_numamem.daemon.watchdog import STALLED_STATUS
 from nri_numamem.nri import api_pb2 as api
-from tests.faults.failure import Alarm, Failure
-from tests.faults.ground import Ground, random_machine
+from tests.faults.clock import RealClock
+from tests.faults.failure import CertainFailure, Failure
+from tests.faults.host import LifeHost, random_machine
 from tests.faults.node import Container, Node, Pod
-from tests.faults.plugin import Plugin
-from tests.faults.program import SWEEP_S
-from tests.faults.setting import ALL, Setting, choose
-from tests.faults.sides import Answer, Side
-from tests.faults.wire import Wire
+from tests.faults.parameters import ALL, choose
+from tests.faults.parts import Parts
+from tests.faults.plugin import PluginProcesses
+from tests.faults.proxy import SocketProxy
+from tests.faults.runtimes import Reply
 
-MARGIN_S = 1.5  # besides the runtime's timeout: several lives run at once
+# Searches for ended pods and writes of the state file take less than a second with the intervals
+# of plugin_program; a busy machine needs more.
+EVENTUALLY_S = 8.0
+
+MARGIN_S = 1.5  # in addition to the request timeout, because several lives run at once
 _ATTEMPTS = 4
 
 
 class Life:
-    """A node, from its installation on. `kinds` limits which runtime sides it may have."""
+    """A node from its installation on."""
 
-    def __init__(self, seed: int, root: Path, kinds: str = ALL) -> None:
-        rng = random.Random(f"{seed}")
+    def __init__(self, seed: int, parts: Parts) -> None:
         self.seed = seed
-        self.story: list[str] = []
+        self.history: list[str] = []
         self.faults: Counter[str] = Counter()
         self.calls = 0
         self.slowest_s = 0.0
         self.connections = 0
-        self.is_down = False
+        self.runtime_is_down = False
         """The runtime is dead."""
-        self.is_killing = False
-        """Somebody is about to kill the runtime."""
+        self.is_runtime_kill_pending = False
+        """A thread is about to kill the runtime."""
         self.connected = False
-        self.is_hurried = False
-        """Something is going on that ends by itself: no step may wait."""
-        self.has_hung = False
-        self.era = 0
+        self.must_not_wait = False
+        """A fault with a time limit is active: steps must not wait."""
+        self.was_paused_too_long = False
+        self.plugin_starts = 0
         """How often the plugin was started."""
         self.ended_names: dict[str, str] = {}
-        self.ghosts: dict[str, bool] = {}
-        """Uids of pods whose end nobody told -> whether the plugin must notice by itself."""
+        self.unreported_pods: dict[str, bool] = {}
+        """Uids of pods whose end was not reported -> whether the plugin must detect it."""
         self._counts: Counter[str] = Counter()
-        self._synced_era = 0
+        self._synchronized_start = 0
         self._at_start: dict[tuple[str, str], str] = {}
-        self.mark = 0
-        self.overruns_seen = 0
-        self.ground = Ground(root, random_machine(rng))
-        self.setting: Setting = choose(rng, self.ground, kinds)
-        self.node = Node(self.setting.habits)
-        self.wire = None if self.setting.is_launched else Wire(root / "nri.sock")
-        self.side: Side = self.setting.side(root, self.wire)
-        self.plugin = Plugin(self.ground, self.setting.arguments(root))
-        self.seen_machine = self.ground.machine
-        self.tell(f"{self.side.name}, {self.setting}")
+        self.first_record = 0
+        self.known_timeouts = 0
+        self.host = parts.host
+        self.parameters = parts.parameters
+        self.node = Node(self.parameters.traits)
+        self.proxy = parts.proxy
+        self.runtime = parts.runtime
+        self.plugin = parts.plugin
+        self.clock = parts.clock
+        self.eventually_s = parts.eventually_s
+        self.seen_machine = self.host.machine
+        self.note(f"{self.runtime.name}, {self.parameters}")
 
-    def tell(self, text: str) -> None:
-        """Add a line to the story."""
-        self.story.append(text)
+    def note(self, text: str) -> None:
+        """Add a line to the history."""
+        self.history.append(text)
 
-    def fate(self, answer: Answer) -> str:
-        """Say in a few words what became of a call, for the story."""
-        if answer.is_dead:
-            return "; the runtime died over it"
-        word = "; refused" if answer.refusal is not None else ""
-        return word if self.connected else "; nobody was asked"
+    def outcome(self, reply: Reply) -> str:
+        """Return the outcome of a call in a few words, for the history."""
+        if reply.runtime_died:
+            return "; the runtime died"
+        word = "; refused" if reply.refusal is not None else ""
+        return word if self.connected else "; no plugin"
 
     def count(self, what: str) -> int:
-        """Return the next number of something."""
+        """Return the next number of a kind."""
         self._counts[what] += 1
         return self._counts[what]
 
     # The runtime and the plugin
 
     def begin(self) -> None:
-        """Start both."""
+        """Start runtime and plugin."""
         self.start_runtime()
         if not self.connected:
             self.reconnect()
@@ -91,45 +96,45 @@ class Life:
     def start_runtime(self) -> None:
         """Start the runtime, and with it a launched plugin."""
         for _ in range(_ATTEMPTS):
-            if self.setting.is_launched:
+            if self.parameters.is_launched:
                 self._process_starts()
-            self.node.spread_excuses()
-            updates = self.side.start(self.node.content())
-            self.is_down = self.is_killing = False
-            if not self.setting.is_launched:
+            self.node.spread_exemptions()
+            updates = self.runtime.start(self.node.content())
+            self.runtime_is_down = self.is_runtime_kill_pending = False
+            if not self.parameters.is_launched:
                 return
             if updates is not None:
                 self._synchronized(updates)
                 return
-            # A machine that is busy with other lives is no find.
-            self.tell("the launched plugin was not ready in time: the runtime is restarted")
+            # On a busy machine this is no failure of the plugin.
+            self.note("the launched plugin was not ready in time: the runtime is restarted")
             self.runtime_died()
-            self.plugin.gone()
-        raise Failure(f"the launched plugin did not come up: {self.last_words()}")
+            self.plugin.wait_until_gone()
+        raise Failure(f"the launched plugin did not start: {self.log_tail()}")
 
     def runtime_died(self) -> None:
-        """Do what its death means for the others."""
-        self.side.kill()
-        self.is_down, self.connected = True, False
+        """Kill the runtime if it is alive, and apply the effects of its death."""
+        self.runtime.kill()
+        self.runtime_is_down, self.connected = True, False
         self.node.runtime_died()
 
     def restart_runtime(self) -> None:
-        """Start the runtime anew, which may still be alive."""
-        if not self.is_down:
+        """Start the runtime again; a living one is killed first."""
+        if not self.runtime_is_down:
             self.runtime_died()
-        if self.setting.forgets_running:
+        if self.parameters.forgets_running:
             self.reboot()
-        if self.setting.is_launched and not self.plugin.gone():
-            raise Failure(f"left behind by the runtime: {self.plugin.processes()}")
+        if self.parameters.is_launched and not self.plugin.wait_until_gone():
+            raise Failure(f"processes remain of the runtime: {self.plugin.processes()}")
         self.start_runtime()
 
     def reboot(self) -> None:
-        """Let everything that runs vanish."""
-        self.tell("everything that runs is gone")
+        """Remove all pods, as a reboot does."""
+        self.note("all pods are gone")
         for pod in list(self.node.pods.values()):
-            self.ground.drop_cgroup(pod.message)
+            self.host.drop_cgroup(pod.message)
         self.node.pods.clear()
-        self.ghosts.clear()
+        self.unreported_pods.clear()
 
     def start_plugin(self) -> None:
         """Start the external plugin."""
@@ -137,89 +142,93 @@ class Life:
         self.plugin.start()
 
     def _process_starts(self) -> None:
-        """Keep only such expectations as a process can know that reads the state file now."""
-        self.era += 1
-        self.seen_machine = self.ground.machine
-        kept = self.ground.kept() if self.setting.has_state_file else {}
-        self._at_start = {key: entry.nodes for key, entry in kept.items()}
+        """Drop expectations that a new process cannot meet with the present state file."""
+        self.plugin_starts += 1
+        self.seen_machine = self.host.machine
+        entries = self.host.state_entries() if self.parameters.has_state_file else {}
+        self._at_start = {key: entry.nodes for key, entry in entries.items()}
         for pod in self.node.pods.values():
-            for name, held in list(pod.held.items()):
-                entry = kept.get((pod.uid, name))
-                is_kept = entry is not None and entry.nodes == held.mems
-                if entry is None or not is_kept or entry.memory_bytes < held.memory_bytes:
-                    del pod.held[name]
-        self.ghosts = dict.fromkeys(self.ghosts, False)
+            for name, reservation in list(pod.reservations.items()):
+                entry = entries.get((pod.uid, name))
+                is_reserved = entry is not None and entry.nodes == reservation.mems
+                if (
+                    entry is None
+                    or not is_reserved
+                    or entry.memory_bytes < reservation.memory_bytes
+                ):
+                    del pod.reservations[name]
+        self.unreported_pods = dict.fromkeys(self.unreported_pods, False)
 
     def plugin_died(self) -> None:
-        """Note that somebody killed the plugin's process."""
-        if self.setting.is_launched and self.connected:
-            self._process_starts()  # its keeper starts it again
+        """Note the death of the plugin's process."""
+        if self.parameters.is_launched and self.connected:
+            self._process_starts()  # its supervisor starts it again
         self.connected = False
 
-    def notice(self) -> bool:
-        """Notice that the connection ended, or the runtime gave the plugin up; tells if not."""
-        if not self.is_down and self.connected:
-            is_cut = self.wire is not None and not self.wire.is_connected
-            if is_cut or self.side.is_dropped():
+    def check_connection(self) -> bool:
+        """Detect the end of the connection; return whether the plugin is connected."""
+        if not self.runtime_is_down and self.connected:
+            is_cut = self.proxy is not None and not self.proxy.is_connected
+            if is_cut or self.runtime.is_dropped():
                 self.plugin_died()
         return self.connected
 
-    def bring_back(self) -> None:
-        """Bring back what is missing, if something is."""
-        self.tell_content()
-        if not self.notice():
+    def restore_connection(self) -> None:
+        """Reconnect if the plugin is disconnected."""
+        self.update_content()
+        if not self.check_connection():
             self.reconnect()
 
-    def tell_content(self) -> None:
-        """Set what a launched plugin will be told that comes back at a moment of its own."""
-        if not self.is_down:
-            self.side.tell(self.node.content())
+    def update_content(self) -> None:
+        """Set the content for a launched plugin, which may reconnect at any time."""
+        if not self.runtime_is_down:
+            self.runtime.set_content(self.node.content())
 
     def reconnect(self) -> None:
-        """Bring the plugin back, as systemd, its keeper or the runtime's restart do."""
-        if self.is_down:
+        """Reconnect as systemd, the supervisor or a restart of the runtime does."""
+        if self.runtime_is_down:
             self.restart_runtime()
             if self.connected:
                 return
         for _ in range(_ATTEMPTS):
-            if self.wire is not None:
-                self._supervise()
-            if self.admit():
+            if self.proxy is not None:
+                self._restart_plugin_if_ended()
+            if self.accept_plugin():
                 return
-            if self.wire is None and not self.plugin.processes():
-                self.tell("the plugin has ended with its connection: the runtime is restarted")
+            if self.proxy is None and not self.plugin.processes():
+                self.note("the plugin ended with its connection: the runtime is restarted")
                 self.restart_runtime()
                 return
-        raise Failure(f"the plugin did not come back: {self.last_words()}")
+        raise Failure(f"the plugin did not reconnect: {self.log_tail()}")
 
-    def _supervise(self) -> None:
+    def _restart_plugin_if_ended(self) -> None:
         status = self.plugin.status
-        if status is not None and not self.plugin.is_asked_to_end:
-            # Its look at threads that have just begun to run again may end in SIGSEGV.
-            if not self.has_hung or status not in (EXPIRED_STATUS, -signal.SIGSEGV):
-                raise Failure(f"the plugin ended with status {status}: {self.last_words()}")
-            self.tell("the watchdog has ended the plugin")
+        if status is not None and not self.plugin.is_end_expected:
+            # faulthandler may end in SIGSEGV when threads have just continued.
+            if not self.was_paused_too_long or status not in (STALLED_STATUS, -signal.SIGSEGV):
+                raise Failure(f"the plugin ended with status {status}: {self.log_tail()}")
+            self.note("the watchdog has ended the plugin")
         if not self.plugin.is_running():
             self.start_plugin()
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         """Return the end of the plugin's log."""
         self.plugin.journal.read()
         tail = [str(record) for record in self.plugin.journal.records[-3:]]
-        return " | ".join([*tail, *self.plugin.journal.odd_lines[-3:]])
+        return " | ".join([*tail, *self.plugin.journal.other_lines[-3:]])
 
-    def admit(self) -> bool:
-        """Let the plugin in once; tells whether it then was there."""
+    def accept_plugin(self) -> bool:
+        """Accept one connection of the plugin; return whether it is connected afterwards."""
         self.plugin.journal.read()
-        self.mark = len(self.plugin.journal.records)
-        self.node.spread_excuses()
-        updates = self.side.admit(self.node.content(), self._is_hopeless)
+        self.first_record = len(self.plugin.journal.records)
+        self.node.spread_exemptions()
+        updates = self.runtime.accept_plugin(self.node.content(), self._cannot_connect)
         if updates is None:
             return False
         self._synchronized(updates)
-        return self.notice()
+        return self.check_connection()
 
-    def _is_hopeless(self) -> bool:
+    def _cannot_connect(self) -> bool:
         return not (self.plugin.is_running() or self.plugin.processes())
 
     def _synchronized(self, updates: list[api.ContainerUpdate]) -> None:
@@ -227,14 +236,16 @@ class Life:
         self.node.synchronizations += 1
         self.connections += 1
         self.connected = True
-        self._synced_era = self.era
-        self.overruns_seen = self.overruns()
+        self._synchronized_start = self.plugin_starts
+        self.known_timeouts = self.timeouts()
         listed = {pod.uid for pod in self.node.pods.values() if pod.has_ended}
-        self.ghosts = {uid: must for uid, must in self.ghosts.items() if uid in listed}
+        self.unreported_pods = {
+            uid: must for uid, must in self.unreported_pods.items() if uid in listed
+        }
 
-    def overruns(self) -> int:
-        """Return how many answers were cut short."""
-        events = ("request took too long, answered neutrally", "Synchronize took too long")
+    def timeouts(self) -> int:
+        """Return the number of requests that the plugin timed out."""
+        events = ("request_timed_out", "synchronize_timed_out")
         return sum(len(self.plugin.journal.named(event)) for event in events)
 
     # Calls
@@ -245,57 +256,74 @@ class Life:
         pod: api.PodSandbox,
         container: api.Container | None = None,
         resources: api.LinuxResources | None = None,
-    ) -> Answer:
-        """Let the runtime do an operation; only creations and resizes may be refused."""
-        if self.is_down:
-            return Answer(is_dead=True)
-        answer = self.side.call(op, pod, container, resources)
+    ) -> Reply:
+        """Make a call; only creations and resizes may be refused. Raises Failure."""
+        if self.runtime_is_down:
+            return Reply(runtime_died=True)
+        reply = self.runtime.call(op, pod, container, resources)
         self.calls += 1
-        self.slowest_s = max(self.slowest_s, answer.took_s)
-        if answer.is_dead:
-            if not self.is_killing:
-                raise Alarm(f"{op} ended the runtime")
+        self.slowest_s = max(self.slowest_s, reply.took_s)
+        if reply.runtime_died:
+            if not self.is_runtime_kill_pending:
+                raise CertainFailure(f"{op} ended the runtime")
             self.runtime_died()
-        limit_s = self.side.request_timeout_s + MARGIN_S
-        if answer.took_s > limit_s:
-            raise Failure(f"{op} took {answer.took_s:.2f} s, more than {limit_s:.2f} s")
-        if answer.refusal is not None and op not in ("CreateContainer", "UpdateContainer"):
-            raise Alarm(f"{op} was refused: {answer.refusal}")
-        if answer.took_s >= self.side.request_timeout_s:
+        limit_s = self.runtime.request_timeout_s + MARGIN_S
+        if reply.took_s > limit_s:
+            raise Failure(f"{op} took {reply.took_s:.2f} s, more than {limit_s:.2f} s")
+        if reply.refusal is not None and op not in ("CreateContainer", "UpdateContainer"):
+            raise CertainFailure(f"{op} was refused: {reply.refusal}")
+        if reply.took_s >= self.runtime.request_timeout_s:
             self._await_drop()
-        self.notice()
-        return answer
+        self.check_connection()
+        return reply
 
     def _await_drop(self) -> None:
-        """Wait until it shows that the runtime gave the plugin up, as it does after its timeout."""
-        deadline = time.monotonic() + MARGIN_S
-        while self.notice() and time.monotonic() < deadline:
-            time.sleep(0.01)
+        """Wait until the runtime drops the plugin, as it does after its timeout."""
+        deadline_s = self.clock.monotonic_s() + MARGIN_S
+        while self.check_connection() and self.clock.monotonic_s() < deadline_s:
+            self.clock.sleep(0.01)
 
-    def is_on_books(self, container: Container) -> bool:
-        """Tell whether the plugin must have a container on its books, if it is pinned."""
-        if self._synced_era == self.era:
+    def is_recorded(self, container: Container) -> bool:
+        """Return whether the plugin must have recorded a container, if it is pinned."""
+        if self._synchronized_start == self.plugin_starts:
             return True
         return self._at_start.get(container.key) == container.mems
 
     def forget(self, pod: Pod) -> None:
-        """Let the runtime forget a sandbox."""
+        """Remove a sandbox from the runtime."""
         self.node.pods.pop(pod.message.id, None)
 
-    def let_sweep(self) -> None:
-        """Give the plugin time to see the cgroups of all pods that it knows."""
-        if self.is_hurried or not self.notice():
+    def wait_for_sweep(self) -> None:
+        """Wait until the plugin has seen the cgroups of all pods."""
+        if self.must_not_wait or not self.check_connection():
             return
-        time.sleep(3 * SWEEP_S)
+        self.clock.sleep(3 * self.plugin.sweep_s)
         for pod in self.node.running():
-            pod.swept_by = self.era
+            pod.swept_by = self.plugin_starts
 
     def close(self) -> None:
-        """End whatever is left of it."""
-        self.ground.free()
-        if not self.is_down:
-            self.side.kill()
+        """End all processes and free all resources."""
+        self.host.free()
+        if not self.runtime_is_down:
+            self.runtime.kill()
         self.plugin.end()
-        if self.wire is not None:
-            self.wire.close()
-        self.ground.close()
+        if self.proxy is not None:
+            self.proxy.close()
+        self.host.close()
+
+
+def process_parts(seed: int, root: Path, kinds: str = ALL) -> Parts:
+    """Return the parts of a life with real processes; `kinds` limits the choice of runtimes."""
+    rng = random.Random(f"{seed}")
+    host = LifeHost(root, random_machine(rng))
+    parameters = choose(rng, host, kinds)
+    proxy = None if parameters.is_launched else SocketProxy(root / "nri.sock")
+    return Parts(
+        host,
+        parameters,
+        parameters.side(root, proxy),
+        PluginProcesses(host, parameters.arguments(host)),
+        proxy,
+        RealClock(),
+        EVENTUALLY_S,
+    )

@@ -1,21 +1,21 @@
-"""What really runs on the node: pods and containers as kubelet and runtime know them.
+"""The pods and containers of the node as the kubelet and the runtime know them.
 
-Independent of the plugin: a container's nodes are what the runtime applied from the replies that it
-got. This is what a runtime tells at Synchronize, and what the books are judged by. It outlives
-plugin and runtime. The habits in which containerd and CRI-O differ are here, for both sides.
+Independent of the plugin: a container's nodes are those that the runtime applied from replies. This
+is the content of Synchronize and the reference for checks. It survives plugin and runtime. The
+traits in which containerd and CRI-O differ are here, for all runtimes.
 """
 
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from nri_numamem.engine.qos import QosClass
-from nri_numamem.memorymanager import Machine, NodeSet
-from nri_numamem.memorymanager.quantity import MEMORY, hugepages_resource
+from nri_numamem.fake_runtime import objects
+from nri_numamem.fake_runtime.results import apply_adjustment, overlay_resources
+from nri_numamem.memorymanager import QosClass
 from nri_numamem.nri import api_pb2 as api
-from nri_numamem.nri import runtime_objects as objects
-from nri_numamem.nri.runtime_results import apply_adjustment, overlay_resources
-from tests.faults.ground import GI, MI, PAGE_1GI, PAGE_2MI
+from nri_numamem.numa import Machine, NodeSet
+from nri_numamem.numa.quantity import MEMORY, hugepages_resource
+from tests.faults.host import GI, MI, PAGE_1GI, PAGE_2MI
 
 Key = tuple[str, str]
 """Pod uid and container name."""
@@ -24,8 +24,8 @@ ALIVE = (api.CONTAINER_CREATED, api.CONTAINER_RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
-class Habits:
-    """What this runtime does that others do not."""
+class RuntimeTraits:
+    """Behaviour in which runtimes differ."""
 
     is_crio: bool
     hides_hugepages: bool
@@ -34,27 +34,27 @@ class Habits:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """A container as its pod's owner wants it."""
+    """A container of a pod specification."""
 
     name: str
     memory_bytes: int
     hugepages: Mapping[int, int]
-    """Page size in bytes -> bytes, for every size of the host."""
+    """Page size in bytes -> bytes, for every page size of the host."""
     is_init: bool = False
 
 
 @dataclass
 class Container:
-    """A container that was created."""
+    """A created container."""
 
     spec: Spec
     pod: "Pod"
     message: api.Container
     created_mems: str = ""
     since: int = 0
-    """How often plugins had been synchronized when it was created."""
-    is_excused: bool = False
-    """May hold more than its nodes have: it was resized, or the machine changed under it."""
+    """Number of synchronizations before its creation."""
+    is_exempt: bool = False
+    """May exceed the capacity of its nodes: it was resized, or the machine changed."""
 
     @property
     def is_alive(self) -> bool:
@@ -62,7 +62,7 @@ class Container:
 
     @property
     def mems(self) -> str:
-        """cpuset.mems as the runtime applied it; "" when nobody set it."""
+        """cpuset.mems as applied by the runtime; "" if unset."""
         return self.message.linux.resources.cpu.mems
 
     @property
@@ -75,8 +75,8 @@ class Container:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """What the plugin must keep for a pod whose container has ended."""
+class Reservation:
+    """What the plugin must reserve for a pod whose container has ended."""
 
     mems: str
     memory_bytes: int
@@ -91,18 +91,20 @@ class Pod:
     specs: tuple[Spec, ...]
     containers: dict[str, Container] = field(default_factory=dict)
     """Name -> its newest container."""
-    tried: set[str] = field(default_factory=set)
-    """Names of containers that the plugin was ever asked about."""
+    attempted_names: set[str] = field(default_factory=set)
+    """Names of containers for which the plugin received a CreateContainer."""
     done: set[str] = field(default_factory=set)
-    """Names of init containers that have ended."""
+    """Names of ended init containers."""
+    names_before_change: set[str] = field(default_factory=set)
+    """Names of containers that were created at least once before the machine changed."""
     attempts: int = 0
     refusals: int = 0
-    is_own: bool = True
-    """Started by the runtime's present process: only of these containerd tells the end."""
+    is_of_current_runtime: bool = True
+    """Started by the present runtime process: containerd reports the end of these pods only."""
     has_ended: bool = False
     swept_by: int = 0
-    """The start of the plugin whose sweeps have seen the cgroup."""
-    held: dict[str, Held] = field(default_factory=dict)
+    """Number of the plugin start whose sweeps have seen the cgroup."""
+    reservations: dict[str, Reservation] = field(default_factory=dict)
     was_resized: bool = False
 
     @property
@@ -115,11 +117,11 @@ class Pod:
 
     @property
     def hugepages(self) -> dict[int, int]:
-        """The limits of the pod's cgroup: the most that runs at once."""
+        """The limits of the pod's cgroup: the maximum that runs at once."""
         return {size: _effective(self.specs, size) for size in (PAGE_2MI, PAGE_1GI)}
 
     def next_spec(self) -> Spec | None:
-        """Return the next container to create; None when all have been."""
+        """Return the next container to create; None if all exist."""
         for spec in self.specs:
             is_there = spec.name in self.containers and self.containers[spec.name].is_alive
             if spec.is_init and spec.name not in self.done:
@@ -140,110 +142,117 @@ def _effective(specs: tuple[Spec, ...], size: int) -> int:
 class Node:
     """All pods that the kubelet or the runtime knows."""
 
-    def __init__(self, habits: Habits) -> None:
-        self.habits = habits
+    def __init__(self, traits: RuntimeTraits) -> None:
+        self.traits = traits
         self.pods: dict[str, Pod] = {}
-        """Sandbox id -> pod, until the runtime forgets it."""
-        self.old: list[Container] = []
-        """Containers that ended and whose successors may run; they can be removed."""
+        """Sandbox id -> pod, until the runtime removes it."""
+        self.ended: list[Container] = []
+        """Ended containers, perhaps with running successors; they can be removed."""
         self.synchronizations = 0
-        self.is_vague = habits.is_crio
-        """How much excused containers lack is not told: CRI-O forgets updates, so they are placed
-        again, and a machine that changes under them is a record for large differences only."""
+        self.has_unknown_shortfalls = traits.is_crio
+        """Shortfalls of exempt containers are unknown: CRI-O forgets updates, so containers are
+        placed again, and after a change of the machine only large shortfalls are recorded."""
 
     def running(self) -> list[Pod]:
         return [pod for pod in self.pods.values() if not pod.has_ended]
 
     def containers(self) -> Iterator[Container]:
-        """Give all containers that live."""
+        """Yield all living containers."""
         for pod in self.pods.values():
             yield from pod.alive()
 
     def content(self) -> tuple[list[api.PodSandbox], list[api.Container]]:
-        """Return what Synchronize tells: containerd lists pods that have ended as well."""
-        pods = [p.message for p in self.pods.values() if not (p.has_ended and self.habits.is_crio)]
+        """Return the content of Synchronize; containerd also lists ended pods."""
+        pods = [p.message for p in self.pods.values() if not (p.has_ended and self.traits.is_crio)]
         return pods, [container.message for container in self.containers()]
 
     def add(self, pod: Pod, spec: Spec, message: api.Container) -> Container:
-        """Enter a container that was created; it runs from now on."""
+        """Add a created container, which runs from now on."""
         message.state = api.CONTAINER_RUNNING
         mems = message.linux.resources.cpu.mems
         container = Container(spec, pod, message, mems, self.synchronizations)
+        container.is_exempt = spec.name in pod.names_before_change
         pod.containers[spec.name] = container
-        pod.held.pop(spec.name, None)
+        pod.reservations.pop(spec.name, None)
         return container
 
     def new_message(self, pod: Pod, spec: Spec) -> api.Container:
-        """Return a container as the runtime shows it before its creation."""
+        """Return a container as the runtime sends it before its creation."""
         pod.attempts += 1
-        pod.tried.add(spec.name)
+        pod.attempted_names.add(spec.name)
         return objects.container(
             pod.message,
             spec.name,
             memory_limit_bytes=spec.memory_bytes,
-            hugepages=None if self.habits.hides_hugepages else spec.hugepages,
+            hugepages=None if self.traits.hides_hugepages else spec.hugepages,
             qos=pod.qos,
             attempt=pod.attempts,
         )
 
     def adjust(self, message: api.Container, reply: api.CreateContainerResponse) -> None:
-        """Apply what the plugin answered to a creation."""
-        apply_adjustment(message, reply.adjust, hugetlb=not self.habits.hides_hugepages)
+        """Apply the reply to a creation."""
+        apply_adjustment(message, reply.adjust, hugetlb=not self.traits.hides_hugepages)
 
     def update(self, updates: list[api.ContainerUpdate]) -> None:
-        """Apply what the plugin wants of containers that run."""
+        """Apply updates of running containers."""
         by_id = {container.message.id: container for container in self.containers()}
         for update in updates:
             if update.container_id in by_id:
                 resources = by_id[update.container_id].message.linux.resources
                 overlay_resources(resources, update.linux.resources)
 
-    def end(self, container: Container, *, on_books: bool) -> None:
-        """Note that a container has ended; `on_books`: the plugin must keep its place."""
+    def end(self, container: Container, *, is_recorded: bool) -> None:
+        """Note that a container has ended; `is_recorded`: the plugin must keep a reservation."""
         container.message.state = api.CONTAINER_STOPPED
-        self.old.append(container)
+        self.ended.append(container)
         pod = container.pod
-        if pod.is_guaranteed and container.mems and on_books:
-            pod.held[container.spec.name] = Held(container.mems, container.memory_bytes)
+        if pod.is_guaranteed and container.mems and is_recorded:
+            pod.reservations[container.spec.name] = Reservation(
+                container.mems, container.memory_bytes
+            )
 
     def runtime_died(self) -> None:
-        """Do what the end of the runtime's process does to what it tells later."""
+        """Apply the effects of the runtime's death on what it reports later."""
         for pod in self.pods.values():
-            pod.is_own = False
-        self.old.clear()  # of containers that ended before, nothing is told any more
-        if self.habits.is_crio:
+            pod.is_of_current_runtime = False
+        self.ended.clear()  # containers that ended before are never reported again
+        if self.traits.is_crio:
             for container in self.containers():
                 container.message.linux.resources.cpu.mems = container.created_mems
 
-    def spread_excuses(self) -> None:
-        """Excuse whatever shares nodes with what may not fit.
+    def spread_exemptions(self) -> None:
+        """Exempt all containers that share nodes with an exempt container.
 
-        When books are made anew, it is the last one on the nodes that gets too little.
+        When the accounting is rebuilt, the last container on the nodes gets too little.
         """
         places = {c.key: set(NodeSet.parse(c.mems)) for c in self.containers() if c.mems}
         reach: set[int] = set()
         for container in self.containers():
-            if container.is_excused:
+            if container.is_exempt:
                 reach |= places.get(container.key, set())
         grown = True
         while grown:
             grown = False
             for container in self.containers():
                 here = places.get(container.key, set())
-                if here & reach and not (container.is_excused and here <= reach):
-                    container.is_excused, grown = True, True
+                if here & reach and not (container.is_exempt and here <= reach):
+                    container.is_exempt, grown = True, True
                     reach |= here
 
-    def machine_changed(self) -> None:
-        """Excuse what runs from fitting."""
-        self.is_vague = True
+    def exempt_all(self) -> None:
+        """Exempt all running containers from fitting their nodes."""
+        self.has_unknown_shortfalls = True
         for container in self.containers():
-            container.is_excused = True
-
-    def forget_held(self) -> None:
-        """Expect nothing to be kept: the machine changed while the plugin was away."""
+            container.is_exempt = True
+        # A container that is created again keeps its assignment, even if the machine has lost the
+        # memory: CRI-O does not report a creation that failed (docs/limits.md).
         for pod in self.pods.values():
-            pod.held.clear()
+            pod.names_before_change |= pod.attempted_names
+
+    def expect_no_reservations(self) -> None:
+        """Expect no reservations: the machine changed while the plugin was not running."""
+        for pod in self.pods.values():
+            pod.reservations.clear()
 
 
 def random_specs(rng: random.Random, machine: Machine, *, is_guaranteed: bool) -> tuple[Spec, ...]:
@@ -258,7 +267,7 @@ def random_specs(rng: random.Random, machine: Machine, *, is_guaranteed: bool) -
 
 
 def _spec(rng: random.Random, machine: Machine, name: str, largest: int) -> Spec:
-    # Most containers are small; one of ten needs more than a node has.
+    # Most containers are small; one of ten needs more memory than a node has.
     share = rng.choice((0.05, 0.05, 0.1, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.4))
     memory = max(64 * MI, int(largest * share * rng.uniform(0.5, 1.0)) // MI * MI)
     pages = {size: 0 for node in machine.nodes for size in node.hugepages}
@@ -269,13 +278,13 @@ def _spec(rng: random.Random, machine: Machine, name: str, largest: int) -> Spec
     return Spec(name, memory, pages, name.startswith("init-"))
 
 
-def expected_sizes(container: Container, habits: Habits) -> dict[str, int]:
-    """Return what a container must have on the books, by resource, as far as it is known.
+def expected_sizes(container: Container, traits: RuntimeTraits) -> dict[str, int]:
+    """Return the amounts that must be recorded for a container, by resource.
 
-    Where the runtime hides hugepages only the pod's sum is known, and only memory is told.
+    Where the runtime hides hugepages only memory is known, and the pod's sum of hugepages.
     """
     sizes = {MEMORY: container.memory_bytes}
-    if not habits.hides_hugepages:
+    if not traits.hides_hugepages:
         for size, limit in container.spec.hugepages.items():
             if limit:
                 sizes[hugepages_resource(size)] = limit

@@ -1,4 +1,4 @@
-"""Plays a life from its first step to its end, and says how it went."""
+"""Play a life from its first step to its end, and report the result."""
 
 import contextlib
 import random
@@ -7,131 +7,155 @@ import tempfile
 import time
 import traceback
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.faults.failure import Alarm, Failure
+from tests.faults.failure import CertainFailure, Failure
 from tests.faults.faults import any_fault
-from tests.faults.judgement import EVENTUALLY_S, check, check_unpinned
-from tests.faults.life import Life
-from tests.faults.pulse import Pulse
-from tests.faults.setting import ALL
+from tests.faults.heartbeat import Heartbeat
+from tests.faults.life import EVENTUALLY_S, Life, process_parts
+from tests.faults.parameters import ALL
 from tests.faults.steps import any_step, end
+from tests.faults.verdict import check, check_unpinned
 
 STEPS = (20, 60)
 
 _FAULT = 0.16
 _CHECK = 0.12
 
-# These tell a traceback on purpose: of the computation that a deadline cut short.
-_CUT_SHORT = ("request took too long, answered neutrally", "Synchronize took too long")
+# These events have the traceback of the interrupted computation.
+_WITH_TRACEBACK = ("request_timed_out", "synchronize_timed_out")
 _WATCHDOG = "Timeout (0:00:"
-_ALARMING = ("Traceback", "internal error", "exception")
+_ALARMING = ("Traceback", "internal_error", "exception")
 
 
 @dataclass
 class Report:
-    """How a life went."""
+    """The result of a life."""
 
     seed: int
     side: str = ""
     problem: str = ""
-    is_unclear: bool = False
-    """The machine stood still meanwhile, which alone may explain the problem."""
-    story: list[str] = field(default_factory=list)
+    is_inconclusive: bool = False
+    """The machine stood still meanwhile, which may be the only reason for the problem."""
+    history: list[str] = field(default_factory=list)
     faults: Counter[str] = field(default_factory=Counter)
     calls: int = 0
     slowest_s: float = 0.0
     connections: int = 0
-    unclear: list[str] = field(default_factory=list)
-    """Problems of the times that it was played before, while the machine stood still."""
-    cut_short: int = 0
+    inconclusive: list[str] = field(default_factory=list)
+    """Problems of earlier attempts during which the machine stood still."""
+    timed_out_requests: int = 0
     took_s: float = 0.0
     is_mounted: bool = True
 
 
 def play(
     seed: int,
-    kept: Path,
+    failed_dir: Path,
     kinds: str = ALL,
     memory: str | None = None,
     steps: tuple[int, int] = STEPS,
 ) -> Report:
-    """Play the life of a seed; the files of one that fails are moved to `kept`.
+    """Play the life of a seed; the files of a failed life are moved to `failed_dir`.
 
-    `memory` is a directory for its files; `steps` says how many it has, from and to.
+    `memory` is a directory for its files; `steps` is the range of the number of steps.
     """
     begin = time.monotonic()
     report = Report(seed)
     root = Path(tempfile.mkdtemp(prefix=f"faults-{seed}-", dir=memory))
     with contextlib.suppress(FileNotFoundError):
-        shutil.rmtree(kept)
-    life = Life(seed, root / "host", kinds)
-    report.side, report.is_mounted = life.side.name, life.ground.mounted
-    pulse = Pulse()
+        shutil.rmtree(failed_dir)
+    life = Life(seed, process_parts(seed, root / "host", kinds))
+    report.side, report.is_mounted = life.runtime.name, life.host.mounted
+    heartbeat = Heartbeat()
     try:
-        _live(life, steps)
+        run_life(life, steps)
     except Failure as failure:
         report.problem = str(failure)
-        report.is_unclear = pulse.has_stopped and not isinstance(failure, Alarm)
-    except Exception:  # noqa: BLE001 - a bug of ours is a find as well
+        report.is_inconclusive = heartbeat.has_stopped and not isinstance(failure, CertainFailure)
+    except Exception:  # noqa: BLE001 - a bug of this program is a finding too
         report.problem = traceback.format_exc()
-        report.is_unclear = pulse.has_stopped
+        report.is_inconclusive = heartbeat.has_stopped
     finally:
-        pulse.close()
-        report.cut_short = life.overruns()
+        heartbeat.close()
+        report.timed_out_requests = life.timeouts()
         life.close()
-        life.plugin.gone()
-    report.story, report.faults = life.story, life.faults
+        life.plugin.wait_until_gone()
+    report.history, report.faults = life.history, life.faults
     report.calls, report.slowest_s = life.calls, life.slowest_s
     report.connections = life.connections
     report.took_s = time.monotonic() - begin
     if report.problem:
-        kept.mkdir(parents=True)
-        (kept / "story").write_text("\n".join([*life.story, report.problem, ""]))
+        failed_dir.mkdir(parents=True)
+        (failed_dir / "history").write_text("\n".join([*life.history, report.problem, ""]))
         shutil.copytree(
-            life.ground.root, kept / "host", symlinks=True, ignore=shutil.ignore_patterns("*.sock")
+            life.host.root,
+            failed_dir / "host",
+            symlinks=True,
+            ignore=shutil.ignore_patterns("*.sock"),
         )
     shutil.rmtree(root, ignore_errors=True)
     return report
 
 
-def _live(life: Life, steps: tuple[int, int]) -> None:
+def run_life(
+    life: Life,
+    steps: tuple[int, int],
+    inject: Callable[[Life, random.Random], None] = any_fault,
+    *,
+    fault_share: float = _FAULT,
+    min_calls: int = 0,
+) -> None:
+    """Play a life from start to end: random steps, a fault now and then; raise Failure.
+
+    `fault_share` is the probability of a fault instead of a step. A life has at least one fault
+    and `min_calls` calls where these are requested.
+    """
     life.begin()
     check(life)
     shape = random.Random(f"{life.seed} shape")
-    for number in range(shape.randrange(*steps)):
+    total, number = shape.randrange(*steps), 0
+    while number < total or _total_calls(life) < min_calls or (min_calls and not life.faults):
         rng = random.Random(f"{life.seed} {number}")
-        _notice_drop(life)
-        if number > 2 and rng.random() < _FAULT:
-            any_fault(life, rng)
+        _check_connection(life)
+        if number > 2 and rng.random() < fault_share:
+            inject(life, rng)
         else:
             any_step(life, rng)
         if rng.random() < _CHECK:
             check(life)
-    _settle(life)
+        number += 1
+    _finish(life)
 
 
-def _notice_drop(life: Life) -> None:
-    """Judge a step without a fault: nobody has a reason to end the connection.
+def _total_calls(life: Life) -> int:
+    """Return the calls of the life, with those that end its pods."""
+    pods = [p for p in life.node.running() if p.is_of_current_runtime or life.node.traits.is_crio]
+    return life.calls + sum(2 + len(pod.alive()) for pod in pods)
 
-    But a plugin that is told nothing of what runs goes on from outside, where it is told; and
-    the watchdog may end one late that was stopped for too long.
+
+def _check_connection(life: Life) -> None:
+    """Raise Failure if the connection ended without a fault.
+
+    Two exceptions: a launched plugin that never receives a Synchronize continues as an external
+    one, and the watchdog may end a plugin that was stopped for too long some time later.
     """
-    if not life.notice():
-        life.tell("the connection has ended")
-        if not (life.setting.forgets_running or life.has_hung):
-            raise Failure(f"the connection has ended without a fault: {life.last_words()}")
-    life.bring_back()
+    if not life.check_connection():
+        life.note("the connection has ended")
+        if not (life.parameters.forgets_running or life.was_paused_too_long):
+            raise Failure(f"the connection has ended without a fault: {life.log_tail()}")
+    life.restore_connection()
 
 
-def _settle(life: Life) -> None:
-    """Let the node come to rest, judge it, end every pod, judge it again, and stop."""
-    life.tell("the node comes to rest")
-    life.bring_back()
+def _finish(life: Life) -> None:
+    """Check the idle node, end every pod, check again, and stop."""
+    life.note("all faults are over")
+    life.restore_connection()
     check(life)
-    if life.wire is not None:
-        life.wire.cut()
+    if life.proxy is not None:
+        life.proxy.cut()
         life.reconnect()
         check(life)
         check_unpinned(life)
@@ -140,8 +164,8 @@ def _settle(life: Life) -> None:
         end(life, pod)
     for pod in list(life.node.pods.values()):
         life.forget(pod)
-    if life.wire is not None:
-        life.wire.cut()
+    if life.proxy is not None:
+        life.proxy.cut()
         life.reconnect()
     check(life)
     _stop(life)
@@ -149,7 +173,7 @@ def _settle(life: Life) -> None:
 
 
 def _check_files(life: Life) -> None:
-    """No descriptor was leaked since the process was first judged."""
+    """Check that the process has not opened more descriptors since its first check."""
     deadline = time.monotonic() + EVENTUALLY_S
     while True:
         now, first = life.plugin.count_files()
@@ -161,19 +185,19 @@ def _check_files(life: Life) -> None:
 
 
 def _stop(life: Life) -> None:
-    if life.wire is not None:
+    if life.proxy is not None:
         status = life.plugin.stop()
         if status != 0:
-            raise Failure(f"asked to stop, the plugin ended with status {status}")
-    if not life.is_down:
+            raise Failure(f"after SIGTERM the plugin ended with status {status}")
+    if not life.runtime_is_down:
         life.runtime_died()
-    if not life.plugin.gone():
-        raise Failure(f"processes were left behind: {life.plugin.processes()}")
+    if not life.plugin.wait_until_gone():
+        raise Failure(f"processes remain: {life.plugin.processes()}")
     deadline = time.monotonic() + EVENTUALLY_S
     while left := life.plugin.zombies():
         if time.monotonic() > deadline:
-            raise Failure(f"zombies were left behind: {left}")
-        life.plugin.gone()
+            raise Failure(f"zombies remain: {left}")
+        life.plugin.wait_until_gone()
         time.sleep(0.05)
 
 
@@ -182,9 +206,9 @@ def _check_log(life: Life) -> None:
     journal.read()
     for record in journal.records:
         text = str(record)
-        if record["event"] not in _CUT_SHORT and any(word in text for word in _ALARMING):
-            kind = Failure if _WATCHDOG in text else Alarm
-            raise kind(f"the log says: {text}")
-    for line in journal.odd_lines:
+        if record["event"] not in _WITH_TRACEBACK and any(word in text for word in _ALARMING):
+            kind = Failure if _WATCHDOG in text else CertainFailure
+            raise kind(f"the log contains: {text}")
+    for line in journal.other_lines:
         if any(word in line for word in _ALARMING):
-            raise Alarm(f"the log says: {journal.odd_lines}")
+            raise CertainFailure(f"the log contains: {journal.other_lines}")

@@ -1,7 +1,7 @@
-"""The plugin's processes in one life, and what they write.
+"""The plugin's processes in one life, and their log.
 
-An external plugin has a supervisor that starts it again, as systemd does: that is us. A launched
-one is the runtime's child and has its keeper. Knows processes and log lines, no pods.
+The fault run restarts an external plugin, as systemd does. A launched one is the runtime's child
+and has a supervisor process. This module knows processes and log lines, no pods.
 """
 
 import contextlib
@@ -15,10 +15,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.faults.ground import Ground
+from tests.faults.host import LifeHost
+from tests.faults.plugin_program import SWEEP_S
 
-PROGRAM = Path(__file__).with_name("program.py")
-KEEPER = "numamem-keeper"
+PROGRAM = Path(__file__).with_name("plugin_program.py")
+SUPERVISOR = "numamem-superv"
 GONE_S = 10.0
 
 _LAUNCHER = """#!{python}
@@ -31,30 +32,30 @@ _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _CLONE_NEWNS = 0x00020000  # linux/sched.h
 
 
-def adopt_orphans(*, adopt: bool = True) -> None:
-    """Become the parent of processes whose parent dies, so that none is left to init."""
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(adopt))
+def become_subreaper(*, enabled: bool = True) -> None:
+    """Become the parent of processes whose parent dies, instead of init."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(enabled))
 
 
-def stand_alone() -> None:
-    """Do so, and keep what is mounted to ourselves, so that it ends with us in any case."""
-    adopt_orphans()
+def isolate_process() -> None:
+    """Become a subreaper, in a mount namespace whose mounts end with this process."""
+    become_subreaper()
     if ctypes.CDLL(None).unshare(_CLONE_NEWNS) == 0:
         subprocess.run(["mount", "--make-rprivate", "/"], capture_output=True, check=False)
 
 
 class Journal:
-    """What the plugin has logged, wherever it could."""
+    """The plugin's log records, from its log file and standard error."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, host: LifeHost) -> None:
         self.records: list[dict[str, Any]] = []
-        self.odd_lines: list[str] = []
-        """Lines that are no record: torn ones, and what is no log."""
-        self._files = (ground.log, ground.stderr)
+        self.other_lines: list[str] = []
+        """Lines that are not records: torn ones, and other output."""
+        self._files = (host.log, host.stderr)
         self._offsets = [0, 0]
 
     def read(self) -> None:
-        """Read what has come since."""
+        """Read new lines."""
         for index, file in enumerate(self._files):
             if not file.exists():
                 continue
@@ -64,16 +65,16 @@ class Journal:
             whole = data[: data.rfind(b"\n") + 1]
             self._offsets[index] += len(whole)
             for line in whole.decode(errors="replace").splitlines():
-                self._take(line)
+                self._add_line(line)
 
-    def _take(self, line: str) -> None:
-        # After a full disk a record may stand behind the beginning of another.
+    def _add_line(self, line: str) -> None:
+        # After a full disk a record may follow the beginning of another one.
         start = max(0, line.rfind('{"ts":'))
         try:
             self.records.append(json.loads(line[start:]))
         except ValueError:
             if line.strip():
-                self.odd_lines.append(line)
+                self.other_lines.append(line)
 
     def named(self, event: str) -> list[dict[str, Any]]:
         """Return all records of an event."""
@@ -81,25 +82,28 @@ class Journal:
         return [record for record in self.records if record["event"] == event]
 
 
-class Plugin:
-    """The plugin on this ground; `arguments` only where it is external."""
+class PluginProcesses:
+    """The plugin on a host; `arguments` only for an external plugin."""
 
-    def __init__(self, ground: Ground, arguments: list[str] | None) -> None:
-        self.journal = Journal(ground)
+    sweep_s = SWEEP_S
+    """The interval of the plugin's search for ended pods."""
+
+    def __init__(self, host: LifeHost, arguments: list[str] | None) -> None:
+        self.journal = Journal(host)
         self.starts = 0
-        self.is_asked_to_end = True
-        """Somebody has killed or stopped the external plugin, or not started it yet."""
+        self.is_end_expected = True
+        """The external plugin was killed or stopped on purpose, or not started yet."""
         self.first_files: dict[int, int] = {}
-        """Pid -> how many files it had open when it was judged for the first time."""
-        self._ground = ground
+        """Pid -> number of open files at its first check."""
+        self._host = host
         self._arguments = arguments
         self._process: subprocess.Popen[bytes] | None = None
-        self._mark = str(ground.root).encode()
-        self._not_ours = set(_children())
+        self._mark = str(host.root).encode()
+        self._earlier_children = set(_children())
         if arguments is None:
-            path = ground.root / "plugins" / "10-nri-numamem"
+            path = host.root / "plugins" / "10-nri-numamem"
             path.write_text(
-                _LAUNCHER.format(python=sys.executable, root=str(ground.root), program=str(PROGRAM))
+                _LAUNCHER.format(python=sys.executable, root=str(host.root), program=str(PROGRAM))
             )
             path.chmod(0o755)
 
@@ -107,21 +111,21 @@ class Plugin:
         """Start the external plugin."""
         assert self._arguments is not None
         self.starts += 1
-        self.is_asked_to_end = False
-        command = [sys.executable, str(PROGRAM), str(self._ground.root), "run", *self._arguments]
-        with self._ground.stderr.open("ab") as stderr:
+        self.is_end_expected = False
+        command = [sys.executable, str(PROGRAM), str(self._host.root), "run", *self._arguments]
+        with self._host.stderr.open("ab") as stderr:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr
             )
 
     def is_running(self) -> bool:
-        """Tell whether a process is there that serves, or will."""
+        """Return whether a serving process exists."""
         if self._process is not None:
             return self._process.poll() is None
         return bool(self.workers())
 
     def processes(self) -> dict[int, str]:
-        """Return pid -> name of all processes of this life that live."""
+        """Return the living processes of this life, pid -> name."""
         found = {}
         for folder in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
@@ -130,18 +134,18 @@ class Plugin:
         return {pid: name for pid, name in found.items() if name not in ("harness", "mount")}
 
     def workers(self) -> list[int]:
-        """Return the processes that serve."""
+        """Return the pids of serving processes."""
         if self._process is not None:
             return [self._process.pid] if self._process.poll() is None else []
-        return [pid for pid, name in self.processes().items() if name != KEEPER]
+        return [pid for pid, name in self.processes().items() if name != SUPERVISOR]
 
-    def keepers(self) -> list[int]:
-        """Return the processes that wait for a launched plugin's death."""
-        return [pid for pid, name in self.processes().items() if name == KEEPER]
+    def supervisors(self) -> list[int]:
+        """Return the pids of processes that wait for a launched plugin's death."""
+        return [pid for pid, name in self.processes().items() if name == SUPERVISOR]
 
     def kill(self, pids: list[int] | None = None) -> None:
         """Kill the serving process."""
-        self.is_asked_to_end = True
+        self.is_end_expected = True
         for pid in self.workers() if pids is None else pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -149,10 +153,10 @@ class Plugin:
             self._process.wait()
 
     def stop(self) -> int:
-        """Ask the external plugin to stop; returns its status, -9 when it had to be killed."""
+        """Terminate the external plugin; return its exit status, -9 if it had to be killed."""
         process = self._process
         assert process is not None
-        self.is_asked_to_end = True
+        self.is_end_expected = True
         process.terminate()
         try:
             return process.wait(GONE_S)
@@ -166,21 +170,21 @@ class Plugin:
         return None if self._process is None else self._process.poll()
 
     def signal(self, number: int) -> None:
-        """Send a signal to whoever serves."""
+        """Send a signal to the serving process."""
         for pid in self.workers():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
 
-    def books(self) -> dict[str, Any] | None:
-        """Ask for the books; None when there was no answer."""
-        seen = len(self.journal.named("books"))
+    def accounting(self) -> dict[str, Any] | None:
+        """Return a new state_dump record, requested with a signal; None without one."""
+        seen = len(self.journal.named("state_dump"))
         self.signal(signal.SIGUSR1)
         deadline = time.monotonic() + GONE_S
-        while len(self.journal.named("books")) <= seen:
+        while len(self.journal.named("state_dump")) <= seen:
             if time.monotonic() > deadline or not self.is_running():
                 return None
             time.sleep(0.002)
-        return self.journal.named("books")[-1]
+        return self.journal.named("state_dump")[-1]
 
     def files(self) -> dict[str, str]:
         """Return the open files of the serving process by number."""
@@ -193,15 +197,15 @@ class Plugin:
         return found
 
     def count_files(self) -> tuple[int, int]:
-        """Return how many files the serving process has open, now and at its first count."""
+        """Return the number of open files of the serving process, now and at its first check."""
         now = len(self.files())
         first = now
         for pid in self.workers()[:1]:
             first = self.first_files.setdefault(pid, now)
         return now, first
 
-    def gone(self, timeout_s: float = GONE_S) -> bool:
-        """Wait until no process of this life is left; reaps those that came to us."""
+    def wait_until_gone(self, timeout_s: float = GONE_S) -> bool:
+        """Wait until this life has no process, and reap orphans; return whether that happened."""
         deadline = time.monotonic() + timeout_s
         while True:
             if not self.processes() and not self._reap():
@@ -211,9 +215,9 @@ class Plugin:
             time.sleep(0.01)
 
     def zombies(self) -> list[str]:
-        """Return what has ended in this life and nobody asked for, as in /proc/PID/stat."""
+        """Return /proc/PID/stat of ended processes of this life that were not reaped."""
         found = []
-        for child in set(_children()) - self._not_ours:
+        for child in set(_children()) - self._earlier_children:
             with contextlib.suppress(OSError):
                 stat = Path(f"/proc/{child}/stat").read_text()
                 if stat.rpartition(") ")[2].startswith("Z"):
@@ -221,19 +225,19 @@ class Plugin:
         return found
 
     def end(self) -> None:
-        """Kill whatever is left."""
+        """Kill all processes of this life."""
         while left := self.processes():
             self.kill(list(left))
             self._reap()
             time.sleep(0.01)
 
     def _reap(self) -> bool:
-        """Reap what has ended; tells whether there is more to come."""
+        """Reap ended processes; return whether some are still alive."""
         if self._process is not None:
             return self._process.poll() is None
         is_left = False
-        for child in set(_children()) - self._not_ours:
-            # Orphans of a runtime that died are ours (adopt_orphans); who ends has no command line.
+        for child in set(_children()) - self._earlier_children:
+            # Orphans of a dead runtime are our children; a dying process has no command line.
             with contextlib.suppress(OSError):
                 if Path(f"/proc/{child}/cmdline").read_bytes() == b"":
                     is_left |= os.waitpid(child, os.WNOHANG) == (0, 0)

@@ -1,7 +1,7 @@
 """The fault run: `make faults`, or `python -m tests.faults.run --help`.
 
-Plays random lives of a node, several at once, and ends with a table. A life that fails is told at
-once, with the command that plays it again; its files are kept in build/faults/SEED.
+Plays random lives of a node, several at once, and ends with a table. A failed life is printed at
+once, with the command that repeats it; its files are kept in build/faults/SEED.
 """
 
 import argparse
@@ -14,35 +14,35 @@ from pathlib import Path
 
 from tests.conformance.catalog import GO_VERSIONS
 from tests.conformance.go_runtime import build
+from tests.faults.parameters import ALL, FAKE
 from tests.faults.play import Report, play
-from tests.faults.plugin import stand_alone
-from tests.faults.setting import ALL, EMBEDDED
+from tests.faults.plugin import isolate_process
 
 _OUT = Path(__file__).resolve().parents[2] / "build" / "faults"
 _PROGRESS = 25
 _AGAIN = 2
-# Lives mostly wait: for pauses, timeouts and starts of processes.
+# Lives mostly wait for pauses, timeouts and starts of processes.
 _JOBS = 6
 _MEMORY = "/dev/shm"  # lives write many small files
 
 
 def main() -> int:
-    """Play what the command line asks for; 1 when a life failed."""
+    """Play the lives of the command line; return 1 when a life failed."""
     parser = argparse.ArgumentParser(description="Play random lives of a node, with faults.")
     parser.add_argument("--lives", type=int, default=500, help="how many (%(default)s)")
     parser.add_argument("--first", type=int, default=1, help="the first seed (%(default)s)")
-    parser.add_argument("--seed", type=int, help="play only this life, and tell its story")
+    parser.add_argument("--seed", type=int, help="play only this life, and print its history")
     parser.add_argument("--jobs", type=int, default=_JOBS, help="at once (%(default)s)")
-    parser.add_argument("--kinds", choices=(ALL, EMBEDDED), default=ALL)
+    parser.add_argument("--kinds", choices=(ALL, FAKE), default=ALL)
     args = parser.parse_args()
     if args.kinds == ALL:
         for version in GO_VERSIONS:
             build(version)
     if args.seed is not None:
-        stand_alone()
+        isolate_process()
         report = play(args.seed, _OUT / str(args.seed), args.kinds, _memory())
-        print("\n".join(story(report)))
-        print(report.problem or "It went well.")
+        print("\n".join(history(report)))
+        print(report.problem or "No failure.")
         return 1 if report.problem else 0
     return _play_all(range(args.first, args.first + args.lives), args.jobs, args.kinds)
 
@@ -54,15 +54,15 @@ def _memory() -> str | None:
 def _play_all(seeds: range, jobs: int, kinds: str) -> int:
     begin = time.monotonic()
     reports: list[Report] = []
-    # Spawned, for the lives have threads; and each a parent of its own orphans.
+    # Spawned, because lives have threads; each worker is the parent of its own orphans.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=stand_alone) as pool:
-        lives: list[Future[Report]] = [pool.submit(_play_until_clear, s, kinds) for s in seeds]
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=isolate_process) as pool:
+        lives: list[Future[Report]] = [pool.submit(_play_until_conclusive, s, kinds) for s in seeds]
         for life in as_completed(lives):
             report = life.result()
             reports.append(report)
             if report.problem:
-                _tell_failure(report)
+                _print_failure(report)
             if len(reports) % _PROGRESS == 0:
                 count = sum(bool(r.problem) for r in reports)
                 took_s = time.monotonic() - begin
@@ -74,31 +74,31 @@ def _play_all(seeds: range, jobs: int, kinds: str) -> int:
     return 1 if failed else 0
 
 
-def _play_until_clear(seed: int, kinds: str) -> Report:
-    """Play a life again if it failed while the machine stood still."""
-    unclear: list[str] = []
+def _play_until_conclusive(seed: int, kinds: str) -> Report:
+    """Repeat a life that failed while the machine stood still."""
+    inconclusive: list[str] = []
     while True:
         report = play(seed, _OUT / str(seed), kinds, _memory())
-        if not report.is_unclear or len(unclear) == _AGAIN:
-            report.unclear = unclear
+        if not report.is_inconclusive or len(inconclusive) == _AGAIN:
+            report.inconclusive = inconclusive
             return report
-        unclear.append(report.problem)
+        inconclusive.append(report.problem)
 
 
-def story(report: Report) -> list[str]:
-    return [f"{number:3} {line}" for number, line in enumerate(report.story)]
+def history(report: Report) -> list[str]:
+    return [f"{number:3} {line}" for number, line in enumerate(report.history)]
 
 
-def _tell_failure(report: Report) -> None:
+def _print_failure(report: Report) -> None:
     print(f"--- life {report.seed} failed after {report.took_s:.1f} s")
-    print("\n".join(story(report)))
+    print("\n".join(history(report)))
     print(report.problem)
     print(f"Its files: {_OUT / str(report.seed)}. Again: make faults SEED={report.seed}")
     sys.stdout.flush()
 
 
 def table(reports: list[Report]) -> list[str]:
-    """Return what was played, as lines."""
+    """Return a summary of all lives, as lines."""
     lives = Counter(report.side for report in reports)
     failed = Counter(report.side for report in reports if report.problem)
     faults: Counter[str] = Counter()
@@ -113,13 +113,17 @@ def table(reports: list[Report]) -> list[str]:
     lines += [
         "",
         f"calls {sum(r.calls for r in reports)}, connections {sum(r.connections for r in reports)}",
-        f"answers that the plugin's deadline cut short: {sum(r.cut_short for r in reports)}",
-        f"played again because the machine stood still: {sum(len(r.unclear) for r in reports)}",
+        f"requests that the plugin timed out: {sum(r.timed_out_requests for r in reports)}",
+        f"repeated because the machine stood still: {sum(len(r.inconclusive) for r in reports)}",
         f"slowest call {slowest.slowest_s:.2f} s (life {slowest.seed}); full disks by {disk}",
     ]
     return [
         *lines,
-        *(f"  life {r.seed}: {text.splitlines()[0][:150]}" for r in reports for text in r.unclear),
+        *(
+            f"  life {r.seed}: {text.splitlines()[0][:150]}"
+            for r in reports
+            for text in r.inconclusive
+        ),
     ]
 
 

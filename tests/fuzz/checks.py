@@ -1,4 +1,4 @@
-"""What must be true of every error that a person reads."""
+"""Checks of error texts."""
 
 
 def check_one_line(error: Exception, start: str = "") -> None:

@@ -1,7 +1,7 @@
-"""From a fuzzer's bytes to structured input: every draw takes the next bytes.
+"""Structured input from a fuzzer's bytes: every draw consumes the next bytes.
 
-Bytes that are used up count as zeros, so that every input is a valid one and ends by itself.
-Small draws take one byte: a fuzzer that changes one byte changes one decision.
+After the last byte all draws return zero values, so that every input is valid and finite. Small
+draws consume one byte: a fuzzer that changes one byte changes one decision.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ _T = TypeVar("_T")
 
 
 class Choices:
-    """Draws values from bytes; true while some are left."""
+    """Draws values from bytes; true until all bytes are consumed."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -22,9 +22,9 @@ class Choices:
 
     def take(self, count: int) -> bytes:
         """Return the next bytes, fewer at the end."""
-        taken = self._data[self._at : self._at + count]
+        data = self._data[self._at : self._at + count]
         self._at += count
-        return taken
+        return data
 
     def byte(self) -> int:
         """Return a number from 0 to 255."""
@@ -39,7 +39,7 @@ class Choices:
         return bool(self.byte() & 1)
 
     def integer(self, size_bytes: int) -> int:
-        """Return a signed number of so many bytes."""
+        """Return a signed number of `size_bytes` bytes."""
         return int.from_bytes(self.take(size_bytes), signed=True)
 
     def pick(self, values: Sequence[_T]) -> _T:
@@ -47,9 +47,9 @@ class Choices:
         return values[self.below(len(values))]
 
     def block(self) -> bytes:
-        """Return bytes whose number is drawn before them."""
+        """Draw a length of two bytes, then return that number of bytes."""
         return self.take(int.from_bytes(self.take(2)))
 
     def text(self) -> str:
-        """Return a short text of any characters that UTF-8 can hold."""
+        """Return a short text of arbitrary Unicode characters."""
         return self.take(self.byte()).decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""One temporary folder per process for inputs that are files, emptied between two of them."""
+"""One temporary folder per process, for targets that read files."""
 
 import atexit
 import functools
@@ -15,7 +15,7 @@ def _top() -> Path:
 
 
 def empty_folder() -> Path:
-    """Return an empty folder; what an earlier call returned is gone."""
+    """Return an empty folder; remove the folder of the previous call."""
     folder = _top() / "input"
     if folder.exists():
         shutil.rmtree(folder)

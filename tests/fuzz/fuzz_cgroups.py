@@ -1,19 +1,17 @@
-"""Cgroups and devices by any name, below a small tree: an answer, or MachineError for its content.
+"""Names of cgroups and devices, in a small tree of files.
 
-Whatever a runtime calls a cgroup, only files below the given root are looked at.
+Each function returns a result or raises MachineError for the content of a file. For any name, only
+files below the given root are read.
 """
 
 import os
 from pathlib import Path
 
-from nri_numamem.engine.qos import QosClass, qos_of_cgroup_parent
-from nri_numamem.machine.cgroups import (
-    cgroup_directory,
-    container_mems,
-    pod_hugepage_limits,
-)
-from nri_numamem.machine.devices import device_numa_nodes
-from nri_numamem.machine.sysfs import MachineError
+from nri_numamem.engine.qos import qos_of_cgroup_parent
+from nri_numamem.host.cgroups import cgroup_directory, container_mems, pod_hugepage_limits
+from nri_numamem.host.devices import device_numa_nodes
+from nri_numamem.host.sysfs import MachineError
+from nri_numamem.memorymanager import QosClass
 from tests.fuzz.checks import check_one_line
 from tests.fuzz.choices import Choices
 from tests.fuzz.folder import empty_folder
@@ -22,7 +20,7 @@ _NAMES = (
     "/kubepods/pod1", "kubepods-pod1.slice", "/kubepods.slice/kubepods-pod1.slice",
     "kubepods-pod1.slice:cri:c1", "/kubepods/pod1/c1",
 )  # fmt: skip
-# What names are made of, and what has no place in one.
+# Parts of valid and invalid names.
 _WORDS = (
     "kubepods", "-", ".slice", "/", ":", "pod1", "cri", "c1", "..", ".", "\0", "é", "-a" * 300,
     "x" * 300, "burstable", "\n",
@@ -39,14 +37,14 @@ _PATHS = ("/dev/vfio/7", "/dev/nvidia0", "/dev/null", "/dev/vfio/noiommu-7")
 
 
 def one_input(data: bytes) -> None:
-    """Write the trees and ask for cgroups and devices."""
+    """Write the trees and read cgroups and devices."""
     choices = Choices(data)
     root = empty_folder()
-    _ask_for_cgroup(choices, root / "cgroup")
-    _ask_for_device(choices, root)
+    _read_cgroup(choices, root / "cgroup")
+    _read_device(choices, root)
 
 
-def _ask_for_cgroup(choices: Choices, root: Path) -> None:
+def _read_cgroup(choices: Choices, root: Path) -> None:
     root.mkdir()
     if choices.flag():
         (root / "cgroup.controllers").write_text("cpuset hugetlb\n")
@@ -69,7 +67,7 @@ def _ask_for_cgroup(choices: Choices, root: Path) -> None:
             check_one_line(error)
 
 
-def _ask_for_device(choices: Choices, root: Path) -> None:
+def _read_device(choices: Choices, root: Path) -> None:
     sysfs, proc = root / "sys", root / "proc"
     for name in _DEVICES:
         directory = sysfs / "devices" / name

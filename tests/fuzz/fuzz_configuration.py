@@ -1,16 +1,17 @@
-"""Configuration text, and a kubelet's configuration file that stands after a NUL character.
+"""A configuration text, followed by a NUL character and a kubelet's configuration file.
 
-Settings come out, or one line that names file and line. Settings can be written and read again,
-and go together with a machine or not, which is one line as well.
+The result is settings, or an error of one line with file and line number. Settings can be written
+and read again, and either fit a small machine or cause an error of one line.
 """
 
 from dataclasses import replace
 
-from nri_numamem.cli.configuration import load_text
-from nri_numamem.cli.errors import UsageError
-from nri_numamem.cli.strict_yaml import decode
+from nri_numamem.config.errors import UsageError
+from nri_numamem.config.load import load_text
+from nri_numamem.config.policy import policy_of
+from nri_numamem.config.settings import Settings, settings_from_mapping, settings_to_mapping
+from nri_numamem.config.strict_yaml import decode
 from nri_numamem.engine.context import Context
-from nri_numamem.engine.settings import Settings, settings_from_mapping, settings_to_mapping
 from nri_numamem.memorymanager import ReservedMemoryError
 from tests.fuzz.checks import check_one_line
 from tests.fuzz.folder import empty_folder
@@ -22,7 +23,7 @@ _KUBELET = b"kind: KubeletConfiguration\n"
 def one_input(data: bytes) -> None:
     """Read both files, write the settings and read them again."""
     ours, _, kubelet = data.partition(b"\0")
-    # A file is always given, so that none is read that the input may name.
+    # The path is always given, so that no path in the input is read.
     path = empty_folder() / "kubelet.yaml"
     path.write_bytes(kubelet or _KUBELET)
     try:
@@ -47,8 +48,8 @@ def _check_place(error: UsageError, origins: tuple[str, ...]) -> None:
 
 def _use(settings: Settings) -> None:
     try:
-        context = Context.of(small_machine(2), settings)
+        context = Context.of(small_machine(2), policy_of(settings))
     except ReservedMemoryError as error:
         check_one_line(error)
     else:
-        context.empty_books()
+        context.empty_accounting()

@@ -1,9 +1,9 @@
-"""Events in any order, real and absurd, into an engine on a small machine.
+"""Events in any order, consistent or not, for an engine on a small machine.
 
-The first byte decides between two runtimes. The honest one tells the truth: containers have
-the places that they were given, identifiers are used once, and pods end after their containers;
-then groups of nodes must stay whole as well, and the plugin may be started anew with what it wrote
-down. The liar draws every field.
+The first byte selects one of two runtimes. The consistent runtime sends containers with the nodes
+of earlier replies, uses identifiers once and ends pods after their containers; with it the
+invariants of groups hold, too, and the plugin may restart from its state file. The inconsistent
+runtime draws every field.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,8 +13,9 @@ from nri_numamem.engine import events
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.plan import Plan
 from nri_numamem.engine.snapshot import restore, snapshot
-from nri_numamem.memorymanager import NodeSet, check_groups
-from nri_numamem.nri import adjust
+from nri_numamem.memorymanager import check_groups
+from nri_numamem.nri import encode
+from nri_numamem.numa import NodeSet
 from tests.fuzz.choices import Choices
 from tests.fuzz.hosts import MI, NODE_BYTES, PAGE_SIZES, check_engine, check_records, draw_engine
 
@@ -32,34 +33,35 @@ _CPUS = ("", "0-3", "4-7", "0-15", "2,6", "0-8191", "9999", "-")
 
 
 def one_input(data: bytes) -> None:
-    """Play the events that the bytes stand for."""
+    """Apply the events that the bytes encode."""
     choices = Choices(data)
-    is_honest = choices.flag()
+    is_consistent = choices.flag()
     engine = draw_engine(choices)
-    if is_honest:
-        _Honest(choices, engine).play()
+    if is_consistent:
+        _ConsistentRuntime(choices, engine).play()
         return
     for _ in range(_EVENTS_MOST):
         if not choices:
             break
         _handle(engine, _draw_event(choices))
     state = engine.state
-    # One id for two containers makes a file that is refused.
+    # A state file with one id for two containers is refused.
     if len(state.keys) == len(state.holders):
         assert snapshot(restore(snapshot(state))) == snapshot(state)
 
 
 def _handle(engine: Engine, event: events.Event) -> Plan:
-    plan = engine.handle(event)
+    applied = engine.apply(event)
+    plan = applied.plan
     check_engine(engine)
-    check_records(list(plan.records))
-    adjust.create_container_response(plan).SerializeToString()
+    check_records(list(applied.records))
+    encode.create_container_response(plan).SerializeToString()
     machine = engine.context.machine.node_set
-    given = [update.cpuset_mems for update in plan.updates]
+    mems_of_plan = [update.cpuset_mems for update in plan.updates]
     if plan.adjustment is not None:
         assert plan.refusal is None
-        given.append(plan.adjustment.cpuset_mems)
-    for mems in given:
+        mems_of_plan.append(plan.adjustment.cpuset_mems)
+    for mems in mems_of_plan:
         assert mems
         assert NodeSet.parse(mems).issubset(machine)
     assert plan.refusal is None or isinstance(event, events.CreateContainer)
@@ -70,8 +72,8 @@ def _draw_event(choices: Choices) -> events.Event:
     kind = choices.below(10)
     if kind == 0:
         pods = tuple(_draw_pod(choices) for _ in range(choices.below(4)))
-        told = tuple(_draw_container(choices) for _ in range(choices.below(6)))
-        return events.Synchronize(pods, told, choices.flag())
+        containers = tuple(_draw_container(choices) for _ in range(choices.below(6)))
+        return events.Synchronize(pods, containers, choices.flag())
     pod = _draw_pod(choices)
     if kind == 1:
         return events.RunPodSandbox(pod)
@@ -93,33 +95,33 @@ def _draw_pod(choices: Choices) -> events.PodSandbox:
     number = choices.below(4)
     uid = choices.pick(("u0", "u1", "u2", ""))
     parent = choices.pick(_PARENTS)
-    # Most are what the kubelet writes; an id that another pod's container has is possible too.
+    # Mostly the kubelet's values; the id may also be that of a container.
     return events.PodSandbox(
-        choices.pick((f"s{number}", f"s{number}", "c0", "")),
-        uid,
-        "ns",
-        f"pod-{uid}",
-        f"{parent}/pod{uid}",
-        _draw_amount(choices),
-        _draw_pages(choices) or {},
+        sandbox_id=choices.pick((f"s{number}", f"s{number}", "c0", "")),
+        uid=uid,
+        namespace="ns",
+        name=f"pod-{uid}",
+        cgroup_parent=f"{parent}/pod{uid}",
+        memory_limit_bytes=_draw_amount(choices),
+        hugepage_limits=_draw_pages(choices) or {},
     )
 
 
 def _draw_container(choices: Choices) -> events.Container:
     devices = choices.below(4)
     return events.Container(
-        choices.pick(("c0", "c1", "c2", "c3", "s0", "")),
-        choices.pick(("s0", "s1", "s2", "s3", "")),
-        choices.pick(_NAMES),
-        _draw_amount(choices),
-        _draw_pages(choices),
-        _draw_pages(choices) or {},
-        choices.pick(_MEMS),
-        choices.pick(_CPUS),
-        choices.pick((None, 1024, 4096)),
-        tuple(NodeSet([choices.below(6)]) for _ in range(devices)),
-        choices.flag(),
-        NodeSet.parse(choices.pick(_MEMS[:6])),
+        container_id=choices.pick(("c0", "c1", "c2", "c3", "s0", "")),
+        sandbox_id=choices.pick(("s0", "s1", "s2", "s3", "")),
+        name=choices.pick(_NAMES),
+        memory_limit_bytes=_draw_amount(choices),
+        hugepage_limits=_draw_pages(choices),
+        hugepages_unified=_draw_pages(choices) or {},
+        cpuset_mems=choices.pick(_MEMS),
+        cpuset_cpus=choices.pick(_CPUS),
+        cpu_shares=choices.pick((None, 1024, 4096)),
+        device_nodes=tuple(NodeSet([choices.below(6)]) for _ in range(devices)),
+        ended=choices.flag(),
+        cgroup_mems=NodeSet.parse(choices.pick(_MEMS[:6])),
     )
 
 
@@ -131,14 +133,14 @@ def _draw_pages(choices: Choices) -> Mapping[int, int] | None:
     count = choices.below(4)
     if count == 3:
         return None
-    # 4 KiB and 64 KiB: no pools here, and the latter is a page size of other machines.
+    # 64 KiB is a page size of other machines.
     sizes = (*PAGE_SIZES, 65536)
     return {size: choices.pick((0, size, 8 * size, 2**63 - 1)) for size in sizes[:count] if size}
 
 
 @dataclass
-class _Honest:
-    """A runtime that tells what is."""
+class _ConsistentRuntime:
+    """A runtime whose events are consistent with each other and with the replies."""
 
     choices: Choices
     engine: Engine
@@ -160,14 +162,14 @@ class _Honest:
                 self._lose,
             )
             self.choices.pick((*steps[:2], *steps))()
-            assert check_groups(self.engine.state.books) == ()
+            assert check_groups(self.engine.state.accounting) == ()
 
     def _new_id(self, kind: str) -> str:
         self.made += 1
         return f"{kind}{self.made}"
 
-    def _tell(self, event: events.Event) -> Plan:
-        """Tell an event, and do what the answer asks for other containers."""
+    def _emit(self, event: events.Event) -> Plan:
+        """Apply an event and the updates of its plan."""
         plan = _handle(self.engine, event)
         assert len({update.container_id for update in plan.updates}) == len(plan.updates)
         for update in plan.updates:
@@ -178,14 +180,14 @@ class _Honest:
         return plan
 
     def _lose(self) -> None:
-        """Create a container that is not told of, but found."""
+        """Create a container without an event; a cgroup scan finds it."""
         if self.pods:
             pod = self.choices.pick(list(self.pods.values()))
             found = self._new_id("c")
             memory = self.choices.byte() * 16 * MI
             self.containers[found] = events.Container(found, pod.sandbox_id, f"n-{found}", memory)
             unnamed = replace(self.containers[found], name=found)
-            self._tell(events.ContainersFound(((pod, unnamed),)))
+            self._emit(events.ContainersFound(((pod, unnamed),)))
 
     def _run(self) -> None:
         uid = self._new_id("u")
@@ -213,7 +215,7 @@ class _Honest:
             cpuset_cpus=self.choices.pick(_CPUS),
             device_nodes=tuple(NodeSet([n]) for n in range(4) if self.choices.flag()),
         )
-        plan = self._tell(events.CreateContainer(pod, container))
+        plan = self._emit(events.CreateContainer(pod, container))
         if plan.refusal is None:
             mems = plan.adjustment.cpuset_mems if plan.adjustment else ""
             self.containers[container.container_id] = replace(container, cpuset_mems=mems)
@@ -222,9 +224,9 @@ class _Honest:
         if self.containers:
             _, container = self.containers.popitem()
             pod = self.pods[container.sandbox_id]
-            is_told = not self.choices.flag()
-            kind = events.StopContainer if is_told else events.RemoveContainer
-            self._tell(kind(pod, container))
+            is_reported = not self.choices.flag()
+            kind = events.StopContainer if is_reported else events.RemoveContainer
+            self._emit(kind(pod, container))
 
     def _end(self) -> None:
         if not self.pods:
@@ -233,22 +235,22 @@ class _Honest:
         for container in list(self.containers.values()):
             if container.sandbox_id == pod.sandbox_id:
                 del self.containers[container.container_id]
-                self._tell(events.StopContainer(pod, container))
+                self._emit(events.StopContainer(pod, container))
         del self.pods[pod.sandbox_id]
         _handle(self.engine, self.choices.pick(_ENDS)(pod))
 
     def _restart(self) -> None:
-        former = restore(snapshot(self.engine.state))
-        assert snapshot(former) == snapshot(self.engine.state)
-        self.engine = Engine(self.engine.context, former)
+        restored = restore(snapshot(self.engine.state))
+        assert snapshot(restored) == snapshot(self.engine.state)
+        self.engine = Engine(self.engine.context, restored)
         self._synchronize()
 
     def _synchronize(self) -> None:
-        told = events.Synchronize(tuple(self.pods.values()), tuple(self.containers.values()))
-        self._tell(told)
+        event = events.Synchronize(tuple(self.pods.values()), tuple(self.containers.values()))
+        self._emit(event)
         assert self.engine.state.pending == frozenset()
         holders = self.engine.state.holders.values()
         assert all(holder.ended for holder in holders if holder.key[1] == holder.container_id)
         if not self.pods:
-            empty = self.engine.context.empty_books()
-            assert self.engine.state.books == empty
+            empty = self.engine.context.empty_accounting()
+            assert self.engine.state.accounting == empty

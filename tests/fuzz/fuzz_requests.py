@@ -1,20 +1,20 @@
-"""Every method of the plugin's service, with any payload, down to a real engine and back.
+"""Every method of the plugin's service with any payload, with a real engine.
 
-A payload is any bytes, or a message that is drawn field by field. Errors are answered for bytes
-that are no message, and for refusals of CreateContainer; a reply is a message of the method's
-type; and the records tell of no bug.
+A payload is arbitrary bytes or a message drawn field by field. Error replies occur only for invalid
+messages and refusals of CreateContainer. Every other reply is a message of the method's type, and
+no record reports a bug.
 """
 
 from collections.abc import Iterable, Mapping
 
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Event
-from nri_numamem.engine.plan import Plan, flattened
-from nri_numamem.memorymanager import NodeSet
+from nri_numamem.engine.plan import Plan, Record
 from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri.decode import Decoder, Device
-from nri_numamem.nri.methods import METHODS, Configuration, PluginMethods
-from nri_numamem.ttrpc import Code, StatusError
+from nri_numamem.nri.plugin_service import METHODS, Configuration, PluginService
+from nri_numamem.numa import NodeSet
+from nri_numamem.ttrpc import Code, Request, StatusError
 from tests.fuzz.choices import Choices
 from tests.fuzz.hosts import check_engine, check_records, draw_engine
 from tests.fuzz.messages import fill
@@ -26,24 +26,26 @@ _REPLIES = {method.name: getattr(api, method.output_type.name) for method in _SE
 
 
 class EngineHandler:
-    """What a session needs around it, with an engine that is checked after every event."""
+    """A handler with a real engine, which is checked after every event."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
+        self.records: list[Record] = []
 
     def configure(self, configuration: Configuration) -> None:
-        """Take any configuration."""
+        """Accept any configuration."""
         assert configuration.survives_refusal in (False, True)
 
-    def handle(self, event: Event) -> Plan:
-        """Answer an event."""
-        plan = self.engine.handle(event)
+    def decide(self, event: Event) -> Plan:
+        """Apply an event and collect its records."""
+        applied = self.engine.apply(event)
+        self.records += applied.records
         check_engine(self.engine)
-        return plan
+        return applied.plan
 
 
 def new_decoder(choices: Choices) -> Decoder:
-    """Return a decoder for which every pod has some limit, and every device a node."""
+    """Return a decoder with drawn hugepage limits and device nodes."""
     limits = choices.pick(({}, {2 << 20: 8 << 20}, {2 << 20: 2 << 20, 1 << 30: 1 << 30}))
 
     def pod_hugepages(_cgroup_parent: str) -> Mapping[int, int]:
@@ -71,20 +73,21 @@ def _check_error(name: str, error: StatusError) -> None:
 
 
 def one_input(data: bytes) -> None:
-    """Make the calls that the bytes stand for."""
+    """Make the calls that the bytes encode."""
     choices = Choices(data)
     handler = EngineHandler(draw_engine(choices))
-    methods = PluginMethods(handler, new_decoder(choices))
+    methods = PluginService(handler, new_decoder(choices))
     for _ in range(CALLS_MOST):
         if not choices:
             break
         name = choices.pick(NAMES)
         payload = draw_payload(choices, name)
         try:
-            reply = methods.serve(METHODS[name], payload)
+            reply = methods.serve(METHODS[name], Request("Plugin", name, payload))
         except StatusError as error:
             _check_error(name, error)
         else:
             _REPLIES[name].FromString(reply)
-        check_records(flattened(methods.records))
+        check_records([*handler.records, *methods.records])
+        handler.records.clear()
         methods.records.clear()

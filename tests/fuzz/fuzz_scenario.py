@@ -1,14 +1,15 @@
-"""Scenario documents, YAML or JSON: played to the end, or one line that names the place."""
+"""Scenario documents in YAML or JSON: they can be played, or cause an error of one line."""
 
 import json
 
-from nri_numamem.cli.documents import load_document
-from nri_numamem.cli.errors import UsageError
-from nri_numamem.engine.scenario import ScenarioError, play, scenario_from_document
-from nri_numamem.memorymanager import check_books, check_groups
+from nri_numamem.config.documents import load_document
+from nri_numamem.config.errors import UsageError
+from nri_numamem.memorymanager import check_accounting, check_groups
+from nri_numamem.scenario.player import play
+from nri_numamem.scenario.scenario import ScenarioError, scenario_from_document
 from tests.fuzz.checks import check_one_line
 
-# Every subset of the nodes is a hint; what takes long by its nature is none of a fuzzer's finds.
+# Every subset of the nodes is a hint, so a large machine takes long without a bug.
 _NODES_MOST = 8
 
 
@@ -19,12 +20,12 @@ def one_input(data: bytes) -> None:
     except (UsageError, ScenarioError) as error:
         check_one_line(error)
         return
-    if len(scenario.books.machine_state) > _NODES_MOST:
+    if len(scenario.accounting.machine_state) > _NODES_MOST:
         return
     is_ours = not scenario.written.machine_state and not scenario.written.entries
     for outcome in play(scenario):
         json.dumps(outcome.document)
-        # Books that somebody else wrote need not add up.
+        # The accounting of a document need not be consistent.
         if is_ours:
-            assert check_books(outcome.books) == ()
-            assert check_groups(outcome.books) == ()
+            assert check_accounting(outcome.accounting) == ()
+            assert check_groups(outcome.accounting) == ()

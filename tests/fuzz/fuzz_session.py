@@ -1,14 +1,14 @@
-"""A plugin's whole session: bytes of a runtime in, bytes for it out.
+"""A plugin's whole session: bytes from a runtime in, bytes to the runtime out.
 
-The runtime is drawn: well-formed calls and answers, messages with odd headers, odd frames, and
-plain bytes, cut anywhere. Nothing but MuxError may come out, and what is written is what a Go
-runtime can read.
+The runtime draws valid calls and replies, messages with invalid headers, invalid frames, and
+arbitrary bytes, in any pieces. The session raises only MuxError, and a Go runtime can read every
+frame that it sends.
 """
 
 import struct
 
-from nri_numamem.nri.mux import MuxError
-from nri_numamem.nri.runtime_frames import FrameRecorder
+from nri_numamem.fake_runtime.frames import FrameRecorder
+from nri_numamem.nri.multiplexer import MuxError
 from nri_numamem.nri.session import PLUGIN_SERVICE, PluginSession
 from nri_numamem.ttrpc.envelope import Request, Response, encode_request, encode_response
 from tests.fuzz.checks import check_one_line
@@ -20,7 +20,7 @@ _CALLS, _ANSWERS = 1, 2
 
 
 def one_input(data: bytes) -> None:
-    """Hold one session."""
+    """Run one session."""
     choices = Choices(data)
     session = PluginSession(
         EngineHandler(draw_engine(choices)),
@@ -49,7 +49,7 @@ def one_input(data: bytes) -> None:
 
 
 def _draw_bytes(choices: Choices, stream_id: int) -> tuple[bytes, int]:
-    """Return what the runtime sends, and the next stream id."""
+    """Return the runtime's next bytes and the next stream id."""
     kind = choices.below(8)
     if kind == 7:
         return choices.block(), stream_id

@@ -1,19 +1,20 @@
-"""The plugin's own state file: a state comes out of any bytes, or one line that says why not.
+"""The plugin's state file: any bytes give a state or an error of one line.
 
-After an even first byte the rest is the whole file, after an odd one the payload, to which version
-and checksum are added. A state that was read is written as it was read, and an engine can be
-started with it, whatever it says.
+After an even first byte the other bytes are the whole file. After an odd one they are the payload,
+to which the target adds version and checksum. Every state is written as it was read, and an engine
+can start with it.
 """
 
-import hashlib
 import json
+import zlib
 
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Container, CreateContainer, PodSandbox, Synchronize
-from nri_numamem.engine.settings import MemoryReservation, Settings
+from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.snapshot import VERSION, SnapshotError, restore, snapshot
 from nri_numamem.engine.state import EngineState
+from nri_numamem.memorymanager import Reservation
 from tests.fuzz.checks import check_one_line
 from tests.fuzz.hosts import MI, check_engine, check_records, small_machine
 
@@ -27,23 +28,23 @@ def one_input(data: bytes) -> None:
     file = data[1:]
     if data[:1] and data[0] % 2:
         payload = file.decode("utf-8", "replace")
-        sha256 = hashlib.sha256(payload.encode()).hexdigest()
-        text = json.dumps({"version": VERSION, "sha256": sha256, "payload": payload})
+        crc32 = zlib.crc32(payload.encode())
+        text = json.dumps({"version": VERSION, "crc32": crc32, "payload": payload})
         file = text.encode()
     try:
-        former = restore(file)
+        restored = restore(file)
     except SnapshotError as error:
         check_one_line(error)
         return
-    assert snapshot(restore(snapshot(former))) == snapshot(former)
+    assert snapshot(restore(snapshot(restored))) == snapshot(restored)
     for scope in ("container", "pod"):
-        _start(former, scope)
+        _start(restored, scope)
 
 
-def _start(former: EngineState, scope: str) -> None:
-    reserved = tuple(MemoryReservation(node, {"memory": 64 * MI}) for node in range(2))
-    settings = Settings(topology_manager_scope=scope, reserved_memory=reserved)
-    engine = Engine(Context.of(small_machine(2), settings), former)
+def _start(restored: EngineState, scope: str) -> None:
+    reserved = tuple(Reservation(node, {"memory": 64 * MI}) for node in range(2))
+    settings = Policy(topology_manager_scope=scope, reserved_memory=reserved)
+    engine = Engine(Context.of(small_machine(2), settings), restored)
     for event in (Synchronize((_POD,), (_RUNNING,)), CreateContainer(_POD, _NEW)):
-        check_records(list(engine.handle(event).records))
+        check_records(list(engine.apply(event).records))
         check_engine(engine)

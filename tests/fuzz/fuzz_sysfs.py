@@ -1,19 +1,20 @@
-"""A machine's files with some of them changed: a machine, or one line that names a file.
+"""The sysfs files of a machine, some of them changed: a machine, or an error of one line.
 
-The input draws a small machine, writes its tree, and then replaces, removes or adds files. A
-machine that was read can be written and read again, and an engine can be made for it.
+The target draws a small machine, writes its tree and then replaces, removes or adds files. The
+machine that it reads can be written and read again, and an engine can be made for it.
 """
 
 import shutil
 from pathlib import Path
 
 from nri_numamem.engine.context import Context
-from nri_numamem.engine.settings import Settings
-from nri_numamem.machine.hugepages import read_pools, read_reserved_pages
-from nri_numamem.machine.overlay import overlay_of, write_overlay
-from nri_numamem.machine.sysfs import MachineError
-from nri_numamem.machine.topology import read_machine
-from nri_numamem.memorymanager import Machine, ReservedMemoryError
+from nri_numamem.engine.policy import Policy
+from nri_numamem.host.fake_sysfs import overlay_of, write_overlay
+from nri_numamem.host.hugepages import read_pools, read_reserved_pages
+from nri_numamem.host.sysfs import MachineError
+from nri_numamem.host.topology import read_machine
+from nri_numamem.memorymanager import ReservedMemoryError
+from nri_numamem.numa import Machine
 from tests.fuzz.checks import check_one_line
 from tests.fuzz.choices import Choices
 from tests.fuzz.folder import empty_folder
@@ -86,11 +87,11 @@ def _use(machine: Machine) -> None:
     root = empty_folder()
     write_overlay(overlay_of(machine), root)
     again = read_machine(root / "sys", root / "proc")
-    # Distances to oneself and to others that were not told are the kernel's defaults.
+    # Missing distances have the kernel's defaults.
     assert [(n.node_id, n.memory_bytes, n.hugepages, n.cpus) for n in machine.nodes] == [
         (n.node_id, n.memory_bytes, n.hugepages, n.cpus) for n in again.nodes
     ]
     try:
-        Context.of(machine, Settings())
+        Context.of(machine, Policy())
     except ReservedMemoryError as error:
         check_one_line(error)

@@ -1,7 +1,7 @@
-"""ttrpc: frames, envelope, and both ends of a connection, fed with any bytes in any cuts.
+"""ttrpc: frames, envelope, client and server, with any bytes in any pieces.
 
-Every input is accepted or raises RemoteProtocolError; what is kept between two calls is bounded;
-how the stream is cut changes nothing.
+Every input is accepted or raises RemoteProtocolError. The memory between two calls is bounded, and
+the results do not depend on the pieces.
 """
 
 import struct
@@ -16,7 +16,7 @@ from nri_numamem.ttrpc import (
     Request,
     RequestReceived,
     ServerConnection,
-    answer,
+    handle_request,
 )
 from nri_numamem.ttrpc.envelope import (
     decode_request,
@@ -27,12 +27,12 @@ from nri_numamem.ttrpc.envelope import (
 from nri_numamem.ttrpc.frames import FrameParser
 from tests.fuzz.choices import Choices
 
-# Small, so that a fuzzer's inputs can be over it.
+# Small, so that inputs can exceed it.
 _BODY_LIMIT = 64
 
 
 def one_input(data: bytes) -> None:
-    """Check one stream: its first byte says how it is cut, and which part is asked."""
+    """Check one stream; its first byte selects the size of the pieces and the checked part."""
     choices = Choices(data)
     cut = choices.below(16) or len(data) or 1
     part = choices.below(3)
@@ -73,7 +73,7 @@ def _check_server(stream: bytes, pieces: list[bytes]) -> None:
     for event in found:
         if isinstance(event, RequestReceived):
             services = {event.request.service: {event.request.method: _echo}}
-            reply = answer(cut, services, event, now_ns=0)
+            reply = handle_request(cut, services, event, now_ns=0)
         else:
             reply = event.message
         length, stream_id, kind, _ = struct.unpack_from(">IIBB", reply)

@@ -1,19 +1,19 @@
-"""Small machines with engines on them, and what must be true of an engine after every event."""
+"""Small machines, their engines, and the invariants of an engine after every event."""
 
 import json
 
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.plan import Record
-from nri_numamem.engine.settings import (
+from nri_numamem.config.settings import (
     TOPOLOGY_MANAGER_POLICIES,
     TOPOLOGY_MANAGER_SCOPES,
     UNSATISFIABLE_ACTIONS,
-    MemoryReservation,
-    Settings,
 )
-from nri_numamem.memorymanager import Machine, NumaNode, check_books
-from nri_numamem.observe.render import render_console, render_json
+from nri_numamem.engine.context import Context
+from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.plan import Record
+from nri_numamem.engine.policy import Policy
+from nri_numamem.memorymanager import Reservation, check_accounting
+from nri_numamem.numa import CpuSet, Machine, NumaNode
+from nri_numamem.observe.log.render import render_console, render_json
 from tests.fuzz.choices import Choices
 
 MI = 1 << 20
@@ -29,7 +29,7 @@ def small_machine(nodes: int) -> Machine:
                 node_id=node,
                 memory_bytes=NODE_BYTES,
                 hugepages={PAGE_SIZES[0]: 16, PAGE_SIZES[1]: 1 - node % 2},
-                cpus=tuple(range(4 * node, 4 * node + 4)),
+                cpus=CpuSet(range(4 * node, 4 * node + 4)),
                 distances={to: 10 + 6 * (to ^ node) for to in range(nodes)},
             )
             for node in range(nodes)
@@ -38,35 +38,35 @@ def small_machine(nodes: int) -> Machine:
 
 
 def draw_engine(choices: Choices) -> Engine:
-    """Return an engine; one byte each for the machine and every setting that decides."""
+    """Return an engine; the machine and each setting consume one byte."""
     machine = small_machine(4 - choices.below(4))
-    settings = Settings(
+    settings = Policy(
         topology_manager_policy=choices.pick(TOPOLOGY_MANAGER_POLICIES),
         topology_manager_scope=choices.pick(TOPOLOGY_MANAGER_SCOPES),
         when_unsatisfiable=choices.pick(UNSATISFIABLE_ACTIONS),
         prefer_closest_numa_nodes=not choices.flag(),
         reserved_memory=tuple(
-            MemoryReservation(node.node_id, {"memory": 64 * MI}) for node in machine.nodes
+            Reservation(node.node_id, {"memory": 64 * MI}) for node in machine.nodes
         ),
     )
     return Engine(Context.of(machine, settings))
 
 
 def check_engine(engine: Engine) -> None:
-    """Books add up, and the three indexes of the state agree."""
+    """Check that the accounting is consistent and the three indexes of the state agree."""
     state = engine.state
-    assert check_books(state.books) == ()
+    assert check_accounting(state.accounting) == ()
     assert {holder.container_id for holder in state.holders.values()} >= set(state.keys)
     assert all(state.holders[key].container_id == one for one, key in state.keys.items())
     assert all(holder.key == key for key, holder in state.holders.items())
-    assigned = {(uid, name) for uid, held in state.books.assignments.items() for name in held}
+    assigned = {(uid, name) for uid, held in state.accounting.assignments.items() for name in held}
     assert assigned == set(state.holders)
 
 
 def check_records(records: list[Record]) -> None:
-    """Each record can be logged: one line, and JSON; none tells of a bug."""
+    """Check that each record can be logged, as one line and as JSON, and none reports a bug."""
     for record in records:
-        assert not record.event.startswith("internal error"), record.fields["exception"]
+        assert not record.event.startswith("internal_error"), record.fields["exception"]
         head = {"ts": "2026-01-31T12:00:00.000Z", "level": record.level, "event": record.event}
         whole = {**head, **record.fields}
         line = render_json(whole)

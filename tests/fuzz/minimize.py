@@ -1,10 +1,10 @@
-"""Put into the committed corpora what longer runs of run.py learned, and keep them small.
+"""Add the findings of longer runs of run.py to the committed corpora, and keep these small.
 
     tests/fuzz/minimize.py [--most N] [TARGET ...]
 
-Of the committed inputs and those in build/fuzz, the one stays that takes the most steps from line
-to line within the package, then the one that adds the most to it, and so on, up to N. Inputs that
-a person has given a name stay besides.
+It selects up to N inputs from the committed ones and those in build/fuzz: first the input with the
+most transitions between lines of the package, then repeatedly the one that adds the most new
+transitions. Inputs with a name other than a digest are always selected.
 """
 
 import argparse
@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT))
 from tests.fuzz import targets  # noqa: E402 - found by the line above
 
 _PACKAGE = str(ROOT / "nri_numamem")
-# An input that is larger has no place in the repository.
+# Larger inputs are not committed.
 _INPUT_LIMIT_BYTES = 4096
 _DIGITS = 12
 _MADE_NAME = re.compile(f"[0-9a-f]{{{_DIGITS}}}")
@@ -46,22 +46,22 @@ def _minimize(name: str, most: int) -> None:
     found = ROOT / "build" / "fuzz" / name / "corpus"
     files = [*targets.corpus_files(name), *found.glob("*")]
     inputs = {file.read_bytes() for file in files}
-    taken = {data: _steps(target, data) for data in inputs if len(data) <= _INPUT_LIMIT_BYTES}
-    kept: list[bytes] = []
-    while taken and len(kept) < most:
-        best = max(taken, key=lambda data: (len(taken[data]), -len(data), data))
-        new = taken.pop(best)
+    candidates = {data: _steps(target, data) for data in inputs if len(data) <= _INPUT_LIMIT_BYTES}
+    selected: list[bytes] = []
+    while candidates and len(selected) < most:
+        best = max(candidates, key=lambda data: (len(candidates[data]), -len(data), data))
+        new = candidates.pop(best)
         if not new:
             break
-        kept.append(best)
-        taken = {data: steps - new for data, steps in taken.items()}
+        selected.append(best)
+        candidates = {data: steps - new for data, steps in candidates.items()}
     for file in targets.corpus_files(name):
         if _MADE_NAME.fullmatch(file.name):
             file.unlink()
-    for data in kept:
+    for data in selected:
         digest = hashlib.sha256(data).hexdigest()
         (targets.CORPUS / name / digest[:_DIGITS]).write_bytes(data)
-    print(f"{name}: {len(kept)} inputs, {sum(map(len, kept))} bytes")
+    print(f"{name}: {len(selected)} inputs, {sum(map(len, selected))} bytes")
 
 
 def _steps(target: targets.Target, data: bytes) -> set[Step]:

@@ -1,11 +1,11 @@
-"""Fuzz the targets, each in a process of its own, several at a time: `make fuzz`.
+"""Fuzz the targets, each in its own process, several at the same time: `make fuzz`.
 
     tests/fuzz/run.py [--seconds N] [--jobs N] [TARGET ...]
 
-Starts from tests/fuzz/corpus; what is found on the way stays in build/fuzz/TARGET/corpus, and an
-input that fails, hangs or eats memory is written to build/fuzz/TARGET. Exit status 1 if there was
-one. An input is replayed by `run.py --replay FILE TARGET`; what a longer run learned goes into the
-committed corpus by minimize.py. Exit status 2 where there is no fuzzer.
+It starts with tests/fuzz/corpus and adds inputs with new coverage to build/fuzz/TARGET/corpus. An
+input that fails, hangs or exceeds the memory limit is written to build/fuzz/TARGET, and the exit
+status is 1; `run.py --replay FILE TARGET` runs it again. minimize.py adds the results of a longer
+run to the committed corpus. The exit status is 2 where the fuzzer is not installed.
 """
 
 import argparse
@@ -24,18 +24,17 @@ from tests.fuzz import targets  # noqa: E402 - found by the line above
 
 _OUT = ROOT / "build" / "fuzz"
 _PACKAGE = "nri_numamem"
-_TEXT_TARGETS = ("checkpoint", "configuration", "scenario", "snapshot")
 _MEMORY = "/dev/shm"  # some targets write thousands of files
-_COLUMNS = 200  # a find's bytes are in its file
-# No input may take longer or need more; they are small.
+_COLUMNS = 200  # the whole input is in its file
+# Per input: seconds, memory, bytes.
 _LIMITS = ("-timeout=10", "-rss_limit_mb=2048", "-max_len=4096")
 
 
 def main() -> int:
-    """Run what the command line asks for."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="Fuzz the plugin.")
     parser.add_argument("--seconds", type=int, default=20, help="for each target (%(default)s)")
-    parser.add_argument("--jobs", type=int, default=_cores(), help="at a time (%(default)s)")
+    parser.add_argument("--jobs", type=int, default=_cores(), help="parallel targets (%(default)s)")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="run one input and end")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("targets", nargs="*", metavar="TARGET", default=targets.NAMES)
@@ -63,7 +62,7 @@ def main() -> int:
 
 
 def _cores() -> int:
-    """Return how many processors there are for us: each target keeps one busy."""
+    """Return the number of usable processors: each target occupies one."""
     return len(os.sched_getaffinity(0))
 
 
@@ -72,7 +71,7 @@ def _run(name: str, seconds: int) -> bool:
     (folder / "corpus").mkdir(parents=True, exist_ok=True)
     command = [sys.executable, __file__, "--child", f"--seconds={seconds}", name]
     memory = _MEMORY if Path(_MEMORY).is_dir() else None
-    # The fuzzer ends its process without tidying up.
+    # The fuzzer ends its process without removing its temporary files.
     with (
         (folder / "log").open("wb") as log,
         tempfile.TemporaryDirectory(prefix="fuzz-", dir=memory) as files,
@@ -82,25 +81,25 @@ def _run(name: str, seconds: int) -> bool:
             command, stdout=log, stderr=subprocess.STDOUT, env=environment, check=False
         )
     lines = (folder / "log").read_text(errors="replace").splitlines()
-    # Above the exception stand the fuzzer's own notes of its progress.
+    # Progress lines of the fuzzer precede the exception.
     found = [number for number, line in enumerate(lines) if "Uncaught Python exception" in line]
     shown = lines[-1:] if ended.returncode == 0 else lines[max(found, default=-40) :]
     text = "\n".join(line[:_COLUMNS] for line in shown)
-    print(f"--- {name}, {seconds} s\n{text}\n", end="", flush=True)  # at once, as others print too
-    # The fuzzer's last words are how often it ran the target.
+    print(f"--- {name}, {seconds} s\n{text}\n", end="", flush=True)  # other threads print, too
+    # The fuzzer's last line is the number of runs.
     return ended.returncode == 0 and bool(lines) and lines[-1].startswith("Done ")
 
 
 def _fuzz(name: str, seconds: int) -> None:
-    """Fuzz one target; ends the process."""
-    import atheris  # here, because the corpus is replayed without it
+    """Fuzz one target and end the process."""
+    import atheris  # imported here, because --replay works without it
 
     with atheris.instrument_imports(include=[_PACKAGE]):
         target = targets.load(name)
     folder = _OUT / name
     found, seeds = folder / "corpus", targets.CORPUS / name
     options = [*_LIMITS, f"-max_total_time={seconds}", f"-artifact_prefix={folder}/"]
-    if name in _TEXT_TARGETS:
+    if name in targets.TEXT_TARGETS:
         options.append(f"-dict={targets.FOLDER / 'words.dict'}")
     atheris.Setup([sys.argv[0], *options, str(found), str(seeds)], target)
     atheris.Fuzz()

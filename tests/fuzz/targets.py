@@ -1,6 +1,6 @@
-"""The list of targets: modules with ``one_input(data: bytes) -> None``, which raises on a find.
+"""The targets: modules with ``one_input(data: bytes) -> None``, which raises for a bug.
 
-Nothing here or in a target needs the fuzzer, so that the corpus can be replayed without it.
+Neither this module nor a target imports the fuzzer, so tests can replay the corpus without it.
 """
 
 import importlib
@@ -11,6 +11,9 @@ FOLDER = Path(__file__).resolve().parent
 CORPUS = FOLDER / "corpus"
 PREFIX = "fuzz_"
 NAMES = tuple(path.stem.removeprefix(PREFIX) for path in sorted(FOLDER.glob(f"{PREFIX}*.py")))
+
+# Targets of text; the fuzzer combines the words of words.dict for them.
+TEXT_TARGETS = ("configuration", "scenario", "snapshot", "state_file")
 
 Target = Callable[[bytes], None]
 

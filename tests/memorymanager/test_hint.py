@@ -1,27 +1,19 @@
-from nri_numamem.memorymanager import Distances, NodeSet, Preferences
-
-FAR, NEAR, LOW = NodeSet([0, 2]), NodeSet([1, 2]), NodeSet([0, 1])
-ROWS = Distances.of_rows([[10, 20, 30], [20, 10, 11], [30, 11, 10]])
+from nri_numamem.memorymanager import Hint, HintMap
+from nri_numamem.numa import NodeSet
 
 
-def best(*sets: NodeSet, preferences: Preferences) -> NodeSet:
-    return min(sets, key=preferences.rank)
+def test_a_hint_is_a_value() -> None:
+    hint = Hint(NodeSet([0, 1]), preferred=True)
+    assert hint == Hint(NodeSet.parse("0-1"), preferred=True)
+    assert hint != Hint(NodeSet([0, 1]), preferred=False)
+    assert len({hint, Hint(NodeSet([0, 1]), preferred=True)}) == 1
 
 
-def test_fewest_nodes_first() -> None:
-    assert best(LOW, NodeSet([2]), preferences=Preferences(ROWS)) == NodeSet([2])
+def test_any_nodes_differ_from_no_nodes() -> None:
+    assert Hint(None, preferred=True) != Hint(NodeSet(), preferred=True)
 
 
-def test_then_the_closest() -> None:
-    assert best(LOW, FAR, NEAR, preferences=Preferences(ROWS)) == NEAR
-
-
-def test_or_the_lowest_ids_as_in_the_kubelet() -> None:
-    assert best(NEAR, FAR, LOW, preferences=Preferences(ROWS, prefer_closest=False)) == LOW
-    assert best(NEAR, FAR, LOW, preferences=Preferences(ROWS).narrowest()) == LOW
-
-
-def test_home_wins_over_its_equals_only() -> None:
-    at_home = Preferences(ROWS, home=FAR)
-    assert best(LOW, FAR, NEAR, preferences=at_home) == FAR
-    assert best(NodeSet([2]), FAR, preferences=at_home) == NodeSet([2])
+def test_a_hint_map_has_hints_per_resource() -> None:
+    hints: HintMap = {"memory": (Hint(NodeSet([1]), preferred=True),), "hugepages-2Mi": ()}
+    assert not hints["hugepages-2Mi"], "the request fits nowhere"
+    assert [str(hint.affinity) for hint in hints["memory"]] == ["1"]

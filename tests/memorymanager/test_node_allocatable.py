@@ -5,13 +5,12 @@ import pytest
 
 from nri_numamem.memorymanager import (
     HostReservation,
-    Machine,
-    NumaNode,
     Reservation,
     ReservedMemoryError,
     derive,
     resolve_reserved,
 )
+from nri_numamem.numa import Machine, NumaNode
 
 MI, GI = 2**20, 2**30
 MACHINE = Machine((NumaNode(0, 8 * GI, {GI: 2}), NumaNode(1, 2 * GI), NumaNode(2, 0)))
@@ -21,7 +20,7 @@ def parts(host: HostReservation) -> dict[str, dict[str, int]]:
     return {resource: dict(amounts) for resource, amounts in host.parts(10 * GI).items()}
 
 
-def test_nothing_configured_is_the_kubelets_eviction_threshold() -> None:
+def test_without_settings_the_kubelets_eviction_threshold_counts() -> None:
     assert not HostReservation().is_given
     assert parts(HostReservation()) == {"memory": {"evictionHard": 100 * MI}}
 
@@ -39,7 +38,7 @@ def test_three_settings_add_up() -> None:
     }
 
 
-def test_an_eviction_setting_without_memory_counts_nothing() -> None:
+def test_an_eviction_setting_without_memory_reserves_nothing() -> None:
     assert parts(HostReservation(eviction_hard={"nodefs.available": "10%"})) == {}
     assert parts(HostReservation({"memory": "0"}, {}, {"memory.available": "0%"})) == {}
 
@@ -56,13 +55,13 @@ def test_an_eviction_setting_without_memory_counts_nothing() -> None:
         (HostReservation({"memory": "5%"}), "kubeReserved.memory: '5%' is not a quantity"),
     ],
 )
-def test_amounts_that_cannot_be_read(host: HostReservation, problem: str) -> None:
+def test_invalid_amounts(host: HostReservation, problem: str) -> None:
     with pytest.raises(ReservedMemoryError, match=f"^{re.escape(problem)}"):
         host.parts(10 * GI)
 
 
-def test_shares_follow_what_hugepages_leave() -> None:
-    """Six gibibytes on node 0 and two on node 1 are left for ordinary memory."""
+def test_shares_are_proportional_to_memory_less_hugepages() -> None:
+    """Without its hugepages, node 0 has 6 GiB and node 1 has 2 GiB."""
     assert derive({"memory": 1000 * MI}, MACHINE) == {
         0: {"memory": 750 * MI},
         1: {"memory": 250 * MI},
@@ -75,7 +74,7 @@ def test_shares_follow_what_hugepages_leave() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_shares_add_up_whatever_the_machine(seed: int) -> None:
+def test_shares_add_up_on_random_machines(seed: int) -> None:
     random = Random(seed)
     for _ in range(50):
         nodes = [NumaNode(n, random.randrange(GI), {2 * MI: random.randrange(9)}) for n in range(5)]
@@ -89,12 +88,12 @@ def test_shares_add_up_whatever_the_machine(seed: int) -> None:
             assert limits.get("hugepages-2Mi", 0) <= 2 * MI * pools[node_id]
 
 
-def test_what_no_node_has_cannot_be_spread() -> None:
+def test_a_resource_that_no_node_has_cannot_be_reserved() -> None:
     with pytest.raises(ReservedMemoryError, match="2Mi of hugepages-2Mi are reserved, but no"):
         derive({"hugepages-2Mi": 2 * MI}, MACHINE)
 
 
-def test_without_reservations_the_hosts_is_spread() -> None:
+def test_without_reservations_per_node_the_hosts_is_distributed() -> None:
     assert resolve_reserved((), HostReservation(), MACHINE) == {
         0: {"memory": 75 * MI},
         1: {"memory": 25 * MI},
@@ -104,7 +103,7 @@ def test_without_reservations_the_hosts_is_spread() -> None:
         resolve_reserved((), HostReservation({"memory": "20Gi"}), MACHINE)
 
 
-def test_written_reservations_stand_for_themselves() -> None:
+def test_reservations_per_node_alone_are_not_compared() -> None:
     written = [Reservation(1, {"memory": GI})]
     assert resolve_reserved(written, HostReservation(), MACHINE) == {
         0: {},
@@ -113,7 +112,7 @@ def test_written_reservations_stand_for_themselves() -> None:
     }
 
 
-def test_both_must_add_up() -> None:
+def test_reservations_per_node_must_add_up_to_the_hosts() -> None:
     host = HostReservation({"memory": "500Mi"}, {"memory": "424Mi"})
     right = [Reservation(0, {"memory": 24 * MI}), Reservation(1, {"memory": 1000 * MI})]
     assert resolve_reserved(right, host, MACHINE)[1] == {"memory": 1000 * MI}
@@ -145,7 +144,7 @@ def test_both_must_add_up() -> None:
         ),
     ],
 )
-def test_a_difference_is_explained_with_a_line_to_paste(
+def test_the_error_has_a_line_to_paste(
     written: list[Reservation], host: HostReservation, problem: str
 ) -> None:
     with pytest.raises(ReservedMemoryError, match=f"^{re.escape(problem)}$"):

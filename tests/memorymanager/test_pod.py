@@ -17,10 +17,10 @@ def pod(*containers: tuple[ContainerKind, dict[str, int]]) -> Pod:
         (((APP, {"memory": 2}), (APP, {"memory": 3})), {"memory": 5}),
         (((INIT, {"memory": 7}), (INIT, {"memory": 9}), (APP, {"memory": 2})), {"memory": 9}),
         (((SIDECAR, {"memory": 4}), (APP, {"memory": 2})), {"memory": 6}),
-        # Only sidecars that were started before an init container run beside it.
+        # Only sidecars that start before an init container run together with it.
         (((SIDECAR, {"memory": 4}), (INIT, {"memory": 9}), (APP, {"memory": 2})), {"memory": 13}),
         (((INIT, {"memory": 9}), (SIDECAR, {"memory": 4}), (APP, {"memory": 2})), {"memory": 9}),
-        # Each resource by itself, and only those that an app container names.
+        # Each resource by itself, and only those that an app container requests.
         (
             ((INIT, {"memory": 9, "hugepages-1Gi": 5}), (APP, {"memory": 10, "hugepages-2Mi": 0})),
             {"memory": 10, "hugepages-2Mi": 0},
@@ -34,7 +34,7 @@ def test_pod_request(
     assert pod_request(pod(*containers)) == want
 
 
-def test_containers_are_found_by_name() -> None:
+def test_container_by_name() -> None:
     found = pod((INIT, {}), (APP, {"memory": 1}))
     assert found.container("c1") == Container("c1", APP, {"memory": 1})
     with pytest.raises(KeyError, match="no container other"):

@@ -1,4 +1,4 @@
-"""A container's memory changes while it runs: in place, wider, or as far as there is room."""
+"""Resize of a running container: on its nodes, on a superset, or with a shortfall."""
 
 from dataclasses import replace
 from random import Random
@@ -9,20 +9,19 @@ import pytest
 from nri_numamem.memorymanager import (
     Block,
     Hint,
-    NodeSet,
-    Preferences,
     Resized,
     State,
     adopt,
-    check_books,
+    check_accounting,
     check_groups,
-    give_back,
+    mark_reusable,
     remove_container,
     remove_pod,
-    resize,
+    resize_container,
 )
-from nri_numamem.memorymanager.books import assign
-from nri_numamem.memorymanager.choices import is_admissible
+from nri_numamem.memorymanager.accounting import assign
+from nri_numamem.memorymanager.candidates import is_admissible
+from nri_numamem.numa import NodeSet, Preferences
 
 N0, N1, N2, N01, N012 = (NodeSet.parse(text) for text in ("0", "1", "2", "0-1", "0-2"))
 PREFERENCES = Preferences()
@@ -40,16 +39,16 @@ def free(state: State, resource: str = "memory") -> list[int]:
 
 
 def resized(state: State, size: int, uid: str = "a", name: str = "x") -> Resized:
-    """Resize, and check what must be so of every resize."""
+    """Resize, and check the properties of every resize."""
     before = state.assignments[uid][name]
-    done = resize(state, uid, name, size, PREFERENCES)
+    done = resize_container(state, uid, name, size, PREFERENCES)
     after = done.state.assignments[uid][name]
     others = [block for block in before if block.type != "memory"]
     assert [block.type for block in after] == [block.type for block in before]
     assert [b.size for b in after if b.type != "memory"] == [b.size for b in others]
     assert after[0] == Block(done.nodes, "memory", size)
     assert before[0].numa_affinity.issubset(done.nodes)
-    assert check_books(done.state) == ()
+    assert check_accounting(done.state) == ()
     wider = [s for s in supersets(state, uid, name, size) if len(s) < len(done.nodes)]
     if done.shortfall or done.nodes != before[0].numa_affinity:
         assert wider == []
@@ -58,7 +57,7 @@ def resized(state: State, size: int, uid: str = "a", name: str = "x") -> Resized
 
 
 def supersets(state: State, uid: str, name: str, size: int) -> list[NodeSet]:
-    """Return all sets on which the container could be, its nodes among them."""
+    """Return all supersets of the container's nodes on which it may be placed."""
     nodes = state.assignments[uid][name][0].numa_affinity
     request = {block.type: block.size for block in state.assignments[uid][name]}
     rest = remove_container(state, uid, name)
@@ -70,7 +69,7 @@ def supersets(state: State, uid: str, name: str, size: int) -> list[NodeSet]:
     return [s for s in every if nodes.issubset(s) and is_admissible(rest, uid, wanted, s)]
 
 
-def test_more_is_taken_where_the_container_is(empty: State) -> None:
+def test_more_memory_is_charged_to_the_containers_nodes(empty: State) -> None:
     state = assign(empty, "a", "x", N1, {"memory": 1, "hugepages-2Mi": 1})
     done = resized(state, 4)
     assert (done.nodes, done.shortfall) == (N1, {})
@@ -78,7 +77,7 @@ def test_more_is_taken_where_the_container_is(empty: State) -> None:
     assert free(done.state, "hugepages-2Mi") == [2, 1, 2]
 
 
-def test_less_gives_back_and_keeps_the_nodes(empty: State) -> None:
+def test_less_memory_frees_bytes_and_keeps_the_nodes(empty: State) -> None:
     state = assign(empty, "a", "x", N01, {"memory": 7})
     done = resized(state, 2)
     assert (done.nodes, done.shortfall) == (N01, {})
@@ -86,9 +85,9 @@ def test_less_gives_back_and_keeps_the_nodes(empty: State) -> None:
     assert remove_pod(done.state, "a") == empty
 
 
-def test_what_is_free_comes_before_what_the_pods_ended_containers_left(empty: State) -> None:
-    state = give_back(assign(empty, "a", "init", N0, {"memory": 2}), "a", "init")
-    state = assign(give_back(state, "a", "init"), "b", "x", N0, {"memory": 1})
+def test_free_bytes_are_used_before_reusable_bytes(empty: State) -> None:
+    state = mark_reusable(assign(empty, "a", "init", N0, {"memory": 2}), "a", "init")
+    state = assign(mark_reusable(state, "a", "init"), "b", "x", N0, {"memory": 1})
     done = resized(state, 2, "b")
     assert free(done.state) == [0, 4, 4]
     state = assign(remove_pod(state, "b"), "a", "x", N1, {"memory": 1})
@@ -97,16 +96,16 @@ def test_what_is_free_comes_before_what_the_pods_ended_containers_left(empty: St
     assert done.state.reusable == {"a": ("init",)}
 
 
-def test_where_that_is_too_little_the_pods_ended_containers_give(empty: State) -> None:
+def test_reusable_bytes_are_used_if_too_few_are_free(empty: State) -> None:
     state = assign(empty, "a", "init", N0, {"memory": 2})
-    state = give_back(assign(state, "a", "x", N0, {"memory": 1}), "a", "init")
+    state = mark_reusable(assign(state, "a", "x", N0, {"memory": 1}), "a", "init")
     done = resized(state, 4)
     assert (done.nodes, done.shortfall) == (N0, {})
     assert done.state.blocks("a", "init") == (Block(N0, "memory", 0),)
     assert free(done.state) == [0, 4, 4]
 
 
-def test_what_its_nodes_cannot_hold_takes_the_best_superset(empty: State) -> None:
+def test_the_best_superset_is_used_if_the_nodes_are_full(empty: State) -> None:
     state = assign(empty, "a", "x", N1, {"memory": 1})
     done = resized(state, 5)
     assert (done.nodes, done.shortfall) == (N01, {})
@@ -124,7 +123,7 @@ def test_a_superset_is_disjoint_from_other_groups(empty: State) -> None:
     assert free(done.state) == [3, 0, 3]
 
 
-def test_another_container_on_the_same_nodes_keeps_them_a_group(empty: State) -> None:
+def test_a_group_with_another_container_is_not_extended(empty: State) -> None:
     state = assign(empty, "a", "x", N0, {"memory": 1})
     state = assign(state, "a", "y", N0, {"memory": 1})
     done = resized(state, 5)
@@ -132,22 +131,22 @@ def test_another_container_on_the_same_nodes_keeps_them_a_group(empty: State) ->
     assert remove_pod(done.state, "a") == empty
 
 
-def test_what_ended_containers_hold_moves_along(empty: State) -> None:
+def test_reusable_blocks_move_to_the_superset(empty: State) -> None:
     state = assign(empty, "a", "init", N0, {"memory": 2, "hugepages-2Mi": 1})
-    state = assign(give_back(state, "a", "init"), "a", "x", N0, {"memory": 3})
-    elsewhere = give_back(assign(state, "a", "late", N2, {"memory": 1}), "a", "late")
-    for books, nodes in ((state, N01), (elsewhere, N01)):
-        done = resized(books, 7)
+    state = assign(mark_reusable(state, "a", "init"), "a", "x", N0, {"memory": 3})
+    elsewhere = mark_reusable(assign(state, "a", "late", N2, {"memory": 1}), "a", "late")
+    for accounting, nodes in ((state, N01), (elsewhere, N01)):
+        done = resized(accounting, 7)
         assert (done.nodes, done.shortfall) == (nodes, {})
-        # Of the two bytes that it left, `x` has taken both over.
+        # `x` reuses both of its bytes.
         left = (Block(nodes, "memory", 0), Block(nodes, "hugepages-2Mi", 1))
         assert done.state.blocks("a", "init") == left
         assert "init" in done.state.reusable["a"]
         assert check_groups(done.state) == ()
 
 
-def test_what_moves_along_is_cut_to_what_is_there(empty: State) -> None:
-    state = give_back(assign(empty, "a", "init", N0, {"memory": 3}), "a", "init")
+def test_reusable_blocks_are_cut_to_the_free_bytes(empty: State) -> None:
+    state = mark_reusable(assign(empty, "a", "init", N0, {"memory": 3}), "a", "init")
     beside = assign(replace(state, reusable={}), "a", "x", N0, {"memory": 1})
     state = replace(beside, reusable=state.reusable)
     done = resized(state, 7)
@@ -155,20 +154,20 @@ def test_what_moves_along_is_cut_to_what_is_there(empty: State) -> None:
     assert done.shortfall == {}
 
 
-def test_the_policy_may_forbid_a_wider_set(empty: State) -> None:
-    asked: list[Hint] = []
+def test_the_topology_policy_may_forbid_a_superset(empty: State) -> None:
+    hints: list[Hint] = []
 
     def admits(hint: Hint) -> bool:
-        asked.append(hint)
+        hints.append(hint)
         return False
 
     state = assign(empty, "a", "x", N0, {"memory": 1})
-    done = resize(state, "a", "x", 5, PREFERENCES, admits)
+    done = resize_container(state, "a", "x", 5, PREFERENCES, admits)
     assert (done.nodes, done.shortfall) == (N0, {"memory": 1})
-    assert asked == [Hint(N01, preferred=True)]
+    assert hints == [Hint(N01, preferred=True)]
 
 
-def test_a_shortfall_of_an_adopted_container_is_made_up(empty: State) -> None:
+def test_the_shortfall_of_an_adopted_container_is_charged_later(empty: State) -> None:
     state = adopt(empty, "b", "y", N0, {"memory": 3}).state
     state = adopt(state, "a", "x", N0, {"memory": 4}).state
     state = remove_pod(state, "b")
@@ -178,14 +177,16 @@ def test_a_shortfall_of_an_adopted_container_is_made_up(empty: State) -> None:
 
 
 @pytest.mark.parametrize("blocks", [None, {}])
-def test_what_holds_nothing_cannot_be_resized(empty: State, blocks: dict[str, int] | None) -> None:
+def test_a_container_without_blocks_cannot_be_resized(
+    empty: State, blocks: dict[str, int] | None
+) -> None:
     state = empty if blocks is None else assign(empty, "a", "x", N0, blocks)
-    with pytest.raises(ValueError, match="container x of pod a holds nothing"):
-        resize(state, "a", "x", 1, PREFERENCES)
+    with pytest.raises(ValueError, match="container x of pod a has no blocks"):
+        resize_container(state, "a", "x", 1, PREFERENCES)
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_random_lives_keep_the_books(empty: State, seed: int) -> None:
+def test_resizes_in_random_states_keep_the_accounting_right(empty: State, seed: int) -> None:
     random = Random(seed)
     state = empty
     for step in range(40):
@@ -196,13 +197,13 @@ def test_random_lives_keep_the_books(empty: State, seed: int) -> None:
             nodes = state.machine_state[node].cells
             state = assign(state, uid, f"x{step}", nodes, {"memory": random.randrange(2)})
         elif random.random() < 0.2:
-            state = give_back(state, *random.choice(live))
+            state = mark_reusable(state, *random.choice(live))
         elif random.random() < 0.1:
             state = remove_pod(state, random.choice("abc"))
         else:
             uid, name = random.choice(live)
             state = resized(state, random.randrange(9), uid, name).state
-        assert check_books(state) == check_groups(state) == ()
+        assert check_accounting(state) == check_groups(state) == ()
     for uid in "abc":
         state = remove_pod(state, uid)
     assert state == empty

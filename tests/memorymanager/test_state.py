@@ -1,21 +1,22 @@
+import pytest
+
 from nri_numamem.memorymanager import (
+    AccountingError,
     Block,
-    Machine,
-    NodeSet,
     NodeState,
-    NumaNode,
     State,
     Table,
-    check_books,
+    check_accounting,
     default_state,
     state_as_written,
 )
 from nri_numamem.memorymanager.state import Assignments
+from nri_numamem.numa import Machine, NodeSet, NumaNode
 
 MI = 2**20
 
 
-def test_the_books_of_an_empty_machine() -> None:
+def test_the_state_of_an_empty_machine() -> None:
     machine = Machine((NumaNode(0, 100 * MI, {2 * MI: 10, 2**30: 0}), NumaNode(5, 0)))
     reserved = {0: {"memory": 7 * MI, "hugepages-2Mi": 4 * MI}}
     state = default_state(machine, reserved)
@@ -31,39 +32,42 @@ def test_the_books_of_an_empty_machine() -> None:
     assert state.reusable == {}
 
 
-def test_too_much_reserved_leaves_nothing_and_never_wraps() -> None:
+def test_excessive_reservations_leave_nothing_allocatable() -> None:
     machine = Machine((NumaNode(0, 10 * MI, {2 * MI: 4}),))
     state = default_state(machine, {0: {"memory": 3 * MI, "hugepages-2Mi": 9 * MI}})
     tables = state.machine_state[0].memory_map
     assert tables["memory"] == Table(10 * MI, 3 * MI, 0, 0, 0)
     assert tables["hugepages-2Mi"] == Table(8 * MI, 9 * MI, 0, 0, 0)
-    assert check_books(state) == ()
+    assert check_accounting(state) == ()
 
 
-def test_a_resource_that_a_node_lacks_counts_as_zeros() -> None:
+def test_the_table_of_a_missing_resource_is_zeros() -> None:
     node = NodeState(0, {}, NodeSet([0]))
     assert node.table("hugepages-1Gi") == Table(0, 0, 0, 0, 0)
 
 
 def test_bytes_move_between_free_and_reserved() -> None:
     table = Table(10, 1, 9, 2, 7)
-    assert table.take(3) == Table(10, 1, 9, 5, 4)
-    assert table.take(-2) == Table(10, 1, 9, 0, 9)
+    assert table.charge(3) == Table(10, 1, 9, 5, 4)
+    assert table.charge(-2) == Table(10, 1, 9, 0, 9)
+    for size_bytes in (8, -3):
+        with pytest.raises(AccountingError, match=f"cannot charge {size_bytes} bytes"):
+            table.charge(size_bytes)
 
 
-def test_unknown_and_empty_assignments_differ() -> None:
+def test_a_container_without_blocks_is_not_an_unknown_container() -> None:
     state = State({}, {"pod": {"empty": ()}})
     assert state.blocks("pod", "empty") == ()
     assert state.blocks("pod", "other") is None
     assert state.blocks("other", "empty") is None
 
 
-def test_where_bytes_lie_is_no_part_of_what_a_block_is() -> None:
+def test_charges_do_not_count_in_comparisons_of_blocks() -> None:
     assert Block(NodeSet([0]), "memory", 1, ((0, 1),)) == Block(NodeSet([0]), "memory", 1)
 
 
-def test_books_that_somebody_else_wrote() -> None:
-    """Blocks are laid over what is reserved, lowest node first, as far as it reaches."""
+def test_reserved_bytes_of_a_written_state_are_attributed_to_blocks() -> None:
+    """Blocks get the reserved bytes, lowest node first, as far as they suffice."""
     both = NodeSet([0, 1])
     machine_state = {
         1: NodeState(2, {"memory": Table(9, 0, 9, 4, 5)}, both),
@@ -84,7 +88,7 @@ def test_books_that_somebody_else_wrote() -> None:
     assert third.charges == ()
 
 
-def test_what_may_be_reused_is_counted_per_set_and_resource() -> None:
+def test_reusable_bytes_per_node_set_and_resource() -> None:
     blocks = (
         Block(NodeSet([0]), "memory", 5, ((0, 5),)),
         Block(NodeSet([0]), "hugepages-2Mi", 2, ((0, 2),)),

@@ -3,15 +3,16 @@ from collections.abc import Iterable, Mapping
 import pytest
 
 from nri_numamem.engine import events
-from nri_numamem.memorymanager import NodeSet, Pool, PoolUse
-from nri_numamem.nri import plugin_pb2 as api
-from nri_numamem.nri.decode import _DEVICES_LIMIT, _SANDBOXES_KEPT, Decoder, Device
+from nri_numamem.memorymanager import Pool, PoolUse
+from nri_numamem.nri import nri_subset_pb2 as api
+from nri_numamem.nri.decode import _DEVICES_LIMIT, _SANDBOX_CACHE_SIZE, Decoder, Device
+from nri_numamem.numa import NodeSet
 
 MI = 1 << 20
 
 
 class PodCgroups:
-    """Counts the looks at a pod's cgroup."""
+    """Records the reads of pods' cgroups."""
 
     def __init__(self, limits: Mapping[int, int]) -> None:
         self.limits = limits
@@ -37,19 +38,19 @@ def container() -> api.Container:
     return found
 
 
-def test_the_kernels_figures_go_with_what_is_to_be_placed() -> None:
+def test_sandbox_and_container_creation_have_the_kernels_pools() -> None:
     use = PoolUse({0: {"hugepages-2Mi": Pool(0, 8 * MI)}}, {})
-    asked: list[tuple[str, str | None]] = []
+    calls: list[tuple[str, str | None]] = []
 
     def read(pod: events.PodSandbox, container: events.Container | None) -> PoolUse:
-        asked.append((pod.uid, None if container is None else container.name))
+        calls.append((pod.uid, None if container is None else container.name))
         return use
 
     decoder = Decoder(PodCgroups({}), pool_use=read)
     assert decoder.run_pod_sandbox(pod()).pool_use is use
     request = api.CreateContainerRequest(pod=pod(), container=container())
     assert decoder.create_container(request).pool_use is use
-    assert asked == [("uid", None), ("uid", "main")]
+    assert calls == [("uid", None), ("uid", "main")]
 
 
 def create(made: api.Container) -> events.Container:
@@ -57,7 +58,7 @@ def create(made: api.Container) -> events.Container:
     return Decoder(PodCgroups({})).create_container(request).container
 
 
-def test_create_container_carries_what_a_decision_needs() -> None:
+def test_create_container_has_all_facts_of_a_decision() -> None:
     cgroups = PodCgroups({2 * MI: 4 * MI})
     request = api.CreateContainerRequest(pod=pod(), container=container())
     assert Decoder(cgroups).create_container(request) == events.CreateContainer(
@@ -89,7 +90,7 @@ def test_an_empty_message_is_no_error() -> None:
     assert event.container.memory_limit_bytes is None
 
 
-def test_zero_absent_and_unlimited_memory_are_no_limit() -> None:
+def test_zero_absent_and_unlimited_memory_become_none() -> None:
     for value in (0, -1):
         made = container()
         made.linux.resources.memory.limit.value = value
@@ -97,7 +98,7 @@ def test_zero_absent_and_unlimited_memory_are_no_limit() -> None:
     assert create(api.Container()).memory_limit_bytes is None
 
 
-def test_hugepage_limits_that_are_shown_count_zeros_too() -> None:
+def test_hugepage_limits_include_zeros() -> None:
     made = container()
     made.linux.resources.hugepage_limits.add(page_size="2MB", limit=4 * MI)
     made.linux.resources.hugepage_limits.add(page_size="1GB", limit=0)
@@ -118,7 +119,7 @@ def test_hugepage_limits_in_unified_keys() -> None:
     assert create(made).hugepages_unified == {2 * MI: 6 * MI}
 
 
-def test_the_pods_cgroup_is_read_once_per_sandbox_and_anew_when_it_runs_again() -> None:
+def test_the_pods_cgroup_is_read_once_per_start_of_a_sandbox() -> None:
     cgroups = PodCgroups({})
     decoder = Decoder(cgroups)
     decoder.run_pod_sandbox(pod())
@@ -131,7 +132,7 @@ def test_the_pods_cgroup_is_read_once_per_sandbox_and_anew_when_it_runs_again() 
     assert len(cgroups.read) == 3
 
 
-def test_events_of_what_has_ended_do_not_look_at_the_cgroup() -> None:
+def test_ends_of_pods_and_containers_do_not_read_the_cgroup() -> None:
     cgroups = PodCgroups({})
     decoder = Decoder(cgroups)
     request = api.StopContainerRequest(pod=pod(), container=container())
@@ -143,21 +144,21 @@ def test_events_of_what_has_ended_do_not_look_at_the_cgroup() -> None:
     assert cgroups.read == []
 
 
-def test_the_memory_of_sandboxes_is_bounded() -> None:
+def test_the_cache_of_cgroup_limits_is_bounded() -> None:
     cgroups = PodCgroups({})
     decoder = Decoder(cgroups)
-    for number in range(_SANDBOXES_KEPT + 1):
+    for number in range(_SANDBOX_CACHE_SIZE + 1):
         decoder.run_pod_sandbox(pod(f"sandbox-{number}"))
-    assert len(decoder._limits) == _SANDBOXES_KEPT
+    assert len(decoder._limits) == _SANDBOX_CACHE_SIZE
     assert "sandbox-0" not in decoder._limits
 
 
-def test_a_running_container_tells_whether_it_has_ended() -> None:
+def test_a_stopped_container_has_ended() -> None:
     ended = container()
     ended.state = api.CONTAINER_STOPPED
     decoder = Decoder(PodCgroups({}))
-    found = [decoder.running_container(told, "/kubepods/poduid") for told in (ended, container())]
-    assert [told.ended for told in found] == [True, False]
+    found = [decoder.running_container(item, "/kubepods/poduid") for item in (ended, container())]
+    assert [item.ended for item in found] == [True, False]
 
 
 def test_update_container_has_the_new_limit() -> None:
@@ -171,14 +172,14 @@ def test_update_container_has_the_new_limit() -> None:
 
 
 class SomeDevices:
-    """Knows the nodes of all devices, 1; keeps what it was asked."""
+    """Returns node 1 for all devices; records its arguments."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, list[Device]]] = []
+        self.calls: list[tuple[str, list[Device]]] = []
 
     def __call__(self, cgroup_parent: str, devices: Iterable[Device]) -> tuple[NodeSet, ...]:
         found = list(devices)
-        self.asked.append((cgroup_parent, found))
+        self.calls.append((cgroup_parent, found))
         return (NodeSet([1]),) * len(found)
 
 
@@ -189,25 +190,25 @@ def with_devices(count: int = 1) -> api.Container:
     return made
 
 
-def test_devices_are_looked_at_when_a_container_is_created() -> None:
+def test_device_nodes_are_read_at_creation() -> None:
     devices = SomeDevices()
     decoder = Decoder(PodCgroups({}), devices)
     request = api.CreateContainerRequest(pod=pod(), container=with_devices())
     assert decoder.create_container(request).container.device_nodes == (NodeSet([1]),)
-    assert devices.asked == [("/kubepods/poduid", [Device("c", 511, 0, "/dev/vfio/0")])]
+    assert devices.calls == [("/kubepods/poduid", [Device("c", 511, 0, "/dev/vfio/0")])]
     decoder.running_container(with_devices(), "/kubepods/poduid")
     decoder.stop_container(api.StopContainerRequest(pod=pod(), container=with_devices()))
     decoder.create_container(api.CreateContainerRequest(pod=pod(), container=container()))
-    assert len(devices.asked) == 1
+    assert len(devices.calls) == 1
 
 
-def test_only_so_many_devices_are_looked_at() -> None:
+def test_the_number_of_read_devices_is_bounded() -> None:
     request = api.CreateContainerRequest(pod=pod(), container=with_devices(_DEVICES_LIMIT + 9))
     found = Decoder(PodCgroups({}), SomeDevices()).create_container(request).container
     assert len(found.device_nodes) == _DEVICES_LIMIT
 
 
-def test_without_a_reader_devices_say_nothing() -> None:
+def test_without_a_reader_devices_have_no_nodes() -> None:
     assert create(with_devices()).device_nodes == ()
 
 
@@ -222,7 +223,7 @@ def test_without_a_reader_devices_say_nothing() -> None:
         (api.LinuxDeviceCgroup(allow=True, minor=api.OptionalInt64(value=0)), False),
     ],
 )
-def test_all_devices_of_the_host_are_none_in_particular(
+def test_devices_of_privileged_containers_are_not_read(
     rule: api.LinuxDeviceCgroup, is_privileged: bool
 ) -> None:
     made = with_devices()
@@ -230,7 +231,7 @@ def test_all_devices_of_the_host_are_none_in_particular(
     devices = SomeDevices()
     request = api.CreateContainerRequest(pod=pod(), container=made)
     Decoder(PodCgroups({}), devices).create_container(request)
-    assert len(devices.asked) == (0 if is_privileged else 1)
+    assert len(devices.calls) == (0 if is_privileged else 1)
 
 
 def test_cpu_shares() -> None:
@@ -241,17 +242,17 @@ def test_cpu_shares() -> None:
 
 
 class SomeMems:
-    """Has one cgroup with nodes; keeps what it was asked."""
+    """Has one cgroup with nodes; records its arguments."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, str]] = []
+        self.calls: list[tuple[str, str]] = []
 
     def __call__(self, cgroup_parent: str, cgroups_path: str) -> NodeSet:
-        self.asked.append((cgroup_parent, cgroups_path))
+        self.calls.append((cgroup_parent, cgroups_path))
         return NodeSet([3] if cgroups_path == "a.slice:cri-containerd:c" else [])
 
 
-def test_cgroups_of_containers_are_looked_at_when_everything_is_told() -> None:
+def test_cgroups_of_containers_are_read_at_synchronize() -> None:
     placed, nowhere, ended = (container() for _ in range(3))
     placed.linux.cgroups_path = "a.slice:cri-containerd:c"
     nowhere.linux.cgroups_path = "b"
@@ -259,17 +260,17 @@ def test_cgroups_of_containers_are_looked_at_when_everything_is_told() -> None:
     mems = SomeMems()
     decoder = Decoder(PodCgroups({}), container_mems=mems)
     parent = "/kubepods/poduid"
-    found = [decoder.running_container(told, parent) for told in (placed, nowhere, ended)]
+    found = [decoder.running_container(item, parent) for item in (placed, nowhere, ended)]
     found.append(decoder.running_container(placed, None))
-    assert [told.cgroup_mems for told in found] == [NodeSet([3]), *[NodeSet()] * 3]
-    assert [told.cpuset_mems for told in found] == ["1"] * 4
-    asked = [(parent, "a.slice:cri-containerd:c"), (parent, "b")]
-    assert mems.asked == asked
+    assert [item.cgroup_mems for item in found] == [NodeSet([3]), *[NodeSet()] * 3]
+    assert [item.cpuset_mems for item in found] == ["1"] * 4
+    calls = [(parent, "a.slice:cri-containerd:c"), (parent, "b")]
+    assert mems.calls == calls
     request = api.CreateContainerRequest(pod=pod(), container=placed)
     assert decoder.create_container(request).container.cgroup_mems == NodeSet()
-    assert mems.asked == asked
+    assert mems.calls == calls
 
 
-def test_without_a_reader_cgroups_of_containers_say_nothing() -> None:
+def test_without_a_reader_containers_have_no_cgroup_mems() -> None:
     found = Decoder(PodCgroups({})).running_container(container(), "/kubepods/poduid")
     assert found.cgroup_mems == NodeSet()

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from nri_numamem.observe import logs
+from nri_numamem.observe.log import loggers as logs
 
 
 @pytest.fixture

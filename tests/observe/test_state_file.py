@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import stat
 import threading
@@ -10,41 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.engine.plan import Record
 from nri_numamem.engine.snapshot import restore, snapshot
 from nri_numamem.engine.state import EngineState, Holder
-from nri_numamem.memorymanager import Block, NodeSet, State
+from nri_numamem.memorymanager import Block, State
+from nri_numamem.numa import NodeSet
 from nri_numamem.observe import state_file
 from nri_numamem.observe.state_file import StateFile
-
-WAIT_S = 30
-
-
-class Told:
-    """Takes the records, and lets a test wait for one."""
-
-    def __init__(self) -> None:
-        self.records: list[Record] = []
-        self._more = threading.Condition()
-
-    def __call__(self, record: Record) -> None:
-        with self._more:
-            self.records.append(record)
-            self._more.notify_all()
-
-    def wait_for(self, event: str) -> Record:
-        with self._more:
-            assert self._more.wait_for(lambda: event in self.events, WAIT_S)
-        return next(record for record in self.records if record.event == event)
-
-    @property
-    def events(self) -> list[str]:
-        return [record.event for record in self.records]
+from tests.observe.collected import WAIT_S, Collected
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def collected() -> Collected:
+    return Collected()
 
 
 @pytest.fixture
@@ -55,49 +34,51 @@ def path(tmp_path: Path) -> Path:
 def state(number: int) -> EngineState:
     """Return a state in which one container holds `number` bytes."""
     holder = Holder(f"c{number}", "s", ("uid", "app"))
-    books = State({}, {"uid": {"app": (Block(NodeSet([0]), "memory", number),)}})
-    return EngineState(books, holders={holder.key: holder}, keys={holder.container_id: holder.key})
+    accounting = State({}, {"uid": {"app": (Block(NodeSet([0]), "memory", number),)}})
+    return EngineState(
+        accounting, holders={holder.key: holder}, keys={holder.container_id: holder.key}
+    )
 
 
 def kept(path: Path) -> int:
     """Return how much the container in the file holds."""
     (holder,) = restore(path.read_bytes()).holders
-    return restore(path.read_bytes()).books.assignments[holder[0]][holder[1]][0].size
+    return restore(path.read_bytes()).accounting.assignments[holder[0]][holder[1]][0].size
 
 
-def test_what_is_offered_is_there_after_the_end(path: Path, told: Told) -> None:
-    file = StateFile(path, told)
+def test_an_offered_state_is_written_before_close_returns(path: Path, collected: Collected) -> None:
+    file = StateFile(path, collected)
     file.offer(state(7))
     file.close()
     assert path.read_bytes() == snapshot(state(7))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert list(path.parent.iterdir()) == [path]
-    assert StateFile(path, told).load() == state(7)
-    assert told.records == []
+    assert StateFile(path, collected).load() == state(7)
+    assert collected.records == []
 
 
-def test_nothing_offered_nothing_written(path: Path, told: Told) -> None:
-    file = StateFile(path, told)
+def test_nothing_offered_nothing_written(path: Path, collected: Collected) -> None:
+    file = StateFile(path, collected)
     assert file.load() is None
     file.close()
     assert not path.exists()
-    assert told.records == []
+    assert collected.records == []
 
 
-def test_a_state_that_waits_for_synchronize_does_not_replace_what_it_came_from(
-    path: Path, told: Told
+def test_before_synchronize_the_restored_file_is_not_overwritten(
+    path: Path, collected: Collected
 ) -> None:
-    file = StateFile(path, told)
-    file.offer(EngineState(State({}), former=state(7)))
+    file = StateFile(path, collected)
+    file.offer(EngineState(State({}), restored=state(7)))
     file.close()
     assert not path.exists()
 
 
-def test_without_synchronize_containers_count(path: Path, told: Told) -> None:
+def test_without_synchronize_containers_count(path: Path, collected: Collected) -> None:
     now = state(8)
-    file = StateFile(path, told)
-    file.offer(EngineState(now.books, holders=now.holders, keys=now.keys, former=state(7)))
+    file = StateFile(path, collected)
+    file.offer(EngineState(now.accounting, holders=now.holders, keys=now.keys, restored=state(7)))
     file.close()
     assert kept(path) == 8
 
@@ -118,11 +99,11 @@ class Gate:
         self._replace(path, data)
 
 
-def test_the_last_state_wins_and_nobody_waits(
-    path: Path, told: Told, monkeypatch: pytest.MonkeyPatch
+def test_the_newest_state_is_written_and_offer_does_not_wait(
+    path: Path, collected: Collected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = Gate(monkeypatch)
-    file = StateFile(path, told)
+    file = StateFile(path, collected)
     file.offer(state(1))
     assert gate.entered.wait(WAIT_S)
     for number in range(2, 50):
@@ -134,11 +115,11 @@ def test_the_last_state_wins_and_nobody_waits(
 
 
 def test_between_two_writes_there_is_a_pause(
-    path: Path, told: Told, monkeypatch: pytest.MonkeyPatch
+    path: Path, collected: Collected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = Gate(monkeypatch)
     gate.free.set()
-    file = StateFile(path, told, pause_s=WAIT_S)
+    file = StateFile(path, collected, pause_s=WAIT_S)
     file.offer(state(1))
     assert gate.entered.wait(WAIT_S)
     for number in range(2, 10):
@@ -150,11 +131,11 @@ def test_between_two_writes_there_is_a_pause(
 
 
 def test_the_same_state_is_written_once(
-    path: Path, told: Told, monkeypatch: pytest.MonkeyPatch
+    path: Path, collected: Collected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = Gate(monkeypatch)
     gate.free.set()
-    file, same = StateFile(path, told), state(3)
+    file, same = StateFile(path, collected), state(3)
     file.offer(same)
     file.offer(same)
     assert gate.entered.wait(WAIT_S)
@@ -163,12 +144,12 @@ def test_the_same_state_is_written_once(
     assert len(gate.threads) == 1
 
 
-def test_the_end_does_not_wait_for_a_disk_that_hangs(
-    path: Path, told: Told, monkeypatch: pytest.MonkeyPatch
+def test_close_does_not_wait_for_a_disk_that_hangs(
+    path: Path, collected: Collected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(state_file, "CLOSE_S", 0.01)
     gate = Gate(monkeypatch)
-    file = StateFile(path, told)
+    file = StateFile(path, collected)
     file.offer(state(1))
     assert gate.entered.wait(WAIT_S)
     file.close()
@@ -177,41 +158,43 @@ def test_the_end_does_not_wait_for_a_disk_that_hangs(
     file._thread.join(WAIT_S)
 
 
-def test_what_a_killed_process_left_is_no_obstacle(path: Path, told: Told) -> None:
+def test_a_temporary_file_of_a_killed_process_is_replaced(path: Path, collected: Collected) -> None:
     path.parent.mkdir(parents=True)
     (path.parent / f".{path.name}.new").write_text("half")
-    file = StateFile(path, told)
+    file = StateFile(path, collected)
     file.offer(state(1))
     file.close()
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_an_obstacle_is_told_once_counted_and_overcome(path: Path, told: Told) -> None:
+def test_a_failed_write_is_recorded_once_counted_and_retried(
+    path: Path, collected: Collected
+) -> None:
     path.parent.parent.mkdir()
     path.parent.write_text("a file where the directory belongs")
-    file = StateFile(path, told, pause_s=0.0, retry_s=0.001)
+    file = StateFile(path, collected, pause_s=0.0, retry_s=0.001)
     file.offer(state(1))
-    record = told.wait_for("state file not written, serving on")
+    record = collected.wait_for("state_file_write_failed")
     assert record.level == "warning"
     assert record.fields["path"] == str(path)
     while file.failed_writes < 3:
         time.sleep(0.001)
     path.parent.unlink()
-    again = told.wait_for("state file written again")
+    again = collected.wait_for("state_file_write_recovered")
     failed = again.fields["failed_writes"]
     assert isinstance(failed, int)
     assert failed >= 3
     file.offer(state(5))
     file.close()
     assert kept(path) == 5
-    assert told.events == ["state file not written, serving on", "state file written again"]
+    assert collected.events == ["state_file_write_failed", "state_file_write_recovered"]
 
 
 @pytest.mark.parametrize("step", ["write_all", "fsync", "open"])
 def test_a_full_or_broken_disk_leaves_the_old_file(
-    path: Path, told: Told, monkeypatch: pytest.MonkeyPatch, step: str
+    path: Path, collected: Collected, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    first = StateFile(path, told)
+    first = StateFile(path, collected)
     first.offer(state(1))
     first.close()
 
@@ -221,10 +204,10 @@ def test_a_full_or_broken_disk_leaves_the_old_file(
     owner = state_file if step == "write_all" else os
     with monkeypatch.context() as patched:
         patched.setattr(owner, step, fail)
-        second = StateFile(path, told, retry_s=WAIT_S)
+        second = StateFile(path, collected, retry_s=WAIT_S)
         second.offer(state(2))
-        record = told.wait_for("state file not written, serving on")
-    assert record.fields["kind"] == "ENOSPC"
+        record = collected.wait_for("state_file_write_failed")
+    assert record.fields["error_kind"] == "ENOSPC"
     assert "No space left" in str(record.fields["error"])
     assert kept(path) == 1
     assert list(path.parent.iterdir()) == [path]
@@ -233,32 +216,32 @@ def test_a_full_or_broken_disk_leaves_the_old_file(
     assert second.failed_writes == 1
 
 
-def test_a_bug_is_told_with_its_traceback_and_the_thread_lives_on(
-    path: Path, told: Told, monkeypatch: pytest.MonkeyPatch
+def test_a_bug_is_recorded_with_its_traceback_and_the_thread_lives_on(
+    path: Path, collected: Collected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(_: EngineState) -> bytes:
         raise RuntimeError("a bug")
 
-    file = StateFile(path, told, retry_s=WAIT_S)
+    file = StateFile(path, collected, retry_s=WAIT_S)
     with monkeypatch.context() as patched:
         patched.setattr(state_file, "snapshot", broken)
         file.offer(state(1))
-        record = told.wait_for("state file not written, serving on")
-    assert record.fields["kind"] == "RuntimeError"
+        record = collected.wait_for("state_file_write_failed")
+    assert record.fields["error_kind"] == "RuntimeError"
     assert "Traceback" in str(record.fields["error"])
     file.offer(state(2))
-    told.wait_for("state file written again")
+    collected.wait_for("state_file_write_recovered")
     file.close()
     assert kept(path) == 2
 
 
-def test_a_file_that_is_no_snapshot_is_put_aside(path: Path, told: Told) -> None:
+def test_a_file_that_is_no_snapshot_is_renamed(path: Path, collected: Collected) -> None:
     path.parent.mkdir(parents=True)
     for number in range(1, 8):
         path.write_text(f"broken {number}")
         stamp = 1_000_000_000 * number
         os.utime(path, ns=(stamp, stamp))
-        assert StateFile(path, told).load() is None
+        assert StateFile(path, collected).load() is None
         assert not path.exists()
     aside = {p.name.rpartition("-")[2]: p.read_text() for p in path.parent.iterdir()}
     assert aside == {
@@ -268,22 +251,66 @@ def test_a_file_that_is_no_snapshot_is_put_aside(path: Path, told: Told) -> None
         "4": "broken 4",
         "5": "broken 5",
     }
-    assert set(told.events) == {"state file not usable, going on without"}
-    assert len(told.records) == 7
-    assert told.records[0].fields["kept_as"] == "memory_manager_state.corrupt-1"
-    assert "not JSON" in str(told.records[0].fields["error"])
+    assert set(collected.events) == {"state_file_unusable"}
+    assert len(collected.records) == 7
+    assert collected.records[0].fields["renamed_to"] == "memory_manager_state.corrupt-1"
+    assert "not JSON" in str(collected.records[0].fields["error"])
 
 
-def test_a_huge_file_is_put_aside(path: Path, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+def other_version(path: Path) -> bytes:
+    """Write a file of a later version; return its contents."""
+    document = {**json.loads(snapshot(state(1))), "version": 7}
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(document))
+    return path.read_bytes()
+
+
+def test_a_file_of_another_version_is_kept(path: Path, collected: Collected) -> None:
+    data = other_version(path)
+    file = StateFile(path, collected)
+    assert file.load() is None
+    (record,) = collected.records
+    assert (record.event, record.level) == ("state_file_other_version", "warning")
+    assert str(record.fields["error"]).startswith("written by version 7; this is version ")
+    assert record.fields["file_version"] == 7
+    assert record.fields["renamed_to"] == "memory_manager_state.version-7"
+    file.offer(EngineState(State({})))
+    file.close()
+    assert (path.parent / "memory_manager_state.version-7").read_bytes() == data
+    assert restore(path.read_bytes()) == EngineState(State({}))
+
+
+def test_a_file_of_another_version_that_cannot_be_renamed_is_not_overwritten_at_first(
+    path: Path, collected: Collected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    data = other_version(path)
+    file = StateFile(path, collected)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", fail)
+        assert file.load() is None
+    assert collected.records[0].fields["rename_error"] == "Read-only file system"
+    file.offer(EngineState(State({})))
+    assert path.read_bytes() == data
+    file.offer(state(2))  # after the first Synchronize
+    file.close()
+    assert kept(path) == 2
+
+
+def test_a_huge_file_is_renamed(
+    path: Path, collected: Collected, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(state_file, "SIZE_LIMIT_BYTES", 10)
     path.parent.mkdir(parents=True)
     path.write_bytes(snapshot(state(1)))
-    assert StateFile(path, told).load() is None
-    assert told.records[0].fields["error"] == "more than 10 bytes"
+    assert StateFile(path, collected).load() is None
+    assert collected.records[0].fields["error"] == "more than 10 bytes"
 
 
-def test_a_file_that_cannot_be_put_aside_is_told(
-    path: Path, told: Told, monkeypatch: pytest.MonkeyPatch
+def test_a_file_that_cannot_be_renamed_is_recorded(
+    path: Path, collected: Collected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         raise OSError(30, "Read-only file system")
@@ -291,33 +318,33 @@ def test_a_file_that_cannot_be_put_aside_is_told(
     path.parent.mkdir(parents=True)
     path.write_text("broken")
     monkeypatch.setattr(Path, "replace", fail)
-    assert StateFile(path, told).load() is None
-    assert told.records[0].fields["not_put_aside"] == "Read-only file system"
+    assert StateFile(path, collected).load() is None
+    assert collected.records[0].fields["rename_error"] == "Read-only file system"
 
 
-def test_what_cannot_be_read_is_told_and_left(path: Path, told: Told) -> None:
+def test_a_file_that_cannot_be_read_is_recorded(path: Path, collected: Collected) -> None:
     path.mkdir(parents=True)
-    assert StateFile(path, told).load() is None
-    assert told.events == ["state file not read, going on without"]
+    assert StateFile(path, collected).load() is None
+    assert collected.events == ["state_file_unreadable"]
     assert path.is_dir()
 
 
-def test_an_error_without_a_number_has_words(
-    path: Path, told: Told, monkeypatch: pytest.MonkeyPatch
+def test_an_error_without_errno_has_its_text(
+    path: Path, collected: Collected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         raise OSError("odd")
 
     monkeypatch.setattr(state_file, "_replace", fail)
-    file = StateFile(path, told, retry_s=WAIT_S)
+    file = StateFile(path, collected, retry_s=WAIT_S)
     file.offer(state(1))
-    record = told.wait_for("state file not written, serving on")
+    record = collected.wait_for("state_file_write_failed")
     file.close()
-    assert (record.fields["kind"], record.fields["error"]) == ("unknown", "odd")
+    assert (record.fields["error_kind"], record.fields["error"]) == ("unknown", "odd")
 
 
 def test_the_thread_leaves_signals_to_others(
-    path: Path, told: Told, monkeypatch: pytest.MonkeyPatch
+    path: Path, collected: Collected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import signal
 
@@ -327,7 +354,16 @@ def test_the_thread_leaves_signals_to_others(
         blocked.append({int(s) for s in signal.pthread_sigmask(signal.SIG_BLOCK, [])})
 
     monkeypatch.setattr(state_file, "_replace", look)
-    file = StateFile(path, told)
+    file = StateFile(path, collected)
     file.offer(state(1))
     file.close()
     assert {signal.SIGTERM, signal.SIGALRM, signal.SIGUSR1} <= blocked[0]
+
+
+def test_a_file_of_version_1_is_read(path: Path, collected: Collected) -> None:
+    payload = json.loads(snapshot(state(7)))["payload"]
+    digest = hashlib.sha256(payload.encode()).hexdigest()
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"version": 1, "sha256": digest, "payload": payload}))
+    assert StateFile(path, collected).load() == state(7)
+    assert collected.records == []

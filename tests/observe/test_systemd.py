@@ -19,7 +19,7 @@ def systemd(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[so
         yield sock, name
 
 
-def test_what_happens_is_told(systemd: tuple[socket.socket, str]) -> None:
+def test_notifications_have_the_format_of_sd_notify(systemd: tuple[socket.socket, str]) -> None:
     sock, name = systemd
     notifier = Notifier({"NOTIFY_SOCKET": name})
     notifier.ready("registered\nREADY=0")
@@ -29,7 +29,7 @@ def test_what_happens_is_told(systemd: tuple[socket.socket, str]) -> None:
     assert got == [b"READY=1\nSTATUS=registered READY=0", b"STATUS=waiting", b"STOPPING=1"]
 
 
-def test_it_says_that_it_lives_twice_in_the_time_that_it_has(
+def test_alive_is_sent_twice_within_the_limit(
     systemd: tuple[socket.socket, str],
 ) -> None:
     sock, name = systemd
@@ -51,7 +51,7 @@ def test_it_says_that_it_lives_twice_in_the_time_that_it_has(
         {"WATCHDOG_USEC": "10", "WATCHDOG_PID": "41"},
     ],
 )
-def test_who_is_not_watched_says_nothing(
+def test_without_a_limit_alive_is_not_sent(
     systemd: tuple[socket.socket, str], variables: dict[str, str]
 ) -> None:
     sock, name = systemd
@@ -62,12 +62,12 @@ def test_who_is_not_watched_says_nothing(
     assert sock.recv(99) == b"STATUS=end"
 
 
-def test_nobody_who_listens_is_no_error(tmp_path: Path) -> None:
+def test_a_socket_without_reader_is_no_error(tmp_path: Path) -> None:
     Notifier({"NOTIFY_SOCKET": str(tmp_path / "none")}).ready("up")
     Notifier({}).ready("up")
 
 
-def test_a_reader_that_is_slow_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_slow_reader_does_not_block(tmp_path: Path) -> None:
     path = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
         sock.bind(path)

@@ -5,10 +5,13 @@ from random import Random
 
 import pytest
 
-from nri_numamem.memorymanager import Distances, Hint, NodeSet, Preferences
-from nri_numamem.memorymanager.hints import ANYWHERE, Offers
-from nri_numamem.topologymanager import Policy, ProviderHints, merge, offers_of
+from nri_numamem.memorymanager import Hint
+from nri_numamem.memorymanager.hints import ANYWHERE, MergedHints
+from nri_numamem.numa import Distances, NodeSet, Preferences
+from nri_numamem.topologymanager.merge import ProviderHints, merge_hints, merged_hints_of
+from nri_numamem.topologymanager.policies import TopologyPolicy
 
+BEST_EFFORT, SINGLE = TopologyPolicy.BEST_EFFORT, TopologyPolicy.SINGLE_NUMA_NODE
 LOWEST = Preferences(prefer_closest=False)
 ALL = NodeSet([0, 1, 2, 3])
 
@@ -21,40 +24,40 @@ def no(*ids: int) -> Hint:
     return Hint(NodeSet(ids), preferred=False)
 
 
-def merged(*lists: list[Hint], policy: Policy = Policy.BEST_EFFORT) -> tuple[Hint, bool]:
-    return merge([{"r": hints} for hints in lists], ALL, policy, LOWEST)
+def merged(*lists: list[Hint], policy: TopologyPolicy = BEST_EFFORT) -> tuple[Hint, bool]:
+    return merge_hints([{"r": hints} for hints in lists], ALL, policy, LOWEST)
 
 
-def test_the_policy_none_merges_nothing() -> None:
-    assert merged([yes(0)], policy=Policy.NONE) == (Hint(None, preferred=False), True)
+def test_policy_none_merges_nothing() -> None:
+    assert merged([yes(0)], policy=TopologyPolicy.NONE) == (Hint(None, preferred=False), True)
 
 
 @pytest.mark.parametrize(
     ("policy", "want"),
     [
-        (Policy.BEST_EFFORT, (yes(0, 1, 2, 3), True)),
-        (Policy.RESTRICTED, (yes(0, 1, 2, 3), True)),
-        (Policy.SINGLE_NUMA_NODE, (Hint(None, preferred=True), True)),
+        (BEST_EFFORT, (yes(0, 1, 2, 3), True)),
+        (TopologyPolicy.RESTRICTED, (yes(0, 1, 2, 3), True)),
+        (SINGLE, (Hint(None, preferred=True), True)),
     ],
 )
 @pytest.mark.parametrize("providers", [(), (None,), ({},), ({"r": None},), (None, {"r": None})])
-def test_nobody_has_a_preference(
-    providers: tuple[ProviderHints, ...], policy: Policy, want: tuple[Hint, bool]
+def test_no_provider_has_a_preference(
+    providers: tuple[ProviderHints, ...], policy: TopologyPolicy, want: tuple[Hint, bool]
 ) -> None:
-    assert merge(providers, ALL, policy, LOWEST) == want
+    assert merge_hints(providers, ALL, policy, LOWEST) == want
 
 
 @pytest.mark.parametrize(
     ("policy", "want"),
     [
-        (Policy.BEST_EFFORT, (no(0, 1, 2, 3), True)),
-        (Policy.RESTRICTED, (no(0, 1, 2, 3), False)),
-        (Policy.SINGLE_NUMA_NODE, (Hint(None, preferred=False), False)),
+        (BEST_EFFORT, (no(0, 1, 2, 3), True)),
+        (TopologyPolicy.RESTRICTED, (no(0, 1, 2, 3), False)),
+        (SINGLE, (Hint(None, preferred=False), False)),
     ],
 )
-def test_impossible(policy: Policy, want: tuple[Hint, bool]) -> None:
+def test_impossible(policy: TopologyPolicy, want: tuple[Hint, bool]) -> None:
     assert merged([], policy=policy) == want
-    assert merge([{"r": []}], ALL, policy, LOWEST) == want
+    assert merge_hints([{"r": []}], ALL, policy, LOWEST) == want
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -71,25 +74,25 @@ def test_full_lists_have_the_intersections_of_their_product(seed: int) -> None:
         joint = ANYWHERE
         for mask in sets:
             joint &= mask
-        agree = len(set(sets)) <= 1 and all(hint.preferred for hint in combination)
-        want[joint] = want.get(joint, False) or agree
-    narrowest = max(min(len(h.affinity) for h in hints if h.affinity) for hints in lists)
-    offers = offers_of([{"r": hints} for hints in lists], Policy.BEST_EFFORT)
-    assert offers == Offers(want, narrowest)
+        have_common_node = len(set(sets)) <= 1 and all(hint.preferred for hint in combination)
+        want[joint] = want.get(joint, False) or have_common_node
+    max_of_min_sizes = max(min(len(h.affinity) for h in hints if h.affinity) for hints in lists)
+    offers = merged_hints_of([{"r": hints} for hints in lists], BEST_EFFORT)
+    assert offers == MergedHints(want, max_of_min_sizes)
 
 
 def test_hints_that_share_no_node() -> None:
     assert merged([yes(0)], [yes(1)]) == (no(0, 1, 2, 3), True)
 
 
-def test_preferred_wants_all_to_agree() -> None:
+def test_a_merged_hint_is_preferred_only_if_all_affinities_are_equal() -> None:
     assert merged([yes(0), yes(0, 1)], [yes(0, 1)])[0] == yes(0, 1)
     assert merged([yes(0)], [yes(0, 1)])[0] == no(0)
     assert merged([yes(0)], [Hint(None, preferred=True)])[0] == yes(0)
     assert merged([yes(0)], [Hint(None, preferred=False)])[0] == no(0)
 
 
-def test_not_preferred_results_like_the_widest_of_the_narrowest() -> None:
+def test_among_hints_that_are_not_preferred_the_size_closest_to_max_of_min_sizes_wins() -> None:
     assert merged([no(0), no(2, 3)], [no(2, 3), no(0, 1, 2)])[0] == no(2, 3)
     # Nothing of two nodes: the most below.
     assert merged([no(0)], [no(0, 1)])[0] == no(0)
@@ -97,27 +100,27 @@ def test_not_preferred_results_like_the_widest_of_the_narrowest() -> None:
     assert merged([Hint(None, preferred=False), no(0)], [no(1, 2), no(1, 2, 3)])[0] == no(1, 2)
 
 
-def test_single_numa_node_takes_only_single_preferred_hints() -> None:
+def test_single_numa_node_admits_only_preferred_hints_of_one_node() -> None:
     hints = [no(0), yes(2), yes(0, 1)]
-    assert merged(hints, policy=Policy.SINGLE_NUMA_NODE) == (yes(2), True)
-    assert merged([yes(0, 1)], policy=Policy.SINGLE_NUMA_NODE) == (
+    assert merged(hints, policy=SINGLE) == (yes(2), True)
+    assert merged([yes(0, 1)], policy=SINGLE) == (
         Hint(None, preferred=False),
         False,
     )
-    one = merge([{"r": [yes(0)]}], NodeSet([0]), Policy.SINGLE_NUMA_NODE, LOWEST)
+    one = merge_hints([{"r": [yes(0)]}], NodeSet([0]), SINGLE, LOWEST)
     assert one == (Hint(None, preferred=True), True)
 
 
-def test_closest_counts_except_for_single_numa_node() -> None:
+def test_distance_decides_except_for_single_numa_node() -> None:
     rows = [[10, 30, 20, 30], [30, 10, 30, 30], [20, 30, 10, 30], [30, 30, 30, 10]]
     closest = Preferences(Distances.of_rows(rows))
     hints = [{"r": [yes(0, 1), yes(0, 2)]}]
-    assert merge(hints, ALL, Policy.RESTRICTED, closest)[0] == yes(0, 2)
+    assert merge_hints(hints, ALL, TopologyPolicy.RESTRICTED, closest)[0] == yes(0, 2)
     # A node's distance to itself counts too, so nodes can differ by themselves.
     odd = Preferences(Distances.of_rows([[11, 20], [20, 10]]))
     single = [{"r": [yes(0), yes(1)]}]
-    assert merge(single, NodeSet([0, 1, 2]), Policy.BEST_EFFORT, odd)[0] == yes(1)
-    assert merge(single, NodeSet([0, 1, 2]), Policy.SINGLE_NUMA_NODE, odd)[0] == yes(0)
+    assert merge_hints(single, NodeSet([0, 1, 2]), BEST_EFFORT, odd)[0] == yes(1)
+    assert merge_hints(single, NodeSet([0, 1, 2]), SINGLE, odd)[0] == yes(0)
 
 
 def test_nodes_that_the_machine_lacks_are_dropped() -> None:
@@ -131,8 +134,8 @@ def test_order_changes_nothing() -> None:
     assert len(results) == 1
 
 
-def test_what_others_offer() -> None:
+def test_the_merged_hints_of_other_providers() -> None:
     lists = [{"a": [yes(0, 1), no(1)], "b": [yes(0, 1), Hint(None, preferred=True)]}]
-    assert offers_of(lists, Policy.BEST_EFFORT) == Offers({0b11: True, 0b10: False}, 2)
-    assert offers_of(lists, Policy.SINGLE_NUMA_NODE) == Offers({}, 0)
-    assert offers_of([None], Policy.RESTRICTED) == Offers({ANYWHERE: True}, 0)
+    assert merged_hints_of(lists, BEST_EFFORT) == MergedHints({0b11: True, 0b10: False}, 2)
+    assert merged_hints_of(lists, SINGLE) == MergedHints({}, 0)
+    assert merged_hints_of([None], TopologyPolicy.RESTRICTED) == MergedHints({ANYWHERE: True}, 0)

@@ -1,4 +1,4 @@
-"""The blocking shells over real sockets: threads, time, peers that vanish or do not read."""
+"""The blocking client and server on sockets: threads, timeouts, closed and blocked peers."""
 
 import socket
 import threading
@@ -32,30 +32,30 @@ SERVICES = {"demo.Echo": {"Echo": echo, "Fail": fail, "Describe": describe}}
 
 @pytest.fixture
 def sockets() -> Iterator[tuple[socket.socket, socket.socket]]:
-    here, there = socket.socketpair()
-    with here, there:
-        yield here, there
+    client_socket, server_socket = socket.socketpair()
+    with client_socket, server_socket:
+        yield client_socket, server_socket
 
 
 @pytest.fixture
 def client(sockets: tuple[socket.socket, socket.socket]) -> Iterator[Client]:
-    """Return a client of a server that runs in a thread and answers with SERVICES."""
-    here, there = sockets
-    server = threading.Thread(target=serve, args=(there, SERVICES))
+    """Return a client of a server that runs in a thread and serves SERVICES."""
+    client_socket, server_socket = sockets
+    server = threading.Thread(target=serve, args=(server_socket, SERVICES))
     server.start()
-    with Client(here) as client:
+    with Client(client_socket) as client:
         yield client
     server.join()
 
 
 def in_thread(stack: ExitStack, work: Callable[[], object]) -> list[object]:
-    """Run `work` in a thread that `stack` joins; return where its result or error will be."""
+    """Run `work` in a thread that `stack` joins; return the list for its result or error."""
     outcome: list[object] = []
 
     def run() -> None:
         try:
             outcome.append(work())
-        except Exception as error:  # noqa: BLE001 - the test looks at it
+        except Exception as error:  # noqa: BLE001 - the test checks it
             outcome.append(error)
 
     thread = threading.Thread(target=run)
@@ -84,7 +84,7 @@ def test_calls(client: Client) -> None:
     assert found == b"True (('k', 'v'),)"
 
 
-def test_many_threads_call_at_once(client: Client) -> None:
+def test_many_threads_call_at_the_same_time(client: Client) -> None:
     def work(number: int) -> Callable[[], bool]:
         payloads = [bytes((number,)) * (size * 5000) for size in range(20)]
         return lambda: all(client.call("demo.Echo", "Echo", p, timeout_s=60) == p for p in payloads)
@@ -94,104 +94,109 @@ def test_many_threads_call_at_once(client: Client) -> None:
     assert outcomes == [[True]] * 6
 
 
-def test_what_could_not_be_called_has_not_happened(client: Client) -> None:
+def test_a_call_that_raises_leaves_the_connection_unchanged(client: Client) -> None:
     with pytest.raises(StatusError, match="over the limit"):
         client.call("demo.Echo", "Echo", bytes(5 << 20))
     assert client.call("demo.Echo", "Echo", b"next") == b"next"
 
 
-def test_no_reply_in_time(sockets: tuple[socket.socket, socket.socket]) -> None:
-    here, there = sockets
+def test_a_call_times_out(sockets: tuple[socket.socket, socket.socket]) -> None:
+    client_socket, server_socket = sockets
     server = ServerConnection()
-    with Client(here) as client:
+    with Client(client_socket) as client:
         with pytest.raises(TimeoutError, match="s/slow got no reply in 0 s"):
             client.call("s", "slow", timeout_s=0)
-        slow = read_request(server, there)
+        slow = read_request(server, server_socket)
         assert slow.request.timeout_ns == 1  # 0 would be read as "no limit"
-        there.sendall(server.reply(slow.stream_id, b"too late"))
+        server_socket.sendall(server.reply(slow.stream_id, b"too late"))
         with ExitStack() as stack:
             outcome = in_thread(stack, lambda: client.call("s", "next", timeout_s=60))
-            event = read_request(server, there)
+            event = read_request(server, server_socket)
             assert 0 < event.request.timeout_ns <= 60_000_000_000
-            there.sendall(server.reply(event.stream_id, b"in time"))
+            server_socket.sendall(server.reply(event.stream_id, b"in time"))
         assert outcome == [b"in time"]
         assert client._connection.dropped_messages == 1
 
 
 def test_replies_in_any_order(sockets: tuple[socket.socket, socket.socket]) -> None:
-    here, there = sockets
+    client_socket, server_socket = sockets
     server = ServerConnection()
-    with Client(here) as client, ExitStack() as stack:
+    with Client(client_socket) as client, ExitStack() as stack:
         first = in_thread(stack, lambda: client.call("s", "first"))
-        first_event = read_request(server, there)
+        first_event = read_request(server, server_socket)
         second = in_thread(stack, lambda: client.call("s", "second"))
-        second_event = read_request(server, there)
-        there.sendall(server.reply(second_event.stream_id, b"2"))
-        there.sendall(server.reply(first_event.stream_id, b"1"))
+        second_event = read_request(server, server_socket)
+        server_socket.sendall(server.reply(second_event.stream_id, b"2"))
+        server_socket.sendall(server.reply(first_event.stream_id, b"1"))
         stack.close()
         assert (first, second) == ([b"1"], [b"2"])
 
 
-def test_a_reply_that_cannot_be_read(sockets: tuple[socket.socket, socket.socket]) -> None:
-    here, there = sockets
-    with Client(here) as client, ExitStack() as stack:
+def test_an_invalid_reply_fails_its_call(sockets: tuple[socket.socket, socket.socket]) -> None:
+    client_socket, server_socket = sockets
+    with Client(client_socket) as client, ExitStack() as stack:
         outcome = in_thread(stack, lambda: client.call("s", "m"))
-        read_request(ServerConnection(), there)
-        there.sendall(encode_frame(1, 2, b"\xff"))
+        read_request(ServerConnection(), server_socket)
+        server_socket.sendall(encode_frame(1, 2, b"\xff"))
         stack.close()
         assert [type(error) for error in outcome] == [RemoteProtocolError]
 
 
-def test_a_peer_that_does_not_read(sockets: tuple[socket.socket, socket.socket]) -> None:
-    here, _ = sockets
-    with Client(here, ClientConnection(max_send_bytes=64 << 20)) as client:
+def test_a_write_to_a_peer_that_does_not_read_times_out(
+    sockets: tuple[socket.socket, socket.socket],
+) -> None:
+    client_socket, _ = sockets
+    with Client(client_socket, ClientConnection(max_send_bytes=64 << 20)) as client:
         with pytest.raises(TimeoutError, match="does not read"):
             client.call("s", "m", bytes(32 << 20), timeout_s=0.01)
         with pytest.raises(ConnectionClosed):
             client.call("s", "m")
 
 
-def test_waiting_for_another_callers_write(sockets: tuple[socket.socket, socket.socket]) -> None:
-    here, there = sockets
-    with Client(here, ClientConnection(max_send_bytes=64 << 20)) as client, ExitStack() as stack:
+def test_the_wait_for_another_write_times_out(sockets: tuple[socket.socket, socket.socket]) -> None:
+    client_socket, server_socket = sockets
+    with (
+        Client(client_socket, ClientConnection(max_send_bytes=64 << 20)) as client,
+        ExitStack() as stack,
+    ):
         outcome = in_thread(stack, lambda: client.call("s", "m", bytes(32 << 20)))
-        there.recv(1)  # its write has begun, and cannot end
-        with pytest.raises(TimeoutError, match="other calls are being written"):
+        server_socket.recv(1)  # its write has begun, and cannot end
+        with pytest.raises(TimeoutError, match="other writes took too long"):
             client.call("s", "m", timeout_s=0)
         client.close()
         stack.close()
         assert [type(error) for error in outcome] == [ConnectionClosed]
 
 
-def test_the_server_goes_while_a_call_waits(
+def test_a_waiting_call_fails_when_the_server_closes(
     sockets: tuple[socket.socket, socket.socket],
 ) -> None:
-    here, there = sockets
-    with Client(here) as client, ExitStack() as stack:
+    client_socket, server_socket = sockets
+    with Client(client_socket) as client, ExitStack() as stack:
         outcome = in_thread(stack, lambda: client.call("s", "m"))
-        read_request(ServerConnection(), there)
-        there.sendall(encode_frame(1, 2, b"some body")[:-1])
-        there.close()
+        read_request(ServerConnection(), server_socket)
+        server_socket.sendall(encode_frame(1, 2, b"some body")[:-1])
+        server_socket.close()
         stack.close()
         assert [type(error) for error in outcome] == [ConnectionClosed]
         with pytest.raises(ConnectionClosed):
             client.call("s", "m")
 
 
-def test_a_reset_is_an_end_like_any_other(sockets: tuple[socket.socket, socket.socket]) -> None:
-    here, there = sockets
-    with Client(here) as client, ExitStack() as stack:
+def test_a_reset_ends_the_connection(sockets: tuple[socket.socket, socket.socket]) -> None:
+    client_socket, server_socket = sockets
+    with Client(client_socket) as client, ExitStack() as stack:
         outcome = in_thread(stack, lambda: client.call("s", "m"))
-        there.recv(1)  # the rest stays unread, so that close() resets the connection
-        there.close()
+        server_socket.recv(1)  # the rest stays unread, so that close() resets the connection
+        server_socket.close()
         stack.close()
         assert [type(error) for error in outcome] == [ConnectionClosed]
 
 
-def test_a_failed_write_closes(sockets: tuple[socket.socket, socket.socket]) -> None:
-    here, _ = sockets
-    with Client(here) as client:
-        here.shutdown(socket.SHUT_WR)  # while the reader still sees an open connection
+def test_a_failed_write_closes_the_connection(sockets: tuple[socket.socket, socket.socket]) -> None:
+    client_socket, _ = sockets
+    with Client(client_socket) as client:
+        client_socket.shutdown(socket.SHUT_WR)  # while the reader still sees an open connection
         with pytest.raises(ConnectionClosed, match="Broken pipe"):
             client.call("s", "m")
         with pytest.raises(ConnectionClosed):
@@ -199,40 +204,40 @@ def test_a_failed_write_closes(sockets: tuple[socket.socket, socket.socket]) -> 
 
 
 def test_close_may_be_repeated(sockets: tuple[socket.socket, socket.socket]) -> None:
-    here, there = sockets
-    client = Client(here)
+    client_socket, server_socket = sockets
+    client = Client(client_socket)
     client.close()
     client.close()
-    assert here.fileno() == -1
-    assert there.recv(1) == b""
+    assert client_socket.fileno() == -1
+    assert server_socket.recv(1) == b""
     with pytest.raises(ConnectionClosed):
         client.call("s", "m")
 
 
-def test_a_server_answers_what_it_refuses(sockets: tuple[socket.socket, socket.socket]) -> None:
-    here, there = sockets
+def test_an_invalid_call_gets_an_error_reply(sockets: tuple[socket.socket, socket.socket]) -> None:
+    client_socket, server_socket = sockets
     good = encode_request(Request("demo.Echo", "Echo", b"fine"))
-    here.sendall(
+    client_socket.sendall(
         encode_frame(2, 1, good)
         + encode_frame(1, 1, b"\xff")
         + encode_frame(3, 1, bytes(101))
         + encode_frame(5, 9, b"")
         + encode_frame(7, 1, good)
     )
-    here.shutdown(socket.SHUT_WR)
-    serve(there, SERVICES, ServerConnection(max_body_bytes=100))
-    there.shutdown(socket.SHUT_WR)
-    answers = []
-    for frame in FrameParser().feed(here.recv(65_536)):
+    client_socket.shutdown(socket.SHUT_WR)
+    serve(server_socket, SERVICES, ServerConnection(max_body_bytes=100))
+    server_socket.shutdown(socket.SHUT_WR)
+    replies = []
+    for frame in FrameParser().feed(client_socket.recv(65_536)):
         assert isinstance(frame, Frame)
-        answers.append((frame.stream_id, decode_response(frame.body).code))
-    assert answers == [(2, 3), (1, 3), (3, 8), (7, 0)]
+        replies.append((frame.stream_id, decode_response(frame.body).code))
+    assert replies == [(2, 3), (1, 3), (3, 8), (7, 0)]
 
 
-def test_a_client_that_vanished_ends_the_server(
+def test_serve_returns_when_the_client_closes(
     sockets: tuple[socket.socket, socket.socket],
 ) -> None:
-    here, there = sockets
-    here.sendall(encode_frame(1, 1, encode_request(Request("demo.Echo", "Echo", b"x"))))
-    here.close()
-    serve(there, SERVICES)  # the reply has no reader: no exception
+    client_socket, server_socket = sockets
+    client_socket.sendall(encode_frame(1, 1, encode_request(Request("demo.Echo", "Echo", b"x"))))
+    client_socket.close()
+    serve(server_socket, SERVICES)  # the reply has no reader: no exception

@@ -1,4 +1,4 @@
-"""The calling end: every call ends once, whatever a server may send."""
+"""The client side: every call ends exactly once, for any bytes from the server."""
 
 import random
 
@@ -29,7 +29,7 @@ def test_golden_call() -> None:
     )
 
 
-def test_calls_are_numbered_and_carry_everything() -> None:
+def test_calls_have_increasing_ids_and_all_fields() -> None:
     client = ClientConnection()
     messages = [client.call("s", "m", b"p", timeout_ns=5, metadata=[("k", "v")]) for _ in range(3)]
     assert [stream_id for stream_id, _ in messages] == [1, 3, 5]
@@ -40,7 +40,7 @@ def test_calls_are_numbered_and_carry_everything() -> None:
         assert decode_request(frame.body) == Request("s", "m", b"p", 5, (("k", "v"),))
 
 
-def test_replies_come_in_any_order_and_flags_are_ignored() -> None:
+def test_replies_arrive_in_any_order_and_flags_are_ignored() -> None:
     client = ClientConnection()
     for _ in range(3):
         client.call("s", "m")
@@ -64,7 +64,7 @@ def test_a_status_ends_the_call() -> None:
     assert (error.code, error.message) == (Code.UNKNOWN, "odd")
 
 
-def test_messages_that_answer_nothing_are_dropped_and_counted() -> None:
+def test_messages_that_are_no_reply_are_ignored_and_counted() -> None:
     client = ClientConnection(max_body_bytes=100)
     client.call("s", "m")
     stream = (
@@ -81,7 +81,7 @@ def test_messages_that_answer_nothing_are_dropped_and_counted() -> None:
     assert client.dropped_messages == 7
 
 
-def test_garbage_ends_only_its_call() -> None:
+def test_an_invalid_reply_ends_only_its_call() -> None:
     client = ClientConnection()
     client.call("s", "m")
     client.call("s", "m")
@@ -153,7 +153,7 @@ def test_stream_ids_end() -> None:
     assert client.receive_data(last) == [ReplyReceived(MAX_STREAM_ID, b"last")]
 
 
-def test_any_bytes_end_calls_or_are_dropped_by_a_client() -> None:
+def test_random_bytes_end_calls_or_are_ignored_by_a_client() -> None:
     rng = random.Random(4)
     for _ in range(300):
         client = ClientConnection(max_body_bytes=200)

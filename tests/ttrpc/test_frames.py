@@ -1,4 +1,4 @@
-"""Cutting a byte stream into frames: any pieces, any content, bounded memory."""
+"""Parsing a byte stream into frames: any pieces, any content, bounded memory."""
 
 import random
 from collections.abc import Iterator
@@ -44,28 +44,30 @@ def test_golden_bytes() -> None:
 
 
 @pytest.mark.parametrize(("stream_id", "message_type"), [(-1, 1), (1 << 32, 1), (1, 256), (1, -1)])
-def test_numbers_that_fit_no_header_are_refused(stream_id: int, message_type: int) -> None:
+def test_numbers_too_large_for_the_header_are_refused(stream_id: int, message_type: int) -> None:
     with pytest.raises(ValueError, match="does not fit its header"):
         encode_frame(stream_id, message_type, b"")
 
 
 @pytest.mark.parametrize("size", [len(STREAM), 1, 2, 7, 9, 10, 11, 15, 100])
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_pieces_do_not_matter(size: int, kind: type[bytes] | type[memoryview]) -> None:
+def test_frames_do_not_depend_on_the_pieces(
+    size: int, kind: type[bytes] | type[memoryview]
+) -> None:
     parser = FrameParser()
     frames = [frame for piece in cut(STREAM, size) for frame in parser.feed(kind(piece))]
     assert frames == FRAMES
     assert held_bytes(parser) == 0
 
 
-def test_trailing_data_waits_for_its_rest() -> None:
+def test_an_incomplete_frame_waits_for_its_remainder() -> None:
     parser = FrameParser()
     assert parser.feed(STREAM + STREAM[:12]) == FRAMES
     assert held_bytes(parser) == 12
     assert parser.feed(STREAM[12:]) == FRAMES
 
 
-def test_a_reused_read_buffer_does_no_harm() -> None:
+def test_the_caller_may_reuse_its_buffer() -> None:
     parser = FrameParser()
     buffer = bytearray(STREAM[:12])
     assert parser.feed(buffer) == []
@@ -74,7 +76,7 @@ def test_a_reused_read_buffer_does_no_harm() -> None:
     assert parser.feed(STREAM[12:]) == FRAMES
 
 
-def test_no_data_is_no_event() -> None:
+def test_empty_data_completes_no_frame() -> None:
     assert FrameParser().feed(b"") == []
 
 
@@ -99,7 +101,7 @@ def test_an_oversize_body_is_skipped_and_reported_once(size: int) -> None:
     ]
 
 
-def test_oversize_is_reported_with_its_header_and_never_held() -> None:
+def test_an_oversize_body_is_reported_after_its_header_and_not_stored() -> None:
     parser = FrameParser()
     huge = bytes.fromhex("ffffffff 00000001 01 00")
     assert parser.feed(huge) == [OversizeFrame(1, 1, 0xFFFFFFFF)]
@@ -118,7 +120,7 @@ def test_the_limit_itself_is_accepted() -> None:
     assert parser.feed(encode_frame(3, 1, body + b"x")) == [OversizeFrame(3, 1, len(body) + 1)]
 
 
-def test_any_bytes_are_accepted_and_every_cut_gives_the_same_frames() -> None:
+def test_random_bytes_in_any_pieces_give_the_same_frames() -> None:
     rng = random.Random(5)
     for _ in range(200):
         data = b"".join(

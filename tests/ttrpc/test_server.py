@@ -1,15 +1,12 @@
-"""The answering end: stream ids, exactly one answer, limits, whatever a client may send."""
+"""The server side: stream ids, exactly one reply, limits, any bytes from the client, handlers."""
 
+import logging
 import random
+from typing import NoReturn
 
 import pytest
 
-from nri_numamem.ttrpc.envelope import (
-    Request,
-    Response,
-    decode_response,
-    encode_request,
-)
+from nri_numamem.ttrpc.envelope import Request, Response, decode_response, encode_request
 from nri_numamem.ttrpc.frames import (
     MAX_BODY_BYTES,
     MAX_SEND_BYTES,
@@ -20,18 +17,21 @@ from nri_numamem.ttrpc.frames import (
 )
 from nri_numamem.ttrpc.server import (
     MAX_ERROR_TEXT_BYTES,
+    Handler,
     RequestReceived,
     RequestRefused,
     ServerConnection,
+    Services,
+    handle_request,
 )
-from nri_numamem.ttrpc.status import Code, LocalProtocolError
+from nri_numamem.ttrpc.status import Code, LocalProtocolError, StatusError
 
 REQUEST, RESPONSE, DATA = 1, 2, 3
 BODY = encode_request(Request("s", "m", b"p"))
 
 
 def response_in(message: bytes) -> tuple[int, Response]:
-    """Take apart exactly one response."""
+    """Return the parts of exactly one response."""
     [frame] = FrameParser().feed(message)
     assert isinstance(frame, Frame)
     assert (frame.message_type, frame.flags) == (RESPONSE, 0)
@@ -67,7 +67,7 @@ def test_golden_replies() -> None:
     )
 
 
-def test_requests_back_to_back_are_answered_in_any_order() -> None:
+def test_concurrent_requests_may_have_replies_in_any_order() -> None:
     server = ServerConnection()
     events = server.receive_data(request(1) + request(3) + request(4_000_000_001))
     assert [event.stream_id for event in events] == [1, 3, 4_000_000_001]
@@ -107,7 +107,7 @@ def test_stream_ids_must_increase(stream_id: int) -> None:
     started(server, 7)
 
 
-def test_garbage_in_an_envelope_is_answered_and_the_next_request_served() -> None:
+def test_an_invalid_envelope_gets_an_error_reply_and_the_connection_continues() -> None:
     server = ServerConnection()
     [event] = server.receive_data(encode_frame(1, REQUEST, b"\xff\xff"))
     check_refused(event, 1, Code.INVALID_ARGUMENT)
@@ -116,7 +116,7 @@ def test_garbage_in_an_envelope_is_answered_and_the_next_request_served() -> Non
     started(server, 3)
 
 
-def test_an_oversize_request_is_answered_before_its_body_has_arrived() -> None:
+def test_an_oversize_request_gets_an_error_reply_before_its_body_has_arrived() -> None:
     server = ServerConnection(max_body_bytes=100)
     message = encode_frame(1, REQUEST, bytes(101))
     [event] = server.receive_data(message[:10])
@@ -137,7 +137,7 @@ def test_default_limit_of_a_server_is_gos() -> None:
     assert len(accepted.request.payload) == 12_000_000
 
 
-def test_every_request_is_answered_once() -> None:
+def test_a_second_reply_to_a_request_is_refused() -> None:
     server = started(ServerConnection())
     with pytest.raises(LocalProtocolError, match="stream 3"):
         server.reply(3, b"")
@@ -148,7 +148,7 @@ def test_every_request_is_answered_once() -> None:
         server.reply_error(1, Code.INTERNAL, "")
 
 
-def test_an_error_needs_a_code() -> None:
+def test_an_error_reply_needs_an_error_code() -> None:
     server = started(ServerConnection())
     with pytest.raises(LocalProtocolError, match="other than OK"):
         server.reply_error(1, Code.OK, "")
@@ -190,7 +190,7 @@ def test_error_texts_are_short_and_valid(text: str, expected: str) -> None:
     assert len(message) <= 4096  # one read of a Go peer
 
 
-def test_any_bytes_are_answered_or_ignored_by_a_server() -> None:
+def test_random_bytes_get_error_replies_or_are_ignored_by_a_server() -> None:
     rng = random.Random(3)
     for _ in range(300):
         server = ServerConnection(max_body_bytes=200)
@@ -207,3 +207,98 @@ def test_any_bytes_are_answered_or_ignored_by_a_server() -> None:
                 assert response_in(server.reply(event.stream_id, b"ok"))[0] == event.stream_id
             else:
                 check_refused(event, event.stream_id, event.code)
+
+
+def echo(request: Request, deadline_ns: int | None) -> bytes:
+    return request.payload
+
+
+def raiser(error: BaseException) -> Handler:
+    def handler(request: Request, deadline_ns: int | None) -> NoReturn:
+        raise error
+
+    return handler
+
+
+def reply_of(services: Services, request: Request, now_ns: int = 0) -> Response:
+    server = ServerConnection(max_send_bytes=1000)
+    [event] = server.receive_data(encode_frame(1, 1, encode_request(request)))
+    assert isinstance(event, RequestReceived)
+    message = handle_request(server, services, event, now_ns)
+    with pytest.raises(LocalProtocolError):
+        server.reply(1, b"")  # the reply has been sent
+    return decode_response(message[10:])
+
+
+def test_a_handler_receives_the_request_and_returns_the_payload() -> None:
+    seen: list[tuple[Request, int | None]] = []
+
+    def handler(request: Request, deadline_ns: int | None) -> bytes:
+        seen.append((request, deadline_ns))
+        return request.payload * 2
+
+    request = Request("s", "m", b"p", 300, (("k", "v"),))
+    assert reply_of({"s": {"m": handler}}, request, now_ns=1000) == Response(b"pp")
+    assert seen == [(request, 1300)]
+
+
+@pytest.mark.parametrize(("timeout_ns", "deadline_ns"), [(0, None), (1, 8), (-3, 4)])
+def test_deadline(timeout_ns: int, deadline_ns: int | None) -> None:
+    def handler(request: Request, deadline_ns: int | None) -> bytes:
+        return repr(deadline_ns).encode()
+
+    response = reply_of({"s": {"m": handler}}, Request("s", "m", b"", timeout_ns), now_ns=7)
+    assert response.payload == repr(deadline_ns).encode()
+
+
+def test_unknown_names_are_unimplemented() -> None:
+    services = {"s": {"m": echo}}
+    assert reply_of(services, Request("x", "m")) == Response(b"", 12, "service x")
+    assert reply_of(services, Request("s", "x")) == Response(b"", 12, "method x")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (StatusError(Code.NOT_FOUND, "no pod"), Code.NOT_FOUND, "no pod"),
+        (TimeoutError("too slow"), Code.DEADLINE_EXCEEDED, "too slow"),
+    ],
+)
+def test_status_and_timeout_errors_of_a_handler(
+    error: Exception, code: Code, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert reply_of({"s": {"m": raiser(error)}}, Request("s", "m")) == Response(b"", code, text)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [(ZeroDivisionError("division"), "division"), (RuntimeError(), "RuntimeError()")],
+)
+def test_a_bug_in_a_handler_is_an_error_reply_and_logged(
+    error: Exception, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    response = reply_of({"s": {"m": raiser(error)}}, Request("s", "m"))
+    assert response == Response(b"", Code.UNKNOWN, text)
+    [record] = caplog.records
+    assert (record.levelno, record.getMessage()) == (logging.ERROR, "the handler of s/m failed")
+    assert record.exc_info is not None
+    assert record.exc_info[1] is error
+
+
+def test_a_handler_that_returns_no_bytes_is_a_bug(caplog: pytest.LogCaptureFixture) -> None:
+    def handler(request: Request, deadline_ns: int | None) -> bytes:
+        return "text"  # type: ignore[return-value]
+
+    assert reply_of({"s": {"m": handler}}, Request("s", "m")).code == Code.UNKNOWN
+    assert len(caplog.records) == 1
+
+
+def test_a_reply_over_the_limit_is_an_error_reply() -> None:
+    response = reply_of({"s": {"m": lambda *_: bytes(2000)}}, Request("s", "m"))
+    assert response.code == Code.RESOURCE_EXHAUSTED
+
+
+def test_base_exceptions_pass_through() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        reply_of({"s": {"m": raiser(KeyboardInterrupt())}}, Request("s", "m"))

@@ -1,4 +1,4 @@
-"""The shipped test double: two real ends in memory."""
+"""The in-memory pair: a client and a server without sockets."""
 
 import random
 

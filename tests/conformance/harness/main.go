@@ -1,12 +1,12 @@
 // Command harness is a container runtime without containers: NRI's own pkg/adaptation, driven over
 // standard input and output by one JSON object per line.
 //
-// Commands carry "id" and "op"; each is answered by one line with that id. Messages travel as
-// base64 of their protobuf encoding, so that nothing here knows their fields; fields that this NRI
-// version does not have are dropped, as a runtime of its time could not have filled them. Lines
-// without an id are events: log lines of the adaptation, synchronizations, unsolicited updates.
+// A command has an "id" and an "op"; its result is one line with that id. Messages are the base64 of
+// their protobuf encoding, so that this program does not depend on their fields; fields that this NRI
+// version does not have are dropped. Lines without an id are events: log lines of the adaptation,
+// synchronizations, unsolicited updates.
 //
-// One source serves all NRI versions; what differs between their interfaces is in notify_*.go.
+// This file compiles with all NRI versions; the differences of their interfaces are in notify_*.go.
 package main
 
 import (
@@ -39,7 +39,7 @@ type command struct {
 	DelayMS   int    `json:"delay_ms"`
 }
 
-type answer struct {
+type outputLine struct {
 	ID     int    `json:"id,omitempty"`
 	Event  string `json:"event,omitempty"`
 	Level  string `json:"level,omitempty"`
@@ -98,7 +98,7 @@ func (h *harness) serve() {
 		}
 		begin := time.Now()
 		result, err := h.do(&c)
-		a := answer{ID: c.ID, TookUS: time.Since(begin).Microseconds()}
+		a := outputLine{ID: c.ID, TookUS: time.Since(begin).Microseconds()}
 		if err != nil {
 			a.Error = err.Error()
 		} else if result != nil {
@@ -150,7 +150,7 @@ func (h *harness) do(c *command) (proto.Message, error) {
 		if err != nil {
 			return nil, err
 		}
-		// The last element is the container's own, and nil when no plugin touched it.
+		// The last element is that of the container itself, nil without changes by plugins.
 		if n := len(r.Update); n > 0 && r.Update[n-1] == nil {
 			r.Update = r.Update[:n-1]
 		}
@@ -166,15 +166,15 @@ func (h *harness) do(c *command) (proto.Message, error) {
 	return nil, notify(ctx, h.adaptation, c.Op, pod, container)
 }
 
-// synchronize is the runtime's SyncFn: it tells the content that the last command set.
-func (h *harness) synchronize(ctx context.Context, tell nri.SyncCB) error {
+// synchronize is the runtime's SyncFn: it sends the content of the last command "content".
+func (h *harness) synchronize(ctx context.Context, send nri.SyncCB) error {
 	h.content.Lock()
 	pods, containers, delay := h.pods, h.containers, h.syncDelay
 	h.content.Unlock()
 	time.Sleep(delay)
 	begin := time.Now()
-	updates, err := tell(ctx, pods, containers)
-	a := answer{Event: "synchronized", TookUS: time.Since(begin).Microseconds()}
+	updates, err := send(ctx, pods, containers)
+	a := outputLine{Event: "synchronized", TookUS: time.Since(begin).Microseconds()}
 	if err != nil {
 		a.Error = err.Error()
 	}
@@ -183,16 +183,16 @@ func (h *harness) synchronize(ctx context.Context, tell nri.SyncCB) error {
 	return err
 }
 
-// update is the runtime's UpdateFn; a plugin that calls it is reported and refused.
+// update is the runtime's UpdateFn; a call is reported and refused.
 func (h *harness) update(
 	_ context.Context, updates []*nri.ContainerUpdate,
 ) ([]*nri.ContainerUpdate, error) {
 	data, _ := proto.Marshal(&api.UpdateContainersRequest{Update: updates})
-	h.print(&answer{Event: "unsolicited", Result: data})
-	return nil, errors.New("unsolicited updates are not wanted here")
+	h.print(&outputLine{Event: "unsolicited", Result: data})
+	return nil, errors.New("unsolicited updates are refused")
 }
 
-func (h *harness) print(a *answer) {
+func (h *harness) print(a *outputLine) {
 	line, err := json.Marshal(a)
 	if err != nil {
 		panic(err)
@@ -203,7 +203,7 @@ func (h *harness) print(a *answer) {
 }
 
 func (h *harness) log(level, format string, args []interface{}) {
-	h.print(&answer{Event: "log", Level: level, Text: fmt.Sprintf(format, args...)})
+	h.print(&outputLine{Event: "log", Level: level, Text: fmt.Sprintf(format, args...)})
 }
 
 // Debugf is part of NRI's logger.

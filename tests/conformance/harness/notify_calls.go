@@ -1,4 +1,4 @@
-// Since NRI 0.12 each notification has a request of its own.
+// Since NRI 0.12 each notification has its own request.
 package main
 
 import (

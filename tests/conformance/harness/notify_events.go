@@ -1,4 +1,4 @@
-// Up to NRI 0.11 a notification is a StateChangeEvent, whose kind the adaptation fills in.
+// Up to NRI 0.11 a notification is a StateChangeEvent, whose event the adaptation sets.
 package main
 
 import (

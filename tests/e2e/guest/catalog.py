@@ -1,4 +1,4 @@
-"""Every check in the order in which it runs; both sides read it, the host's to miss none."""
+"""All checks in their order; the guest runs them, and the host expects a report of each."""
 
 from tests.e2e.guest import (
     scenarios_faults,
@@ -15,8 +15,8 @@ _SHORT = (
     scenarios_hugepages.HUGEPAGES,
     scenarios_lifecycle.CLOSING,
 )
-# containerd's hugetlb setting makes no difference to what stands between these, and that takes
-# most of the time. The faults come last: after them a launched plugin is an external one.
+# The scenarios that _SHORT omits do not depend on containerd's hugetlb setting, and take most of
+# the time. The faults come last: after them a launched plugin is connected as an external one.
 _LONG = (
     scenarios_lifecycle.OPENING,
     scenarios_placement.ONE_NODE,
@@ -29,12 +29,12 @@ _LONG = (
 
 
 def scenarios(phase: Phase) -> tuple[Scenario, ...]:
-    """Give the scenarios of a phase in their order."""
+    """Return the scenarios of a phase in their order."""
     return _SHORT if phase.hugetlb else _LONG
 
 
 def names() -> list[tuple[str, str]]:
-    """List (phase, check) for everything that a complete run reports."""
+    """Return (phase, check) of every report of a complete run."""
     found = [
         (phase.name, check.name)
         for phase in PHASES

@@ -1,7 +1,7 @@
-"""The control groups of pods: made as the kubelet makes them, read as the kernel enforces them.
+"""Create the cgroups of pods as the kubelet does, and read the values that the kernel enforces.
 
-Knows cgroup v2's files and the kubelet's cgroupfs layout, and the hugepage pools behind the limits.
-It must not know the CRI or the plugin.
+This module depends on cgroup v2, the kubelet's cgroupfs layout and the hugepage pools, and not on
+the CRI or the plugin.
 """
 
 from collections.abc import Mapping
@@ -19,12 +19,12 @@ _QOS_PARENTS = {
 
 
 def pod_parent(qos: str, uid: str) -> str:
-    """Give the path below the cgroup root, as the kubelet's cgroupfs driver spells it."""
+    """Return the path below the cgroup root, as of the kubelet's cgroupfs driver."""
     return f"{_QOS_PARENTS[qos]}/pod{uid}"
 
 
 def create_pod(parent: str, memory_bytes: int, hugepages_bytes: Mapping[str, int]) -> None:
-    """Make the pod's directory with the sums over its containers, before the runtime is called.
+    """Create the pod's directory with the sums of its containers, before the runtime is called.
 
     `hugepages_bytes` has every page size of the host, as in {"2MB": 4194304, "1GB": 0}.
     """
@@ -48,7 +48,7 @@ def grow_pod(parent: str, memory_bytes: int) -> None:
 
 
 def remove_pod(parent: str) -> None:
-    """Remove the pod's directory, as the kubelet does once the sandbox is gone."""
+    """Remove the pod's directory, as the kubelet does after the removal of the sandbox."""
 
     def is_gone() -> bool:
         path = ROOT / parent.lstrip("/")
@@ -67,7 +67,7 @@ def remove_pod(parent: str) -> None:
 
 
 def hugepage_sizes() -> list[str]:
-    """List the host's page sizes as kubelet and cgroup files spell them: "2MB", "1GB"."""
+    """Return the host's page sizes as in the CRI and in names of cgroup files: "2MB", "1GB"."""
     sizes = []
     for entry in sorted(_HUGEPAGES.iterdir()):
         kib = int(entry.name.removeprefix("hugepages-").removesuffix("kB"))
@@ -76,12 +76,12 @@ def hugepage_sizes() -> list[str]:
 
 
 def hugepage_count(node: int) -> int:
-    """Read how many pages of 2 MiB a NUMA node has in its pool."""
+    """Return the number of pages in the 2 MiB pool of a NUMA node."""
     return int(_pool(node).read_text(encoding="ascii"))
 
 
 def set_hugepage_count(node: int, count: int) -> None:
-    """Resize that pool; OSError when the kernel has not that many contiguous pieces."""
+    """Resize the 2 MiB pool; raise OSError if the kernel lacks contiguous memory."""
     _pool(node).write_text(str(count), encoding="ascii")
     if (found := hugepage_count(node)) != count:
         raise OSError(f"node {node} has {found} hugepages, not {count}")
@@ -93,21 +93,21 @@ def _pool(node: int) -> Path:
 
 
 def read(parent: str, container_id: str, name: str) -> str:
-    """Read one file of a container's cgroup, without the final line end."""
+    """Return the text of a file of a container's cgroup, without the final newline."""
     path = ROOT / parent.lstrip("/") / container_id / name
     return path.read_text(encoding="ascii").strip()
 
 
 def nodes(parent: str, container_id: str) -> frozenset[int]:
-    """Read `cpuset.mems`; empty when the container was left alone."""
+    """Return `cpuset.mems`; empty for a container that is not managed."""
     return parse_nodes(read(parent, container_id, "cpuset.mems"))
 
 
 def processes(parent: str, container_id: str) -> dict[int, int]:
-    """List a container's processes: pid -> start in clock ticks after boot, as in proc(5)."""
+    """Return a container's processes: pid -> start in clock ticks after boot, as in proc(5)."""
     pids = [int(pid) for pid in read(parent, container_id, "cgroup.procs").split()]
     stats = {pid: Path(f"/proc/{pid}/stat").read_text(encoding="utf-8") for pid in pids}
-    # The second field is a name in parentheses, which may hold anything.
+    # The second field is a name in parentheses, which may contain any character.
     return {pid: int(text.rpartition(")")[2].split()[19]) for pid, text in stats.items()}
 
 
@@ -121,7 +121,7 @@ def parse_nodes(text: str) -> frozenset[int]:
 
 
 def anonymous_bytes(parent: str, container_id: str) -> dict[int, int]:
-    """Read how many bytes of anonymous memory lie on each NUMA node, from `memory.numa_stat`."""
+    """Return NUMA node -> bytes of anonymous memory, from `memory.numa_stat`."""
     for line in read(parent, container_id, "memory.numa_stat").splitlines():
         name, *pairs = line.split()
         if name == "anon":

@@ -1,11 +1,11 @@
-"""The check framework: phases, what a check is given, and how its outcome is reported.
+"""The framework of checks: phases, the argument of a check, and the report of its outcome.
 
-A check is a function that takes the Host, raises when something is wrong and returns what it saw.
-One that fails never stops the next. The checks of a scenario share its pods, because a pod costs
-seconds on an emulated processor: a check finds those of the checks before it by name, and all are
-removed at the scenario's end.
+A check is a function of the Host that raises an error or returns the facts that it found. The next
+check runs in either case. Checks of a scenario share pods, because a pod takes seconds on an
+emulated processor: a check finds the pods of earlier checks by name, and all pods are removed at
+the scenario's end.
 
-Knows records and the order of things. It must not know any scenario.
+This module knows the records and the order of checks, and no scenario.
 """
 
 import json
@@ -36,7 +36,7 @@ class Phase:
 
     @property
     def name(self) -> str:
-        """Give the name for reports: "external-hugetlb"."""
+        """The name in reports: "external-hugetlb"."""
         return f"{self.mode}-{'hugetlb' if self.hugetlb else 'default'}"
 
 
@@ -45,7 +45,7 @@ PHASES = tuple(Phase(mode, hugetlb) for hugetlb in (False, True) for mode in MOD
 
 @dataclass(slots=True)
 class Host:
-    """What a check works with; `placements` collects where it saw containers, per check."""
+    """The argument of a check; `placements` lists (check, container, nodes) of containers."""
 
     phase: Phase
     containerd: Containerd
@@ -55,13 +55,13 @@ class Host:
     check_name: str = ""
 
     def nodes(self, pod: Pod, container: str = "main") -> frozenset[int]:
-        """Read a container's `cpuset.mems` from its cgroup, and note it as a placement."""
+        """Return a container's `cpuset.mems`, and append it to the placements."""
         nodes = cgroups.nodes(pod.parent, pod.container_ids[container])
         self.placements.append((self.check_name, f"{pod.spec.name}/{container}", sorted(nodes)))
         return nodes
 
     def restart_runtime(self, *, killed: bool) -> None:
-        """End containerd, start it again and wait until it has the plugin."""
+        """Stop containerd, start it again and wait for the plugin's connection."""
         if killed:
             self.containerd.kill()
         else:
@@ -71,9 +71,9 @@ class Host:
         self.containerd.wait_for_plugin(launched=self.plugin.launched)
 
     def running(self) -> dict[str, tuple[Any, ...]]:
-        """Collect what no restart may touch, by "pod/container": id, processes, nodes.
+        """Return "pod/container" -> id, processes, nodes, none of which a restart may change.
 
-        Only containers that run for the CRI are in it.
+        Only containers that run according to the CRI are included.
         """
         states = {each.id: each.state for each in self.kubelet.client.list_containers()}
         found: dict[str, tuple[Any, ...]] = {}
@@ -88,7 +88,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A named check; one that makes sense in a single mode must not call Host.nodes()."""
+    """A named check; a check of a single mode must not call Host.nodes()."""
 
     name: str
     run: Callable[[Host], str]
@@ -99,7 +99,7 @@ Scenario = tuple[Check, ...]
 
 
 class Report:
-    """JSON lines to the host's side, over the virtio port of a given name."""
+    """Sends JSON lines to the host over the virtio port of a name."""
 
     def __init__(self, port: str) -> None:
         ports = {(p / "name").read_text(encoding="ascii").strip(): p for p in _PORTS.iterdir()}
@@ -118,11 +118,11 @@ def expect(condition: object, text: str) -> None:
 
 
 def attempt(report: Report, phase: str, name: str, run: Callable[[], str]) -> bool:
-    """Run one check and send its record; tell whether it passed."""
+    """Run one check and send its record; return whether it passed."""
     started = time.monotonic()
     try:
         ok, detail = True, run()
-    except Exception as error:  # noqa: BLE001 - whatever it was, the next check has to run
+    except Exception as error:  # noqa: BLE001 - the next check has to run
         last = traceback.extract_tb(error.__traceback__)[-1]
         ok = False
         detail = f"{type(error).__name__} ({Path(last.filename).name}:{last.lineno}): {error}"
@@ -132,7 +132,7 @@ def attempt(report: Report, phase: str, name: str, run: Callable[[], str]) -> bo
 
 
 def run_all(report: Report, host: Host, scenarios: Iterable[Scenario]) -> bool:
-    """Run the checks of the host's phase in their order; tell whether all passed."""
+    """Run the checks of the host's phase in their order; return whether all passed."""
     passed = True
     for scenario in scenarios:
         for check in scenario:

@@ -1,6 +1,6 @@
-"""A thin client of the Container Runtime Interface: one method per call, over grpcio.
+"""A client of the Container Runtime Interface with one method per call, over grpcio.
 
-Knows the method names of runtime.v1. It must not know what a kubelet would ask for (kubelet.py).
+This module depends on the methods of runtime.v1; kubelet.py makes the requests.
 """
 
 from collections.abc import Callable
@@ -12,13 +12,13 @@ from tests.e2e.guest import cri_pb2 as pb
 
 SOCKET = "unix:///run/containerd/containerd.sock"
 _SERVICE = "/runtime.v1.RuntimeService"
-_TIMEOUT_S = 60.0  # the plugin's own limit is 2 s; the rest is an emulated processor
+_TIMEOUT_S = 60.0  # the plugin's limit is 2 s; an emulated processor is slow
 
 _Reply = TypeVar("_Reply")
 
 
 class CriError(Exception):
-    """A call that the runtime refused; the text is the one a user sees in the pod's events."""
+    """The runtime rejected a call; the text is that of the pod's events."""
 
 
 class _Message(Protocol):
@@ -26,7 +26,7 @@ class _Message(Protocol):
 
 
 class Client:
-    """Calls of one channel; make a new one after the runtime was restarted, as it backs off."""
+    """Calls over one channel; after a restart of the runtime make a new client."""
 
     def __init__(self) -> None:
         self._channel = grpc.insecure_channel(SOCKET)
@@ -36,7 +36,7 @@ class Client:
         self._channel.close()
 
     def version(self) -> pb.VersionResponse:
-        """Ask for name and version; CriError as long as the runtime is not up."""
+        """Return name and version; raise CriError until the runtime is up."""
         return self._call("Version", pb.VersionRequest(), pb.VersionResponse.FromString)
 
     def run_pod_sandbox(self, config: pb.PodSandboxConfig) -> str:
@@ -46,19 +46,19 @@ class Client:
         return reply.pod_sandbox_id
 
     def stop_pod_sandbox(self, sandbox_id: str) -> None:
-        """Stop the sandbox and kill what runs in it."""
+        """Stop the sandbox and kill its containers."""
         request = pb.StopPodSandboxRequest(pod_sandbox_id=sandbox_id)
         self._call("StopPodSandbox", request, pb.StopPodSandboxResponse.FromString)
 
     def remove_pod_sandbox(self, sandbox_id: str) -> None:
-        """Remove the stopped sandbox."""
+        """Remove a stopped sandbox."""
         request = pb.RemovePodSandboxRequest(pod_sandbox_id=sandbox_id)
         self._call("RemovePodSandbox", request, pb.RemovePodSandboxResponse.FromString)
 
     def create_container(
         self, sandbox_id: str, config: pb.ContainerConfig, sandbox_config: pb.PodSandboxConfig
     ) -> str:
-        """Create a container and return its id; CriError carries an NRI plugin's refusal."""
+        """Create a container and return its id; raise CriError, with the text of an NRI plugin."""
         request = pb.CreateContainerRequest(
             pod_sandbox_id=sandbox_id, config=config, sandbox_config=sandbox_config
         )
@@ -71,7 +71,7 @@ class Client:
         self._call("StartContainer", request, pb.StartContainerResponse.FromString)
 
     def stop_container(self, container_id: str) -> None:
-        """Kill a container; there is nothing in it that deserves a grace period."""
+        """Kill a container without a grace period."""
         request = pb.StopContainerRequest(container_id=container_id, timeout=0)
         self._call("StopContainer", request, pb.StopContainerResponse.FromString)
 
@@ -81,7 +81,7 @@ class Client:
         self._call("RemoveContainer", request, pb.RemoveContainerResponse.FromString)
 
     def list_containers(self) -> list[pb.Container]:
-        """List all containers, whatever their state."""
+        """Return all containers in any state."""
         request = pb.ListContainersRequest()
         reply = self._call("ListContainers", request, pb.ListContainersResponse.FromString)
         return list(reply.containers)

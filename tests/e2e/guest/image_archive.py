@@ -1,7 +1,4 @@
-"""The one container image, for sandboxes and workloads: static busybox, as `docker save` writes it.
-
-Knows the archive's format. It must not know the runtime.
-"""
+"""The container image of sandboxes and workloads: static busybox in the format of `docker save`."""
 
 import hashlib
 import io
@@ -13,7 +10,7 @@ IMAGE = "localhost/busybox:e2e"
 
 
 def write(path: Path, busybox: Path) -> None:
-    """Write the archive, with `busybox` (statically linked) as /bin/busybox and /bin/sh."""
+    """Write the archive with `busybox`, statically linked, as /bin/busybox and /bin/sh."""
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as archive:
         _add(archive, "bin/busybox", busybox.read_bytes(), mode=0o755)

@@ -1,10 +1,11 @@
-"""What a kubelet does for a pod: its cgroup, its sandbox, its containers, and their end.
+"""Create and remove pods as a kubelet does: cgroup, sandbox, containers.
 
-Requests carry what a kubelet (cgroupfs driver, cgroup v2) fills in for a pod on the host's network:
-the cgroup parent of the QoS class, sums in the sandbox, limits, shares, quota, oom_score_adj, a
-hugepage limit for every page size of the host (0 for those not asked for), labels, annotations.
+Requests have the fields that a kubelet (cgroupfs driver, cgroup v2) sets for a pod on the host's
+network: the cgroup parent of the QoS class, sums in the sandbox, limits, shares, quota,
+oom_score_adj, a hugepage limit for every page size of the host (0 if not requested), labels,
+annotations.
 
-Knows pods. It must not know NUMA nodes or the plugin.
+This module depends on pods, and not on NUMA nodes or the plugin.
 """
 
 import uuid
@@ -26,7 +27,7 @@ _NAMESPACE = "e2e"
 
 @dataclass(frozen=True, slots=True)
 class ContainerSpec:
-    """One container of a pod; `hugepages_bytes` names only sizes asked for: {"2MB": 4 << 20}."""
+    """One container of a pod; `hugepages_bytes` has requested sizes only: {"2MB": 4 << 20}."""
 
     name: str
     memory_bytes: int
@@ -39,7 +40,7 @@ class ContainerSpec:
 class PodSpec:
     """A pod to run. `qos`: "guaranteed", "burstable" or "besteffort".
 
-    In a Guaranteed pod limits are requests; in a Burstable one half of each is requested.
+    In a Guaranteed pod requests are the limits; in a Burstable pod, half of them.
     """
 
     name: str
@@ -49,7 +50,7 @@ class PodSpec:
 
 @dataclass(slots=True)
 class Pod:
-    """A pod that has a sandbox; `container_ids` holds the newest container of each name."""
+    """A pod with a sandbox; `container_ids` has the newest container of each name."""
 
     spec: PodSpec
     uid: str
@@ -60,33 +61,33 @@ class Pod:
     attempts: dict[str, int] = field(default_factory=dict)
 
     def container_spec(self, name: str) -> ContainerSpec:
-        """Give the spec of the container `name`."""
+        """Return the spec of the container `name`."""
         return next(each for each in self.spec.containers if each.name == name)
 
 
 class Kubelet:
-    """Runs pods through one CRI client, and remembers them so that all can be removed."""
+    """Runs pods through one CRI client, and lists them for removal."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
         self.pods: list[Pod] = []
 
     def pod(self, name: str) -> Pod:
-        """Give the pod of this name; LookupError when it is not there."""
+        """Return the pod of this name; raise LookupError if there is none."""
         for pod in self.pods:
             if pod.spec.name == name:
                 return pod
         raise LookupError(f"there is no pod {name}")
 
     def run(self, spec: PodSpec) -> Pod:
-        """Start a pod with all its containers; CriError as the runtime gives it."""
+        """Start a pod with all its containers; raise the runtime's CriError."""
         pod = self.run_sandbox(spec)
         for container in spec.containers:
             self.run_container(pod, container.name)
         return pod
 
     def run_sandbox(self, spec: PodSpec) -> Pod:
-        """Make the pod's cgroup and start its sandbox, without containers."""
+        """Create the pod's cgroup and start its sandbox, without containers."""
         uid = str(uuid.uuid4())
         parent = cgroups.pod_parent(spec.qos, uid)
         pod = Pod(spec, uid, parent, _sandbox_config(spec, uid, parent))
@@ -97,7 +98,7 @@ class Kubelet:
         return pod
 
     def run_container(self, pod: Pod, name: str) -> str:
-        """Create and start a container, or create it again after its end; return its id."""
+        """Create and start a container, also again after its end; return its id."""
         attempt = pod.attempts.get(name, 0)
         config = _container_config(pod, pod.container_spec(name), attempt)
         container_id = self.client.create_container(pod.sandbox_id, config, pod.config)
@@ -106,7 +107,7 @@ class Kubelet:
         return container_id
 
     def resize_cpu(self, pod: Pod, name: str, cpu_milli: int) -> None:
-        """Change a container's CPU in place; as in the kubelet, nothing else is in the request."""
+        """Change a container's CPU in place; as in the kubelet, the request has only CPU fields."""
         resources = pb.LinuxContainerResources(
             cpu_period=_PERIOD_US, cpu_quota=cpu_milli * 100, cpu_shares=_shares(cpu_milli)
         )
@@ -121,7 +122,7 @@ class Kubelet:
         self.client.update_container_resources(pod.container_ids[name], resources)
 
     def wait_for_exit(self, pod: Pod, name: str) -> None:
-        """Wait until a container has ended by itself."""
+        """Wait until a container has exited."""
 
         def has_exited() -> bool:
             states = {each.id: each.state for each in self.client.list_containers()}
@@ -142,7 +143,7 @@ class Kubelet:
         cgroups.remove_pod(pod.parent)
 
     def remove_all(self) -> None:
-        """Remove every pod that is left, in the order of their start."""
+        """Remove all remaining pods in the order of their start."""
         for pod in tuple(self.pods):
             self.remove(pod)
 
@@ -164,7 +165,7 @@ def _requested(spec: PodSpec, amount: int) -> int:
 
 
 def _oom_score_adj(spec: PodSpec, container: ContainerSpec) -> int:
-    """Follow the kubelet's qos policy."""
+    """Return the value of the kubelet's qos policy."""
     if spec.qos == "guaranteed":
         return -997
     if spec.qos == "besteffort":
@@ -224,7 +225,7 @@ def _container_config(pod: Pod, container: ContainerSpec, attempt: int) -> pb.Co
 
 
 def _container_resources(spec: PodSpec, container: ContainerSpec) -> pb.LinuxContainerResources:
-    asked = container.hugepages_bytes
+    hugepages = container.hugepages_bytes
     return pb.LinuxContainerResources(
         cpu_period=_PERIOD_US if container.cpu_milli else 0,
         cpu_quota=container.cpu_milli * 100,
@@ -233,7 +234,7 @@ def _container_resources(spec: PodSpec, container: ContainerSpec) -> pb.LinuxCon
         memory_swap_limit_in_bytes=container.memory_bytes,
         oom_score_adj=_oom_score_adj(spec, container),
         hugepage_limits=[
-            pb.HugepageLimit(page_size=size, limit=asked.get(size, 0))
+            pb.HugepageLimit(page_size=size, limit=hugepages.get(size, 0))
             for size in cgroups.hugepage_sizes()
         ],
         unified={"memory.oom.group": "1"},

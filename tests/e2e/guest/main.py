@@ -1,6 +1,6 @@
-"""The guest's side of a run: prepare, go through all phases, report, say "done".
+"""The guest's part of a run: install the plugin, run all phases, send "done".
 
-Run by init as `python3 -m tests.e2e.guest.main` in the folder that holds tests/.
+init runs it as `python3 -m tests.e2e.guest.main` in the parent folder of tests/.
 """
 
 import platform
@@ -14,29 +14,29 @@ import google.protobuf
 from tests.e2e.guest import catalog, checks, containerd, image_archive, plugin
 from tests.e2e.guest.checks import Host, Phase, Report, expect
 from tests.e2e.guest.kubelet import Kubelet
-from tests.e2e.guest.standstill import LONGEST_S, Heartbeat
+from tests.e2e.guest.pauses import SIGNIFICANT_PAUSE_S, PauseDetector
 
 _LOGS = Path("/var/log/e2e")
 _ARCHIVE = Path("/tmp/image.tar")
 _RESULTS_PORT = "results"
 
-# For a phase, on a host that lets the machine stand still.
-_TRIES = 3
+# Attempts per phase if the host pauses the virtual machine.
+_ATTEMPTS = 3
 
 _Placements = list[tuple[str, str, list[int]]]
 
 
 def main() -> int:
-    """Run everything; the exit status is for the console only."""
+    """Run all phases; the exit status appears only on the console."""
     report = Report(_RESULTS_PORT)
     uptime_s = Path("/proc/uptime").read_text(encoding="ascii").split()[0]
     report.write("boot", seconds=float(uptime_s))
     try:
         _prepare(report)
-        heartbeat = Heartbeat()
-        placements = {phase: _play(report, phase, heartbeat) for phase in checks.PHASES}
+        pauses = PauseDetector()
+        placements = {phase: _run_with_retries(report, phase, pauses) for phase in checks.PHASES}
         _compare(report, placements)
-    except Exception:  # noqa: BLE001 - reported, because nobody reads a traceback in here
+    except Exception:  # noqa: BLE001 - reported to the host
         report.write("broken", detail=traceback.format_exc())
         return 1
     report.write("done")
@@ -60,14 +60,14 @@ def _prepare(report: Report) -> None:
     )
 
 
-def _play(report: Report, phase: Phase, heartbeat: Heartbeat) -> _Placements:
-    """Run a phase, again if it failed while the machine stood still; the last one counts."""
-    for _ in range(_TRIES):
-        heartbeat.longest_s()
+def _run_with_retries(report: Report, phase: Phase, pauses: PauseDetector) -> _Placements:
+    """Run a phase, and repeat it if it failed with a paused machine; the last run counts."""
+    for _ in range(_ATTEMPTS):
+        pauses.longest_s()
         placements, broken = _run_phase(report, phase)
-        stood_still_s = round(heartbeat.longest_s(), 1)
-        report.write("standstill", phase=phase.name, seconds=stood_still_s)
-        if broken is None or stood_still_s < LONGEST_S:
+        longest_s = round(pauses.longest_s(), 1)
+        report.write("pause", phase=phase.name, seconds=longest_s)
+        if broken is None or longest_s < SIGNIFICANT_PAUSE_S:
             break
     if broken:
         report.write("broken", detail=f"phase {phase.name}: {broken}")
@@ -75,9 +75,9 @@ def _play(report: Report, phase: Phase, heartbeat: Heartbeat) -> _Placements:
 
 
 def _run_phase(report: Report, phase: Phase) -> tuple[_Placements, str | None]:
-    """Run one phase's checks; return where containers were seen, and what broke the phase.
+    """Run one phase's checks; return the placements, and a traceback or text of the failure.
 
-    That is empty when only checks failed, and None when none did.
+    The text is "" if only checks failed, and None if nothing failed.
     """
     started = time.monotonic()
     daemon = containerd.Containerd(_LOGS / f"containerd-{phase.name}.log", hugetlb=phase.hugetlb)
@@ -92,7 +92,7 @@ def _run_phase(report: Report, phase: Phase) -> tuple[_Placements, str | None]:
         host = Host(phase, daemon, the_plugin, kubelet, placements)
         if not checks.run_all(report, host, catalog.scenarios(phase)):
             broken = ""
-    except Exception:  # noqa: BLE001 - the other phases can still succeed
+    except Exception:  # noqa: BLE001 - the other phases run in any case
         broken = traceback.format_exc()
     finally:
         daemon.stop()
@@ -105,7 +105,7 @@ def _run_phase(report: Report, phase: Phase) -> tuple[_Placements, str | None]:
 
 
 def _compare(report: Report, placements: dict[Phase, _Placements]) -> None:
-    """Compare where the two modes put the containers of the same checks."""
+    """Compare the placements of both modes in the same checks."""
     for hugetlb in (False, True):
         external, launched = (placements[Phase(mode, hugetlb)] for mode in checks.MODES)
 

@@ -1,7 +1,7 @@
-"""The plugin under test, installed as a user would, run in either of its two ways, and questioned.
+"""Install, start and end the plugin under test, and read its state and log.
 
-Knows the plugin's command line, files, signal and log records. It must not know its sources: what
-is tested is the wheel.
+This module depends on the plugin's command line, files, signals and log records, and not on its
+sources: the wheel is tested.
 """
 
 import json
@@ -23,8 +23,8 @@ _CONFIG = Path("/etc/nri-numamem/config.yaml")
 _SOCKET = "/var/run/nri/nri.sock"
 LOG = Path("/var/log/nri-numamem/nri-numamem.log")
 
-# What a launched plugin's keeper, which starts it again after a crash, calls itself.
-_KEEPER = "numamem-keeper"
+# Start of the process name of a launched plugin's supervisor, which restarts it after a crash.
+_SUPERVISOR = "numamem-"
 _NODES = 4
 _RESERVED = "64Mi"  # per NUMA node
 
@@ -45,7 +45,7 @@ class Plugin:
     """The plugin of one phase; launched by containerd or connected to it from outside."""
 
     def __init__(self, *, launched: bool) -> None:
-        """Put configuration and link where they belong; nothing is started."""
+        """Write the configuration and the link; start no process."""
         self.launched = launched
         self._process: subprocess.Popen[bytes] | None = None
         for path in (_LAUNCH_LINK, _LAUNCH_CONFIG, _CONFIG, LOG):
@@ -62,7 +62,7 @@ class Plugin:
             _CONFIG.write_text(config, encoding="ascii")
 
     def connect(self) -> None:
-        """Start it as an external plugin; a launched one has been started by containerd."""
+        """Start an external plugin; containerd has started a launched one."""
         if self.launched:
             return
         command = [str(_PROGRAM), "run", "--socket", _SOCKET, "--idx", "10"]
@@ -70,7 +70,7 @@ class Plugin:
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
 
     def wait_for_end(self) -> int | None:
-        """Wait for its end, which the runtime's or a signal caused; status if it is our child."""
+        """Wait until it has exited; return the status of an external plugin."""
         if self._process is not None:
             return self._process.wait(timeout=60.0)
         wait_until(lambda: not _pids(), "end of the launched plugin", timeout_s=60.0)
@@ -82,28 +82,28 @@ class Plugin:
             os.kill(pid, signal.SIGTERM)
 
     def crash(self) -> None:
-        """Send SIGKILL; it stays away until `revive`: its keeper is held, if it has one."""
+        """Send SIGKILL, and stop the supervisor, if any, until `restart`."""
         (pid,) = self.pids()
         if self._process is None:
-            os.kill(self.keeper(), signal.SIGSTOP)
+            os.kill(self.supervisor(), signal.SIGSTOP)
         os.kill(pid, signal.SIGKILL)
         if self._process is not None:
             self._process.wait()
 
-    def revive(self) -> None:
-        """Start it again as a service manager would, or let the keeper do it."""
+    def restart(self) -> None:
+        """Start it as a service manager does, or let the supervisor continue."""
         if self.launched:
-            os.kill(self.keeper(), signal.SIGCONT)
+            os.kill(self.supervisor(), signal.SIGCONT)
         else:
             self.connect()
 
-    def keeper(self) -> int:
-        """Give the process id of a launched plugin's keeper."""
-        (pid,) = set(_pids()) - set(_pids(but=_KEEPER))
+    def supervisor(self) -> int:
+        """Return the process id of a launched plugin's supervisor."""
+        (pid,) = set(_pids()) - set(_plugin_pids())
         return pid
 
     def wait_for_one(self, *, but: int = 0) -> int:
-        """Wait until there is one process of it, other than `but`, and no more; return its id."""
+        """Wait until exactly one plugin process exists and is not `but`; return its id."""
 
         def only() -> int | None:
             pids = self.pids()
@@ -112,56 +112,66 @@ class Plugin:
         return wait_until(only, "a single plugin process" + (f", not {but}" if but else ""))
 
     def kill(self) -> None:
-        """End it for good, so that the next phase starts with none."""
-        for pid in _pids():  # the keeper as well, or it would start another
+        """Kill all its processes before the next phase."""
+        for pid in _pids():  # the supervisor as well, which would restart it
             os.kill(pid, signal.SIGKILL)
         if self._process is not None:
             self._process.wait()
 
     def pids(self) -> list[int]:
-        """List its processes; more than one would be a fault."""
+        """Return its process ids, without the supervisor; more than one is a fault."""
         if self._process is not None:
             return [self._process.pid] if self._process.poll() is None else []
-        return _pids(but=_KEEPER)
+        return _plugin_pids()
 
-    def books(self) -> dict[str, Any]:
-        """Ask for its books (SIGUSR1): `entries` and `machineState`, in the kubelet's terms."""
+    def accounting(self) -> dict[str, Any]:
+        """Return its state (SIGUSR1): `entries` and `machineState` with the kubelet's keys."""
         (pid,) = self.pids()
-        before = len(self.records("books"))
+        before = len(self.records("state_dump"))
         os.kill(pid, signal.SIGUSR1)
 
-        def answer() -> dict[str, Any] | None:
-            found = self.records("books")
+        def new_dump() -> dict[str, Any] | None:
+            found = self.records("state_dump")
             return found[-1] if len(found) > before else None
 
-        record = wait_until(answer, "the plugin's answer to SIGUSR1")
+        record = wait_until(new_dump, "the record state_dump after SIGUSR1")
         return {"entries": record["entries"], "machineState": record["machineState"]}
 
-    def wait_for_empty_books(self, timeout_s: float = 30.0) -> None:
-        """Wait until no pod is in its books: the last events of a pod are asynchronous."""
+    def wait_for_empty_accounting(self, timeout_s: float = 30.0) -> None:
+        """Wait until no pod is in its state; the last events of a pod are asynchronous."""
         deadline = time.monotonic() + timeout_s
-        while entries := self.books()["entries"]:
+        while entries := self.accounting()["entries"]:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"after {timeout_s:.0f} s the books still hold {entries}")
+                raise TimeoutError(f"after {timeout_s:.0f} s there still are {entries}")
             time.sleep(0.5)
 
     def records(self, event: str) -> list[dict[str, Any]]:
-        """List its log records of one kind, oldest first."""
+        """Return its log records of one event, oldest first."""
         text = LOG.read_text(encoding="utf-8") if LOG.exists() else ""
-        # A line without an end is still being written.
+        # A line without a newline is incomplete.
         lines = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
         return [record for line in lines if (record := json.loads(line))["event"] == event]
 
 
-def _pids(but: str = "") -> list[int]:
-    """Find the processes of the plugin's program that do not call themselves `but`."""
+def _plugin_pids() -> list[int]:
+    """Return the process ids of the plugin's program without the supervisor's."""
+    return [pid for pid, name in _processes() if not name.startswith(_SUPERVISOR)]
+
+
+def _pids() -> list[int]:
+    """Return the process ids of the plugin's program, the supervisor's included."""
+    return [pid for pid, _ in _processes()]
+
+
+def _processes() -> list[tuple[int, str]]:
+    """Return (pid, name) of all processes of the plugin's program."""
     found = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             arguments = entry.read_bytes().split(b"\0")
             name = (entry.parent / "comm").read_text().strip()
-        except OSError:  # it has ended meanwhile
+        except OSError:  # the process has exited
             continue
-        if name != but and {bytes(_PROGRAM), bytes(_LAUNCH_LINK)} & set(arguments[:3]):
-            found.append(int(entry.parent.name))
+        if {bytes(_PROGRAM), bytes(_LAUNCH_LINK)} & set(arguments[:3]):
+            found.append((int(entry.parent.name), name))
     return sorted(found)

@@ -1,7 +1,7 @@
-"""Scenario of hugepages: placed with the memory, and limited to exactly what was requested.
+"""Scenario of hugepages: placed with the memory, and limited to the requested amount.
 
-Each NUMA node has 16 pages of 2 MiB. By default containerd keeps hugepage limits from containers
-(`disable_hugetlb_controller`), so in half of the phases the plugin is the only one to set them.
+Each NUMA node has 16 pages of 2 MiB. By default containerd does not set hugepage limits of
+containers (`disable_hugetlb_controller`), so in half of the phases only the plugin sets them.
 """
 
 from tests.e2e.guest import cgroups
@@ -30,10 +30,10 @@ def _few_pages_are_on_one_node(host: Host) -> str:
     pod = _run(host, "few", 4 * MIB)
     nodes = host.nodes(pod)
     expect(len(nodes) == 1, f"cpuset.mems is {sorted(nodes)}, not one node")
-    blocks = host.plugin.books()["entries"][pod.uid]["main"]
+    blocks = host.plugin.accounting()["entries"][pod.uid]["main"]
     sizes = {block["type"]: block["size"] for block in blocks}
     expected = {"memory": SMALL, "hugepages-2Mi": 4 * MIB}
-    expect(sizes == expected, f"the books say {sizes}, not {expected}")
+    expect(sizes == expected, f"the plugin's state has {sizes}, not {expected}")
     return f"node {sorted(nodes)}"
 
 
@@ -42,7 +42,8 @@ def _few_pages_are_limited(host: Host) -> str:
 
 
 def _many_pages_are_on_a_near_pair(host: Host) -> str:
-    host.kubelet.remove(host.kubelet.pod("few"))  # its node could not join a pair
+    # A node with assignments of one node cannot join a pair.
+    host.kubelet.remove(host.kubelet.pod("few"))
     nodes = host.nodes(_run(host, "many", 48 * MIB))
     expect(nodes in NEAR_PAIRS, f"24 pages are on {sorted(nodes)}, not on a near pair")
     return f"nodes {sorted(nodes)}"

@@ -1,7 +1,7 @@
-"""Checks of the plugin's life with its runtime: restarts, the end of everything, a quiet log.
+"""Checks of the connection to the runtime: restarts, the end of the plugin, and log lines.
 
-OPENING is what has to hold before all other checks of a phase, CLOSING what has to hold after them;
-RESTART belongs into a scenario that has pods.
+OPENING runs before all other checks of a phase, and CLOSING after them. RESTART belongs in a
+scenario with pods.
 """
 
 from tests.e2e.guest.checks import Check, Host, expect
@@ -11,27 +11,27 @@ def _plugin_is_connected(host: Host) -> str:
     host.containerd.wait_for_plugin(launched=host.plugin.launched)
     pids = host.plugin.pids()
     expect(len(pids) == 1, f"there are {len(pids)} plugin processes: {pids}")
-    books = host.plugin.books()
-    expect(not books["entries"], f"the books begin with {books['entries']}")
-    nodes = sorted(books["machineState"])
+    accounting = host.plugin.accounting()
+    expect(not accounting["entries"], f"the initial state has {accounting['entries']}")
+    nodes = sorted(accounting["machineState"])
     expect(nodes == ["0", "1", "2", "3"], f"machineState has the nodes {nodes}")
     return f"pid {pids[0]}"
 
 
-def _runtime_restart_keeps_the_books(host: Host) -> str:
-    """Restart containerd under the pods that the checks before have left."""
-    before, books_before = host.running(), host.plugin.books()
+def _runtime_restart_keeps_the_accounting(host: Host) -> str:
+    """Restart containerd while the pods of earlier checks run."""
+    before, state_before = host.running(), host.plugin.accounting()
     host.restart_runtime(killed=False)
-    after, books_after = host.running(), host.plugin.books()
+    after, state_after = host.running(), host.plugin.accounting()
     expect(before, "no container was running")
     expect(before == after, f"the containers changed from {before} to {after}")
-    expect(books_before == books_after, f"the books changed from {books_before} to {books_after}")
+    expect(state_before == state_after, f"the state changed from {state_before} to {state_after}")
     return f"{len(after)} containers"
 
 
-def _books_are_empty(host: Host) -> str:
-    host.plugin.wait_for_empty_books()
-    tables = host.plugin.books()["machineState"]
+def _accounting_is_empty(host: Host) -> str:
+    host.plugin.wait_for_empty_accounting()
+    tables = host.plugin.accounting()["machineState"]
     for node, state in tables.items():
         expect(state["numberOfAssignments"] == 0, f"node {node} has assignments: {state}")
         for resource, table in state["memoryMap"].items():
@@ -43,13 +43,13 @@ def _books_are_empty(host: Host) -> str:
 
 def _plugin_was_never_lost(host: Host) -> str:
     faults = host.containerd.faults()
-    story = "\n".join(("containerd's log has", *faults, "all of it:", host.containerd.story()))
-    expect(not faults, story)
-    return "no line about it in containerd's log"
+    lines = ("containerd's log has", *faults, "of these lines:", host.containerd.plugin_lines())
+    expect(not faults, "\n".join(lines))
+    return "no fault in containerd's log"
 
 
 def _plugin_ends(host: Host) -> str:
-    """End it the way it ends in real life: by a signal, or because the runtime ended."""
+    """End an external plugin by SIGTERM, and a launched plugin by the runtime's end."""
     if host.plugin.launched:
         host.containerd.stop()
         host.plugin.wait_for_end()
@@ -61,9 +61,11 @@ def _plugin_ends(host: Host) -> str:
 
 
 OPENING = (Check("plugin_is_connected", _plugin_is_connected),)
-RESTART = Check("runtime_restart_keeps_the_books", _runtime_restart_keeps_the_books, ("external",))
+RESTART = Check(
+    "runtime_restart_keeps_the_accounting", _runtime_restart_keeps_the_accounting, ("external",)
+)
 CLOSING = (
-    Check("books_are_empty", _books_are_empty),
+    Check("accounting_is_empty", _accounting_is_empty),
     Check("plugin_was_never_lost", _plugin_was_never_lost),
     Check("plugin_ends", _plugin_ends),
 )

@@ -1,4 +1,4 @@
-"""Wait for what happens in another process, with a limit and a name for what was missed."""
+"""Wait for a condition that another process fulfils."""
 
 import time
 from collections.abc import Callable
@@ -9,7 +9,7 @@ _POLL_S = 0.1
 
 
 def wait_until(attempt: Callable[[], _Value | None], what: str, timeout_s: float = 30.0) -> _Value:
-    """Call `attempt` until it gives something true, and return that; TimeoutError names `what`."""
+    """Call `attempt` until its result is true; return it. Raise TimeoutError with `what`."""
     deadline = time.monotonic() + timeout_s
     while not (value := attempt()):
         if time.monotonic() > deadline:

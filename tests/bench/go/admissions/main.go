@@ -1,7 +1,6 @@
-// Command admissions times placement by full enumeration, in process. One JSON document on
-// standard input says the machine, what is on the books and what is asked; standard output gets
-// the time of each question in nanoseconds, and the nodes of the answers. Each question is put
-// three times and the shortest time counts.
+// Command admissions times placement by full enumeration, in process. Standard input has one JSON
+// document with the machine, the present assignments and the requests; standard output gets the
+// nodes of each request and its time in nanoseconds, the shortest of three.
 package main
 
 import (
@@ -16,12 +15,12 @@ import (
 const repetitions = 3
 
 type task struct {
-	Machine   map[int]map[string]uint64 `json:"machine"`
-	Books     []held                    `json:"books"`
-	Questions []map[string]uint64       `json:"questions"`
+	Machine     map[int]map[string]uint64 `json:"machine"`
+	Assignments []assignment              `json:"assignments"`
+	Requests    []map[string]uint64       `json:"requests"`
 }
 
-type held struct {
+type assignment struct {
 	Nodes   string            `json:"nodes"`
 	Request map[string]uint64 `json:"request"`
 }
@@ -48,20 +47,20 @@ func main() {
 
 func do(t *task) (result, error) {
 	manager := enumeration.New(t.Machine)
-	for i, each := range t.Books {
+	for i, each := range t.Assignments {
 		nodes, err := enumeration.ParseNodes(each.Nodes)
 		if err != nil {
 			return result{}, err
 		}
-		manager.Enter(fmt.Sprintf("held-%d", i), nodes, each.Request)
+		manager.Enter(fmt.Sprintf("present-%d", i), nodes, each.Request)
 	}
 	r := result{}
-	for _, question := range t.Questions {
+	for _, request := range t.Requests {
 		shortest := time.Duration(1 << 62)
 		var nodes enumeration.Nodes
 		for range repetitions {
 			begin := time.Now()
-			nodes, _ = manager.Admit("new", question)
+			nodes, _ = manager.Admit("new", request)
 			shortest = min(shortest, time.Since(begin))
 			manager.Release("new")
 		}

@@ -1,5 +1,5 @@
-// Command constant is the smallest plugin that there can be on NRI's Go stub: it gives every
-// container the same NUMA node, and knows nothing else.
+// Command constant is the smallest useful plugin on NRI's Go stub: it sets the same cpuset.mems for
+// every container and does nothing else.
 package main
 
 import (
@@ -24,7 +24,7 @@ func (plugin) CreateContainer(
 }
 
 func main() {
-	socket := flag.String("socket", "", "where the runtime listens")
+	socket := flag.String("socket", "", "the runtime's socket")
 	flag.Parse()
 	connection, err := stub.New(plugin{}, stub.WithPluginName("constant"), stub.WithPluginIdx("10"),
 		stub.WithSocketPath(*socket))

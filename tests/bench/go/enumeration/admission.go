@@ -5,8 +5,8 @@ type hint struct {
 	preferred bool
 }
 
-// Admit gives a container the request's best place and returns its nodes; false when there is
-// none. It asks and merges as the kubelet does under best-effort with this as the only provider.
+// Admit assigns the request to the best set of nodes and returns the set; false when no set fits.
+// It merges hints as the kubelet does under best-effort with this as the only provider.
 func (m *Manager) Admit(container string, request map[string]uint64) (Nodes, bool) {
 	hints := m.hints(request)
 	if len(hints) == 0 {
@@ -21,8 +21,8 @@ func (m *Manager) Admit(container string, request map[string]uint64) (Nodes, boo
 	return best.affinity, true
 }
 
-// hints returns all sets of nodes that can take the request now. Those are preferred that have as
-// few nodes as the request would need on an empty machine.
+// hints returns all sets of nodes with enough free resources. A set is preferred when it has as few
+// nodes as the request would need on an empty machine.
 func (m *Manager) hints(request map[string]uint64) []hint {
 	fewest := len(m.ids)
 	hints := []hint{}
@@ -77,7 +77,7 @@ func (m *Manager) suffices(
 	return true
 }
 
-// mayJoin tells whether the groups allow an assignment to the set.
+// mayJoin returns whether the groups allow an assignment to the set.
 func (m *Manager) mayJoin(set Nodes, ids []int) bool {
 	if len(ids) == 1 {
 		return m.nodes[ids[0]].cells.count() == 1
@@ -120,7 +120,7 @@ func (m *Manager) merge(lists [][]hint) hint {
 	return best
 }
 
-// narrowestOf returns how many nodes the narrowest hint has; it is the same for all lists here.
+// narrowestOf returns the size of the narrowest hint, which is the same for all lists here.
 func narrowestOf(hints []hint) int {
 	narrowest := hints[0].affinity.count()
 	for _, each := range hints {
@@ -129,8 +129,8 @@ func narrowestOf(hints []hint) int {
 	return narrowest
 }
 
-// isBetter tells whether the candidate takes the current one's place. Of hints that are not
-// preferred, those of the narrowest hint's size come first, then those above it.
+// isBetter returns whether the candidate replaces the current best hint. Of hints that are not
+// preferred, those of the narrowest hint's size come first, then larger ones.
 func isBetter(candidate, current hint, narrowest int) bool {
 	if candidate.preferred != current.preferred {
 		return candidate.preferred

@@ -12,7 +12,7 @@ import (
 )
 
 func main() {
-	socket := flag.String("socket", "", "where the runtime listens")
+	socket := flag.String("socket", "", "the runtime's socket")
 	machine := flag.String("machine", "", "JSON file with the machine")
 	flag.Parse()
 	if err := run(*socket, *machine); err != nil {

@@ -10,7 +10,7 @@ import (
 	"nri-numamem.test/bench/enumeration"
 )
 
-// plugin gives the containers of Guaranteed pods memory.
+// plugin places the memory of Guaranteed pods' containers.
 type plugin struct {
 	mutex   sync.Mutex
 	manager *enumeration.Manager
@@ -21,7 +21,7 @@ func newPlugin(machine string) (*plugin, error) {
 	return &plugin{manager: manager}, err
 }
 
-// Synchronize is called by NRI's stub: what runs gets on the books where it is.
+// Synchronize is called by NRI's stub: running containers are entered on their nodes.
 func (p *plugin) Synchronize(
 	_ context.Context, _ []*api.PodSandbox, containers []*api.Container,
 ) ([]*api.ContainerUpdate, error) {
@@ -29,12 +29,12 @@ func (p *plugin) Synchronize(
 	defer p.mutex.Unlock()
 	for _, container := range containers {
 		mems := container.GetLinux().GetResources().GetCpu().GetMems()
-		asked := requestOf(container)
-		if mems == "" || asked == nil {
+		request := requestOf(container)
+		if mems == "" || request == nil {
 			continue
 		}
 		if nodes, err := enumeration.ParseNodes(mems); err == nil {
-			p.manager.Enter(container.GetId(), nodes, asked)
+			p.manager.Enter(container.GetId(), nodes, request)
 		}
 	}
 	return nil, nil
@@ -44,13 +44,13 @@ func (p *plugin) Synchronize(
 func (p *plugin) CreateContainer(
 	_ context.Context, pod *api.PodSandbox, container *api.Container,
 ) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
-	asked := requestOf(container)
-	if !isGuaranteed(pod) || asked == nil {
+	request := requestOf(container)
+	if !isGuaranteed(pod) || request == nil {
 		return nil, nil, nil
 	}
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	nodes, found := p.manager.Admit(container.GetId(), asked)
+	nodes, found := p.manager.Admit(container.GetId(), request)
 	if !found {
 		return nil, nil, errors.New("no NUMA nodes with enough memory")
 	}
@@ -75,18 +75,18 @@ func isGuaranteed(pod *api.PodSandbox) bool {
 		!strings.Contains(parent, "burstable") && !strings.Contains(parent, "besteffort")
 }
 
-// requestOf returns what a Guaranteed container asks for: its limits.
+// requestOf returns the request of a Guaranteed container, which equals its limits.
 func requestOf(container *api.Container) map[string]uint64 {
 	resources := container.GetLinux().GetResources()
 	limit := resources.GetMemory().GetLimit().GetValue()
 	if limit <= 0 {
 		return nil
 	}
-	asked := map[string]uint64{enumeration.Memory: uint64(limit)}
+	request := map[string]uint64{enumeration.Memory: uint64(limit)}
 	for _, pages := range resources.GetHugepageLimits() {
 		if pages.GetLimit() > 0 {
-			asked["hugepages-"+strings.TrimSuffix(pages.GetPageSize(), "B")] = pages.GetLimit()
+			request["hugepages-"+strings.TrimSuffix(pages.GetPageSize(), "B")] = pages.GetLimit()
 		}
 	}
-	return asked
+	return request
 }

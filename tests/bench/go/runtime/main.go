@@ -1,10 +1,10 @@
-// Command runtime is a container runtime without containers that measures: NRI's own
-// pkg/adaptation, told what to do by one JSON object per line on standard input and answering each
-// with one line.
+// Command runtime is a container runtime without containers that takes measurements: NRI's own
+// pkg/adaptation, controlled by one JSON object per line on standard input, each with a reply of one
+// line on standard output.
 //
-// All loops over requests are here, so that what is measured is the adaptation and the plugin at
-// its other end, by the monotonic clock around a call, and nothing of who gives the commands.
-// Requests are copies of messages that were handed over once; only ids and names differ.
+// All loops over requests are in this process, so a measured time, taken from the monotonic clock
+// around a call, contains the adaptation and the plugin and nothing of the controlling process.
+// Requests are copies of messages received once; only ids and names differ.
 package main
 
 import (
@@ -23,10 +23,10 @@ import (
 	"github.com/containerd/nri/pkg/log"
 )
 
-// Messages of 6 kB in base64 are far below.
+// Commands contain messages of 6 kB in base64.
 const maxLineBytes = 1 << 20
 
-// A plugin that does not come within this time does not come at all.
+// How long to wait for a plugin to register and synchronize.
 const connectTimeout = 20 * time.Second
 
 type command struct {
@@ -48,7 +48,7 @@ type answer struct {
 	ReadyNS      int64 `json:"ready_ns,omitempty"`
 }
 
-type arrival struct {
+type registration struct {
 	registered, ready time.Time
 	synchronize       time.Duration
 }
@@ -57,9 +57,9 @@ type bench struct {
 	adaptation *nri.Adaptation
 	workload   workload
 	mutex      sync.Mutex
-	told       content
-	next       arrival
-	arrived    chan arrival
+	content    content
+	next       registration
+	registered chan registration
 }
 
 func main() {
@@ -68,9 +68,9 @@ func main() {
 	configs := flag.String("configs", "", "directory of their configurations")
 	flag.Parse()
 
-	b := &bench{arrived: make(chan arrival, 16)}
+	b := &bench{registered: make(chan registration, 16)}
 	log.Set(b)
-	// Who needs longer than the default of 2 s for 5,000 containers shall be measured too.
+	// A plugin that needs more than the default of 2 s for 5,000 containers is measured too.
 	nri.SetPluginRequestTimeout(connectTimeout)
 	options := []nri.Option{nri.WithPluginPath(*plugins), nri.WithPluginConfigPath(*configs)}
 	if *socket == "" {
@@ -109,23 +109,23 @@ func (b *bench) serve() {
 
 func (b *bench) do(c *command, a *answer) (err error) {
 	switch c.Op {
-	case "workload": // what the pods and containers of the following commands look like
+	case "workload": // the pod and container that the following commands copy
 		b.workload, err = newWorkload(c.Pod, c.Container, c.Expect)
-	case "content": // what the next plugin is told when it synchronizes
-		var told content
-		told, err = b.workload.content(c.Count, c.Nodes)
+	case "content": // the content of the next plugin's Synchronize
+		var next content
+		next, err = b.workload.content(c.Count, c.Nodes)
 		b.mutex.Lock()
-		b.told = told
+		b.content = next
 		b.mutex.Unlock()
 	case "start":
 		err = b.adaptation.Start()
 	case "wait":
 		select {
-		case plugin := <-b.arrived:
+		case plugin := <-b.registered:
 			a.RegisteredNS, a.ReadyNS = plugin.registered.UnixNano(), plugin.ready.UnixNano()
 			a.TookNS = []int64{plugin.synchronize.Nanoseconds()}
 		case <-time.After(connectTimeout):
-			err = errors.New("no plugin came")
+			err = errors.New("no plugin registered")
 		}
 	case "fill":
 		err = b.fill(c.Count)
@@ -137,7 +137,7 @@ func (b *bench) do(c *command, a *answer) (err error) {
 	return err
 }
 
-// fill makes pods of one container each that stay.
+// fill creates pods of one container each, which keep running.
 func (b *bench) fill(count int) error {
 	for range count {
 		pod, container, err := b.run()
@@ -151,10 +151,10 @@ func (b *bench) fill(count int) error {
 	return nil
 }
 
-// measure makes pods of one container each that go again, and times how the container is made.
+// measure creates and removes pods of one container each, and times each CreateContainer.
 //
-// A gap before each timed call lets the plugin finish what it does after its last reply; a host
-// that starts containers has milliseconds of other work there.
+// A gap before each timed call lets the plugin finish its work after the last reply; a host that
+// starts containers has milliseconds of other work there.
 func (b *bench) measure(count int, gap time.Duration) ([]int64, error) {
 	took := make([]int64, 0, count)
 	for range count {
@@ -177,7 +177,7 @@ func (b *bench) measure(count int, gap time.Duration) ([]int64, error) {
 	return took, nil
 }
 
-// run starts a pod's sandbox and returns it with the container that is to be made in it.
+// run starts a pod's sandbox and returns it with a container to create in it.
 func (b *bench) run() (*nri.PodSandbox, *nri.Container, error) {
 	pod, container, err := b.workload.next()
 	if err == nil {
@@ -194,9 +194,9 @@ func (b *bench) create(pod *nri.PodSandbox, container *nri.Container) (time.Dura
 	if err != nil {
 		return 0, err
 	}
-	// A plugin that does not do its work would be fast.
-	given := response.GetAdjust().GetLinux().GetResources().GetCpu().GetMems()
-	return took, b.workload.check(given)
+	// A plugin that places nothing would be fast, so the result is checked.
+	mems := response.GetAdjust().GetLinux().GetResources().GetCpu().GetMems()
+	return took, b.workload.check(mems)
 }
 
 func (b *bench) end(pod *nri.PodSandbox, container *nri.Container) error {
@@ -211,12 +211,12 @@ func (b *bench) end(pod *nri.PodSandbox, container *nri.Container) error {
 }
 
 // synchronize is the runtime's SyncFn.
-func (b *bench) synchronize(ctx context.Context, tell nri.SyncCB) error {
+func (b *bench) synchronize(ctx context.Context, send nri.SyncCB) error {
 	b.mutex.Lock()
-	told := b.told
+	c := b.content
 	b.mutex.Unlock()
 	begin := time.Now()
-	_, err := tell(ctx, told.pods, told.containers)
+	_, err := send(ctx, c.pods, c.containers)
 	b.mutex.Lock()
 	b.next.synchronize = time.Since(begin)
 	b.mutex.Unlock()
@@ -224,13 +224,13 @@ func (b *bench) synchronize(ctx context.Context, tell nri.SyncCB) error {
 }
 
 func refuse(context.Context, []*nri.ContainerUpdate) ([]*nri.ContainerUpdate, error) {
-	return nil, errors.New("unsolicited updates are not wanted here")
+	return nil, errors.New("unsolicited updates are not supported")
 }
 
 // Debugf is part of NRI's logger.
 func (b *bench) Debugf(context.Context, string, ...interface{}) {}
 
-// Infof is part of NRI's logger. That a plugin came is told nowhere else.
+// Infof is part of NRI's logger, the only place that shows a plugin's registration.
 func (b *bench) Infof(_ context.Context, format string, _ ...interface{}) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
@@ -239,7 +239,7 @@ func (b *bench) Infof(_ context.Context, format string, _ ...interface{}) {
 		b.next.registered = time.Now()
 	case strings.Contains(format, "connected and synchronized"):
 		b.next.ready = time.Now()
-		b.arrived <- b.next
+		b.registered <- b.next
 	}
 }
 

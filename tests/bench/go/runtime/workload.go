@@ -10,14 +10,14 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// What a plugin does to the containers of a workload.
+// What a plugin must do with the containers of a workload.
 const (
-	expectPlaced    = "placed"
-	expectLeftAlone = "left alone"
+	expectPlaced     = "placed"
+	expectNotManaged = "not_managed"
 )
 
-// workload makes pods of one container each out of two messages: copies in which the pod's uid,
-// name and sandbox id and the container's id are others of the same length, wherever they occur.
+// workload copies a pod and its container. Each copy has a new pod uid, name, sandbox id and container
+// id of the same length, wherever they occur in the messages.
 type workload struct {
 	expect    string
 	pod       []byte
@@ -34,7 +34,7 @@ type content struct {
 	containers []*nri.Container
 }
 
-// made counts the pods of this process: no two have the same ids, of whichever workload they are.
+// made counts the pods of this process, so that ids are unique over all workloads.
 var made int
 
 func newWorkload(pod, container []byte, expect string) (workload, error) {
@@ -75,9 +75,9 @@ func (w *workload) replace(data []byte, other identity) []byte {
 	return data
 }
 
-// content returns pods whose containers run, each on one of the machine's nodes.
+// content returns pods with running containers, each on one of the machine's nodes in turn.
 func (w *workload) content(count, nodes int) (content, error) {
-	told := content{}
+	c := content{}
 	for n := range count {
 		pod, container, err := w.next()
 		if err != nil {
@@ -85,21 +85,21 @@ func (w *workload) content(count, nodes int) (content, error) {
 		}
 		container.State = api.ContainerState_CONTAINER_RUNNING
 		container.Linux.Resources.Cpu.Mems = strconv.Itoa(n % nodes)
-		told.pods = append(told.pods, pod)
-		told.containers = append(told.containers, container)
+		c.pods = append(c.pods, pod)
+		c.containers = append(c.containers, container)
 	}
-	return told, nil
+	return c, nil
 }
 
-// check returns an error when a plugin did not do what the workload is for.
+// check returns an error when the plugin did not do what the workload expects.
 func (w *workload) check(mems string) error {
-	if w.expect == expectPlaced && mems == "" || w.expect == expectLeftAlone && mems != "" {
-		return fmt.Errorf("a container that is to be %s got the cpuset.mems %q", w.expect, mems)
+	if w.expect == expectPlaced && mems == "" || w.expect == expectNotManaged && mems != "" {
+		return fmt.Errorf("expected %s, the plugin set cpuset.mems to %q", w.expect, mems)
 	}
 	return nil
 }
 
-// parse reads a message; what this NRI version does not know, a runtime of its time cannot tell.
+// parse reads a message without the fields that this NRI version does not have.
 func parse(data []byte, message proto.Message) error {
 	return proto.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(data, message)
 }

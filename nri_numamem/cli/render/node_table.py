@@ -1,0 +1,214 @@
+"""A table of memory per NUMA node: one line per node, one bar per resource.
+
+The input has the kubelet's keys (``memorymanager.state_json``); the output is a rich table for a
+number of columns. Each part of a bar has its own glyph, so the table is readable without colours.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from rich.table import Table
+from rich.text import Text
+
+from nri_numamem.memorymanager.state_json import NodeJson, StateJson, TableJson
+from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.quantity import HUGEPAGES_PREFIX, MEMORY, hugepages_page_size, humanize_bytes
+
+# Narrower bars show nothing; the table rather becomes wider than the terminal.
+_BAR_LEAST = 6
+_BAR_MOST = 40
+_HUGEPAGES_BAR = 9
+_FREE_WIDTH = 7
+_LABEL_WIDTH = 5
+_GROUP_WIDTH = 6
+# Width from which the table has a column of containers.
+_WIDE = 100
+# With more nodes, consecutive nodes with equal cells share a line.
+_MAX_UNFOLDED_NODES = 8
+
+
+class _Part:
+    """A part of a bar: its name, glyphs and style."""
+
+    def __init__(self, name: str, glyph: str, ascii_glyph: str, style: str) -> None:
+        self.name = name
+        self.style = style
+        self._glyph = glyph
+        self._ascii_glyph = ascii_glyph
+
+    def drawn(self, cells: int, *, ascii_only: bool) -> Text:
+        glyph = self._ascii_glyph if ascii_only else self._glyph
+        return Text(glyph * cells, style=self.style)
+
+
+_RESERVED = _Part("system reserved", "▒", "%", "bright_black")
+_POOLS = _Part("hugepage pools", "≡", "=", "magenta")
+_ASSIGNED = _Part("assigned", "█", "#", "cyan")
+_FREE = _Part("free", "·", ".", "green")
+_PARTS = (_RESERVED, _POOLS, _ASSIGNED, _FREE)
+
+
+def legend(*, ascii_only: bool = False) -> Text:
+    """Return the legend of the bars as one line."""
+    line = Text()
+    for part in _PARTS:
+        line += part.drawn(2, ascii_only=ascii_only)
+        line.append(f" {part.name}   ")
+    line.rstrip()
+    return line
+
+
+def node_table(
+    accounting: StateJson,
+    *,
+    width: int,
+    pod_names: Mapping[str, str] | None = None,
+    before: StateJson | None = None,
+    ascii_only: bool = False,
+) -> Table:
+    """Return a table of the nodes for `width` columns.
+
+    From 100 columns on, the last column lists the containers on each node; `pod_names` maps pod
+    uids to names for it. Nodes that differ from `before` are marked with ">". With more than 8
+    nodes, consecutive nodes with equal cells share a line, whose amounts are those of each node.
+    """
+    nodes = {int(node_id): node for node_id, node in accounting["machineState"].items()}
+    resources = _resources(nodes.values())
+    containers = _containers_by_node(accounting, pod_names or {}) if width >= _WIDE else None
+    is_folded = len(nodes) > _MAX_UNFOLDED_NODES
+    # Two ids, a dash and the mark.
+    label_width = max(_LABEL_WIDTH, 2 * len(str(max(nodes))) + 2) if is_folded else _LABEL_WIDTH
+    width -= label_width - _LABEL_WIDTH
+    bars = _bar_widths(resources, width if containers is None else round(width * 0.72))
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("node", justify="right", width=label_width, no_wrap=True)
+    table.add_column("group", width=_GROUP_WIDTH, no_wrap=True)
+    for resource in resources:
+        table.add_column(_heading(resource), width=bars[resource], no_wrap=True)
+        table.add_column("free", justify="right", width=_FREE_WIDTH, no_wrap=True)
+    if containers is not None:
+        table.add_column("containers", no_wrap=True, overflow="ellipsis")
+    lines: list[_Line] = []
+    for node_id, node in sorted(nodes.items()):
+        changed = before is not None and before["machineState"].get(str(node_id)) != node
+        cells = [_group(node), *_figures(node, bars, ascii_only=ascii_only)]
+        if containers is not None:
+            cells.append(", ".join(containers.get(node_id, ())))
+        lines.append(_Line(node_id, node_id, changed, tuple(cells)))
+    for line in _folded(lines) if is_folded else lines:
+        table.add_row(line.label, *line.cells)
+    return table
+
+
+def _figures(node: NodeJson, bars: Mapping[str, int], *, ascii_only: bool) -> Iterable[str | Text]:
+    """Yield bar and free bytes of each resource; empty cells for a missing resource."""
+    for resource, width in bars.items():
+        figures = node["memoryMap"].get(resource)
+        if figures is None:
+            yield from ("", "")
+        else:
+            yield _bar(figures, width, ascii_only=ascii_only)
+            yield humanize_bytes(figures["free"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """Consecutive nodes with equal cells; usually one node."""
+
+    first: int
+    last: int
+    is_changed: bool
+    cells: tuple[str | Text, ...]
+
+    @property
+    def label(self) -> str:
+        ids = str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
+        return f"{'>' if self.is_changed else ''}{ids:>4}"
+
+
+def _folded(lines: Iterable[_Line]) -> list[_Line]:
+    folded: list[_Line] = []
+    for line in lines:
+        last = folded[-1] if folded else None
+        if (
+            last is not None
+            and line.first == last.last + 1
+            and (line.is_changed, line.cells) == (last.is_changed, last.cells)
+        ):
+            folded[-1] = replace(last, last=line.last)
+        else:
+            folded.append(line)
+    return folded
+
+
+def bar_cells(sizes: Sequence[int], width: int) -> list[int]:
+    """Divide `width` cells in proportion to `sizes`; a size above 0 gets at least one cell.
+
+    The largest size gets the rounding difference, so `width` must be a few times len(sizes).
+    """
+    total = sum(sizes)
+    if not total:
+        return [0] * len(sizes)
+    cells = [max(1, round(size * width / total)) if size else 0 for size in sizes]
+    cells[sizes.index(max(sizes))] += width - sum(cells)
+    return cells
+
+
+def _bar(figures: TableJson, width: int, *, ascii_only: bool) -> Text:
+    pools = max(0, figures["total"] - figures["systemReserved"] - figures["allocatable"])
+    sizes = (figures["systemReserved"], pools, figures["reserved"], figures["free"])
+    bar = Text()
+    for part, cells in zip(_PARTS, bar_cells(sizes, width), strict=True):
+        bar += part.drawn(cells, ascii_only=ascii_only)
+    return bar
+
+
+def _bar_widths(resources: list[str], width: int) -> dict[str, int]:
+    """Return resource -> width of its bar: fixed for hugepages, the remainder for memory."""
+    pools = len(resources) - 1
+    fixed = _LABEL_WIDTH + _GROUP_WIDTH + pools * _HUGEPAGES_BAR + len(resources) * _FREE_WIDTH
+    gaps = 2 + 2 * len(resources)
+    memory = min(_BAR_MOST, max(_BAR_LEAST, width - fixed - gaps))
+    return {resource: memory if resource == MEMORY else _HUGEPAGES_BAR for resource in resources}
+
+
+def _resources(nodes: Iterable[NodeJson]) -> list[str]:
+    """Return memory, then the hugepage resources with pages on any node, ascending by size."""
+    found = {
+        resource
+        for node in nodes
+        for resource, figures in node["memoryMap"].items()
+        if resource != MEMORY and figures["total"] > 0
+    }
+    return [MEMORY, *sorted(found, key=_page_size)]
+
+
+def _page_size(resource: str) -> int:
+    """Return the page size in bytes; 0 for an unknown resource name."""
+    try:
+        return hugepages_page_size(resource)
+    except ValueError:
+        return 0
+
+
+def _heading(resource: str) -> str:
+    return resource if resource == MEMORY else f"{resource.removeprefix(HUGEPAGES_PREFIX)} pages"
+
+
+def _group(node: NodeJson) -> str:
+    if not node["numberOfAssignments"]:
+        return ""
+    return str(NodeSet(node["cells"])) if len(node["cells"]) > 1 else "single"
+
+
+def _containers_by_node(
+    accounting: StateJson, pod_names: Mapping[str, str]
+) -> dict[int, list[str]]:
+    """Return node id -> "pod/container" of every container with a block on the node."""
+    found: dict[int, list[str]] = {}
+    for uid, containers in accounting["entries"].items():
+        for name, blocks in containers.items():
+            text = f"{pod_names.get(uid, uid)}/{name}"
+            for node_id in sorted({n for block in blocks for n in block["numaAffinity"]}):
+                found.setdefault(node_id, []).append(text)
+    return found

@@ -1,0 +1,108 @@
+"""Print headings, labelled lines and tables for the commands.
+
+Lines are at most as wide as the terminal and 120 columns. They have no trailing blanks, and no
+colours unless the output is a terminal.
+"""
+
+from collections.abc import Mapping
+
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.segment import Segment, Segments
+from rich.table import Table
+from rich.text import Text
+
+from nri_numamem.cli.render.node_table import legend, node_table
+from nri_numamem.memorymanager.state_json import StateJson
+
+# Longer lines are hard to read.
+_MAX_WIDTH = 120
+_INDENT = 2
+_LABEL_WIDTH = 8
+
+
+def new_console() -> Console:
+    """Return a console on standard output with at most 120 columns."""
+    console = Console(highlight=False)
+    console.width = min(console.width, _MAX_WIDTH)
+    return console
+
+
+class Screen:
+    """Prints headings, and indented texts and tables."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._ascii_only = console.options.ascii_only
+        self._lines = 0
+
+    def heading(self, title: str) -> None:
+        """Print a title and a rule, after an empty line unless it is the first line."""
+        if self._lines:
+            self._console.print()
+        rule = "-" if self._ascii_only else "─"
+        title_text = Text(title, "bold")
+        self._print(Rule(title_text, align="left", characters=rule, style="dim"))
+
+    def text(self, text: str) -> None:
+        """Print a paragraph."""
+        self._print_indented(Text(text))
+
+    def labelled(self, label: str, text: str, style: str = "") -> None:
+        """Print a label and a text; further lines of the text are indented as the first."""
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        grid.add_column(style="dim", width=_LABEL_WIDTH)
+        grid.add_column()
+        grid.add_row(label, Text(text, style))
+        self._print_indented(grid)
+
+    def shown(self, renderable: RenderableType) -> None:
+        """Print a table or another object of rich."""
+        self._print_indented(renderable)
+
+    def accounting(
+        self, accounting: StateJson, before: StateJson | None, pod_names: Mapping[str, str]
+    ) -> None:
+        """Print the node table, or one line if it is equal to the table `before`."""
+        if before is not None and before["machineState"] == accounting["machineState"]:
+            self.labelled("nodes", "unchanged")
+            return
+        self._console.print()
+        self._print_indented(
+            node_table(
+                accounting,
+                width=self._console.width - _INDENT,
+                pod_names=pod_names,
+                before=before,
+                ascii_only=self._ascii_only,
+            )
+        )
+
+    def legend(self) -> None:
+        """Print the legend of the bars."""
+        self._console.print()
+        self._print_indented(legend(ascii_only=self._ascii_only))
+
+    def _print_indented(self, renderable: RenderableType) -> None:
+        self._print(Padding(renderable, (0, 0, 0, _INDENT), expand=False))
+
+    def _print(self, renderable: RenderableType) -> None:
+        # rich pads lines with blanks; trailing blanks are removed for files and copied text.
+        for line in self._console.render_lines(renderable, pad=False):
+            # rich shortens long texts with "…" in any encoding.
+            shown = [_in_ascii(segment) for segment in line] if self._ascii_only else line
+            self._console.print(_without_trailing_blanks(shown))
+            self._lines += 1
+
+
+def _in_ascii(segment: Segment) -> Segment:
+    return Segment(segment.text.encode("ascii", "replace").decode("ascii"), segment.style)
+
+
+def _without_trailing_blanks(line: list[Segment]) -> Segments:
+    """Return a line without trailing blanks, with a newline."""
+    while line and not line[-1].text.strip():
+        line = line[:-1]
+    last = [Segment(segment.text.rstrip(), segment.style) for segment in line[-1:]]
+    return Segments([*line[:-1], *last, Segment.line()])

@@ -1,0 +1,179 @@
+"""A played scenario for people: the request, the result and the nodes of each step.
+
+A refusal has a table of the nodes and why each does not fit; nodes with the same cause share a
+line.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from rich.table import Table
+
+from nri_numamem.cli.render.screen import Screen, new_console
+from nri_numamem.memorymanager import ContainerKind, Hint, HintMap, NodeVerdict, Rejection, State
+from nri_numamem.memorymanager.state_json import state_json
+from nri_numamem.numa import NodeSet, format_quantity, humanize_bytes
+from nri_numamem.scenario.outcome import Outcome
+from nri_numamem.scenario.scenario import Scenario
+from nri_numamem.scenario.steps import Admit, Allocate, Hints, Merge, Remove, Resize, Step, Stop
+from nri_numamem.scenario.values import ScenarioPod
+
+# A list of hints doubles with each node; beyond these it is no reading.
+_MOST_HINTS = 24
+
+_KINDS = {
+    ContainerKind.INIT: " (init)",
+    ContainerKind.RESTARTABLE_INIT: " (sidecar)",
+    ContainerKind.APP: "",
+}
+
+
+def show(scenario: Scenario, outcomes: Sequence[Outcome]) -> None:
+    """Print the whole play on standard output."""
+    screen = Screen(new_console())
+    names = {uid: pod.name for uid, pod in scenario.pods.items()}
+    before = state_json(scenario.accounting)
+    has_nodes = bool(scenario.accounting.machine_state)
+    if has_nodes:
+        screen.heading(f"The machine; {_describe_settings(scenario)}")
+        screen.accounting(before, None, names)
+        screen.legend()
+    earlier = scenario.accounting
+    for number, outcome in enumerate(outcomes, start=1):
+        screen.heading(f"{number}. {_title(scenario, outcome.step)}")
+        _show_outcome(screen, scenario, earlier, outcome)
+        if has_nodes and not isinstance(outcome.step, Merge | Hints):
+            after = state_json(outcome.accounting)
+            screen.accounting(after, before, names)
+            before = after
+        earlier = outcome.accounting
+
+
+def _describe_settings(scenario: Scenario) -> str:
+    settings = scenario.settings
+    if not scenario.is_static:
+        return "memoryManagerPolicy None"
+    policy, scope = settings.topology_manager_policy, settings.topology_manager_scope
+    return f"topologyManagerPolicy {policy}, scope {scope}"
+
+
+def _title(scenario: Scenario, step: Step) -> str:
+    match step:
+        case Admit():
+            return f"Admit {_pod(scenario, step.uid)}"
+        case Allocate():
+            return f"Allocate for container {step.container} of {_pod(scenario, step.uid)}"
+        case Hints():
+            return f"Hints for container {step.container} of {_pod(scenario, step.uid)}"
+        case Resize():
+            return f"Resize container {step.container} of {_pod(scenario, step.uid)}"
+        case Stop():
+            return f"Stop container {step.container} of {_pod(scenario, step.uid)}"
+        case Remove():
+            return f"Remove container {step.container} of {_pod(scenario, step.uid)}"
+    return f"Merge the hints of {len(step.providers)} providers, {step.topology.policy}"
+
+
+def _pod(scenario: Scenario, uid: str) -> str:
+    pod = scenario.pods.get(uid)
+    return f"pod {uid}" if pod is None else f"pod {pod.namespace}/{pod.name}"
+
+
+def _show_outcome(screen: Screen, scenario: Scenario, before: State, outcome: Outcome) -> None:
+    step = outcome.step
+    if isinstance(step, Resize):
+        screen.labelled("request", f"memory {format_quantity(step.memory_bytes)}")
+    elif isinstance(step, Stop):
+        screen.labelled("kept", _held(outcome.accounting, step))
+        return
+    elif isinstance(step, Admit | Allocate | Hints):
+        screen.labelled("request", _asked(scenario.pods[step.uid], step))
+    if isinstance(step, Remove):
+        screen.labelled("released", _held(before, step))
+    elif outcome.rejection is not None:
+        _show_mems(screen, outcome)
+        _show_rejection(screen, "rejected", outcome.rejection)
+    elif outcome.cpuset_mems is not None:
+        _show_mems(screen, outcome)
+        for rejection in (outcome.unpinned or {}).values():
+            _show_rejection(screen, "reason", rejection)
+    elif outcome.hint is not None:
+        verdict = "admitted" if outcome.admits else "not admitted"
+        style = "green" if outcome.admits else "red"
+        screen.labelled("result", f"{_hint(outcome.hint)}: {verdict}", style)
+    else:
+        screen.labelled("result", _hints(outcome.hints))
+
+
+def _show_mems(screen: Screen, outcome: Outcome) -> None:
+    for name, mems in (outcome.cpuset_mems or {}).items():
+        text = "not managed" if mems is None else f"cpuset.mems {mems}"
+        screen.labelled("result", f"{name}: {text}", "" if mems is None else "green")
+
+
+def _asked(pod: ScenarioPod, step: Admit | Allocate | Hints) -> str:
+    named = [
+        f"{container.name}{_KINDS[container.kind]} {_amounts(container.requests)}"
+        for container in pod.pod.containers
+        if isinstance(step, Admit) or container.name == step.container
+    ]
+    text = f"{pod.qos}; {'; '.join(named)}"
+    return f"{text}; with the hint {_hint(step.hint)}" if isinstance(step, Allocate) else text
+
+
+def _amounts(amounts: Mapping[str, int]) -> str:
+    texts = [f"{resource} {format_quantity(size)}" for resource, size in amounts.items()]
+    return ", ".join(texts) or "nothing"
+
+
+def _hint(hint: Hint) -> str:
+    nodes = "anywhere" if hint.affinity is None else f"nodes {hint.affinity}"
+    return f"{nodes}, {'preferred' if hint.preferred else 'not preferred'}"
+
+
+def _hints(hints: HintMap | None) -> str:
+    """Return the node sets that fit; all resources of a container have the same list."""
+    if hints is None:
+        return "no preference"
+    found = next(iter(hints.values()), ())
+    if not found:
+        return "impossible: it fits on no set of nodes"
+    shown = [f"{h.affinity}{' (preferred)' if h.preferred else ''}" for h in found[:_MOST_HINTS]]
+    more = f" and {len(found) - _MOST_HINTS} more" if len(found) > _MOST_HINTS else ""
+    return f"{', '.join(hints)} on nodes {'; '.join(shown)}{more}"
+
+
+def _held(accounting: State, step: Remove | Stop) -> str:
+    blocks = accounting.blocks(step.uid, step.container)
+    if blocks is None:
+        return "nothing: it holds nothing"
+    return ", ".join(
+        f"{b.type} {format_quantity(b.size)} on nodes {b.numa_affinity}" for b in blocks
+    )
+
+
+def _show_rejection(screen: Screen, label: str, rejection: Rejection) -> None:
+    # The message has one part per node or set of nodes, which the table shows better.
+    parts = rejection.message.split("; ")
+    problem = "; ".join(part for part in parts if not part.startswith("NUMA node"))
+    screen.labelled(label, f"{rejection.reason}: {problem}", "red")
+    verdicts = rejection.explanation.per_node
+    if verdicts:
+        screen.shown(_verdicts(verdicts))
+
+
+def _verdicts(verdicts: Sequence[NodeVerdict]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("nodes", overflow="fold", max_width=24)
+    for resource in verdicts[0].tables:
+        table.add_column(f"{resource} free", justify="right", no_wrap=True)
+    table.add_column("why it was passed over")
+    nodes: dict[tuple[str, ...], list[int]] = {}
+    for verdict in verdicts:
+        cells = [
+            f"{humanize_bytes(t.free)} of {humanize_bytes(t.allocatable)}"
+            for t in verdict.tables.values()
+        ]
+        nodes.setdefault((*cells, verdict.rule), []).append(verdict.node_id)
+    for texts, ids in nodes.items():
+        table.add_row(str(NodeSet(ids)), *texts)
+    return table

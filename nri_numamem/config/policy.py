@@ -1,0 +1,22 @@
+"""The engine's policy, made from the settings."""
+
+from nri_numamem.config.settings import Settings
+from nri_numamem.engine.policy import Policy
+from nri_numamem.memorymanager import HostReservation
+
+
+def policy_of(settings: Settings) -> Policy:
+    """Return the part of the settings that decisions depend on."""
+    return Policy(
+        memory_manager_policy=settings.memory_manager_policy,
+        topology_manager_policy=settings.topology_manager_policy,
+        topology_manager_scope=settings.topology_manager_scope,
+        prefer_closest_numa_nodes=settings.prefer_closest_numa_nodes,
+        reserved_memory=settings.reserved_memory,
+        host_reservation=HostReservation(
+            settings.kube_reserved, settings.system_reserved, settings.eviction_hard
+        ),
+        when_unsatisfiable=settings.when_unsatisfiable,
+        notes=settings.notes,
+        is_managed_twice=settings.is_managed_twice,
+    )

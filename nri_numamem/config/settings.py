@@ -1,0 +1,288 @@
+"""The plugin's settings as one immutable value, and their form as a parsed document.
+
+``settings_from_mapping`` turns a document that a YAML or JSON parser returned into ``Settings``;
+each error names the place in the document and the remedy. ``settings_to_mapping`` is its inverse.
+Keys that the kubelet has too have the kubelet's names, values and meaning.
+
+This module checks types and ranges. ``memorymanager.reserved_memory`` checks settings against the
+machine, such as whether a NUMA node exists. ``config.load`` reads files; ``config.reference``
+describes each key.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from nri_numamem.config.values import (
+    SettingsError,
+    SettingsPath,
+    read_address,
+    read_amount_text,
+    read_choice,
+    read_go_bool,
+    read_integer,
+    read_mapping,
+    read_quantity,
+    show,
+)
+from nri_numamem.kubelet import config_file as kubelet
+from nri_numamem.kubelet.config_file import MAX_ALLOWABLE, OPTIONS, PREFER_CLOSEST
+from nri_numamem.memorymanager.reserved_memory import Reservation
+from nri_numamem.numa.nodeset import NODE_ID_LIMIT
+from nri_numamem.numa.quantity import (
+    MEMORY,
+    format_quantity,
+    hugepages_page_size,
+    hugepages_resource,
+    is_memory_resource,
+)
+
+__all__ = [
+    "Settings",
+    "SettingsError",
+    "settings_from_mapping",
+    "settings_to_mapping",
+]
+
+# The first value of each is the default. The plugin exists to pin memory, so its default policy
+# differs from the kubelet's "None".
+STATIC = "Static"
+MEMORY_MANAGER_POLICIES = (STATIC, "None")
+TOPOLOGY_MANAGER_POLICIES = ("best-effort", "none", "restricted", "single-numa-node")
+TOPOLOGY_MANAGER_SCOPES = ("container", "pod")
+UNSATISFIABLE_ACTIONS = ("Reject", "RunUnpinned")
+LOG_LEVELS = ("info", "debug", "warning", "error")
+LOG_FORMATS = ("auto", "json", "console")
+
+# The kubelet rejects less than 8 (KEP-4622). Its type is a Go int; no machine has 2^31 nodes.
+MAX_ALLOWABLE_LEAST = 8
+MAX_ALLOWABLE_MOST = 2**31 - 1
+
+# evictionHard takes "10%" as well as an amount.
+_PERCENTAGE = re.compile(r"\d{1,3}(\.\d{1,9})?%", re.ASCII)
+# The kubelet's file name, in the plugin's own directory.
+STATE_FILE = "/var/lib/nri-numamem/memory_manager_state"
+
+# PATH_MAX of Linux, which includes the closing NUL.
+_PATH_LIMIT = 4096
+
+KEYS = (
+    kubelet.POLICY_KEY,
+    *kubelet.KEYS,
+    "kubeletConfigFile",
+    "stateFile",
+    "metricsAddress",
+    "whenUnsatisfiable",
+    "logLevel",
+    "logFile",
+    "logFormat",
+)
+"""All keys, those of the kubelet first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings, with the defaults of an empty document."""
+
+    memory_manager_policy: str = MEMORY_MANAGER_POLICIES[0]
+    topology_manager_policy: str = TOPOLOGY_MANAGER_POLICIES[0]
+    topology_manager_scope: str = TOPOLOGY_MANAGER_SCOPES[0]
+    prefer_closest_numa_nodes: bool = True
+    max_allowable_numa_nodes: int | None = None
+    """Accepted from a kubelet's configuration, without effect; see `notes`."""
+    reserved_memory: tuple[Reservation, ...] = ()
+    kube_reserved: Mapping[str, str] = field(default_factory=dict)
+    """Resource name -> quantity, as written."""
+    system_reserved: Mapping[str, str] = field(default_factory=dict)
+    """Resource name -> quantity, as written."""
+    eviction_hard: Mapping[str, str] = field(default_factory=dict)
+    """Eviction signal -> quantity or percentage, as written."""
+    kubelet_config_file: str | None = None
+    """Absolute path of the kubelet's configuration, from which missing keys are copied."""
+    kubelet_memory_manager_policy: str = "None"
+    """memoryManagerPolicy in the kubelet's configuration file; not a key of the settings."""
+    state_file: str | None = None
+    """Absolute path of the state kept across restarts; "" disables it, None is the program's
+    default."""
+    metrics_address: str = ""
+    """HOST:PORT of the metrics endpoint; "" disables it."""
+    when_unsatisfiable: str = UNSATISFIABLE_ACTIONS[0]
+    log_level: str = LOG_LEVELS[0]
+    log_file: str | None = None
+    """Absolute path; None is the default of ``observe.log``."""
+    log_format: str = LOG_FORMATS[0]
+
+    @property
+    def is_managed_twice(self) -> bool:
+        """Return whether the kubelet's configuration file activates its memory manager too."""
+        return (self.memory_manager_policy, self.kubelet_memory_manager_policy) == (STATIC, STATIC)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """One line for each accepted setting that has no effect or conflicts with the kubelet's."""
+        notes: list[str] = []
+        if self.max_allowable_numa_nodes is not None:
+            place = f"topologyManagerPolicyOptions.{MAX_ALLOWABLE}"
+            notes.append(f"{place} has no effect: the number of NUMA nodes is not limited")
+        if self.is_managed_twice:
+            notes.append(
+                "both memory managers are active: the kubelet's memoryManagerPolicy is Static, so "
+                "the cpuset.mems that it sets are only recorded; set the policy to None in "
+                f"{self.kubelet_config_file or 'its configuration'}"
+            )
+        return tuple(notes)
+
+
+def settings_from_mapping(document: object) -> Settings:
+    """Return the settings of a parsed document; None (an empty file) gives the defaults.
+
+    A key without a value (null) keeps its default, as in Kubernetes. Raises SettingsError for the
+    first key, type or value that cannot be used.
+    """
+    _refuse_kubelet_configuration(document)
+    top = read_mapping((), document, KEYS)
+
+    def choice(key: str, allowed: tuple[str, ...]) -> str:
+        return read_choice((key,), top.get(key), allowed)
+
+    path = ("topologyManagerPolicyOptions",)
+    options = read_mapping(path, top.get(path[0]), OPTIONS)
+    return Settings(
+        memory_manager_policy=choice("memoryManagerPolicy", MEMORY_MANAGER_POLICIES),
+        topology_manager_policy=choice("topologyManagerPolicy", TOPOLOGY_MANAGER_POLICIES),
+        topology_manager_scope=choice("topologyManagerScope", TOPOLOGY_MANAGER_SCOPES),
+        prefer_closest_numa_nodes=read_go_bool(
+            (*path, PREFER_CLOSEST), options.get(PREFER_CLOSEST), default=True
+        ),
+        max_allowable_numa_nodes=_max_allowable(path, options.get(MAX_ALLOWABLE)),
+        reserved_memory=_reservations(top.get("reservedMemory")),
+        kube_reserved=_amounts("kubeReserved", top.get("kubeReserved")),
+        system_reserved=_amounts("systemReserved", top.get("systemReserved")),
+        eviction_hard=_amounts("evictionHard", top.get("evictionHard")),
+        kubelet_config_file=_path("kubeletConfigFile", top, "/var/lib/kubelet/config.yaml"),
+        state_file=_state_file(top),
+        metrics_address=read_address(("metricsAddress",), top.get("metricsAddress")),
+        when_unsatisfiable=choice("whenUnsatisfiable", UNSATISFIABLE_ACTIONS),
+        log_level=choice("logLevel", LOG_LEVELS),
+        log_file=_path("logFile", top, "/var/log/nri-numamem.log"),
+        log_format=choice("logFormat", LOG_FORMATS),
+    )
+
+
+def settings_to_mapping(settings: Settings) -> dict[str, object]:
+    """Return the document from which settings_from_mapping() makes an equal value.
+
+    It has every setting that has a value, defaults included.
+    """
+    options = {PREFER_CLOSEST: str(settings.prefer_closest_numa_nodes).lower()}
+    if settings.max_allowable_numa_nodes is not None:
+        options[MAX_ALLOWABLE] = str(settings.max_allowable_numa_nodes)
+    reserved = [
+        {
+            "numaNode": entry.numa_node,
+            "limits": {name: format_quantity(size) for name, size in entry.limits.items()},
+        }
+        for entry in settings.reserved_memory
+    ]
+    document: dict[str, object] = {
+        "memoryManagerPolicy": settings.memory_manager_policy,
+        "reservedMemory": reserved,
+        "topologyManagerPolicy": settings.topology_manager_policy,
+        "topologyManagerScope": settings.topology_manager_scope,
+        "topologyManagerPolicyOptions": options,
+        "kubeReserved": dict(settings.kube_reserved),
+        "systemReserved": dict(settings.system_reserved),
+        "evictionHard": dict(settings.eviction_hard),
+        "kubeletConfigFile": settings.kubelet_config_file,
+        "stateFile": settings.state_file,
+        "metricsAddress": settings.metrics_address,
+        "whenUnsatisfiable": settings.when_unsatisfiable,
+        "logLevel": settings.log_level,
+        "logFile": settings.log_file,
+        "logFormat": settings.log_format,
+    }
+    return {key: value for key, value in document.items() if value not in (None, {}, [])}
+
+
+def _refuse_kubelet_configuration(document: object) -> None:
+    for key in ("apiVersion", "kind"):
+        if isinstance(document, Mapping) and key in document:
+            problem = "this looks like a whole KubeletConfiguration"
+            allowed = ", ".join(KEYS)
+            remedy = f"set kubeletConfigFile to its path, or keep only these keys: {allowed}"
+            raise SettingsError((key,), problem, remedy)
+
+
+def _max_allowable(path: SettingsPath, value: object) -> int | None:
+    if value is None:
+        return None
+    least, most = MAX_ALLOWABLE_LEAST, MAX_ALLOWABLE_MOST
+    return read_integer((*path, MAX_ALLOWABLE), value, least=least, most=most)
+
+
+def _reservations(value: object) -> tuple[Reservation, ...]:
+    path = ("reservedMemory",)
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        remedy = "write a list such as [{numaNode: 0, limits: {memory: 1Gi}}]"
+        raise SettingsError(path, f"{show(value)} instead of a list", remedy)
+    return tuple(_reservation((*path, index), entry) for index, entry in enumerate(value))
+
+
+def _reservation(path: SettingsPath, value: object) -> Reservation:
+    entry = read_mapping(path, value, ("numaNode", "limits"))
+    node_id = read_integer(
+        (*path, "numaNode"), entry.get("numaNode"), least=0, most=NODE_ID_LIMIT - 1
+    )
+    limits: dict[str, int] = {}
+    limits_path = (*path, "limits")
+    for name, quantity in read_mapping(limits_path, entry.get("limits")).items():
+        here = (*limits_path, name)
+        resource = _resource(here, name)
+        if resource in limits:
+            raise SettingsError(here, f"{resource} is given twice", "keep one of the two")
+        limits[resource] = read_quantity(here, quantity)
+    if not limits:
+        remedy = "write what to reserve, such as {memory: 1Gi}, or remove the entry"
+        raise SettingsError(limits_path, "nothing is reserved", remedy)
+    return Reservation(node_id, limits)
+
+
+def _resource(path: SettingsPath, name: str) -> str:
+    """Return the canonical spelling, so that hugepages-2048Ki means the pool hugepages-2Mi."""
+    if name == MEMORY:
+        return name
+    try:
+        return hugepages_resource(hugepages_page_size(name))
+    except ValueError as error:
+        remedy = "use memory or a hugepage resource such as hugepages-2Mi"
+        raise SettingsError(path, str(error), remedy) from error
+
+
+def _amounts(key: str, value: object) -> dict[str, str]:
+    """Return amounts as text; amounts of memory must be valid, since they are added up later."""
+    amounts: dict[str, str] = {}
+    for name, amount in read_mapping((key,), value).items():
+        path = (key, name)
+        amounts[name] = text = read_amount_text(path, amount)
+        is_percentage = key == "evictionHard" and _PERCENTAGE.fullmatch(text) is not None
+        if not is_percentage and (is_memory_resource(name) or name == "memory.available"):
+            read_quantity(path, amount)
+    return amounts
+
+
+def _state_file(top: Mapping[str, object]) -> str | None:
+    is_none = top.get("stateFile") == ""
+    return "" if is_none else _path("stateFile", top, f'{STATE_FILE}, or "" for none')
+
+
+def _path(key: str, top: Mapping[str, object], example: str) -> str | None:
+    value = top.get(key)
+    if value is None:
+        return None
+    is_path = isinstance(value, str) and value.startswith("/") and "\0" not in value
+    if not is_path or len(str(value)) >= _PATH_LIMIT:
+        remedy = f"write a path such as {example}"
+        raise SettingsError((key,), f"{show(value)} is not an absolute path", remedy)
+    return str(value)

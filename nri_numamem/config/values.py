@@ -1,0 +1,162 @@
+"""Read single values of a parsed settings document.
+
+Each function takes a value and its path in the document. It returns the value in its type, or
+raises ``SettingsError``, whose one line names the place, the problem and the remedy. Null means
+that the value is not set.
+
+Values may be hostile. Only scalars become text in errors, because a small YAML document with
+aliases can stand for an endless list.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from nri_numamem.numa.quantity import parse_quantity
+
+SettingsPath = tuple[str | int, ...]
+
+# The values that Go's strconv.ParseBool accepts; the kubelet's options are text. YAML's booleans
+# and the numbers 0 and 1 have the same spelling as text.
+_GO_TRUE = ("1", "t", "T", "true", "TRUE", "True")
+_GO_FALSE = ("0", "f", "F", "false", "FALSE", "False")
+
+# HOST:PORT, with brackets around IPv6 as in a URL. Binding shows whether the host has the address.
+_ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]{1,253}):([0-9]{1,5})", re.ASCII)
+_PORT_MOST = 65535
+
+# Enough to recognise a value in an error of one line.
+_SHOWN_CHARACTERS = 60
+# Python refuses to print integers of more than 4,300 digits.
+_PRINTED_BITS = 128
+
+
+_AMOUNT_REMEDY = "write an amount such as 512Mi"
+
+
+class SettingsError(ValueError):
+    """A setting is invalid; the text is one line, "PLACE: PROBLEM; REMEDY"."""
+
+    def __init__(self, path: SettingsPath, problem: str, remedy: str) -> None:
+        self.path = path
+        """Keys and list indexes from the top of the document; empty for the document itself."""
+        place = "".join(
+            f"[{step}]" if isinstance(step, int) else f".{_name(step)}" for step in path
+        )
+        super().__init__(f"{place.removeprefix('.') or 'settings'}: {problem}; {remedy}")
+
+
+def read_mapping(
+    path: SettingsPath, value: object, keys: Sequence[str] = ()
+) -> Mapping[str, object]:
+    """Return a mapping whose keys are text and, when `keys` are given, among them."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise SettingsError(path, f"{show(value)} instead of a mapping", "write KEY: VALUE")
+    for key in value:
+        if not isinstance(key, str):
+            raise SettingsError(path, f"the key {show(key)} is not text", "put it in quotes")
+        if keys and key not in keys:
+            raise SettingsError((*path, key), "unknown key", suggest(key, keys))
+    return value
+
+
+def read_choice(path: SettingsPath, value: object, allowed: Sequence[str]) -> str:
+    """Return one of the allowed words; null gives the first."""
+    if value is None:
+        return allowed[0]
+    if value not in allowed:
+        near_to = value if isinstance(value, str) else ""
+        raise SettingsError(path, f"unknown value {show(value)}", suggest(near_to, allowed))
+    return str(value)
+
+
+def read_go_bool(path: SettingsPath, value: object, *, default: bool) -> bool:
+    """Return a boolean in Go's spelling or YAML's."""
+    if value is None:
+        return default
+    text = value if isinstance(value, str) else show(value)
+    if text not in _GO_TRUE + _GO_FALSE:
+        raise SettingsError(path, f"{show(value)} is not a boolean", 'write "true" or "false"')
+    return text in _GO_TRUE
+
+
+def read_integer(path: SettingsPath, value: object, *, least: int, most: int) -> int:
+    """Return a whole number within the bounds, written as a number or as text."""
+    text = value.strip() if isinstance(value, str) else ""
+    # All bounds of settings have at most ten digits.
+    number = int(text) if text.isascii() and text.isdecimal() and len(text) <= 10 else value
+    if type(number) is not int or not least <= number <= most:
+        problem = "missing" if value is None else f"{show(value)} is out of range"
+        raise SettingsError(path, problem, f"write a whole number from {least} to {most}")
+    return number
+
+
+def read_address(path: SettingsPath, value: object) -> str:
+    """Return a HOST:PORT as written; null and "" give ""."""
+    if value is None or value == "":
+        return ""
+    match = _ADDRESS.fullmatch(value) if isinstance(value, str) else None
+    if match is None or not 1 <= int(match[1]) <= _PORT_MOST:
+        remedy = "write HOST:PORT such as 127.0.0.1:9551 or [::1]:9551"
+        raise SettingsError(path, f"{show(value)} is not an address", remedy)
+    return match[0]
+
+
+def read_amount_text(path: SettingsPath, value: object) -> str:
+    """Return an amount as written; numbers become text, as in the kubelet."""
+    is_scalar = isinstance(value, str | int | float) and not isinstance(value, bool)
+    if not is_scalar or (isinstance(value, int) and value.bit_length() > _PRINTED_BITS):
+        raise SettingsError(path, f"{show(value)} instead of an amount", _AMOUNT_REMEDY)
+    return str(value)
+
+
+def read_quantity(path: SettingsPath, value: object) -> int:
+    """Return the bytes of a Kubernetes quantity or plain count."""
+    problem = f"{show(value)} instead of an amount"
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        try:
+            return parse_quantity(value)
+        except ValueError as error:
+            problem = str(error)
+    raise SettingsError(path, problem, _AMOUNT_REMEDY)
+
+
+def suggest(given: str, allowed: Sequence[str]) -> str:
+    """Return the remedy for an unknown word: the most similar allowed word, and all of them."""
+    import difflib  # noqa: PLC0415 - only for an error, never while serving
+
+    plain = {_plain(word): word for word in allowed}
+    near = difflib.get_close_matches(_plain(given), list(plain), n=1)
+    every = f"allowed: {', '.join(map(_word, allowed))}"
+    return f"did you mean {_word(plain[near[0]])}? {every}" if near else every
+
+
+def _word(word: str) -> str:
+    """Return an allowed word on one line; pod names of a scenario may have any character."""
+    return word if word.isprintable() else show(word)
+
+
+def _plain(word: str) -> str:
+    """Return the characters by which words are compared; long input is cut."""
+    return word.lower().replace("_", "").replace("-", "")[:_SHOWN_CHARACTERS]
+
+
+def show(value: object) -> str:
+    """Return a value as text of one short line."""
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list | tuple | set):
+        return "a list"
+    if isinstance(value, int) and value.bit_length() > _PRINTED_BITS:
+        return "a huge number"
+    return _cut(repr(value))
+
+
+def _name(key: str) -> str:
+    """Return a key as text of one short line."""
+    return _cut(key if key.isprintable() else repr(key))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 3]}..."

@@ -1,0 +1,78 @@
+"""Commits decisions after their replies were sent, and emits the records.
+
+The caller commits after each batch of replies, and before each further request of the same batch,
+outside of that request's time limit. If a commit fails because of a bug, the event has not
+happened. That is harmless if the reply was empty. Otherwise a container uses memory that the
+accounting lacks, so the connection ends, and the next Synchronize rebuilds the state.
+"""
+
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.events import Event
+from nri_numamem.engine.plan import Plan, Record
+from nri_numamem.engine.records.events import EventName
+from nri_numamem.nri.request_ids import RequestIds
+
+
+class AfterReply:
+    """The decisions of one connection between reply and commit. `emit` logs a record."""
+
+    def __init__(self, emit: Callable[[Record], None]) -> None:
+        self.failure: str | None = None
+        """Why nothing may be decided any more: a commit failed after a reply with contents."""
+        self._plan: Plan | None = None
+        """The plan of the uncommitted decision."""
+        self._request_ids = RequestIds()
+        self._request_id = ""
+        """The request of the uncommitted decision."""
+        self._records: list[Record] = []
+        """Records of committed events, to be logged after the replies."""
+        self._emit = emit
+
+    def connected(self, request_ids: RequestIds) -> None:
+        """Begin a new connection, whose requests have these ids."""
+        self.failure = None
+        self._request_ids = request_ids
+
+    def decide(self, engine: Engine, event: Event) -> Plan:
+        """Return the plan of an event that `commit` or `discard` follows."""
+        self._plan = plan = engine.decide(event)
+        self._request_id = self._request_ids.current
+        return plan
+
+    def commit(self, engine: Engine | None) -> None:
+        """Commit the last decision, if there is one; never raises an Exception."""
+        plan, self._plan = self._plan, None
+        if engine is None:
+            return
+        try:
+            self._add(engine.commit(), self._request_id)
+        except Exception as error:  # noqa: BLE001 - check() ends the connection where necessary
+            event = EventName.INTERNAL_ERROR
+            if plan is not None and not plan.is_noop:
+                self.failure = "the accounting lacks the contents of a reply"
+                event = EventName.INTERNAL_ERROR_AFTER_REPLY
+            text = "".join(traceback.format_exception(error)).rstrip()
+            self._add([Record(event, {"exception": text})], self._request_id)
+
+    def discard(self, engine: Engine | None) -> None:
+        """Drop the last decision, because its reply is not sent."""
+        self._plan = None
+        if engine is not None:
+            engine.discard()
+
+    def add(self, *records: Record) -> None:
+        """Log these records of the current request as well after the replies."""
+        self._add(records, self._request_ids.current)
+
+    def _add(self, records: Iterable[Record], request_id: str) -> None:
+        self._records += [replace(record, request_id=request_id) for record in records]
+
+    def emit_records(self) -> None:
+        """Log the records since the last call."""
+        records, self._records = self._records, []
+        for record in records:
+            self._emit(record)

@@ -1,0 +1,72 @@
+"""A limit on the time of a computation, by a timer's signal in the same thread.
+
+The signal's handler raises Overrun in the middle of the computation, so the computation unwinds by
+itself: no second thread, no lock around the socket, no late result. It reaches what a thread could
+not: C code that keeps the interpreter's lock but checks for signals (a regular expression, large
+numbers), and system calls. Code that never checks for signals is handled by the watchdog. For the
+main thread only.
+"""
+
+import signal
+import time
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Self, TypeVar
+
+from nri_numamem.nri.plugin_service import Overrun
+
+# Should the exception be lost (in a finalizer, for instance), it is raised again.
+_AGAIN_S = 0.05
+
+# The caller's time may be over already (on a machine that is too busy). A timer takes no negative
+# time, and 0 would disarm it.
+_LEAST_S = 0.001
+
+_Result = TypeVar("_Result")
+
+
+class Deadline:
+    """A context that owns SIGALRM; `run` works only inside."""
+
+    def __init__(self) -> None:
+        self._is_open = False
+        """Whether a computation is running."""
+        self._until_s = 0.0
+        """When its time is over, in time.monotonic's seconds."""
+        self._before: object = None
+
+    def __enter__(self) -> Self:
+        """Install the handler."""
+        self._before = signal.signal(signal.SIGALRM, self._expire)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Restore the previous handler."""
+        signal.signal(signal.SIGALRM, self._before)  # type: ignore[arg-type] # what it returned
+
+    def run(self, limit_s: float, call: Callable[[], _Result]) -> _Result:
+        """Return what `call` returns; Overrun when that takes longer than `limit_s`."""
+        self._until_s = time.monotonic() + limit_s
+        try:
+            try:
+                self._is_open = True
+                signal.setitimer(signal.ITIMER_REAL, max(_LEAST_S, limit_s), _AGAIN_S)
+                result = call()
+                self._is_open = False
+            except BaseException:
+                # The signal may arrive again right here. Handlers run when a function is called
+                # or a loop turns (CPython), so an assignment is safe, and a method call is not.
+                self._is_open = False
+                raise
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        return result
+
+    def _expire(self, _number: int, _frame: FrameType | None) -> None:
+        if self._is_open and time.monotonic() >= self._until_s:
+            raise Overrun

@@ -1,0 +1,141 @@
+"""The plugin as a service of its own: connects to the runtime's socket, again and again.
+
+When the runtime goes away, because it was restarted or never was there, the plugin tries again
+with growing pauses, for ever: it never ends by itself, and never hammers. A new connection is
+opened only after the previous one is closed, because two live instances of one plugin make every
+container creation fail.
+"""
+
+from pathlib import Path
+
+from nri_numamem.daemon.connection import ConnectionResult
+from nri_numamem.daemon.identity import Identity
+from nri_numamem.daemon.service import Service
+from nri_numamem.daemon.system import SignalSource, System
+from nri_numamem.engine.plan import Record, RecordValue
+from nri_numamem.engine.records.events import EventName
+from nri_numamem.nri.event_loop import TICK_S, Ended
+from nri_numamem.nri.poller import Channel
+
+DEFAULT_SOCKET = Path("/var/run/nri/nri.sock")
+
+# Between two attempts: from a second, since a runtime's restart takes that long, doubling to half
+# a minute. Less would fill logs on a host whose runtime has NRI off.
+PAUSE_MIN_S = 1.0
+PAUSE_MAX_S = 30.0
+# After a connection that lasted this long the pauses start from PAUSE_MIN_S again. A runtime that
+# drops the plugin each time right after Configure is not hammered.
+STEADY_S = 10.0
+# A rejected registration stays rejected until an administrator acts.
+PAUSE_REFUSED_S = 300.0
+# Pauses are up to this much longer, so that hosts that lost their runtimes at the same time do not
+# reconnect at the same time.
+JITTER = 0.2
+
+
+class Backoff:
+    """The pauses between attempts to connect."""
+
+    def __init__(self) -> None:
+        self._pause_s = PAUSE_MIN_S
+
+    def connected(self, result: ConnectionResult, lasted_s: float) -> None:
+        """Take how a connection went into account."""
+        if result.ended is Ended.FINISHED:
+            self._pause_s = PAUSE_REFUSED_S
+        elif result.registered and lasted_s >= STEADY_S:
+            self._pause_s = PAUSE_MIN_S
+
+    def next_s(self, random: float) -> float:
+        """Return the next pause; `random` is a number from 0 to 1."""
+        pause_s = self._pause_s
+        self._pause_s = min(pause_s * 2, max(PAUSE_MAX_S, pause_s))
+        return pause_s * (1.0 + JITTER * random)
+
+
+class ExternalPlugin:
+    """Serves one connection after the other until a signal stops it."""
+
+    def __init__(
+        self,
+        service: Service,
+        system: System,
+        signals: SignalSource,
+        path: Path,
+        identity: Identity,
+    ) -> None:
+        self._service = service
+        self._system = system
+        self._signals = signals
+        self._path = path
+        self._identity = identity
+        self._backoff = Backoff()
+        self._logged_error = ""
+
+    def run(self) -> None:
+        """Connect and serve again and again; return after a signal that stops the process."""
+        while True:
+            channel = self._connect()
+            if channel is not None:
+                result = self._serve(channel)
+                if result.ended is Ended.STOPPED:
+                    return
+            if self._pause(self._backoff.next_s(self._system.random())):
+                return
+
+    def _connect(self) -> Channel | None:
+        try:
+            channel = self._system.connector.connect(self._path)
+        except OSError as error:
+            why = f"{self._path}: {error.strerror}"
+            if why != self._logged_error:  # once, not every half minute
+                self._service.emit(_connect_failed(why))
+                self._logged_error = why
+                # Report readiness, or systemd would wait for ever on a host without NRI.
+                self._service.notifier.ready(f"waiting for the runtime: {why}")
+            return None
+        self._logged_error = ""
+        return channel
+
+    def _serve(self, channel: Channel) -> ConnectionResult:
+        clock = self._system.clock
+        began_s = clock.monotonic_s()
+        result = self._service.serve(channel, self._identity, self._signals)
+        if result.ended is not Ended.STOPPED:
+            self._backoff.connected(result, clock.monotonic_s() - began_s)
+            self._service.emit(_connection_ended(result))
+            self._service.notifier.status(f"not connected: {result.cause}")
+        return result
+
+    def _pause(self, seconds: float) -> bool:
+        """Wait, but handle signals; return whether one of them stops the process."""
+        clock = self._system.clock
+        poller = self._system.new_poller()
+        try:
+            poller.watch(self._signals.wake)
+            end_s = clock.monotonic_s() + seconds
+            while (left_s := end_s - clock.monotonic_s()) > 0:
+                self._service.notifier.alive(clock.monotonic_s())
+                ready = poller.wait(min(left_s, TICK_S))
+                if ready and self._service.handle_signals(self._signals):
+                    return True
+        finally:
+            poller.close()
+        return False
+
+
+def _connect_failed(why: str) -> Record:
+    remedy = "is the runtime up, and NRI enabled in its configuration?"
+    return Record(EventName.CONNECT_FAILED, {"cause": why, "remedy": remedy})
+
+
+def _connection_ended(result: ConnectionResult) -> Record:
+    fields: dict[str, RecordValue] = {"cause": result.cause, "was_registered": result.registered}
+    if result.ended is Ended.FINISHED:
+        event = (
+            EventName.CONNECTION_CLOSED_BY_PLUGIN
+            if result.registered
+            else EventName.REGISTRATION_REJECTED
+        )
+        return Record(event, fields)
+    return Record(EventName.DISCONNECTED, fields)

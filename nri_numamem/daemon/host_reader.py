@@ -1,0 +1,81 @@
+"""What the decoder of a request reads from the host, because the runtime does not report it.
+
+A pod's hugepage limits are only in its cgroup; a runtime may report another `cpuset.mems` at
+Synchronize than the cgroup has; the NUMA nodes of devices are in sysfs; the state of the kernel's
+hugepage pools decides whether pages that the accounting calls free exist. A file that cannot be
+read is logged, and the request is served without it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from nri_numamem.daemon.machine_monitor import MachineMonitor
+from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.events import Container, PodSandbox
+from nri_numamem.engine.plan import Record
+from nri_numamem.engine.qos import qos_of_cgroup_parent
+from nri_numamem.engine.records.events import EventName
+from nri_numamem.host.cgroups import container_mems, pod_hugepage_limits
+from nri_numamem.host.devices import device_numa_nodes
+from nri_numamem.host.roots import HostRoots
+from nri_numamem.host.sysfs import MachineError
+from nri_numamem.memorymanager import PoolUse, QosClass
+from nri_numamem.nri.decode import Decoder, Device
+from nri_numamem.numa import NodeSet
+
+
+class HostReader:
+    """Reads the host for requests. `emit` logs a record."""
+
+    def __init__(
+        self,
+        roots: HostRoots,
+        get_engine: Callable[[], Engine | None],
+        machine_monitor: MachineMonitor,
+        emit: Callable[[Record], None],
+    ) -> None:
+        self._roots = roots
+        self._get_engine = get_engine
+        self._machine_monitor = machine_monitor
+        self._emit = emit
+
+    def new_decoder(self) -> Decoder:
+        """Return a decoder that reads this host."""
+        return Decoder(self.hugepage_limits, self.device_nodes, self.cgroup_mems, self.pool_use)
+
+    def hugepage_limits(self, cgroup_parent: str) -> Mapping[int, int]:
+        """Return the hugepage limits of a pod's cgroup: page size in bytes -> bytes.
+
+        Empty for a pod that is not Guaranteed.
+        """
+        if qos_of_cgroup_parent(cgroup_parent) is not QosClass.GUARANTEED:
+            return {}
+        try:
+            return pod_hugepage_limits(self._roots.cgroup, cgroup_parent)
+        except MachineError as error:
+            self._emit(Record(EventName.POD_CGROUP_UNREADABLE, {"error": str(error)}))
+            return {}
+
+    def cgroup_mems(self, cgroup_parent: str, cgroups_path: str) -> NodeSet:
+        """Return `cpuset.mems` of a container's cgroup; empty if the pod is not managed."""
+        engine = self._get_engine()
+        is_guaranteed = qos_of_cgroup_parent(cgroup_parent) is QosClass.GUARANTEED
+        if engine is None or not (is_guaranteed and engine.context.is_static):
+            return NodeSet()
+        try:
+            return container_mems(self._roots.cgroup, cgroups_path)
+        except MachineError as error:
+            self._emit(Record(EventName.CONTAINER_CGROUP_UNREADABLE, {"error": str(error)}))
+            return NodeSet()
+
+    def device_nodes(self, cgroup_parent: str, devices: Iterable[Device]) -> tuple[NodeSet, ...]:
+        """Return the NUMA nodes of the devices that have any; none if they cannot matter."""
+        engine = self._get_engine()
+        if engine is None or not engine.context.wants_devices(cgroup_parent):
+            return ()
+        sysfs, proc = self._roots.sysfs, self._roots.proc
+        found = (device_numa_nodes(sysfs, d.type, d.major, d.minor, d.path, proc) for d in devices)
+        return tuple(nodes for nodes in found if nodes is not None)
+
+    def pool_use(self, pod: PodSandbox, container: Container | None) -> PoolUse | None:
+        """Return the kernel's hugepage pools for a container or a whole pod; None if not needed."""
+        return self._machine_monitor.pool_use(self._get_engine(), pod, container)

@@ -1,0 +1,83 @@
+"""Periodic jobs: the work of the daemon that no request waits for, one interface for all of it.
+
+The event loop runs the due jobs at each tick, between two batches of requests. A job returns the
+records to be logged. A job that fails because of a bug is logged and runs again when it is due; it
+keeps no other job from running. Only the main thread runs jobs.
+"""
+
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from nri_numamem.engine.plan import Record
+from nri_numamem.engine.records.events import EventName
+from nri_numamem.nri.poller import Clock
+
+
+class Job(Protocol):
+    """Work that is done from time to time."""
+
+    @property
+    def name(self) -> str:
+        """The name of the job in log records."""
+
+    def due(self, now_s: float) -> bool:
+        """Return whether the job is to run; `now_s` is monotonic."""
+
+    def run(self, now_s: float) -> Iterable[Record]:
+        """Do the work; return the records to be logged."""
+
+
+class PeriodicJob:
+    """A function that is called at most every `interval_s` seconds, 0 for every tick."""
+
+    def __init__(
+        self, name: str, call: Callable[[float], Iterable[Record]], interval_s: float = 0.0
+    ) -> None:
+        self.name = name
+        self._call = call
+        self._interval_s = interval_s
+        self._ran_at_s: float | None = None
+
+    def due(self, now_s: float) -> bool:
+        """Return whether the interval is over, or the job never ran."""
+        return self._ran_at_s is None or now_s - self._ran_at_s >= self._interval_s
+
+    def run(self, now_s: float) -> Iterable[Record]:
+        """Call the function."""
+        self._ran_at_s = now_s
+        return self._call(now_s)
+
+
+class Jobs:
+    """Runs jobs in order. `emit` logs a record."""
+
+    def __init__(self, jobs: Sequence[Job], clock: Clock, emit: Callable[[Record], None]) -> None:
+        self._jobs = list(jobs)
+        self._clock = clock
+        self._emit = emit
+        self._failures: dict[str, str] = {}
+        """Name of a job that failed in its last run -> traceback."""
+
+    def add(self, job: Job) -> None:
+        """Run this job as well, before the last one."""
+        self._jobs.insert(-1, job)
+
+    def run_due(self) -> None:
+        """Run the jobs that are due; raises no Exception."""
+        for job in self._jobs:
+            now_s = self._clock.monotonic_s()
+            try:
+                if job.due(now_s):
+                    for record in job.run(now_s):
+                        self._emit(record)
+                    self._failures.pop(job.name, None)
+            except Exception as error:  # noqa: BLE001 - a bug must not end the process
+                self._log_failure(job.name, error)
+
+    def _log_failure(self, name: str, error: Exception) -> None:
+        """Log a failure once, until the job succeeds or fails otherwise."""
+        text = "".join(traceback.format_exception(error)).rstrip()
+        if self._failures.get(name) != text:
+            self._failures[name] = text
+            self._emit(Record(EventName.JOB_FAILED, {"job": name, "exception": text}))

@@ -1,0 +1,208 @@
+"""The plugin as the runtime starts it from its plugin directory.
+
+The process gets three environment variables, the runtime's socket on descriptor 3, /dev/null for
+standard input and output, and its configuration as text in Configure. It serves that one connection
+and ends with it. The runtime never starts it again, so it records for its supervisor whether an end
+of the process would be a crash.
+
+A configuration that cannot be used is rejected where the runtime survives that (NRI >= 0.7.0).
+Older runtimes would exit, so there the plugin stays, manages no container, and logs why.
+
+Those runtimes also never synchronize a launched plugin: after their restart its accounting would be
+empty while pods run. So there the plugin continues as an external plugin, which is synchronized, as
+soon as the runtime listens; where the runtime does not listen, the plugin stays, and logs that.
+Before NRI 0.6.1 a registration can deadlock with the start of a container (containerd issue 10085),
+and just after the runtime's own start is the worst moment for one; so there it stays as well.
+
+Only Configure can be answered with a rejection, so the engine is built within it. If that takes too
+long or fails, the reply is empty, and the engine is built as soon as the reply was sent, before
+anything else is read: the Synchronize that follows finds an engine. If that fails as well, the
+process ends, and its supervisor starts another one, which the runtime synchronizes.
+"""
+
+import os
+import re
+import socket
+import traceback
+from collections.abc import Iterable, Mapping
+
+from nri_numamem.config import load as configuration
+from nri_numamem.config.errors import UsageError
+from nri_numamem.daemon.identity import Identity, identity_of
+from nri_numamem.daemon.jobs import PeriodicJob
+from nri_numamem.daemon.service import STDERR, Service, build_engine
+from nri_numamem.daemon.supervisor import SupervisorStatus
+from nri_numamem.daemon.system import System, host_system
+from nri_numamem.engine.plan import Record, RecordValue
+from nri_numamem.engine.records.events import EventName
+from nri_numamem.host.roots import HostRoots
+from nri_numamem.nri.event_loop import Ended
+from nri_numamem.nri.plugin_service import Configuration, Refused
+from nri_numamem.nri.poller import Channel
+from nri_numamem.nri.session import PluginSession
+from nri_numamem.observe.log import loggers as logs
+from nri_numamem.observe.log.loggers import Logger
+
+# Ticks that a runtime has, after it configured the plugin, to listen: it launches other plugins
+# first.
+CONNECT_TRIES = 30
+
+# The first releases with NRI 0.6.1.
+_REGISTERS_SAFELY = {"containerd": (1, 7, 16), "cri-o": (1, 32, 0)}
+_VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)")
+
+
+class LaunchedService(Service):
+    """A service whose settings come from the runtime."""
+
+    def __init__(
+        self, log: Logger, roots: HostRoots, system: System, status: SupervisorStatus | None
+    ) -> None:
+        crash_descriptor = STDERR if status is None else status.crash_descriptor
+        super().__init__(log, roots, system, crash_descriptor=crash_descriptor)
+        self.jobs.add(PeriodicJob("switch to external", self._switch_to_external))
+        self._status = status
+        self._unfinished: str | None = None
+        """The text of a configuration whose reply was sent before it was applied."""
+        self._runtime_pid = os.getppid()
+        self._tries = 0
+        self.external_channel: Channel | None = None
+        """The connection that replaces the one that the runtime made, if any."""
+
+    def configure(self, configuration_: Configuration) -> None:
+        """Build the engine from the configuration's text; Refused when that is impossible.
+
+        External plugins get no text: the configuration of the first connection stays.
+        """
+        if self.external_channel is not None:
+            return
+        self._unfinished = configuration_.text
+        try:
+            self._set_up(configuration_.text)
+        except UsageError as error:
+            if configuration_.survives_refusal:
+                self._unfinished = None
+                raise Refused(f"nri-numamem: {error}") from error
+            self._stay_without_engine(error)
+        self._unfinished = None
+        if configuration_.survives_refusal:
+            return
+        if _registers_safely(configuration_):
+            self._tries = CONNECT_TRIES
+        else:
+            self.emit(
+                _never_synchronizes("the runtime is too old", "upgrade it, or restart pods with it")
+            )
+
+    def after_replies(self, session: PluginSession) -> None:
+        """Also retry a configuration whose reply came first; end the connection if that fails."""
+        super().after_replies(session)
+        if self._unfinished is None:
+            return
+        try:
+            self._set_up(self._unfinished)
+        except UsageError as error:  # too late for a refusal
+            self._stay_without_engine(error)
+        except Exception as error:  # noqa: BLE001 - logged; another process tries again
+            text = "".join(traceback.format_exception(error)).rstrip()
+            self.emit(Record(EventName.CONFIGURATION_FAILED_EXITING, {"exception": text}))
+            self.end_connection("the configuration was not applied")
+        self._unfinished = None
+
+    def _switch_to_external(self, _now_s: float) -> Iterable[Record]:
+        """Connect to the runtime's socket; if that works, end the present connection."""
+        if not self._tries or self.engine is None:
+            return ()
+        from nri_numamem.daemon.restarted import connect  # noqa: PLC0415 - only for old runtimes
+
+        self._tries -= 1
+        try:
+            self.external_channel = connect(self._system, self._runtime_pid)
+        except OSError as error:
+            if self._tries:
+                return ()
+            return (_never_synchronizes(str(error), "allow external plugins in the runtime"),)
+        self._tries = 0
+        # The old connection is closed before the new one registers: two break every creation.
+        self.end_connection("an external plugin is synchronized")
+        return ()
+
+    def run(self, channel: Channel, identity: Identity) -> int:
+        """Serve the connections to their end; return the exit status, 0 if that was on purpose."""
+        with self._system.open_signals() as signals:
+            result = self.serve(channel, identity, signals)
+            if self.external_channel is not None:
+                self.emit(Record(EventName.SWITCHED_TO_EXTERNAL, {"cause": result.cause}))
+                result = self.serve(self.external_channel, identity, signals)
+        self.close()
+        is_clean = result.ended in (Ended.EOF, Ended.STOPPED)
+        if is_clean and self._status is not None:
+            self._status.over()
+        fields: dict[str, RecordValue] = {
+            "cause": result.cause,
+            "was_registered": result.registered,
+        }
+        self.emit(Record(EventName.PLUGIN_EXITED, fields, alternate=not is_clean))
+        return 0 if is_clean else 1
+
+    def _set_up(self, text: str) -> None:
+        settings = configuration.load_text(text, "NRI configuration")
+        logs.configure(settings.log_file or "auto", settings.log_level, settings.log_format)
+        if self._status is not None:
+            self._status.running(text)
+        try:
+            engine = build_engine(settings, self._roots)
+            self.start(engine, settings, "launched by the runtime")
+        except UsageError:
+            if self._status is not None:
+                self._status.over()
+            raise
+
+    def _stay_without_engine(self, error: UsageError) -> None:
+        fields = {"error": str(error)}
+        self.emit(Record(EventName.CONFIGURATION_FAILED_INACTIVE, fields))
+
+
+def main(environment: Mapping[str, str], status: SupervisorStatus | None = None) -> int:
+    """Serve the runtime's connection to its end; 0 when the runtime closed it.
+
+    `status` is None if there is no supervisor.
+    """
+    try:
+        identity = identity_of(environment)
+        sock = socket.socket(fileno=_descriptor_of(environment))
+    except (UsageError, OSError) as error:
+        logs.configure("auto")
+        logs.get_logger().error(EventName.NOT_STARTED, error=str(error))
+        return 2
+    sock.set_inheritable(False)
+    sock.setblocking(False)  # noqa: FBT003 - its only argument
+    logs.configure("auto")
+    _load_ahead()
+    service = LaunchedService(logs.get_logger(), HostRoots(), host_system(), status)
+    return service.run(sock, identity)
+
+
+def _never_synchronizes(why: str, remedy: str) -> Record:
+    return Record(EventName.RUNTIME_NEVER_SYNCHRONIZES, {"cause": why, "remedy": remedy})
+
+
+def _registers_safely(configuration_: Configuration) -> bool:
+    """Return whether this runtime is known to accept a plugin at any moment."""
+    version = _VERSION.match(configuration_.runtime_version)
+    least = _REGISTERS_SAFELY.get(configuration_.runtime_name)
+    if version is None or least is None:
+        return False
+    return tuple(map(int, version.groups())) >= least
+
+
+def _load_ahead() -> None:
+    """Import what Configure needs: the runtime waits longer for a start than for a reply."""
+    configuration.load_text("logLevel: info", "a sample")
+
+
+def _descriptor_of(environment: Mapping[str, str]) -> int:
+    descriptor = environment["NRI_PLUGIN_SOCKET"]
+    if not descriptor.isdecimal():
+        raise UsageError(f"NRI_PLUGIN_SOCKET={descriptor!r} is no file descriptor")
+    return int(descriptor)

@@ -1,0 +1,75 @@
+"""Releases pods that ended without an event of the runtime: their cgroup existed, and is gone.
+
+containerd sends no pod events for pods that are older than its process, so after its restart the
+cgroup is the only sign of their end. A pod whose cgroup was never seen is not released: its cgroup
+may be in another place.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.events import PodCgroupGone, PodSandbox
+from nri_numamem.engine.plan import Record
+from nri_numamem.host.cgroups import cgroup_directory
+
+REAP_S = 5.0
+
+
+class PodReaper:
+    """A periodic job that reads the cgroups of all pods."""
+
+    name = "pod reaper"
+
+    def __init__(self, cgroup_root: Path, get_engine: Callable[[], Engine | None]) -> None:
+        self._cgroup_root = cgroup_root
+        self._get_engine = get_engine
+        self._reaped_at_s: float | None = None
+        self._seen: set[str] = set()
+        """Sandbox ids of pods whose cgroup existed."""
+        self._expected: set[str] = set()
+
+    def expect(self, sandbox_ids: Iterable[str]) -> None:
+        """Treat the cgroups of these pods as seen, as soon as the cgroup of any pod is found.
+
+        They are the pods of an earlier process. One cgroup that is found shows that theirs would
+        be found as well.
+        """
+        self._expected = set(sandbox_ids)
+
+    def due(self, now_s: float) -> bool:
+        """Return whether REAP_S seconds have passed."""
+        return self._reaped_at_s is None or now_s - self._reaped_at_s >= REAP_S
+
+    def run(self, now_s: float) -> Iterable[Record]:
+        """Release the pods whose cgroup is gone; return the records."""
+        self._reaped_at_s = now_s
+        engine = self._get_engine()
+        if engine is None:
+            return ()
+        return self.release(engine, self.find_gone(engine.state.pods))
+
+    def find_gone(self, pods: Mapping[str, PodSandbox]) -> list[PodSandbox]:
+        """Return those of `pods` (sandbox id -> pod) whose cgroup is gone since it was seen.
+
+        The next call returns them again if they are still in `pods`.
+        """
+        present = {sandbox_id for sandbox_id, pod in pods.items() if self._exists(pod)}
+        if present:
+            self._seen |= self._expected
+            self._expected = set()
+        self._seen = (self._seen | present) & pods.keys()
+        return [pod for sandbox_id, pod in pods.items() if sandbox_id in self._seen - present]
+
+    def release(self, engine: Engine, pods: Iterable[PodSandbox]) -> list[Record]:
+        """Release pods; return the records."""
+        return [
+            replace(record, fields={**record.fields, "detected_by": "cgroup_removed"})
+            for pod in pods
+            for record in engine.apply(PodCgroupGone(pod)).records
+        ]
+
+    def _exists(self, pod: PodSandbox) -> bool:
+        directory = cgroup_directory(self._cgroup_root, pod.cgroup_parent, "cpuset")
+        return directory is not None and directory.is_dir()

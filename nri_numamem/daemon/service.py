@@ -1,0 +1,278 @@
+"""The plugin as a program: puts the engine, the connections, the jobs and the logs together.
+
+One object lives as long as the process, whatever connections come and go: after the runtime was
+restarted, the engine still knows what pods hold between two of their containers.
+"""
+
+from collections.abc import Callable, Iterable
+
+from nri_numamem.config.errors import UsageError
+from nri_numamem.config.policy import policy_of
+from nri_numamem.config.settings import STATE_FILE, Settings
+from nri_numamem.daemon.cgroup_scan import CgroupScan
+from nri_numamem.daemon.connection import Connection, ConnectionResult
+from nri_numamem.daemon.gc_control import GcControl
+from nri_numamem.daemon.host_reader import HostReader
+from nri_numamem.daemon.identity import Identity
+from nri_numamem.daemon.instance import StateStore
+from nri_numamem.daemon.invariant_check import InvariantCheck
+from nri_numamem.daemon.jobs import Job, Jobs, PeriodicJob
+from nri_numamem.daemon.machine_monitor import MachineMonitor
+from nri_numamem.daemon.metrics_endpoint import MetricsEndpoint
+from nri_numamem.daemon.pod_reaper import PodReaper
+from nri_numamem.daemon.request_handler import RequestHandler
+from nri_numamem.daemon.signals import DUMP_STATE, STOPPING
+from nri_numamem.daemon.system import SignalSource, System
+from nri_numamem.daemon.watchdog import Watchdog
+from nri_numamem.engine.context import Context
+from nri_numamem.engine.dump import accounting_record
+from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.events import Event, Synchronize
+from nri_numamem.engine.plan import Plan, Record
+from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.state import EngineState
+from nri_numamem.host.roots import HostRoots
+from nri_numamem.host.sysfs import MachineError
+from nri_numamem.host.topology import read_machine
+from nri_numamem.memorymanager import ReservedMemoryError
+from nri_numamem.nri.plugin_service import Configuration, Overrun
+from nri_numamem.nri.poller import Channel
+from nri_numamem.nri.request_ids import RequestIds
+from nri_numamem.nri.session import PluginSession
+from nri_numamem.observe.log.loggers import Logger
+from nri_numamem.observe.systemd import Notifier
+from nri_numamem.version import VERSION
+
+# A state is offered to the state file after each batch of replies; the job is for what jobs change.
+STATE_FILE_S = 5.0
+
+STDERR = 2
+
+
+def build_engine(settings: Settings, roots: HostRoots) -> Engine:
+    """Return an engine for this host; UsageError when machine and settings do not go together."""
+    try:
+        return Engine(Context.of(read_machine(roots.sysfs, roots.proc), policy_of(settings)))
+    except (MachineError, ReservedMemoryError) as error:
+        raise UsageError(str(error)) from error
+
+
+class Service:
+    """The parts of the plugin, and the one engine that they share.
+
+    `crash_descriptor` takes the tracebacks of a process that the watchdog ends.
+    """
+
+    def __init__(
+        self,
+        log: Logger,
+        roots: HostRoots,
+        system: System,
+        engine: Engine | None = None,
+        *,
+        notifier: Notifier | None = None,
+        crash_descriptor: int = STDERR,
+    ) -> None:
+        self.engine = engine
+        self.notifier = notifier or Notifier({})
+        self._log = log
+        self._roots = roots
+        self._system = system
+        self._connection: Connection | None = None
+        self._connections = 0
+        self._signals: SignalSource | None = None
+        self.time_limit = system.new_time_limit()
+        self._watchdog = Watchdog(crash_descriptor, system.new_stall_guard)
+        self._gc_control = GcControl()
+        self._state_store = StateStore(self.emit, system.clock, system.open_state_file)
+        self._pod_reaper = PodReaper(roots.cgroup, self._get_engine)
+        self._cgroup_scan = CgroupScan(roots.cgroup, self._get_engine)
+        self._machine_monitor = MachineMonitor(
+            roots, self._get_engine, self.emit, listen=system.listen_uevents
+        )
+        self._invariant_check = InvariantCheck(self._get_engine, self._rebuild)
+        self.host_reader = HostReader(roots, self._get_engine, self._machine_monitor, self.emit)
+        self._requests = RequestHandler(
+            self._get_engine,
+            self.time_limit,
+            system.clock,
+            self._pod_reaper,
+            self._cgroup_scan,
+            self.emit,
+        )
+        self._metrics = MetricsEndpoint(
+            self.emit, self._get_state, lambda: self._state_store.failed_writes
+        )
+        self._meter = self._metrics.meter
+        self.jobs = Jobs(self._make_jobs(), system.clock, self.emit)
+
+    def use(self, engine: Engine) -> None:
+        """Decide with this engine from now on; log its machine."""
+        self.engine = engine
+        self._machine_monitor.begin(self._system.clock.monotonic_s())
+        self.emit(engine.context.record(VERSION))
+
+    def start(self, engine: Engine, settings: Settings, started_as: str) -> None:
+        """Decide with this engine and the state that an earlier process left.
+
+        Raises AlreadyRunningError when another process runs, whose error shows `started_as`.
+        """
+        path = settings.state_file
+        restored = self._state_store.open(STATE_FILE if path is None else path, started_as)
+        self._machine_monitor.logs_uevents = settings.log_level == "debug"
+        self.use(Engine(engine.context, restored))
+        if restored is not None:
+            self._pod_reaper.expect(holder.sandbox_id for holder in restored.holders.values())
+            fields = {
+                "containers": len(restored.holders),
+                "ended_pods": len(restored.previous_nodes),
+            }
+            self.emit(Record(EventName.STATE_RESTORED, fields))
+        self._metrics.open(settings.metrics_address)
+
+    def close(self) -> None:
+        """Write the state file, and stop serving metrics."""
+        self._state_store.close()
+        self._machine_monitor.close()
+        self._metrics.close()
+
+    def serve(
+        self, channel: Channel, identity: Identity, signals: SignalSource
+    ) -> ConnectionResult:
+        """Serve one connection to its end; closes the channel."""
+        self._connections += 1
+        request_ids = RequestIds(self._connections)
+        self._requests.connected(request_ids)
+        session = PluginSession(
+            self,
+            self.host_reader.new_decoder(),
+            plugin_name=identity.name,
+            plugin_idx=identity.idx,
+            limiter=self.limit,
+            timed=self._meter.timed,
+            request_ids=request_ids,
+        )
+        self._signals = signals
+        self._connection = Connection(channel, session, self, self._system, signals.wake)
+        try:
+            with self.time_limit, self._watchdog, self._gc_control:
+                return self._connection.serve()
+        finally:
+            self._connection = None
+            self._meter.disconnected()
+
+    def end_connection(self, cause: str) -> None:
+        """End the present connection, if there is one, after the current callback."""
+        if self._connection is not None:
+            self._connection.end(cause)
+
+    # What the session calls.
+
+    def configure(self, configuration: Configuration) -> None:
+        """Ignore the runtime's configuration; an external plugin has its own file."""
+
+    def decide(self, event: Event) -> Plan:
+        """Return the plan for the reply to an event; an empty one without an engine."""
+        plan = self._requests.decide(event)
+        if isinstance(event, Synchronize):
+            self._invariant_check.synchronized()
+        return plan
+
+    def limit(self, limit_s: float, call: Callable[[], bytes]) -> bytes:
+        """Return what `call` returns; Overrun after `limit_s`, as if it had never been called."""
+        engine = self.engine
+        try:
+            return self._requests.limit(limit_s, call)
+        except Overrun:
+            self.engine = engine
+            raise
+
+    # What the connection calls.
+
+    def after_replies(self, session: PluginSession) -> None:
+        """Commit and log what was decided; to be called when the replies were sent."""
+        self._requests.commit()
+        for record in session.take_records():
+            self.emit(record)
+        session.after_replies()
+        if self._requests.failure is not None:
+            self.end_connection(self._requests.failure)
+        self._offer_state(0.0)
+
+    def registered(self) -> None:
+        """Take note that the runtime accepted the registration."""
+        self._meter.registered()
+        self.notifier.ready("registered with the runtime")
+
+    def take_signals(self) -> bool:
+        """Act on the signals that arrived; return whether to stop."""
+        return self._signals is not None and self.handle_signals(self._signals)
+
+    def tick(self) -> None:
+        """Run the jobs that are due."""
+        self.jobs.run_due()
+
+    # What all parts call.
+
+    def handle_signals(self, signals: SignalSource) -> bool:
+        """Act on the signals that arrived; return whether to stop."""
+        numbers = signals.take()
+        if DUMP_STATE in numbers:
+            self.dump_state()
+        return not numbers.isdisjoint(STOPPING)
+
+    def emit(self, record: Record) -> None:
+        """Count a record, and log it."""
+        self._meter.count(record)
+        write = getattr(self._log, record.level)
+        request = {"request_id": record.request_id} if record.request_id else {}
+        write(record.event, **request, **record.fields)
+
+    def dump_state(self) -> None:
+        """Log the allocation state and the kernel's hugepage pools."""
+        if self.engine is not None:
+            self.emit(accounting_record(self.engine.state.accounting))
+            self._machine_monitor.show(self.engine)
+
+    def _make_jobs(self) -> list[Job]:
+        return [
+            PeriodicJob("watchdog", self._feed_watchdog),
+            PeriodicJob("systemd", self._notify_alive),
+            self._machine_monitor,
+            self._pod_reaper,
+            PeriodicJob("state file", self._offer_state, STATE_FILE_S),
+            self._cgroup_scan,
+            self._invariant_check,
+            self._gc_control,
+            # Reading the host can take seconds where the kernel is busy; the wait for the next
+            # tick comes on top of it.
+            PeriodicJob("watchdog after the jobs", self._feed_watchdog),
+        ]
+
+    def _feed_watchdog(self, _now_s: float) -> Iterable[Record]:
+        self._watchdog.feed()
+        return ()
+
+    def _notify_alive(self, now_s: float) -> Iterable[Record]:
+        self.notifier.alive(now_s)
+        return ()
+
+    def _offer_state(self, _now_s: float) -> Iterable[Record]:
+        """Hand over the state to be written; outside of requests, whose time is limited."""
+        if self.engine is not None:
+            self._state_store.offer(self.engine.state)
+        return ()
+
+    def _rebuild(self, is_empty: bool) -> None:
+        """Let a Synchronize compute the state anew, from an empty one if `is_empty`."""
+        if is_empty and self.engine is not None:
+            self.engine = Engine(self.engine.context)
+        self.end_connection("the accounting violates an invariant")
+
+    def _get_engine(self) -> Engine | None:
+        return self.engine
+
+    def _get_state(self) -> EngineState | None:
+        """Return the state for metrics; called from another thread."""
+        engine = self.engine
+        return None if engine is None else engine.state

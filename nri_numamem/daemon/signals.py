@@ -1,0 +1,56 @@
+"""Signals as bytes on a socket, so that the serving loop sees them between two requests.
+
+SIGTERM and SIGINT stop the plugin, SIGUSR1 dumps its state to the log. Python's own handlers run
+between two bytecodes; the wake-up descriptor ends a wait in the kernel at once.
+"""
+
+import signal
+import socket
+from types import FrameType, TracebackType
+from typing import Self
+
+STOPPING = (signal.SIGTERM, signal.SIGINT)
+DUMP_STATE = signal.SIGUSR1
+_HANDLED = (*STOPPING, DUMP_STATE)
+
+
+class Signals:
+    """A context in which the process's signals arrive on `wake`. For the main thread."""
+
+    def __init__(self) -> None:
+        self.wake, self._writer = socket.socketpair()
+        self.wake.setblocking(False)  # noqa: FBT003 - its only argument
+        self._writer.setblocking(False)  # noqa: FBT003 - its only argument
+        self._before: dict[int, object] = {}
+        self._wakeup_before = -1
+
+    def __enter__(self) -> Self:
+        """Install the handlers."""
+        self._wakeup_before = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        for number in _HANDLED:
+            self._before[number] = signal.signal(number, _noted)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Restore the previous handlers."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type] # what signal() returned
+        signal.set_wakeup_fd(self._wakeup_before)
+        self.wake.close()
+        self._writer.close()
+
+    def take(self) -> set[int]:
+        """Return the numbers of the signals that came since the last call; never waits."""
+        try:
+            return set(self.wake.recv(4096))
+        except BlockingIOError:
+            return set()
+
+
+def _noted(_number: int, _frame: FrameType | None) -> None:
+    """Do nothing: the wake-up descriptor has ended the wait already."""

@@ -1,0 +1,169 @@
+"""The machine changed while pods run: memory was added or removed, or a hugepage pool was resized.
+
+The accounting is rebuilt for the new machine from its assignments, as a Synchronize of the same
+containers would do: running containers keep their nodes, and pods keep the memory of ended
+containers and of their pools. Assignments that exceed their nodes are recorded once, and so is the
+end of such an overcommitment. A machine on which the reservations of the policy are impossible is
+rejected: the accounting of the old machine stays.
+
+Memory sizes always drift a little where a balloon driver is active. Such a drift is recorded at
+level debug until it adds up to more than one percent. How a change is noticed is unknown here.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from nri_numamem.engine import pod_scope
+from nri_numamem.engine.context import Context
+from nri_numamem.engine.decision import Transition
+from nri_numamem.engine.events import MachineChanged
+from nri_numamem.engine.plan import Record, RecordValue
+from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.state import POOL, EngineState, Holder
+from nri_numamem.memorymanager import Block, ReservedMemoryError, adopt, mark_reusable
+from nri_numamem.numa import MEMORY, Machine, NodeSet, NumaNode, hugepages_resource
+
+# Of a node's memory. A reboot changes less, and the small steps of a balloon driver add up.
+_DRIFT_PERCENT = 1
+
+
+def rebaseline(context: Context, state: EngineState, event: MachineChanged) -> Transition:
+    """Return context and state for the new machine; the old ones if it cannot be used."""
+    machine = event.machine
+    if machine == context.machine:
+        return Transition(state)
+    try:
+        changed = Context.of(machine, context.policy)
+    except ReservedMemoryError as error:
+        return Transition(state, (_rejected(error),))
+    is_drift = _is_drift(context.announced, machine)
+    if is_drift:
+        changed = replace(changed, announced=context.announced)
+    new = _rebuilt(changed, state)
+    record = _changed(context.announced, machine, new, is_drift=is_drift)
+    return Transition(new, (record, *_overcommitments(state, new)), changed)
+
+
+def _rebuilt(context: Context, state: EngineState) -> EngineState:
+    """Return the state with all assignments in the new machine's accounting.
+
+    The order is that of a Synchronize.
+    """
+    holders = {key: h for key, h in state.holders.items() if key[1] != POOL}
+    running = [h for h in holders.values() if not h.ended]
+    ended = [h for h in holders.values() if h.ended]
+    accounting = context.empty_accounting()
+    for holder in sorted(running, key=lambda h: (h.sandbox_id, h.container_id)):
+        accounting = adopt(accounting, *holder.key, *_assignment(state, holder)).state
+    for holder in sorted(ended, key=lambda h: h.key):
+        accounting = adopt(accounting, *holder.key, *_assignment(state, holder)).state
+        accounting = mark_reusable(accounting, *holder.key)
+    keys = {container_id: key for container_id, key in state.keys.items() if key in holders}
+    rebuilt = replace(state, accounting=accounting, holders=holders, keys=keys)
+    return pod_scope.synchronize(context, state, rebuilt, state.pods.values())[0]
+
+
+def _assignment(state: EngineState, holder: Holder) -> tuple[NodeSet, Mapping[str, int]]:
+    uid, name = holder.key
+    blocks = state.accounting.assignments[uid][name]
+    return blocks[0].numa_affinity, {block.type: block.size for block in blocks}
+
+
+def _rejected(error: ReservedMemoryError) -> Record:
+    fields: dict[str, RecordValue] = {
+        "cause": str(error),
+        "remedy": "adapt the settings to the machine and restart the plugin; "
+        "until then the accounting is that of the machine before",
+    }
+    return Record(EventName.MACHINE_CHANGE_REJECTED, fields)
+
+
+def _is_drift(before: Machine, now: Machine) -> bool:
+    """Return whether the machines differ only by a little memory."""
+    if before.node_set != now.node_set:
+        return False
+    return all(
+        replace(new, memory_bytes=old.memory_bytes) == old
+        and abs(new.memory_bytes - old.memory_bytes) * 100 <= old.memory_bytes * _DRIFT_PERCENT
+        for old, new in zip(before.nodes, now.nodes, strict=True)
+    )
+
+
+def _changed(before: Machine, now: Machine, state: EngineState, *, is_drift: bool) -> Record:
+    """Return the record of the change; it has only nodes that changed."""
+    old = {node.node_id: node for node in before.nodes}
+    nodes: dict[str, RecordValue] = {}
+    for node in now.nodes:
+        known = old.get(node.node_id)
+        if node != known:
+            tables = state.accounting.machine_state[node.node_id].memory_map
+            free = {name: table.free for name, table in tables.items()}
+            nodes[str(node.node_id)] = {**_differences(known, node), "free_bytes": free}
+    fields: dict[str, RecordValue] = {"nodes": nodes}
+    gone = before.node_set - now.node_set
+    if gone:
+        fields["removed_nodes"] = str(gone)
+    return Record(EventName.MACHINE_CHANGED, fields, alternate=is_drift)
+
+
+def _differences(old: NumaNode | None, new: NumaNode) -> dict[str, RecordValue]:
+    before = {} if old is None else _figures(old)
+    found: dict[str, RecordValue] = {}
+    for name, figure in _figures(new).items():
+        if before.get(name) != figure:
+            found[name] = figure
+            if name in before:
+                found[f"previous_{name}"] = before[name]
+    found.update((f"previous_{name}", before[name]) for name in before if name not in _figures(new))
+    return found
+
+
+def _figures(node: NumaNode) -> dict[str, RecordValue]:
+    pools = {hugepages_resource(size): size * count for size, count in node.hugepages.items()}
+    distances = " ".join(f"{other}:{distance}" for other, distance in node.distances.items())
+    return {MEMORY: node.memory_bytes, **pools, "cpus": len(node.cpus), "distances": distances}
+
+
+def _overcommitments(before: EngineState, now: EngineState) -> Iterator[Record]:
+    """Yield the records of assignments that begin or cease to exceed their nodes."""
+    for key, holder in sorted(now.holders.items()):
+        blocks = now.accounting.assignments[key[0]][key[1]]
+        blocks_before = before.blocks(key) or ()
+        shortfall = _shortfall(blocks)
+        if shortfall == _shortfall(blocks_before):
+            continue
+        fields = _who(now, holder, blocks)
+        if shortfall:
+            fields["shortfall_bytes"] = dict(shortfall)
+        # On a full node each drift makes a small difference, which is not worth a line in the log.
+        old, new = (_shortfall(b, _DRIFT_PERCENT).keys() for b in (blocks_before, blocks))
+        if new - old:
+            yield Record(EventName.OVERCOMMITTED, fields)
+        elif old and not new:
+            yield Record(EventName.OVERCOMMIT_RESOLVED, fields)
+        else:
+            yield Record(
+                EventName.OVERCOMMITTED if shortfall else EventName.OVERCOMMIT_RESOLVED,
+                fields,
+                alternate=True,
+            )
+
+
+def _shortfall(blocks: tuple[Block, ...], least_percent: int = 0) -> dict[str, int]:
+    """Return resource name -> bytes without room on the nodes, above a percentage of the block."""
+    missing = ((block, block.size - block.charged) for block in blocks)
+    return {b.type: left for b, left in missing if left * 100 > b.size * least_percent}
+
+
+def _who(state: EngineState, holder: Holder, blocks: tuple[Block, ...]) -> dict[str, RecordValue]:
+    uid, name = holder.key
+    nodes = blocks[0].numa_affinity
+    pod = state.pods[holder.sandbox_id]
+    fields: dict[str, RecordValue] = {"pod": pod.name, "namespace": pod.namespace, "pod_uid": uid}
+    if name != POOL:
+        fields |= {"container": name, "container_id": holder.container_id, "ended": holder.ended}
+    fields |= {"request_bytes": {block.type: block.size for block in blocks}, "nodes": str(nodes)}
+    gone = nodes - NodeSet(state.accounting.machine_state)
+    if gone:
+        fields["removed_nodes"] = str(gone)
+    return fields

@@ -1,0 +1,231 @@
+"""Placement: the one module of the engine that calls the two managers to choose nodes.
+
+A container goes, in this order of rules,
+
+1. near the hugepages that its pod's containers share, if only their sum is known;
+2. in pod scope, onto the nodes of its pod, for which room is made first;
+3. onto the nodes that the Topology Manager chooses from the memory manager's hints and those of
+   the other providers.
+
+Nothing here changes a state. The runtime's events and all steps of ``simulate`` come here.
+Source of pod scope: kubelet topologymanager, scope_pod.go (one merge, one hint for all containers).
+"""
+
+from collections.abc import Sequence
+from functools import partial
+
+from nri_numamem.engine import pod_scope
+from nri_numamem.engine.context import Context
+from nri_numamem.engine.events import Container, PodSandbox
+from nri_numamem.engine.providers import (
+    NO_OTHER_PROVIDERS,
+    OtherProviders,
+    format_nodes,
+    have_common_node,
+)
+from nri_numamem.engine.request import HugepageSource, Request, request_of_pod
+from nri_numamem.engine.state import NO_PREVIOUS_NODES, POOL, EngineState, Key
+from nri_numamem.memorymanager import Container as ManagedContainer
+from nri_numamem.memorymanager import (
+    ContainerKind,
+    Explanation,
+    Hint,
+    HintMap,
+    Pod,
+    Rejection,
+    Resized,
+    State,
+    full_hints,
+    resize_container,
+    topology_hints,
+)
+from nri_numamem.memorymanager import Request as Resources
+from nri_numamem.memorymanager.hints import FULL_HINTS_NODES
+from nri_numamem.memorymanager.rejection import NOT_ALIGNED, TOPOLOGY
+from nri_numamem.numa import NodeSet
+from nri_numamem.topologymanager import (
+    Placement,
+    ProviderHints,
+    TopologyPolicy,
+    admit,
+    admit_with_hint,
+)
+
+
+def place_container(
+    context: Context,
+    state: EngineState,
+    pod: PodSandbox,
+    container: Container,
+    request: Request,
+    others: OtherProviders,
+) -> tuple[EngineState, Placement | Rejection]:
+    """Choose the nodes of a container; also return the state that the placement belongs to.
+
+    That state differs from `state` only where room was made for the container's pod.
+    """
+    key = (pod.uid, container.name)
+    near = None
+    if request.hugepage_source is HugepageSource.POD:
+        near = _shared_hugepages_nodes(state, key)
+    if near is not None and not (context.is_strict and others.is_disjoint_from(near)):
+        placed = place_on_nodes(context, state.accounting, key, request.resources, near)
+        if not isinstance(placed, Rejection):
+            return state, placed
+    if context.places_pods:
+        return _place_in_pod(context, state, pod, key, request.resources, others)
+    previous = state.nodes_before(key)
+    return state, place_by_hints(
+        context, state.accounting, key, request.resources, others, previous
+    )
+
+
+def place_pod(
+    context: Context,
+    state: EngineState,
+    pod: PodSandbox,
+    resources: Resources,
+    others: OtherProviders = NO_OTHER_PROVIDERS,
+) -> Placement | Rejection:
+    """Choose the nodes of a pod as a whole; `resources` is its sum."""
+    key = (pod.uid, POOL)
+    accounting, previous = state.accounting, state.nodes_before(key)
+    placed = place_by_hints(context, accounting, key, resources, others, previous)
+    if isinstance(placed, Rejection) and others != NO_OTHER_PROVIDERS:
+        # The first container may have CPUs on a part of the pod's nodes only.
+        unmerged = place_by_hints(context, accounting, key, resources, previous_nodes=previous)
+        if isinstance(unmerged, Placement) and not others.is_disjoint_from(unmerged.nodes):
+            return unmerged
+    return placed
+
+
+def place_by_hints(
+    context: Context,
+    accounting: State,
+    key: Key,
+    resources: Resources,
+    others: OtherProviders = NO_OTHER_PROVIDERS,
+    previous_nodes: NodeSet = NO_PREVIOUS_NODES,
+) -> Placement | Rejection:
+    """Place a container by the merged hints of the memory manager and the other providers.
+
+    Among equally good sets, `previous_nodes` win, which the container had when its pod ended. With
+    `best-effort`, hints that leave no place are ignored one after the other, devices first; the
+    kubelet would refuse the container or spread it over all nodes.
+    """
+    topology, pod = context.topology, _pod_of(key, resources)
+    if previous_nodes is not NO_PREVIOUS_NODES:
+        topology = topology.with_previous_nodes(previous_nodes)
+    if others == NO_OTHER_PROVIDERS:
+        return admit(accounting, pod, key[1], topology)
+    for providers in _attempts(topology.policy, others):
+        placed = admit(accounting, pod, key[1], topology, providers)
+        if not isinstance(placed, Rejection):
+            break
+    return placed
+
+
+def place_on_nodes(
+    context: Context, accounting: State, key: Key, resources: Resources, nodes: NodeSet
+) -> Placement | Rejection:
+    """Place a container on these nodes, or if they are too full, on more nodes around them."""
+    # Not preferred: a container of a pod on two nodes may be small enough for one.
+    hint = Hint(nodes, preferred=False)
+    return place_with_hint(context, accounting, _pod_of(key, resources), key[1], hint)
+
+
+def place_with_hint(
+    context: Context, accounting: State, pod: Pod, name: str, hint: Hint
+) -> Placement | Rejection:
+    """Place a container by a merged hint that is known already."""
+    return admit_with_hint(accounting, pod, name, hint, context.topology.preferences)
+
+
+def hints_for_container(context: Context, accounting: State, pod: Pod, name: str) -> HintMap | None:
+    """Return the memory manager's hints for a container: all of them on up to 16 nodes.
+
+    On larger machines only the hints that can decide a merge. None means "no preference".
+    """
+    if len(accounting.machine_state) <= FULL_HINTS_NODES:
+        return full_hints(accounting, pod, name)
+    found = topology_hints(accounting, pod, name, context.topology.preferences)
+    return found and {resource: hints for resource, hints in found.items() if hints}
+
+
+def resize(context: Context, accounting: State, key: Key, memory_bytes: int) -> Resized:
+    """Change the memory of a running container; on more nodes if necessary and admitted."""
+    topology = context.topology
+    admits = topology.policy.admits_several_nodes
+    return resize_container(accounting, *key, memory_bytes, topology.preferences, admits)
+
+
+def _shared_hugepages_nodes(state: EngineState, key: Key) -> NodeSet | None:
+    """Return the nodes of the hugepages that the containers of a pod share; None before the first.
+
+    Only the pod's sum is known. The first container took all of it, and the others should reach
+    those pages.
+    """
+    for blocks in state.blocks_of_live_others(key).values():
+        for block in blocks:
+            if block.type.startswith("hugepages-"):
+                return block.numa_affinity
+    return None
+
+
+def _place_in_pod(
+    context: Context,
+    state: EngineState,
+    pod: PodSandbox,
+    key: Key,
+    resources: Resources,
+    others: OtherProviders,
+) -> tuple[EngineState, Placement | Rejection]:
+    """Place a container in pod scope: on the pod's nodes if the pod is placed as a whole."""
+    ready = _make_room(context, state, pod, others)
+    if isinstance(ready, Rejection):
+        return state, ready
+    nodes = pod_scope.pool_nodes(ready, pod.uid)
+    if nodes is None:
+        previous = ready.nodes_before(key)
+        return ready, place_by_hints(context, ready.accounting, key, resources, others, previous)
+    if context.is_strict and others.is_disjoint_from(nodes):
+        message = f"{NOT_ALIGNED}; the pod's memory is on {format_nodes(nodes)}"
+        return state, Rejection(TOPOLOGY, partial(Explanation, message))
+    return ready, place_on_nodes(context, ready.accounting, key, resources, nodes)
+
+
+def _make_room(
+    context: Context, state: EngineState, pod: PodSandbox, others: OtherProviders
+) -> EngineState | Rejection:
+    """Return the state in which the pod has a pool, if it is placed as a whole.
+
+    The hints of the other providers are known only when the pod's first container is created. The
+    pod then moves if it must.
+    """
+    resources = request_of_pod(pod)
+    if resources is None or pod_scope.container_nodes(state, pod.uid):
+        return state
+    nodes = pod_scope.pool_nodes(state, pod.uid)
+    if nodes is not None and not others.is_disjoint_from(nodes):
+        return state
+    placed = place_pod(context, pod_scope.without_pool(state, pod.uid), pod, resources, others)
+    if isinstance(placed, Rejection):
+        return placed
+    return pod_scope.with_pool(state, pod, placed.accounting)
+
+
+def _attempts(
+    policy: TopologyPolicy, others: OtherProviders
+) -> Sequence[tuple[ProviderHints, ...]]:
+    """Return the providers to merge with, one attempt after the other; at least one attempt."""
+    providers = others.providers()
+    if policy is not TopologyPolicy.BEST_EFFORT:
+        return (providers,)
+    remaining = [providers[ignored:] for ignored in range(len(providers) + 1)]
+    return [attempt for attempt in remaining if have_common_node(attempt)]
+
+
+def _pod_of(key: Key, resources: Resources) -> Pod:
+    uid, name = key
+    container = ManagedContainer(name, ContainerKind.APP, resources)
+    return Pod(uid, guaranteed=True, containers=(container,))

@@ -1,0 +1,50 @@
+"""The policy that the engine decides by: a value that ``config`` makes from the settings.
+
+Names and values are those of the kubelet's and the plugin's configuration keys.
+"""
+
+from dataclasses import dataclass, field
+
+from nri_numamem.memorymanager import HostReservation, Reservation
+
+STATIC = "Static"
+REJECT = "Reject"
+POD_SCOPE = "pod"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """All configuration that a decision depends on, with the defaults of the plugin."""
+
+    memory_manager_policy: str = STATIC
+    """"Static" or "None"; with "None" no container is managed."""
+    topology_manager_policy: str = "best-effort"
+    """"none", "best-effort", "restricted" or "single-numa-node"."""
+    topology_manager_scope: str = "container"
+    """"container" or "pod"."""
+    prefer_closest_numa_nodes: bool = True
+    reserved_memory: tuple[Reservation, ...] = ()
+    """Memory of NUMA nodes that pods do not get; empty: derived from `host_reservation`."""
+    host_reservation: HostReservation = field(default_factory=HostReservation)
+    """kubeReserved, systemReserved and evictionHard."""
+    when_unsatisfiable: str = REJECT
+    """"Reject" or "RunUnpinned"."""
+    notes: tuple[str, ...] = ()
+    """Remarks on settings, for the record `machine`."""
+    is_managed_twice: bool = False
+    """The kubelet's own memory manager is active as well."""
+
+    @property
+    def is_static(self) -> bool:
+        """Return whether memory is managed at all."""
+        return self.memory_manager_policy == STATIC
+
+    @property
+    def rejects(self) -> bool:
+        """Return whether a container that cannot be placed is refused."""
+        return self.when_unsatisfiable == REJECT
+
+    @property
+    def is_pod_scope(self) -> bool:
+        """Return whether the Topology Manager's scope is the pod."""
+        return self.topology_manager_scope == POD_SCOPE

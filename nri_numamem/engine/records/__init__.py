@@ -1,0 +1,1 @@
+"""The records of the engine's decisions, and the table of all events."""

@@ -1,0 +1,130 @@
+"""The node sets that a decision considered, each with the rule that passed it over.
+
+Computed when a decision is committed, after the reply. Only the first sets are listed: the choice,
+the groups, then single nodes by id.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import islice
+
+from nri_numamem.engine.plan import RecordValue
+from nri_numamem.engine.providers import NO_OTHER_PROVIDERS, OtherProviders
+from nri_numamem.engine.records.fields import Fields, provider_hints
+from nri_numamem.engine.state import NO_PREVIOUS_NODES
+from nri_numamem.memorymanager import Hint, Request, State
+from nri_numamem.memorymanager.candidates import candidates_for, crosses_groups
+from nri_numamem.memorymanager.state import NO_TABLE
+from nri_numamem.numa import NodeSet
+
+LIMIT = 8
+
+
+class Rule(StrEnum):
+    """Why a node set was chosen or passed over."""
+
+    CHOSEN = "chosen"
+    TOO_SMALL = "too_small"
+    OTHER_GROUP = "other_group"
+    NOT_ENOUGH_FREE = "not_enough_free"
+    OUTSIDE_POD_NODES = "outside_pod_nodes"
+    NOT_ALIGNED = "not_aligned"
+    NOT_PREFERRED = "not_preferred"
+    REJECTED_BY_POLICY = "rejected_by_policy"
+    RANKS_LOWER = "ranks_lower"
+
+
+RULES: Mapping[Rule, str] = {
+    Rule.CHOSEN: "is the choice",
+    Rule.TOO_SMALL: "could not hold the request even if it were empty",
+    Rule.OTHER_GROUP: "has assignments of another group",
+    Rule.NOT_ENOUGH_FREE: "has not enough free memory or hugepages",
+    Rule.OUTSIDE_POD_NODES: "is not where the pod as a whole is placed",
+    Rule.NOT_ALIGNED: "has no node in common with the CPUs or a device of the container",
+    Rule.NOT_PREFERRED: "has more nodes than the request needs",
+    Rule.REJECTED_BY_POLICY: "is not admitted by the Topology Manager policy",
+    Rule.RANKS_LOWER: "holds the request, but the choice ranks first: by distance, node ids or "
+    "the other memory of the pod",
+}
+"""Rule -> what it means for a node set, in the order of application."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What was placed where."""
+
+    accounting: State
+    """Before the decision."""
+    uid: str
+    resources: Request
+    nodes: NodeSet | None = None
+    """The nodes that were chosen; None if the request was rejected."""
+    others: OtherProviders = NO_OTHER_PROVIDERS
+    pod_nodes: NodeSet | None = None
+    """The nodes of the pod, if it is placed as a whole."""
+    previous_nodes: NodeSet = NO_PREVIOUS_NODES
+
+
+def decision_fields(choice: Choice) -> Fields:
+    """Return the hints of every provider, and the candidates with their rules."""
+    request = choice.resources
+    found = candidates_for(choice.accounting, choice.uid, request, choice.previous_nodes)
+    sets = tuple(dict.fromkeys(_sets(choice)))
+    admissible = set(found.listed)  # all of `sets` that are, except perhaps the choice
+    hints: list[RecordValue] = []
+    listed: list[RecordValue] = []
+    for nodes in islice(sets, LIMIT):
+        is_admissible = nodes in admissible or (nodes == choice.nodes and found.admits(nodes))
+        hint = found.hint(nodes) if is_admissible else None
+        text = str(nodes)
+        listed.append({"nodes": text, "rule": _rule(choice, nodes, hint).value})
+        if hint is not None:
+            hints.append({"affinity": text, "preferred": hint.preferred})
+    fields: Fields = {
+        "hints": {"memory": hints, **provider_hints(choice.others)},
+        "candidates": listed,
+    }
+    if len(sets) > LIMIT:
+        fields["omitted_candidates"] = len(sets) - LIMIT
+    return fields
+
+
+def _sets(choice: Choice) -> Iterator[NodeSet]:
+    if choice.nodes:
+        yield choice.nodes
+    machine = choice.accounting.machine_state
+    yield from (node.cells for node in machine.values() if len(node.cells) > 1)
+    yield from (NodeSet([node_id]) for node_id in machine)
+
+
+def _rule(choice: Choice, nodes: NodeSet, hint: Hint | None) -> Rule:
+    """Return the rule for a node set; `hint` is None if the set is not admissible."""
+    if nodes == choice.nodes:
+        return Rule.CHOSEN
+    if hint is not None:
+        return _rule_of_admissible(choice, nodes, hint)
+    if not _could_hold(choice.accounting, nodes, choice.resources):
+        return Rule.TOO_SMALL
+    if crosses_groups(choice.accounting, nodes):
+        return Rule.OTHER_GROUP
+    return Rule.NOT_ENOUGH_FREE
+
+
+def _rule_of_admissible(choice: Choice, nodes: NodeSet, hint: Hint) -> Rule:
+    if choice.nodes is not None and choice.pod_nodes:
+        return Rule.OUTSIDE_POD_NODES
+    if choice.others.is_disjoint_from(nodes):
+        return Rule.NOT_ALIGNED
+    if not hint.preferred:
+        return Rule.NOT_PREFERRED
+    return Rule.REJECTED_BY_POLICY if choice.nodes is None else Rule.RANKS_LOWER
+
+
+def _could_hold(accounting: State, nodes: NodeSet, request: Mapping[str, int]) -> bool:
+    machine = accounting.machine_state  # may lack nodes of a group, which were removed
+    maps = [machine[node_id].memory_map for node_id in nodes if node_id in machine]
+    return all(
+        sum(tables.get(name, NO_TABLE).allocatable for tables in maps) >= size_bytes
+        for name, size_bytes in request.items()
+    )

@@ -1,0 +1,173 @@
+"""Records of decisions on containers, and the text of a rejection."""
+
+from collections.abc import Mapping
+
+from nri_numamem.engine.context import Context
+from nri_numamem.engine.events import Container, PodSandbox
+from nri_numamem.engine.plan import Adjustment, Record
+from nri_numamem.engine.providers import NO_OTHER_PROVIDERS, OtherProviders
+from nri_numamem.engine.records.candidates import Choice, decision_fields
+from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.fields import (
+    PREFIX,
+    Fields,
+    adjustment_value,
+    container_fields,
+    free_bytes,
+    hint_value,
+)
+from nri_numamem.engine.request import Request, request_of_pod
+from nri_numamem.engine.state import POOL, EngineState, Holder
+from nri_numamem.memorymanager import Block, Rejection
+from nri_numamem.numa import NodeSet
+from nri_numamem.topologymanager import Placement
+
+
+def not_managed(
+    pod: PodSandbox, container: Container, cause: str, *, is_invalid: bool = False
+) -> Record:
+    """Record a container that is not managed; `is_invalid` if its cpuset.mems cannot be parsed."""
+    fields: Fields = {**container_fields(pod, container), "cause": cause}
+    return Record(EventName.NOT_MANAGED, fields, alternate=is_invalid)
+
+
+def admitted(
+    before: EngineState,
+    state: EngineState,
+    pod: PodSandbox,
+    container: Container,
+    request: Request,
+    placed: Placement,
+    others: OtherProviders,
+    adjustment: Adjustment,
+) -> Record:
+    """Record a container that is pinned: `before` is the state of the decision, `state` the next.
+
+    In pod scope `before` has the reservation of the pod as a whole.
+    """
+    pool = before.blocks((pod.uid, POOL))
+    choice = Choice(
+        placed.before,
+        pod.uid,
+        request.resources,
+        placed.nodes,
+        others,
+        pool[0].numa_affinity if pool else None,
+        before.nodes_before((pod.uid, container.name)),
+    )
+    fields: Fields = {
+        **container_fields(pod, container),
+        "request_bytes": dict(request.resources),
+        **decision_fields(choice),
+        "merged_hint": hint_value(placed.hint),
+        "nodes": str(placed.nodes),
+        "adjustment": adjustment_value(adjustment),
+        "free_bytes": free_bytes(state, request.resources),
+    }
+    if request.hugepage_limits:
+        fields["hugepage_source"] = request.hugepage_source.value
+    return Record(EventName.ADMITTED, fields)
+
+
+def adopted(
+    state: EngineState,
+    pod: PodSandbox,
+    container: Container,
+    request: Request,
+    nodes: NodeSet,
+    shortfall: Mapping[str, int],
+) -> Record:
+    """Record a container that has its NUMA nodes already; `shortfall` exceeds their allocatable."""
+    fields: Fields = {
+        **container_fields(pod, container),
+        "request_bytes": dict(request.resources),
+        "nodes": str(nodes),
+        "free_bytes": free_bytes(state, request.resources),
+    }
+    if shortfall:
+        fields["shortfall_bytes"] = dict(shortfall)
+    return Record(EventName.ADOPTED, fields, alternate=bool(shortfall))
+
+
+def rejected(
+    context: Context,
+    state: EngineState,
+    pod: PodSandbox,
+    container: Container,
+    request: Request,
+    rejection: Rejection,
+    others: OtherProviders,
+) -> Record:
+    """Record a container for which no nodes were found, in the state of the decision.
+
+    In pod scope the request is the pod's, as long as the pod is not placed.
+    """
+    key = (pod.uid, container.name)
+    resources = None
+    if context.places_pods and not state.blocks((pod.uid, POOL)):
+        resources = request_of_pod(pod)
+    choice = Choice(
+        state.accounting,
+        pod.uid,
+        resources or request.resources,
+        others=others,
+        previous_nodes=state.nodes_before(key),
+    )
+    fields: Fields = {
+        **container_fields(pod, container),
+        "request_bytes": dict(request.resources),
+        **decision_fields(choice),
+        "policy": context.policy.topology_manager_policy,
+        "reason": rejection.reason,
+        "message": rejection.message,
+        "free_bytes": free_bytes(state, request.resources),
+    }
+    return Record(EventName.REJECTED, fields)
+
+
+def rejection_text(
+    pod: PodSandbox, container: Container, rejection: Rejection, others: OtherProviders
+) -> str:
+    """Return the text of the reply, which `kubectl describe pod` shows."""
+    hints = f" with {others}" if others != NO_OTHER_PROVIDERS else ""
+    return (
+        f"{PREFIX}container {container.name} of pod {pod.namespace}/{pod.name} refused, "
+        f"{rejection.reason}{hints}: {rejection.message}"
+    )
+
+
+def ended(state: EngineState, pod: PodSandbox, holder: Holder) -> Record:
+    """Record a container that ended; its pod may reuse the memory."""
+    fields: Fields = {
+        "pod": pod.name,
+        "namespace": pod.namespace,
+        "container": holder.key[1],
+        "pod_uid": holder.key[0],
+        "container_id": holder.container_id,
+        "reusable_bytes": {b.type: b.size for b in state.blocks(holder.key) or ()},
+    }
+    return Record(EventName.CONTAINER_ENDED, fields)
+
+
+def reservation_dropped(holder: Holder, blocks: tuple[Block, ...]) -> Record:
+    """Record a reservation of the state file whose nodes cannot be used any more."""
+    fields: Fields = {
+        "pod_uid": holder.key[0],
+        "container": holder.key[1],
+        "request_bytes": {block.type: block.size for block in blocks},
+        "nodes": str(blocks[0].numa_affinity),
+        "cause": "its NUMA nodes do not exist any more, or have assignments of another group",
+    }
+    return Record(EventName.STALE_RESERVATION_DROPPED, fields)
+
+
+def reapplied(pod: PodSandbox, container: Container, nodes: NodeSet, cause: str) -> Record:
+    """Record that runtime and cgroup showed different nodes, and that `nodes` are set again."""
+    fields: Fields = {
+        **container_fields(pod, container),
+        "nodes": str(nodes),
+        "runtime_cpuset_mems": container.cpuset_mems,
+        "cgroup_cpuset_mems": str(container.cgroup_mems),
+        "cause": cause,
+    }
+    return Record(EventName.CPUSET_MEMS_REAPPLIED, fields)

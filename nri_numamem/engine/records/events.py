@@ -1,0 +1,117 @@
+"""The names of all events that the plugin records, and what is known about an event's type.
+
+The names are the keys of logs, metrics and documents. ``engine.records.table`` has the type of
+each event: level, description, remedy and fields.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class EventName(StrEnum):
+    """What happened. A name never changes its meaning between releases."""
+
+    ACCOUNTING_INVARIANT_VIOLATED = "accounting_invariant_violated"
+    ADMITTED = "admitted"
+    ADOPTED = "adopted"
+    CONFIGURATION_FAILED_EXITING = "configuration_failed_exiting"
+    CONFIGURATION_FAILED_INACTIVE = "configuration_failed_inactive"
+    CONFIGURATION_REJECTED = "configuration_rejected"
+    CONFIGURED = "configured"
+    CONNECT_FAILED = "connect_failed"
+    CONNECTION_CLOSED_BY_PLUGIN = "connection_closed_by_plugin"
+    CONTAINER_CGROUP_UNREADABLE = "container_cgroup_unreadable"
+    CONTAINER_ENDED = "container_ended"
+    CPUSET_MEMS_REAPPLIED = "cpuset_mems_reapplied"
+    DISCONNECTED = "disconnected"
+    HUGEPAGE_POOLS = "hugepage_pools"
+    HUGEPAGE_POOLS_UNREADABLE = "hugepage_pools_unreadable"
+    INTERNAL_ERROR = "internal_error"
+    INTERNAL_ERROR_AFTER_REPLY = "internal_error_after_reply"
+    JOB_FAILED = "job_failed"
+    LOCK_UNAVAILABLE = "lock_unavailable"
+    MACHINE = "machine"
+    MACHINE_CHANGE_REJECTED = "machine_change_rejected"
+    MACHINE_CHANGED = "machine_changed"
+    MACHINE_MONITOR_FAILED = "machine_monitor_failed"
+    MACHINE_UNREADABLE = "machine_unreadable"
+    METRICS_ENDPOINT_FAILED = "metrics_endpoint_failed"
+    METRICS_ENDPOINT_RETRYING = "metrics_endpoint_retrying"
+    METRICS_ENDPOINT_STARTED = "metrics_endpoint_started"
+    NON_POD_HUGEPAGES_CLEARED = "non_pod_hugepages_cleared"
+    NON_POD_HUGEPAGES_FOUND = "non_pod_hugepages_found"
+    NOT_MANAGED = "not_managed"
+    NOT_STARTED = "not_started"
+    OVERCOMMIT_RESOLVED = "overcommit_resolved"
+    OVERCOMMITTED = "overcommitted"
+    PINNED_WHILE_RUNNING = "pinned_while_running"
+    PLUGIN_EXITED = "plugin_exited"
+    POD_ADMITTED = "pod_admitted"
+    POD_ADOPTED = "pod_adopted"
+    POD_CGROUP_UNREADABLE = "pod_cgroup_unreadable"
+    POD_REJECTED = "pod_rejected"
+    POD_RELEASED = "pod_released"
+    REGISTRATION_REJECTED = "registration_rejected"
+    REJECTED = "rejected"
+    REQUEST_TIMED_OUT = "request_timed_out"
+    RESIZE_REJECTED = "resize_rejected"
+    RESIZED = "resized"
+    RESTART_FAILED = "restart_failed"
+    RESTART_LIMIT_REACHED = "restart_limit_reached"
+    RESTARTING_AFTER_CRASH = "restarting_after_crash"
+    RUNNING_UNPINNED_NO_CAPACITY = "running_unpinned_no_capacity"
+    RUNTIME_NEVER_SYNCHRONIZES = "runtime_never_synchronizes"
+    STALE_RESERVATION_DROPPED = "stale_reservation_dropped"
+    STATE_DUMP = "state_dump"
+    STATE_FILE_OTHER_VERSION = "state_file_other_version"
+    STATE_FILE_UNREADABLE = "state_file_unreadable"
+    STATE_FILE_UNUSABLE = "state_file_unusable"
+    STATE_FILE_WRITE_FAILED = "state_file_write_failed"
+    STATE_FILE_WRITE_RECOVERED = "state_file_write_recovered"
+    STATE_RESTORED = "state_restored"
+    STOPPED = "stopped"
+    SWITCHED_TO_EXTERNAL = "switched_to_external"
+    SYNCHRONIZE_TIMED_OUT = "synchronize_timed_out"
+    SYNCHRONIZE_TOO_LARGE = "synchronize_too_large"
+    SYNCHRONIZED = "synchronized"
+    UEVENTS_RECEIVED = "uevents_received"
+    UEVENTS_UNAVAILABLE = "uevents_unavailable"
+    UNPINNED_NO_CAPACITY = "unpinned_no_capacity"
+    UNREPORTED_CONTAINER_FOUND = "unreported_container_found"
+
+
+class Level(StrEnum):
+    """How much attention an event needs."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class AlternateLevel:
+    """The level of an event under a condition."""
+
+    level: Level
+    condition: str
+    """When the event has this level: a clause that completes "if ..."."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventType:
+    """What all records of one event have in common."""
+
+    summary: str
+    """One sentence for operators."""
+    level: Level = Level.INFO
+    alternate: AlternateLevel | None = None
+    remedy: str = ""
+    """What an operator can do; "" if nothing needs to be done."""
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Name -> meaning of every field that a record may have. Units come last in the names."""
+
+    def level_if(self, *, alternate: bool) -> Level:
+        """Return the event's level, or its alternate level."""
+        return self.alternate.level if alternate and self.alternate is not None else self.level

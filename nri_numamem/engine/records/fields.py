@@ -1,0 +1,71 @@
+"""Fields that records of several events have.
+
+Amounts are bytes; NUMA nodes are in the kernel's list format. Keys are in the order of reading.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from nri_numamem.engine.events import Container, PodSandbox
+from nri_numamem.engine.plan import Adjustment, RecordValue
+from nri_numamem.engine.providers import CPU, DEVICES, OtherProviders
+from nri_numamem.engine.state import EngineState
+from nri_numamem.memorymanager import Hint
+from nri_numamem.numa import hugepages_resource
+
+# The beginning of every rejection text: `kubectl describe pod` shows texts of several components.
+PREFIX = "numamem: "
+
+Fields = dict[str, RecordValue]
+
+
+def pod_fields(pod: PodSandbox) -> Fields:
+    """Return the fields that name a pod."""
+    return {"pod": pod.name, "namespace": pod.namespace, "pod_uid": pod.uid}
+
+
+def container_fields(pod: PodSandbox, container: Container) -> Fields:
+    """Return the fields that name a container."""
+    return {
+        "pod": pod.name,
+        "namespace": pod.namespace,
+        "container": container.name,
+        "pod_uid": pod.uid,
+        "container_id": container.container_id,
+    }
+
+
+def free_bytes(state: EngineState, resources: Iterable[str]) -> dict[str, RecordValue]:
+    """Return the free bytes of some resources: {node: {resource: bytes}}."""
+    names = tuple(resources)
+    return {
+        str(node_id): {
+            name: node.memory_map[name].free for name in names if name in node.memory_map
+        }
+        for node_id, node in state.accounting.machine_state.items()
+    }
+
+
+def provider_hints(others: OtherProviders) -> Fields:
+    """Return the hints of the CPUs and devices of a container."""
+    hints: Fields = {}
+    if others.cpu is not None:
+        hints[CPU] = str(others.cpu)
+    if others.devices:
+        hints[DEVICES] = [str(nodes) for nodes in others.devices]
+    return hints
+
+
+def hint_value(hint: Hint) -> Fields:
+    """Return a topology hint: {affinity, preferred}; the affinity None means any nodes."""
+    affinity = None if hint.affinity is None else str(hint.affinity)
+    return {"affinity": affinity, "preferred": hint.preferred}
+
+
+def adjustment_value(adjustment: Adjustment) -> Fields:
+    """Return what the reply sets: cpuset_mems, and hugepage limits if there are any."""
+    value: Fields = {"cpuset_mems": adjustment.cpuset_mems}
+    if adjustment.hugepage_limits:
+        limits: Mapping[int, int] = adjustment.hugepage_limits
+        value["hugepage_limits_bytes"] = {hugepages_resource(size): n for size, n in limits.items()}
+        value["hugepage_route"] = adjustment.hugepage_route.value
+    return value

@@ -1,0 +1,22 @@
+"""Records of the allocation state as a whole."""
+
+from nri_numamem.engine.events import Synchronize
+from nri_numamem.engine.plan import Record
+from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.fields import Fields, free_bytes
+from nri_numamem.engine.state import EngineState
+from nri_numamem.numa import MEMORY
+
+
+def synchronized(
+    state: EngineState, event: Synchronize, adopted_count: int, updated_count: int
+) -> Record:
+    """Record that the allocation state was rebuilt from the runtime's list."""
+    fields: Fields = {
+        "pod_count": len(event.pods),
+        "container_count": len(event.containers),
+        "adopted_count": adopted_count,
+        "updated_count": updated_count,
+        "free_bytes": free_bytes(state, (MEMORY,)),
+    }
+    return Record(EventName.SYNCHRONIZED, fields)

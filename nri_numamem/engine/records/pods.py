@@ -1,0 +1,86 @@
+"""Records of decisions on pods."""
+
+from collections.abc import Iterable, Mapping
+
+from nri_numamem.engine.context import Context
+from nri_numamem.engine.events import PodSandbox
+from nri_numamem.engine.plan import Record
+from nri_numamem.engine.records.candidates import Choice, decision_fields
+from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.fields import Fields, free_bytes, hint_value, pod_fields
+from nri_numamem.engine.state import POOL, EngineState, Holder
+from nri_numamem.memorymanager import Rejection
+from nri_numamem.numa import MEMORY, NodeSet
+from nri_numamem.topologymanager import Placement
+
+
+def admitted(
+    before: EngineState,
+    state: EngineState,
+    pod: PodSandbox,
+    request: Mapping[str, int],
+    placed: Placement,
+) -> Record:
+    """Record a pod that gets NUMA nodes as a whole; `before` is the state of the decision."""
+    previous = before.nodes_before((pod.uid, POOL))
+    choice = Choice(placed.before, pod.uid, request, placed.nodes, previous_nodes=previous)
+    fields: Fields = {
+        **pod_fields(pod),
+        "request_bytes": dict(request),
+        **decision_fields(choice),
+        "merged_hint": hint_value(placed.hint),
+        "nodes": str(placed.nodes),
+        "free_bytes": free_bytes(state, request),
+    }
+    return Record(EventName.POD_ADMITTED, fields)
+
+
+def adopted(
+    state: EngineState,
+    pod: PodSandbox,
+    request: Mapping[str, int],
+    nodes: NodeSet,
+    shortfall: Mapping[str, int],
+) -> Record:
+    """Record a pod whose NUMA nodes cannot hold all of its request."""
+    fields: Fields = {
+        **pod_fields(pod),
+        "request_bytes": dict(request),
+        "nodes": str(nodes),
+        "free_bytes": free_bytes(state, request),
+        "shortfall_bytes": dict(shortfall),
+    }
+    return Record(EventName.POD_ADOPTED, fields)
+
+
+def rejected(
+    context: Context,
+    state: EngineState,
+    pod: PodSandbox,
+    request: Mapping[str, int],
+    rejection: Rejection,
+) -> Record:
+    """Record a pod for which no nodes were found; its first container tries again."""
+    previous = state.nodes_before((pod.uid, POOL))
+    choice = Choice(state.accounting, pod.uid, request, previous_nodes=previous)
+    fields: Fields = {
+        **pod_fields(pod),
+        "request_bytes": dict(request),
+        **decision_fields(choice),
+        "policy": context.policy.topology_manager_policy,
+        "reason": rejection.reason,
+        "message": rejection.message,
+        "free_bytes": free_bytes(state, request),
+    }
+    return Record(EventName.POD_REJECTED, fields)
+
+
+def released(state: EngineState, pod: PodSandbox, holders: Iterable[Holder]) -> Record:
+    """Record a pod that ended; its memory is free again."""
+    fields: Fields = {
+        **pod_fields(pod),
+        # The reservation of a pod as a whole has the empty container name.
+        "containers": [holder.key[1] for holder in holders if holder.key[1]],
+        "free_bytes": free_bytes(state, (MEMORY,)),
+    }
+    return Record(EventName.POD_RELEASED, fields)

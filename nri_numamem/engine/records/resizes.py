@@ -1,0 +1,98 @@
+"""Records of changed memory limits of running containers, and the text of a rejection.
+
+A rejection makes only the resize fail: the container runs on as before. The kubelet shows the text
+in the pod's condition, and retries.
+"""
+
+from nri_numamem.engine.events import PodSandbox
+from nri_numamem.engine.plan import Adjustment, Record, RecordValue
+from nri_numamem.engine.providers import format_nodes
+from nri_numamem.engine.records.candidates import Rule
+from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.fields import (
+    PREFIX,
+    Fields,
+    adjustment_value,
+    free_bytes,
+    pod_fields,
+)
+from nri_numamem.engine.state import EngineState, Holder
+from nri_numamem.memorymanager import Block, Resized
+from nri_numamem.numa import MEMORY, humanize_bytes
+
+
+def resized(
+    state: EngineState,
+    pod: PodSandbox,
+    holder: Holder,
+    before: tuple[Block, ...],
+    done: Resized,
+) -> Record:
+    """Record a changed memory limit; `state` is the state with the new limit."""
+    nodes_before = before[0].numa_affinity
+    candidates: list[RecordValue] = []
+    if done.nodes != nodes_before:
+        candidates.append({"nodes": str(nodes_before), "rule": Rule.NOT_ENOUGH_FREE.value})
+    candidates.append({"nodes": str(done.nodes), "rule": Rule.CHOSEN.value})
+    fields: Fields = {
+        **_who(pod, holder, before),
+        "request_bytes": {block.type: block.size for block in state.blocks(holder.key) or ()},
+        "previous_nodes": str(nodes_before),
+        "candidates": candidates,
+        "nodes": str(done.nodes),
+        "free_bytes": free_bytes(state, (MEMORY,)),
+    }
+    if done.nodes != nodes_before:
+        fields["adjustment"] = adjustment_value(Adjustment(str(done.nodes)))
+    if done.shortfall:
+        fields["shortfall_bytes"] = dict(done.shortfall)
+    return Record(EventName.RESIZED, fields, alternate=bool(done.shortfall))
+
+
+def rejected(
+    state: EngineState,
+    pod: PodSandbox,
+    holder: Holder,
+    before: tuple[Block, ...],
+    done: Resized,
+) -> Record:
+    """Record a resize that is refused; `done` is what it would have resulted in."""
+    sets = dict.fromkeys((before[0].numa_affinity, done.nodes))
+    candidates: list[RecordValue] = [
+        {"nodes": str(nodes), "rule": Rule.NOT_ENOUGH_FREE.value} for nodes in sets
+    ]
+    fields: Fields = {
+        **_who(pod, holder, before),
+        "request_bytes": {block.type: block.size for block in done.state.blocks(*holder.key) or ()},
+        "nodes": str(before[0].numa_affinity),
+        "candidates": candidates,
+        "shortfall_bytes": dict(done.shortfall),
+        "free_bytes": free_bytes(state, (MEMORY,)),
+    }
+    return Record(EventName.RESIZE_REJECTED, fields)
+
+
+def rejection_text(
+    state: EngineState, pod: PodSandbox, holder: Holder, new_bytes: int, done: Resized
+) -> str:
+    """Return the text of the reply."""
+    rest = "; ".join(
+        f"NUMA node {node_id} has {humanize_bytes(node.table(MEMORY).free)} free"
+        for node_id, node in state.accounting.machine_state.items()
+        if node_id in done.nodes
+    )
+    short = humanize_bytes(done.shortfall[MEMORY], round_up=True)
+    return (
+        f"{PREFIX}container {holder.key[1]} of pod {pod.namespace}/{pod.name} cannot be resized to "
+        f"memory {humanize_bytes(new_bytes, round_up=True)}: {short} too much for "
+        f"{format_nodes(done.nodes)} ({rest}), and no larger set of nodes may be used"
+    )
+
+
+def _who(pod: PodSandbox, holder: Holder, before: tuple[Block, ...]) -> Fields:
+    return {
+        **pod_fields(pod),
+        "container": holder.key[1],
+        "container_id": holder.container_id,
+        "previous_memory_bytes": {block.type: block.size for block in before}.get(MEMORY),
+    }

@@ -1,0 +1,39 @@
+"""Fields that several events share."""
+
+POD = {
+    "pod": "name of the pod",
+    "namespace": "namespace of the pod",
+    "pod_uid": "UID of the pod",
+}
+
+CONTAINER = {
+    "pod": POD["pod"],
+    "namespace": POD["namespace"],
+    "container": "name of the container",
+    "pod_uid": POD["pod_uid"],
+    "container_id": "the runtime's ID of the container",
+}
+
+REQUEST = {"request_bytes": "requested bytes by resource"}
+NODES = {"nodes": "NUMA nodes in the kernel's list format"}
+FREE = {"free_bytes": "free bytes by NUMA node and resource, after the decision"}
+SHORTFALL = {
+    "shortfall_bytes": "bytes by resource that exceed what is allocatable on the NUMA nodes"
+}
+CAUSE = {"cause": "why"}
+ERROR = {"error": "text of the error"}
+EXCEPTION = {"exception": "traceback"}
+REMEDY = {"remedy": "what to do"}
+NON_POD = {
+    "non_pod_bytes": "hugepages in use by processes outside of pods: bytes by NUMA nodes and size"
+}
+NON_POD_RSVD = {
+    "non_pod_rsvd_bytes": "hugepages reserved, not yet faulted, by processes outside of pods"
+}
+HINTS = {"hints": "topology hints by provider: memory (of the candidates), cpu, devices"}
+MERGED_HINT = {"merged_hint": "topology hint that results from those of all providers"}
+CANDIDATES = {
+    "candidates": "node sets that were considered (at most 8), each with a rule, see below",
+    "omitted_candidates": "number of further node sets",
+}
+ADJUSTMENT = {"adjustment": "what the plugin sets: cpuset_mems, hugepage limits and their route"}

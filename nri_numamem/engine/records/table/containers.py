@@ -1,0 +1,175 @@
+"""Events of containers."""
+
+from nri_numamem.engine.records.events import AlternateLevel, EventName, EventType, Level
+from nri_numamem.engine.records.table.common import (
+    ADJUSTMENT,
+    CANDIDATES,
+    CAUSE,
+    CONTAINER,
+    FREE,
+    HINTS,
+    MERGED_HINT,
+    NODES,
+    REQUEST,
+    SHORTFALL,
+)
+
+_HUGEPAGE_SOURCE = {
+    "hugepage_source": "where the hugepage request was read: container, unified or pod"
+}
+_ADMITTED = {
+    **CONTAINER,
+    **REQUEST,
+    **HINTS,
+    **CANDIDATES,
+    **MERGED_HINT,
+    **NODES,
+    **ADJUSTMENT,
+    **FREE,
+    **_HUGEPAGE_SOURCE,
+}
+_REJECTED = {
+    **CONTAINER,
+    **REQUEST,
+    **HINTS,
+    **CANDIDATES,
+    "policy": "Topology Manager policy",
+    "reason": "the kubelet's reason: TopologyAffinityError or UnexpectedAdmissionError",
+    "message": "why each NUMA node was passed over",
+    **FREE,
+}
+_ADOPTED = {**CONTAINER, **REQUEST, **NODES, **FREE, **SHORTFALL}
+_RESIZE = {
+    **CONTAINER,
+    "previous_memory_bytes": "memory limit before the resize",
+    **REQUEST,
+    "previous_nodes": "NUMA nodes before the resize",
+    "candidates": CANDIDATES["candidates"],
+    **NODES,
+    **ADJUSTMENT,
+    **SHORTFALL,
+    **FREE,
+}
+_MAKE_ROOM = "free memory on the NUMA nodes, or lower the request; `nri-numamem inspect` shows them"
+
+EVENTS = {
+    EventName.ADMITTED: EventType(
+        "A container is created and pinned to NUMA nodes.", fields=_ADMITTED
+    ),
+    EventName.ADOPTED: EventType(
+        "A container already has its NUMA nodes, which are entered in the allocation state.",
+        alternate=AlternateLevel(Level.WARNING, "the NUMA nodes cannot hold all of its request"),
+        remedy="with `shortfall_bytes`: move pods away from these NUMA nodes",
+        fields=_ADOPTED,
+    ),
+    EventName.REJECTED: EventType(
+        "A container's creation is refused because no NUMA nodes can hold its request.",
+        level=Level.WARNING,
+        remedy=_MAKE_ROOM,
+        fields=_REJECTED,
+    ),
+    EventName.UNPINNED_NO_CAPACITY: EventType(
+        "A container is created unpinned because no NUMA nodes can hold its request "
+        "(whenUnsatisfiable: RunUnpinned).",
+        level=Level.WARNING,
+        remedy=_MAKE_ROOM,
+        fields=_REJECTED,
+    ),
+    EventName.RUNNING_UNPINNED_NO_CAPACITY: EventType(
+        "A running container stays unpinned because no NUMA nodes can hold its request.",
+        level=Level.WARNING,
+        remedy="free memory on the NUMA nodes, then restart the container",
+        fields=_REJECTED,
+    ),
+    EventName.NOT_MANAGED: EventType(
+        "A container is not managed; the plugin changes nothing.",
+        level=Level.DEBUG,
+        alternate=AlternateLevel(Level.WARNING, "its cpuset.mems cannot be parsed"),
+        fields={**CONTAINER, **CAUSE},
+    ),
+    EventName.PINNED_WHILE_RUNNING: EventType(
+        "A running container without NUMA nodes is pinned by an update.", fields=_ADMITTED
+    ),
+    EventName.UNREPORTED_CONTAINER_FOUND: EventType(
+        "A running container was found that the runtime never reported.",
+        level=Level.WARNING,
+        remedy="none; it was created while the plugin was away",
+        fields={
+            **_ADMITTED,
+            **_REJECTED,
+            **SHORTFALL,
+            "outcome": "adopted, pinning_deferred (with the next reply) or unpinned",
+        },
+    ),
+    EventName.CPUSET_MEMS_REAPPLIED: EventType(
+        "The runtime and the cgroup showed different cpuset.mems; the update is repeated.",
+        fields={
+            **CONTAINER,
+            **NODES,
+            "runtime_cpuset_mems": "cpuset.mems that the runtime shows",
+            "cgroup_cpuset_mems": "cpuset.mems of the cgroup",
+            **CAUSE,
+        },
+    ),
+    EventName.RESIZED: EventType(
+        "The memory limit of a running container changed.",
+        alternate=AlternateLevel(Level.WARNING, "the NUMA nodes cannot hold the new limit"),
+        fields=_RESIZE,
+    ),
+    EventName.RESIZE_REJECTED: EventType(
+        "A larger memory limit of a running container is refused; the container runs on as before.",
+        level=Level.WARNING,
+        remedy="free memory on its NUMA nodes; the kubelet retries",
+        fields=_RESIZE,
+    ),
+    EventName.CONTAINER_ENDED: EventType(
+        "A container ended; its pod may reuse the memory.",
+        fields={
+            **CONTAINER,
+            "reusable_bytes": "bytes by resource that stay reserved for the pod",
+        },
+    ),
+    EventName.OVERCOMMITTED: EventType(
+        "The machine changed, and the NUMA nodes of a container no longer hold its request.",
+        level=Level.WARNING,
+        alternate=AlternateLevel(Level.DEBUG, "only the size of the shortfall changed"),
+        remedy="move pods away from these NUMA nodes",
+        fields={
+            **CONTAINER,
+            "ended": "whether the container has ended, so that its pod may reuse the memory",
+            **REQUEST,
+            **NODES,
+            "removed_nodes": "NUMA nodes of the container that the machine no longer has",
+            **SHORTFALL,
+        },
+    ),
+    EventName.OVERCOMMIT_RESOLVED: EventType(
+        "The NUMA nodes of a container hold its request again.",
+        alternate=AlternateLevel(Level.DEBUG, "the shortfall was small"),
+        fields={
+            **CONTAINER,
+            "ended": "whether the container has ended, so that its pod may reuse the memory",
+            **REQUEST,
+            **NODES,
+            "removed_nodes": "NUMA nodes of the container that the machine no longer has",
+            **SHORTFALL,
+        },
+    ),
+    EventName.STALE_RESERVATION_DROPPED: EventType(
+        "A reservation that the state file kept for a pod is dropped.",
+        level=Level.WARNING,
+        fields={
+            "pod_uid": CONTAINER["pod_uid"],
+            "container": CONTAINER["container"],
+            **REQUEST,
+            **NODES,
+            **CAUSE,
+        },
+    ),
+    EventName.CONTAINER_CGROUP_UNREADABLE: EventType(
+        "A container's cgroup cannot be read; the runtime's figures are used.",
+        level=Level.WARNING,
+        remedy="check the permissions of the plugin on the cgroup filesystem",
+        fields={"error": "text of the error"},
+    ),
+}

@@ -1,0 +1,117 @@
+"""Events of the plugin's process: start, end, state file, metrics."""
+
+from nri_numamem.engine.records.events import AlternateLevel, EventName, EventType, Level
+from nri_numamem.engine.records.table.common import CAUSE, ERROR, EXCEPTION, REMEDY
+
+_PATH = {"path": "path of the file"}
+_ERROR_AND_RENAMED = {
+    **ERROR,
+    "renamed_to": "new name of the file",
+    "rename_error": "why the file was not renamed",
+}
+_WRITE = "check the disk and the permissions; the plugin retries every 30 s"
+
+EVENTS = {
+    EventName.NOT_STARTED: EventType(
+        "The plugin does not start.", level=Level.ERROR, remedy="see `error`", fields=ERROR
+    ),
+    EventName.STOPPED: EventType("The plugin stopped on a signal."),
+    EventName.PLUGIN_EXITED: EventType(
+        "A launched plugin ends.",
+        alternate=AlternateLevel(Level.ERROR, "neither the runtime nor a signal ended it"),
+        fields={**CAUSE, "was_registered": "whether the runtime had accepted the registration"},
+    ),
+    EventName.RESTARTING_AFTER_CRASH: EventType(
+        "A launched plugin crashed and is started again.",
+        level=Level.ERROR,
+        remedy="report the traceback",
+        fields={**CAUSE, **EXCEPTION},
+    ),
+    EventName.RESTART_FAILED: EventType(
+        "A launched plugin crashed and cannot be started again.",
+        level=Level.ERROR,
+        remedy="restart the runtime, or run the plugin as a service",
+        fields={**CAUSE, "socket": "path of the runtime's NRI socket", **REMEDY},
+    ),
+    EventName.RESTART_LIMIT_REACHED: EventType(
+        "A launched plugin crashed too often and is not started again.",
+        level=Level.ERROR,
+        remedy="report the traceback; restart the runtime to start the plugin",
+        fields={**CAUSE, **EXCEPTION},
+    ),
+    EventName.JOB_FAILED: EventType(
+        "A bug: a periodic job failed; the job runs again at its next time.",
+        level=Level.ERROR,
+        remedy="report the traceback",
+        fields={"job": "name of the job", **EXCEPTION},
+    ),
+    EventName.ACCOUNTING_INVARIANT_VIOLATED: EventType(
+        "A bug: the accounting contradicts itself; the connection is closed, and the next "
+        "Synchronize rebuilds the state.",
+        level=Level.ERROR,
+        remedy="report the record",
+        fields={
+            "violations": "the first violated invariants",
+            "violation_count": "number of all violated invariants",
+            "before": "pods and nodes that changed, as of the last check that passed",
+            "after": "the same pods and nodes now",
+        },
+    ),
+    EventName.LOCK_UNAVAILABLE: EventType(
+        "The lock beside the state file cannot be taken; a second instance would go unnoticed.",
+        level=Level.WARNING,
+        remedy="check the disk and the permissions of the state file's directory",
+        fields={**_PATH, **ERROR},
+    ),
+    EventName.STATE_RESTORED: EventType(
+        "The state file of an earlier process was read.",
+        fields={
+            "containers": "containers in the file",
+            "ended_pods": "ended pods whose NUMA nodes are known",
+        },
+    ),
+    EventName.STATE_FILE_UNREADABLE: EventType(
+        "The state file cannot be read; the plugin starts without it.",
+        level=Level.WARNING,
+        remedy="check the permissions",
+        fields={**_PATH, **ERROR},
+    ),
+    EventName.STATE_FILE_OTHER_VERSION: EventType(
+        "The state file was written by another version of the plugin and renamed; "
+        "the plugin starts without it.",
+        level=Level.WARNING,
+        remedy="none; to return to that version, stop the plugin and rename the file back",
+        fields={**_PATH, **_ERROR_AND_RENAMED, "file_version": "version of the file's format"},
+    ),
+    EventName.STATE_FILE_UNUSABLE: EventType(
+        "The state file is damaged and renamed; the plugin starts without it.",
+        level=Level.WARNING,
+        remedy="none; the renamed file can be deleted",
+        fields={**_PATH, **_ERROR_AND_RENAMED},
+    ),
+    EventName.STATE_FILE_WRITE_FAILED: EventType(
+        "The state file cannot be written; the plugin serves on and retries.",
+        level=Level.WARNING,
+        remedy=_WRITE,
+        fields={**_PATH, "error_kind": "errno name, or type of the exception", **ERROR},
+    ),
+    EventName.STATE_FILE_WRITE_RECOVERED: EventType(
+        "The state file is written again.",
+        fields={**_PATH, "failed_writes": "failed writes since the start"},
+    ),
+    EventName.METRICS_ENDPOINT_STARTED: EventType(
+        "The metrics endpoint serves.", fields={"address": "host and port"}
+    ),
+    EventName.METRICS_ENDPOINT_RETRYING: EventType(
+        "The address of the metrics endpoint is not available; the plugin retries each minute.",
+        level=Level.WARNING,
+        remedy="choose another metricsAddress",
+        fields={"address": "host and port", **CAUSE},
+    ),
+    EventName.METRICS_ENDPOINT_FAILED: EventType(
+        "A bug: the metrics endpoint failed.",
+        level=Level.ERROR,
+        remedy="report the traceback",
+        fields={"address": "host and port", **EXCEPTION},
+    ),
+}

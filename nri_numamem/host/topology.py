@@ -1,0 +1,106 @@
+"""Read the machine's NUMA nodes, their memory, hugepage pools and distances from sysfs.
+
+The result has the same facts as cAdvisor's machine information, which the kubelet's Memory Manager
+uses: node ids may have gaps, nodes without CPUs or memory are included, and so are pools of 0
+pages. Whether a pool fits its node is checked by ``memorymanager``.
+"""
+
+import re
+from pathlib import Path
+
+from nri_numamem.host.hugepages import SYSTEM_POOLS
+from nri_numamem.host.sysfs import (
+    MachineError,
+    node_directories,
+    pool_directories,
+    read_count,
+    read_optional,
+    read_text,
+    shorten,
+)
+from nri_numamem.numa.cpuset import CpuSet
+from nri_numamem.numa.machine import Machine, NumaNode
+from nri_numamem.numa.quantity import MAX_BYTES
+
+# A distance is one byte in ACPI's SLIT; device trees may hold larger ones.
+_DISTANCE = re.compile(r"[1-9]\d{0,4}", re.ASCII)
+_MEM_TOTAL = r"^{prefix}MemTotal:\s+(\d{{1,16}}) kB$"
+
+
+def read_machine(sysfs_root: Path = Path("/sys"), proc_root: Path = Path("/proc")) -> Machine:
+    """Return the machine's NUMA nodes; without NUMA in the kernel, one node with id 0.
+
+    Without the files ``distance``, ``cpulist`` and ``hugepages`` a node has unknown distances, no
+    CPUs and no pools. Raises MachineError for content that no kernel writes. Source: cAdvisor's
+    machine information (nodes, MemTotal, nr_hugepages); kernel drivers/base/node.c.
+    """
+    directories = node_directories(sysfs_root)
+    if not directories:
+        return Machine((_read_without_numa(sysfs_root, proc_root),))
+    node_ids = tuple(directories)
+    return Machine(tuple(_read_node(node, path, node_ids) for node, path in directories.items()))
+
+
+def _read_node(node_id: int, directory: Path, node_ids: tuple[int, ...]) -> NumaNode:
+    return NumaNode(
+        node_id=node_id,
+        memory_bytes=_read_mem_total(directory / "meminfo", f"Node {node_id} "),
+        hugepages=_read_page_counts(directory / "hugepages"),
+        cpus=_read_cpus(directory / "cpulist"),
+        distances=_read_distances(directory / "distance", node_ids),
+    )
+
+
+def _read_without_numa(sysfs_root: Path, proc_root: Path) -> NumaNode:
+    """Return the whole machine as one node (CONFIG_NUMA=n)."""
+    return NumaNode(
+        node_id=0,
+        memory_bytes=_read_mem_total(proc_root / "meminfo", ""),
+        hugepages=_read_page_counts(sysfs_root / SYSTEM_POOLS),
+        cpus=_read_cpus(sysfs_root / "devices/system/cpu/online"),
+    )
+
+
+def _read_mem_total(path: Path, prefix: str) -> int:
+    """Return the bytes of the line MemTotal, whose unit is 1,024 bytes."""
+    pattern = _MEM_TOTAL.format(prefix=prefix)
+    found = re.search(pattern, read_text(path), re.ASCII | re.MULTILINE)
+    size_bytes = int(found[1]) * 1024 if found else -1
+    if not 0 <= size_bytes <= MAX_BYTES:
+        raise MachineError(path, f"no line '{prefix}MemTotal: <number> kB'")
+    return size_bytes
+
+
+def _read_page_counts(parent: Path) -> dict[int, int]:
+    """Return page size in bytes -> number of pages in the pool."""
+    counts: dict[int, int] = {}
+    for size_bytes, path in pool_directories(parent).items():
+        file = path / "nr_hugepages"
+        counts[size_bytes] = read_count(file)
+        if counts[size_bytes] * size_bytes > MAX_BYTES:
+            raise MachineError(file, f"{counts[size_bytes]} pages are more than any machine has")
+    return counts
+
+
+def _read_cpus(path: Path) -> CpuSet:
+    text = read_optional(path) or ""
+    try:
+        return CpuSet.parse(text)
+    except ValueError as error:
+        problem = f"{shorten(text)} is not a list of CPUs such as 0-3,8"
+        raise MachineError(path, problem) from error
+
+
+def _read_distances(path: Path, node_ids: tuple[int, ...]) -> dict[int, int]:
+    """Return node id -> distance. The file has one number per online node, ascending by id.
+
+    The position is not the node's id. Source: kernel drivers/base/node.c, node_read_distance.
+    """
+    text = read_optional(path)
+    if text is None:
+        return {}
+    fields = text.split()
+    if len(fields) != len(node_ids) or not all(map(_DISTANCE.fullmatch, fields)):
+        problem = f"{shorten(text)} is not one distance for each of the {len(node_ids)} nodes"
+        raise MachineError(path, problem)
+    return dict(zip(node_ids, map(int, fields), strict=True))

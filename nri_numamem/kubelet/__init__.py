@@ -1,0 +1,1 @@
+"""The kubelet's file formats: memory manager state, configuration, Pod manifests."""

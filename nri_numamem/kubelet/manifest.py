@@ -1,0 +1,158 @@
+"""Convert a parsed Pod manifest to the ``Pod`` of the memory manager.
+
+A manifest is the output of `kubectl get pod -o yaml`, or a file for `kubectl apply`. The QoS class
+is computed as in the kubelet, after the API server's default: a limit without a request is the
+request too. Only containers, their resources and the QoS class are read.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from nri_numamem.memorymanager.pod import Container, ContainerKind, Pod, QosClass
+from nri_numamem.numa.quantity import is_memory_resource, parse_exact, parse_quantity
+
+_CLASSES = (QosClass.GUARANTEED, QosClass.BURSTABLE, QosClass.BEST_EFFORT)
+
+
+class ManifestError(ValueError):
+    """A manifest is invalid; the text is one line that names the place."""
+
+
+def pod_from_manifest(manifest: object) -> Pod:
+    """Return the pod of a manifest; raise ManifestError with the place if it is invalid.
+
+    A pod with pod-level resources (`spec.resources`) counts as not Guaranteed: the kubelet does not
+    pin such pods (its feature gate PodLevelResourceManagers is off).
+    """
+    pod = _mapping("manifest", manifest)
+    uid = _text("metadata.uid", _mapping("metadata", pod.get("metadata")).get("uid"))
+    spec = _mapping("spec", pod.get("spec"))
+    containers = tuple(
+        Container(_text(f"{place}.name", found.get("name")), kind, _memory_requests(place, found))
+        for place, kind, found in _containers(spec)
+    )
+    names = [container.name for container in containers]
+    for name in names:
+        if names.count(name) > 1:
+            raise ManifestError(f"spec: two containers have the name {name}; rename one")
+    is_guaranteed = qos_class(pod) is QosClass.GUARANTEED and spec.get("resources") is None
+    return Pod(uid, is_guaranteed, containers)
+
+
+def qos_class(manifest: Mapping[str, object]) -> QosClass:
+    """Return the QoS class in the status, or else the computed class.
+
+    Each init and app container has a class; a pod whose containers differ is Burstable.
+    Source: kubernetes, component-helpers qos (GetPodQOS, ComputePodQOS).
+    """
+    known = _mapping("status", manifest.get("status")).get("qosClass")
+    if known is not None:
+        name = _text("status.qosClass", known)
+        if name not in _CLASSES:
+            raise ManifestError(f"status.qosClass: {known!r} is none of {', '.join(_CLASSES)}")
+        return QosClass(name)
+    spec = _mapping("spec", manifest.get("spec"))
+    if spec.get("resources") is not None:
+        return _class_of("spec", spec)
+    classes = {_class_of(place, container) for place, _, container in _containers(spec)}
+    if len(classes) == 1:
+        return classes.pop()
+    return QosClass.BURSTABLE if classes else QosClass.BEST_EFFORT
+
+
+def _class_of(place: str, holder: Mapping[str, object]) -> QosClass:
+    """Return the class of one set of requests and limits; only cpu and memory count."""
+    requests, limits = _amounts(place, holder)
+    if not requests and not limits:
+        return QosClass.BEST_EFFORT
+    pairs = [(requests.get(r, 0), limits.get(r, 0)) for r in ("cpu", "memory")]
+    if any(request != limit for request, limit in pairs):
+        return QosClass.BURSTABLE
+    has_limit = [limit > 0 for _, limit in pairs]
+    if all(has_limit):
+        return QosClass.GUARANTEED
+    return QosClass.BURSTABLE if any(has_limit) else QosClass.BEST_EFFORT
+
+
+def _containers(
+    spec: Mapping[str, object],
+) -> Iterator[tuple[str, ContainerKind, Mapping[str, object]]]:
+    """Yield place, kind and container in the kubelet's order: init containers first."""
+    for field, default in (
+        ("initContainers", ContainerKind.INIT),
+        ("containers", ContainerKind.APP),
+    ):
+        found = spec.get(field) or []
+        if not isinstance(found, list):
+            raise ManifestError(f"spec.{field}: expected a list of containers")
+        for index, entry in enumerate(found):
+            place = f"spec.{field}[{index}]"
+            container = _mapping(place, entry)
+            is_sidecar = (
+                default is ContainerKind.INIT and container.get("restartPolicy") == "Always"
+            )
+            yield place, ContainerKind.RESTARTABLE_INIT if is_sidecar else default, container
+
+
+def _memory_requests(place: str, container: Mapping[str, object]) -> dict[str, int]:
+    """Return the requests of memory and hugepages in bytes."""
+    sizes: dict[str, int] = {}
+    requests, _ = _texts(place, container)
+    for resource, text in requests.items():
+        if is_memory_resource(resource):
+            try:
+                sizes[resource] = parse_quantity(text)
+            except ValueError as error:
+                where = f"{place}.resources.requests.{resource}"
+                raise ManifestError(
+                    f"{where}: [memorymanager] failed to represent quantity as int64: {error}"
+                ) from error
+    return sizes
+
+
+def _amounts(place: str, holder: Mapping[str, object]) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the exact requests and limits, as parse_exact() gives them."""
+
+    def read(field: str, texts: Mapping[str, str]) -> dict[str, int]:
+        amounts: dict[str, int] = {}
+        for resource, text in texts.items():
+            try:
+                amounts[resource] = parse_exact(text)
+            except ValueError as error:
+                where = f"{place}.resources.{field}.{resource}"
+                raise ManifestError(f"{where}: {error}") from error
+        return amounts
+
+    requests, limits = _texts(place, holder)
+    return read("requests", requests), read("limits", limits)
+
+
+def _texts(place: str, holder: Mapping[str, object]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return requests and limits as written; a limit replaces a missing request."""
+    here = f"{place}.resources"
+    resources = _mapping(here, holder.get("resources"))
+    limits = _quantities(f"{here}.limits", resources.get("limits"))
+    return {**limits, **_quantities(f"{here}.requests", resources.get("requests"))}, limits
+
+
+def _quantities(place: str, value: object) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for resource, text in _mapping(place, value).items():
+        if not isinstance(text, str | int | float):
+            raise ManifestError(f"{place}.{resource}: expected a quantity such as 1Gi")
+        texts[resource] = str(text)
+    return texts
+
+
+def _mapping(place: str, value: object) -> Mapping[str, object]:
+    """Return a mapping whose keys are text; null is an empty one."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise ManifestError(f"{place}: expected a mapping")
+    return value
+
+
+def _text(place: str, value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise ManifestError(f"{place}: expected a text that is not empty")
+    return value

@@ -1,0 +1,255 @@
+"""Every change of the accounting: assign, reuse, release, remove, adopt.
+
+Each function takes a ``State`` and returns the next one; unchanged parts are shared between the
+two. No function here chooses nodes (``policy_static`` does) or rejects anything.
+
+A container that has ended, and every ordinary init container, is *reusable*: it keeps its blocks,
+and so its nodes, until its pod's next containers on the same nodes reuse the bytes, block by
+block. So the charged bytes are always the sums over the blocks.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from nri_numamem.memorymanager.state import Block, NodeState, Request, State, copy_of
+from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.quantity import MEMORY
+
+
+def resource_order(resource: str) -> tuple[bool, str]:
+    """Sort `memory` first, then hugepages by name: the one order of resources everywhere."""
+    return (resource != MEMORY, resource)
+
+
+def assign(state: State, uid: str, name: str, nodes: NodeSet, request: Request) -> State:
+    """Assign a container blocks on `nodes`; reusable bytes of its pod there are reused first.
+
+    Bytes for which the nodes have no room stay uncharged; callers that need all bytes charged
+    check before. Raises ValueError if the container is assigned already. Source: kubelet
+    memorymanager, Allocate and updateMachineState: the lowest node is filled first.
+    """
+    machine = dict(state.machine_state)
+    containers = dict(state.assignments.get(uid, {}))
+    if name in containers:
+        raise ValueError(f"container {name} of pod {uid} is assigned already")
+    blocks: list[Block] = []
+    for resource in sorted(request, key=resource_order):
+        charges = _reuse_blocks(state, uid, containers, nodes, resource, request[resource])
+        missing = request[resource] - sum(charges.values())
+        for node_id in nodes:
+            missing -= _charge(machine, charges, node_id, resource, missing)
+        block = Block(nodes, resource, request[resource], tuple(sorted(charges.items())))
+        blocks.append(block)
+    _add_blocks(machine, nodes, len(blocks))
+    containers[name] = tuple(blocks)
+    assignments = copy_of(state.assignments)
+    assignments[uid] = containers
+    return State(machine, assignments, state.reusable)
+
+
+def _reuse_blocks(
+    state: State,
+    uid: str,
+    containers: dict[str, tuple[Block, ...]],
+    nodes: NodeSet,
+    resource: str,
+    wanted: int,
+) -> dict[int, int]:
+    """Remove up to `wanted` bytes from the pod's reusable blocks; return node id -> bytes.
+
+    `containers` are all containers of the pod; the blocks in it are replaced.
+    """
+    reused: dict[int, int] = {}
+    for name in state.reusable.get(uid, ()):
+        blocks = list(containers[name])
+        for index, block in enumerate(blocks):
+            if block.numa_affinity == nodes and block.type == resource:
+                blocks[index], removed = _shrink(block, wanted)
+                wanted -= sum(removed.values())
+                for node_id, size_bytes in removed.items():
+                    reused[node_id] = reused.get(node_id, 0) + size_bytes
+        containers[name] = tuple(blocks)
+    return reused
+
+
+def _shrink(block: Block, wanted: int) -> tuple[Block, dict[int, int]]:
+    """Return the block without up to `wanted` bytes, and node id -> removed bytes."""
+    removed: dict[int, int] = {}
+    charges: list[tuple[int, int]] = []
+    for node_id, size_bytes in block.charges:
+        removed_bytes = min(wanted, size_bytes)
+        wanted -= removed_bytes
+        if removed_bytes:
+            removed[node_id] = removed_bytes
+        if removed_bytes < size_bytes:
+            charges.append((node_id, size_bytes - removed_bytes))
+    size = block.size - sum(removed.values())
+    return replace(block, size=size, charges=tuple(charges)), removed
+
+
+def _charge(
+    machine: dict[int, NodeState], charges: dict[int, int], node_id: int, resource: str, most: int
+) -> int:
+    """Charge up to `most` bytes to a node, as far as they are free; return their number.
+
+    A node that the machine does not have has nothing free.
+    """
+    node = machine.get(node_id)
+    size_bytes = 0 if node is None else min(most, node.table(resource).free)
+    if node is None or size_bytes <= 0:
+        return 0
+    tables = {**node.memory_map, resource: node.memory_map[resource].charge(size_bytes)}
+    # Not replace(), here and below, because it takes three times as long.
+    machine[node_id] = NodeState(node.number_of_assignments, tables, node.cells, node.spans)
+    charges[node_id] = charges.get(node_id, 0) + size_bytes
+    return size_bytes
+
+
+def _add_blocks(machine: dict[int, NodeState], nodes: NodeSet, blocks: int) -> None:
+    """Count a number of blocks on each of their nodes, and make the nodes a group."""
+    for node_id in nodes:
+        node = machine.get(node_id)
+        if node is not None and blocks:
+            count = node.number_of_assignments
+            cells = node.cells | nodes if count else nodes
+            spans = {**node.spans, nodes: node.spans.get(nodes, 0) + blocks}
+            machine[node_id] = NodeState(count + blocks, node.memory_map, cells, spans)
+
+
+def mark_reusable(state: State, uid: str, name: str) -> State:
+    """Let the pod's next containers reuse the blocks of a container, which keeps its nodes.
+
+    Nothing changes if the container is not assigned, or reusable already. Source: kubelet
+    memorymanager, updatePodReusableMemory.
+    """
+    names = state.reusable.get(uid, ())
+    if state.blocks(uid, name) is None or name in names:
+        return state
+    reusable = copy_of(state.reusable)
+    reusable[uid] = (*names, name)
+    return State(state.machine_state, state.assignments, reusable)
+
+
+def unmark_reusable(state: State, uid: str, name: str) -> State:
+    """Undo mark_reusable() for a container that runs again on its nodes."""
+    return State(state.machine_state, state.assignments, _reusable_without(state, uid, name))
+
+
+def _reusable_without(state: State, uid: str, name: str) -> Mapping[str, tuple[str, ...]]:
+    names = state.reusable.get(uid, ())
+    if name not in names:
+        return state.reusable
+    reusable = copy_of(state.reusable)
+    reusable[uid] = tuple(other for other in names if other != name)
+    if not reusable[uid]:
+        del reusable[uid]
+    return reusable
+
+
+def drop_reusable_of_others(state: State, uid: str) -> State:
+    """Make the containers of all other pods no longer reusable; their blocks are unchanged.
+
+    The kubelet does so at each allocation, because it handles one pod at a time. Source: kubelet
+    memorymanager, updatePodReusableMemory.
+    """
+    kept = state.reusable.get(uid)
+    return replace(state, reusable={} if kept is None else {uid: kept})
+
+
+def remove_container(state: State, uid: str, name: str) -> State:
+    """Remove a container's assignment; nothing changes if it is not assigned.
+
+    A node without blocks is in no group any more. Source: kubelet memorymanager, RemoveContainer.
+    """
+    blocks = state.blocks(uid, name)
+    if blocks is None:
+        return state
+    containers = {other: held for other, held in state.assignments[uid].items() if other != name}
+    assignments = copy_of(state.assignments)
+    if containers:
+        assignments[uid] = containers
+    else:
+        del assignments[uid]
+    machine = dict(state.machine_state)
+    _release(machine, blocks)
+    _regroup(machine, blocks)
+    return State(machine, assignments, _reusable_without(state, uid, name))
+
+
+def remove_pod(state: State, uid: str) -> State:
+    """Remove the assignments of all containers of a pod."""
+    for name in state.assignments.get(uid, {}):
+        state = remove_container(state, uid, name)
+    return state
+
+
+def _release(machine: dict[int, NodeState], blocks: tuple[Block, ...]) -> None:
+    """Free the bytes of blocks, and no longer count the blocks on their nodes."""
+    for block in blocks:
+        for node_id, size_bytes in block.charges:
+            node = machine[node_id]
+            table = node.memory_map[block.type].charge(-size_bytes)
+            tables = {**node.memory_map, block.type: table}
+            count = node.number_of_assignments
+            machine[node_id] = NodeState(count, tables, node.cells, node.spans)
+        for node_id in block.numa_affinity:
+            if node_id in machine:
+                machine[node_id] = _without_block(machine[node_id], block.numa_affinity)
+
+
+def _without_block(node: NodeState, nodes: NodeSet) -> NodeState:
+    """Return a node of `nodes` with one block on `nodes` less."""
+    spans = {span: number for span, number in node.spans.items() if span != nodes}
+    number = node.spans.get(nodes, 0) - 1
+    if number > 0:
+        spans[nodes] = number
+    # A state that another program wrote may count fewer blocks than it lists.
+    count = max(0, node.number_of_assignments - 1)
+    return NodeState(count, node.memory_map, node.cells, spans)
+
+
+def _regroup(machine: dict[int, NodeState], removed: tuple[Block, ...]) -> None:
+    """Set the groups of the nodes that lost blocks to the nodes of their remaining blocks.
+
+    All blocks on a node lie on the same set, unless a running container was adopted across
+    groups. If a state that another program wrote counts blocks that it does not list, the group
+    is unchanged.
+    """
+    affected = NodeSet()
+    for block in removed:
+        affected |= block.numa_affinity
+    for node_id in affected:
+        node = machine.get(node_id)
+        if node is not None:
+            remaining = NodeSet()
+            for span in node.spans:
+                remaining |= span
+            count = node.number_of_assignments
+            cells = (remaining or node.cells) if count else NodeSet([node_id])
+            machine[node_id] = NodeState(count, node.memory_map, cells, node.spans)
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """The result of adopting a running container."""
+
+    state: State
+    shortfall: Mapping[str, int] = field(default_factory=dict)
+    """Resource name -> bytes, > 0, for which its nodes had no room."""
+
+
+def adopt(state: State, uid: str, name: str, nodes: NodeSet, request: Request) -> Adoption:
+    """Record a container that runs on `nodes`, even if the rules would not allow it.
+
+    Free bytes are charged, and the shortfall is reported; removing the container restores the
+    state. An existing assignment of the container is removed first. If node sets overlap, adopt
+    containers on fewer nodes first: one on more nodes is charged to its lowest node, where one on
+    fewer nodes may have its only room.
+    """
+    state = remove_container(state, uid, name)
+    without_reusable = State(state.machine_state, state.assignments)
+    after = assign(without_reusable, uid, name, nodes, request)
+    after = State(after.machine_state, after.assignments, state.reusable)
+    blocks = after.assignments[uid][name]
+    shortfall = {b.type: b.size - b.charged for b in blocks if b.size > b.charged}
+    return Adoption(after, shortfall)

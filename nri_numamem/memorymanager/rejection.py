@@ -1,0 +1,232 @@
+"""Why a request was rejected, as text for `kubectl describe pod`.
+
+A ``Rejection`` has the kubelet's own error text, the request, and per NUMA node what is free, how
+the allocatable amount results, and which rule excluded the node. Nodes with equal text share one
+part of the message. If the message is still too long, the origin of the allocatable amounts is
+left out, then the nodes that one rule excluded share a part. Hugepages that the kernel cannot
+provide, although the accounting has them free, are named too.
+
+The text is computed when it is first read: under `best-effort`, several placements are tried, and
+the rejections of all but the last are discarded.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+from nri_numamem.memorymanager.accounting import resource_order
+from nri_numamem.memorymanager.candidates import Candidates, free_bytes
+from nri_numamem.memorymanager.state import NodeState, Request, State, Table
+from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.preferences import Preferences
+from nri_numamem.numa.quantity import MEMORY, humanize_bytes
+
+# Kubernetes events cut a message at 1,024 bytes; runtime and caller add their own words.
+MESSAGE_LIMIT = 900
+
+UNEXPECTED = "UnexpectedAdmissionError"
+TOPOLOGY = "TopologyAffinityError"
+NOT_ALIGNED = "Resources cannot be allocated with Topology locality"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeVerdict:
+    """What one NUMA node had for a request, and which rule excluded it."""
+
+    node_id: int
+    tables: Mapping[str, Table]
+    """Requested resource -> its table on the node."""
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The reason for a rejection, for people and for records."""
+
+    message: str
+    """At most 900 characters."""
+    per_node: tuple[NodeVerdict, ...] = ()
+
+
+class Rejection:
+    """A rejected request; two rejections are equal if their explanations are."""
+
+    def __init__(self, reason: str, explain: Callable[[], Explanation]) -> None:
+        """Take the kubelet's reason, e.g. UnexpectedAdmissionError, and compute the text later."""
+        self.reason = reason
+        self._explain = explain
+
+    @cached_property
+    def explanation(self) -> Explanation:
+        """The explanation, computed once."""
+        return self._explain()
+
+    @property
+    def message(self) -> str:
+        """The explanation's text."""
+        return self.explanation.message
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Rejection):
+            return NotImplemented
+        return (self.reason, self.explanation) == (other.reason, other.explanation)
+
+    def __hash__(self) -> int:
+        return hash((self.reason, self.explanation.message))
+
+    def __repr__(self) -> str:
+        return f"Rejection({self.reason!r}, {self.explanation!r})"
+
+
+def allocation_failed(problem: str) -> str:
+    """Return the kubelet's sentence around an error of one of its managers."""
+    return f"Allocate failed due to [memorymanager] {problem}, which is unexpected"
+
+
+def reject(
+    state: State,
+    request: Request,
+    candidates: Candidates,
+    preferences: Preferences,
+    reason: str,
+    sentence: str,
+) -> Rejection:
+    """Reject `request`; `sentence`, the kubelet's error text, is the end of the message."""
+    return Rejection(reason, partial(_explain, state, request, candidates, preferences, sentence))
+
+
+def _explain(
+    state: State, request: Request, candidates: Candidates, preferences: Preferences, sentence: str
+) -> Explanation:
+    prefixes = _prefixes(request)
+    verdicts = tuple(
+        NodeVerdict(
+            node_id,
+            {resource: node.table(resource) for resource in prefixes},
+            _rule(state, node, request, prefixes),
+        )
+        for node_id, node in state.machine_state.items()
+    )
+    head = f"requested {_amounts(request)}; {_size(candidates)}"
+    fitting = candidates.best(preferences)
+    if fitting is not None:
+        head += f"; without topology constraints it would fit on {_nodes(tuple(fitting))}"
+    room = MESSAGE_LIMIT - len(f"; {sentence}")
+    for summary in (partial(_one_by_one, origin=_origin), _one_by_one, _by_rule):
+        facts = "; ".join((head, *summary(verdicts, prefixes)))
+        if len(facts) <= room:
+            return Explanation(f"{facts}; {sentence}", verdicts)
+    return Explanation(f"{facts[: room - 3]}...; {sentence}", verdicts)
+
+
+def _prefixes(request: Request) -> dict[str, str]:
+    """Return resource -> its name in front of an amount; "" if only memory is requested."""
+    order = sorted(request, key=resource_order)
+    return {resource: "" if order == [MEMORY] else f"{resource} " for resource in order}
+
+
+def _amounts(request: Request) -> str:
+    return ", ".join(
+        f"{resource} {humanize_bytes(request[resource], round_up=True)}"
+        for resource in sorted(request, key=resource_order)
+    )
+
+
+def _size(candidates: Candidates) -> str:
+    """Return how many nodes the request needs at least."""
+    if candidates.minimum is None:
+        return "exceeds all NUMA nodes together"
+    if candidates.minimum == 1:
+        return "fits on 1 empty NUMA node"
+    return f"fits on {candidates.minimum} empty NUMA nodes"
+
+
+def _rule(state: State, node: NodeState, request: Request, prefixes: Mapping[str, str]) -> str:
+    if len(node.cells) > 1:
+        free = [
+            f"{prefix}{humanize_bytes(free_bytes(state, node.cells, resource))} free"
+            for resource, prefix in prefixes.items()
+        ]
+        return f"in group {node.cells} with {', '.join(free)}"
+    if node.number_of_assignments:
+        return "has single-node assignments"
+    if any(node.table(resource).allocatable < amount for resource, amount in request.items()):
+        return "unused, too small by itself"
+    return "unused"
+
+
+def _origin(resource: str, table: Table) -> str:
+    """Return how the allocatable amount results: "8Gi less 1Gi reservedMemory, ..."; or ""."""
+    parts = {"reservedMemory": table.system_reserved}
+    if resource == MEMORY:
+        parts["hugepages"] = table.total - table.system_reserved - table.allocatable
+    less = [f"{humanize_bytes(size)} {name}" for name, size in parts.items() if size > 0]
+    return f"{humanize_bytes(table.total)} less {', '.join(less)}" if less else ""
+
+
+def _no_origin(_resource: str, _table: Table) -> str:
+    return ""
+
+
+def _one_by_one(
+    verdicts: tuple[NodeVerdict, ...],
+    prefixes: Mapping[str, str],
+    origin: Callable[[str, Table], str] = _no_origin,
+) -> list[str]:
+    ids: dict[str, list[int]] = {}
+    for verdict in verdicts:
+        parts = [
+            f"{prefixes[resource]}{humanize_bytes(table.free)} free"
+            f" of {humanize_bytes(table.allocatable)} allocatable"
+            f"{_notes(origin(resource, table), _non_pod_note(resource, table))}"
+            for resource, table in verdict.tables.items()
+        ]
+        ids.setdefault(", ".join((*parts, verdict.rule)), []).append(verdict.node_id)
+    return [f"{_nodes(node_ids)}: {text}" for text, node_ids in ids.items()]
+
+
+def _non_pod_note(resource: str, table: Table) -> str:
+    size_bytes = _non_pod_bytes(resource, table)
+    return f"{humanize_bytes(size_bytes)} used outside of pods" if size_bytes else ""
+
+
+def _notes(*notes: str) -> str:
+    text = "; ".join(note for note in notes if note)
+    return f" ({text})" if text else ""
+
+
+def _non_pod_bytes(resource: str, table: Table) -> int:
+    """Return the masked bytes of a hugepage pool (see ``hugepage_pools``)."""
+    return 0 if resource == MEMORY else max(0, table.allocatable - table.reserved - table.free)
+
+
+def _by_rule(verdicts: tuple[NodeVerdict, ...], prefixes: Mapping[str, str]) -> list[str]:
+    ids: dict[str, list[int]] = {}
+    most: dict[tuple[str, str], int] = {}
+    non_pod: dict[str, int] = {}
+    for verdict in verdicts:
+        rule = "in other groups" if verdict.rule.startswith("in group ") else verdict.rule
+        ids.setdefault(rule, []).append(verdict.node_id)
+        for resource, table in verdict.tables.items():
+            non_pod[resource] = non_pod.get(resource, 0) + _non_pod_bytes(resource, table)
+            most[rule, resource] = max(most.get((rule, resource), 0), table.free)
+
+    def text(rule: str) -> str:
+        parts = [
+            f"{prefix}at most {humanize_bytes(most[rule, resource])} free"
+            for resource, prefix in prefixes.items()
+        ]
+        return ", ".join((*parts, rule))
+
+    notes = [
+        f"{humanize_bytes(size_bytes)} of {resource} used outside of pods"
+        for resource, size_bytes in non_pod.items()
+        if size_bytes
+    ]
+    return notes + [f"{_nodes(node_ids)}: {text(rule)}" for rule, node_ids in ids.items()]
+
+
+def _nodes(node_ids: Collection[int]) -> str:
+    if len(node_ids) == 1:
+        return f"NUMA node {next(iter(node_ids))}"
+    return f"NUMA nodes {NodeSet(node_ids)}"

@@ -1,0 +1,65 @@
+"""Encodes the engine's plans as replies to the runtime.
+
+A reply sets only fields of NRI 0.3 and only those that the plan contains: a plugin claims each
+field that it sets, and the creation fails when two plugins claim one field (NRI
+pkg/adaptation/result.go).
+"""
+
+from collections.abc import Iterable
+
+from nri_numamem.engine.plan import Adjustment, HugepageRoute, Plan, Update
+from nri_numamem.nri import nri_subset_pb2 as api
+from nri_numamem.numa import format_page_size
+
+
+def create_container_response(plan: Plan) -> api.CreateContainerResponse:
+    """Return the reply to CreateContainer; an empty message changes nothing."""
+    response = api.CreateContainerResponse()
+    if plan.adjustment is not None:
+        resources = response.adjust.linux.resources
+        if plan.adjustment.cpuset_mems:
+            resources.cpu.mems = plan.adjustment.cpuset_mems
+        if plan.adjustment.hugepage_limits:
+            _limit_hugepages(resources, plan.adjustment)
+    if plan.updates:
+        response.update.extend(_updates(plan.updates))
+    return response
+
+
+def update_container_response(plan: Plan) -> api.UpdateContainerResponse:
+    """Return the reply to UpdateContainer."""
+    return api.UpdateContainerResponse(update=_updates(plan.updates))
+
+
+def stop_container_response(plan: Plan) -> api.StopContainerResponse:
+    """Return the reply to StopContainer."""
+    return api.StopContainerResponse(update=_updates(plan.updates))
+
+
+def synchronize_response(plan: Plan) -> api.SynchronizeResponse:
+    """Return the reply to the last part of Synchronize."""
+    return api.SynchronizeResponse(update=_updates(plan.updates))
+
+
+def _limit_hugepages(resources: api.LinuxResources, adjustment: Adjustment) -> None:
+    for size_bytes, limit_bytes in adjustment.hugepage_limits.items():
+        size = format_page_size(size_bytes)
+        if adjustment.hugepage_route is HugepageRoute.LIMITS:
+            resources.hugepage_limits.add(page_size=size, limit=limit_bytes)
+        else:
+            resources.unified[f"hugetlb.{size}.max"] = str(limit_bytes)
+            resources.unified[f"hugetlb.{size}.rsvd.max"] = str(limit_bytes)
+
+
+def _updates(updates: Iterable[Update]) -> list[api.ContainerUpdate]:
+    # ignore_failure: without it CRI-O fails the whole call when a container has just ended.
+    return [
+        api.ContainerUpdate(
+            container_id=update.container_id,
+            linux=api.LinuxContainerUpdate(
+                resources=api.LinuxResources(cpu=api.LinuxCPU(mems=update.cpuset_mems))
+            ),
+            ignore_failure=True,
+        )
+        for update in updates
+    ]

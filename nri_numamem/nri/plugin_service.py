@@ -1,0 +1,314 @@
+"""The methods that the runtime calls, and the two tables that route calls to them.
+
+A request passes through decode, decide and encode. Each method returns the payload of the reply,
+b"" for an empty message. Only CreateContainer, UpdateContainer and Configure have error replies,
+and only for a deliberate refusal (Refused): an error reply to another call blocks pods or the
+runtime. After an exception the service records it and replies with the method's empty response. It
+does the same after a request that takes too long: the limiter ends the request before the timeout,
+because a runtime permanently closes a plugin that replies later.
+"""
+
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, TypeAlias
+
+from google.protobuf.message import DecodeError, Message
+
+from nri_numamem.engine.events import Event
+from nri_numamem.engine.plan import Plan, Record, RecordValue
+from nri_numamem.engine.records.events import EventName
+from nri_numamem.nri import encode
+from nri_numamem.nri import nri_subset_pb2 as api
+from nri_numamem.nri.decode import Decoder
+from nri_numamem.nri.request_ids import RequestIds
+from nri_numamem.nri.synchronize_parts import SynchronizeParts, TooLargeError
+from nri_numamem.ttrpc import Code, Request, StatusError
+
+# Every runtime since NRI 0.2 knows all of these events. A runtime closes the connection for an
+# unknown bit, and 0 subscribes to all events, including validation.
+SUBSCRIPTION = sum(
+    1 << (event - 1)
+    for event in (
+        api.RUN_POD_SANDBOX,
+        api.STOP_POD_SANDBOX,
+        api.REMOVE_POD_SANDBOX,
+        api.CREATE_CONTAINER,
+        api.UPDATE_CONTAINER,
+        api.STOP_CONTAINER,
+        api.REMOVE_CONTAINER,
+    )
+)
+_SUBSCRIBED = api.ConfigureResponse(events=SUBSCRIPTION).SerializeToString()
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """The runtime's Configure request; fields that an old runtime does not send are None."""
+
+    text: str
+    runtime_name: str
+    runtime_version: str
+    nri_version: str | None
+    request_timeout_ms: int | None
+
+    @property
+    def survives_refusal(self) -> bool:
+        """Whether the runtime survives when a launched plugin refuses its configuration.
+
+        Up to NRI 0.6.1 the runtime exits. Since 0.7.0, which also sends the timeouts, it skips the
+        plugin.
+        """
+        return self.request_timeout_ms is not None
+
+
+class Refused(Exception):  # noqa: N818 - an outcome, not a bug
+    """The plugin refuses the request deliberately; the text is that of the error reply."""
+
+
+class Handler(Protocol):
+    """The part of the program that applies the configuration and makes decisions."""
+
+    def configure(self, configuration: Configuration) -> None:
+        """Apply the configuration, or raise Refused."""
+
+    def decide(self, event: Event) -> Plan:
+        """Return the plan for the reply; the event is committed after the reply."""
+
+
+class Overrun(BaseException):
+    """A call exceeded its time limit; no Exception, so that no `except Exception` catches it."""
+
+
+Limiter = Callable[[float, Callable[[], bytes]], bytes]
+"""(limit in seconds, call) -> the result of the call; raises Overrun after undoing a call that
+exceeds the limit."""
+
+
+def unlimited(_limit_s: float, call: Callable[[], bytes]) -> bytes:
+    """Return the result of the call, without a limit; for tests and programs without a runtime."""
+    return call()
+
+
+# The runtimes' default request timeout, for calls that carry none.
+DEFAULT_REQUEST_TIMEOUT_MS = 2000
+
+_PodRequest: TypeAlias = (
+    api.RunPodSandboxRequest
+    | api.StopPodSandboxRequest
+    | api.RemovePodSandboxRequest
+    | api.StateChangeEvent
+)
+_ContainerRequest: TypeAlias = api.RemoveContainerRequest | api.StateChangeEvent
+
+
+class PluginService:
+    """The methods of NRI's service Plugin, for one connection."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        decoder: Decoder,
+        limiter: Limiter = unlimited,
+        request_ids: RequestIds | None = None,
+    ) -> None:
+        self.close_reason: str | None = None
+        """Why the plugin must close the connection; None while it need not."""
+        self.records: list[Record] = []
+        """Records of the protocol, to log after the reply; the engine has those of decisions."""
+        self._handler = handler
+        self._decoder = decoder
+        self._limiter = limiter
+        self._request_ids = request_ids or RequestIds()
+        self._timeout_s = float("inf")  # from Configure since NRI 0.7
+        self.parts = SynchronizeParts(decoder)
+        self._keeps_updates, self._payload_bytes = True, 0
+
+    def serve(self, method: "Method", request: Request, _deadline_ns: int | None = None) -> bytes:
+        """Serve one call and return the payload of the reply; with a method a ttrpc.Handler.
+
+        The effective timeout is the smaller of that of the request, if it carries one, and the
+        runtime's plugin_request_timeout from Configure. The limiter needs the remaining time and
+        not the deadline, so no clock is read. Raise StatusError for an invalid payload and for a
+        refusal.
+        """
+        call_timeout_s = request.timeout_ns / 1e9 or DEFAULT_REQUEST_TIMEOUT_MS / 1000
+        limit_s = method.timeout_fraction * min(self._timeout_s, call_timeout_s)
+        recorded = len(self.records)
+        self._request_ids.number += 1
+        try:
+            return self._limiter(limit_s, partial(self._serve, method, request.payload))
+        except Overrun as overrun:
+            del self.records[recorded:]  # the limiter has undone what they describe
+            return self._end_overrun(method, limit_s, overrun)
+
+    def _end_overrun(self, method: "Method", limit_s: float, overrun: Overrun) -> bytes:
+        name = method.request.DESCRIPTOR.name
+        text = "".join(traceback.format_exception(overrun)).rstrip()
+        fields: dict[str, RecordValue] = {"method": name, "limit_ms": round(limit_s * 1000)}
+        event = EventName.REQUEST_TIMED_OUT
+        if method.request is api.SynchronizeRequest:
+            # Without it the accounting would be outdated, and containers would be placed on memory
+            # that is in use. A new connection gets a new Synchronize.
+            self.close_reason = f"Synchronize took longer than {round(limit_s * 1000)} ms"
+            event = EventName.SYNCHRONIZE_TIMED_OUT
+        self._record(event, {**fields, "exception": text})
+        return method.empty_response
+
+    def _serve(self, method: "Method", payload: bytes) -> bytes:
+        message = method.request()
+        self._payload_bytes = len(payload)
+        try:
+            message.ParseFromString(payload)
+        except (DecodeError, UnicodeDecodeError) as error:  # the second from pure-Python protobuf
+            text = f"the payload is not a {message.DESCRIPTOR.name}"
+            raise StatusError(Code.INTERNAL, text) from error
+        try:
+            return method.serve(self, message)
+        except Refused as refused:
+            raise StatusError(Code.UNKNOWN, str(refused)) from refused
+        except Exception as error:  # noqa: BLE001 - a bug must not block the node's pods
+            text = "".join(traceback.format_exception(error)).rstrip()
+            fields: dict[str, RecordValue] = {"method": message.DESCRIPTOR.name, "exception": text}
+            self._record(EventName.INTERNAL_ERROR, fields)
+            return method.empty_response
+
+    def _record(self, event: EventName, fields: Mapping[str, RecordValue]) -> None:
+        self.records.append(Record(event, fields, request_id=self._request_ids.current))
+
+    def configure(self, request: api.ConfigureRequest) -> bytes:
+        """Apply the configuration; reply with the subscription."""
+        configuration = Configuration(
+            text=request.config,
+            runtime_name=request.runtime_name,
+            runtime_version=request.runtime_version,
+            nri_version=request.NRI_version or None,
+            request_timeout_ms=request.request_timeout or None,
+        )
+        if configuration.request_timeout_ms is not None:
+            self._timeout_s = configuration.request_timeout_ms / 1000
+        self._keeps_updates = configuration.runtime_name != "cri-o"
+        fields: dict[str, RecordValue] = {
+            "runtime": configuration.runtime_name,
+            "runtime_version": configuration.runtime_version,
+            "nri_version": configuration.nri_version,
+        }
+        try:
+            self._handler.configure(configuration)
+        except Refused as refused:
+            fields["error"] = str(refused)
+            self._record(EventName.CONFIGURATION_REJECTED, fields)
+            raise
+        self._record(EventName.CONFIGURED, fields)
+        return _SUBSCRIBED
+
+    def synchronize(self, request: api.SynchronizeRequest) -> bytes:
+        """Collect the parts; reply to the last part with the updates."""
+        try:
+            self.parts.add(request, self._payload_bytes)
+        except TooLargeError as error:
+            self.close_reason = str(error)
+            self._record(EventName.SYNCHRONIZE_TOO_LARGE, {"cause": str(error)})
+            return b""
+        if request.more:
+            # The reply must repeat `more` and have no updates, or the runtime closes the plugin.
+            return api.SynchronizeResponse(more=True).SerializeToString()
+        plan = self._handler.decide(self.parts.take(keeps_updates=self._keeps_updates))
+        return encode.synchronize_response(plan).SerializeToString()
+
+    def create_container(self, request: api.CreateContainerRequest) -> bytes:
+        """Reply with an adjustment or an empty message, or refuse the container."""
+        plan = self._handler.decide(self._decoder.create_container(request))
+        if plan.refusal is not None:
+            raise Refused(plan.refusal)
+        return encode.create_container_response(plan).SerializeToString()
+
+    def update_container(self, request: api.UpdateContainerRequest) -> bytes:
+        """Reply with updates of other containers, or refuse the update."""
+        plan = self._handler.decide(self._decoder.update_container(request))
+        if plan.refusal is not None:
+            raise Refused(plan.refusal)
+        return encode.update_container_response(plan).SerializeToString()
+
+    def stop_container(self, request: api.StopContainerRequest) -> bytes:
+        """Process the end of a container."""
+        plan = self._handler.decide(self._decoder.stop_container(request))
+        return encode.stop_container_response(plan).SerializeToString()
+
+    def remove_container(self, request: _ContainerRequest) -> bytes:
+        """Process the removal of a container."""
+        self._handler.decide(self._decoder.remove_container(request))
+        return b""
+
+    def run_pod_sandbox(self, request: _PodRequest) -> bytes:
+        """Process the start of a sandbox."""
+        self._handler.decide(self._decoder.run_pod_sandbox(request.pod))
+        return b""
+
+    def stop_pod_sandbox(self, request: _PodRequest) -> bytes:
+        """Process the end of a sandbox."""
+        self._handler.decide(self._decoder.stop_pod_sandbox(request.pod))
+        return b""
+
+    def remove_pod_sandbox(self, request: _PodRequest) -> bytes:
+        """Process the removal of a sandbox."""
+        self._handler.decide(self._decoder.remove_pod_sandbox(request.pod))
+        return b""
+
+    def state_change(self, request: api.StateChangeEvent) -> bytes:
+        """Route an event of NRI <= 0.11 to the method of the dedicated call of NRI 0.12."""
+        serve = STATE_CHANGES.get(request.event)
+        return b"" if serve is None else serve(self, request)
+
+    def ignore(self, _request: Message) -> bytes:
+        """Reply with an empty message to a call without a subscription."""
+        return b""
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One method: its request message, the function that serves it, and its limits."""
+
+    request: type[Message]
+    serve: Callable[[PluginService, Any], bytes]
+    empty_response: bytes = b""
+    """The reply that changes nothing. For Configure it is the subscription, because an empty
+    message subscribes to all events."""
+    timeout_fraction: float = 0.6
+    """Fraction of the request timeout available for computing; the rest covers transport."""
+
+
+METHODS = {
+    "Configure": Method(api.ConfigureRequest, PluginService.configure, _SUBSCRIBED),
+    # A larger fraction, because an Overrun ends the connection like a late reply.
+    "Synchronize": Method(api.SynchronizeRequest, PluginService.synchronize, timeout_fraction=0.9),
+    "Shutdown": Method(api.Empty, PluginService.ignore),
+    "CreateContainer": Method(api.CreateContainerRequest, PluginService.create_container),
+    "UpdateContainer": Method(api.UpdateContainerRequest, PluginService.update_container),
+    "StopContainer": Method(api.StopContainerRequest, PluginService.stop_container),
+    "StateChange": Method(api.StateChangeEvent, PluginService.state_change),
+    "RunPodSandbox": Method(api.RunPodSandboxRequest, PluginService.run_pod_sandbox),
+    "StopPodSandbox": Method(api.StopPodSandboxRequest, PluginService.stop_pod_sandbox),
+    "RemovePodSandbox": Method(api.RemovePodSandboxRequest, PluginService.remove_pod_sandbox),
+    "RemoveContainer": Method(api.RemoveContainerRequest, PluginService.remove_container),
+    # Without a subscription. They need a reply, because one UNIMPLEMENTED makes NRI >= 0.12 fall
+    # back to StateChange permanently.
+    "UpdatePodSandbox": Method(api.UpdatePodSandboxRequest, PluginService.ignore),
+    "PostUpdatePodSandbox": Method(api.PostUpdatePodSandboxRequest, PluginService.ignore),
+    "PostCreateContainer": Method(api.PostCreateContainerRequest, PluginService.ignore),
+    "StartContainer": Method(api.StartContainerRequest, PluginService.ignore),
+    "PostStartContainer": Method(api.PostStartContainerRequest, PluginService.ignore),
+    "PostUpdateContainer": Method(api.PostUpdateContainerRequest, PluginService.ignore),
+    "ValidateContainerAdjustment": Method(
+        api.ValidateContainerAdjustmentRequest, PluginService.ignore
+    ),
+}
+
+# Events that NRI <= 0.11 sends as StateChange, whose message has the fields `pod` and `container`.
+STATE_CHANGES: dict[int, Callable[[PluginService, Any], bytes]] = {
+    api.RUN_POD_SANDBOX: PluginService.run_pod_sandbox,
+    api.STOP_POD_SANDBOX: PluginService.stop_pod_sandbox,
+    api.REMOVE_POD_SANDBOX: PluginService.remove_pod_sandbox,
+    api.REMOVE_CONTAINER: PluginService.remove_container,
+}

@@ -1,0 +1,38 @@
+"""NUMA nodes as values: sets of nodes and CPUs, amounts, distances, and machines."""
+
+from nri_numamem.numa.cpuset import CpuSet
+from nri_numamem.numa.distances import Distances
+from nri_numamem.numa.machine import Machine, NumaNode
+from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.preferences import Preferences
+from nri_numamem.numa.quantity import (
+    MEMORY,
+    canonical_resource,
+    format_page_size,
+    format_quantity,
+    hugepages_page_size,
+    hugepages_resource,
+    humanize_bytes,
+    is_memory_resource,
+    parse_page_size,
+    parse_quantity,
+)
+
+__all__ = [
+    "MEMORY",
+    "CpuSet",
+    "Distances",
+    "Machine",
+    "NodeSet",
+    "NumaNode",
+    "Preferences",
+    "canonical_resource",
+    "format_page_size",
+    "format_quantity",
+    "hugepages_page_size",
+    "hugepages_resource",
+    "humanize_bytes",
+    "is_memory_resource",
+    "parse_page_size",
+    "parse_quantity",
+]

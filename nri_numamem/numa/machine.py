@@ -1,0 +1,58 @@
+"""The machine as the managers see it: NUMA nodes with memory, hugepages, CPUs and distances.
+
+These are plain values. ``nri_numamem.host`` reads them from sysfs; scenario files and tests
+define their own.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from nri_numamem.numa.cpuset import CpuSet
+from nri_numamem.numa.nodeset import NodeSet
+
+# Distance of a node to itself, and the default between two nodes without firmware data (ACPI
+# 6.5 section 5.2.17; the kernel's LOCAL_DISTANCE and REMOTE_DISTANCE).
+LOCAL_DISTANCE = 10
+REMOTE_DISTANCE = 20
+
+
+@dataclass(frozen=True, slots=True)
+class NumaNode:
+    """One memory node of the machine."""
+
+    node_id: int
+    memory_bytes: int
+    """MemTotal of the node, including its hugepages; 0 for a node without memory."""
+    hugepages: Mapping[int, int] = field(default_factory=dict)
+    """Page size in bytes -> number of pages in the node's pool (0 included)."""
+    cpus: CpuSet = field(default_factory=CpuSet)
+    """The node's CPUs; empty for a memory-only node."""
+    distances: Mapping[int, int] = field(default_factory=dict)
+    """Node id -> SLIT distance; empty if unknown."""
+
+    @property
+    def hugepages_bytes(self) -> int:
+        """The size of all hugepage pools of the node together."""
+        return sum(page_size_bytes * pages for page_size_bytes, pages in self.hugepages.items())
+
+    def distance_to(self, node_id: int) -> int:
+        """Return the SLIT distance, or the kernel's default if it is unknown."""
+        default = LOCAL_DISTANCE if node_id == self.node_id else REMOTE_DISTANCE
+        return self.distances.get(node_id, default)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """All NUMA nodes, in ascending order of their ids; ValueError for any other order."""
+
+    nodes: tuple[NumaNode, ...]
+
+    def __post_init__(self) -> None:
+        ids = [node.node_id for node in self.nodes]
+        if ids != sorted(set(ids)):
+            raise ValueError(f"NUMA nodes must be ascending and unique, got ids {ids}")
+
+    @property
+    def node_set(self) -> NodeSet:
+        """The ids of all nodes."""
+        return NodeSet(node.node_id for node in self.nodes)

@@ -1,0 +1,1 @@
+"""Metrics: counters, their Prometheus text, and the endpoint."""

@@ -1,0 +1,140 @@
+"""Counters of records and requests.
+
+The event loop counts each record that it logs and each request that it serves, which takes less
+than a microsecond per request and needs no library. Other threads only read, one number or one copy
+at a time, so figures of one scrape may be of different moments. ``observe.metrics.exposition``
+defines the names of the metrics.
+"""
+
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from nri_numamem.engine.plan import Record, RecordValue
+from nri_numamem.engine.records.events import EventName
+from nri_numamem.memorymanager.rejection import TOPOLOGY, UNEXPECTED
+
+_Request = TypeVar("_Request")
+_Deadline = TypeVar("_Deadline")
+_Result = TypeVar("_Result")
+
+# From the fastest request to the default timeout of runtimes.
+BUCKETS_S = (
+    *(50e-6, 100e-6, 200e-6, 500e-6),
+    *(1e-3, 2e-3, 5e-3, 10e-3, 20e-3, 50e-3),
+    *(0.1, 0.2, 0.5, 1.0, 2.0),
+)
+
+CONFIGURED = EventName.CONFIGURED
+SYNCHRONIZED = EventName.SYNCHRONIZED
+NON_POD_HUGEPAGES = (EventName.NON_POD_HUGEPAGES_FOUND, EventName.NON_POD_HUGEPAGES_CLEARED)
+
+COUNTED = (
+    EventName.ADMITTED,
+    EventName.ADOPTED,
+    EventName.REJECTED,
+    EventName.NOT_MANAGED,
+    EventName.UNPINNED_NO_CAPACITY,
+    EventName.PINNED_WHILE_RUNNING,
+    EventName.RUNNING_UNPINNED_NO_CAPACITY,
+    EventName.UNREPORTED_CONTAINER_FOUND,
+    EventName.CPUSET_MEMS_REAPPLIED,
+    EventName.POD_ADMITTED,
+    EventName.POD_ADOPTED,
+    EventName.POD_REJECTED,
+    EventName.POD_RELEASED,
+    EventName.RESIZED,
+    EventName.RESIZE_REJECTED,
+    EventName.MACHINE_CHANGED,
+    EventName.REQUEST_TIMED_OUT,
+    EventName.SYNCHRONIZE_TIMED_OUT,
+    EventName.INTERNAL_ERROR,
+    EventName.INTERNAL_ERROR_AFTER_REPLY,
+    EventName.JOB_FAILED,
+    EventName.ACCOUNTING_INVARIANT_VIOLATED,
+    SYNCHRONIZED,
+)
+"""Events whose records are counted."""
+
+
+class Durations:
+    """A histogram of durations with the buckets BUCKETS_S."""
+
+    __slots__ = ("counts", "sum_s")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BUCKETS_S) + 1)
+        """Number of durations per bucket; the last item counts those above all buckets."""
+        self.sum_s = 0.0
+
+    def add(self, duration_s: float) -> None:
+        """Count a duration."""
+        self.counts[bisect_left(BUCKETS_S, duration_s)] += 1
+        self.sum_s += duration_s
+
+
+class Meter:
+    """What happened since the start of the process. Only one thread may write."""
+
+    def __init__(self) -> None:
+        self.events = dict.fromkeys(COUNTED, 0)
+        """Event -> number of records."""
+        self.reasons = {TOPOLOGY: 0, UNEXPECTED: 0}
+        """The kubelet's reason -> number of rejected requests of containers."""
+        self.cgroup_released_pods = 0
+        """Pods released because their cgroup disappeared."""
+        self.durations: dict[str, Durations] = {}
+        """Method of the plugin's service -> durations of its requests."""
+        self.runtime: Mapping[str, RecordValue] = {}
+        """Fields of the last event `configured`."""
+        self.synchronized: Mapping[str, RecordValue] = {}
+        """Fields of the last event `synchronized`."""
+        self.non_pod_hugepages: RecordValue = None
+        """NUMA nodes -> resource -> bytes in use by processes outside of pods; None without any."""
+        self.registrations = 0
+        self.is_registered = False
+
+    def count(self, record: Record) -> None:
+        """Count a record."""
+        event, fields = record.event, record.fields
+        if event not in self.events:
+            if event == CONFIGURED:
+                self.runtime = fields
+            elif event in NON_POD_HUGEPAGES:
+                self.non_pod_hugepages = fields.get("non_pod_bytes")
+            return
+        self.events[event] += 1
+        if "reason" in fields and "container" in fields:
+            # The first container of a rejected pod is counted, not the pod.
+            reason = str(fields["reason"])
+            self.reasons[reason] = self.reasons.get(reason, 0) + 1
+        elif "detected_by" in fields:
+            self.cgroup_released_pods += 1
+        elif event == SYNCHRONIZED:
+            self.synchronized = fields
+
+    def registered(self) -> None:
+        """Count a successful registration."""
+        self.registrations += 1
+        self.is_registered = True
+
+    def disconnected(self) -> None:
+        """Note the end of the connection."""
+        self.is_registered = False
+
+    def timed(
+        self, method: str, call: Callable[[_Request, _Deadline], _Result]
+    ) -> Callable[[_Request, _Deadline], _Result]:
+        """Return a function that calls `call` and counts the duration."""
+        add = self.durations.setdefault(method, Durations()).add
+        clock = time.perf_counter
+
+        def timed_call(request: _Request, deadline: _Deadline) -> _Result:
+            began_s = clock()
+            try:
+                return call(request, deadline)
+            finally:
+                add(clock() - began_s)
+
+        return timed_call

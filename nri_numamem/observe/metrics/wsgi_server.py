@@ -1,0 +1,144 @@
+"""HTTP server of the metrics: the standard library's WSGI server with a thread per connection.
+
+Each connection has a timeout, and their number is limited: a scraper that hangs occupies one of
+CONNECTIONS threads until the timeout. Importing this module takes some 40 ms.
+"""
+
+import io
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
+from socketserver import TCPServer, ThreadingMixIn
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+PATH = "/metrics"
+
+# Scrapers wait 10 s by default.
+TIMEOUT_S = 5.0
+
+CONNECTIONS = 8
+
+# Without free file descriptors accept() fails immediately until another descriptor is closed.
+_ACCEPT_RETRY_S = 1.0
+
+
+class _Handler(WSGIRequestHandler):
+    """One connection with one request (HTTP/1.0)."""
+
+    def get_stderr(self) -> io.StringIO:
+        """Return a stream for wsgiref's messages that nothing reads."""
+        return io.StringIO()
+
+    def log_message(self, *_args: object) -> None:
+        """Log nothing: scrapes are frequent."""
+
+
+class MetricsHTTPServer(ThreadingMixIn, WSGIServer):
+    """Serves `app` at "HOST:PORT". OSError if the address is not available.
+
+    `report` is called with exceptions that are not the peer's fault, from any thread.
+    """
+
+    daemon_threads = True
+    request_queue_size = CONNECTIONS
+
+    def __init__(
+        self,
+        address: str,
+        app: WSGIApplication,
+        report: Callable[[Exception], None],
+        *,
+        timeout_s: float = TIMEOUT_S,
+        connections: int = CONNECTIONS,
+    ) -> None:
+        host, _, port = address.rpartition(":")
+        # As bytes: an invalid host name is unknown then (OSError), and no UnicodeError.
+        infos = socket.getaddrinfo(host.strip("[]").encode(), int(port), type=socket.SOCK_STREAM)
+        self.address_family, _, _, _, socket_address = infos[0]
+        self._free_slots = threading.BoundedSemaphore(connections)
+        self._report = report
+        self._closing = threading.Event()
+        handler = type("Handler", (_Handler,), {"timeout": timeout_s})
+        super().__init__((str(socket_address[0]), int(socket_address[1])), handler)
+        self.set_app(metrics_only(app, report))
+
+    def server_bind(self) -> None:
+        """Bind the socket; unlike HTTPServer without a DNS query for the host's name."""
+        if self.address_family is socket.AF_INET6 and socket.has_dualstack_ipv6():
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
+        self.setup_environ()
+
+    def get_request(self) -> tuple[Any, Any]:
+        """Accept a connection; after an error wait a moment, so that the loop does not spin."""
+        try:
+            return super().get_request()
+        except OSError:
+            self._closing.wait(_ACCEPT_RETRY_S)
+            raise
+
+    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - see base
+        """Serve the connection in a thread; close it if too many are open."""
+        if not self._free_slots.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            self._free_slots.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
+        """Serve the connection in this thread."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free_slots.release()
+
+    def handle_error(self, _request: Any, _client_address: Any) -> None:  # noqa: ANN401 - see base
+        """Report the exception that is being handled, unless the peer caused it."""
+        error = sys.exc_info()[1]
+        if isinstance(error, Exception) and not isinstance(error, OSError):
+            self._report(error)
+
+    def serve(self) -> None:
+        """Serve until close(); unlike serve_forever() without waking up periodically."""
+        while not self._closing.is_set():
+            self.handle_request()
+        self.server_close()
+
+    def close(self) -> None:
+        """End serve(), from another thread."""
+        self._closing.set()
+        try:
+            self.socket.shutdown(socket.SHUT_RDWR)  # accept() returns with an error
+        except OSError:
+            self.server_close()
+
+
+def metrics_only(app: WSGIApplication, report: Callable[[Exception], None]) -> WSGIApplication:
+    """Return an application that passes GET and HEAD of PATH to `app`, and reports its bugs."""
+
+    def serve(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        def reply(status: HTTPStatus, text: str = "") -> Iterable[bytes]:
+            body = f"{text or status.phrase}\n".encode()
+            headers = [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))]
+            start_response(f"{status.value} {status.phrase}", headers)
+            return [body]
+
+        if environ["PATH_INFO"] != PATH:
+            return reply(HTTPStatus.NOT_FOUND, f"There is only {PATH}")
+        if environ["REQUEST_METHOD"] != "GET":
+            return reply(HTTPStatus.METHOD_NOT_ALLOWED)
+        try:
+            return app(environ, start_response)
+        except Exception as error:  # noqa: BLE001 - a bug must not end more than this request
+            report(error)
+            return reply(HTTPStatus.INTERNAL_SERVER_ERROR)
+
+    return serve

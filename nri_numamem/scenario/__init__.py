@@ -1,0 +1,1 @@
+"""Scenarios: a machine, settings, pods and steps, played without a runtime."""

@@ -1,0 +1,74 @@
+"""Events of a scenario's pods and containers, as a runtime would describe them."""
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+
+from nri_numamem.engine.events import Container, PodSandbox
+from nri_numamem.memorymanager import Block, Request, pod_request
+from nri_numamem.memorymanager import Container as DescribedContainer
+from nri_numamem.numa import MEMORY, NodeSet, hugepages_page_size
+from nri_numamem.scenario.values import ScenarioPod
+
+# The kubelet's cgroup directories per QoS class, with the cgroupfs driver.
+_LEVELS = {"Guaranteed": "", "Burstable": "burstable/", "BestEffort": "besteffort/"}
+
+
+def sandbox_event(sandbox_id: str, described: ScenarioPod) -> PodSandbox:
+    """Return the sandbox of a described pod."""
+    return _sandbox(
+        sandbox_id,
+        described.pod.uid,
+        described.namespace,
+        described.name,
+        _LEVELS[described.qos],
+        pod_request(described.pod),
+    )
+
+
+def sandbox_of_entries(
+    sandbox_id: str, uid: str, entries: Mapping[str, Iterable[Block]]
+) -> PodSandbox:
+    """Return the sandbox of a pod of which only its assignments are known."""
+    total: dict[str, int] = {}
+    for blocks in entries.values():
+        for block in blocks:
+            total[block.type] = total.get(block.type, 0) + block.size
+    return _sandbox(sandbox_id, uid, "default", uid, "", total)
+
+
+def container_event(
+    container_id: str,
+    sandbox: PodSandbox,
+    described: DescribedContainer,
+    cpus: str = "",
+    devices: tuple[NodeSet, ...] = (),
+) -> Container:
+    """Return a container before its creation; CPUs and devices are those it was allocated."""
+    return Container(
+        container_id,
+        sandbox.sandbox_id,
+        described.name,
+        described.requests.get(MEMORY),
+        _hugepage_limits(described.requests),
+        cpuset_cpus=cpus,
+        device_nodes=devices,
+    )
+
+
+def _sandbox(
+    sandbox_id: str, uid: str, namespace: str, name: str, level: str, request: Request
+) -> PodSandbox:
+    # A slash in a uid would be a level of its own.
+    cgroup_parent = f"/kubepods/{level}pod{uid.replace('/', '_')}"
+    memory_bytes, hugepages = request.get(MEMORY), _hugepage_limits(request)
+    return PodSandbox(sandbox_id, uid, namespace, name, cgroup_parent, memory_bytes, hugepages)
+
+
+def _hugepage_limits(request: Request) -> dict[int, int]:
+    """Return page size in bytes -> bytes; without sizes that a written state made up."""
+    limits: dict[int, int] = {}
+    for resource, size_bytes in request.items():
+        if resource != MEMORY:
+            with suppress(ValueError):
+                limits[hugepages_page_size(resource)] = size_bytes
+    return limits

@@ -1,0 +1,247 @@
+"""Play a scenario through the engine, as a runtime and a kubelet on the scenario's machine would.
+
+``admit``, ``resize`` and ``stop`` become the events that a runtime sends: RunPodSandbox,
+CreateContainer, UpdateContainer, StopContainer. ``remove`` of a pod's last container becomes
+StopPodSandbox. ``allocate``, ``hints`` and ``merge`` are single calls of the managers, and so is
+``remove`` of one container among others: no runtime sends it, but the kubelet's manager has it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.events import (
+    Container,
+    CreateContainer,
+    PodSandbox,
+    RunPodSandbox,
+    StopContainer,
+    StopPodSandbox,
+    UpdateContainer,
+)
+from nri_numamem.engine.placement import hints_for_container, place_with_hint
+from nri_numamem.engine.state import POOL, EngineState, Holder, Key
+from nri_numamem.memorymanager import Container as DescribedContainer
+from nri_numamem.memorymanager import (
+    ContainerKind,
+    Rejection,
+    State,
+    drop_reusable_of_others,
+    nodes_of,
+    remove_container,
+)
+from nri_numamem.scenario.events import container_event, sandbox_event, sandbox_of_entries
+from nri_numamem.scenario.outcome import Outcome
+from nri_numamem.scenario.scenario import Scenario
+from nri_numamem.scenario.steps import (
+    Admit,
+    Allocate,
+    Hints,
+    Remove,
+    Resize,
+    Step,
+    Stop,
+)
+from nri_numamem.topologymanager import merge_hints
+
+_NOTHING: Mapping[str, str | None] = {}
+
+
+def play(scenario: Scenario) -> Iterator[Outcome]:
+    """Play all steps, each on the state that the step before left."""
+    player = Player(scenario)
+    for step in scenario.steps:
+        yield player.play(step)
+
+
+class Player:
+    """An engine, and what runs on its host."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self._engine = Engine.with_state(scenario.context, EngineState(scenario.accounting))
+        self._sandboxes: dict[str, PodSandbox] = {}
+        """Pod uid -> its sandbox, while the pod is on the host."""
+        self._running: dict[Key, Container] = {}
+        self._ended_inits: dict[Key, str | None] = {}
+        """Ordinary init containers -> the nodes with which they ran; a resize may move what their
+        pod keeps of them."""
+        self._created = 0
+        """Number of sandboxes and containers so far; makes their ids unique."""
+        self._start()
+
+    def _start(self) -> None:
+        """Let the containers run that the accounting has at the start."""
+        state = self._engine.state
+        for uid, containers in self._scenario.accounting.assignments.items():
+            sandbox = self._sandboxes[uid] = self._new_sandbox(uid)
+            state = state.with_pod(sandbox)
+            for name, blocks in containers.items():
+                requests = {block.type: block.size for block in blocks}
+                described = DescribedContainer(name, ContainerKind.APP, requests)
+                container = container_event(self._new_id(), sandbox, described)
+                self._running[uid, name] = container
+                holder = Holder(container.container_id, sandbox.sandbox_id, (uid, name))
+                state = state.with_holder(holder, state.accounting)
+        self._engine = Engine.with_state(self._scenario.context, state)
+
+    def play(self, step: Step) -> Outcome:
+        """Play one step."""
+        match step:
+            case Admit():
+                return self._admit(step)
+            case Resize():
+                return self._resize(step)
+            case Stop():
+                return self._stop(step)
+            case Allocate():
+                return self._allocate(step)
+            case Remove():
+                return self._remove(step)
+            case Hints():
+                return self._hints(step)
+        hint, admits = merge_hints(
+            step.providers, step.numa_nodes, step.topology.policy, step.topology.preferences
+        )
+        return Outcome(step, self._accounting(), hint=hint, admits=admits)
+
+    def _admit(self, step: Admit) -> Outcome:
+        """Start the pod, and each of its containers that does not run."""
+        sandbox = self._run_sandbox(step.uid)
+        mems: dict[str, str | None] = {}
+        unpinned: dict[str, Rejection] = {}
+        for described in self._scenario.pods[step.uid].pod.containers:
+            key = (step.uid, described.name)
+            if key not in self._running and key not in self._ended_inits:
+                container = container_event(
+                    self._new_id(),
+                    sandbox,
+                    described,
+                    cpus=step.cpus.get(described.name, ""),
+                    devices=step.devices.get(described.name, ()),
+                )
+                applied = self._engine.apply(CreateContainer(sandbox, container))
+                if applied.plan.refusal is not None:
+                    return Outcome(
+                        step, self._accounting(), rejection=applied.rejection, cpuset_mems=mems
+                    )
+                if applied.rejection is not None:
+                    unpinned[described.name] = applied.rejection
+                self._run(key, container, described.kind)
+            mems[described.name] = self._mems(key)
+        return Outcome(step, self._accounting(), cpuset_mems=mems, unpinned=unpinned)
+
+    def _run(self, key: Key, container: Container, kind: ContainerKind) -> None:
+        """Let a created container run; an ordinary init container also ends."""
+        if kind is ContainerKind.INIT:
+            self._engine.apply(StopContainer(self._sandboxes[key[0]], container))
+            self._ended_inits[key] = self._mems(key)
+        else:
+            self._running[key] = container
+
+    def _resize(self, step: Resize) -> Outcome:
+        key = (step.uid, step.container)
+        container = self._running.get(key)
+        if container is None:
+            return Outcome(step, self._accounting(), cpuset_mems={step.container: None})
+        sandbox = self._sandboxes[step.uid]
+        applied = self._engine.apply(UpdateContainer(sandbox, container, step.memory_bytes))
+        if applied.plan.refusal is not None:
+            return Outcome(step, self._accounting(), rejection=applied.rejection)
+        self._running[key] = replace(container, memory_limit_bytes=step.memory_bytes)
+        return Outcome(step, self._accounting(), cpuset_mems={step.container: self._mems(key)})
+
+    def _stop(self, step: Stop) -> Outcome:
+        container = self._running.pop((step.uid, step.container), None)
+        if container is not None:
+            self._engine.apply(StopContainer(self._sandboxes[step.uid], container))
+        return Outcome(step, self._accounting())
+
+    def _remove(self, step: Remove) -> Outcome:
+        """Remove a container from the accounting, and with the last one its pod."""
+        if not self._scenario.is_static:
+            return Outcome(step, self._accounting())
+        key, state = (step.uid, step.container), self._engine.state
+        self._running.pop(key, None)
+        self._ended_inits.pop(key, None)
+        names = state.accounting.assignments.get(step.uid, {}).keys() - {POOL, step.container}
+        running = any(uid == step.uid for uid, _ in self._running)
+        sandbox = self._sandboxes.get(step.uid)
+        if sandbox is not None and not names and not running:
+            self._engine.apply(StopPodSandbox(sandbox))
+            del self._sandboxes[step.uid]
+            for ended in [key for key in self._ended_inits if key[0] == step.uid]:
+                del self._ended_inits[ended]
+        elif (holder := state.holders.get(key)) is not None:
+            previous_nodes = state.previous_nodes_with([holder])
+            accounting = remove_container(state.accounting, *key)
+            state = replace(state.without_holder(holder, accounting), previous_nodes=previous_nodes)
+            self._engine = Engine.with_state(self._scenario.context, state)
+        return Outcome(step, self._accounting())
+
+    def _allocate(self, step: Allocate) -> Outcome:
+        if not self._scenario.is_static:
+            return Outcome(step, self._accounting(), cpuset_mems={step.container: None})
+        pod, state = self._scenario.pods[step.uid].pod, self._engine.state
+        # The kubelet forgets what other pods' init containers left before it allocates.
+        accounting = drop_reusable_of_others(state.accounting, step.uid)
+        context = self._scenario.context
+        placed = place_with_hint(context, accounting, pod, step.container, step.hint)
+        if isinstance(placed, Rejection):
+            return Outcome(step, self._accounting(), rejection=placed)
+        key, described = (step.uid, step.container), pod.container(step.container)
+        if pod.guaranteed:
+            sandbox = self._run_sandbox(step.uid)
+            container = container_event(self._new_id(), sandbox, described)
+            is_init = described.kind is ContainerKind.INIT
+            if is_init:
+                self._ended_inits[key] = str(placed.nodes)
+            else:
+                self._running[key] = container
+            holder = Holder(container.container_id, sandbox.sandbox_id, key, ended=is_init)
+            state = state.with_pod(sandbox).with_holder(holder, placed.accounting)
+            self._engine = Engine.with_state(context, state)
+        mems = {step.container: str(placed.nodes) or None}
+        return Outcome(step, self._accounting(), cpuset_mems=mems)
+
+    def _hints(self, step: Hints) -> Outcome:
+        accounting, context = self._engine.state.accounting, self._scenario.context
+        hints = None
+        if self._scenario.is_static:
+            pod = self._scenario.pods[step.uid].pod
+            hints = hints_for_container(context, accounting, pod, step.container)
+        return Outcome(step, self._accounting(), hints=hints)
+
+    def _run_sandbox(self, uid: str) -> PodSandbox:
+        """Return the pod's sandbox; start it if there is none."""
+        if uid not in self._sandboxes:
+            sandbox = self._sandboxes[uid] = self._new_sandbox(uid)
+            self._engine.apply(RunPodSandbox(sandbox))
+        return self._sandboxes[uid]
+
+    def _new_sandbox(self, uid: str) -> PodSandbox:
+        described = self._scenario.pods.get(uid)
+        if described is not None:
+            return sandbox_event(self._new_id(), described)
+        return sandbox_of_entries(self._new_id(), uid, self._scenario.accounting.assignments[uid])
+
+    def _new_id(self) -> str:
+        self._created += 1
+        return f"{self._created:064x}"
+
+    def _mems(self, key: Key) -> str | None:
+        """Return the list in a container's `cpuset.mems`; None for a container without nodes."""
+        if not self._scenario.is_static:
+            return None
+        if key in self._ended_inits:
+            return self._ended_inits[key]
+        return str(nodes_of(self._engine.state.blocks(key) or ())) or None
+
+    def _accounting(self) -> State:
+        """Return the accounting, without pools of pods that their containers have used up."""
+        accounting = self._engine.state.accounting
+        for uid, containers in accounting.assignments.items():
+            pool = containers.get(POOL)
+            if pool is not None and not any(block.size for block in pool):
+                accounting = remove_container(accounting, uid, POOL)
+        return accounting

@@ -1,0 +1,124 @@
+"""Scenarios: a machine, settings, pods and steps.
+
+``scenario_from_document`` checks a whole parsed document before anything is played; its one error
+names the place. ``player.play`` then runs the steps. The command line reads files and shows
+results.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nri_numamem.config.policy import policy_of
+from nri_numamem.config.settings import Settings, settings_from_mapping
+from nri_numamem.config.values import SettingsError, SettingsPath, read_mapping, show
+from nri_numamem.engine.context import Context
+from nri_numamem.memorymanager import Reserved, ReservedMemoryError, State
+from nri_numamem.numa import Distances, Machine, NodeSet, Preferences
+from nri_numamem.scenario.state import WrittenState, read_state
+from nri_numamem.scenario.steps import Merge, Step, Surroundings, read_steps
+from nri_numamem.scenario.values import ScenarioPod, read_machine, read_pods
+from nri_numamem.topologymanager import Topology, TopologyPolicy
+
+_KEYS = ("machine", "settings", "state", "pods", "steps")
+
+
+class ScenarioError(ValueError):
+    """A scenario that cannot be used; the text is one line, "PLACE: PROBLEM; REMEDY"."""
+
+    def __init__(self, path: SettingsPath, text: str) -> None:
+        super().__init__(text)
+        self.path = path
+        """Keys and list indexes from the top of the document."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A scenario that can be played."""
+
+    machine: Machine | None
+    """None if only `state.machineState` describes it."""
+    settings: Settings
+    context: Context
+    """Machine and policy of the engine that plays the scenario."""
+    written: WrittenState
+    """The `state` part."""
+    accounting: State
+    """At the start."""
+    pods: Mapping[str, ScenarioPod]
+    """By uid."""
+    steps: tuple[Step, ...]
+
+    @property
+    def is_static(self) -> bool:
+        """Return whether memory is managed at all."""
+        return self.context.is_static
+
+
+def scenario_from_document(document: object, state: WrittenState | None = None) -> Scenario:
+    """Return the scenario of a parsed document; ScenarioError names the field and the problem.
+
+    `state` stands in for the document's own, which must be absent then.
+    """
+    if not isinstance(document, Mapping):
+        problem = f"scenario: {show(document)} instead of a mapping"
+        raise ScenarioError((), f"{problem}; write machine, pods and steps")
+    try:
+        return _read(document, state)
+    except SettingsError as error:
+        raise ScenarioError(error.path, str(error)) from error
+
+
+def _read(document: Mapping[object, object], state: WrittenState | None) -> Scenario:
+    top = read_mapping((), document, _KEYS)
+    settings = _read_settings(top.get("settings"))
+    machine = None
+    if top.get("machine") is not None:
+        machine = read_machine(("machine",), top["machine"])
+    if state is None:
+        state = read_state(("state",), top.get("state"))
+    elif top.get("state") is not None:
+        raise SettingsError(
+            ("state",), "the state is given twice", "remove it, or leave out the file"
+        )
+    context, accounting = _start(machine, settings, state)
+    pods = read_pods(("pods",), top.get("pods"))
+    around = Surroundings(pods, context.topology, NodeSet(accounting.machine_state))
+    steps = read_steps(("steps",), top.get("steps"), around)
+    has_nodes = machine is not None or state.machine_state is not None
+    if not has_nodes and not all(isinstance(step, Merge) for step in steps):
+        raise SettingsError(
+            ("machine",), "missing", "describe its nodes, or give state.machineState"
+        )
+    return Scenario(machine, settings, context, state, accounting, pods, steps)
+
+
+def _read_settings(value: object) -> Settings:
+    try:
+        settings = settings_from_mapping(value)
+    except SettingsError as error:
+        text = f"settings.{error}" if error.path else str(error)
+        raise ScenarioError(("settings", *error.path), text) from error
+    if settings.kubelet_config_file is not None:
+        path = ("settings", "kubeletConfigFile")
+        raise SettingsError(path, "a scenario reads no other file", "write that file's keys here")
+    return settings
+
+
+def _start(
+    machine: Machine | None, settings: Settings, state: WrittenState
+) -> tuple[Context, State]:
+    """Return the engine's context, and the accounting at the start."""
+    policy = policy_of(settings)
+    if machine is not None and not state.machine_state:
+        try:
+            context = Context.of(machine, policy)
+        except ReservedMemoryError as error:
+            raise ScenarioError(("settings",), f"settings.{error}") from error
+        return context, state.replayed(("state",), context.empty_accounting())
+    if machine is None:
+        machine = state.machine()
+    # What is reserved stands in the written state.
+    preferences = Preferences(Distances.of_machine(machine), policy.prefer_closest_numa_nodes)
+    topology = Topology(TopologyPolicy(policy.topology_manager_policy), preferences)
+    reserved: Reserved = {node.node_id: {} for node in machine.nodes}
+    return Context(machine, policy, reserved, topology, machine), state.accounting()

@@ -1,0 +1,193 @@
+"""Read the parts of a scenario document that describe things: machine, pods, hints.
+
+Each function takes a path in the document and what a YAML or JSON parser found there, and returns
+a value or raises ``SettingsError``, which names the place and the remedy. ``steps`` reads the
+steps, ``state`` the accounting at the start.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nri_numamem.config.values import (
+    SettingsError,
+    SettingsPath,
+    read_integer,
+    read_mapping,
+    read_quantity,
+    show,
+)
+from nri_numamem.kubelet.manifest import ManifestError, pod_from_manifest, qos_class
+from nri_numamem.memorymanager import Hint, Pod, QosClass
+from nri_numamem.numa import CpuSet, Machine, NodeSet, NumaNode, hugepages_page_size
+from nri_numamem.numa.nodeset import NODE_ID_LIMIT
+from nri_numamem.numa.quantity import HUGEPAGES_PREFIX
+
+# Counts of pages and blocks: more than any machine has.
+COUNT_MOST = 2**31 - 1
+# The kernel's distances are bytes; 255 is "unreachable".
+DISTANCE_MOST = 255
+
+_PLACE_WORD = re.compile(r"[^.\[\]]+")
+_NODE_ID = re.compile(r"\d{1,4}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioPod:
+    """A pod of a scenario."""
+
+    pod: Pod
+    name: str
+    namespace: str
+    qos: QosClass
+
+
+def read_list(path: SettingsPath, value: object) -> list[object]:
+    """Return a list; null is an empty one."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise SettingsError(path, f"{show(value)} instead of a list", "write [...] or - lines")
+    return value
+
+
+def read_text(path: SettingsPath, value: object) -> str:
+    """Return a text that is not empty."""
+    if isinstance(value, str) and value:
+        return value
+    problem = "missing" if value is None else f"{show(value)} is not a text"
+    raise SettingsError(path, problem, "write a name, in quotes if it looks like a number")
+
+
+def read_flag(path: SettingsPath, value: object, *, default: bool) -> bool:
+    """Return true or false; null gives the default."""
+    if value is None:
+        return default
+    if isinstance(value, bool):
+        return value
+    raise SettingsError(path, f"{show(value)} is not a boolean", "write true or false")
+
+
+def read_node_set(path: SettingsPath, value: object) -> NodeSet:
+    """Return a list of NUMA node ids as a set."""
+    return NodeSet(
+        read_integer((*path, index), node_id, least=0, most=NODE_ID_LIMIT - 1)
+        for index, node_id in enumerate(read_list(path, value))
+    )
+
+
+def read_hint(path: SettingsPath, value: object) -> Hint:
+    """Return a topology hint; no affinity is "anywhere", not preferred is the default."""
+    hint = read_mapping(path, value, ("affinity", "preferred"))
+    affinity = hint.get("affinity")
+    nodes = None if affinity is None else read_node_set((*path, "affinity"), affinity)
+    return Hint(nodes, read_flag((*path, "preferred"), hint.get("preferred"), default=False))
+
+
+def read_machine(path: SettingsPath, value: object) -> Machine:
+    """Return the machine of `machine`: its nodes in any order, ids not necessarily contiguous."""
+    here = (*path, "nodes")
+    entries = read_list(here, read_mapping(path, value, ("nodes",)).get("nodes"))
+    if not entries:
+        raise SettingsError(here, "no NUMA node", "write - {id: 0, memory: 64Gi}")
+    nodes: dict[int, NumaNode] = {}
+    for index, entry in enumerate(entries):
+        node = _read_node((*here, index), entry)
+        if node.node_id in nodes:
+            raise SettingsError((*here, index, "id"), f"{node.node_id} is given twice", "change it")
+        nodes[node.node_id] = node
+    return Machine(tuple(node for _, node in sorted(nodes.items())))
+
+
+def _read_node(path: SettingsPath, value: object) -> NumaNode:
+    node = read_mapping(path, value, ("id", "memory", "hugepages", "cpus", "distances"))
+    distances = {
+        node_id: read_integer((*path, "distances", str(node_id)), d, least=1, most=DISTANCE_MOST)
+        for node_id, d in read_by_node((*path, "distances"), node.get("distances")).items()
+    }
+    return NumaNode(
+        read_integer((*path, "id"), node.get("id"), least=0, most=NODE_ID_LIMIT - 1),
+        _read_memory((*path, "memory"), node.get("memory")),
+        _read_pools((*path, "hugepages"), node.get("hugepages")),
+        read_cpus((*path, "cpus"), node.get("cpus")),
+        distances,
+    )
+
+
+def _read_memory(path: SettingsPath, value: object) -> int:
+    if value is None:
+        raise SettingsError(path, "missing", "write an amount such as 64Gi; 0 for none")
+    return read_quantity(path, value)
+
+
+def _read_pools(path: SettingsPath, value: object) -> dict[int, int]:
+    """Return page size in bytes -> pages."""
+    pools: dict[int, int] = {}
+    for key, count in _with_text_keys(path, value).items():
+        here = (*path, key)
+        try:
+            size_bytes = hugepages_page_size(f"{HUGEPAGES_PREFIX}{key}")
+        except ValueError as error:
+            raise SettingsError(here, str(error), "write a page size such as 2Mi") from error
+        if size_bytes in pools:
+            raise SettingsError(here, "this page size is given twice", "keep one of the two")
+        pools[size_bytes] = read_integer(here, count, least=0, most=COUNT_MOST)
+    return dict(sorted(pools.items()))
+
+
+def read_cpus(path: SettingsPath, value: object) -> CpuSet:
+    """Return the CPUs of a list such as 0-15,32; a single id may be a number."""
+    text = "" if value is None else str(value) if type(value) is int else value
+    try:
+        return CpuSet.parse(text if isinstance(text, str) else "-")
+    except ValueError as error:
+        problem = f"{show(value)} is no list of CPUs"
+        raise SettingsError(path, problem, "write one such as 0-15,32") from error
+
+
+def _with_text_keys(path: SettingsPath, value: object) -> Mapping[str, object]:
+    """Return a mapping whose keys may also be written as whole numbers."""
+    if not isinstance(value, Mapping):
+        return read_mapping(path, value)
+    keys = {key: str(key) if type(key) is int else key for key in value}
+    if len(set(keys.values())) < len(keys):
+        raise SettingsError(path, "a key is given as a number and as a text", "keep one of the two")
+    return read_mapping(path, {keys[key]: each for key, each in value.items()})
+
+
+def read_by_node(path: SettingsPath, value: object) -> dict[int, object]:
+    """Return a mapping from NUMA node ids, which JSON has to write as texts."""
+    found: dict[int, object] = {}
+    for key, each in _with_text_keys(path, value).items():
+        if _NODE_ID.fullmatch(key) is None or int(key) >= NODE_ID_LIMIT or int(key) in found:
+            problem = "this is no id of a NUMA node, or one that is given twice"
+            raise SettingsError((*path, key), problem, f"write 0 to {NODE_ID_LIMIT - 1}")
+        found[int(key)] = each
+    return found
+
+
+def read_pods(path: SettingsPath, value: object) -> dict[str, ScenarioPod]:
+    """Return the pods by uid."""
+    pods: dict[str, ScenarioPod] = {}
+    for index, manifest in enumerate(read_list(path, value)):
+        here = (*path, index)
+        top = read_mapping(here, manifest)
+        try:
+            pod = pod_from_manifest(top)
+            qos = qos_class(top)
+        except ManifestError as error:
+            place, _, problem = str(error).partition(": ")
+            inside = (int(w) if w.isdecimal() else w for w in _PLACE_WORD.findall(place))
+            remedy = "correct it there, as kubectl get pod -o yaml prints pods"
+            raise SettingsError((*here, *inside), problem, remedy) from error
+        if pod.uid in pods:
+            problem = f"another pod has the uid {show(pod.uid)}"
+            raise SettingsError((*here, "metadata", "uid"), problem, "give each its own")
+        metadata = read_mapping((*here, "metadata"), top.get("metadata"))
+        pods[pod.uid] = ScenarioPod(
+            pod,
+            str(metadata.get("name") or pod.uid),
+            str(metadata.get("namespace") or "default"),
+            qos,
+        )
+    return pods

@@ -1,0 +1,170 @@
+"""Scenarios before a real plugin process, which must give what the managers give."""
+
+import json
+import random
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from nri_numamem.cli.main import main
+from nri_numamem.cli.simulate.nri import compare_over_nri
+from nri_numamem.memorymanager import Explanation, Rejection
+from nri_numamem.numa import NodeSet
+from tests.cli.simulate.scenarios import (
+    GI,
+    INIT,
+    PODS,
+    STATE,
+    STEPS,
+    Document,
+    admit,
+    container,
+    document,
+    played,
+    pod,
+    removal,
+)
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"settings": {"topologyManagerPolicy": "restricted"}},
+        {"settings": {"topologyManagerPolicy": "single-numa-node"}, "state": STATE},
+        {"settings": {"whenUnsatisfiable": "RunUnpinned", "logLevel": "error"}},
+        {"settings": {"topologyManagerScope": "pod"}},
+        {"settings": {"memoryManagerPolicy": "None"}, "state": STATE},
+    ],
+    ids=["restricted", "state", "unpinned", "pod", "none"],
+)
+def test_the_same_over_nri(
+    more: Document, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "s.json"
+    path.write_text(json.dumps(document(STEPS, PODS, **more)))
+    assert main(["simulate", "--over-nri", "--output", "json", str(path)]) == 0
+    shown, error = capsys.readouterr()
+    assert error == ""
+    assert len(json.loads(shown)["steps"]) == len(STEPS)
+
+
+@pytest.mark.parametrize("seed", [11, 12])
+@pytest.mark.parametrize("policy", ["best-effort", "restricted"])
+@pytest.mark.parametrize("scope", ["container", "pod"])
+def test_a_random_life_is_the_same_over_nri(scope: str, policy: str, seed: int) -> None:
+    settings = {"topologyManagerScope": scope, "topologyManagerPolicy": policy}
+    chance = random.Random(seed)
+    uids = [f"u{number}" for number in range(30)]
+    pods, steps = [], []
+    for uid in uids:
+        names = [f"c{i}" for i in range(chance.randint(1, 3))]
+        made = [
+            container(n, f"{chance.randint(1, 60) * 128}Mi", f"{chance.randint(0, 9) * 32}Mi")
+            for n in names
+        ]
+        pods.append(pod(uid, *made[:1], init=made[1:]))
+        steps.append(admit(uid))
+        if chance.random() < 0.7:
+            gone = chance.choice(uids[: len(pods)])
+            described = pods[uids.index(gone)]["spec"]
+            everyone = described["containers"] + described["initContainers"]
+            steps += removal(gone, *(one["name"] for one in everyone))
+            steps.append(admit(uid))
+    scenario, outcomes = played(document(steps, pods, settings=settings))
+    assert compare_over_nri(scenario, outcomes, "s") == []
+    assert any(outcome.rejection for outcome in outcomes)
+
+
+def resize(uid: str, name: str, memory: str) -> Document:
+    return {"resize": {"pod": uid, "container": name, "memory": memory}}
+
+
+def stop(uid: str, name: str) -> Document:
+    return {"stop": {"pod": uid, "container": name}}
+
+
+@pytest.mark.parametrize("scope", ["container", "pod"])
+@pytest.mark.parametrize("policy", ["best-effort", "single-numa-node"])
+def test_resizes_and_restarts_are_the_same_over_nri(scope: str, policy: str) -> None:
+    pods = [
+        pod("a", container("m", "5Gi", "256Mi"), container("n", "1Gi"), init=INIT),
+        pod("b", container("x", "2Gi")),
+    ]
+    steps = [
+        resize("a", "m", "6Gi"),
+        stop("a", "m"),
+        *map(admit, "ab"),
+        resize("a", "m", "3Gi"),
+        resize("b", "x", "9Gi"),
+        resize("b", "x", "90Gi"),
+        stop("a", "m"),
+        resize("a", "m", "1Gi"),
+        stop("b", "x"),
+        *map(admit, "ba"),
+        *removal("b", "x"),
+        admit("b"),
+    ]
+    settings = {"topologyManagerScope": scope, "topologyManagerPolicy": policy}
+    scenario, outcomes = played(document(steps, pods, settings=settings))
+    assert compare_over_nri(scenario, outcomes, "s") == []
+    assert any(outcome.rejection for outcome in outcomes)
+
+
+EXTRA = pod("e", container("y", "1Gi"))
+
+
+def test_differences_are_reported(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scenario, outcomes = played(document([admit(uid) for uid in "bcec"], [*PODS, EXTRA]))
+    refused = outcomes[1].rejection
+    assert refused is not None
+    accounting = outcomes[-1].accounting
+    block = accounting.assignments["b"]["x"][0]
+    other = replace(block, numa_affinity=NodeSet([3]))
+    changed = {"x": (other, *accounting.assignments["b"]["x"][1:])}
+    assignments = {**accounting.assignments, "b": changed}
+    wrong = [
+        replace(outcomes[0], cpuset_mems={"x": None}),
+        replace(outcomes[1], rejection=None, cpuset_mems={}),
+        replace(outcomes[2], rejection=refused),
+        replace(
+            outcomes[3],
+            rejection=Rejection("OtherReason", partial(Explanation, "text")),
+            accounting=replace(accounting, assignments=assignments),
+        ),
+    ]
+    found = compare_over_nri(scenario, wrong, "s")
+    assert found[0] == "steps[0]: over NRI it is given x 0-1, else x nothing"
+    assert found[1].startswith("steps[1]: over NRI it is refused (numamem: container x of pod ")
+    assert found[2] == "steps[2]: over NRI it is admitted (y 3), else refused"
+    assert found[3].endswith(", else OtherReason")
+    size = 12 * GI
+    assert found[4:] == [
+        f"after the last step: only over NRI b/x holds {size} bytes of memory on nodes 0,1",
+        f"after the last step: only without NRI b/x holds {size} bytes of memory on nodes 3",
+    ]
+    monkeypatch.setattr("nri_numamem.cli.simulate.nri.compare_over_nri", lambda *_: found)
+    path = tmp_path / "s.json"
+    path.write_text("{}")
+    assert main(["simulate", "--over-nri", str(path)]) == 1
+    assert capsys.readouterr().err.count(f"nri-numamem: {path}: ") == len(found)
+
+
+def test_a_plugin_that_fails_is_a_difference() -> None:
+    scenario, outcomes = played(document([], []))
+    command = (sys.executable, "-c", "import sys; sys.exit('broken')")
+    (found,) = compare_over_nri(scenario, outcomes, "s", command)
+    assert found.endswith("broken")
+
+
+def test_written_books_that_the_entries_explain_can_be_played() -> None:
+    source = document([admit("b")], PODS, state=STATE)
+    scenario, outcomes = played(source)
+    written = replace(scenario.written, machine_state=scenario.accounting.machine_state)
+    assert compare_over_nri(replace(scenario, written=written), outcomes, "s") == []

@@ -1,0 +1,150 @@
+"""Scenarios as pictures for people."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nri_numamem.cli.main import main
+
+Document = dict[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def _eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def pod(uid: str, memory: str) -> Document:
+    resources = {"limits": {"cpu": 1, "memory": memory}}
+    return {
+        "metadata": {"uid": uid},
+        "spec": {"containers": [{"name": "c", "resources": resources}]},
+    }
+
+
+def show(document: Document, capsys: pytest.CaptureFixture[str], path: Path) -> str:
+    path.write_text(json.dumps(document))
+    assert main(["simulate", str(path)]) == 0
+    return capsys.readouterr().out
+
+
+def test_many_nodes_stay_readable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = {
+        "machine": {"nodes": [{"id": node_id, "memory": "64Gi"} for node_id in range(64)]},
+        "pods": [pod("a", "100Gi"), pod("b", "9999Gi")],
+        "steps": [{"admit": {"pod": "a"}}, {"admit": {"pod": "b"}}],
+    }
+    lines = show(document, capsys, tmp_path / "s.json").splitlines()
+    assert len(lines) < 40
+    assert any(line.split()[0] == "0-63" for line in lines if line.strip())
+    assert any(line.split()[0] == "2-63" for line in lines if line.strip())
+
+
+def test_every_kind_of_step_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = {"pod": "a", "container": "c"}
+    hint = {"affinity": [5], "preferred": True}
+    document = {
+        "machine": {"nodes": [{"id": node_id, "memory": "4Gi"} for node_id in range(6)]},
+        "pods": [pod("a", "1Gi"), pod("b", "99Gi"), pod("e", "0")],
+        "steps": [
+            {"hints": one},
+            {"hints": {"pod": "b", "container": "c"}},
+            {"hints": {"pod": "e", "container": "c"}},
+            {"allocate": one | {"hint": hint}},
+            {"remove": one},
+            {"remove": one},
+            {"admit": {"pod": "e"}},
+            {"merge": {"policy": "restricted", "providers": [{"x": [hint]}]}},
+            {"merge": {"policy": "restricted", "providers": [{"x": []}]}},
+            {"merge": {"providers": []}},
+        ],
+    }
+    shown = show(document, capsys, tmp_path / "s.json")
+    for text in (
+        "memory on nodes 0 (preferred); 1 (preferred)",
+        "and 39 more",
+        "impossible: it fits on no set of nodes",
+        "no preference",
+        "with the hint nodes 5, preferred",
+        "c: cpuset.mems 5",
+        "memory 1Gi on nodes 5",
+        "nothing: it holds nothing",
+        "c: not managed",
+        "nodes 5, preferred: admitted",
+        "nodes 0-5, not preferred: not admitted",
+    ):
+        assert text in shown
+
+
+def test_pods_that_run_unpinned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = {
+        "machine": {"nodes": [{"id": 0, "memory": "4Gi"}]},
+        "settings": {"whenUnsatisfiable": "RunUnpinned"},
+        "pods": [pod("a", "9Gi")],
+        "steps": [{"admit": {"pod": "a"}}],
+    }
+    shown = show(document, capsys, tmp_path / "s.json")
+    assert "c: not managed" in shown
+    assert "reason    UnexpectedAdmissionError: " in shown
+    document["settings"] = {"memoryManagerPolicy": "None"}
+    assert "memoryManagerPolicy None" in show(document, capsys, tmp_path / "s.json")
+
+
+def test_a_merge_alone_shows_no_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = {"steps": [{"merge": {"numaNodes": [0]}}]}
+    assert show(document, capsys, tmp_path / "s.json").splitlines() == [
+        "1. Merge the hints of 0 providers, best-effort ─────────────────────────────────",
+        "  result    nodes 0, preferred: admitted",
+    ]
+
+
+def test_a_refusal_without_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = {
+        "state": {"machineState": {}},
+        "pods": [pod("a", "1Gi")],
+        "steps": [{"admit": {"pod": "a"}}],
+    }
+    shown = show(document, capsys, tmp_path / "s.json")
+    assert "rejected" in shown
+    assert "nodes" not in shown.splitlines()[-1]
+
+
+def test_resizes_and_stops_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = {"pod": "a", "container": "c"}
+    document = {
+        "machine": {"nodes": [{"id": node_id, "memory": "4Gi"} for node_id in range(2)]},
+        "pods": [pod("a", "1Gi")],
+        "steps": [
+            {"admit": {"pod": "a"}},
+            {"resize": one | {"memory": "2Gi"}},
+            {"resize": one | {"memory": "99Gi"}},
+            {"stop": one},
+        ],
+    }
+    shown = show(document, capsys, tmp_path / "s.json")
+    for text in (
+        "2. Resize container c of pod default/a",
+        "request   memory 2Gi",
+        "result    c: cpuset.mems 0",
+        "rejected  ResizeRejected: ",
+        "4. Stop container c of pod default/a",
+        "kept      memory 2Gi on nodes 0",
+    ):
+        assert text in shown
+
+
+def test_nodes_before_a_refused_container_are_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    described = pod("a", "3Gi")
+    described["spec"]["containers"].append({**described["spec"]["containers"][0], "name": "d"})
+    document = {
+        "machine": {"nodes": [{"id": 0, "memory": "4Gi"}]},
+        "pods": [described],
+        "steps": [{"admit": {"pod": "a"}}],
+    }
+    shown = show(document, capsys, tmp_path / "s.json")
+    assert "result    c: cpuset.mems 0" in shown
+    assert "rejected  UnexpectedAdmissionError: " in shown

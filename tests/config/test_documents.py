@@ -1,0 +1,71 @@
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from nri_numamem.config import documents
+from nri_numamem.config.documents import load_document, name_of, read_file
+from nri_numamem.config.errors import UsageError
+
+
+def test_yaml_and_json() -> None:
+    expected = {"a": [1, {"b": None}], "c": "0-3"}
+    assert load_document(b"a: [1, {b: null}]\nc: 0-3\n", "f") == expected
+    assert load_document(b'\xef\xbb\xbf{"a": [1, {"b": null}], "c": "0-3"}', "f") == expected
+    assert load_document(b"{a: [1, {b: null}], c: 0-3}", "f") == expected
+    assert load_document(b"", "f") is None
+    assert load_document(b"[1]", "f") == [1]
+
+
+def test_dates_stay_text() -> None:
+    document = b"creationTimestamp: 2024-01-01T00:00:00Z\nother: 2020-99-99\n"
+    assert load_document(document, "f") == {
+        "creationTimestamp": "2024-01-01T00:00:00Z",
+        "other": "2020-99-99",
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"a: 1\nb: [\n", "f:3: "),
+        (b'{"a": 1,\n "b"', "f:2: "),
+        (b'{"a": 1, "a": 2}', "f:1: the key 'a' is given twice; keep one of the two"),
+        (b"a: 1\na: 2\n", "f:2: the key 'a' is given twice; keep one of the two"),
+        (b"a: !!python/object:os.system x", "f:1: could not determine a constructor"),
+        (b"x: 1\ny: !!bool maybe", "f:2: 'maybe' in a value of type bool"),
+        (b"x: !!map [1]", "f:1: expected a mapping node"),
+        (b"a: \x00", "f:1: the character '\\x00' is not allowed; remove it"),
+        (b"a\n\xff", "f:2: not UTF-8 text; save the file as UTF-8"),
+        (b"[" * 5000, "f:1: nested too deeply; simplify it"),
+        (b'{"a":' * 5000, "f:1: nested too deeply; simplify it"),
+        (b"a: &x [*y]", "f:1: found undefined alias 'y'"),
+        (b"a: 1\n---\nb: 2\n", "f:2: but found another document"),
+    ],
+)
+def test_invalid_documents(content: bytes, problem: str) -> None:
+    with pytest.raises(UsageError) as failed:
+        load_document(content, "f")
+    assert str(failed.value).startswith(problem)
+    assert len(str(failed.value).splitlines()) == 1
+
+
+def test_keys_need_not_be_text() -> None:
+    assert load_document(b"0: a\ntrue: b\n", "f") == {0: "a", True: "b"}
+    with pytest.raises(UsageError, match="f:2: found unhashable key"):
+        load_document(b"0: a\n[1, 2]: b\n", "f")
+
+
+def test_files_and_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"12345")
+    assert read_file(path) == b"12345"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"piped")))
+    assert read_file(Path("-")) == b"piped"
+    assert (name_of(Path("-")), name_of(path)) == ("standard input", str(path))
+    with pytest.raises(UsageError, match="No such file or directory; give the path of"):
+        read_file(tmp_path / "missing")
+    monkeypatch.setattr(documents, "SIZE_LIMIT_BYTES", 4)
+    with pytest.raises(UsageError, match="more than 4 bytes"):
+        read_file(path)

@@ -1,0 +1,53 @@
+"""The engine's policy has every setting that decisions depend on."""
+
+import pytest
+
+from nri_numamem.config.policy import policy_of
+from nri_numamem.config.settings import Settings, settings_from_mapping
+from nri_numamem.engine.policy import Policy
+from nri_numamem.memorymanager import HostReservation, Reservation
+
+
+def test_defaults_are_those_of_the_settings() -> None:
+    assert policy_of(Settings()) == Policy()
+
+
+@pytest.mark.parametrize(
+    ("document", "policy"),
+    [
+        ({"memoryManagerPolicy": "None"}, Policy(memory_manager_policy="None")),
+        ({"topologyManagerPolicy": "none"}, Policy(topology_manager_policy="none")),
+        ({"topologyManagerScope": "pod"}, Policy(topology_manager_scope="pod")),
+        (
+            {"topologyManagerPolicyOptions": {"prefer-closest-numa-nodes": "false"}},
+            Policy(prefer_closest_numa_nodes=False),
+        ),
+        (
+            {"reservedMemory": [{"numaNode": 1, "limits": {"memory": "1Ki"}}]},
+            Policy(reserved_memory=(Reservation(1, {"memory": 1024}),)),
+        ),
+        (
+            {
+                "kubeReserved": {"memory": "1Ki"},
+                "systemReserved": {"memory": "2Ki"},
+                "evictionHard": {"memory.available": "3Ki"},
+            },
+            Policy(
+                host_reservation=HostReservation(
+                    {"memory": "1Ki"}, {"memory": "2Ki"}, {"memory.available": "3Ki"}
+                )
+            ),
+        ),
+        ({"whenUnsatisfiable": "RunUnpinned"}, Policy(when_unsatisfiable="RunUnpinned")),
+    ],
+)
+def test_each_setting_arrives(document: object, policy: Policy) -> None:
+    assert policy_of(settings_from_mapping(document)) == policy
+
+
+def test_remarks_on_settings_arrive() -> None:
+    settings = Settings(max_allowable_numa_nodes=9, kubelet_memory_manager_policy="Static")
+    policy = policy_of(settings)
+    assert policy.notes == settings.notes
+    assert len(policy.notes) == 2
+    assert policy.is_managed_twice

@@ -1,0 +1,116 @@
+"""Single values: accepted forms, null, and errors with place and remedy."""
+
+import pytest
+
+from nri_numamem.config.values import (
+    SettingsError,
+    read_address,
+    read_amount_text,
+    read_choice,
+    read_go_bool,
+    read_integer,
+    read_mapping,
+    read_quantity,
+    show,
+    suggest,
+)
+
+PATH = ("a", 0, "b")
+
+
+def error_of(action: object, *arguments: object, **options: object) -> str:
+    assert callable(action)
+    with pytest.raises(SettingsError) as caught:
+        action(PATH, *arguments, **options)
+    assert caught.value.path[: len(PATH)] == PATH
+    return str(caught.value)
+
+
+def test_mappings() -> None:
+    assert read_mapping(PATH, None) == {}
+    assert read_mapping(PATH, {"x": 1}) == {"x": 1}
+    assert error_of(read_mapping, []) == "a[0].b: a list instead of a mapping; write KEY: VALUE"
+    assert error_of(read_mapping, {1: 2}) == "a[0].b: the key 1 is not text; put it in quotes"
+    assert error_of(read_mapping, {"logLvel": 1}, ("logLevel",)) == (
+        "a[0].b.logLvel: unknown key; did you mean logLevel? allowed: logLevel"
+    )
+
+
+def test_a_key_of_many_lines_is_shown_on_one() -> None:
+    assert error_of(read_mapping, {"x\ny": 1}, ("z",)).startswith("a[0].b.'x\\ny': unknown key; ")
+    assert error_of(read_mapping, {"x" * 99: 1}, ("z",)).startswith(f"a[0].b.{'x' * 57}...: ")
+
+
+def test_choices() -> None:
+    assert read_choice(PATH, None, ("one", "two")) == "one"
+    assert read_choice(PATH, "two", ("one", "two")) == "two"
+    assert error_of(read_choice, "tow", ("one", "two")) == (
+        "a[0].b: unknown value 'tow'; did you mean two? allowed: one, two"
+    )
+    assert error_of(read_choice, 5, ("one",)) == "a[0].b: unknown value 5; allowed: one"
+
+
+@pytest.mark.parametrize("value", ["1", "t", "T", "true", "TRUE", "True", True, 1])
+def test_booleans_that_go_reads_as_true(value: object) -> None:
+    assert read_go_bool(PATH, value, default=False)
+
+
+@pytest.mark.parametrize("value", ["0", "f", "F", "false", "FALSE", "False", False, 0])
+def test_booleans_that_go_reads_as_false(value: object) -> None:
+    assert not read_go_bool(PATH, value, default=True)
+
+
+def test_other_booleans() -> None:
+    assert read_go_bool(PATH, None, default=True)
+    assert error_of(read_go_bool, "yes", default=True) == (
+        'a[0].b: \'yes\' is not a boolean; write "true" or "false"'
+    )
+
+
+def test_integers() -> None:
+    assert read_integer(PATH, 5, least=0, most=9) == 5
+    assert read_integer(PATH, " 5 ", least=0, most=9) == 5
+    remedy = "write a whole number from 0 to 9"
+    for value in (-1, 10, True, 5.0, "x", "\u0665", "12345678901"):
+        assert error_of(read_integer, value, least=0, most=9) == (
+            f"a[0].b: {value!r} is out of range; {remedy}"
+        )
+    assert error_of(read_integer, None, least=0, most=9) == f"a[0].b: missing; {remedy}"
+
+
+def test_addresses() -> None:
+    assert read_address(PATH, None) == read_address(PATH, "") == ""
+    assert read_address(PATH, "localhost:1") == "localhost:1"
+    assert read_address(PATH, "[::1]:65535") == "[::1]:65535"
+    for value in ("localhost", "localhost:0", "localhost:65536", ":1", 5):
+        assert f"{value!r} is not an address; write HOST:PORT" in error_of(read_address, value)
+
+
+def test_amounts() -> None:
+    assert read_amount_text(PATH, 5) == "5"
+    assert read_amount_text(PATH, 0.5) == "0.5"
+    assert read_amount_text(PATH, "5%") == "5%"
+    for value, shown in ((True, "True"), ([], "a list"), (1 << 200, "a huge number")):
+        assert error_of(read_amount_text, value) == (
+            f"a[0].b: {shown} instead of an amount; write an amount such as 512Mi"
+        )
+
+
+def test_quantities() -> None:
+    assert read_quantity(PATH, "1Ki") == read_quantity(PATH, 1024) == 1024
+    assert error_of(read_quantity, "1Xi").endswith("; write an amount such as 512Mi")
+    assert "None instead of an amount" in error_of(read_quantity, None)
+
+
+def test_suggestions_ignore_case_and_dashes() -> None:
+    assert suggest("log-LEVEL", ("logLevel", "logFile")) == (
+        "did you mean logLevel? allowed: logLevel, logFile"
+    )
+    assert suggest("zzz", ("logLevel", "x\n")) == "allowed: logLevel, 'x\\n'"
+
+
+def test_shown_values_are_short_and_on_one_line() -> None:
+    assert show({}) == "a mapping"
+    assert show({1}) == show((1,)) == "a list"
+    assert show(-(1 << 200)) == "a huge number"
+    assert len(show("x\n" * 99)) == 60

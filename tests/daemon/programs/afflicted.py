@@ -1,0 +1,56 @@
+"""The plugin with faults: a container's name is the fault at its creation.
+
+For a container "forgotten" the reply contains nodes, and then the commit fails; for a container
+"undead" the commit of its end fails.
+Run like nri-numamem, or launched by a runtime; the first argument is the watchdog's limit in
+seconds.
+"""
+
+import itertools
+import os
+import re
+import sys
+import time
+from collections.abc import Callable
+
+from nri_numamem.cli import main as command
+from nri_numamem.daemon import watchdog
+from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.events import CreateContainer, Event, Synchronize
+from nri_numamem.engine.plan import Plan, Record
+from nri_numamem.engine.records import containers as records
+
+AFFLICTIONS: dict[str, Callable[[], object]] = {
+    "sleeps": lambda: time.sleep(60),
+    "backtracks": lambda: re.match(r"(a+)+$", "a" * 64 + "b"),
+    "loops": lambda: [None for number in itertools.count() if number < 0],
+    # These neither release the interpreter's lock nor check for signals.
+    "aborts": os.abort,
+    "hogs": lambda: all(itertools.repeat(1)),
+}
+healthy = Engine.decide
+
+
+def afflicted(engine: Engine, event: Event) -> Plan:
+    plan = healthy(engine, event)
+    if isinstance(event, CreateContainer):
+        AFFLICTIONS.get(event.container.name, bool)()
+    elif isinstance(event, Synchronize) and "sleeps" in {c.name for c in event.containers}:
+        time.sleep(60)
+    return plan
+
+
+def failing(name: str, record: Callable[..., Record]) -> Callable[..., Record]:
+    def fail(*about: object) -> Record:
+        if any(name == getattr(one, "name", getattr(one, "key", ("", ""))[1]) for one in about):
+            raise RuntimeError("what a bug")
+        return record(*about)
+
+    return fail
+
+
+records.admitted = failing("forgotten", records.admitted)
+records.ended = failing("undead", records.ended)
+watchdog.STALL_S = float(sys.argv.pop(1))
+Engine.decide = afflicted  # type: ignore[method-assign, assignment]
+sys.exit(command.main())

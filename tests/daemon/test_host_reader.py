@@ -1,0 +1,118 @@
+"""What the host reader reads, and for which requests it reads nothing."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nri_numamem.daemon.host_reader import HostReader
+from nri_numamem.daemon.machine_monitor import MachineMonitor
+from nri_numamem.engine.context import Context
+from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.events import PodSandbox
+from nri_numamem.engine.plan import Record
+from nri_numamem.engine.policy import Policy
+from nri_numamem.host.roots import HostRoots
+from nri_numamem.nri.decode import Device
+from nri_numamem.numa import Machine, NodeSet, NumaNode
+
+MI = 1 << 20
+GUARANTEED = "/kubepods/pod1"
+DEVICES = [Device("c", 226, 128, "/dev/dri/renderD128"), Device("c", 1, 3, "/dev/null")]
+
+
+class Reading:
+    """A host reader with an engine that tests replace, and the records that it emits."""
+
+    def __init__(self, root: Path) -> None:
+        self.engine: Engine | None = engine(Policy())
+        self.records: list[Record] = []
+        roots = HostRoots(root / "sys", root / "proc", root / "cgroup")
+        monitor = MachineMonitor(roots, lambda: self.engine, self.records.append)
+        self.reader = HostReader(roots, lambda: self.engine, monitor, self.records.append)
+        self.cgroup = roots.cgroup / GUARANTEED.lstrip("/")
+
+    @property
+    def events(self) -> list[str]:
+        return [record.event for record in self.records]
+
+
+def engine(policy: Policy) -> Engine:
+    nodes = tuple(NumaNode(node, 1 << 30) for node in range(2))
+    return Engine(Context.of(Machine(nodes), policy))
+
+
+@pytest.fixture
+def reading(tmp_path: Path) -> Reading:
+    gpu = tmp_path / "sys/devices/pci0000:17/0000:18:00.0"
+    (gpu / "drm/renderD128").mkdir(parents=True)
+    (gpu / "numa_node").write_text("1\n")
+    (tmp_path / "sys/dev/char").mkdir(parents=True)
+    target = "../../devices/pci0000:17/0000:18:00.0/drm/renderD128"
+    (tmp_path / "sys/dev/char/226:128").symlink_to(target)
+    made = Reading(tmp_path)
+    (made.cgroup / "c").mkdir(parents=True)
+    (tmp_path / "cgroup/cgroup.controllers").write_text("cpuset memory hugetlb\n")
+    (made.cgroup / "hugetlb.2MB.max").write_text(f"{4 * MI}\n")
+    (made.cgroup / "c/cpuset.mems").write_text("1\n")
+    return made
+
+
+def test_devices_with_a_known_node_are_reported(reading: Reading) -> None:
+    assert reading.reader.device_nodes(GUARANTEED, DEVICES) == (NodeSet([1]),)
+
+
+def unread() -> Iterator[Device]:
+    yield from ()
+    raise AssertionError("the devices were read")
+
+
+def test_devices_that_cannot_matter_are_not_read(reading: Reading) -> None:
+    with pytest.raises(AssertionError):
+        reading.reader.device_nodes(GUARANTEED, unread())
+    assert reading.reader.device_nodes("/kubepods/burstable/pod1", unread()) == ()
+    reading.engine = engine(Policy(topology_manager_policy="none"))
+    assert reading.reader.device_nodes(GUARANTEED, unread()) == ()
+    reading.engine = None
+    assert reading.reader.device_nodes(GUARANTEED, unread()) == ()
+
+
+def test_hugepage_limits_are_read_for_guaranteed_pods_only(reading: Reading) -> None:
+    assert reading.reader.hugepage_limits(GUARANTEED) == {2 * MI: 4 * MI}
+    assert reading.reader.hugepage_limits("/kubepods/burstable/pod1") == {}
+    assert reading.reader.hugepage_limits("/kubepods/pod3") == {}
+    assert reading.records == []
+
+
+def test_a_pod_cgroup_that_cannot_be_read_is_logged(reading: Reading) -> None:
+    (reading.cgroup / "hugetlb.2MB.max").write_text("much\n")
+    assert reading.reader.hugepage_limits(GUARANTEED) == {}
+    assert reading.events == ["pod_cgroup_unreadable"]
+
+
+def test_the_nodes_of_a_managed_container_are_read(reading: Reading) -> None:
+    read = reading.reader.cgroup_mems
+    assert read(GUARANTEED, "/kubepods/pod1/c") == NodeSet([1])
+    assert read(GUARANTEED, "/kubepods/pod1/d") == NodeSet()
+    assert read("/kubepods/burstable/pod1", "/kubepods/pod1/c") == NodeSet()
+    reading.engine = engine(Policy(memory_manager_policy="None"))
+    assert read(GUARANTEED, "/kubepods/pod1/c") == NodeSet()
+    reading.engine = None
+    assert read(GUARANTEED, "/kubepods/pod1/c") == NodeSet()
+    assert reading.records == []
+
+
+def test_a_container_cgroup_that_cannot_be_read_is_logged(reading: Reading) -> None:
+    (reading.cgroup / "c/cpuset.mems").write_text("many\n")
+    assert reading.reader.cgroup_mems(GUARANTEED, "/kubepods/pod1/c") == NodeSet()
+    assert reading.events == ["container_cgroup_unreadable"]
+
+
+def test_pools_are_not_read_without_a_request_for_hugepages(reading: Reading) -> None:
+    pod = PodSandbox("s1", "u1", "ns", "p", GUARANTEED)
+    assert reading.reader.pool_use(pod, None) is None
+
+
+def test_the_decoder_reads_this_host(reading: Reading) -> None:
+    decoder = reading.reader.new_decoder()
+    assert decoder is not reading.reader.new_decoder()

@@ -1,0 +1,173 @@
+"""One instance per host: the lock names its process, and without a lock the plugin still runs."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nri_numamem.daemon import instance
+from nri_numamem.daemon.instance import AlreadyRunningError, StateStore
+from nri_numamem.engine.plan import Record
+from nri_numamem.engine.state import EngineState
+from nri_numamem.memorymanager import State
+from nri_numamem.nri.poller import HostClock
+
+STATE = EngineState(State({}), previous_nodes={"uid": {}})
+
+
+@pytest.fixture
+def emitted() -> list[Record]:
+    return []
+
+
+@pytest.fixture
+def first(emitted: list[Record]) -> Iterator[StateStore]:
+    made = StateStore(emitted.append, HostClock())
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def second(emitted: list[Record], monkeypatch: pytest.MonkeyPatch) -> Iterator[StateStore]:
+    monkeypatch.setattr(instance, "WAIT_S", 0.05)
+    made = StateStore(emitted.append, HostClock())
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "lib" / "state"
+
+
+def test_the_next_process_reads_the_state(
+    first: StateStore, second: StateStore, path: Path, emitted: list[Record]
+) -> None:
+    assert first.open(str(path), "started as a test") is None
+    first.offer(STATE)
+    first.close()
+    assert second.open(str(path), "started as a test") == STATE
+    assert emitted == []
+
+
+def test_the_error_of_a_second_instance_names_the_first(
+    first: StateStore, second: StateStore, path: Path
+) -> None:
+    first.open(str(path), "started as a test")
+    with pytest.raises(AlreadyRunningError) as raised:
+        second.open(str(path), "too late")
+    text = str(raised.value)
+    assert f"another instance holds {path}.lock (pid {os.getpid()}, since 2" in text
+    assert re.search(r"since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ, started as a test\); stop it", text)
+    assert "\n" not in text
+    second.offer(STATE)
+    assert not path.exists()
+
+
+def test_the_text_in_the_lock_is_the_last_holders(
+    first: StateStore, second: StateStore, path: Path
+) -> None:
+    first.open(str(path), "started in a very long and winding way")
+    first.close()
+    first.open(str(path), "short")
+    lock = path.with_name("state.lock")
+    assert lock.read_text().endswith("Z, short\n")
+    assert stat.S_IMODE(lock.stat().st_mode) == 0o600
+    assert stat.S_IMODE(lock.parent.stat().st_mode) == 0o700
+    lock.write_bytes(b"\xff\0\x1b[31m" + b"x" * 1000)
+    with pytest.raises(AlreadyRunningError) as raised:
+        second.open(str(path), "")
+    assert str(raised.value).isprintable()
+    assert len(str(raised.value)) < 600
+    lock.write_bytes(b"")
+    with pytest.raises(AlreadyRunningError, match="unknown"):
+        second.open(str(path), "")
+
+
+def test_an_instance_that_starts_while_another_ends_waits(
+    first: StateStore, second: StateStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(instance, "WAIT_S", 30)
+    first.open(str(path), "first")
+    monkeypatch.setattr(time, "sleep", lambda _: first.close())
+    assert second.open(str(path), "second") is None
+
+
+def test_opening_again_is_no_second_instance(first: StateStore, path: Path) -> None:
+    first.open(str(path), "once")
+    first.offer(STATE)
+    assert first.open(str(path), "twice") == STATE
+
+
+def test_without_a_state_file_there_is_no_lock(first: StateStore, emitted: list[Record]) -> None:
+    assert first.open("", "") is None
+    first.offer(STATE)
+    first.close()
+    assert emitted == []
+
+
+def test_an_impossible_lock_is_logged(first: StateStore, path: Path, emitted: list[Record]) -> None:
+    path.parent.write_text("a file where the directory belongs")
+    assert first.open(str(path), "") is None
+    (record, *_) = emitted
+    assert (record.event, record.level) == (
+        "lock_unavailable",
+        "warning",
+    )
+    assert record.fields == {"path": f"{path}.lock", "error": "File exists"}
+
+
+def test_a_file_system_without_locks_is_no_obstacle(
+    first: StateStore, path: Path, emitted: list[Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("odd")
+
+    monkeypatch.setattr(fcntl, "flock", fail)
+    first.open(str(path), "")
+    assert [record.fields["error"] for record in emitted] == ["odd"]
+    first.offer(STATE)
+    first.close()
+    assert path.exists()
+
+
+def test_a_bug_leaves_no_descriptor(
+    first: StateStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with monkeypatch.context() as patched:
+        patched.setattr(fcntl, "flock", fail)
+        with pytest.raises(RuntimeError):
+            first.open(str(path), "")
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_failed_writes_are_counted(emitted: list[Record], tmp_path: Path) -> None:
+    class FailingFile:
+        failed_writes = 3
+
+        def load(self) -> EngineState | None:
+            return None
+
+        def offer(self, state: EngineState) -> None:
+            raise NotImplementedError
+
+        def close(self) -> None:
+            pass
+
+    store = StateStore(emitted.append, HostClock(), lambda _path, _emit: FailingFile())
+    assert store.failed_writes == 0
+    assert store.open(str(tmp_path / "state"), "started as a test") is None
+    assert store.failed_writes == 3
+    store.close()
+    assert store.failed_writes == 0

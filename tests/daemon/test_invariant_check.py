@@ -1,0 +1,115 @@
+"""Violations of the accounting's invariants, and what follows from them."""
+
+from dataclasses import replace
+
+import pytest
+
+from nri_numamem.daemon.invariant_check import CHECK_S, InvariantCheck
+from nri_numamem.engine.context import Context
+from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.events import Container, CreateContainer, PodSandbox, RunPodSandbox
+from nri_numamem.engine.plan import Record
+from nri_numamem.engine.policy import Policy
+from nri_numamem.numa import Machine, NumaNode
+
+
+class Checked:
+    """An engine, its check, and the rebuilds that the check requests."""
+
+    def __init__(self) -> None:
+        nodes = tuple(NumaNode(node, 1 << 30) for node in range(2))
+        self.engine: Engine | None = Engine(Context.of(Machine(nodes), Policy()))
+        self.rebuilds: list[bool] = []
+        self.check = InvariantCheck(lambda: self.engine, self.rebuilds.append)
+
+    def run(self, now_s: float) -> list[Record]:
+        return list(self.check.run(now_s)) if self.check.due(now_s) else []
+
+    def create(self, number: int) -> None:
+        assert self.engine is not None
+        pod = PodSandbox(f"s{number}", f"u{number}", "ns", "p", f"/kubepods/pod{number}")
+        self.engine.apply(RunPodSandbox(pod))
+        container = Container(f"c{number}", pod.sandbox_id, "main", 1 << 20)
+        self.engine.apply(CreateContainer(pod, container))
+
+    def damage(self) -> None:
+        """Drop the last pod's assignment, but not its bytes of the node's table."""
+        assert self.engine is not None
+        accounting = self.engine.state.accounting
+        kept = dict(list(accounting.assignments.items())[:-1])
+        damaged = replace(accounting, assignments=kept)
+        self.engine._state = replace(self.engine.state, accounting=damaged)
+
+
+@pytest.fixture
+def checked() -> Checked:
+    return Checked()
+
+
+def test_a_sound_state_is_checked_when_it_changed_and_time_has_passed(checked: Checked) -> None:
+    assert checked.check.due(0.0)
+    assert checked.run(0.0) == []
+    assert not checked.check.due(1000.0)  # the same state
+    checked.create(1)
+    assert not checked.check.due(CHECK_S - 0.1)
+    assert checked.check.due(CHECK_S)
+    checked.check.synchronized()
+    assert checked.check.due(0.1)
+    assert checked.run(0.1) == []
+    assert checked.rebuilds == []
+
+
+def test_a_violation_is_recorded_with_both_states_and_the_state_rebuilt(checked: Checked) -> None:
+    checked.create(1)
+    checked.create(2)
+    assert checked.run(0.0) == []
+    checked.damage()
+    (record,) = checked.run(CHECK_S)
+    assert (record.event, record.level) == ("accounting_invariant_violated", "error")
+    assert record.fields["violation_count"] == 3
+    assert "node 0 memory: reserved" in str(record.fields["violations"])
+    before, after = record.fields["before"], record.fields["after"]
+    assert isinstance(before, dict)
+    assert isinstance(after, dict)
+    assert list(before["entries"]) == ["u2"]
+    assert after["entries"] == {}
+    assert checked.rebuilds == [False]
+
+
+def test_a_violation_that_comes_back_drops_the_state_and_then_is_only_recorded(
+    checked: Checked,
+) -> None:
+    checked.create(1)
+    checked.damage()
+    for time_s in (0.0, CHECK_S, 2 * CHECK_S):
+        assert len(checked.run(time_s)) == 1
+    assert checked.rebuilds == [False, True]
+
+
+def test_a_check_that_passes_forgets_the_violation(checked: Checked) -> None:
+    checked.create(1)
+    checked.damage()
+    checked.run(0.0)
+    sound = Checked()
+    checked.engine = sound.engine
+    assert checked.run(CHECK_S) == []
+    checked.create(2)
+    checked.damage()
+    checked.run(2 * CHECK_S)
+    assert checked.rebuilds == [False, False]
+
+
+def test_without_an_engine_nothing_is_checked(checked: Checked) -> None:
+    checked.engine = None
+    assert not checked.check.due(0.0)
+    assert checked.check.run(0.0) == ()
+
+
+def test_the_record_is_bounded(checked: Checked) -> None:
+    for number in range(60):
+        checked.create(number)
+    checked.damage()
+    (record,) = checked.run(0.0)
+    after = record.fields["after"]
+    assert isinstance(after, dict)
+    assert len(after["entries"]) == 20

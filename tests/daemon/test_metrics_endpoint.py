@@ -1,0 +1,192 @@
+"""The metrics of a running plugin, as a scraper gets them."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from nri_numamem.cli import run
+from nri_numamem.daemon.metrics_endpoint import MetricsEndpoint
+from nri_numamem.engine.plan import Record
+from nri_numamem.fake_runtime import objects
+from nri_numamem.fake_runtime.runtime import FakeRuntime, PluginRefused
+from tests.simulated_host import WAIT_S, SimulatedHost, wait_for
+
+GI = 1 << 30
+PROGRAM = Path(sys.executable).with_name("nri-numamem")
+
+
+@pytest.fixture
+def address() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        return f"127.0.0.1:{sock.getsockname()[1]}"
+
+
+def scrape(address: str) -> dict[str, float]:
+    """Return sample name with label values -> value; waits for the server to come up."""
+    texts: list[str] = []
+
+    def is_up() -> bool:
+        try:
+            with urllib.request.urlopen(f"http://{address}/metrics", timeout=WAIT_S) as reply:
+                texts.append(reply.read().decode())
+        except urllib.error.URLError:
+            return False
+        return True
+
+    wait_for(is_up)
+    return {
+        " ".join((sample.name.removeprefix("nri_numamem_"), *sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(texts[0])
+        for sample in family.samples
+    }
+
+
+def test_a_service_serves_its_metrics(simulated_host: SimulatedHost, address: str) -> None:
+    with FakeRuntime() as runtime:
+        runtime.listen(simulated_host.socket)
+        process = simulated_host.start("--metrics-address", address)
+        runtime.accept(WAIT_S)
+        runtime.synchronize()
+        pod = runtime.run_pod_sandbox(objects.pod("db", memory_limit_bytes=GI))
+        created = runtime.create_container(
+            pod, objects.container(pod, "server", memory_limit_bytes=GI)
+        )
+        node = created.linux.resources.cpu.mems
+        large = runtime.run_pod_sandbox(objects.pod("large", memory_limit_bytes=9 * GI))
+        with pytest.raises(PluginRefused):
+            runtime.create_container(
+                large, objects.container(large, "huge", memory_limit_bytes=9 * GI)
+            )
+        found = scrape(address)
+        assert simulated_host.stop(process) == 0
+    assert found["connected"] == 1
+    assert found["registrations_total"] == 1
+    assert found["containers_total admitted"] == 1
+    assert found["containers_total rejected"] == 1
+    assert found["rejections_total UnexpectedAdmissionError"] == 1
+    assert found["synchronizations_total"] == 1
+    assert found["request_duration_seconds_count CreateContainer"] == 2
+    assert found[f"node_reserved_bytes {node} memory"] == GI
+    assert found["internal_errors_total"] == 0
+    (record,) = simulated_host.records("metrics_endpoint_started")
+    assert record["address"] == address
+
+
+def test_a_lost_connection_shows(simulated_host: SimulatedHost, address: str) -> None:
+    with FakeRuntime() as first:
+        first.listen(simulated_host.socket)
+        process = simulated_host.start("--metrics-address", address)
+        first.accept(WAIT_S)
+        wait_for(lambda: scrape(address)["connected"] == 1)
+    wait_for(lambda: scrape(address)["connected"] == 0)
+    with FakeRuntime() as second:
+        second.listen(simulated_host.socket)
+        second.accept(WAIT_S)
+        wait_for(lambda: scrape(address)["registrations_total"] == 2)
+        assert simulated_host.stop(process) == 0
+
+
+def test_a_port_in_use_does_not_stop_the_plugin(
+    simulated_host: SimulatedHost, address: str
+) -> None:
+    host, _, port = address.partition(":")
+    with socket.create_server((host, int(port))), FakeRuntime() as runtime:
+        runtime.listen(simulated_host.socket)
+        process = simulated_host.start("--metrics-address", address)
+        runtime.accept(WAIT_S)
+        pod = runtime.run_pod_sandbox(objects.pod("db", memory_limit_bytes=GI))
+        container = objects.container(pod, "server", memory_limit_bytes=GI)
+        assert runtime.create_container(pod, container).linux.resources.cpu.mems != ""
+        event = "metrics_endpoint_retrying"
+        wait_for(lambda: bool(simulated_host.records(event)))
+        assert simulated_host.stop(process) == 0
+
+
+def test_a_launched_plugin_serves_metrics_too(tmp_path: Path, address: str) -> None:
+    config = (
+        f"metricsAddress: {address}\nlogFile: {tmp_path / 'log'}\nstateFile: {tmp_path / 'state'}\n"
+    )
+    with FakeRuntime() as runtime:
+        plugin = runtime.launch(PROGRAM, "10-nri-numamem", config)
+        runtime.synchronize()
+        found = scrape(address)
+        assert found["synchronizations_total"] == 1
+        assert found["request_duration_seconds_count Configure"] == 1
+        plugin.connection.close()
+        assert plugin.process is not None
+        assert plugin.process.wait(WAIT_S) == 0
+
+
+def test_without_an_address_the_library_is_not_loaded(simulated_host: SimulatedHost) -> None:
+    with FakeRuntime() as runtime:
+        runtime.listen(simulated_host.socket)
+        script = "import nri_numamem.cli.main as m, sys; s = m.main(); "
+        script += "print([n for n in sys.modules if n.startswith(('prom', 'http.'))]); sys.exit(s)"
+        process = simulated_host.start(command=(sys.executable, "-c", script))
+        runtime.accept(WAIT_S)
+        runtime.synchronize()
+        process.terminate()
+        output, _ = process.communicate(timeout=WAIT_S)
+    assert output.strip() == "[]"
+    assert process.returncode == 0
+
+
+def test_an_address_that_is_none_is_one_line_and_status_2(simulated_host: SimulatedHost) -> None:
+    process = simulated_host.start("--metrics-address", "9551")
+    output, _ = process.communicate(timeout=WAIT_S)
+    assert process.returncode == 2
+    assert output.strip() == (
+        "nri-numamem: --metrics-address: '9551' is not an address; "
+        "write HOST:PORT such as 127.0.0.1:9551 or [::1]:9551"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], ""),
+        (["--metrics-address", "localhost:1"], "localhost:1"),
+        (["--config", "{root}/config.yaml"], "[::1]:9551"),
+        (["--config", "{root}/config.yaml", "--metrics-address", "localhost:1"], "localhost:1"),
+        (["--config", "{root}/config.yaml", "--metrics-address", ""], ""),
+    ],
+)
+def test_the_flag_wins(tmp_path: Path, arguments: list[str], expected: str) -> None:
+    (tmp_path / "config.yaml").write_text('metricsAddress: "[::1]:9551"\n')
+    parser = argparse.ArgumentParser()
+    run.add_arguments(parser)
+    args = parser.parse_args([word.format(root=tmp_path) for word in arguments])
+    assert run.settings_of(args).metrics_address == expected
+
+
+@pytest.fixture
+def endpoint() -> Iterator[MetricsEndpoint]:
+    records: list[Record] = []
+    made = MetricsEndpoint(records.append, lambda: None, lambda: 0)
+    yield made
+    made.close()
+
+
+def test_an_endpoint_is_opened_once_and_moves(endpoint: MetricsEndpoint, address: str) -> None:
+    endpoint.open("")
+    endpoint.close()
+    endpoint.open(address)
+    assert scrape(address)["connected"] == 0
+    server = endpoint._server
+    endpoint.open(address)  # a configuration that is taken a second time
+    assert endpoint._server is server
+    endpoint.meter.registered()
+    assert scrape(address)["connected"] == 1
+    endpoint.open("")
+    host, _, port = address.partition(":")
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((host, int(port)))

@@ -1,0 +1,156 @@
+"""Decisions within their time limit, in a virtual world."""
+
+from pathlib import Path
+
+import pytest
+
+from nri_numamem.daemon.cgroup_scan import CgroupScan
+from nri_numamem.daemon.pod_reaper import PodReaper
+from nri_numamem.daemon.request_handler import RequestHandler
+from nri_numamem.engine.context import Context
+from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.events import Container, CreateContainer, PodSandbox, RunPodSandbox
+from nri_numamem.engine.plan import Plan, Record
+from nri_numamem.engine.policy import Policy
+from nri_numamem.engine.records import containers as records
+from nri_numamem.nri.plugin_service import Overrun
+from nri_numamem.nri.request_ids import RequestIds
+from nri_numamem.numa import Machine, NumaNode
+from tests.virtual.system import Machinery
+from tests.virtual.world import World
+
+POD = PodSandbox("s1", "u1", "default", "db", "/kubepods/pod1")
+CONTAINER = Container("c1", "s1", "main", 1 << 20)
+
+
+class Requests:
+    """A request handler with an engine of two nodes of 1 GiB."""
+
+    def __init__(self, root: Path) -> None:
+        nodes = tuple(NumaNode(node, 1 << 30) for node in range(2))
+        self.engine: Engine | None = Engine(Context.of(Machine(nodes), Policy()))
+        self.machinery = Machinery(World())
+        self.emitted: list[Record] = []
+        system = self.machinery.system()
+        self.reaper = PodReaper(root, self.get_engine)
+        self.handler = RequestHandler(
+            self.get_engine,
+            system.new_time_limit(),
+            system.clock,
+            self.reaper,
+            CgroupScan(root, self.get_engine),
+            self.emitted.append,
+        )
+        self.handler.connected(RequestIds())
+
+    def get_engine(self) -> Engine | None:
+        return self.engine
+
+    @property
+    def pods(self) -> list[str]:
+        assert self.engine is not None
+        return list(self.engine.state.accounting.assignments)
+
+
+@pytest.fixture
+def requests(tmp_path: Path) -> Requests:
+    (tmp_path / "cgroup.controllers").touch()
+    return Requests(tmp_path)
+
+
+def test_a_decision_is_committed_after_the_reply(requests: Requests) -> None:
+    plan = requests.handler.decide(CreateContainer(POD, CONTAINER))
+    assert plan.adjustment is not None
+    assert (requests.pods, requests.emitted) == ([], [])
+    requests.handler.commit()
+    assert requests.pods == ["u1"]
+    assert [record.event for record in requests.emitted] == ["admitted"]
+
+
+def test_without_an_engine_every_plan_is_empty(requests: Requests) -> None:
+    requests.engine = None
+    assert requests.handler.decide(CreateContainer(POD, CONTAINER)) == Plan()
+    assert requests.handler.limit(1, lambda: b"reply") == b"reply"
+    requests.handler.commit()
+
+
+def test_a_late_request_has_not_happened(requests: Requests) -> None:
+    def late() -> bytes:
+        assert requests.handler.decide(CreateContainer(POD, CONTAINER)).adjustment is not None
+        raise Overrun
+
+    with pytest.raises(Overrun):
+        requests.handler.limit(1, late)
+    requests.handler.commit()
+    assert (requests.pods, requests.emitted) == ([], [])
+
+
+def test_the_request_before_is_committed_outside_of_the_time_limit(requests: Requests) -> None:
+    def decide() -> bytes:
+        requests.handler.decide(CreateContainer(POD, CONTAINER))
+        return b""
+
+    requests.handler.limit(1, decide)
+    assert requests.pods == []
+    requests.machinery.interruption.error = Overrun
+    with pytest.raises(Overrun):
+        requests.handler.limit(1, lambda: b"")
+    assert requests.pods == ["u1"]
+
+
+def test_pods_whose_cgroup_is_gone_are_released_before_a_refusal(
+    requests: Requests, tmp_path: Path
+) -> None:
+    directory = tmp_path / "kubepods/podgone"
+    directory.mkdir(parents=True)
+    old = PodSandbox("s1", "gone", "default", "old", "/kubepods/podgone")
+    new = PodSandbox("s2", "comes", "default", "new", "/kubepods/podcomes")
+    limit_bytes = 3 << 29  # of 2 GiB
+    second = CreateContainer(new, Container("c2", "s2", "c", limit_bytes))
+    for event in (
+        RunPodSandbox(old),
+        CreateContainer(old, Container("c1", "s1", "c", limit_bytes)),
+    ):
+        assert requests.handler.decide(event).refusal is None
+        requests.handler.commit()
+    assert list(requests.reaper.run(0.0)) == []
+    assert requests.handler.decide(second).refusal is not None
+    requests.handler.commit()
+    directory.rmdir()
+
+    def late() -> bytes:
+        assert requests.handler.decide(second).refusal is None
+        raise Overrun
+
+    with pytest.raises(Overrun):
+        requests.handler.limit(60, late)
+    assert requests.pods == []  # the release stays
+    requests.emitted.clear()
+    assert requests.handler.decide(second).refusal is None
+    requests.handler.commit()
+    assert [record.event for record in requests.emitted] == ["pod_released", "admitted"]
+    assert requests.emitted[0].fields["detected_by"] == "cgroup_removed"
+    assert requests.pods == ["comes"]
+
+
+def test_accounting_that_lacks_a_container_decides_nothing_more(
+    requests: Requests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_about: object) -> Record:
+        raise RuntimeError("what a bug")
+
+    plans: list[Plan] = []
+
+    def decide(name: str) -> bytes:
+        container = Container(name, "s1", name, 1 << 20)
+        plans.append(requests.handler.decide(CreateContainer(POD, container)))
+        return b""
+
+    monkeypatch.setattr(records, "admitted", fail)
+    requests.handler.limit(60, lambda: decide("first"))
+    requests.handler.limit(60, lambda: decide("second"))  # of the same read
+    assert [plan.adjustment is None for plan in plans] == [False, True]
+    assert requests.pods == []
+    assert requests.handler.failure == "the accounting lacks the contents of a reply"
+    requests.handler.connected(RequestIds(2))
+    assert requests.handler.failure is None

@@ -1,0 +1,159 @@
+"""What `nri-numamem run` leaves to its successor, and how a second instance fares."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nri_numamem.cli import run
+from nri_numamem.fake_runtime import objects
+from nri_numamem.fake_runtime.runtime import FakeRuntime
+from nri_numamem.nri import api_pb2 as api
+from tests.simulated_host import SimulatedHost, wait_for
+
+GI = 1 << 30
+
+
+def test_a_new_process_keeps_reusable_memory_of_a_pod(
+    simulated_host: SimulatedHost,
+) -> None:
+    with FakeRuntime() as first:
+        first.listen(simulated_host.socket)
+        process = simulated_host.start()
+        first.accept(30)
+        first.synchronize()
+        pod = first.run_pod_sandbox(objects.pod("db", memory_limit_bytes=2 * GI))
+        init = objects.container(pod, "init", memory_limit_bytes=2 * GI)
+        created = first.create_container(pod, init)
+        first.start_container(created)
+        first.stop_container(created)
+        before = simulated_host.accounting(process)
+        assert simulated_host.stop(process) == 0
+    with FakeRuntime(store=first.store) as second:
+        second.listen(simulated_host.socket)
+        process = simulated_host.start()
+        second.accept(30)
+        second.synchronize()
+        after = simulated_host.accounting(process)
+        assert after["entries"] == before["entries"] != {}
+        assert simulated_host.stop(process) == 0
+    (record,) = simulated_host.records("state_restored")
+    assert record["containers"] == 1
+
+
+def test_a_killed_process_has_written_its_state(simulated_host: SimulatedHost) -> None:
+    with FakeRuntime() as runtime:
+        runtime.listen(simulated_host.socket)
+        process = simulated_host.start()
+        runtime.accept(30)
+        runtime.synchronize()
+        pod = runtime.run_pod_sandbox(objects.pod("db", memory_limit_bytes=GI))
+        runtime.create_container(pod, objects.container(pod, "server", memory_limit_bytes=GI))
+        state = simulated_host.state_file
+        wait_for(lambda: state.exists() and b"server" in state.read_bytes())
+        process.kill()
+        process.wait()
+        names = sorted(path.name for path in state.parent.iterdir())
+        assert names == ["memory_manager_state", "memory_manager_state.lock"]
+    with FakeRuntime(store=runtime.store) as second:
+        second.listen(simulated_host.socket)
+        again = simulated_host.start()  # the lock went with the process
+        second.accept(30)
+        second.synchronize()
+        assert simulated_host.stop(again) == 0
+    assert simulated_host.records("state_restored")
+
+
+def test_a_second_instance_names_the_first_and_ends(simulated_host: SimulatedHost) -> None:
+    with FakeRuntime() as runtime:
+        runtime.listen(simulated_host.socket)
+        first = simulated_host.start()
+        runtime.accept(30)
+        second = simulated_host.start()
+        output, _ = second.communicate(timeout=30)
+        assert second.returncode == 1
+        (line,) = output.splitlines()
+        assert f"pid {first.pid}, since 2" in line
+        assert f"started as nri-numamem run --socket {simulated_host.socket}" in line
+        assert simulated_host.stop(first) == 0
+    (record,) = simulated_host.records("not_started")
+    assert record["level"] == "error"
+
+
+def test_without_a_log_file_a_second_instance_logs_it_once(simulated_host: SimulatedHost) -> None:
+    first = simulated_host.start()
+    wait_for(lambda: bool(simulated_host.records("connect_failed")))
+    config = simulated_host.root / "config.yaml"
+    config.write_text(f"stateFile: {simulated_host.state_file}\n")
+    roots = {"sysfs": "sys", "proc": "proc", "cgroup": "cgroup"}
+    given = [f"--{name}-root={simulated_host.root / path}" for name, path in roots.items()]
+    done = subprocess.run(
+        [sys.executable, "-m", "nri_numamem", "run", "--config", config, *given],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    lines = [line for line in done.stderr.splitlines() if "another instance holds" in line]
+    assert (done.returncode, len(lines)) == (1, 1)
+    assert simulated_host.stop(first) == 0
+
+
+def test_without_a_state_file_nothing_is_written(simulated_host: SimulatedHost) -> None:
+    with FakeRuntime() as runtime:
+        runtime.listen(simulated_host.socket)
+        process = simulated_host.start("--state-file", "")
+        runtime.accept(30)
+        runtime.synchronize()
+        assert simulated_host.stop(process) == 0
+    assert not simulated_host.state_file.parent.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], None),
+        (["--state-file", ""], ""),
+        (["--state-file", "/x/state"], "/x/state"),
+        (["--config", "{root}/config.yaml"], "/y/state"),
+        (["--config", "{root}/config.yaml", "--state-file", ""], ""),
+        (["--socket", "/tmp/nri.sock"], ""),
+        (["--socket", "/var/run/../run/nri/nri.sock"], None),
+        (["--socket", "/tmp/nri.sock", "--config", "{root}/config.yaml"], "/y/state"),
+        (["--socket", "/tmp/nri.sock", "--state-file", "/x/state"], "/x/state"),
+    ],
+)
+def test_which_state_file(tmp_path: Path, arguments: list[str], expected: str | None) -> None:
+    """None is the host's, which experiments at other sockets must not touch."""
+    (tmp_path / "config.yaml").write_text("stateFile: /y/state\n")
+    parser = argparse.ArgumentParser()
+    run.add_arguments(parser)
+    args = parser.parse_args([word.format(root=tmp_path) for word in arguments])
+    assert run.settings_of(args).state_file == expected
+
+
+def test_a_memory_resize_takes_more_nodes(simulated_host: SimulatedHost) -> None:
+    with FakeRuntime() as runtime:
+        runtime.listen(simulated_host.socket)
+        process = simulated_host.start()
+        runtime.accept(30)
+        runtime.synchronize()
+        pod = runtime.run_pod_sandbox(objects.pod("db", memory_limit_bytes=2 * GI))
+        container = objects.container(pod, "server", memory_limit_bytes=2 * GI)
+        created = runtime.create_container(pod, container)
+        runtime.start_container(created)
+        cpu_only = api.LinuxResources(cpu=api.LinuxCPU(cpus="0"))
+        assert runtime.update_container(created, cpu_only).cpu.mems == ""
+        wanted = api.LinuxResources(
+            memory=api.LinuxMemory(limit=api.OptionalInt64(value=5 * GI)),
+            cpu=api.LinuxCPU(cpus="0"),
+        )
+        given = runtime.update_container(created, wanted)
+        assert (given.cpu.mems, given.cpu.cpus) == ("0-1", "0")
+        assert given.memory.limit.value == 5 * GI
+        assert simulated_host.stop(process) == 0
+    assert simulated_host.records("resized")

@@ -1,0 +1,272 @@
+"""A launched plugin that dies, with the runtime that launched it listening on a socket as well."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from nri_numamem.daemon.watchdog import STALLED_STATUS
+from nri_numamem.fake_runtime import objects
+from nri_numamem.fake_runtime.plugin import ConnectedPlugin
+from nri_numamem.fake_runtime.runtime import FakeRuntime
+from nri_numamem.fake_runtime.version import RuntimeVersion
+from tests.coverage_environment import environment_without_coverage
+from tests.simulated_host import WAIT_S, wait_for
+
+pytestmark = pytest.mark.slow
+
+MI = 1 << 20
+AFFLICTED = Path(__file__).parent / "programs" / "afflicted.py"
+
+KILLS = RuntimeVersion("containerd", "v2.3.4", (0, 12, 0))
+LEAVES = RuntimeVersion("containerd", "v1.7.25", (0, 6, 1))
+
+PROGRAM = """#!{python}
+import runpy, sys
+from pathlib import Path
+from nri_numamem.daemon import supervisor, launched, restarted
+launched.CONNECT_TRIES = 0
+supervisor.PAUSE_S, supervisor.STARTS_LIMIT = {pause_s}, 2
+restarted.DEFAULT_SOCKET = Path({socket!r})
+sys.argv = ["nri-numamem", "2"]
+runpy.run_path({afflicted!r}, run_name="__main__")
+"""
+
+# A runtime that launches the plugin, prints its pid, and runs until it is killed.
+RUNTIME = """
+import sys
+from pathlib import Path
+from nri_numamem.fake_runtime.runtime import FakeRuntime
+program, socket, config = sys.argv[1:]
+runtime = FakeRuntime()
+runtime.listen(Path(socket))
+runtime.launch(Path(program), "10-nri-numamem", config)
+runtime.synchronize()
+print(runtime.plugin.process.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+@dataclass
+class Launched:
+    """The program, and what it leaves behind."""
+
+    root: Path
+    pause_s: float = 0.05
+
+    @property
+    def socket(self) -> Path:
+        return self.root / "nri.sock"
+
+    @property
+    def config(self) -> str:
+        files = {"logFile": "plugin.log", "stateFile": "state"}
+        lines = [f"{key}: {self.root / name}\n" for key, name in files.items()]
+        return "".join(lines) + "logFormat: json\n"
+
+    @property
+    def program(self) -> Path:
+        path = self.root / "program"
+        text = PROGRAM.format(
+            python=sys.executable,
+            pause_s=self.pause_s,
+            socket=str(self.socket),
+            afflicted=str(AFFLICTED),
+        )
+        path.write_text(text)
+        path.chmod(0o755)
+        return path
+
+    def processes(self) -> dict[str, list[int]]:
+        """Return name -> pids of everything that was started as the program."""
+        found: dict[str, list[int]] = {}
+        for directory in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (directory / "cmdline").read_bytes().split(b"\0")
+                name = (directory / "comm").read_text().strip()
+            except OSError:
+                continue
+            if len(words) < 4 and str(self.root / "program").encode() in words:
+                found.setdefault(name, []).append(int(directory.name))
+        return found
+
+    def records(self, event: str) -> list[dict[str, object]]:
+        lines = (self.root / "plugin.log").read_text().splitlines()
+        return [record for line in lines if (record := json.loads(line))["event"] == event]
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> Iterator[Launched]:
+    found = Launched(tmp_path)
+    yield found
+    wait_for(lambda: not found.processes())
+
+
+def create(runtime: FakeRuntime, pod_name: str, name: str = "server") -> str:
+    """Create a container of its own pod; return its cpuset.mems."""
+    pod = runtime.run_pod_sandbox(objects.pod(pod_name, memory_limit_bytes=MI))
+    container = objects.container(pod, name, memory_limit_bytes=MI)
+    return runtime.create_container(pod, container).linux.resources.cpu.mems
+
+
+def launch(runtime: FakeRuntime, plugin: Launched) -> int:
+    """Launch the program; return its pid."""
+    runtime.listen(plugin.socket)
+    launched = runtime.launch(plugin.program, "10-nri-numamem", plugin.config)
+    runtime.synchronize()
+    assert launched.process is not None
+    return launched.process.pid
+
+
+def accept_again(runtime: FakeRuntime) -> ConnectedPlugin:
+    """Wait for the next worker; return what the runtime knows it by."""
+    restored = runtime.plugin
+    assert restored is not None
+    restored.close("it died")
+    if restored.process is not None:
+        restored.process.wait(WAIT_S)
+    plugin = runtime.accept(WAIT_S)
+    runtime.synchronize()
+    return plugin
+
+
+@pytest.mark.parametrize("version", [KILLS, LEAVES], ids=["kills", "leaves"])
+def test_a_killed_worker_is_restarted_over_the_socket(
+    plugin: Launched, version: RuntimeVersion
+) -> None:
+    with FakeRuntime(version) as runtime:
+        pid = launch(runtime, plugin)
+        assert create(runtime, "first") != ""
+        os.kill(pid, signal.SIGKILL)
+        again = accept_again(runtime)
+        assert (again.idx, again.name) == ("10", "nri-numamem")
+        assert create(runtime, "second") != ""
+        (supervisor,) = plugin.processes()["numamem-superv"]
+        (worker,) = plugin.processes()["nri-numamem"]
+        fds = [str(path.readlink()) for path in Path(f"/proc/{supervisor}/fd").iterdir()]
+        assert not any(fd.startswith("socket:") for fd in fds)
+        # A worker is not left behind by its supervisor.
+        os.kill(supervisor, signal.SIGKILL)
+        wait_for(lambda: not Path(f"/proc/{worker}/fd").exists() or not plugin.processes())
+    (died,) = plugin.records("restarting_after_crash")
+    assert died["cause"] == "it was killed, or exited without a traceback"
+
+
+def test_the_cause_of_a_crash_is_logged_and_starts_are_bounded(plugin: Launched) -> None:
+    with FakeRuntime(KILLS, request_timeout_s=20) as runtime:
+        launch(runtime, plugin)
+        assert create(runtime, "first", "aborts") == ""
+        accept_again(runtime)
+        assert create(runtime, "second", "hogs") == ""
+        accept_again(runtime)
+        assert create(runtime, "third", "aborts") == ""
+        wait_for(lambda: not plugin.processes())
+    first, second = plugin.records("restarting_after_crash")
+    (last,) = plugin.records("restart_limit_reached")
+    emitted = ("Python error: Aborted", "most recent call first", "Python error: Aborted")
+    for record, text in zip((first, second, last), emitted, strict=True):
+        assert text in str(record["exception"])
+        assert "afflicted.py" in str(record["exception"])
+    assert first["cause"] == "it stalled or crashed"
+    assert (second["cause"], last["cause"]) == (f"exit status {STALLED_STATUS}", "signal 6")
+
+
+def test_accounting_that_lacks_a_container_is_rebuilt_by_another_process(plugin: Launched) -> None:
+    with FakeRuntime(KILLS) as runtime:
+        launch(runtime, plugin)
+        assert create(runtime, "first", "forgotten") != ""
+        wait_for(lambda: bool(plugin.records("plugin_exited")))
+        accept_again(runtime)
+        assert create(runtime, "second") != ""
+    (record,) = plugin.records("internal_error_after_reply")
+    assert "what a bug" in str(record["exception"])
+    ended, *_ = plugin.records("plugin_exited")
+    assert ended["cause"] == "the accounting lacks the contents of a reply"
+    assert plugin.records("restarting_after_crash")
+    emitted = [record["adopted_count"] for record in plugin.records("synchronized")]
+    assert emitted == [0, 1]
+
+
+def test_an_end_of_the_connection_is_no_crash(plugin: Launched) -> None:
+    with FakeRuntime(KILLS) as runtime:
+        launch(runtime, plugin)
+        assert runtime.plugin is not None
+        runtime.plugin.connection.close()
+        wait_for(lambda: not plugin.processes())
+        with pytest.raises(TimeoutError):
+            runtime.accept(0.5)
+    assert plugin.records("plugin_exited")
+    assert not plugin.records("restarting_after_crash")
+
+
+def test_without_a_socket_the_supervisor_ends(plugin: Launched) -> None:
+    with FakeRuntime(KILLS) as runtime:
+        pid = launch(runtime, plugin)
+        plugin.socket.unlink()
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: not plugin.processes())
+    (record,) = plugin.records("restart_failed")
+    assert "No such file" in str(record["cause"])
+
+
+def test_it_does_not_connect_to_another_runtime(plugin: Launched) -> None:
+    other = (
+        "import socket, sys, time\n"
+        "listener = socket.socket(socket.AF_UNIX)\n"
+        "listener.bind(sys.argv[1])\n"
+        "listener.listen()\n"
+        "print('up', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    with FakeRuntime(KILLS) as runtime:
+        pid = launch(runtime, plugin)
+        plugin.socket.unlink()
+        with subprocess.Popen(
+            [sys.executable, "-c", other, str(plugin.socket)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as listener:
+            assert listener.stdout is not None
+            assert listener.stdout.readline() == b"up\n"
+            os.kill(pid, signal.SIGKILL)
+            wait_for(lambda: not plugin.processes())
+            listener.communicate()
+    (record,) = plugin.records("restart_failed")
+    assert f"process {listener.pid} listens there, not {os.getpid()}" in str(record["cause"])
+
+
+@pytest.mark.parametrize("worker_is_dead", [False, True], ids=["worker lives", "worker is dead"])
+def test_no_process_survives_the_runtime(plugin: Launched, worker_is_dead: bool) -> None:
+    plugin.pause_s = 600  # the supervisor waits for the runtime's end only
+    words = [str(plugin.program), str(plugin.socket), plugin.config]
+    with subprocess.Popen(
+        [sys.executable, "-c", RUNTIME, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as runtime:
+        assert runtime.stdout is not None
+        pid = int(runtime.stdout.readline())
+        if worker_is_dead:
+            os.kill(pid, signal.SIGKILL)
+            wait_for(lambda: list(plugin.processes()) == ["numamem-superv"])
+        runtime.kill()
+    wait_for(lambda: not plugin.processes())
+
+
+def test_the_supervisor_is_forked_before_anything_large_is_loaded() -> None:
+    code = "import sys, nri_numamem.cli.main, nri_numamem.daemon.supervisor; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment_without_coverage(),
+    )
+    loaded = set(done.stdout.split())
+    assert loaded.isdisjoint({"google", "structlog", "yaml", "ctypes", "socket"})

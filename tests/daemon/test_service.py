@@ -1,0 +1,187 @@
+"""The service: one engine for all connections, in a virtual world."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nri_numamem.config.errors import UsageError
+from nri_numamem.config.settings import Settings
+from nri_numamem.daemon.external import ExternalPlugin
+from nri_numamem.daemon.identity import Identity
+from nri_numamem.daemon.service import Service, build_engine
+from nri_numamem.daemon.signals import DUMP_STATE
+from nri_numamem.engine.context import Context
+from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.plan import Record
+from nri_numamem.engine.policy import Policy
+from nri_numamem.engine.records import containers as records
+from nri_numamem.fake_runtime import objects
+from nri_numamem.host.roots import HostRoots
+from nri_numamem.nri import api_pb2 as api
+from nri_numamem.nri.plugin_service import Overrun
+from nri_numamem.numa import Machine, NumaNode
+from tests.virtual.log import MemoryLog
+from tests.virtual.runtime import VirtualRuntime
+from tests.virtual.system import Machinery
+from tests.virtual.world import World
+
+GI = 1 << 30
+SOCKET = Path("/run/nri.sock")
+
+
+class Node:
+    """A service with an engine of two nodes of 1 GiB, and a runtime that listens."""
+
+    def __init__(self, root: Path) -> None:
+        self.world = World()
+        self.machinery = Machinery(self.world)
+        self.runtime = VirtualRuntime(self.machinery, SOCKET)
+        self.runtime.start()
+        self.log = MemoryLog()
+        nodes = tuple(NumaNode(node, 4 * GI) for node in range(2))
+        engine = Engine(Context.of(Machine(nodes), Policy()))
+        self.system = self.machinery.system()
+        roots = HostRoots(root / "sys", root / "proc", root / "cgroup")
+        self.service = Service(self.log, roots, self.system, engine)
+
+    @property
+    def engine(self) -> Engine:
+        assert self.service.engine is not None
+        return self.service.engine
+
+    def run(self, seconds: float) -> None:
+        """Serve for a time."""
+        signals = self.machinery.signals
+        self.world.after(seconds, signals.stop)
+        plugin = ExternalPlugin(self.service, self.system, signals, SOCKET, Identity())
+        self.world.run(plugin.run)
+        self.service.close()
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def test_a_commit_that_fails_ends_the_connection_and_a_new_one_rebuilds_the_state(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_about: object) -> Record:
+        raise RuntimeError("what a bug")
+
+    pod = objects.pod("db", memory_limit_bytes=GI)
+    container = objects.container(pod, "server", memory_limit_bytes=GI)
+    replies: list[api.CreateContainerResponse | None] = []
+
+    def create_with_a_bug() -> None:
+        with_bug = monkeypatch.context()
+        patched = with_bug.__enter__()
+        patched.setattr(records, "admitted", fail)
+        replies.append(node.runtime.create(pod, container))
+        node.world.after(0.5, lambda: with_bug.__exit__(None, None, None))
+
+    node.world.after(1, lambda: node.runtime.run_pod(pod))
+    node.world.after(2, create_with_a_bug)
+    node.run(20)
+    (reply,) = replies
+    assert reply is not None
+    assert reply.adjust.linux.resources.cpu.mems
+    (ended,) = node.log.named("disconnected")
+    assert ended["cause"] == "the accounting lacks the contents of a reply"
+    assert len(node.log.named("internal_error_after_reply")) == 1
+    assert [served.is_synchronized for served in node.runtime.served] == [True, True]
+    assert list(node.engine.state.accounting.assignments) == [pod.uid]
+
+
+def test_a_violated_invariant_ends_the_connection_and_a_new_one_rebuilds_the_state(
+    node: Node,
+) -> None:
+    pod = objects.pod("db", memory_limit_bytes=GI)
+    container = objects.container(pod, "server", memory_limit_bytes=GI)
+
+    def damage() -> None:
+        accounting = replace(node.engine.state.accounting, assignments={})
+        node.engine._state = replace(node.engine.state, accounting=accounting)
+
+    node.world.after(1, lambda: node.runtime.run_pod(pod))
+    node.world.after(2, lambda: node.runtime.create(pod, container))
+    node.world.after(30, damage)
+    node.run(60)
+    assert len(node.log.named("accounting_invariant_violated")) == 1
+    (ended,) = node.log.named("disconnected")
+    assert ended["cause"] == "the accounting violates an invariant"
+    assert len(node.runtime.served) == 2
+    assert list(node.engine.state.accounting.assignments) == [pod.uid]
+
+
+def test_an_engine_is_replaced_when_rebuilding_does_not_help(node: Node) -> None:
+    engine = node.engine
+    node.service._rebuild(False)  # noqa: FBT003
+    assert node.engine is engine
+    node.service._rebuild(True)  # noqa: FBT003
+    assert node.engine is not engine
+    assert node.engine.context is engine.context
+
+
+def test_a_time_limit_restores_the_engine(node: Node) -> None:
+    engine = node.engine
+
+    def late() -> bytes:
+        node.service.engine = None
+        raise Overrun
+
+    with pytest.raises(Overrun):
+        node.service.limit(60, late)
+    assert node.engine is engine
+
+
+def test_the_watchdog_is_fed_before_and_after_the_other_jobs(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+
+    def run(_now_s: float) -> Iterable[Record]:
+        order.append("machine read")
+        return ()
+
+    monkeypatch.setattr(node.service._watchdog, "feed", lambda: order.append("fed"))
+    monkeypatch.setattr(node.service._machine_monitor, "run", run)
+    node.service.tick()
+    assert order == ["fed", "machine read", "fed"]
+
+
+def test_the_state_is_dumped_on_a_signal(node: Node) -> None:
+    node.world.after(1, lambda: node.machinery.signals.send(DUMP_STATE))
+    node.run(3)
+    assert len(node.log.named("state_dump")) == 1
+
+
+def test_the_state_goes_to_the_state_file(node: Node, tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    settings = Settings(state_file=str(path))
+    pod = objects.pod("db", memory_limit_bytes=GI)
+    node.service.start(node.engine, settings, "started as a test")
+    node.world.after(1, lambda: node.runtime.run_pod(pod))
+    node.world.after(
+        2,
+        lambda: node.runtime.create(pod, objects.container(pod, "server", memory_limit_bytes=GI)),
+    )
+    node.run(4)
+    assert b"server" in path.read_bytes()
+    node.service.start(node.engine, settings, "started again")
+    assert len(node.log.named("state_restored")) == 1
+    node.service.close()
+
+
+def test_a_machine_that_cannot_be_read_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="meminfo: no such file"):
+        build_engine(Settings(), HostRoots(tmp_path / "sys", tmp_path / "proc"))
+
+
+def test_the_runtime_configures_nothing(node: Node) -> None:
+    engine = node.engine
+    node.run(3)
+    assert node.engine is engine
+    assert "configured" in node.log.events

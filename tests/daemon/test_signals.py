@@ -1,0 +1,15 @@
+import signal
+
+from nri_numamem.daemon.signals import DUMP_STATE, STOPPING, Signals
+
+
+def test_signals_arrive_at_the_source_and_the_handlers_are_restored() -> None:
+    numbers = (*STOPPING, DUMP_STATE)
+    before = [signal.getsignal(number) for number in numbers]
+    with Signals() as signals:
+        assert signals.take() == set()
+        for number in numbers:
+            signal.raise_signal(number)
+        assert signals.take() == set(numbers)
+        assert signals.take() == set()
+    assert [signal.getsignal(number) for number in numbers] == before

@@ -1,0 +1,53 @@
+"""Generated pages are up to date with their tables."""
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from nri_numamem.engine.records.events import EventName
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+@pytest.fixture
+def generate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_generate", DOCS / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "FOLDER", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["generate.py"])
+    return module
+
+
+def test_the_pages_are_up_to_date(generate: ModuleType) -> None:
+    pages = {path.name: text for path, text in generate.pages().items()}
+    assert set(pages) == {"events.md", "configuration.md"}
+    assert {name: (DOCS / name).read_text() for name in pages} == pages
+
+
+def test_the_page_of_events_has_every_event(generate: ModuleType) -> None:
+    page = generate.events_page()
+    assert [event for event in EventName if f"\n### {event}\n" not in page] == []
+
+
+def test_check_finds_a_page_that_is_missing_or_stale(
+    generate: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["generate.py", "--check"])
+    assert generate.main() == 1
+    (generate.FOLDER / "events.md").write_text("old")
+    assert generate.main() == 1
+    assert "run `make generate`" in capsys.readouterr().err
+
+
+def test_a_generated_page_passes_the_check(
+    generate: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert generate.main() == 0
+    monkeypatch.setattr(sys, "argv", ["generate.py", "--check"])
+    assert generate.main() == 0

@@ -1,0 +1,68 @@
+"""Records of changed memory limits, as the engine makes them."""
+
+import pytest
+
+from nri_numamem.engine.context import Context
+from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.events import (
+    Container,
+    CreateContainer,
+    PodSandbox,
+    RunPodSandbox,
+    UpdateContainer,
+)
+from nri_numamem.engine.plan import Record
+from nri_numamem.engine.policy import Policy
+from nri_numamem.numa import Machine, NumaNode
+
+GI = 1 << 30
+MACHINE = Machine(tuple(NumaNode(n, 4 * GI) for n in (0, 1)))
+POD = PodSandbox("s", "uid", "ns", "db", "/kubepods/poduid")
+CONTAINER = Container("id", "s", "main", GI)
+
+
+def resize(new_bytes: int, policy: Policy) -> tuple[Record, str | None]:
+    engine = Engine(Context.of(MACHINE, policy))
+    engine.apply(RunPodSandbox(POD))
+    engine.apply(CreateContainer(POD, CONTAINER))
+    applied = engine.apply(UpdateContainer(POD, CONTAINER, new_bytes))
+    (record,) = applied.records
+    return record, applied.plan.refusal
+
+
+def test_a_limit_that_fits() -> None:
+    record, _ = resize(2 * GI, Policy())
+    assert (record.event, record.level) == ("resized", "info")
+    assert record.fields["previous_memory_bytes"] == GI
+    assert record.fields["candidates"] == [{"nodes": "0", "rule": "chosen"}]
+    assert "adjustment" not in record.fields
+
+
+def test_a_limit_that_needs_more_nodes() -> None:
+    record, _ = resize(6 * GI, Policy())
+    assert (record.fields["previous_nodes"], record.fields["nodes"]) == ("0", "0-1")
+    assert record.fields["candidates"] == [
+        {"nodes": "0", "rule": "not_enough_free"},
+        {"nodes": "0-1", "rule": "chosen"},
+    ]
+    assert record.fields["adjustment"] == {"cpuset_mems": "0-1"}
+
+
+@pytest.mark.parametrize("when_unsatisfiable", ["Reject", "RunUnpinned"])
+def test_a_limit_that_fits_nowhere(when_unsatisfiable: str) -> None:
+    record, refusal = resize(9 * GI, Policy(when_unsatisfiable=when_unsatisfiable))
+    assert record.level == "warning"
+    assert record.fields["shortfall_bytes"]
+    if when_unsatisfiable == "Reject":
+        assert record.event == "resize_rejected"
+        assert refusal is not None
+        assert refusal.startswith("numamem: container main of pod ns/db cannot be resized to ")
+        assert {"nodes": "0", "rule": "not_enough_free"} in list_of(record)
+    else:
+        assert (record.event, refusal) == ("resized", None)
+
+
+def list_of(record: Record) -> list[object]:
+    listed = record.fields["candidates"]
+    assert isinstance(listed, list)
+    return [*listed]

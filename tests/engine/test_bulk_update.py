@@ -1,0 +1,83 @@
+"""A state that is changed pod by pod comes to the same as one that is changed as a whole."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from nri_numamem.engine.bulk_update import BulkUpdate
+from nri_numamem.engine.state import EngineState, Holder
+from nri_numamem.memorymanager import (
+    adopt,
+    check_accounting,
+    default_state,
+    mark_reusable,
+    remove_container,
+)
+from nri_numamem.numa import Machine, NodeSet, NumaNode
+
+MI = 1 << 20
+MACHINE = Machine(tuple(NumaNode(node, 1 << 30) for node in range(3)))
+NODES = [NodeSet.parse(text) for text in ("0", "1", "2", "0-1", "1-2")]
+
+Step = Callable[[EngineState], EngineState]
+
+
+def empty() -> EngineState:
+    return EngineState(default_state(MACHINE, {}))
+
+
+def step_of(random: Random, uid: str) -> Step:
+    """Return what happens to one container of a pod; container ids repeat."""
+    key, container_id = (uid, random.choice("xy")), random.choice("abcdef")
+    nodes, size_bytes = random.choice(NODES), random.randrange(600) * MI
+    kind = random.choice(["run", "run", "end", "remove"])
+
+    def run(state: EngineState) -> EngineState:
+        adopted = adopt(state.accounting, *key, nodes, {"memory": size_bytes})
+        return state.with_holder(Holder(container_id, f"sandbox-{uid}", key), adopted.state)
+
+    def end(state: EngineState) -> EngineState:
+        holder = state.holders.get(key)
+        if holder is None:
+            return state
+        return state.with_holder(replace(holder, ended=True), mark_reusable(state.accounting, *key))
+
+    def remove(state: EngineState) -> EngineState:
+        holder = state.holders.get(key)
+        if holder is None:
+            return state
+        return state.without_holder(holder, remove_container(state.accounting, *key))
+
+    return {"run": run, "end": end, "remove": remove}[kind]
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_update_per_pod_has_the_same_result(seed: int) -> None:
+    random = Random(seed)
+    whole, draft = empty(), BulkUpdate(empty())
+    for _ in range(random.randrange(40)):
+        uid = random.choice("pqr")
+        step = step_of(random, uid)
+        whole = step(whole)
+        before = draft.pod_view(uid)
+        assert {key[0] for key in before.holders} <= {uid}
+        assert before.accounting.assignments.keys() <= {uid}
+        draft.replace_pod(uid, before, step(before))
+    made = draft.finish()
+    assert made == whole
+    assert check_accounting(made.accounting) == ()
+
+
+def test_the_original_state_is_unchanged() -> None:
+    state = step_of(Random(1), "p")(empty())
+    begun = replace(state, pods={}, pending=frozenset({"f"}))
+    kept = replace(begun, holders=dict(begun.holders), keys=dict(begun.keys))
+    draft = BulkUpdate(begun)
+    for number in range(9):
+        before = draft.pod_view("q")
+        assert before.pending == {"f"}
+        draft.replace_pod("q", before, step_of(Random(number), "q")(before))
+    assert begun == kept
+    assert draft.finish() != begun

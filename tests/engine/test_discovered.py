@@ -1,0 +1,225 @@
+"""Containers that were found running, and updates that wait for a reply."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from nri_numamem.engine import events
+from nri_numamem.engine.discovered import _UPDATES_PER_REPLY
+from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.plan import Update
+from nri_numamem.engine.policy import Policy
+from nri_numamem.engine.snapshot import restore, snapshot
+from nri_numamem.numa import Machine, NodeSet
+from tests.engine.conftest import Answer
+
+if TYPE_CHECKING:
+    from tests.engine.conftest import Host, NewHost
+
+MI = 1 << 20
+GI = 1 << 30
+FREE = 1024 * MI - 64 * MI - 32 * MI
+
+
+def found(
+    pod: events.PodSandbox, container_id: str, mems: str = "", memory: int = 200 * MI
+) -> tuple[events.PodSandbox, events.Container]:
+    nodes = NodeSet.parse(mems)
+    container = events.Container(
+        container_id, pod.sandbox_id, container_id, memory, cgroup_mems=nodes
+    )
+    return pod, container
+
+
+def find(host: Host, *what: tuple[events.PodSandbox, events.Container]) -> Answer:
+    plan = host.handle(events.ContainersFound(what))
+    assert plan == Answer(records=plan.records)
+    return plan
+
+
+def test_a_found_container_with_nodes_keeps_them(host: Host) -> None:
+    pod = host.run("a")
+    (record,) = find(host, found(pod, "x", "2-3")).records
+    assert (record.event, record.level) == ("unreported_container_found", "warning")
+    assert record.fields["container_id"] == "x"
+    assert record.fields["nodes"] == "2-3"
+    assert record.fields["outcome"] == "adopted"
+    assert host.placed() == {"a": {"x": "2-3"}}
+    assert host.engine.state.pending == frozenset()
+    assert host.create(host.run("b")).updates == ()
+
+
+def test_a_found_container_without_nodes_is_pinned_with_the_next_reply(host: Host) -> None:
+    first, other = host.run("a"), host.run("b")
+    host.create(other)
+    (record,) = find(host, found(first, "x")).records
+    assert record.event == "unreported_container_found"
+    assert record.fields["outcome"] == "pinning_deferred"
+    assert record.fields["nodes"] == "0"
+    assert host.run("c").uid == "c"  # its reply carries nothing
+    plan = host.create(other, "second")
+    assert plan.updates == (Update("x", "0"),)
+    assert plan.adjustment is not None
+    assert plan.records[-1].event == "pinned_while_running"
+    assert plan.records[-1].fields == {
+        "container": "x",
+        "pod_uid": "a",
+        "container_id": "x",
+        "nodes": "0",
+    }
+    assert host.create(other, "third").updates == ()
+
+
+def test_replies_to_updates_and_stops_contain_pending_nodes(host: Host) -> None:
+    pod = host.run("a")
+    host.create(pod)
+    find(host, found(pod, "x"))
+    assert host.handle(
+        events.UpdateContainer(pod, host.newest(), memory_limit_bytes=None)
+    ).updates == (Update("x", "0"),)
+    find(host, found(pod, "y"))
+    assert host.stop(host.newest()).updates == (Update("y", "0"),)
+
+
+def test_removals_refusals_and_its_own_creation_contain_no_pending_nodes(host: Host) -> None:
+    pod = host.run("a")
+    host.create(pod)
+    removed = host.newest()
+    find(host, found(pod, "x"))
+    assert host.remove(removed).updates == ()
+    assert host.create(pod, "huge", memory=9 * GI).refusal is not None
+    assert host.create(pod, "x", container_id="x").updates == ()
+    assert host.engine.state.pending == {"x"}
+
+
+def test_the_reply_to_its_own_update_contains_its_nodes(host: Host) -> None:
+    pod = host.run("a")
+    pair = found(pod, "x")
+    find(host, pair)
+    resize = events.UpdateContainer(*pair, memory_limit_bytes=300 * MI)
+    assert host.handle(resize).updates == (Update("x", "0"),)
+
+
+def test_an_update_to_more_nodes_sends_them_once(host: Host) -> None:
+    pod = host.run("a")
+    pair = found(pod, "x")
+    find(host, pair)
+    resize = events.UpdateContainer(*pair, memory_limit_bytes=FREE + MI)
+    assert host.handle(resize).updates == (Update("x", "0-1"),)
+    assert host.engine.state.pending == frozenset()
+    assert host.create(pod).updates == ()
+
+
+def test_nodes_that_are_gone_are_not_sent(new_host: NewHost) -> None:
+    new_host.groups_may_mix = True
+    host = new_host(Policy())
+    pod = host.run("a")
+    find(host, found(pod, "x"))
+    smaller = Machine(host.engine.context.machine.nodes[1:])
+    host.handle(events.MachineChanged(smaller))
+    assert host.engine.state.pending == {"x"}
+    assert host.create(pod).updates == ()
+    assert host.engine.state.pending == frozenset()
+
+
+def test_an_ended_container_is_not_pending(host: Host) -> None:
+    first, other = host.run("a"), host.run("b")
+    find(host, found(first, "x"), found(other, "y"))
+    plan = host.handle(events.StopContainer(first, found(first, "x")[1]))
+    assert plan.updates == (Update("y", "0"),)
+    assert [record.event for record in plan.records] == ["container_ended", "pinned_while_running"]
+    find(host, found(other, "z"))
+    assert host.engine.state.pending == {"z"}
+    host.stop_pod(other)
+    assert host.engine.state.pending == frozenset()
+    host.stop_pod(first)
+    assert host.free() == [FREE] * 4
+
+
+def test_the_updates_of_a_reply_are_limited(host: Host) -> None:
+    pod = host.run("a")
+    names = [f"x{number:02}" for number in range(_UPDATES_PER_REPLY + 2)]
+    find(host, *(found(pod, name, memory=MI) for name in reversed(names)))
+    sent = [update.container_id for update in host.create(pod).updates]
+    assert sent == names[:_UPDATES_PER_REPLY]
+    sent = [update.container_id for update in host.create(pod, "second").updates]
+    assert sent == names[_UPDATES_PER_REPLY:]
+
+
+def test_a_discarded_decision_keeps_the_updates_pending(host: Host) -> None:
+    pod = host.run("a")
+    find(host, found(pod, "x"))
+    container = events.Container("late", pod.sandbox_id, "first", 200 * MI)
+    late = host.engine.decide(events.CreateContainer(pod, container))
+    assert late.updates == (Update("x", "0"),)
+    host.engine.discard()
+    assert host.create(pod, "second").updates == (Update("x", "0"),)
+
+
+def test_found_containers_that_are_known_or_not_managed_are_ignored(host: Host) -> None:
+    pod, burstable = host.run("a"), host.run("b", "burstable/")
+    host.create(pod, container_id="known")
+    plan = find(host, found(pod, "known"), found(burstable, "x"))
+    assert plan.records == ()
+    assert host.placed() == {"a": {"main": "0"}}
+
+
+def test_a_found_container_that_fits_nowhere_is_a_warning(host: Host) -> None:
+    pod = host.run("a")
+    (record,) = find(host, found(pod, "x", memory=9 * GI)).records
+    assert (record.event, record.level) == ("unreported_container_found", "warning")
+    assert record.fields["outcome"] == "unpinned"
+    assert host.engine.state.holders == {}
+    (record,) = find(host, found(pod, "y", "0", memory=9 * GI)).records
+    assert record.fields["shortfall_bytes"] == {"memory": 9 * GI - FREE}
+
+
+def test_an_unreported_pod_ends_with_its_cgroup(host: Host) -> None:
+    pod = events.PodSandbox("/kubepods/podu", "u", "", "", "/kubepods/podu")
+    find(host, found(pod, "x"))
+    assert host.engine.state.pods == {pod.sandbox_id: pod}
+    plan = host.handle(events.PodCgroupGone(pod))
+    assert [record.event for record in plan.records] == ["pod_released"]
+    assert host.free() == [FREE] * 4
+    assert host.engine.state.pending == frozenset()
+
+
+def test_the_next_synchronize_contains_the_name(host: Host, new_host: NewHost) -> None:
+    pod = host.run("a")
+    find(host, found(pod, "x", "2"), found(pod, "y"))
+    listed = [
+        replace(found(pod, "x")[1], name="one", cpuset_mems="2"),
+        replace(found(pod, "y")[1], name="two"),
+    ]
+    host.containers = {container.container_id: container for container in listed}
+    before = host.free()
+    restarted = new_host()
+    restarted.engine = Engine(host.engine.context, restore(snapshot(host.engine.state)))
+    restarted.pods, restarted.containers = host.pods, host.containers
+    for one in (host, restarted):
+        plan = one.synchronize()
+        assert plan.updates == (Update("y", "0"),)
+        assert one.placed() == {"a": {"one": "2", "two": "0"}}
+        assert one.free() == before
+        assert one.engine.state.pending == frozenset()
+
+
+def test_memory_of_an_ended_unnamed_container_stays_reserved_for_its_pod(host: Host) -> None:
+    pod = host.run("a")
+    find(host, found(pod, "x"))
+    host.containers["x"] = replace(found(pod, "x")[1], name="one", ended=True)
+    host.synchronize()
+    assert host.placed() == {"a": {"x": "0"}}
+    (holder,) = host.engine.state.holders.values()
+    assert holder.ended
+
+
+def test_in_pod_scope_a_found_container_uses_its_pods_pool(new_host: NewHost) -> None:
+    host = new_host(Policy(topology_manager_scope="pod"))
+    free = host.free()
+    pod = host.run("a", memory=400 * MI)
+    assert host.free()[0] == free[0] - 400 * MI
+    find(host, found(pod, "x", "0"), found(pod, "y"))
+    assert host.free()[0] == free[0] - 400 * MI
+    assert host.create(pod, "main", memory=MI).updates == (Update("y", "0"),)

@@ -1,0 +1,200 @@
+"""The simulated host of one life: files of the kernel, cgroups of the pods, and a disk.
+
+The disk has the plugin's log and state file. It is a small tmpfs, so that it can be full; where
+this process may not mount, RLIMIT_FSIZE limits the plugin's writes instead. This module checks
+nothing.
+"""
+
+import contextlib
+import json
+import random
+import resource
+import shutil
+import subprocess
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from nri_numamem.numa import CpuSet, Machine, NumaNode
+from nri_numamem.numa.quantity import MEMORY, hugepages_resource
+from tests.host_files import HostFiles
+
+KI, MI, GI = 1 << 10, 1 << 20, 1 << 30
+PAGE_SIZES = PAGE_2MI, PAGE_1GI = 2 * MI, GI
+
+# The log of a life has a few hundred kB.
+_DISK = "size=4m,mode=755"
+_CHUNK = bytes(64 * KI)
+
+Amounts = Mapping[tuple[int, str], int]
+"""(node id, resource) -> bytes."""
+
+
+def random_machine(rng: random.Random) -> Machine:
+    """Return a machine of 2 to 8 nodes with equal or different hugepage pools."""
+    count = rng.choice((2, 2, 3, 4, 4, 6, 8))
+    size, is_uniform = rng.randint(3, 8) * GI, rng.random() < 0.6
+    small, large = rng.choice((0, 64, 256, 512)), rng.choice((0, 0, 1))
+    nodes = []
+    for number in range(count):
+        if not is_uniform:
+            size = rng.randint(3, 8) * GI
+            small = rng.choice((0, 64, 256))
+        pools = {PAGE_2MI: small, PAGE_1GI: large} if large else {PAGE_2MI: small}
+        distances = {n: 10 if n == number else 12 + 8 * abs(n - number) for n in range(count)}
+        nodes.append(NumaNode(number, size, pools, CpuSet([number]), distances))
+    return Machine(tuple(nodes))
+
+
+def changed_machine(rng: random.Random, machine: Machine) -> tuple[Machine, str]:
+    """Return the machine after a reboot or a hot-plug, and a description of the change."""
+    nodes = list(machine.nodes)
+    index = rng.randrange(len(nodes))
+    node = nodes[index]
+    kind = rng.choice(("pool", "pool", "drift", "growth"))
+    if kind == "pool":
+        before = node.hugepages[PAGE_2MI]
+        pages = rng.choice([pages for pages in (0, 32, 64, 128, 256) if pages != before])
+        nodes[index] = replace(node, hugepages={**node.hugepages, PAGE_2MI: pages})
+        what = f"node {index}: {before} -> {pages} pages of 2Mi"
+    elif kind == "drift":
+        drift = rng.randrange(-800, 800) * KI
+        nodes = [replace(n, memory_bytes=n.memory_bytes + drift) for n in nodes]
+        what = f"every MemTotal: {drift:+} bytes"
+    else:
+        nodes[index] = replace(node, memory_bytes=node.memory_bytes + GI)
+        what = f"node {index}: 1Gi more"
+    return Machine(tuple(nodes)), what
+
+
+def allocatable(machine: Machine, reserved: Mapping[int, int]) -> Amounts:
+    """Return the amounts for pods; `reserved` has bytes of memory per node for the host."""
+    found: dict[tuple[int, str], int] = {}
+    for node in machine.nodes:
+        pools = {hugepages_resource(size): size * n for size, n in node.hugepages.items()}
+        rest = node.memory_bytes - sum(pools.values()) - reserved.get(node.node_id, 0)
+        found[node.node_id, MEMORY] = max(0, rest)
+        for name, size_bytes in pools.items():
+            found[node.node_id, name] = size_bytes
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class StateEntry:
+    """An assignment in the state file."""
+
+    nodes: str
+    memory_bytes: int
+
+
+class LifeHost(HostFiles):
+    """The host below `root`, with a disk."""
+
+    def __init__(self, root: Path, machine: Machine, *, mounts: bool = True) -> None:
+        super().__init__(root, machine)
+        self.disk = root / "disk"
+        self.log = self.disk / "plugin.log"
+        self.state_file = self.disk / "state"
+        self.stderr = root / "stderr"
+        self.is_full = False
+        self._limited: list[int] = []
+        for folder in (self.disk, root / "plugins", root / "configs"):
+            folder.mkdir()
+        self.mounted = mounts and _run(
+            "mount", "-t", "tmpfs", "-o", _DISK, "faults", str(self.disk)
+        )
+
+    @property
+    def may_lose_records(self) -> bool:
+        """Whether the plugin may lose log records, because the disk has no own file system."""
+        return bool(self._limited)
+
+    @property
+    def cannot_log(self) -> bool:
+        """Whether the plugin cannot log at present."""
+        return self.is_full and not self.mounted
+
+    def own_log(self, *, is_launched: bool) -> Path:
+        """Choose the log file; a launched plugin gets one outside of the disk that may be full."""
+        if is_launched:
+            self.log = self.root / "plugin.log"
+        return self.log
+
+    def fill(self, pids: Iterable[int]) -> None:
+        """Fill the disk, at least for these processes."""
+        self.is_full = True
+        if not self.mounted:
+            for pid in pids:
+                _limit(pid, 0)
+                self._limited.append(pid)
+            return
+        with (self.disk / "filler").open("ab", buffering=0) as file:
+            try:
+                while file.write(_CHUNK):
+                    pass
+            except OSError:
+                return
+
+    def free(self) -> None:
+        """Free the disk."""
+        self.is_full = False
+        (self.disk / "filler").unlink(missing_ok=True)
+        for pid in self._limited:
+            _limit(pid, resource.RLIM_INFINITY)
+
+    def state_entries(self) -> dict[tuple[str, str], StateEntry]:
+        """Return the entries of the state file; none if it is damaged."""
+        try:
+            envelope = json.loads(self.state_file.read_bytes())
+            if zlib.crc32(envelope["payload"].encode()) != envelope["crc32"]:
+                return {}
+            payload = json.loads(envelope["payload"])
+            return {
+                (entry["uid"], entry["container"]): StateEntry(
+                    entry["nodes"], entry["resources"].get(MEMORY, 0)
+                )
+                for entry in payload["holders"]
+            }
+        except (OSError, ValueError, KeyError, TypeError):
+            return {}
+
+    def damage_state(self, rng: random.Random) -> str:
+        """Damage the state file; return how."""
+        file = self.state_file
+        data = file.read_bytes() if file.is_file() else b""
+        how = rng.choice(("truncated", "garbage", "flipped", "removed"))
+        file.unlink(missing_ok=True)
+        if how == "truncated":
+            file.write_bytes(data[: rng.randrange(len(data) or 1)])
+        elif how == "garbage":
+            file.write_bytes(rng.randbytes(200))
+        elif how == "flipped" and data:
+            at = rng.randrange(len(data))
+            file.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        return how
+
+    def close(self) -> None:
+        """Unmount the disk; its files stay readable below `root`."""
+        self.free()
+        if self.mounted:
+            copy = self.root / "copy"
+            shutil.copytree(self.disk, copy, dirs_exist_ok=True)
+            _run("umount", "-l", str(self.disk))
+            shutil.copytree(copy, self.disk, dirs_exist_ok=True)
+            shutil.rmtree(copy)
+            self.mounted = False
+
+
+def _limit(pid: int, size_bytes: int) -> None:
+    """Limit the file size of a process; nothing happens if it has ended."""
+    with contextlib.suppress(OSError, ValueError):
+        hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)[1]
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (size_bytes, hard))
+
+
+def _run(*command: str) -> bool:
+    try:
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False

@@ -1,0 +1,224 @@
+"""Faults between plugin and runtime: processes are killed or stopped, and replies are lost.
+
+Each fault leaves the node as it would be found after it, perhaps goes on for a few steps, and then
+brings back what systemd, the keeper or an operator would bring back.
+"""
+
+import contextlib
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable
+
+from tests.faults.failure import Failure
+from tests.faults.life import Life
+from tests.faults.plugin_program import STALL_S
+from tests.faults.steps import any_step
+
+
+def meanwhile(life: Life, rng: random.Random) -> None:
+    """Do up to three steps in the present situation."""
+    for _ in range(rng.choice((0, 0, 1, 2, 3))):
+        if not life.runtime_is_down:
+            _step(life, rng)
+            life.update_content()
+
+
+def _step(life: Life, rng: random.Random) -> None:
+    """Do a step that does not wait."""
+    life.must_not_wait = True
+    try:
+        any_step(life, rng)
+    finally:
+        life.must_not_wait = False
+
+
+def kill_plugin(life: Life, rng: random.Random) -> bool:
+    """Kill the plugin between two requests."""
+    life.note("SIGKILL for the plugin")
+    life.plugin.kill()
+    life.plugin_died()
+    meanwhile(life, rng)
+    life.restore_connection()
+    return True
+
+
+def kill_plugin_in_request(life: Life, rng: random.Random) -> bool:
+    """Kill the plugin during a request."""
+    life.note("SIGKILL for the plugin during a request")
+    pids, pause_s = life.plugin.workers(), rng.uniform(0, 0.004)
+
+    def kill() -> None:
+        time.sleep(pause_s)
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    if life.proxy is None:
+        killer = threading.Thread(target=kill)
+        killer.start()
+        _step(life, rng)
+        killer.join()
+    else:
+        life.proxy.on_request = kill
+        _step(life, rng)
+        life.proxy.on_request = None
+        kill()
+    life.plugin.kill(pids)
+    life.plugin_died()
+    meanwhile(life, rng)
+    life.restore_connection()
+    return True
+
+
+def restart_plugin(life: Life, rng: random.Random) -> bool:
+    """Restart the plugin regularly."""
+    if life.proxy is None:
+        return False
+    life.note("SIGTERM for the plugin")
+    status = life.plugin.stop()
+    if status != 0:
+        raise Failure(f"after SIGTERM the plugin ended with status {status}")
+    life.plugin_died()
+    meanwhile(life, rng)
+    life.restore_connection()
+    return True
+
+
+def lose_reply(life: Life, rng: random.Random) -> bool:
+    """Cut the connection between a request and its reply."""
+    if life.proxy is None:
+        return False
+    life.note("the next reply is lost")
+    life.proxy.cut_at_reply()
+    _step(life, rng)
+    life.proxy.cut_at_reply(0)
+    life.restore_connection()
+    return True
+
+
+def lose_while_connecting(life: Life, rng: random.Random) -> bool:
+    """Cut the connection while the plugin registers, is configured or is synchronized."""
+    if life.proxy is None:
+        return False
+    number = rng.choice((1, 2, 3, 3, 4))
+    life.note(f"disconnected, and again at message {number} of the next connection")
+    life.proxy.cut()
+    life.check_connection()
+    meanwhile(life, rng)
+    life.proxy.cut_at_reply(number)
+    if life.accept_plugin():
+        _step(life, rng)
+    life.proxy.cut_at_reply(0)
+    life.restore_connection()
+    return True
+
+
+def kill_runtime(life: Life, rng: random.Random) -> bool:
+    """Kill the runtime between two requests; sometimes containers end meanwhile."""
+    life.note("SIGKILL for the runtime")
+    life.runtime_died()
+    for container in list(life.node.containers()):
+        if rng.random() < 0.1:
+            life.note(f"{container.pod.message.name}/{container.spec.name} ends meanwhile")
+            life.node.end(container, is_recorded=life.is_recorded(container))
+            if container.spec.is_init:
+                container.pod.done.add(container.spec.name)
+    life.restore_connection()
+    return True
+
+
+def kill_runtime_in_request(life: Life, rng: random.Random) -> bool:
+    """Kill the runtime while it waits for a reply."""
+    if life.runtime.pid == 0 and life.proxy is None:
+        return False
+    life.note("SIGKILL for the runtime during a request")
+    if life.runtime.pid:
+        pid, pause_s = life.runtime.pid, rng.uniform(0, 0.004)
+        life.is_runtime_kill_pending = True
+        killer = threading.Timer(pause_s, os.kill, (pid, signal.SIGKILL))
+        killer.start()
+        _step(life, rng)
+        killer.join()
+    elif life.proxy is not None:
+        life.proxy.cut_at_reply()
+        _step(life, rng)
+        life.proxy.cut_at_reply(0)
+    if not life.runtime_is_down:
+        life.runtime_died()
+    life.restore_connection()
+    return True
+
+
+def _while_stopped(
+    life: Life, rng: random.Random, seconds: float, stop: Callable[[int], None]
+) -> None:
+    stop(signal.SIGSTOP)
+    timer = threading.Timer(seconds, stop, (signal.SIGCONT,))
+    timer.start()
+    try:
+        _step(life, rng)
+    finally:
+        timer.join()
+
+
+def pause_plugin(life: Life, rng: random.Random) -> bool:
+    """Stop the plugin for less or more than the request timeout."""
+    seconds = life.runtime.request_timeout_s * rng.choice((0.1, 0.3, 0.5, 1.3))
+    life.note(f"the plugin is stopped for {seconds:.2f} s")
+    _pause(life, rng, seconds)
+    return True
+
+
+def _pause(life: Life, rng: random.Random, seconds: float) -> None:
+    before = life.plugin.workers()
+    _while_stopped(life, rng, seconds, life.plugin.signal)
+    if life.proxy is None:
+        time.sleep(0.05)
+        if life.plugin.workers() != before:
+            life.plugin_died()
+    life.restore_connection()
+
+
+def pause_plugin_too_long(life: Life, rng: random.Random) -> bool:
+    """Stop the plugin for longer than its watchdog allows."""
+    if life.was_paused_too_long or life.proxy is None or rng.random() < 0.6:
+        return False
+    life.was_paused_too_long = True
+    life.note("the plugin is stopped for longer than its watchdog allows")
+    _pause(life, rng, STALL_S + 0.3)
+    return True
+
+
+def stall_runtime_reads(life: Life, rng: random.Random) -> bool:
+    """Make the runtime read nothing for a while."""
+    proxy = life.proxy
+    if proxy is None:
+        return False
+    seconds = life.runtime.request_timeout_s * rng.choice((0.1, 0.4, 1.2))
+    life.note(f"the runtime does not read for {seconds:.2f} s")
+    proxy.stall()
+    timer = threading.Timer(seconds, proxy.resume_reading)
+    timer.start()
+    _step(life, rng)
+    timer.join()
+    life.restore_connection()
+    return True
+
+
+def pause_runtime(life: Life, rng: random.Random) -> bool:
+    """Stop the runtime's process for less than the request timeout."""
+    pid = life.runtime.pid
+    if not pid:
+        return False
+    seconds = life.runtime.request_timeout_s * rng.choice((0.2, 0.7))
+    life.note(f"the runtime is stopped for {seconds:.2f} s")
+
+    def stop(number: int) -> None:
+        os.kill(pid, number)
+
+    _while_stopped(life, rng, seconds, stop)
+    life.restore_connection()
+    return True

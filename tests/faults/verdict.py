@@ -1,0 +1,87 @@
+"""When the plugin is checked, and which problems count at once.
+
+The plugin has some seconds to notice changes without a message: another machine, pods that ended
+without a call, a disk that has room again. Every other condition must hold between any two steps.
+"""
+
+from tests.faults import checks
+from tests.faults.failure import Failure
+from tests.faults.host import allocatable
+from tests.faults.life import Life
+from tests.faults.node import Container
+
+
+def check(life: Life) -> None:
+    """Check the accounting, unless the plugin is disconnected. Raises Failure."""
+    if not life.check_connection() or life.host.cannot_log:
+        return
+    if life.timeouts() > life.known_timeouts and life.proxy is not None:
+        life.note("a request timed out: the next Synchronize corrects its effects")
+        life.proxy.cut()
+        life.restore_connection()
+    deadline_s = life.clock.monotonic_s() + life.eventually_s
+    while True:
+        now, later = _problems(life)
+        if not life.check_connection():  # busy machine: the plugin was disconnected meanwhile
+            life.restore_connection()
+        elif now or (later and life.clock.monotonic_s() > deadline_s):
+            raise Failure("\n".join([*now, *later]))
+        elif not later:
+            life.plugin.count_files()
+            return
+        life.clock.sleep(life.clock.poll_s)
+
+
+def _problems(life: Life) -> tuple[list[str], list[str]]:
+    """Return problems that may never exist, and problems that must disappear soon."""
+    accounting = life.plugin.accounting()
+    if accounting is None:
+        return [], ["the plugin writes no state_dump"]
+    records = life.plugin.journal.records
+    exempt = {
+        r.get("container_id", "")
+        for r in records[life.first_record :]
+        if r["event"].endswith("unpinned_no_capacity")
+    }
+    amounts = allocatable(life.seen_machine, life.parameters.reserved)
+    found = checks.AccountingCheck(life.node, accounting, records, amounts)
+    now = [*found.running(), *found.reservations()]
+    if not life.host.may_lose_records:
+        now += [
+            *found.unpinned(exempt),
+            *found.capacity(),
+            *found.shortfalls(),
+            *found.pod_limits(),
+        ]
+    if now:
+        now.append(f"accounting: {accounting}")
+    unknown = {uid for uid, must in life.unreported_pods.items() if not must}
+    later = [*found.tables(), *found.unknown_entries(unknown)]
+    if life.parameters.keeps_state and not life.host.is_full:
+        later += found.state_file(life.host.state_entries())
+    return now, later
+
+
+def check_refusal(life: Life, text: str, container: Container) -> None:
+    """Check the text of a refusal, and that no node had room. Raises Failure."""
+    if "numamem: " not in text or not container.pod.is_guaranteed:
+        raise Failure(f"unexpected text of a refusal: {text}")
+    if life.host.cannot_log or life.parameters.places_pods:
+        return
+    accounting = life.plugin.accounting() if life.connected else None
+    free = accounting and checks.single_node_with_room(accounting, container, life.node)
+    if free is not None:
+        raise Failure(f"{text}: but node {free} has room: {accounting}")
+
+
+def check_unpinned(life: Life) -> None:
+    """Check, right after a Synchronize, that no node has room for unpinned containers."""
+    if life.parameters.places_pods:
+        return
+    accounting = life.plugin.accounting()
+    for container in life.node.containers():
+        if accounting is not None and container.pod.is_guaranteed and not container.mems:
+            free = checks.single_node_with_room(accounting, container, life.node)
+            if free is not None:
+                name = f"{container.pod.message.name}/{container.spec.name}"
+                raise Failure(f"{name} runs without nodes, and node {free} has room: {accounting}")

@@ -1,0 +1,69 @@
+"""The kernel's files of a simulated host, in a directory: sysfs, procfs and cgroups.
+
+What runs on the host is not here: each test starts the plugin in its own way.
+"""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from nri_numamem.host.fake_sysfs import overlay_of
+from nri_numamem.host.roots import HostRoots
+from nri_numamem.nri import api_pb2 as api
+from nri_numamem.numa import Machine
+from nri_numamem.numa.quantity import format_page_size
+
+
+class HostFiles:
+    """The files below `root`; the directory is created if it does not exist."""
+
+    def __init__(self, root: Path, machine: Machine) -> None:
+        self.root = root
+        self.roots = HostRoots(root / "sys", root / "proc", root / "cgroup")
+        self.socket = root / "nri.sock"
+        """Where the runtime listens."""
+        self.roots.cgroup.mkdir(parents=True)
+        (self.roots.cgroup / "cgroup.controllers").write_text("cpuset memory hugetlb\n")
+        self.set_machine(machine)
+
+    def set_machine(self, machine: Machine) -> None:
+        """Write the kernel's files of this machine.
+
+        Each file is replaced as a whole, because the kernel never shows half of one.
+        """
+        self.machine = machine
+        for name, text in overlay_of(machine).items():
+            file = self.root / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            fresh = file.with_name(f".{file.name}.new")
+            fresh.write_text(text)
+            fresh.replace(file)
+
+    def arguments(self, options: Mapping[str, object]) -> list[str]:
+        """Return the arguments of `nri-numamem run` on this host, with more options."""
+        own = {
+            "--socket": self.socket,
+            "--sysfs-root": self.roots.sysfs,
+            "--proc-root": self.roots.proc,
+            "--cgroup-root": self.roots.cgroup,
+        }
+        return [str(word) for option in (own | dict(options)).items() for word in option]
+
+    def cgroup_of(self, pod: api.PodSandbox) -> Path:
+        """Return the directory of a pod's cgroup, which need not exist."""
+        return self.roots.cgroup / pod.linux.cgroup_parent.lstrip("/")
+
+    def make_cgroup(self, pod: api.PodSandbox, hugepages: Mapping[int, int] | None = None) -> Path:
+        """Create a pod's cgroup as the kubelet does; return its directory.
+
+        `hugepages` maps a page size in bytes to the pod's limit in bytes.
+        """
+        folder = self.cgroup_of(pod)
+        folder.mkdir(parents=True, exist_ok=True)
+        for size, limit_bytes in (hugepages or {}).items():
+            (folder / f"hugetlb.{format_page_size(size)}.max").write_text(f"{limit_bytes}\n")
+        return folder
+
+    def drop_cgroup(self, pod: api.PodSandbox) -> None:
+        """Remove a pod's cgroup."""
+        shutil.rmtree(self.cgroup_of(pod), ignore_errors=True)

@@ -1,0 +1,179 @@
+"""The faults of virtual lives, timed by the virtual clock.
+
+What needs only a kill, a cut or another machine is shared with tests/faults. Added are faults that
+need exact timing: a request that overruns or a process that dies at a given function call, a
+frozen process or disk, a runtime that restarts again and again.
+"""
+
+import random
+import signal
+from collections.abc import Callable
+
+from nri_numamem.nri.plugin_service import Overrun
+from tests.faults.host_faults import change_machine, change_machine_under, damage_state
+from tests.faults.life import Life
+from tests.faults.process_faults import (
+    kill_plugin,
+    kill_runtime,
+    lose_reply,
+    lose_while_connecting,
+    restart_plugin,
+)
+from tests.faults.steps import any_step
+from tests.faults.verdict import check
+from tests.virtual.system import Machinery
+from tests.virtual.world import Killed
+
+Fault = Callable[[Machinery, Life, random.Random], bool]
+
+# A creation calls some 100 functions of the package, a Synchronize some thousands.
+_CALLS = (1, 3, 10, 20, 40, 60, 80, 100, 150, 400)
+
+
+def _step(life: Life, rng: random.Random) -> None:
+    """Do a step that does not wait."""
+    life.must_not_wait = True
+    try:
+        any_step(life, rng)
+    finally:
+        life.must_not_wait = False
+
+
+def time_out_request(machinery: Machinery, life: Life, rng: random.Random) -> bool:
+    """Let a request take too long, in the middle of its computation."""
+    calls = rng.choice(_CALLS)
+    life.note(f"the next request overruns at function call {calls}")
+    machinery.interruption.error, machinery.interruption.after_calls = Overrun, calls
+    _step(life, rng)
+    machinery.interruption.error = None
+    life.restore_connection()
+    return True
+
+
+def kill_in_request(machinery: Machinery, life: Life, rng: random.Random) -> bool:
+    """Kill the plugin in the middle of a request's computation."""
+    calls = rng.choice(_CALLS)
+    life.note(f"SIGKILL for the plugin at function call {calls} of the next request")
+    life.plugin.is_end_expected = True
+    machinery.interruption.error, machinery.interruption.after_calls = Killed, calls
+    _step(life, rng)
+    machinery.interruption.error = None
+    life.plugin.kill()
+    life.plugin_died()
+    life.restore_connection()
+    return True
+
+
+def freeze_plugin(machinery: Machinery, life: Life, rng: random.Random) -> bool:
+    """Stop the plugin for shorter or longer than the request timeout."""
+    seconds = life.runtime.request_timeout_s * rng.choice((0.1, 0.3, 0.5, 0.9, 1.3))
+    _freeze(machinery, life, rng, seconds)
+    return True
+
+
+def freeze_plugin_long(machinery: Machinery, life: Life, rng: random.Random) -> bool:
+    """Stop the plugin for about as long as its watchdog allows, or longer."""
+    life.was_paused_too_long = True
+    _freeze(machinery, life, rng, rng.choice((3.0, 5.0, 6.0, 10.0)))
+    return True
+
+
+def _freeze(machinery: Machinery, life: Life, rng: random.Random, seconds: float) -> None:
+    life.note(f"the plugin is stopped for {seconds:.2f} s")
+    life.plugin.signal(signal.SIGSTOP)
+    plugin = life.plugin
+    machinery.world.after(seconds, lambda: plugin.signal(signal.SIGCONT))
+    _step(life, rng)
+    life.clock.sleep(seconds)
+    life.restore_connection()
+
+
+def stall_runtime(machinery: Machinery, life: Life, rng: random.Random) -> bool:
+    """Let the runtime read nothing for a while."""
+    proxy = life.proxy
+    assert proxy is not None
+    seconds = life.runtime.request_timeout_s * rng.choice((0.1, 0.4, 1.2))
+    life.note(f"the runtime does not read for {seconds:.2f} s")
+    proxy.stall()
+    machinery.world.after(seconds, proxy.resume_reading)
+    _step(life, rng)
+    life.clock.sleep(seconds)
+    life.restore_connection()
+    return True
+
+
+def flap_runtime(_machinery: Machinery, life: Life, rng: random.Random) -> bool:
+    """Kill and start the runtime several times in a short time."""
+    times = rng.choice((3, 6, 12))
+    life.note(f"the runtime is killed {times} times")
+    for _ in range(times):
+        life.runtime_died()
+        life.clock.sleep(rng.choice((0.1, 0.4, 1.0)))
+        life.start_runtime()
+        life.clock.sleep(rng.choice((0.1, 0.4, 1.0)))
+    life.restore_connection()
+    return True
+
+
+def wait_long(_machinery: Machinery, life: Life, rng: random.Random) -> bool:
+    """Let nothing happen for a while."""
+    seconds = rng.choice((2.0, 7.0, 40.0, 600.0))
+    life.note(f"nothing happens for {seconds:g} s")
+    life.clock.sleep(seconds)
+    return True
+
+
+def fail_disk(machinery: Machinery, life: Life, rng: random.Random) -> bool:
+    """Let the disk of the state file be full or frozen for some steps."""
+    disk = machinery.disk
+    disk.is_full = rng.random() < 0.5
+    disk.is_frozen = not disk.is_full
+    life.host.is_full = True  # the state file is not compared
+    life.note(f"the disk is {'full' if disk.is_full else 'frozen'}")
+    for _ in range(rng.choice((1, 2, 4))):
+        any_step(life, rng)
+    check(life)
+    if rng.random() < 0.4:
+        kill_plugin(life, rng)
+        any_step(life, rng)
+    disk.is_full = disk.is_frozen = life.host.is_full = False
+    life.note("the disk works again")
+    return True
+
+
+def _shared(fault: Callable[[Life, random.Random], bool]) -> Fault:
+    return lambda _machinery, life, rng: fault(life, rng)
+
+
+FAULTS: dict[str, tuple[Fault, int]] = {
+    "request overruns": (time_out_request, 12),
+    "plugin killed in a request": (kill_in_request, 12),
+    "plugin killed": (_shared(kill_plugin), 6),
+    "plugin restarted": (_shared(restart_plugin), 6),
+    "plugin stopped": (freeze_plugin, 8),
+    "plugin stopped for seconds": (freeze_plugin_long, 4),
+    "reply lost": (_shared(lose_reply), 10),
+    "cut while connecting": (_shared(lose_while_connecting), 8),
+    "runtime killed": (_shared(kill_runtime), 8),
+    "runtime does not read": (stall_runtime, 6),
+    "runtime flaps": (flap_runtime, 4),
+    "disk full or frozen": (fail_disk, 6),
+    "machine changed while away": (_shared(change_machine), 4),
+    "machine changed": (_shared(change_machine_under), 4),
+    "state file damaged": (_shared(damage_state), 4),
+    "idle": (wait_long, 4),
+}
+
+
+def injector(machinery: Machinery) -> Callable[[Life, random.Random], None]:
+    """Return a function that injects a random possible fault."""
+
+    def inject(life: Life, rng: random.Random) -> None:
+        weights = [weight for _, weight in FAULTS.values()]
+        while True:
+            (name,) = rng.choices(list(FAULTS), weights)
+            if FAULTS[name][0](machinery, life, rng):
+                life.faults[name] += 1
+                return
+
+    return inject

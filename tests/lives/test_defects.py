@@ -1,0 +1,97 @@
+"""A test of the test: lives find defects that are seeded in different rooms."""
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from nri_numamem.daemon import machine_monitor
+from nri_numamem.daemon.pod_reaper import PodReaper
+from nri_numamem.engine import containers
+from nri_numamem.engine.engine import Engine
+from nri_numamem.host.topology import read_machine
+from nri_numamem.memorymanager import State, policy_static, remove_container
+from nri_numamem.memorymanager.accounting import assign
+from nri_numamem.nri import encode
+from nri_numamem.nri import nri_subset_pb2 as api
+from nri_numamem.numa import NodeSet
+from tests.lives.play import play
+
+# Each of the defects shows in one of the first lives; the number leaves room for other seeds.
+_LIVES = 20
+
+Seed = Callable[[pytest.MonkeyPatch], None]
+
+
+def release_at_once(patch: pytest.MonkeyPatch) -> None:
+    """memorymanager: an ended container's memory is released instead of kept for its pod."""
+    patch.setattr(containers, "mark_reusable", remove_container)
+
+
+def charge_half(patch: pytest.MonkeyPatch) -> None:
+    """memorymanager: a container is charged half of its request."""
+
+    def assign_half(
+        state: State, uid: str, name: str, nodes: NodeSet, request: Mapping[str, int]
+    ) -> State:
+        half = {resource: size_bytes // 2 for resource, size_bytes in request.items()}
+        return assign(state, uid, name, nodes, half)
+
+    patch.setattr(policy_static, "assign", assign_half)
+
+
+def drop_last_node(patch: pytest.MonkeyPatch) -> None:
+    """numa: the list format of a set of nodes lacks the last one."""
+    shown = NodeSet.__str__
+
+    def shortened(nodes: NodeSet) -> str:
+        return shown(NodeSet(list(nodes)[:-1]) if len(nodes) > 1 else nodes)
+
+    patch.setattr(NodeSet, "__str__", shortened)
+
+
+def ignore_state_file(patch: pytest.MonkeyPatch) -> None:
+    """engine: a new process ignores the state of the process before it."""
+    begin = Engine.__init__
+    patch.setattr(Engine, "__init__", lambda self, context, _restored=None: begin(self, context))
+
+
+def lose_updates(patch: pytest.MonkeyPatch) -> None:
+    """nri: the reply to Synchronize carries no updates."""
+    patch.setattr(encode, "synchronize_response", lambda _plan: api.SynchronizeResponse())
+
+
+def miss_ended_pods(patch: pytest.MonkeyPatch) -> None:
+    """daemon: a pod whose cgroup is gone is not detected."""
+    patch.setattr(PodReaper, "find_gone", lambda _self, _pods: [])
+
+
+def overlook_machine_change(patch: pytest.MonkeyPatch) -> None:
+    """daemon: a changed hugepage pool is not detected."""
+    first: dict[object, object] = {}
+
+    def read_once(*roots: object) -> object:
+        if roots not in first:
+            first[roots] = read_machine(*roots)  # type: ignore[arg-type] # passed on
+        return first[roots]
+
+    patch.setattr(machine_monitor, "read_machine", read_once)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "seed_defect",
+    [
+        release_at_once,
+        charge_half,
+        drop_last_node,
+        ignore_state_file,
+        lose_updates,
+        miss_ended_pods,
+        overlook_machine_change,
+    ],
+    ids=lambda defect: defect.__name__,
+)
+def test_a_seeded_defect_is_found(seed_defect: Seed, monkeypatch: pytest.MonkeyPatch) -> None:
+    seed_defect(monkeypatch)
+    problems = (play(seed).problem for seed in range(1, _LIVES + 1))
+    assert any(problems), f"none of {_LIVES} lives found the defect"

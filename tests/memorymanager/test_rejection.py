@@ -1,0 +1,114 @@
+from types import ModuleType
+
+from nri_numamem.memorymanager import NodeState, NodeVerdict, Rejection, Request, State, Table
+from nri_numamem.memorymanager.accounting import assign
+from nri_numamem.memorymanager.candidates import candidates_for
+from nri_numamem.memorymanager.rejection import MESSAGE_LIMIT, allocation_failed, reject
+from nri_numamem.numa import NodeSet, Preferences
+
+GI = 2**30
+
+
+def refuse(state: State, request: Request) -> Rejection:
+    candidates = candidates_for(state, "new", request, NodeSet())
+    return reject(state, request, candidates, Preferences(), "Reason", "Sentence")
+
+
+def test_the_message_has_the_kubelets_sentence() -> None:
+    assert allocation_failed("x") == (
+        "Allocate failed due to [memorymanager] x, which is unexpected"
+    )
+
+
+def test_the_message_has_every_node(worlds: ModuleType) -> None:
+    state = worlds.empty_state({n: {"memory": 4 * GI} for n in range(6)})
+    state = assign(state, "a", "x", NodeSet([0]), {"memory": 3 * GI})
+    state = assign(state, "b", "x", NodeSet([1, 2]), {"memory": 5 * GI})
+    rejection = refuse(state, {"memory": 15 * GI})
+    assert rejection.reason == "Reason"
+    assert rejection.message == (
+        "requested memory 15Gi; fits on 4 empty NUMA nodes; "
+        "NUMA node 0: 1Gi free of 4Gi allocatable, has single-node assignments; "
+        "NUMA node 1: 0 free of 4Gi allocatable, in group 1-2 with 3Gi free; "
+        "NUMA node 2: 3Gi free of 4Gi allocatable, in group 1-2 with 3Gi free; "
+        "NUMA nodes 3-5: 4Gi free of 4Gi allocatable, unused, too small by itself; Sentence"
+    )
+    assert rejection.explanation.per_node[0] == NodeVerdict(
+        0,
+        {"memory": Table(4 * GI, 0, 4 * GI, 3 * GI, GI)},
+        "has single-node assignments",
+    )
+
+
+def test_the_message_names_several_resources(worlds: ModuleType) -> None:
+    state = worlds.empty_state({0: {"memory": 4 * GI, "hugepages-1Gi": GI}})
+    state = assign(state, "a", "x", NodeSet([0]), {"memory": 1})
+    assert refuse(state, {"hugepages-1Gi": 2 * GI, "memory": GI}).message == (
+        "requested memory 1Gi, hugepages-1Gi 2Gi; "
+        "exceeds all NUMA nodes together; "
+        "NUMA node 0: memory 3.99Gi free of 4Gi allocatable (5Gi less 1Gi hugepages), "
+        "hugepages-1Gi 1Gi free of 1Gi allocatable, has single-node assignments; Sentence"
+    )
+
+
+def test_the_message_has_the_best_set_without_topology_constraints(worlds: ModuleType) -> None:
+    state = worlds.empty_state({0: {"memory": 4}, 1: {"memory": 4}})
+    assert refuse(state, {"memory": 4}).message == (
+        "requested memory 4; fits on 1 empty NUMA node; "
+        "without topology constraints it would fit on NUMA node 0; "
+        "NUMA nodes 0-1: 4 free of 4 allocatable, unused; "
+        "Sentence"
+    )
+
+
+def reserved_machine(node_count: int) -> State:
+    """Return the state of a machine whose nodes have a different amount of free memory each."""
+    allocatable = 8 * GI - GI - GI // 2
+    pages = Table(GI // 2, 0, GI // 2, 0, GI // 2)
+    nodes: dict[int, NodeState] = {}
+    for n in range(node_count):
+        used = n << 24
+        memory = Table(8 * GI, GI, allocatable, used, allocatable - used)
+        nodes[n] = NodeState(0, {"memory": memory, "hugepages-2Mi": pages}, NodeSet([n]))
+    return State(nodes)
+
+
+def test_the_origin_of_the_allocatable_amount_is_shown_while_there_is_room() -> None:
+    few, many = (refuse(reserved_machine(n), {"memory": 99 * GI}).message for n in (2, 10))
+    assert (
+        "NUMA node 0: 6.5Gi free of 6.5Gi allocatable "
+        "(8Gi less 1Gi reservedMemory, 512Mi hugepages), unused"
+    ) in few
+    assert "NUMA node 0: 6.5Gi free of 6.5Gi allocatable, unused" in many
+    assert max(len(few), len(many)) <= MESSAGE_LIMIT
+
+
+def test_nodes_of_a_large_machine_are_summarized_by_rule(worlds: ModuleType) -> None:
+    state = worlds.empty_state({n: {"memory": 64 * GI + n} for n in range(64)})
+    for n in range(24):
+        state = assign(state, "a", f"c{n}", NodeSet([n]), {"memory": 64 * GI - 1000 * n})
+    for n in range(24, 48, 2):
+        state = assign(state, "b", f"c{n}", NodeSet([n, n + 1]), {"memory": 100 * GI + n})
+    message = refuse(state, {"memory": 4000 * GI}).message
+    assert len(message) <= MESSAGE_LIMIT
+    assert message.endswith(
+        "NUMA nodes 0-23: at most 22.48Ki free, has single-node assignments; "
+        "NUMA nodes 24-47: at most 28Gi free, in other groups; "
+        "NUMA nodes 48-63: at most 64Gi free, unused, too small by itself; Sentence"
+    )
+
+
+def test_the_length_of_a_message_is_limited(worlds: ModuleType) -> None:
+    state = worlds.empty_state({n: {"memory": 1} for n in range(0, 1000, 2)})
+    message = refuse(state, {"memory": 10**6}).message
+    assert len(message) == MESSAGE_LIMIT
+    assert message.endswith("...; Sentence")
+
+
+def test_rejections_with_equal_explanations_are_equal(worlds: ModuleType) -> None:
+    state = worlds.empty_state({0: {"memory": 4 * GI}})
+    refused, again, other = (refuse(state, {"memory": size}) for size in (10**15, 10**15, 10**16))
+    assert refused == again != other
+    assert hash(refused) == hash(again)
+    assert refused != refused.message
+    assert repr(refused).startswith("Rejection('Reason', Explanation(message='requested memory ")

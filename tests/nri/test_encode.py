@@ -1,0 +1,64 @@
+from nri_numamem.engine.plan import Adjustment, HugepageRoute, Plan, Update
+from nri_numamem.nri import encode
+from nri_numamem.nri import nri_subset_pb2 as api
+
+MI = 1 << 20
+
+
+def test_a_plan_without_changes_is_the_empty_message() -> None:
+    assert encode.create_container_response(Plan()).SerializeToString() == b""
+    assert encode.update_container_response(Plan()).SerializeToString() == b""
+    assert encode.stop_container_response(Plan()).SerializeToString() == b""
+    assert encode.synchronize_response(Plan()).SerializeToString() == b""
+
+
+def test_a_reply_with_cpuset_mems_has_only_that_field() -> None:
+    """Tags: adjust 1, linux 6, resources 2, cpu 2, mems 7."""
+    response = encode.create_container_response(Plan(Adjustment("0-1")))
+    mems = b"\x3a\x030-1"
+    cpu = b"\x12" + bytes([len(mems)]) + mems
+    resources = b"\x12" + bytes([len(cpu)]) + cpu
+    linux = b"\x32" + bytes([len(resources)]) + resources
+    assert response.SerializeToString() == b"\x0a" + bytes([len(linux)]) + linux
+
+
+def test_hugepages_by_unified_keys_for_use_and_reservation() -> None:
+    plan = Plan(Adjustment("2", {2 * MI: 4 * MI}, HugepageRoute.UNIFIED))
+    resources = encode.create_container_response(plan).adjust.linux.resources
+    assert dict(resources.unified) == {
+        "hugetlb.2MB.max": "4194304",
+        "hugetlb.2MB.rsvd.max": "4194304",
+    }
+    assert not resources.hugepage_limits
+
+
+def test_hugepages_by_limits() -> None:
+    plan = Plan(Adjustment("2", {2 * MI: 4 * MI, 1024 * MI: 1024 * MI}, HugepageRoute.LIMITS))
+    resources = encode.create_container_response(plan).adjust.linux.resources
+    assert list(resources.hugepage_limits) == [
+        api.HugepageLimit(page_size="2MB", limit=4 * MI),
+        api.HugepageLimit(page_size="1GB", limit=1024 * MI),
+    ]
+    assert not resources.unified
+
+
+def test_updates_have_container_ids_and_ignore_failure() -> None:
+    plan = Plan(updates=(Update("a", "0"), Update("b", "1-2")))
+    for response in (
+        encode.create_container_response(plan),
+        encode.update_container_response(plan),
+        encode.stop_container_response(plan),
+        encode.synchronize_response(plan),
+    ):
+        assert [(u.container_id, u.linux.resources.cpu.mems) for u in response.update] == [
+            ("a", "0"),
+            ("b", "1-2"),
+        ]
+        assert all(update.ignore_failure for update in response.update)
+
+
+def test_hugepages_without_cpuset_mems() -> None:
+    plan = Plan(Adjustment("", {2 * MI: 0}, HugepageRoute.LIMITS))
+    resources = encode.create_container_response(plan).adjust.linux.resources
+    assert not resources.HasField("cpu")
+    assert list(resources.hugepage_limits) == [api.HugepageLimit(page_size="2MB")]

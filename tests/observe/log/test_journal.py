@@ -1,0 +1,128 @@
+"""The journal sink against a real datagram socket."""
+
+import array
+import fcntl
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nri_numamem.observe.log.journal import JournalSink, encode_journal
+from nri_numamem.observe.log.render import Record
+
+HEAD: Record = {"ts": "2026-01-31T12:00:00.123Z", "level": "warning", "event": "node passed over"}
+
+
+def decode(datagram: bytes) -> dict[str, str]:
+    """Read the journal's format, written from its specification apart from the encoder."""
+    fields: dict[str, str] = {}
+    while datagram:
+        name, _, rest = datagram.partition(b"\n")
+        if b"=" in name:
+            key, _, value = name.partition(b"=")
+            datagram = rest
+        else:
+            (size,) = struct.unpack_from("<Q", rest)
+            key, value = name, rest[8 : 8 + size]
+            assert rest[8 + size : 9 + size] == b"\n"
+            datagram = rest[9 + size :]
+        fields[key.decode()] = value.decode()
+    return fields
+
+
+@pytest.fixture
+def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    # The path of a socket has at most 107 bytes; a relative one is always short enough.
+    monkeypatch.chdir(tmp_path)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:
+        server.bind("journal")
+        server.settimeout(0)
+        yield server
+
+
+def test_a_record_becomes_one_datagram(journal: socket.socket) -> None:
+    sink = JournalSink(Path("journal"))
+    sink.write({**HEAD, "pod_uid": "u-1", "nodes": [0, 1], "free bytes": 5})
+    sink.close()
+    assert decode(journal.recv(1 << 16)) == {
+        "MESSAGE": "node passed over pod_uid=u-1 nodes=[0,1] free bytes=5",
+        "PRIORITY": "4",
+        "SYSLOG_IDENTIFIER": "nri-numamem",
+        "EVENT": "node passed over",
+        "POD_UID": "u-1",
+        "NODES": "[0,1]",
+        "FREE_BYTES": "5",
+    }
+
+
+@pytest.mark.parametrize(
+    ("level", "priority"),
+    [("debug", "7"), ("info", "6"), ("warning", "4"), ("error", "3"), ("other", "6")],
+)
+def test_priorities(level: str, priority: str) -> None:
+    assert decode(encode_journal({**HEAD, "level": level}))["PRIORITY"] == priority
+
+
+def test_field_names_the_journal_would_refuse() -> None:
+    record = {"message": "m", "_x": 1, "9": 2, "ü": 3, "": 4, "priority": 5, "n" * 80: 6}
+    fields = decode(encode_journal({**HEAD, **record}))
+    assert fields["FIELD_MESSAGE"] == "m"
+    assert fields["PRIORITY"] == "4"
+    assert fields["FIELD_PRIORITY"] == "5"
+    assert fields["FIELD_X"] == "1"
+    assert fields["FIELD_9"] == "2"
+    assert fields["N" * 64] == "6"
+    assert all(name[0] in "EFMNPS" and len(name) <= 64 for name in fields)
+
+
+def test_text_of_several_lines() -> None:
+    fields = decode(encode_journal({**HEAD, "exception": "Traceback:\n  a\nError", "x": "\ud800"}))
+    assert fields["EXCEPTION"] == "Traceback:\n  a\nError"
+    assert fields["MESSAGE"].splitlines()[1:] == ["    Traceback:", "      a", "    Error"]
+    assert fields["X"] == "\\ud800"
+
+
+def test_a_large_record_travels_as_a_sealed_file(journal: socket.socket) -> None:
+    text = "x" * 1_000_000
+    JournalSink(Path("journal")).write({**HEAD, "text": text})
+    data, ancillary, _, _ = journal.recvmsg(16, socket.CMSG_SPACE(4))
+    assert data == b""
+    ((_, kind, rights),) = ancillary
+    assert kind == socket.SCM_RIGHTS
+    (descriptor,) = array.array("i", rights)
+    with os.fdopen(descriptor, "rb") as file:
+        assert fcntl.fcntl(file, fcntl.F_GET_SEALS) == 0b1111
+        file.seek(0)
+        assert decode(file.read())["TEXT"] == text
+
+
+def fill(sink: JournalSink) -> int:
+    """Write until the sink is busy, and return how many records it took."""
+    for count in range(10_000):
+        try:
+            sink.write({**HEAD, "n": count})
+        except BlockingIOError:
+            return count
+    raise AssertionError("the sink takes everything")
+
+
+def test_a_busy_journal_does_not_block(journal: socket.socket) -> None:
+    sink = JournalSink(Path("journal"))
+    sent = fill(sink)
+    numbers = [int(decode(journal.recv(1 << 16))["N"]) for _ in range(sent)]
+    assert numbers == list(range(sent))
+    sink.write({**HEAD, "n": -1})
+    assert decode(journal.recv(1 << 16))["N"] == "-1"
+
+
+def test_a_journal_that_stops_and_starts_again(tmp_path: Path, journal: socket.socket) -> None:
+    sink = JournalSink(Path("journal"))
+    (tmp_path / "journal").rename(tmp_path / "former")
+    with pytest.raises(FileNotFoundError):
+        sink.write(HEAD)
+    (tmp_path / "former").rename(tmp_path / "journal")
+    sink.write(HEAD)
+    assert journal.recv(1 << 16)

@@ -1,0 +1,238 @@
+"""Loggers: order and content of records, levels, losses, fallbacks, and a cheap import."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from nri_numamem.observe.log import loggers as logs
+from nri_numamem.observe.log.journal import JournalSink
+from nri_numamem.observe.log.render import Record, render_colours, render_console, render_json
+from nri_numamem.observe.log.sinks import FileSink, StreamSink
+
+pytestmark = pytest.mark.usefixtures("restored_output")
+
+
+class ListSink:
+    """Keeps records; raises what a test puts into `error`."""
+
+    def __init__(self) -> None:
+        self.records: list[dict[str, object]] = []
+        self.error: Exception | None = None
+        self.is_closed = False
+
+    def write(self, record: Record) -> None:
+        if self.error is not None:
+            raise self.error
+        self.records.append(dict(record))
+
+    def close(self) -> None:
+        self.is_closed = True
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.fixture
+def sink() -> ListSink:
+    sink = ListSink()
+    logs.configure(sink, level="debug")
+    return sink
+
+
+def test_a_record_has_its_keys_in_order(sink: ListSink) -> None:
+    log = logs.get_logger(component="engine").bind(op_id=7)
+    log.info("container placed", pod="a", nodes="0-1")
+    (record,) = sink.records
+    assert list(record) == ["ts", "level", "event", "component", "op_id", "pod", "nodes"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", str(record["ts"]))
+    assert record["level"] == "info"
+    assert record["event"] == "container placed"
+
+
+def test_the_time_is_utc(sink: ListSink, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time_ns", lambda: 1_700_000_000_042_999_999)
+    logs.get_logger().info("x")
+    assert sink.records[0]["ts"] == "2023-11-14T22:13:20.042Z"
+
+
+def test_binding_does_not_change_the_first_logger(sink: ListSink) -> None:
+    log = logs.get_logger(a=1)
+    log.bind(a=2, b=3).info("x")
+    log.info("y")
+    assert [(record["a"], record.get("b")) for record in sink.records] == [(2, 3), (1, None)]
+
+
+def test_each_method_has_its_level(sink: ListSink) -> None:
+    log = logs.get_logger()
+    log.debug("x")
+    log.info("x")
+    log.warning("x")
+    log.error("x")
+    log.exception("x")  # noqa: LOG004 - without an exception it is an ordinary error
+    levels = [record["level"] for record in sink.records]
+    assert levels == ["debug", "info", "warning", "error", "error"]
+
+
+@pytest.mark.parametrize("level", list(logs.LEVELS))
+def test_loggers_follow_the_configured_level(level: str) -> None:
+    log = logs.get_logger()
+    sink = ListSink()
+    logs.configure(sink, level=level)
+    for method in (log.debug, log.info, log.warning, log.error):
+        method("x")
+    names = list(logs.LEVELS)
+    assert [record["level"] for record in sink.records] == names[names.index(level) :]
+
+
+def test_fields_cannot_replace_time_and_level(sink: ListSink) -> None:
+    logs.get_logger().info("x", ts="t", level=3)
+    (record,) = sink.records
+    assert record["event"] == "x"
+    assert record["level"] == "info"
+    assert (record["ts_"], record["level_"]) == ("t", 3)
+
+
+def test_an_exception_is_one_field_at_the_end(sink: ListSink) -> None:
+    log = logs.get_logger()
+    nothing: dict[str, int] = {}
+    try:
+        nothing["missing"]
+    except KeyError:
+        log.exception("request failed", pod="a")
+    log.error("later", exc_info=ValueError("kept"))
+    log.error("nothing", exc_info=False)
+    log.error("nothing", exc_info=True)  # noqa: LOG014 - there is none to be found
+    first, second, *rest = sink.records
+    assert list(first) == ["ts", "level", "event", "pod", "exception"]
+    assert str(first["exception"]).startswith("Traceback (most recent call last):\n")
+    assert str(first["exception"]).endswith("KeyError: 'missing'")
+    assert second["exception"] == "ValueError: kept"
+    assert all("exception" not in record for record in rest)
+
+
+def test_an_endless_exception_keeps_its_end(sink: ListSink) -> None:
+    logs.get_logger().error("x", exc_info=ValueError("a" * 100_000 + "end"))
+    assert len(str(sink.records[0]["exception"])) == 16 * 1024
+    assert str(sink.records[0]["exception"]).endswith("aend")
+
+
+def test_records_that_a_busy_sink_drops_are_counted(sink: ListSink) -> None:
+    log = logs.get_logger()
+    sink.error = BlockingIOError()
+    for _ in range(3):
+        log.info("lost")
+    assert logs.dropped_records() == 3
+    sink.error = None
+    log.info("through")
+    log.info("after")
+    through, after = sink.records
+    assert through["dropped_records"] == 3
+    assert list(through)[-1] == "dropped_records"
+    assert "dropped_records" not in after
+    assert logs.dropped_records() == 0
+
+
+def test_a_broken_sink_is_replaced_for_one_record() -> None:
+    first, second = ListSink(), ListSink()
+    output = logs.LogOutput((first, second), "info")
+    first.error = OSError(28, "No space left on device", "/var/log/x")
+    output.write({"event": "one"})
+    first.error = None
+    output.write({"event": "two"})
+    problem = "[Errno 28] No space left on device: '/var/log/x'"
+    assert second.records == [{"event": "one", "sink_error": problem}]
+    assert first.records == [{"event": "two"}]
+    assert output.dropped_records == 0
+
+
+def test_a_record_that_no_sink_accepts_is_counted() -> None:
+    first, second = ListSink(), ListSink()
+    first.error = second.error = OSError("broken")
+    output = logs.LogOutput((first, second), "info")
+    output.write({"event": "one"})
+    assert output.dropped_records == 1
+
+
+def test_logging_never_raises(sink: ListSink) -> None:
+    sink.error = RuntimeError("a bug in a sink")
+    logs.get_logger().error("x")
+    assert logs.dropped_records() == 1
+    sink.error = None
+
+
+def test_former_sinks_are_closed(sink: ListSink) -> None:
+    sink.error = OSError("cannot be closed")
+    logs.configure(ListSink())
+    assert sink.is_closed
+
+
+def test_a_file_gets_json_lines(tmp_path: Path) -> None:
+    path = tmp_path / "plugin.log"
+    for name in (path, str(path)):
+        logs.configure(name)
+        logs.get_logger().info("started", version="1")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [(line["event"], line["version"]) for line in lines] == [("started", "1")] * 2
+    logs.configure(path, log_format="console")
+    logs.get_logger().info("started")
+    assert path.read_text().splitlines()[-1].endswith(" info    started")
+
+
+def test_a_file_that_cannot_be_made_falls_back_to_stderr(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(logs, "JOURNAL_SOCKET", tmp_path / "none")
+    (tmp_path / "file").write_text("")
+    logs.configure(tmp_path / "file" / "below")
+    logs.get_logger().warning("x")
+    record = json.loads(capfd.readouterr().err)
+    assert record["event"] == "x"
+    assert "file/below" in record["sink_error"] or "file" in record["sink_error"]
+
+
+def kinds(sink: str | Path) -> list[type]:
+    return [type(found) for found in logs._sinks_for(sink, "auto")]
+
+
+def test_the_fallback_of_each_sink(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(logs, "JOURNAL_SOCKET", tmp_path / "none")
+    assert kinds("stderr") == [StreamSink]
+    assert kinds("journal") == [JournalSink, FileSink]
+    assert kinds("auto") == [FileSink, StreamSink]
+    assert kinds(tmp_path / "x") == [FileSink, StreamSink]
+    (tmp_path / "none").touch()
+    assert kinds("auto") == [JournalSink, FileSink]
+    assert kinds(tmp_path / "x") == [FileSink, JournalSink]
+
+
+def test_the_format_on_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr(os, "isatty", lambda _: False)
+    assert logs._stream_renderer("auto") is render_json
+    assert logs._stream_renderer("json") is render_json
+    assert logs._stream_renderer("console") is render_console
+    monkeypatch.setattr(os, "isatty", lambda _: True)
+    assert logs._stream_renderer("auto") is render_colours
+    assert logs._stream_renderer("json") is render_json
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert logs._stream_renderer("auto") is render_console
+
+
+def run(script: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def test_structlogs_own_configuration_is_not_touched() -> None:
+    script = (
+        "import structlog\nfrom nri_numamem.observe.log import loggers as logs\n"
+        "logs.get_logger().info('x')\nprint(structlog.is_configured())"
+    )
+    assert run(script) == "False\n"

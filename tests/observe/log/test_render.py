@@ -1,0 +1,147 @@
+"""Rendering: fixed forms, and no value that breaks them."""
+
+import json
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.observe.log.render import (
+    render_colours,
+    render_console,
+    render_json,
+    render_message,
+    text_of,
+)
+
+HEAD: Mapping[str, object] = {"ts": "2026-01-31T12:00:00.123Z", "level": "info", "event": "started"}
+
+
+class Unprintable:
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def test_json_keeps_the_order() -> None:
+    line = render_json({**HEAD, "b": 1, "a": [True, None, "ä"]})
+    assert line == (
+        '{"ts":"2026-01-31T12:00:00.123Z","level":"info","event":"started",'
+        '"b":1,"a":[true,null,"ä"]}'
+    )
+
+
+def test_json_of_types_that_json_does_not_know() -> None:
+    fields = {
+        "nodes": NodeSet([0, 1, 3]),
+        "table": MappingProxyType({2: NodeSet([2])}),
+        "set": frozenset({"b", "a"}),
+        "odd": Unprintable(),
+    }
+    assert json.loads(render_json({**HEAD, **fields})) == {
+        **HEAD,
+        "nodes": "0-1,3",
+        "table": {"2": "2"},
+        "set": ["a", "b"],
+        "odd": "<unprintable Unprintable>",
+    }
+
+
+def test_json_of_values_that_json_cannot_hold() -> None:
+    cycle: list[object] = []
+    cycle.append(cycle)
+    deep: object = 0
+    for _ in range(100_000):
+        deep = [deep]
+    fields = {"nan": float("nan"), "cycle": cycle, "keys": {(1, 2): 3}, "deep": deep, "fine": [1.5]}
+    found = json.loads(render_json({**HEAD, **fields}))
+    assert found["nan"] == "nan"
+    assert found["cycle"] == "[[...]]"
+    assert found["keys"] == "{(1, 2): 3}"
+    assert found["deep"] == "<unprintable list>"
+    assert found["fine"] == [1.5]
+
+
+def test_console_is_aligned() -> None:
+    short = render_console({**HEAD, "pod": "a"})
+    long = render_console({**HEAD, "level": "warning", "event": "request_timed_out", "pod": "b"})
+    assert short == "12:00:00.123 info    started                      pod=a"
+    assert short.index("pod=") == long.index("pod=")
+    assert "warning request timed out " in long
+    assert render_console(HEAD) == "12:00:00.123 info    started"
+
+
+def test_console_quotes_what_would_be_ambiguous() -> None:
+    fields = {"a": "two words", "b": "", "c": "x=y", "d": 'say "hi"', "e": [1, 2], "f": {"k": "v"}}
+    line = render_console({**HEAD, **fields})
+    assert line.endswith(' a="two words" b="" c="x=y" d="say \\"hi\\"" e=[1,2] f={"k":"v"}')
+
+
+def test_colours_only_where_asked() -> None:
+    record = {**HEAD, "level": "error", "pod": "a"}
+    coloured = render_colours(record)
+    assert "\x1b[31merror" in coloured
+    assert "\x1b[36mpod\x1b[0m=a" in coloured
+    assert "\x1b" not in render_console(record)
+    assert "\x1b[0m" in render_colours({**HEAD, "level": "other"})
+
+
+def test_a_traceback_follows_indented() -> None:
+    record = {**HEAD, "exception": "Traceback:\n  File\nError: \x1b[2J"}
+    assert render_console(record).splitlines()[1:] == [
+        "    Traceback:",
+        "      File",
+        "    Error: \\u001b[2J",
+    ]
+
+
+def test_people_read_amounts_of_memory_with_suffixes() -> None:
+    record = {
+        **HEAD,
+        "request_bytes": {"memory": 3 << 29},
+        "free_bytes": {"0": {"hugepages-2Mi": 1 << 21}},
+        "previous_memory_bytes": 1 << 30,
+        "count": 1 << 30,
+    }
+    assert render_message(record) == (
+        'started request_bytes={"memory":"1.5Gi"} free_bytes={"0":{"hugepages-2Mi":"2Mi"}}'
+        " previous_memory_bytes=1Gi count=1073741824"
+    )
+    assert json.loads(render_json(record))["request_bytes"] == {"memory": 3 << 29}
+
+
+def test_the_message_has_neither_time_nor_padding() -> None:
+    assert render_message({**HEAD, "pod": "a b", "n": 1}) == 'started pod="a b" n=1'
+
+
+@pytest.mark.parametrize(("value", "text"), [("x", "x"), (1, "1"), (None, "null"), (True, "true")])
+def test_text_of_scalars(value: object, text: str) -> None:
+    assert text_of(value) == text
+
+
+def test_text_of_what_json_cannot_hold() -> None:
+    assert text_of(float("inf")) == "inf"
+    assert text_of(1 << 20000) == "<unprintable int>"
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.integers() | st.text(max_size=3), inner, max_size=3)
+        | st.frozensets(st.integers())
+    ),
+    max_leaves=6,
+)
+
+
+@given(st.text(), VALUES)
+def test_no_value_breaks_a_line(event: str, value: object) -> None:
+    record = {**HEAD, "event": event, "value": value}
+    line = render_json(record)
+    assert "\n" not in line
+    assert list(json.loads(line)) == ["ts", "level", "event", "value"]
+    assert render_console(record).isprintable()
+    assert render_message(record).isprintable()

@@ -1,0 +1,146 @@
+"""What is counted, and that the counting follows the words of the engine's records."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import nri_numamem
+from nri_numamem.engine.plan import Record, RecordValue
+from nri_numamem.engine.records.events import EventName
+from nri_numamem.memorymanager.rejection import TOPOLOGY, UNEXPECTED
+from nri_numamem.observe.metrics.counters import (
+    BUCKETS_S,
+    CONFIGURED,
+    COUNTED,
+    NON_POD_HUGEPAGES,
+    Durations,
+    Meter,
+)
+
+
+def test_the_package_uses_every_counted_name() -> None:
+    """A name that is changed only where the record is made would not be counted."""
+    constants = {
+        node.value
+        for room in ("engine", "nri", "daemon", "cli")
+        for path in Path(nri_numamem.__file__).parent.joinpath(room).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    assert constants >= {
+        *COUNTED,
+        CONFIGURED,
+        *NON_POD_HUGEPAGES,
+        "non_pod_bytes",
+        "reason",
+        "container",
+    }
+
+
+def test_events_are_counted() -> None:
+    meter = Meter()
+    for event in map(EventName, ("admitted", "not_managed", "admitted", "stopped")):
+        meter.count(Record(event))
+    assert meter.events == {
+        **dict.fromkeys(COUNTED, 0),
+        EventName.ADMITTED: 2,
+        EventName.NOT_MANAGED: 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("event", "reason", "container", "expected"),
+    [
+        (EventName.REJECTED, TOPOLOGY, "c", (1, 0)),
+        (EventName.RUNNING_UNPINNED_NO_CAPACITY, UNEXPECTED, "c", (0, 1)),
+        (EventName.UNPINNED_NO_CAPACITY, UNEXPECTED, "c", (0, 1)),
+        # Its first container is refused for it as well.
+        (EventName.POD_REJECTED, TOPOLOGY, None, (0, 0)),
+    ],
+)
+def test_reasons_are_those_of_containers(
+    event: EventName, reason: str, container: str | None, expected: tuple[int, int]
+) -> None:
+    fields: dict[str, RecordValue] = {"pod": "p", "reason": reason}
+    if container is not None:
+        fields["container"] = container
+    meter = Meter()
+    meter.count(Record(event, fields))
+    assert (meter.reasons[TOPOLOGY], meter.reasons[UNEXPECTED]) == expected
+    assert meter.events[event] == 1
+
+
+def test_an_unknown_reason_counts_too() -> None:
+    meter = Meter()
+    meter.count(Record(EventName.REJECTED, {"container": "c", "reason": "Other"}))
+    assert meter.reasons == {TOPOLOGY: 0, UNEXPECTED: 0, "Other": 1}
+
+
+def test_pods_are_released_by_report_or_by_cgroup() -> None:
+    meter = Meter()
+    meter.count(Record(EventName.POD_RELEASED, {"pod": "a"}))
+    meter.count(Record(EventName.POD_RELEASED, {"pod": "b", "detected_by": "cgroup_removed"}))
+    assert meter.cgroup_released_pods == 1
+    assert meter.events[EventName.POD_RELEASED] == 2
+
+
+def test_the_last_configuration_is_kept() -> None:
+    meter = Meter()
+    for number in (1, 2):
+        meter.count(Record(CONFIGURED, fields={"runtime": f"r{number}"}))
+        meter.count(Record(EventName.SYNCHRONIZED, {"pod_count": number}))
+    assert meter.runtime == {"runtime": "r2"}
+    assert meter.synchronized == {"pod_count": 2}
+    assert meter.events[EventName.SYNCHRONIZED] == 2
+
+
+def test_non_pod_hugepages_are_kept_until_they_are_cleared() -> None:
+    meter = Meter()
+    taken: dict[str, RecordValue] = {"0": {"hugepages-2Mi": 4096}}
+    meter.count(Record(NON_POD_HUGEPAGES[0], fields={"non_pod_bytes": taken}))
+    assert meter.non_pod_hugepages == taken
+    meter.count(Record(NON_POD_HUGEPAGES[1]))
+    assert meter.non_pod_hugepages is None
+
+
+def test_connections_are_counted() -> None:
+    meter = Meter()
+    meter.disconnected()  # one that was refused
+    assert (meter.registrations, meter.is_registered) == (0, False)
+    meter.registered()
+    assert (meter.registrations, meter.is_registered) == (1, True)
+    meter.disconnected()
+    meter.registered()
+    assert (meter.registrations, meter.is_registered) == (2, True)
+
+
+def test_a_duration_counts_in_the_first_bucket_that_includes_it() -> None:
+    durations = Durations()
+    for duration_s in (0.0, 50e-6, 51e-6, 0.03, 2.0, 2.1, 600.0):
+        durations.add(duration_s)
+    found = dict(zip((*BUCKETS_S, None), durations.counts, strict=True))
+    assert {bound: count for bound, count in found.items() if count} == {
+        50e-6: 2,
+        100e-6: 1,
+        0.05: 1,
+        2.0: 1,
+        None: 2,
+    }
+    assert durations.sum_s == pytest.approx(604.130101)
+
+
+def test_calls_that_fail_are_timed_too() -> None:
+    meter = Meter()
+
+    def half(context: str, number: int) -> str:
+        return f"{context} {10 / number:g}"
+
+    timed = meter.timed("Half", half)
+    assert timed("a", 2) == "a 5"
+    with pytest.raises(ZeroDivisionError):
+        timed("a", 0)
+    again = meter.timed("Half", half)  # the next connection
+    assert again("b", 5) == "b 2"
+    assert sum(meter.durations["Half"].counts) == 3
+    assert meter.durations["Half"].sum_s >= 0

@@ -1,0 +1,150 @@
+"""The thread of the metrics: retries, one record per kind of error, and an orderly end."""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from nri_numamem.observe.metrics.endpoint import MetricsServer, OpenServer, Report
+from tests.observe.collected import WAIT_S, Collected
+
+ADDRESS = "127.0.0.1:9551"
+
+
+class FakeServer:
+    """A server without a socket; ends with close(), or with `error`."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.closed = threading.Event()
+        self._error = error
+
+    def serve(self) -> None:
+        if self._error is not None:
+            raise self._error
+        assert self.closed.wait(WAIT_S)
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+class Site:
+    """Opens servers; `outcomes` are exceptions to raise first."""
+
+    def __init__(self) -> None:
+        self.collected = Collected()
+        self.outcomes: list[Exception] = []
+        self.masks: list[set[int]] = []
+        self.report: Report | None = None
+        self.opened: list[FakeServer] = []
+        self.before_return: Callable[[], None] = lambda: None
+        self._servers: list[MetricsServer] = []
+
+    def open(self, address: str, report: Report) -> FakeServer:
+        assert address == ADDRESS
+        self.report = report
+        if self.outcomes:
+            raise self.outcomes.pop(0)
+        self.before_return()
+        self.opened.append(FakeServer())
+        return self.opened[-1]
+
+    def load(self) -> OpenServer:
+        self.masks.append({int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, ())})
+        return self.open
+
+    def start(self, retry_s: float = 0.01) -> MetricsServer:
+        server = MetricsServer(ADDRESS, self.load, self.collected, retry_s=retry_s)
+        self._servers.append(server)
+        server.start()
+        return server
+
+    def close(self) -> None:
+        for server in self._servers:
+            server.close()
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    made = Site()
+    yield made
+    made.close()
+
+
+def test_a_bound_server_is_recorded(site: Site) -> None:
+    site.start()
+    record = site.collected.wait_for("metrics_endpoint_started")
+    assert (record.level, record.fields) == ("info", {"address": ADDRESS})
+
+
+def test_signals_stay_with_the_main_thread(site: Site) -> None:
+    site.start()
+    site.collected.wait_for("metrics_endpoint_started")
+    assert {signal.SIGTERM, signal.SIGINT, signal.SIGALRM, signal.SIGUSR1} <= site.masks[0]
+
+
+def test_an_address_that_is_not_available_is_recorded_once_and_retried(site: Site) -> None:
+    site.outcomes = [OSError(98, "Address already in use") for _ in range(5)]
+    site.start()
+    site.collected.wait_for("metrics_endpoint_started")
+    refused, _ = site.collected.records
+    assert (refused.event, refused.level) == ("metrics_endpoint_retrying", "warning")
+    assert refused.fields == {"address": ADDRESS, "cause": "Address already in use"}
+
+
+def test_a_bug_is_recorded_with_its_traceback(site: Site) -> None:
+    site.outcomes = [ValueError("what a bug"), ValueError("again"), OSError("no reason")]
+    site.start()
+    site.collected.wait_for("metrics_endpoint_started")
+    failed, retrying, _ = site.collected.records
+    assert (failed.event, failed.level) == ("metrics_endpoint_failed", "error")
+    assert "ValueError: what a bug" in str(failed.fields["exception"])
+    assert retrying.fields["cause"] == "no reason"
+
+
+def test_a_bug_of_a_request_is_recorded(site: Site) -> None:
+    site.start()
+    site.collected.wait_for("metrics_endpoint_started")
+    assert site.report is not None
+    site.report(KeyError("x"))
+    assert site.collected.events[-1] == "metrics_endpoint_failed"
+
+
+def test_close_ends_the_thread(site: Site) -> None:
+    server = site.start()
+    site.collected.wait_for("metrics_endpoint_started")
+    server.close()
+    assert not server._thread.is_alive()
+    assert site.opened[0].closed.is_set()
+    server.close()
+
+
+def test_close_ends_a_thread_that_waits_to_retry(site: Site) -> None:
+    site.outcomes = [OSError("not now")]
+    server = site.start(retry_s=600)
+    site.collected.wait_for("metrics_endpoint_retrying")
+    server.close()
+    assert not server._thread.is_alive()
+
+
+def test_close_while_the_server_is_opened(site: Site) -> None:
+    opening, closed = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        opening.set()
+        assert closed.wait(WAIT_S)
+
+    site.before_return = wait
+    server = site.start()
+    assert opening.wait(WAIT_S)
+    server._closing.set()
+    closed.set()
+    server.close()
+    assert not server._thread.is_alive()
+    assert site.collected.records == []
+    assert site.opened[0].closed.is_set()
+
+
+def test_close_before_start_does_nothing(site: Site) -> None:
+    MetricsServer(ADDRESS, site.load, site.collected).close()
+    assert site.masks == []

@@ -1,0 +1,349 @@
+"""The metrics as a scraper reads them, in both formats, and the page that describes them."""
+
+import math
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from wsgiref.util import setup_testing_defaults
+
+import pytest
+from prometheus_client import Metric
+from prometheus_client.openmetrics import parser as openmetrics
+from prometheus_client.parser import text_string_to_metric_families
+
+from nri_numamem.engine.context import Context
+from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.events import (
+    Container,
+    CreateContainer,
+    PodSandbox,
+    RunPodSandbox,
+    StopContainer,
+    Synchronize,
+)
+from nri_numamem.engine.plan import Record, RecordValue
+from nri_numamem.engine.policy import Policy
+from nri_numamem.engine.records.events import EventName
+from nri_numamem.memorymanager import Reservation
+from nri_numamem.numa import Machine, NumaNode
+from nri_numamem.observe.log import loggers as logs
+from nri_numamem.observe.metrics.counters import COUNTED, NON_POD_HUGEPAGES, Meter
+from nri_numamem.observe.metrics.exposition import (
+    CONTAINER_OUTCOMES,
+    POD_OUTCOMES,
+    PREFIX,
+    Metrics,
+    Sources,
+)
+from nri_numamem.version import VERSION
+
+GI = 1 << 30
+MI = 1 << 20
+PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
+
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+class Plugin:
+    """An engine whose records are metered as the service does it."""
+
+    def __init__(self, settings: Policy | None = None) -> None:
+        nodes = (NumaNode(0, 4 * GI, {2 * MI: 64}), NumaNode(1, 4 * GI, {2 * MI: 64}))
+        given = settings or Policy(reserved_memory=(Reservation(1, {"memory": GI}),))
+        self.engine: Engine | None = Engine(Context.of(Machine(nodes), given))
+        self.meter = Meter()
+        self.failed_writes = 0
+
+    def handle(self, event: Synchronize | CreateContainer | RunPodSandbox | StopContainer) -> None:
+        assert self.engine is not None
+        for record in self.engine.apply(event).records:
+            self.meter.count(record)
+
+    def metrics(self) -> Metrics:
+        engine = self.engine
+        sources = Sources(
+            self.meter, lambda: None if engine is None else engine.state, lambda: self.failed_writes
+        )
+        return Metrics(sources, pause_s=0)
+
+    def scrape(self) -> Samples:
+        _, text = render(self.metrics())
+        return samples(text_string_to_metric_families(text.decode()))
+
+
+def render(metrics: Metrics, accept: str = "") -> tuple[str, bytes]:
+    """Return content type and body of a reply to a scraper with this Accept header."""
+    environ: dict[str, object] = {}
+    setup_testing_defaults(environ)
+    if accept:
+        environ["HTTP_ACCEPT"] = accept
+    content_types: list[str] = []
+
+    def start_response(status: str, headers: list[tuple[str, str]], *_: object) -> object:
+        assert status == "200 OK"
+        content_types.extend(value for name, value in headers if name == "Content-Type")
+        return None
+
+    body = b"".join(metrics.wsgi_app()(environ, start_response))  # type: ignore[arg-type]
+    return content_types[0], body
+
+
+def samples(families: Iterable[Metric]) -> Samples:
+    found: Samples = {}
+    for family in families:
+        for sample in family.samples:
+            key = (sample.name.removeprefix(PREFIX), tuple(sorted(sample.labels.items())))
+            assert key not in found
+            found[key] = sample.value
+    return found
+
+
+def pod(number: int) -> PodSandbox:
+    uid = f"uid{number}"
+    return PodSandbox(f"s{number}", uid, "default", f"pod{number}", f"/kubepods/pod{uid}")
+
+
+def container(number: int, name: str = "app", memory: int = GI) -> Container:
+    return Container(f"c{number}-{name}", f"s{number}", name, memory)
+
+
+def busy() -> Plugin:
+    """Return a plugin that has done some of everything."""
+    plugin = Plugin()
+    plugin.meter.registered()
+    about = {"runtime": "containerd", "runtime_version": "v2.1", "nri_version": None}
+    plugin.meter.count(Record(EventName.CONFIGURED, about))
+    plugin.handle(Synchronize((), ()))
+    for number in range(3):
+        plugin.handle(RunPodSandbox(pod(number)))
+        plugin.handle(CreateContainer(pod(number), container(number)))
+    plugin.handle(CreateContainer(pod(3), container(3, memory=9 * GI)))
+    burstable = PodSandbox("s4", "uid4", "default", "b", "/kubepods/burstable/poduid4")
+    plugin.handle(CreateContainer(burstable, container(4)))
+    plugin.handle(StopContainer(pod(0), container(0)))
+    timed = plugin.meter.timed("CreateContainer", lambda _context, request: request)
+    assert [timed(None, number) for number in range(4)] == [0, 1, 2, 3]
+    plugin.meter.timed("UpdateContainer", lambda _context, request: request)
+    return plugin
+
+
+def test_tables_per_node_and_resource() -> None:
+    found = busy().scrape()
+    memory = (("numa_node", "1"), ("resource", "memory"))
+    total, reserved = 4 * GI, GI
+    allocatable = total - reserved - 128 * MI
+    assert found["node_total_bytes", memory] == total
+    assert found["node_system_reserved_bytes", memory] == reserved
+    assert found["node_allocatable_bytes", memory] == allocatable
+    pages = (("numa_node", "0"), ("resource", "hugepages-2Mi"))
+    assert found["node_free_bytes", pages] == 128 * MI
+    held = {
+        node: found["node_reserved_bytes", (("numa_node", node), ("resource", "memory"))]
+        for node in ("0", "1")
+    }
+    assert sum(held.values()) == 3 * GI
+    assert found["node_free_bytes", memory] == allocatable - held["1"]
+    assert sum(found["node_assignments", (("numa_node", node),)] for node in "01") == 3
+    assert found["node_group_size", (("numa_node", "0"),)] == 1
+    assert found["running_pods", ()] == 4
+    assert found["running_containers", ()] == 2
+    assert found["assignments", ()] == 3
+
+
+def test_decisions_are_counted_and_all_labels_are_there_from_the_start() -> None:
+    found = busy().scrape()
+    outcomes = {
+        dict(labels)["outcome"]: value
+        for (name, labels), value in found.items()
+        if name == "containers_total"
+    }
+    assert outcomes == {
+        **dict.fromkeys(map(str, CONTAINER_OUTCOMES), 0),
+        "admitted": 3,
+        "rejected": 1,
+        "not_managed": 1,
+    }
+    reasons = {k: v for k, v in found.items() if k[0] == "rejections_total"}
+    assert sorted(reasons.values()) == [0, 1]
+    assert found["synchronizations_total", ()] == 1
+    assert found["last_synchronize_containers", ()] == 0
+
+
+def test_every_outcome_is_one_that_is_counted() -> None:
+    assert {*CONTAINER_OUTCOMES, *POD_OUTCOMES} <= set(COUNTED)
+
+
+def test_the_shortfall_in_bytes() -> None:
+    plugin = Plugin()
+    memory = (("resource", "memory"),)
+    assert plugin.scrape()["shortfall_bytes", memory] == 0
+    running = replace(container(0, memory=6 * GI), cpuset_mems="0")
+    plugin.handle(CreateContainer(pod(0), running))
+    found = plugin.scrape()
+    assert found["shortfall_bytes", memory] == 2 * GI + 128 * MI
+    assert found["shortfall_bytes", (("resource", "hugepages-2Mi"),)] == 0
+
+
+def test_hugepages_of_processes_outside_of_pods() -> None:
+    plugin = Plugin()
+    assert not any(name == "non_pod_hugepages_bytes" for name, _ in plugin.scrape())
+    taken: dict[str, RecordValue] = {"0": {"hugepages-2Mi": 4 * MI}, "2-3": {"hugepages-1Gi": GI}}
+    plugin.meter.count(Record(NON_POD_HUGEPAGES[0], fields={"non_pod_bytes": taken}))
+    found = plugin.scrape()
+    one = (("numa_nodes", "0"), ("resource", "hugepages-2Mi"))
+    two = (("numa_nodes", "2-3"), ("resource", "hugepages-1Gi"))
+    assert found["non_pod_hugepages_bytes", one] == 4 * MI
+    assert found["non_pod_hugepages_bytes", two] == GI
+
+
+def test_the_reservation_of_a_pod_is_not_a_container() -> None:
+    plugin = Plugin(Policy(topology_manager_scope="pod"))
+    whole = PodSandbox("s1", "u1", "default", "p", "/kubepods/podu1", memory_limit_bytes=2 * GI)
+    plugin.handle(RunPodSandbox(whole))
+    found = plugin.scrape()
+    assert found["pods_total", (("outcome", "pod_admitted"),)] == 1
+    assert found["running_containers", ()] == 0
+    assert found["assignments", ()] == 1
+
+
+def test_the_connection_and_the_runtime() -> None:
+    plugin = busy()
+    found = plugin.scrape()
+    assert found["connected", ()] == 1
+    about = (("nri_version", ""), ("runtime", "containerd"), ("runtime_version", "v2.1"))
+    assert found["runtime_info", about] == 1
+    plugin.meter.disconnected()
+    assert plugin.scrape()["connected", ()] == 0
+    assert plugin.scrape()["registrations_total", ()] == 1
+
+
+def test_durations_are_cumulative_and_only_of_methods_that_were_called() -> None:
+    plugin = busy()
+    durations = plugin.meter.durations["CreateContainer"]
+    durations.counts[:] = [1, 0, 2, *[0] * 12, 1]
+    durations.sum_s = 3.5
+    method = ("method", "CreateContainer")
+    found = {k: v for k, v in plugin.scrape().items() if k[0].startswith("request_duration")}
+    assert all(method in labels for _, labels in found)
+    assert found["request_duration_seconds_count", (method,)] == 4
+    assert found["request_duration_seconds_sum", (method,)] == 3.5
+    buckets = [
+        (float(dict(labels)["le"]), value)
+        for (name, labels), value in found.items()
+        if name == "request_duration_seconds_bucket"
+    ]
+    assert [count for _, count in sorted(buckets)] == [1, 1, *[3] * 13, 4]
+    assert min(buckets)[0] == 50e-6
+    assert max(buckets)[0] == math.inf
+
+
+def test_errors_are_counted() -> None:
+    plugin = Plugin()
+    for event in (EventName.REQUEST_TIMED_OUT, EventName.SYNCHRONIZE_TIMED_OUT):
+        plugin.meter.count(Record(event))
+    plugin.meter.count(Record(EventName.INTERNAL_ERROR))
+    plugin.failed_writes = 7
+    found = plugin.scrape()
+    assert found["request_timeouts_total", ()] == 2
+    assert found["internal_errors_total", ()] == 1
+    assert found["state_file_failed_writes_total", ()] == 7
+
+
+def test_lost_records_are_counted(restored_output: None) -> None:
+    logs._OUTPUT.count_lost()
+    assert Plugin().scrape()["log_records_dropped", ()] == 1
+
+
+def test_without_an_engine_there_are_no_tables() -> None:
+    plugin = Plugin()
+    plugin.engine = None
+    names = {name for name, _ in plugin.scrape()}
+    assert "connected" in names
+    assert not any(name.startswith("node_") for name in names)
+
+
+def test_metrics_of_the_process() -> None:
+    found = Plugin().scrape()
+    assert found["process_resident_memory_bytes", ()] > MI
+    assert found["process_open_fds", ()] >= 3
+    (about,) = [dict(labels) for name, labels in found if name == "build_info"]
+    assert about["version"] == VERSION
+
+
+@pytest.mark.parametrize(
+    ("accept", "content_type", "parse"),
+    [
+        ("", "text/plain; version=0.0.4", text_string_to_metric_families),
+        ("text/html, */*", "text/plain; version=0.0.4", text_string_to_metric_families),
+        (
+            "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3",
+            "application/openmetrics-text; version=",
+            openmetrics.text_string_to_metric_families,
+        ),
+    ],
+    ids=["nothing", "a browser", "Prometheus"],
+)
+def test_the_client_chooses_the_format(
+    accept: str, content_type: str, parse: Callable[[str], Iterable[Metric]]
+) -> None:
+    found_type, text = render(busy().metrics(), accept)
+    assert found_type.startswith(content_type)
+    found = samples(parse(text.decode()))
+    assert found["containers_total", (("outcome", "admitted"),)] == 3
+
+
+def test_no_label_comes_from_a_pod() -> None:
+    _, text = render(busy().metrics())
+    assert not re.search(r"pod\d|uid\d|c\d-app|s\d\b|default", text.decode())
+
+
+def test_metrics_can_be_read_while_the_loop_works() -> None:
+    plugin = Plugin()
+    metrics = plugin.metrics()
+    texts: list[bytes] = []
+
+    def scrape() -> None:
+        texts.extend(render(metrics)[1] for _ in range(5))
+
+    scraper = threading.Thread(target=scrape)
+    interval_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)  # the threads take turns in the middle of everything
+    try:
+        scraper.start()
+        number = 0
+        while scraper.is_alive():
+            number += 1
+            new = container(number % 3, f"app{number % 50}", MI)
+            plugin.handle(CreateContainer(pod(number % 3), new))
+            plugin.meter.timed(f"Method{number % 99}", lambda _context, request: request)(None, 1)
+            fields = {"container": "c", "reason": f"R{number % 99}"}
+            plugin.meter.count(Record(EventName.REJECTED, fields))
+    finally:
+        sys.setswitchinterval(interval_s)
+        scraper.join()
+    assert len(texts) == 5
+    for text in texts:
+        assert samples(text_string_to_metric_families(text.decode()))
+
+
+def test_the_page_names_exactly_what_there_is() -> None:
+    families = text_string_to_metric_families(render(busy().metrics())[1].decode())
+    made = {
+        f"{family.name}_total" if family.type == "counter" else family.name
+        for family in families
+        if family.name.startswith(PREFIX)
+    }
+    documented = set(re.findall(rf"^\| `({PREFIX}\w+)", PAGE.read_text(), re.MULTILINE))
+    assert documented == made
+
+
+def test_the_page_names_every_label() -> None:
+    words = set(re.findall(r"\w+", PAGE.read_text()))
+    for family in text_string_to_metric_families(render(busy().metrics())[1].decode()):
+        if family.name.startswith(PREFIX):
+            for sample in family.samples:
+                assert set(sample.labels) - {"le"} <= words
+    assert {*CONTAINER_OUTCOMES, *POD_OUTCOMES} <= words

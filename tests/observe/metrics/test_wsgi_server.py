@@ -1,0 +1,241 @@
+"""The HTTP server: requests, peers that hang, too many connections, and an orderly end."""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterable, Iterator
+from wsgiref.types import StartResponse, WSGIEnvironment
+
+import pytest
+
+from nri_numamem.observe.metrics import wsgi_server
+from nri_numamem.observe.metrics.wsgi_server import MetricsHTTPServer
+
+WAIT_S = 30
+REQUEST = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+class Site:
+    """A server on a free port of `host`."""
+
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        self.host = host
+        self.accepted: list[str] = []
+        self.errors: list[Exception] = []
+        self.body = b"up 1\n"
+        self.failure: Exception | None = None
+        self.servers: list[MetricsHTTPServer] = []
+        self.threads: list[threading.Thread] = []
+
+    def app(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        self.accepted.append(environ.get("HTTP_ACCEPT", ""))
+        if self.failure is not None:
+            raise self.failure
+        start_response("200 OK", [("Content-Type", "text/plain; version=0.0.4")])
+        return [self.body]
+
+    def start(self, *, timeout_s: float = 20, connections: int = 8) -> MetricsHTTPServer:
+        server = MetricsHTTPServer(
+            f"{self.host}:0",
+            self.app,
+            self.errors.append,
+            timeout_s=timeout_s,
+            connections=connections,
+        )
+        self.servers.append(server)
+        self.threads.append(threading.Thread(target=server.serve))
+        self.threads[-1].start()
+        return server
+
+    def connect(self, host: str = "") -> socket.socket:
+        address = (host or self.host.strip("[]"), self.servers[-1].server_port)
+        return socket.create_connection(address, timeout=WAIT_S)
+
+    def request(self, request: bytes = REQUEST, host: str = "") -> bytes:
+        with self.connect(host) as sock:
+            sock.sendall(request)
+            return read_all(sock)
+
+    def close(self) -> None:
+        for server, thread in zip(self.servers, self.threads, strict=True):
+            server.close()
+            thread.join(WAIT_S)
+            assert not thread.is_alive()
+
+
+def read_all(sock: socket.socket) -> bytes:
+    data = b""
+    with contextlib.suppress(ConnectionResetError):  # it may close before it has read everything
+        while piece := sock.recv(65536):
+            data += piece
+    return data
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    made = Site()
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/metrics?name[]=up"])
+def test_the_metrics_are_served(site: Site, path: str) -> None:
+    site.start()
+    reply = site.request(f"GET {path} HTTP/1.1\r\nAccept: a/b\r\n\r\n".encode())
+    head, _, body = reply.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.0 200 OK\r\n")
+    assert b"Content-Type: text/plain; version=0.0.4" in head
+    assert b"Content-Length: 5" in head
+    assert body == b"up 1\n"
+    assert site.accepted == ["a/b"]
+
+
+@pytest.mark.parametrize(
+    ("request_line", "expected"),
+    [
+        ("GET / HTTP/1.1", "HTTP/1.0 404 Not Found"),
+        ("GET /metrics/x HTTP/1.1", "HTTP/1.0 404 Not Found"),
+        ("POST /metrics HTTP/1.1", "HTTP/1.0 405 Method Not Allowed"),
+    ],
+)
+def test_anything_else_is_refused(site: Site, request_line: str, expected: str) -> None:
+    site.start()
+    assert site.request(f"{request_line}\r\n\r\n".encode()).decode().startswith(expected)
+    assert site.accepted == []
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"\r\n\r\n",
+        b"GET /metrics HTTP/9\r\n\r\n",
+        b"\x16\x03\x01 a TLS handshake\r\n\r\n",
+        b"\xff\xfe\r\n\r\n",
+        b"GET /" + b"x" * 70_000,
+        b"GET /metrics HTTP/1.1\r\n" + b"A: b\r\n" * 101 + b"\r\n",
+    ],
+)
+def test_garbage_gets_no_metrics(site: Site, request_: bytes) -> None:
+    site.start()
+    with contextlib.suppress(OSError):
+        site.request(request_)
+    assert site.request().endswith(b"up 1\n")
+    assert len(site.accepted) == 1
+    assert site.errors == []
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this host has no IPv6")
+def test_version_6_addresses_are_served() -> None:
+    site = Site("[::]")
+    try:
+        site.start()
+        assert site.request(host="::1").endswith(b"up 1\n")
+        assert site.request(host="127.0.0.1").endswith(b"up 1\n")
+    finally:
+        site.close()
+
+
+def test_a_peer_that_sends_nothing_is_closed(site: Site) -> None:
+    site.start(timeout_s=0.2)
+    with site.connect() as silent:
+        assert read_all(silent) == b""
+    assert site.errors == []
+
+
+def test_a_peer_that_hangs_does_not_hold_up_others(site: Site) -> None:
+    site.start()
+    with site.connect():
+        assert site.request().endswith(b"up 1\n")
+
+
+def test_a_peer_that_does_not_read_is_closed(site: Site) -> None:
+    site.start(timeout_s=0.2, connections=1)
+    site.body = b"x" * (64 << 20)
+    with site.connect() as lazy:
+        lazy.sendall(REQUEST)
+        assert lazy.recv(1) == b"H"
+        released = site.servers[0]._free_slots.acquire(timeout=WAIT_S)
+    assert released
+    assert site.errors == []
+
+
+def test_the_number_of_connections_is_limited(site: Site) -> None:
+    site.start(connections=2)
+    with site.connect() as first, site.connect() as second:
+        for sock in (first, second):
+            sock.sendall(b"GET ")
+        assert site.request() == b""
+        first.sendall(REQUEST[4:])
+        assert read_all(first).endswith(b"up 1\n")
+        assert site.servers[0]._free_slots.acquire(timeout=WAIT_S)  # the slot is free again
+        site.servers[0]._free_slots.release()
+        assert site.request().endswith(b"up 1\n")
+
+
+def test_a_thread_that_cannot_start_frees_its_slot(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = site.start(connections=1)
+    start = threading.Thread.start
+    failures = iter([RuntimeError("can't start new thread")])
+
+    def failing(self: threading.Thread) -> None:
+        error = next(failures, None)
+        if error is not None:
+            raise error
+        start(self)
+
+    monkeypatch.setattr(threading.Thread, "start", failing)
+    assert site.request() == b""
+    assert [str(error) for error in site.errors] == ["can't start new thread"]
+    assert site.request().endswith(b"up 1\n")
+    assert server.server_port > 0
+
+
+def test_a_bug_is_recorded_and_the_server_continues(site: Site) -> None:
+    site.start()
+    site.failure = ValueError("what a bug")
+    assert site.request().startswith(b"HTTP/1.0 500 Internal Server Error")
+    site.failure = None
+    assert site.request().endswith(b"up 1\n")
+    assert [str(error) for error in site.errors] == ["what a bug"]
+
+
+def test_without_descriptors_it_waits_and_goes_on(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wsgi_server, "_ACCEPT_RETRY_S", 0.01)
+    failures = iter([OSError(24, "Too many open files")] * 3)
+    accept = socket.socket.accept
+
+    def failing(self: socket.socket) -> tuple[socket.socket, object]:
+        error = next(failures, None)
+        if error is not None:
+            raise error
+        return accept(self)
+
+    monkeypatch.setattr(socket.socket, "accept", failing)
+    site.start()
+    assert site.request().endswith(b"up 1\n")
+    assert next(failures, None) is None
+
+
+def test_close_frees_the_port(site: Site) -> None:
+    server = site.start()
+    server.close()
+    site.threads[0].join(WAIT_S)
+    with pytest.raises(ConnectionRefusedError):
+        site.connect()
+    server.close()  # a second time has no effect
+
+
+@pytest.mark.parametrize("address", ["no..host:1", f"{'x' * 99}:1"])
+def test_an_unknown_host_is_an_os_error(site: Site, address: str) -> None:
+    with pytest.raises(OSError):  # noqa: PT011 - getaddrinfo's subclass differs
+        MetricsHTTPServer(address, site.app, site.errors.append)
+
+
+def test_a_port_in_use_is_an_os_error(site: Site) -> None:
+    server = site.start()
+    with pytest.raises(OSError, match="Address already in use"):
+        MetricsHTTPServer(f"127.0.0.1:{server.server_port}", site.app, site.errors.append)

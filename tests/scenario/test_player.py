@@ -1,0 +1,302 @@
+"""Scenarios are played as the plugin and the kubelet's managers would."""
+
+import pytest
+
+from tests.scenario.documents import GI, Document, documents, outcomes, pod, scenario
+
+
+def test_admissions_and_removals() -> None:
+    steps = [
+        {"admit": {"pod": "a"}},
+        {"admit": {"pod": "b"}},
+        {"remove": {"pod": "a", "container": "c0"}},
+        {"remove": {"pod": "unknown", "container": "x"}},
+        {"admit": {"pod": "b"}},
+    ]
+    got = outcomes(scenario(*steps, pods=[pod("a", "5Gi"), pod("b", "15Gi")]))
+    shown = [outcome.document for outcome in got]
+    assert shown[0] == {"ok": True, "cpusetMems": {"c0": "0"}}
+    assert shown[1]["ok"] is False
+    assert shown[2:] == [{"ok": True}, {"ok": True}, {"ok": True, "cpusetMems": {"c0": "0-1"}}]
+    assert got[1].accounting == got[0].accounting
+    assert got[1].rejection is not None
+    assert shown[1]["error"] == {
+        "reason": got[1].rejection.reason,
+        "message": got[1].rejection.message,
+    }
+    assert list(got[-1].accounting.assignments) == ["b"]
+
+
+def test_containers_before_a_refused_one_keep_what_they_have() -> None:
+    pods = [pod("a", "9Gi", containers=3), pod("b", "9Gi")]
+    steps = [
+        {"admit": {"pod": "a"}},
+        {"remove": {"pod": "a", "container": "c0"}},
+        {"admit": {"pod": "b"}},
+        {"remove": {"pod": "a", "container": "c1"}},
+        {"admit": {"pod": "a"}},
+    ]
+    got = outcomes(scenario(*steps, pods=pods))
+    assert got[0].document["ok"] is False
+    assert got[0].document["cpusetMems"] == {"c0": "0", "c1": "1"}
+    assert list(got[0].accounting.assignments["a"]) == ["c0", "c1"]
+    assert got[2].document == {"ok": True, "cpusetMems": {"c0": "0"}}
+    assert list(got[3].accounting.assignments) == ["b"]
+    assert got[4].document["cpusetMems"] == {"c0": "1"}
+
+
+def test_pods_that_run_unpinned_where_nothing_fits() -> None:
+    settings = {"whenUnsatisfiable": "RunUnpinned"}
+    pods = [pod("a", "9Gi", containers=3)]
+    (one,) = outcomes(scenario({"admit": {"pod": "a"}}, settings=settings, pods=pods))
+    assert one.document == {"ok": True, "cpusetMems": {"c0": "0", "c1": "1", "c2": None}}
+    assert list(one.unpinned or {}) == ["c2"]
+    settings |= {"topologyManagerScope": "pod", "topologyManagerPolicy": "restricted"}
+    (one,) = outcomes(scenario({"admit": {"pod": "a"}}, settings=settings, pods=pods))
+    assert one.document == {"ok": True, "cpusetMems": {"c0": None, "c1": None, "c2": None}}
+    assert one.accounting.assignments == {}
+
+
+def test_the_scope_decides_what_is_aligned() -> None:
+    step, pods = {"admit": {"pod": "a"}}, [pod("a", "6Gi", containers=2)]
+    assert documents(scenario(step, pods=pods))[0]["cpusetMems"] == {"c0": "0", "c1": "1"}
+    settings = {"topologyManagerScope": "pod"}
+    (got,) = documents(scenario(step, settings=settings, pods=pods))
+    assert got["cpusetMems"] == {"c0": "0-1", "c1": "0-1"}
+
+
+def test_a_manager_that_is_off_does_nothing() -> None:
+    steps: list[Document] = [
+        {"admit": {"pod": "a"}},
+        {"hints": {"pod": "a", "container": "c0"}},
+        {"allocate": {"pod": "a", "container": "c0", "hint": {"affinity": [1]}}},
+        {"remove": {"pod": "old", "container": "c"}},
+    ]
+    state = {"entries": {"old": {"c": [{"numaAffinity": [0], "type": "memory", "size": 5}]}}}
+    settings = {"memoryManagerPolicy": "None"}
+    got = outcomes(scenario(*steps, settings=settings, state=state, pods=[pod("a", "99Gi")]))
+    assert [outcome.document for outcome in got] == [
+        {"ok": True, "cpusetMems": {"c0": None}},
+        {"ok": True, "hints": None},
+        {"ok": True, "cpusetMems": {"c0": None}},
+        {"ok": True},
+    ]
+    assert list(got[-1].accounting.assignments) == ["old"]
+
+
+def test_allocation_by_a_hint() -> None:
+    hints: list[Document] = [
+        {"affinity": [1], "preferred": True},
+        {"affinity": None, "preferred": True},
+    ]
+    steps = [
+        {"allocate": {"pod": u, "container": "c0", "hint": h}}
+        for u, h in zip("ab", hints, strict=True)
+    ]
+    got = documents(scenario(*steps, pods=[pod("a", "5Gi"), pod("b", "15Gi")]))
+    assert got[0] == {"ok": True, "cpusetMems": {"c0": "1"}}
+    assert got[1]["ok"] is False
+
+
+def test_an_init_containers_memory_is_used_again() -> None:
+    step = {"admit": {"pod": "a"}}
+    (got,) = outcomes(scenario(step, pods=[pod("a", "8Gi", init="9Gi")]))
+    assert got.document["cpusetMems"] == {"init": "0", "c0": "0"}
+    assert got.accounting.machine_state[0].table("memory").reserved == 9 * GI
+
+
+def test_hints() -> None:
+    steps = [{"hints": {"pod": uid, "container": "c0"}} for uid in ("a", "b", "c")]
+    pods = [pod("a"), pod("b", "99Gi"), pod("c")]
+    del pods[2]["spec"]["containers"][0]["resources"]["limits"]["cpu"]
+    got = documents(scenario(*steps, pods=pods))
+    sets = [([0], True), ([1], True), ([0, 1], False)]
+    assert got == [
+        {"ok": True, "hints": {"memory": [{"affinity": a, "preferred": p} for a, p in sets]}},
+        {"ok": True, "hints": {}},
+        {"ok": True, "hints": None},
+    ]
+
+
+def test_hints_on_machines_with_too_many_sets_to_list() -> None:
+    nodes = [{"id": node_id, "memory": "2Gi"} for node_id in range(0, 80, 2)]
+    steps = [{"hints": {"pod": uid, "container": "c0"}} for uid in ("a", "b", "c")]
+    pods = [pod("a", "3Gi"), pod("b", "99Gi"), pod("c")]
+    del pods[2]["spec"]["containers"][0]["resources"]["limits"]["cpu"]
+    document = scenario(*steps, machine={"nodes": nodes}, pods=pods)
+    document["settings"] = {}
+    got = documents(document)
+    assert got[0]["hints"] == {"memory": [{"affinity": [0, 2], "preferred": True}]}
+    assert [one["hints"] for one in got[1:]] == [{}, None]
+
+
+def test_a_merge_needs_no_machine() -> None:
+    merge = {
+        "policy": "restricted",
+        "numaNodes": [0, 1],
+        "distances": [[10, 11], [11, 10]],
+        "preferClosestNUMANodes": False,
+        "providers": [{"cpu": [{"affinity": [0], "preferred": True}]}, {"memory": None}, None],
+    }
+    assert documents({"steps": [{"merge": merge}, {"merge": merge | {"policy": "none"}}]}) == [
+        {"ok": True, "hint": {"affinity": [0], "preferred": True}, "admit": True},
+        {"ok": True, "hint": {"affinity": None, "preferred": False}, "admit": True},
+    ]
+
+
+def test_no_steps_and_no_machine() -> None:
+    assert documents({}) == []
+
+
+TABLE = {"total": "8Gi", "allocatable": 8 * GI, "free": 8 * GI}
+NODE = {"numberOfAssignments": None, "memoryMap": {"memory": TABLE}}
+
+
+def test_accounting_is_used_as_it_is() -> None:
+    document: Document = {"state": {"machineState": {"3": NODE}}, "pods": [pod("a")]}
+    (got,) = outcomes({**document, "steps": [{"admit": {"pod": "a"}}]})
+    assert got.document["cpusetMems"] == {"c0": "3"}
+    both = scenario({"admit": {"pod": "a"}}, **document)
+    assert documents(both) == [got.document]
+
+
+BOTH = [pod("a", "5Gi", containers=2), pod("b", "3Gi")]
+
+
+def admit(uid: str, **more: object) -> Document:
+    return {"admit": {"pod": uid, **more}}
+
+
+def resize(uid: str, memory: str, name: str = "c0") -> Document:
+    return {"resize": {"pod": uid, "container": name, "memory": memory}}
+
+
+def stop(uid: str, name: str = "c0") -> Document:
+    return {"stop": {"pod": uid, "container": name}}
+
+
+def remove(uid: str, name: str = "c0") -> Document:
+    return {"remove": {"pod": uid, "container": name}}
+
+
+def machine_with_cpus() -> Document:
+    return {"nodes": [{"id": n, "memory": "8Gi", "cpus": f"{4 * n}-{4 * n + 3}"} for n in (0, 1)]}
+
+
+def test_memory_follows_cpus_and_devices() -> None:
+    steps = [admit("a", cpus={"c0": "4-5"}, devices={"c1": [[1]]}), admit("b")]
+    got = documents(
+        scenario(
+            *steps,
+            machine=machine_with_cpus(),
+            pods=[pod("a", "3Gi", containers=2), pod("b", "3Gi")],
+        )
+    )
+    assert got[0]["cpusetMems"] == {"c0": "1", "c1": "1"}
+    assert got[1]["cpusetMems"] == {"c0": "0"}
+
+
+def test_a_strict_policy_refuses_cpus_and_a_device_on_different_nodes() -> None:
+    step = admit("b", cpus={"c0": "0-1"}, devices={"c0": [[1]]})
+    settings = {"topologyManagerPolicy": "restricted"}
+    (got,) = documents(scenario(step, machine=machine_with_cpus(), settings=settings, pods=BOTH))
+    assert got["ok"] is False
+    assert got["error"]["reason"] == "TopologyAffinityError"
+    assert "cpusetMems" not in got
+
+
+def test_a_resize_takes_and_gives_back_memory() -> None:
+    got = outcomes(scenario(admit("b"), resize("b", "6Gi"), resize("b", "1Gi"), pods=BOTH))
+    free = [one.accounting.machine_state[0].table("memory").free // GI for one in got]
+    assert free == [7, 4, 9]
+    assert [one.document for one in got] == [{"ok": True, "cpusetMems": {"c0": "0"}}] * 3
+
+
+def test_a_resize_may_take_more_nodes_or_is_refused() -> None:
+    got = documents(scenario(admit("b"), resize("b", "12Gi"), resize("b", "90Gi"), pods=BOTH))
+    assert got[1] == {"ok": True, "cpusetMems": {"c0": "0-1"}}
+    assert got[2]["ok"] is False
+    assert got[2]["error"]["reason"] == "ResizeRejected"
+    assert "cannot be resized to memory 90Gi" in got[2]["error"]["message"]
+
+
+def test_a_container_that_does_not_run_is_not_resized() -> None:
+    assert documents(scenario(resize("b", "6Gi"), pods=BOTH)) == [
+        {"ok": True, "cpusetMems": {"c0": None}}
+    ]
+
+
+def test_a_pod_keeps_the_memory_of_a_stopped_container() -> None:
+    steps = [admit("b"), stop("b"), stop("b"), admit("b"), remove("b")]
+    got = outcomes(scenario(*steps, pods=BOTH))
+    assert [one.document for one in got[1:3]] == [{"ok": True}] * 2
+    reserved = [one.accounting.machine_state[0].table("memory").reserved // GI for one in got]
+    assert reserved == [3, 3, 3, 3, 0]
+
+
+def test_an_admitted_pod_is_started_once() -> None:
+    got = outcomes(scenario(admit("a"), admit("a"), pods=[pod("a", "3Gi", init="4Gi")]))
+    assert got[1].document == got[0].document
+    assert got[1].accounting == got[0].accounting
+
+
+def test_an_ended_init_container_keeps_its_nodes_in_the_output() -> None:
+    """A resize of the app moves what the pod keeps of its init container."""
+    steps = [admit("a"), resize("a", "15Gi"), admit("a")]
+    got = outcomes(scenario(*steps, pods=[pod("a", "3Gi", init="9Gi")]))
+    assert got[1].document == {"ok": True, "cpusetMems": {"c0": "0-1"}}
+    assert str(got[1].accounting.assignments["a"]["init"][0].numa_affinity) == "0-1"
+    assert got[2].document == {"ok": True, "cpusetMems": {"init": "0", "c0": "0-1"}}
+
+
+def test_a_pod_prefers_the_nodes_that_it_had() -> None:
+    steps = [admit("b"), admit("a"), remove("b"), remove("a", "c1"), remove("a"), admit("a")]
+    got = documents(scenario(*steps, pods=BOTH))
+    assert got[1]["cpusetMems"] == {"c0": "0", "c1": "1"}
+    assert got[-1]["cpusetMems"] == {"c0": "0", "c1": "1"}
+
+
+def test_a_pool_that_is_not_used_up_is_shown() -> None:
+    """In pod scope the whole pod has its memory before its second container starts."""
+    settings = {"topologyManagerScope": "pod", "topologyManagerPolicy": "restricted"}
+    steps = [admit("a", devices={"c1": [[1]]}, cpus={"c0": "0"})]
+    pods = [pod("a", "3Gi", containers=2)]
+    (got,) = outcomes(scenario(*steps, machine=machine_with_cpus(), settings=settings, pods=pods))
+    assert got.document["cpusetMems"] == {"c0": "0"}
+    assert {n: b[0].size // GI for n, b in got.accounting.assignments["a"].items()} == {
+        "c0": 3,
+        "": 3,
+    }
+
+
+@pytest.mark.parametrize("kind", ["init", "c0"])
+def test_an_allocated_container_runs(kind: str) -> None:
+    hint = {"affinity": [1], "preferred": True}
+    steps: list[Document] = [
+        {"allocate": {"pod": "a", "container": kind, "hint": hint}},
+        stop("a", kind),
+        admit("a"),
+    ]
+    got = documents(scenario(*steps, pods=[pod("a", "3Gi", init="4Gi")]))
+    assert got[0]["cpusetMems"] == {kind: "1"}
+    assert got[2]["cpusetMems"][kind] == "1"
+
+
+def test_other_pods_are_not_managed() -> None:
+    described = pod("a", "3Gi")
+    del described["spec"]["containers"][0]["resources"]["limits"]["cpu"]
+    hint = {"affinity": [1], "preferred": True}
+    steps: list[Document] = [
+        admit("a"),
+        {"allocate": {"pod": "a", "container": "c0", "hint": hint}},
+    ]
+    got = outcomes(scenario(*steps, pods=[described]))
+    assert [one.document["cpusetMems"] for one in got] == [{"c0": None}] * 2
+    assert got[-1].accounting.assignments == {}
+
+
+def test_a_pod_that_is_not_managed_ends_with_its_last_container() -> None:
+    described = pod("a", "3Gi", init="4Gi")
+    del described["spec"]["containers"][0]["resources"]["limits"]["cpu"]
+    got = documents(scenario(admit("a"), remove("a"), admit("a"), pods=[described]))
+    assert got[2] == {"ok": True, "cpusetMems": {"init": None, "c0": None}}

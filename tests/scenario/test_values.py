@@ -1,0 +1,180 @@
+import pytest
+
+from nri_numamem.config.values import SettingsError
+from nri_numamem.memorymanager import Block, NodeState, QosClass, State, Table, default_state
+from nri_numamem.numa import CpuSet, Machine, NodeSet, NumaNode
+from nri_numamem.scenario.state import read_state
+from nri_numamem.scenario.values import read_machine, read_pods
+
+GI = 1 << 30
+MI = 1 << 20
+
+
+def test_a_machine() -> None:
+    document = {
+        "nodes": [
+            {
+                "id": "8",
+                "memory": 5,
+                "hugepages": {"1Gi": 4, 2 * MI: 0},
+                "cpus": 7,
+                "distances": {0: 20, "8": 10},
+            },
+            {"id": 0, "memory": "1.5Gi", "cpus": "0-2, 9"},
+        ]
+    }
+    assert read_machine(("machine",), document) == Machine(
+        (
+            NumaNode(0, GI * 3 // 2, {}, CpuSet([0, 1, 2, 9])),
+            NumaNode(8, 5, {2 * MI: 0, GI: 4}, CpuSet([7]), {0: 20, 8: 10}),
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("node", "problem"),
+    [
+        ({}, "machine.nodes[0].id: missing; write a whole number from 0 to 1023"),
+        ({"id": 1024}, "machine.nodes[0].id: 1024 is out of range"),
+        ({"id": 0}, "machine.nodes[0].memory: missing; write an amount such as 64Gi"),
+        ({"id": 0, "memory": "x"}, "machine.nodes[0].memory: 'x' is not a quantity"),
+        ({"hugepages": {"3Mi": 1}}, "machine.nodes[0].hugepages.3Mi: 'hugepages-3Mi' does not"),
+        ({"hugepages": {"2Mi": -1}}, "machine.nodes[0].hugepages.2Mi: -1 is out of range"),
+        (
+            {"hugepages": {"1Gi": 1, "1024Mi": 1}},
+            "machine.nodes[0].hugepages.1024Mi: this page size",
+        ),
+        ({"hugepages": {2048: 1, "2048": 1}}, "machine.nodes[0].hugepages: a key is given as a"),
+        ({"hugepages": []}, "machine.nodes[0].hugepages: a list instead of a mapping"),
+        ({"cpus": "0-x"}, "machine.nodes[0].cpus: '0-x' is no list of CPUs"),
+        ({"cpus": [1]}, "machine.nodes[0].cpus: a list is no list of CPUs"),
+        ({"distances": {"a": 1}}, "machine.nodes[0].distances.a: this is no id of a NUMA node"),
+        ({"distances": {"1": 1, "01": 1}}, "machine.nodes[0].distances.01: this is no id"),
+        ({"distances": {"0": 256}}, "machine.nodes[0].distances.0: 256 is out of range"),
+    ],
+)
+def test_invalid_machines(node: dict[str, object], problem: str) -> None:
+    filled = node if "id" in node or not node else {"id": 0, "memory": 1, **node}
+    with pytest.raises(SettingsError) as failed:
+        read_machine(("machine",), {"nodes": [filled]})
+    assert str(failed.value).startswith(problem)
+
+
+def test_nodes_of_a_machine() -> None:
+    with pytest.raises(SettingsError, match=r"machine\.nodes: no NUMA node; write"):
+        read_machine(("machine",), {})
+    twice = {"nodes": [{"id": 1, "memory": 0}] * 2}
+    with pytest.raises(SettingsError, match=r"machine\.nodes\[1\]\.id: 1 is given twice"):
+        read_machine(("machine",), twice)
+
+
+def test_pods() -> None:
+    limits = {"limits": {"cpu": 1, "memory": "1Gi"}}
+    pods = read_pods(
+        ("pods",),
+        [
+            {
+                "metadata": {"uid": "a", "name": "db", "namespace": "prod"},
+                "spec": {"containers": [{"name": "c", "resources": limits}]},
+            },
+            {"metadata": {"uid": "b"}, "spec": {"containers": [{"name": "c"}]}},
+        ],
+    )
+    assert [(p.name, p.namespace, p.qos) for p in pods.values()] == [
+        ("db", "prod", QosClass.GUARANTEED),
+        ("b", "default", QosClass.BEST_EFFORT),
+    ]
+    assert pods["a"].pod.container("c").requests == {"memory": GI}
+
+
+@pytest.mark.parametrize(
+    ("pods", "problem"),
+    [
+        ("x", "pods: 'x' instead of a list"),
+        ([1], "pods[0]: 1 instead of a mapping"),
+        ([{}], "pods[0].metadata.uid: expected a text that is not empty; correct it there"),
+        (
+            [{"metadata": {"uid": "a"}, "spec": {"containers": [{"name": ""}]}}],
+            "pods[0].spec.containers[0].name: expected a text",
+        ),
+        (
+            [{"metadata": {"uid": "a"}}, {"metadata": {"uid": "a"}}],
+            "pods[1].metadata.uid: another pod has the uid 'a'; give each its own",
+        ),
+    ],
+)
+def test_invalid_pods(pods: object, problem: str) -> None:
+    with pytest.raises(SettingsError) as failed:
+        read_pods(("pods",), pods)
+    assert str(failed.value).startswith(problem)
+
+
+def entry(size: object = "1Gi", nodes: object = (0,), resource: object = "memory") -> object:
+    affinity = list(nodes) if isinstance(nodes, tuple) else nodes
+    return {"entries": {"u": {"c": [{"numaAffinity": affinity, "type": resource, "size": size}]}}}
+
+
+def test_written_accounting() -> None:
+    table = {"total": 4 * GI, "systemReserved": 0, "allocatable": "4Gi", "reserved": GI}
+    machine_state = {
+        1: {"numberOfAssignments": 2, "memoryMap": {"memory": table}, "cells": []},
+        "0": {"memoryMap": {"memory": {"free": 2**64 - 1}}},
+    }
+    document = {"machineState": machine_state, "entries": {"u": {"c": None}}, "checksum": 1}
+    written = read_state(("state",), document)
+    assert written.machine_state == {
+        1: NodeState(2, {"memory": Table(4 * GI, 0, 4 * GI, GI, 0)}, NodeSet()),
+        0: NodeState(0, {"memory": Table(0, 0, 0, 0, 2**64 - 1)}, NodeSet([0])),
+    }
+    assert written.entries == {"u": {"c": ()}}
+    assert list(written.accounting().machine_state) == [0, 1]
+    nothing = read_state(("state",), None)
+    assert nothing.machine_state is None
+    assert nothing.accounting() == State({})
+
+
+def accounting() -> State:
+    nodes = tuple(NumaNode(node_id, 4 * GI, {2 * MI: 1}) for node_id in (0, 1))
+    return default_state(Machine(nodes), {})
+
+
+def test_assignments_are_replayed_on_empty_accounting() -> None:
+    written = read_state(("state",), entry("5Gi", (0, 1)))
+    replayed = written.replayed(("state",), accounting())
+    assert [n.number_of_assignments for n in replayed.machine_state.values()] == [1, 1]
+    assert {n.cells for n in replayed.machine_state.values()} == {NodeSet([0, 1])}
+    assert [n.table("memory").free for n in replayed.machine_state.values()] == [
+        0,
+        3 * GI - 4 * MI,
+    ]
+    assert replayed.assignments == {"u": {"c": (Block(NodeSet([0, 1]), "memory", 5 * GI),)}}
+    empty = read_state(("state",), None)
+    assert empty.replayed(("state",), accounting()) == accounting()
+
+
+@pytest.mark.parametrize(
+    ("document", "problem"),
+    [
+        (entry(nodes=(7,)), "state.entries.u.c[0]: the machine has no NUMA node 7"),
+        (entry("9Gi"), "state.entries.u.c[0]: 5370806272 of 9663676416 bytes of memory do not fit"),
+        (entry(1, (0,), "hugepages-1Gi"), "state.entries.u.c[0]: 1 of 1 bytes of hugepages-1Gi"),
+        (entry(nodes="0"), "state.entries.u.c[0].numaAffinity: '0' instead of a list"),
+        (entry(resource="cpu"), "state.entries.u.c[0].type: unknown resource 'cpu'; use memory"),
+        (entry(resource=None), "state.entries.u.c[0].type: missing"),
+        (entry(size="-1"), "state.entries.u.c[0].size: '-1' is negative"),
+        ({"machine": {}}, "state.machine: unknown key; did you mean machineState?"),
+        ({"machineState": {"0": 1}}, "state.machineState.0: 1 instead of a mapping"),
+        (
+            {"machineState": {"0": {"memoryMap": {"cpu": {}}}}},
+            "state.machineState.0.memoryMap.cpu: unknown resource 'cpu'",
+        ),
+        (
+            {"machineState": {"0": {"memoryMap": {"memory": {"free": -1}}}}},
+            "state.machineState.0.memoryMap.memory.free: -1 is negative",
+        ),
+    ],
+)
+def test_invalid_accounting(document: object, problem: str) -> None:
+    with pytest.raises(SettingsError) as failed:
+        read_state(("state",), document).replayed(("state",), accounting())
+    assert str(failed.value).startswith(problem)

@@ -1,0 +1,28 @@
+"""A log in memory, for a plugin in a virtual world."""
+
+from typing import Any, Self
+
+
+class MemoryLog:
+    """A logger that keeps its records."""
+
+    def __init__(self) -> None:
+        self.records: list[dict[str, Any]] = []
+        """The fields of each record, and its event as "event"."""
+
+    @property
+    def events(self) -> list[str]:
+        """The events of all records, in order."""
+        return [record["event"] for record in self.records]
+
+    def named(self, event: str) -> list[dict[str, Any]]:
+        """Return all records of an event."""
+        return [record for record in self.records if record["event"] == event]
+
+    def bind(self, **_fields: object) -> Self:
+        return self
+
+    def _add(self, event: str, /, **fields: object) -> None:
+        self.records.append({"event": str(event), **fields})
+
+    debug = info = warning = error = exception = _add

@@ -1,0 +1,278 @@
+"""The operating system of a virtual plugin: everything that the daemon reaches through `System`."""
+
+import errno
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from types import FrameType
+from typing import Self, TypeVar
+
+from nri_numamem.daemon.signals import STOPPING
+from nri_numamem.daemon.system import System
+from nri_numamem.engine.plan import Record
+from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.snapshot import SnapshotError, restore, snapshot
+from nri_numamem.engine.state import EngineState
+from nri_numamem.nri.plugin_service import Overrun
+from tests.virtual.channel import VirtualChannel, VirtualPoller
+from tests.virtual.world import VirtualClock, World
+
+_Result = TypeVar("_Result")
+
+_PACKAGE = "nri_numamem"
+
+# As in observe.state_file: at most one write per second, and another try after half a minute.
+_WRITE_PAUSE_S = 1.0
+_RETRY_S = 30.0
+
+
+@dataclass
+class Disk:
+    """The disk of the state file, which can fail."""
+
+    is_full: bool = False
+    is_frozen: bool = False
+    """Writes hang until the disk thaws (fsfreeze)."""
+
+
+@dataclass
+class Interruption:
+    """What happens to the next request in the middle of its computation."""
+
+    after_calls: int = 0
+    """The number of function calls of the package after which it happens; 0 for at once."""
+    error: type[BaseException] | None = None
+    """Overrun (the request takes too long) or Killed; None for nothing."""
+
+
+@dataclass
+class Network:
+    """The sockets that the plugin connects to."""
+
+    listeners: dict[Path, Callable[[], VirtualChannel] | None] = field(default_factory=dict)
+    """Socket -> what accepts a connection and returns the plugin's end of it.
+
+    None for the socket file of a runtime that listens no longer.
+    """
+    runtime_pid: int = 4711
+    """The process that listens."""
+
+
+class VirtualTimeLimit:
+    """Limits computations; an `Interruption` decides where a computation overruns or dies."""
+
+    def __init__(self, world: World, interruption: Interruption) -> None:
+        self._world = world
+        self._interruption = interruption
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_details: object) -> None: ...
+
+    def run(self, limit_s: float, call: Callable[[], _Result]) -> _Result:
+        plan = self._interruption
+        if plan.error is None:
+            return call()
+        error, left = plan.error, plan.after_calls
+        plan.error = None
+        if left == 0:
+            self._world.now_s += limit_s
+            raise error
+
+        def count(frame: FrameType, event: str, _argument: object) -> None:
+            nonlocal left
+            if event != "call" or not frame.f_globals.get("__name__", "").startswith(_PACKAGE):
+                return
+            left -= 1
+            if left == 0:
+                raise error
+
+        sys.setprofile(count)
+        try:
+            return call()
+        except Overrun:
+            self._world.now_s += limit_s
+            raise
+        finally:
+            sys.setprofile(None)
+
+
+class VirtualStallGuard:
+    """Ends the process in the world when it was not set anew in time.
+
+    It has no effect in a test that calls the daemon without a process.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def set(self, seconds: float) -> None:
+        if self._world.process is not None:
+            self._world.process.dies_at_s = self._world.now_s + seconds
+
+    def cancel(self) -> None:
+        if self._world.process is not None:
+            self._world.process.dies_at_s = float("inf")
+
+
+class VirtualStateFile:
+    """Writes states to a `Disk` as observe.state_file does, on the world's clock."""
+
+    def __init__(
+        self, world: World, disk: Disk, path: Path, emit: Callable[[Record], None]
+    ) -> None:
+        self.failed_writes = 0
+        self._path = path
+        self._world = world
+        self._disk = disk
+        self._emit = emit
+        self._process = world.process
+        self._pending: EngineState | None = None
+        self._offered: EngineState | None = None
+        self._is_scheduled = False
+        self._has_failed = False
+
+    def load(self) -> EngineState | None:
+        if not self._path.exists():
+            return None
+        try:
+            return restore(self._path.read_bytes())
+        except SnapshotError as error:
+            self._path.unlink()
+            self._emit(Record(EventName.STATE_FILE_UNUSABLE, {"error": str(error)}))
+            return None
+
+    def offer(self, state: EngineState) -> None:
+        if state is self._offered or (state.restored is not None and not state.holders):
+            return
+        self._offered = self._pending = state
+        self._schedule(0.0)
+
+    def close(self) -> None:
+        if self._pending is not None and self._may_write():
+            self._write()
+
+    def _may_write(self) -> bool:
+        """Return False after the process was killed."""
+        return self._process is None or self._process.is_alive
+
+    def _schedule(self, seconds: float) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._world.after(seconds, self._due)
+
+    def _due(self) -> None:
+        self._is_scheduled = False
+        if self._pending is None or not self._may_write():
+            return
+        self._schedule_next(is_written=self._write())
+
+    def _schedule_next(self, *, is_written: bool) -> None:
+        if self._pending is not None or not is_written:
+            self._schedule(_WRITE_PAUSE_S if is_written or self._disk.is_frozen else _RETRY_S)
+        else:
+            # The pause after a write; a state that arrives meanwhile waits for its end.
+            self._schedule(_WRITE_PAUSE_S)
+
+    def _write(self) -> bool:
+        state = self._pending
+        assert state is not None
+        if self._disk.is_frozen:
+            return False
+        if self._disk.is_full:
+            self.failed_writes += 1
+            if not self._has_failed:
+                self._has_failed = True
+                text = errno.errorcode[errno.ENOSPC]
+                fields = {"error_kind": text, "error": "no space left on device"}
+                self._emit(Record(EventName.STATE_FILE_WRITE_FAILED, dict(fields)))
+            return False
+        self._path.write_bytes(snapshot(state))
+        self._pending = None
+        if self._has_failed:
+            self._has_failed = False
+            fields_after = {"failed_writes": self.failed_writes}
+            self._emit(Record(EventName.STATE_FILE_WRITE_RECOVERED, dict(fields_after)))
+        return True
+
+
+class VirtualSignals:
+    """Signals that the world sends to the plugin."""
+
+    def __init__(self) -> None:
+        self._numbers: set[int] = set()
+
+    @property
+    def wake(self) -> "VirtualSignals":
+        return self
+
+    @property
+    def is_readable(self) -> bool:
+        return bool(self._numbers)
+
+    def fileno(self) -> int:
+        return -1
+
+    def take(self) -> set[int]:
+        numbers, self._numbers = self._numbers, set()
+        return numbers
+
+    def send(self, number: int) -> None:
+        self._numbers.add(number)
+
+    def stop(self) -> None:
+        """Stop the plugin by SIGTERM."""
+        self.send(min(STOPPING))
+
+
+@dataclass
+class Machinery:
+    """The parts of a virtual plugin's surroundings that a life changes."""
+
+    world: World
+    seed: str = ""
+    disk: Disk = field(default_factory=Disk)
+    network: Network = field(default_factory=Network)
+    interruption: Interruption = field(default_factory=Interruption)
+    signals: VirtualSignals = field(default_factory=VirtualSignals)
+    """Of the process that was started last."""
+
+    def system(self) -> System:
+        """Return a System for one process."""
+        world = self.world
+        random = Random(self.seed)
+
+        def no_uevents() -> "object":
+            raise PermissionError(errno.EPERM, "operation not permitted")
+
+        return System(
+            clock=VirtualClock(world),
+            connector=_Connector(self.network),
+            new_poller=lambda: VirtualPoller(world),
+            new_time_limit=lambda: VirtualTimeLimit(world, self.interruption),
+            new_stall_guard=lambda _descriptor: VirtualStallGuard(world),
+            open_state_file=lambda path, emit: VirtualStateFile(world, self.disk, path, emit),
+            listen_uevents=no_uevents,  # type: ignore[arg-type] # it returns nothing
+            open_signals=lambda: nullcontext(self.signals),
+            random=random.random,
+        )
+
+
+class _Connector:
+    def __init__(self, network: Network) -> None:
+        self._network = network
+
+    def connect(self, path: Path) -> VirtualChannel:
+        if path not in self._network.listeners:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+        accept = self._network.listeners[path]
+        if accept is None:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+        return accept()
+
+    def peer_pid(self, _channel: object) -> int:
+        return self._network.runtime_pid
