@@ -14,7 +14,7 @@ from tests.e2e import image, vm
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "build" / "e2e"
 _GUEST = ROOT / "tests" / "e2e" / "guest"
-_TIMEOUT_S = 1200.0  # several times the duration of both suites on two cores under TCG
+_TIMEOUT_S = 2400.0  # several times the duration of both suites on two cores under TCG
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from tests.e2e.runs import SuiteReport
 SUITES = ("trixie", "sid")
 
 # The first test waits for all machines, and for their images if they are not cached.
-pytestmark = [pytest.mark.timeout(1800), pytest.mark.parametrize("suite", SUITES)]
+pytestmark = [pytest.mark.timeout(3000), pytest.mark.parametrize("suite", SUITES)]
 
 
 @pytest.mark.parametrize(("phase", "check"), catalog.names())

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.e2e.guest import image_archive
 from tests.e2e.guest.cri import Client, CriError
-from tests.e2e.guest.waiting import wait_until
+from tests.e2e.guest.waiting import TIMEOUT_S, wait_until
 
 _HERE = Path(__file__).parent
 _CONFIG = Path("/etc/containerd/config.toml")
@@ -60,7 +60,7 @@ class Containerd:
             self._process = subprocess.Popen(["containerd"], stdout=log, stderr=log)
         client = Client()
         try:
-            wait_until(lambda: _is_up(client), "start of containerd", timeout_s=60.0)
+            wait_until(lambda: _is_up(client), "start of containerd")
         except TimeoutError as error:
             tail = "\n".join(self._text().splitlines()[-5:])
             raise TimeoutError(f"{error}; its log ends with\n{tail}") from error
@@ -120,7 +120,7 @@ class Containerd:
         self._start_offset = -1
         if self._process is not None:
             self._process.send_signal(number)
-            self._process.wait(timeout=30.0)
+            self._process.wait(timeout=TIMEOUT_S)
             self._process = None
 
     def _text(self) -> str:

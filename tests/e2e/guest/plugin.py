@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.guest.waiting import wait_until
+from tests.e2e.guest.waiting import TIMEOUT_S, wait_until
 
 _WHEELS = Path("/e2e/wheel")
 _BIN = Path("/opt/nri-numamem/bin")
@@ -72,8 +72,8 @@ class Plugin:
     def wait_for_end(self) -> int | None:
         """Wait until it has exited; return the status of an external plugin."""
         if self._process is not None:
-            return self._process.wait(timeout=60.0)
-        wait_until(lambda: not _pids(), "end of the launched plugin", timeout_s=60.0)
+            return self._process.wait(timeout=TIMEOUT_S)
+        wait_until(lambda: not _pids(), "end of the launched plugin")
         return None
 
     def terminate(self) -> None:
@@ -137,7 +137,7 @@ class Plugin:
         record = wait_until(new_dump, "the record state_dump after SIGUSR1")
         return {"entries": record["entries"], "machineState": record["machineState"]}
 
-    def wait_for_empty_accounting(self, timeout_s: float = 30.0) -> None:
+    def wait_for_empty_accounting(self, timeout_s: float = TIMEOUT_S) -> None:
         """Wait until no pod is in its state; the last events of a pod are asynchronous."""
         deadline = time.monotonic() + timeout_s
         while entries := self.accounting()["entries"]:

@@ -80,7 +80,7 @@ def _unreported_end_releases_memory(host: Host) -> str:
         return None if full.uid in accounting["entries"] else accounting
 
     text = "release of a pod whose end is not reported"
-    after = _memory(wait_until(state_without_it, text, timeout_s=60.0), 1)
+    after = _memory(wait_until(state_without_it, text), 1)
     freed = after["free"] - before["free"]
     expect(freed == MEDIUM and after["reserved"] == 0, f"node 1: {before}, then {after}")
     return f"node 1: {freed} bytes"
@@ -153,7 +153,6 @@ def _changed_pool_is_detected(host: Host) -> str:
         wait_until(
             lambda: _pool(host.plugin.accounting())["total"] == _pool(before)["total"] + 8 * MIB,
             "the new number of hugepages in the state",
-            timeout_s=60.0,
         )
         after = host.plugin.accounting()
     finally:

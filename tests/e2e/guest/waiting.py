@@ -7,8 +7,14 @@ from typing import TypeVar
 _Value = TypeVar("_Value")
 _POLL_S = 0.1
 
+# Far longer than anything takes here: an emulated machine on a busy host may need 30 s to start a
+# process, and only a failure lasts this long.
+TIMEOUT_S = 180.0
 
-def wait_until(attempt: Callable[[], _Value | None], what: str, timeout_s: float = 30.0) -> _Value:
+
+def wait_until(
+    attempt: Callable[[], _Value | None], what: str, timeout_s: float = TIMEOUT_S
+) -> _Value:
     """Call `attempt` until its result is true; return it. Raise TimeoutError with `what`."""
     deadline = time.monotonic() + timeout_s
     while not (value := attempt()):
