@@ -46,7 +46,7 @@ e2e: $(VENV)/.dev
 	tests/e2e/install-tools
 	$(BIN)/pytest tests/e2e -p no:randomly
 
-# Against NRI's own Go runtime side in five versions, several at a time; ends with a table of
+# Against NRI's own Go runtime side in six versions, several at a time; ends with a table of
 # scenarios.
 conformance: $(VENV)/.dev
 	tests/conformance/install-tools

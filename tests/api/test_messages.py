@@ -1,4 +1,4 @@
-"""The messages against the published field numbers of NRI 0.12.2.
+"""The messages against the published field numbers of NRI 0.12.5.
 
 The tables are typed from the specification of the API and not from api/nri.proto: a mistake
 in one of them is found. "?T" stands for the wrapper OptionalT, "[]" for repeated.
@@ -26,7 +26,8 @@ MESSAGES = {
     "LogRequest": "1 msg string, 2 level LogRequest.Level",
     "ConfigureRequest": "1 config string, 2 runtime_name string, 3 runtime_version string, "
     "4 registration_timeout int64, 5 request_timeout int64, 6 NRI_version string",
-    "ConfigureResponse": "2 events int32",
+    "ConfigureResponse": "2 events int32, 3 failure_policy FailurePolicy",
+    "FailurePolicy": "1 fail_request bool, 2 keep_connected bool",
     "SynchronizeRequest": "1 pods []PodSandbox, 2 containers []Container, 3 more bool",
     "SynchronizeResponse": f"{UPDATES}, 2 more bool",
     "CreateContainerRequest": BOTH,

@@ -4,7 +4,14 @@ A test lists the numbers of its scenarios in ``@pytest.mark.scenario(...)``. tes
 that every number has a test or a reason in NOT_TESTED.
 """
 
-GO_VERSIONS = ("nri-0.3.0", "nri-0.6.1", "nri-0.8.0", "nri-0.11.0", "nri-0.12.2")
+GO_VERSIONS = (
+    "nri-0.3.0",
+    "nri-0.6.1",
+    "nri-0.8.0",
+    "nri-0.11.0",
+    "nri-0.12.2",
+    "nri-0.12.5",
+)
 
 # The column of the Python peers: invalid frames, timeouts, the behaviour of CRI-O.
 PEER = "peer"
@@ -69,7 +76,7 @@ SCENARIOS = {
     56: "StopContainer in state UNKNOWN still releases",
     57: "pods without linux section, parent or labels, invalid mems",
     58: "an exception in a handler: empty response, the process continues",
-    59: "10,000 create/stop/remove cycles (before 0.12: 2,000): constant memory, p99 below 50 ms",
+    59: "10,000 create/stop/remove cycles (older NRI: 2,000): constant memory, p99 below 50 ms",
     60: "events while Synchronize is computed",
     61: "a second instance does not register",
     62: "no call on connection 2 but RegisterPlugin",

@@ -60,11 +60,12 @@ def go_program() -> str | None:
 
 def notify_source(version: str) -> Path:
     """Return the Go source that sends the notifications of a version such as "nri-0.12.2"."""
-    is_new = _numbers_of(version) >= (0, 12)
+    is_new = numbers_of(version) >= (0, 12)
     return HARNESS / ("notify_calls.go" if is_new else "notify_events.go")
 
 
-def _numbers_of(version: str) -> tuple[int, ...]:
+def numbers_of(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version such as "nri-0.12.2": (0, 12, 2)."""
     return tuple(int(part) for part in version.removeprefix("nri-").split("."))
 
 
@@ -132,7 +133,7 @@ class GoRuntime:
     @property
     def nri_version(self) -> tuple[int, ...]:
         """The numbers of the version."""
-        return _numbers_of(self.version)
+        return numbers_of(self.version)
 
     def call(self, op: str, **parts: Message | int) -> bytes:
         """Run a command and return its result; raise GoError for an error of the adaptation.
