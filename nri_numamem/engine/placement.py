@@ -48,6 +48,7 @@ from nri_numamem.topologymanager import (
     ProviderHints,
     TopologyPolicy,
     admit,
+    admit_beside_groups,
     admit_with_hint,
 )
 
@@ -110,8 +111,9 @@ def place_by_hints(
     """Place a container by the merged hints of the memory manager and the other providers.
 
     Among equally good sets, `previous_nodes` win, which the container had when its pod ended. With
-    `best-effort`, hints that leave no place are ignored one after the other, devices first; the
-    kubelet would refuse the container or spread it over all nodes.
+    `best-effort`, a hint for a part of a group is extended to the group, and hints that leave no
+    place are ignored one after the other, devices first; the kubelet would break the group, refuse
+    the container or spread it over all nodes.
     """
     topology, pod = context.topology, _pod_of(key, resources)
     if previous_nodes is not NO_PREVIOUS_NODES:
@@ -120,6 +122,8 @@ def place_by_hints(
         return admit(accounting, pod, key[1], topology)
     for providers in _attempts(topology.policy, others):
         placed = admit(accounting, pod, key[1], topology, providers)
+        if isinstance(placed, Rejection) and topology.policy is TopologyPolicy.BEST_EFFORT:
+            placed = admit_beside_groups(accounting, pod, key[1], topology, providers) or placed
         if not isinstance(placed, Rejection):
             break
     return placed

@@ -57,11 +57,11 @@ class Pod:
 
 
 def pod_request(pod: Pod) -> Request:
-    """Return the largest amounts that the pod needs at one time, per resource of its apps.
+    """Return the largest amounts that the pod needs at one time, per resource: its cgroup's limits.
 
-    Source: kubelet memorymanager, getPodRequestedResources: the request
-    is the sum of sidecars and apps, or the largest sum of an ordinary init container and the
-    sidecars that start before it.
+    They are the sum of sidecars and apps, or the largest sum of an ordinary init container and the
+    sidecars that start before it. Source: kubelet memorymanager, getPodRequestedResources, which
+    leaves out resources that no app container names; k8s.io/component-helpers, PodLimits.
     """
     sidecars: dict[str, int] = {}
     peak_of_inits: dict[str, int] = {}
@@ -80,6 +80,8 @@ def pod_request(pod: Pod) -> Request:
 
 def _peak(apps: Request, sidecars: Request, peak_of_inits: Mapping[str, int]) -> Request:
     return {
-        resource: max(size_bytes + sidecars.get(resource, 0), peak_of_inits.get(resource, 0))
-        for resource, size_bytes in apps.items()
+        resource: max(
+            apps.get(resource, 0) + sidecars.get(resource, 0), peak_of_inits.get(resource, 0)
+        )
+        for resource in {**apps, **sidecars, **peak_of_inits}
     }

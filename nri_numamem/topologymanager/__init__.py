@@ -1,6 +1,12 @@
 """The kubelet's Topology Manager as pure functions: merge hints, apply the policy, choose nodes."""
 
-from nri_numamem.topologymanager.admission import Placement, Topology, admit, admit_with_hint
+from nri_numamem.topologymanager.admission import (
+    Placement,
+    Topology,
+    admit,
+    admit_beside_groups,
+    admit_with_hint,
+)
 from nri_numamem.topologymanager.merge import ProviderHints, merge_hints, merged_hints_of
 from nri_numamem.topologymanager.policies import TopologyPolicy
 
@@ -10,6 +16,7 @@ __all__ = [
     "Topology",
     "TopologyPolicy",
     "admit",
+    "admit_beside_groups",
     "admit_with_hint",
     "merge_hints",
     "merged_hints_of",

@@ -8,10 +8,10 @@ the container when it is read, because a container's start waits for the nodes o
 Source: kubelet topologymanager, scope_container.go.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from nri_numamem.memorymanager.candidates import candidates_for
+from nri_numamem.memorymanager.candidates import candidates_for, crosses_groups
 from nri_numamem.memorymanager.hint import Hint
 from nri_numamem.memorymanager.hints import NO_OTHER_PROVIDERS, container_hints
 from nri_numamem.memorymanager.pod import Pod
@@ -86,6 +86,38 @@ def admit(
         # The memory manager offers only sets of nodes that hold the request.
         return Placement(nodes, hint, pod, name, state)
     return admit_with_hint(state, pod, name, hint, topology.preferences)
+
+
+def admit_beside_groups(
+    state: State,
+    pod: Pod,
+    name: str,
+    topology: Topology,
+    others: Sequence[ProviderHints],
+) -> Placement | None:
+    """Place a container whose merged hint has some nodes of a group, but not the whole group.
+
+    The memory manager's hints inside the nodes of `others` win, and then the group. None if the
+    merged hint crosses no group, or the group cannot hold the request. The kubelet places the
+    container on the node of the group, which breaks the group, or refuses it.
+    """
+    hint, own = _merged(state, pod, name, topology, others)
+    nodes = None if hint is None else hint.affinity
+    if hint is None or nodes is None or not own or not crosses_groups(state, nodes):
+        return None
+    masks = merged_hints_of(others, topology.policy).masks
+    inside = [found.affinity for found in own if found.affinity and _is_inside(found, masks)]
+    if inside:
+        best: NodeSet | None = min(inside, key=topology.preferences.rank)
+    else:
+        request, previous_nodes = pod.container(name).requests, topology.preferences.previous_nodes
+        candidates = candidates_for(state, pod.uid, request, previous_nodes)
+        best = candidates.best(topology.preferences, nodes)
+    return None if best is None else Placement(best, hint, pod, name, state)
+
+
+def _is_inside(hint: Hint, masks: Iterable[int]) -> bool:
+    return any(hint.affinity is not None and hint.affinity.mask & ~mask == 0 for mask in masks)
 
 
 def admit_with_hint(

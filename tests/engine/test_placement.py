@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
@@ -15,7 +17,8 @@ from nri_numamem.engine.placement import (
     resize,
 )
 from nri_numamem.engine.providers import OtherProviders
-from nri_numamem.memorymanager import Container, ContainerKind, Hint, Pod, Rejection
+from nri_numamem.memorymanager import Container, ContainerKind, Hint, Pod, Rejection, State
+from nri_numamem.memorymanager.candidates import is_admissible
 from nri_numamem.numa import Machine, NodeSet, NumaNode
 from nri_numamem.topologymanager import Placement
 from tests.engine.conftest import GI, MI, SETTINGS, four_nodes
@@ -53,6 +56,91 @@ def test_devices_are_ignored_first_if_hints_have_no_common_node() -> None:
     others = OtherProviders(devices=(NodeSet([1]),), cpu=NodeSet([2]))
     found = placed(place_by_hints(made, made.empty_accounting(), KEY, SMALL, others))
     assert found.nodes == NodeSet([2])
+
+
+def nine_each(*, distances: bool = False) -> Context:
+    rows = {0: {0: 10, 1: 12, 2: 21}, 1: {0: 12, 1: 10, 2: 21}, 2: {0: 21, 1: 21, 2: 10}}
+    nodes = (NumaNode(n, 9 * GI, distances=rows[n] if distances else {}) for n in rows)
+    return Context.of(Machine(tuple(nodes)), replace(SETTINGS, reserved_memory=()))
+
+
+def on_group(made: Context) -> State:
+    """Return the accounting with 12Gi on the group 0-1: node 0 is full, node 1 has 6Gi free."""
+    empty = made.empty_accounting()
+    return placed(place_by_hints(made, empty, ("old", "c"), {"memory": 12 * GI})).accounting
+
+
+@pytest.mark.parametrize(
+    ("cpu", "nodes"),
+    [
+        ("0", "0-1"),
+        ("1", "0-1"),
+        ("2", "2"),
+        ("0-1", "0-1"),
+        # Node 2 has CPUs of the container as well, and is enough.
+        ("1-2", "2"),
+        # The merged hint is node 0, which is full: it is extended, as in the kubelet.
+        ("0,2", "0-1"),
+    ],
+)
+def test_memory_follows_cpus_into_a_group(cpu: str, nodes: str) -> None:
+    made = nine_each()
+    others = OtherProviders(cpu=NodeSet.parse(cpu))
+    found = place_by_hints(made, on_group(made), KEY, {"memory": 2 * GI}, others)
+    assert str(placed(found).nodes) == nodes
+
+
+def test_a_group_that_is_too_full_is_not_chosen() -> None:
+    made = nine_each()
+    others = OtherProviders(cpu=NodeSet([1]))
+    found = place_by_hints(made, on_group(made), KEY, {"memory": 7 * GI}, others)
+    assert str(placed(found).nodes) == "2"
+    found = place_by_hints(made, on_group(made), KEY, {"memory": 10 * GI}, others)
+    assert isinstance(found, Rejection)
+
+
+def test_memory_follows_devices_into_a_group() -> None:
+    made = nine_each()
+    both = OtherProviders(devices=(NodeSet([1]),), cpu=NodeSet([0, 1]))
+    found = place_by_hints(made, on_group(made), KEY, {"memory": 2 * GI}, both)
+    assert str(placed(found).nodes) == "0-1"
+
+
+@pytest.mark.parametrize("distances", [False, True])
+def test_memory_shares_a_node_with_the_cpus_wherever_a_set_of_nodes_does(distances: bool) -> None:
+    """All accountings of up to two containers, all CPU hints, all sizes, on three nodes."""
+    made = nine_each(distances=distances)
+    sets = [NodeSet.from_mask(mask) for mask in range(1, 8)]
+    sizes = [{"memory": size * GI} for size in (2, 5, 8, 11, 20)]
+    compared = 0
+    for accounting in _accountings(made):
+        for cpu, resources in product(sets, sizes):
+            admissible = [s for s in sets if is_admissible(accounting, KEY[0], resources, s)]
+            found = place_by_hints(made, accounting, KEY, resources, OtherProviders(cpu=cpu))
+            if not admissible:
+                assert isinstance(found, Rejection)
+                continue
+            nodes = placed(found).nodes
+            place = (accounting.machine_state, cpu, resources)
+            assert nodes in admissible, place
+            is_remote = all(each.isdisjoint(cpu) for each in admissible)
+            assert nodes.isdisjoint(cpu) is is_remote, place
+            compared += 1
+    assert compared > 3_000
+
+
+def _accountings(made: Context) -> Iterator[State]:
+    """Yield the accountings of up to two containers with hints of one or two nodes."""
+    empty = made.empty_accounting()
+    hints = [OtherProviders(cpu=NodeSet.from_mask(mask)) for mask in (1, 2, 4, 3, 5, 6)]
+    sizes = (3, 7, 12)
+    for first, second in product(product(hints, sizes), repeat=2):
+        accounting = empty
+        for uid, (others, size) in (("a", first), ("b", second)):
+            found = place_by_hints(made, accounting, (uid, "c"), {"memory": size * GI}, others)
+            if isinstance(found, Placement):
+                accounting = found.accounting
+        yield accounting
 
 
 def test_a_strict_policy_ignores_no_provider() -> None:

@@ -20,10 +20,14 @@ def pod(*containers: tuple[ContainerKind, dict[str, int]]) -> Pod:
         # Only sidecars that start before an init container run together with it.
         (((SIDECAR, {"memory": 4}), (INIT, {"memory": 9}), (APP, {"memory": 2})), {"memory": 13}),
         (((INIT, {"memory": 9}), (SIDECAR, {"memory": 4}), (APP, {"memory": 2})), {"memory": 9}),
-        # Each resource by itself, and only those that an app container requests.
+        # Each resource by itself, also those that no app container requests.
         (
             ((INIT, {"memory": 9, "hugepages-1Gi": 5}), (APP, {"memory": 10, "hugepages-2Mi": 0})),
-            {"memory": 10, "hugepages-2Mi": 0},
+            {"memory": 10, "hugepages-2Mi": 0, "hugepages-1Gi": 5},
+        ),
+        (
+            ((SIDECAR, {"hugepages-2Mi": 3}), (APP, {"memory": 1})),
+            {"memory": 1, "hugepages-2Mi": 3},
         ),
         (((INIT, {"hugepages-2Mi": 9}), (APP, {"hugepages-2Mi": 0})), {"hugepages-2Mi": 9}),
     ],

@@ -196,6 +196,28 @@ def test_memory_follows_cpus_and_devices() -> None:
     assert got[1]["cpusetMems"] == {"c0": "0"}
 
 
+def test_memory_follows_cpus_into_a_group() -> None:
+    cpus = ["0-3", "4-7", "8-11"]
+    machine: Document = {"nodes": [{"id": n, "memory": "9Gi", "cpus": cpus[n]} for n in range(3)]}
+    pods = [pod("group", "12Gi"), pod("a", "2Gi")]
+    for list_of_cpus in ("0-1", "4-5"):  # node 0 is full, node 1 has 6Gi free
+        admit = {"admit": {"pod": "a", "cpus": {"c0": list_of_cpus}}}
+        settings: Document = {"reservedMemory": []}
+        steps: list[Document] = [{"admit": {"pod": "group"}}, admit]
+        got = documents(scenario(*steps, machine=machine, pods=pods, settings=settings))
+        assert got[1] == {"ok": True, "cpusetMems": {"c0": "0-1"}}
+
+
+def test_pod_scope_counts_hugepages_of_init_containers() -> None:
+    machine = {"nodes": [{"id": n, "memory": "9Gi", "hugepages": {"2Mi": 512}} for n in (0, 1)]}
+    only_init = pod("a", "1Gi", init="1Gi")
+    only_init["spec"]["initContainers"][0]["resources"]["limits"]["hugepages-2Mi"] = "64Mi"
+    settings = {"reservedMemory": [], "topologyManagerScope": "pod"}
+    steps = [{"admit": {"pod": "a"}}]
+    got = documents(scenario(*steps, machine=machine, pods=[only_init], settings=settings))
+    assert got == [{"ok": True, "cpusetMems": {"init": "0", "c0": "0"}}]
+
+
 def test_a_strict_policy_refuses_cpus_and_a_device_on_different_nodes() -> None:
     step = admit("b", cpus={"c0": "0-1"}, devices={"c0": [[1]]})
     settings = {"topologyManagerPolicy": "restricted"}

@@ -23,6 +23,7 @@ from nri_numamem.topologymanager.admission import (
     Placement,
     Topology,
     admit,
+    admit_beside_groups,
     admit_with_hint,
 )
 from nri_numamem.topologymanager.merge import ProviderHints
@@ -159,6 +160,27 @@ def test_a_container_on_two_nodes_keeps_both(worlds: ModuleType) -> None:
     )
     got = placed(admit(state, its, "x", topology()))
     assert (got.nodes, got.hint) == (NodeSet([0, 1]), Hint(NodeSet([0]), preferred=True))
+
+
+@pytest.mark.parametrize(
+    ("cpu", "nodes"),
+    [([1], "0-1"), ([1, 2], "2"), ([2], None), ([0, 1, 2], None)],
+    ids=["the group", "another node inside", "no group", "everything"],
+)
+def test_a_hint_for_a_part_of_a_group(state: State, cpu: list[int], nodes: str | None) -> None:
+    before = placed(admit(state, pod((APP, 12), uid="b"), "c0", topology())).accounting
+    others = [{"cpu": [Hint(NodeSet(cpu), preferred=True)]}]
+    got = admit_beside_groups(before, pod((APP, 2)), "c0", topology(), others)
+    assert (None if got is None else str(got.nodes)) == nodes
+    strict = topology(TopologyPolicy.RESTRICTED)
+    assert admit_beside_groups(before, pod((APP, 2)), "c0", strict, others) is None
+
+
+def test_hints_without_a_common_node_extend_to_no_group(state: State) -> None:
+    before = placed(admit(state, pod((APP, 12), uid="b"), "c0", topology())).accounting
+    others = [{"cpu": [Hint(NodeSet([2]), preferred=True)]}]
+    full = placed(admit(before, pod((APP, 7), uid="d"), "c0", topology(), others)).accounting
+    assert admit_beside_groups(full, pod((APP, 3)), "c0", topology(), others) is None
 
 
 def random_others(random: Random, nodes: int) -> tuple[ProviderHints, ...]:
