@@ -1,9 +1,10 @@
 """The plugin as a service of its own: connects to the runtime's socket, again and again.
 
-When the runtime goes away, because it was restarted or never was there, the plugin tries again
-with growing pauses, for ever: it never ends by itself, and never hammers. A new connection is
-opened only after the previous one is closed, because two live instances of one plugin make every
-container creation fail.
+When the runtime goes away, because it was restarted or never was there, the plugin tries again:
+five times per second for a minute, since containers that start meanwhile get no nodes, then with
+growing pauses, for ever. A runtime that is there and drops the plugin again and again is tried with
+growing pauses from the start. A new connection is opened only after the previous one is closed,
+because two live instances of one plugin conflict.
 """
 
 from pathlib import Path
@@ -19,10 +20,12 @@ from nri_numamem.nri.poller import Channel
 
 DEFAULT_SOCKET = Path("/var/run/nri/nri.sock")
 
-# Between two attempts: from a second, since a runtime's restart takes that long, doubling to half
-# a minute. Less would fill logs on a host whose runtime has NRI off.
-PAUSE_MIN_S = 1.0
+# Between two attempts, doubling from the shortest to the longest. An attempt takes microseconds
+# where no process listens, and a failure is logged once.
+PAUSE_MIN_S = 0.2
 PAUSE_MAX_S = 30.0
+# Pauses do not grow for this time after the runtime left: it may flap.
+AWAY_SHORT_S = 60.0
 # After a connection that lasted this long the pauses start from PAUSE_MIN_S again. A runtime that
 # drops the plugin each time right after Configure is not hammered.
 STEADY_S = 10.0
@@ -34,22 +37,42 @@ JITTER = 0.2
 
 
 class Backoff:
-    """The pauses between attempts to connect."""
+    """The pauses between attempts to connect; times are monotonic.
 
-    def __init__(self) -> None:
+    The runtime is away from a failed attempt until the next connection. A process that was away, or
+    has another pid, is a new one. The pid is 0 where the runtime has another pid namespace.
+    """
+
+    def __init__(self, now_s: float) -> None:
         self._pause_s = PAUSE_MIN_S
+        self._away_since_s: float | None = now_s
+        self._pid = 0
 
-    def connected(self, result: ConnectionResult, lasted_s: float) -> None:
+    def connect_failed(self, now_s: float) -> None:
+        """Take into account that no process listens."""
+        if self._away_since_s is None:
+            self._away_since_s = now_s
+            self._pause_s = PAUSE_MIN_S
+
+    def connected(self, pid: int) -> None:
+        """Take into account that the process `pid` accepted a connection."""
+        if self._away_since_s is not None or pid != self._pid:
+            self._pause_s = PAUSE_MIN_S
+        self._away_since_s = None
+        self._pid = pid
+
+    def disconnected(self, result: ConnectionResult, lasted_s: float) -> None:
         """Take how a connection went into account."""
         if result.ended is Ended.FINISHED:
             self._pause_s = PAUSE_REFUSED_S
         elif result.registered and lasted_s >= STEADY_S:
             self._pause_s = PAUSE_MIN_S
 
-    def next_s(self, random: float) -> float:
+    def next_s(self, now_s: float, random: float) -> float:
         """Return the next pause; `random` is a number from 0 to 1."""
         pause_s = self._pause_s
-        self._pause_s = min(pause_s * 2, max(PAUSE_MAX_S, pause_s))
+        if self._away_since_s is None or now_s - self._away_since_s >= AWAY_SHORT_S:
+            self._pause_s = min(pause_s * 2, max(PAUSE_MAX_S, pause_s))
         return pause_s * (1.0 + JITTER * random)
 
 
@@ -69,7 +92,7 @@ class ExternalPlugin:
         self._signals = signals
         self._path = path
         self._identity = identity
-        self._backoff = Backoff()
+        self._backoff = Backoff(system.clock.monotonic_s())
         self._logged_error = ""
 
     def run(self) -> None:
@@ -80,13 +103,15 @@ class ExternalPlugin:
                 result = self._serve(channel)
                 if result.ended is Ended.STOPPED:
                     return
-            if self._pause(self._backoff.next_s(self._system.random())):
+            now_s = self._system.clock.monotonic_s()
+            if self._pause(self._backoff.next_s(now_s, self._system.random())):
                 return
 
     def _connect(self) -> Channel | None:
         try:
             channel = self._system.connector.connect(self._path)
         except OSError as error:
+            self._backoff.connect_failed(self._system.clock.monotonic_s())
             why = f"{self._path}: {error.strerror}"
             if why != self._logged_error:  # once, not every half minute
                 self._service.emit(_connect_failed(why))
@@ -94,6 +119,7 @@ class ExternalPlugin:
                 # Report readiness, or systemd would wait for ever on a host without NRI.
                 self._service.notifier.ready(f"waiting for the runtime: {why}")
             return None
+        self._backoff.connected(self._system.connector.peer_pid(channel))
         self._logged_error = ""
         return channel
 
@@ -102,7 +128,7 @@ class ExternalPlugin:
         began_s = clock.monotonic_s()
         result = self._service.serve(channel, self._identity, self._signals)
         if result.ended is not Ended.STOPPED:
-            self._backoff.connected(result, clock.monotonic_s() - began_s)
+            self._backoff.disconnected(result, clock.monotonic_s() - began_s)
             self._service.emit(_connection_ended(result))
             self._service.notifier.status(f"not connected: {result.cause}")
         return result

@@ -1,5 +1,6 @@
 """The plugin as a service, on a virtual clock: connections that come, go and fail."""
 
+import itertools
 import time
 from pathlib import Path
 
@@ -8,7 +9,9 @@ import pytest
 from nri_numamem.config.settings import Settings
 from nri_numamem.daemon.connection import ConnectionResult
 from nri_numamem.daemon.external import (
+    AWAY_SHORT_S,
     PAUSE_MAX_S,
+    PAUSE_MIN_S,
     PAUSE_REFUSED_S,
     STEADY_S,
     Backoff,
@@ -154,13 +157,92 @@ def result(ended: Ended, *, registered: bool) -> ConnectionResult:
     return ConnectionResult(ended, registered, "")
 
 
+def next_pauses(backoff: Backoff, now_s: float, count: int) -> list[float]:
+    return [backoff.next_s(now_s, 0.0) for _ in range(count)]
+
+
 def test_pauses_grow_and_start_anew_after_a_steady_connection() -> None:
-    backoff = Backoff()
-    assert [backoff.next_s(0.0) for _ in range(7)] == [1, 2, 4, 8, 16, PAUSE_MAX_S, PAUSE_MAX_S]
-    backoff.connected(result(Ended.EOF, registered=True), STEADY_S - 0.1)
-    backoff.connected(result(Ended.EOF, registered=False), STEADY_S)
-    assert backoff.next_s(0.0) == PAUSE_MAX_S
-    backoff.connected(result(Ended.EOF, registered=True), STEADY_S)
-    assert backoff.next_s(0.5) == pytest.approx(1.1)
-    backoff.connected(result(Ended.FINISHED, registered=False), 0.1)
-    assert [backoff.next_s(0.0) for _ in range(2)] == [PAUSE_REFUSED_S] * 2
+    backoff = Backoff(0.0)
+    backoff.connected(pid=7)
+    doubled = [PAUSE_MIN_S * 2**number for number in range(8)]
+    assert next_pauses(backoff, 0.0, 10) == [*doubled, PAUSE_MAX_S, PAUSE_MAX_S]
+    backoff.disconnected(result(Ended.EOF, registered=True), STEADY_S - 0.1)
+    backoff.disconnected(result(Ended.EOF, registered=False), STEADY_S)
+    backoff.connected(pid=7)
+    assert next_pauses(backoff, 0.0, 1) == [PAUSE_MAX_S]
+    backoff.disconnected(result(Ended.EOF, registered=True), STEADY_S)
+    assert backoff.next_s(0.0, 0.5) == pytest.approx(1.1 * PAUSE_MIN_S)
+    backoff.disconnected(result(Ended.FINISHED, registered=False), 0.1)
+    assert next_pauses(backoff, 0.0, 2) == [PAUSE_REFUSED_S] * 2
+
+
+def test_pauses_are_short_for_a_minute_after_the_runtime_left() -> None:
+    backoff = Backoff(100.0)
+    assert next_pauses(backoff, 100.0 + AWAY_SHORT_S - 1, 100) == [PAUSE_MIN_S] * 100
+    assert next_pauses(backoff, 100.0 + AWAY_SHORT_S, 2) == [PAUSE_MIN_S, 2 * PAUSE_MIN_S]
+    backoff.connect_failed(200.0)
+    assert next_pauses(backoff, 200.0, 1) == [4 * PAUSE_MIN_S]
+    backoff.connected(pid=7)
+    next_pauses(backoff, 200.0, 5)
+    backoff.connect_failed(300.0)
+    assert next_pauses(backoff, 300.0, 3) == [PAUSE_MIN_S] * 3
+
+
+def test_pauses_start_anew_for_another_process() -> None:
+    backoff = Backoff(0.0)
+    backoff.connected(pid=7)
+    next_pauses(backoff, 0.0, 5)
+    backoff.connected(pid=8)
+    assert next_pauses(backoff, 0.0, 1) == [PAUSE_MIN_S]
+
+
+@pytest.mark.parametrize("up_s", [0.05, 0.4, 3.0])
+@pytest.mark.parametrize("down_s", [0.01, 0.4, 3.0])
+def test_a_flapping_runtime_gets_the_plugin_back_at_once(
+    host: Host, up_s: float, down_s: float
+) -> None:
+    """12 kills; the plugin is synchronized half a second after the last start."""
+    runtime, world = host.runtime, host.world
+    last_start_s = 0.0
+
+    def restart(times: int) -> None:
+        nonlocal last_start_s
+        runtime.stop()
+        host.machinery.network.runtime_pid += 1
+        world.after(down_s, runtime.start)
+        last_start_s = world.now_s + down_s
+        if times > 1:
+            world.after(down_s + up_s, lambda: restart(times - 1))
+
+    synchronized: list[bool] = []
+    runtime.start()
+    world.after(20, lambda: restart(12))
+    end_s = 20 + 12 * (up_s + down_s) + 1
+    world.after(end_s, lambda: synchronized.append(runtime.newest.is_synchronized))
+    world.after(end_s, lambda: synchronized.append(not runtime.newest.is_closed))
+    world.after(end_s + 1, host.stop)
+    host.run()
+    assert synchronized == [True, True]
+    newest_s = runtime.newest.accepted_at_s
+    assert last_start_s <= newest_s <= last_start_s + 0.5
+
+
+def test_a_runtime_that_stays_away_is_tried_at_growing_intervals(host: Host) -> None:
+    attempts: list[float] = []
+    connector = host.machinery.network
+
+    class Counting(dict[Path, object]):
+        def __contains__(self, _key: object) -> bool:
+            attempts.append(host.world.now_s)
+            return False
+
+    connector.listeners = Counting()  # type: ignore[assignment]
+    host.world.after(600, host.stop)
+    began_s = host.world.now_s
+    host.run()
+    first_minute = [at_s for at_s in attempts if at_s - began_s < AWAY_SHORT_S]
+    assert AWAY_SHORT_S / (PAUSE_MIN_S * 1.2) <= len(first_minute) <= AWAY_SHORT_S / PAUSE_MIN_S + 1
+    assert len(attempts) - len(first_minute) < 30
+    pauses = [later - at_s for at_s, later in itertools.pairwise(attempts)]
+    assert max(pauses) <= PAUSE_MAX_S * 1.2
+    assert host.log.events.count("connect_failed") == 1

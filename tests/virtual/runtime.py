@@ -21,6 +21,7 @@ class ServedPlugin:
     connection: VirtualConnection
     plugin: ConnectedPlugin
     is_launched: bool
+    accepted_at_s: float
     is_synchronized: bool = False
 
     @property
@@ -106,7 +107,7 @@ class VirtualRuntime:
         plugin = ConnectedPlugin(
             connection, self.version, Timeouts(), monotonic_s=lambda: self._world.now_s
         )
-        served = ServedPlugin(connection, plugin, is_launched)
+        served = ServedPlugin(connection, plugin, is_launched, self._world.now_s)
         self.served.append(served)
         self._world.after(0.0, lambda: self._serve(served))
         return connection.channel
