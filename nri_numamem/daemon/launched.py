@@ -36,10 +36,10 @@ from nri_numamem.daemon.system import System, host_system
 from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.host.roots import HostRoots
+from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.event_loop import Ended
-from nri_numamem.nri.plugin_service import Configuration, Refused
+from nri_numamem.nri.plugin_service import Refused
 from nri_numamem.nri.poller import Channel
-from nri_numamem.nri.session import PluginSession
 from nri_numamem.observe.log import loggers as logs
 from nri_numamem.observe.log.loggers import Logger
 
@@ -62,8 +62,6 @@ class LaunchedService(Service):
         super().__init__(log, roots, system, crash_descriptor=crash_descriptor)
         self.jobs.add(PeriodicJob("switch to external", self._switch_to_external))
         self._status = status
-        self._unfinished: str | None = None
-        """The text of a configuration whose reply was sent before it was applied."""
         self._runtime_pid = os.getppid()
         self._tries = 0
         self.external_channel: Channel | None = None
@@ -76,15 +74,31 @@ class LaunchedService(Service):
         """
         if self.external_channel is not None:
             return
-        self._unfinished = configuration_.text
         try:
             self._set_up(configuration_.text)
         except UsageError as error:
             if configuration_.survives_refusal:
-                self._unfinished = None
                 raise Refused(f"nri-numamem: {error}") from error
             self._stay_without_engine(error)
-        self._unfinished = None
+        self._expect_no_synchronize(configuration_)
+
+    def configure_late(self, configuration_: Configuration) -> None:
+        """Build the engine after the reply; end the connection if that fails because of a bug."""
+        if self.external_channel is not None:
+            return
+        try:
+            self._set_up(configuration_.text)
+        except UsageError as error:  # too late for a refusal
+            self._stay_without_engine(error)
+        except Exception as error:  # noqa: BLE001 - logged; another process tries again
+            text = "".join(traceback.format_exception(error)).rstrip()
+            self.emit(Record(EventName.CONFIGURATION_FAILED_EXITING, {"exception": text}))
+            self.end_connection("the configuration was not applied")
+            return
+        self._expect_no_synchronize(configuration_)
+
+    def _expect_no_synchronize(self, configuration_: Configuration) -> None:
+        """Prepare the switch to an external plugin where launched ones get no Synchronize."""
         if configuration_.survives_refusal:
             return
         if _registers_safely(configuration_):
@@ -93,21 +107,6 @@ class LaunchedService(Service):
             self.emit(
                 _never_synchronizes("the runtime is too old", "upgrade it, or restart pods with it")
             )
-
-    def after_replies(self, session: PluginSession) -> None:
-        """Also retry a configuration whose reply came first; end the connection if that fails."""
-        super().after_replies(session)
-        if self._unfinished is None:
-            return
-        try:
-            self._set_up(self._unfinished)
-        except UsageError as error:  # too late for a refusal
-            self._stay_without_engine(error)
-        except Exception as error:  # noqa: BLE001 - logged; another process tries again
-            text = "".join(traceback.format_exception(error)).rstrip()
-            self.emit(Record(EventName.CONFIGURATION_FAILED_EXITING, {"exception": text}))
-            self.end_connection("the configuration was not applied")
-        self._unfinished = None
 
     def _switch_to_external(self, _now_s: float) -> Iterable[Record]:
         """Connect to the runtime's socket; if that works, end the present connection."""

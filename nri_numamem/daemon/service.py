@@ -35,7 +35,8 @@ from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.host.topology import read_machine
 from nri_numamem.memorymanager import ReservedMemoryError
-from nri_numamem.nri.plugin_service import Configuration, Overrun
+from nri_numamem.nri.configuration import Configuration
+from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.nri.poller import Channel
 from nri_numamem.nri.request_ids import RequestIds
 from nri_numamem.nri.session import PluginSession
@@ -171,6 +172,9 @@ class Service:
     def configure(self, configuration: Configuration) -> None:
         """Ignore the runtime's configuration; an external plugin has its own file."""
 
+    def configure_late(self, configuration: Configuration) -> None:
+        """Do what `configure` did not do in time; the reply was sent, so there is no refusal."""
+
     def decide(self, event: Event) -> Plan:
         """Return the plan for the reply to an event; an empty one without an engine."""
         plan = self._requests.decide(event)
@@ -192,9 +196,12 @@ class Service:
     def after_replies(self, session: PluginSession) -> None:
         """Commit and log what was decided; to be called when the replies were sent."""
         self._requests.commit()
+        unapplied = session.take_unapplied()
         for record in session.take_records():
             self.emit(record)
         session.after_replies()
+        if unapplied is not None:
+            self.configure_late(unapplied)
         if self._requests.failure is not None:
             self.end_connection(self._requests.failure)
         self._offer_state(0.0)

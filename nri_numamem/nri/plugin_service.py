@@ -21,6 +21,7 @@ from nri_numamem.engine.plan import Plan, Record, RecordValue
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.nri import encode
 from nri_numamem.nri import nri_subset_pb2 as api
+from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.request_ids import RequestIds
 from nri_numamem.nri.synchronize_parts import SynchronizeParts, TooLargeError
@@ -41,26 +42,6 @@ SUBSCRIPTION = sum(
     )
 )
 _SUBSCRIBED = api.ConfigureResponse(events=SUBSCRIPTION).SerializeToString()
-
-
-@dataclass(frozen=True, slots=True)
-class Configuration:
-    """The runtime's Configure request; fields that an old runtime does not send are None."""
-
-    text: str
-    runtime_name: str
-    runtime_version: str
-    nri_version: str | None
-    request_timeout_ms: int | None
-
-    @property
-    def survives_refusal(self) -> bool:
-        """Whether the runtime survives when a launched plugin refuses its configuration.
-
-        Up to NRI 0.6.1 the runtime exits. Since 0.7.0, which also sends the timeouts, it skips the
-        plugin.
-        """
-        return self.request_timeout_ms is not None
 
 
 class Refused(Exception):  # noqa: N818 - an outcome, not a bug
@@ -122,6 +103,8 @@ class PluginService:
         self._limiter = limiter
         self._request_ids = request_ids or RequestIds()
         self._timeout_s = float("inf")  # from Configure since NRI 0.7
+        self._unapplied: bytes | None = None
+        """The payload of a Configure whose configuration was not applied."""
         self.parts = SynchronizeParts(decoder)
         self._keeps_updates, self._payload_bytes = True, 0
 
@@ -137,6 +120,8 @@ class PluginService:
         limit_s = method.timeout_fraction * min(self._timeout_s, call_timeout_s)
         recorded = len(self.records)
         self._request_ids.number += 1
+        if method.request is api.ConfigureRequest:
+            self._unapplied = request.payload
         try:
             return self._limiter(limit_s, partial(self._serve, method, request.payload))
         except Overrun as overrun:
@@ -177,31 +162,43 @@ class PluginService:
     def _record(self, event: EventName, fields: Mapping[str, RecordValue]) -> None:
         self.records.append(Record(event, fields, request_id=self._request_ids.current))
 
+    def take_unapplied(self) -> Configuration | None:
+        """Return the configuration that Configure did not apply, if any; once.
+
+        Its reply came first, after a bug or when the time limit was over.
+        """
+        payload, self._unapplied = self._unapplied, None
+        if payload is None:
+            return None
+        request = api.ConfigureRequest()
+        try:
+            request.ParseFromString(payload)
+        except (DecodeError, UnicodeDecodeError):
+            return None  # an error reply was sent
+        configuration = self._read_configuration(request)
+        self._record(EventName.CONFIGURED, configuration.fields)
+        return configuration
+
     def configure(self, request: api.ConfigureRequest) -> bytes:
         """Apply the configuration; reply with the subscription."""
-        configuration = Configuration(
-            text=request.config,
-            runtime_name=request.runtime_name,
-            runtime_version=request.runtime_version,
-            nri_version=request.NRI_version or None,
-            request_timeout_ms=request.request_timeout or None,
-        )
-        if configuration.request_timeout_ms is not None:
-            self._timeout_s = configuration.request_timeout_ms / 1000
-        self._keeps_updates = configuration.runtime_name != "cri-o"
-        fields: dict[str, RecordValue] = {
-            "runtime": configuration.runtime_name,
-            "runtime_version": configuration.runtime_version,
-            "nri_version": configuration.nri_version,
-        }
+        configuration = self._read_configuration(request)
+        fields = configuration.fields
         try:
             self._handler.configure(configuration)
         except Refused as refused:
-            fields["error"] = str(refused)
-            self._record(EventName.CONFIGURATION_REJECTED, fields)
+            self._unapplied = None
+            self._record(EventName.CONFIGURATION_REJECTED, {**fields, "error": str(refused)})
             raise
+        self._unapplied = None
         self._record(EventName.CONFIGURED, fields)
         return _SUBSCRIBED
+
+    def _read_configuration(self, request: api.ConfigureRequest) -> Configuration:
+        configuration = Configuration.of(request)
+        if configuration.request_timeout_ms is not None:
+            self._timeout_s = configuration.request_timeout_ms / 1000
+        self._keeps_updates = configuration.runtime_name != "cri-o"
+        return configuration
 
     def synchronize(self, request: api.SynchronizeRequest) -> bytes:
         """Collect the parts; reply to the last part with the updates."""

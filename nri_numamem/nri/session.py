@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from nri_numamem.engine.plan import Record
 from nri_numamem.nri import nri_subset_pb2 as api
+from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.multiplexer import (
     PLUGIN_SERVICE_CONN,
@@ -97,6 +98,10 @@ class PluginSession:
         """Return the records since the last call; the caller logs them after the replies."""
         records, self._service.records = self._service.records, []
         return records
+
+    def take_unapplied(self) -> Configuration | None:
+        """Return the configuration whose reply came first, if any; the caller applies it."""
+        return self._service.take_unapplied()
 
     def after_replies(self) -> None:
         """Decode the parts of a Synchronize; the caller has sent all replies."""

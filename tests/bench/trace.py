@@ -31,9 +31,9 @@ from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Event
 from nri_numamem.engine.plan import Plan
 from nri_numamem.nri import api_pb2 as api
+from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.multiplexer import PLUGIN_SERVICE_CONN, frame_message
-from nri_numamem.nri.plugin_service import Configuration
 from nri_numamem.nri.session import PLUGIN_SERVICE, PluginSession
 from nri_numamem.ttrpc import ClientConnection
 from tests.bench import stages

@@ -8,9 +8,9 @@ import pytest
 from nri_numamem.daemon.connection import Connection, ConnectionResult
 from nri_numamem.engine.events import Event
 from nri_numamem.engine.plan import Plan
+from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.event_loop import Ended
-from nri_numamem.nri.plugin_service import Configuration
 from nri_numamem.nri.session import PluginSession
 from tests.virtual.runtime import VirtualRuntime
 from tests.virtual.system import Machinery

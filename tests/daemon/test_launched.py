@@ -159,8 +159,12 @@ def test_another_process_at_the_socket_is_not_connected_to(launch: Launch) -> No
     assert "process 1 listens there, not 4711" in str(record["cause"])
 
 
-def test_a_configuration_that_takes_too_long_is_applied_after_the_reply(launch: Launch) -> None:
-    launch.overrun(50)
+@pytest.mark.parametrize("after_calls", [0, 1, 2, 3, 5, 10, 50])
+def test_a_configuration_that_takes_too_long_is_applied_after_the_reply(
+    launch: Launch, after_calls: int
+) -> None:
+    """Wherever the time limit ends it, before anything was read included."""
+    launch.overrun(after_calls)
     assert launch.run() == 0
     assert launch.runtime.plugin.events not in (0, launch.runtime.version.event_mask)
     assert launch.runtime.newest.is_synchronized

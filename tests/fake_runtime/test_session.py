@@ -13,9 +13,10 @@ from nri_numamem.fake_runtime import objects
 from nri_numamem.fake_runtime.runtime import FakeRuntime, PluginRefused
 from nri_numamem.fake_runtime.version import RuntimeVersion
 from nri_numamem.nri import api_pb2 as api
+from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.event_loop import EventLoop
-from nri_numamem.nri.plugin_service import SUBSCRIPTION, Configuration
+from nri_numamem.nri.plugin_service import SUBSCRIPTION
 from nri_numamem.nri.poller import HostClock, SelectorPoller
 from nri_numamem.nri.session import PluginSession
 

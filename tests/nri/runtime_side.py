@@ -7,6 +7,7 @@ from google.protobuf.message import Message
 from nri_numamem.engine import events
 from nri_numamem.engine.plan import Plan
 from nri_numamem.nri import api_pb2 as api
+from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.multiplexer import (
     PLUGIN_SERVICE_CONN,
@@ -14,7 +15,7 @@ from nri_numamem.nri.multiplexer import (
     Demultiplexer,
     frame_message,
 )
-from nri_numamem.nri.plugin_service import Configuration, Refused
+from nri_numamem.nri.plugin_service import Refused
 from nri_numamem.nri.session import PLUGIN_SERVICE, PluginSession
 from nri_numamem.ttrpc import (
     CallFailed,

@@ -8,12 +8,12 @@ from nri_numamem.engine import events
 from nri_numamem.engine.plan import Adjustment, Plan, Record
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.nri import api_pb2 as api
+from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.plugin_service import (
     METHODS,
     STATE_CHANGES,
     SUBSCRIPTION,
-    Configuration,
     Limiter,
     Overrun,
     PluginService,

@@ -1,0 +1,47 @@
+"""What the runtime sends in Configure."""
+
+from dataclasses import dataclass
+from typing import Self
+
+from nri_numamem.engine.plan import RecordValue
+from nri_numamem.nri import nri_subset_pb2 as api
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """The runtime's Configure request; fields that an old runtime does not send are None."""
+
+    text: str
+    runtime_name: str
+    runtime_version: str
+    nri_version: str | None
+    request_timeout_ms: int | None
+
+    @classmethod
+    def of(cls, request: api.ConfigureRequest) -> Self:
+        """Return the contents of a request."""
+        return cls(
+            text=request.config,
+            runtime_name=request.runtime_name,
+            runtime_version=request.runtime_version,
+            nri_version=request.NRI_version or None,
+            request_timeout_ms=request.request_timeout or None,
+        )
+
+    @property
+    def fields(self) -> dict[str, RecordValue]:
+        """The runtime and its versions, as fields of a record."""
+        return {
+            "runtime": self.runtime_name,
+            "runtime_version": self.runtime_version,
+            "nri_version": self.nri_version,
+        }
+
+    @property
+    def survives_refusal(self) -> bool:
+        """Whether the runtime survives when a launched plugin refuses its configuration.
+
+        Up to NRI 0.6.1 the runtime exits. Since 0.7.0, which also sends the timeouts, it skips the
+        plugin.
+        """
+        return self.request_timeout_ms is not None

@@ -1,0 +1,21 @@
+"""The contents of Configure, with and without what old runtimes do not send."""
+
+from nri_numamem.nri import nri_subset_pb2 as api
+from nri_numamem.nri.configuration import Configuration
+
+
+def test_an_old_runtime_sends_neither_version_nor_timeouts() -> None:
+    request = api.ConfigureRequest(config="x: y", runtime_name="containerd", runtime_version="v1")
+    old = Configuration.of(request)
+    assert old == Configuration("x: y", "containerd", "v1", None, None)
+    assert not old.survives_refusal
+
+
+def test_a_new_runtime_sends_both() -> None:
+    request = api.ConfigureRequest(
+        runtime_name="cri-o", runtime_version="1.35", NRI_version="v0.12.5", request_timeout=2000
+    )
+    new = Configuration.of(request)
+    assert new.survives_refusal
+    about = {"runtime": "cri-o", "runtime_version": "1.35", "nri_version": "v0.12.5"}
+    assert new.fields == about
