@@ -25,17 +25,12 @@ DEFAULT_CONFIG = Path("/etc/nri-numamem/config.yaml")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options."""
     parser.add_argument(
-        "--socket", type=Path, default=DEFAULT_SOCKET, help="the runtime's NRI socket (%(default)s)"
+        "--socket",
+        type=_socket_path,
+        default=DEFAULT_SOCKET,
+        help="the runtime's NRI socket (%(default)s)",
     )
-    parser.add_argument(
-        "--idx",
-        default="10",
-        type=_two_digits,
-        help="position among the plugins, 00-99 (%(default)s)",
-    )
-    parser.add_argument(
-        "--name", default="nri-numamem", help="the name to register with the runtime (%(default)s)"
-    )
+    _add_identity_arguments(parser)
     parser.add_argument(
         "--config", type=Path, help=f"settings in YAML (default: {DEFAULT_CONFIG} if it exists)"
     )
@@ -71,19 +66,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_root_arguments(parser)
 
 
+def _add_identity_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--idx",
+        default="10",
+        type=_two_digits,
+        help="position among the plugins, 00-99 (%(default)s)",
+    )
+    parser.add_argument(
+        "--name",
+        type=_plugin_name,
+        default="nri-numamem",
+        help="the name to register with the runtime (%(default)s)",
+    )
+
+
 def _add_log_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log-file", type=Path, help="write the log to this file instead of stderr"
     )
-    parser.add_argument("--log-level", choices=LOG_LEVELS)
-    parser.add_argument("--log-format", choices=LOG_FORMATS)
+    parser.add_argument(
+        "--log-level",
+        choices=LOG_LEVELS,
+        help=f"the lowest level logged (default: {LOG_LEVELS[0]})",
+    )
+    parser.add_argument(
+        "--log-format",
+        choices=LOG_FORMATS,
+        help="auto is console on a terminal and json elsewhere (default: auto)",
+    )
 
 
 def _add_root_arguments(parser: argparse.ArgumentParser) -> None:
     roots = parser.add_argument_group("host filesystem roots")
-    roots.add_argument("--sysfs-root", type=Path, default=HostRoots().sysfs)
-    roots.add_argument("--proc-root", type=Path, default=HostRoots().proc)
-    roots.add_argument("--cgroup-root", type=Path, default=HostRoots().cgroup)
+    for name in ("sysfs", "proc", "cgroup"):
+        roots.add_argument(
+            f"--{name}-root",
+            type=Path,
+            default=getattr(HostRoots(), name),
+            metavar="DIRECTORY",
+            help="(%(default)s)",
+        )
 
 
 def main(args: argparse.Namespace) -> int:
@@ -121,7 +144,9 @@ def settings_of(args: argparse.Namespace) -> Settings:
         settings = configuration.load_file(path, args.kubelet_config)
     if args.reserved_memory:
         settings = replace(
-            settings, reserved_memory=configuration.parse_reserved(args.reserved_memory)
+            settings,
+            reserved_memory=configuration.parse_reserved(args.reserved_memory),
+            origins={**settings.origins, "reservedMemory": lambda _path: "--reserved-memory"},
         )
     if args.state_file is not None:
         state_file = str(Path(args.state_file).absolute()) if args.state_file else ""
@@ -139,6 +164,22 @@ def settings_of(args: argparse.Namespace) -> Settings:
         log_level=args.log_level or settings.log_level,
         log_format=args.log_format or settings.log_format,
     )
+
+
+def _socket_path(text: str) -> Path:
+    limit = 107  # sun_path of Linux has 108 bytes with the closing NUL
+    if not text or len(os.fsencode(text)) > limit:
+        raise argparse.ArgumentTypeError(
+            f"a socket's path has 1 to {limit} bytes; use a shorter one"
+        )
+    return Path(text)
+
+
+def _plugin_name(text: str) -> str:
+    """Return a name that any runtime may accept; some accept only letters, digits and "_.+-"."""
+    if text and text.isprintable() and "/" not in text:
+        return text
+    raise argparse.ArgumentTypeError(f"{text!r} is not a name; use letters, digits and '_.+-'")
 
 
 def _two_digits(text: str) -> str:

@@ -8,7 +8,9 @@ adds the line.
 PyYAML is imported only when there is text to parse; most installations have no configuration.
 """
 
-from collections.abc import Iterable
+import os
+import stat
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from nri_numamem.config.settings import (
     settings_from_mapping,
 )
 from nri_numamem.config.strict_yaml import DocumentError, decode, line_of, parse
-from nri_numamem.config.values import read_address
+from nri_numamem.config.values import SettingsPath, read_address
 from nri_numamem.kubelet.config_file import KubeletConfig, KubeletConfigError, read_kubelet_config
 from nri_numamem.memorymanager.reserved_memory import (
     Reservation,
@@ -42,14 +44,21 @@ def load_file(path: Path, kubelet_config: Path | None = None) -> Settings:
 
 def _read(path: Path, named_by: str = "") -> str:
     """Return a file's text; the error for an unreadable file begins with `named_by`, if set."""
+    place = f"{named_by}: {path}" if named_by else str(path)
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=_open_without_waiting) as file:
+            if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
+                raise UsageError(f"{place}: this is a FIFO; give the path of a regular file")
             content = file.read(_TEXT_LIMIT + 1)
     except OSError as error:
-        place = f"{named_by}: {path}" if named_by else str(path)
         problem = f"{error.strerror or error}; give the path of a readable file"
         raise UsageError(f"{place}: {problem}") from error
     return decode(content, str(path))
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    """Open a file; a FIFO without a writer does not block, as it does without O_NONBLOCK."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def parse_reserved(values: Iterable[str]) -> tuple[Reservation, ...]:
@@ -84,19 +93,32 @@ def load_text(text: str, origin: str, kubelet_config: Path | None = None) -> Set
     Raises UsageError.
     """
     root, document = _parse(text, origin)
-    settings = _settings(root, document, origin)
+    origins = _origins(root, document, origin)
+    settings = replace(_settings(root, document, origin), origins=origins)
     name = kubelet_config or settings.kubelet_config_file
     if name is None:
         return settings
     path = Path(name).absolute()
     key = "kubeletConfigFile"
     named_by = "--kubelet-config" if kubelet_config else f"{origin}:{line_of(root, (key,))}: {key}"
-    kubelet = _load_kubelet(path, named_by)
+    kubelet, kubelet_origins = _load_kubelet(path, named_by)
     document = document if isinstance(document, dict) else {}
     own = {key: value for key, value in document.items() if value is not None}
     merged = {**kubelet.settings, **own, key: str(path)}
-    policy = kubelet.memory_manager_policy
-    return replace(_settings(root, merged, origin), kubelet_memory_manager_policy=policy)
+    return replace(
+        _settings(root, merged, origin),
+        kubelet_memory_manager_policy=kubelet.memory_manager_policy,
+        origins=kubelet_origins | {key: origins[key] for key in own if key in origins},
+    )
+
+
+def _origins(
+    root: Any,  # noqa: ANN401 - PyYAML's node
+    document: object,
+    origin: str,
+) -> dict[str, Callable[[SettingsPath], str]]:
+    keys = document if isinstance(document, Mapping) else ()
+    return dict.fromkeys(map(str, keys), lambda path: f"{origin}:{line_of(root, path)}")
 
 
 def _settings(root: Any, document: object, origin: str) -> Settings:  # noqa: ANN401 - PyYAML's node
@@ -106,15 +128,20 @@ def _settings(root: Any, document: object, origin: str) -> Settings:  # noqa: AN
         raise DocumentError(origin, line_of(root, error.path), str(error)) from error
 
 
-def _load_kubelet(path: Path, named_by: str) -> KubeletConfig:
-    """Return the kubelet's configuration with checked values; raise UsageError."""
+def _load_kubelet(
+    path: Path, named_by: str
+) -> tuple[KubeletConfig, dict[str, Callable[[SettingsPath], str]]]:
+    """Return the kubelet's configuration with checked values, and the places of its keys.
+
+    Raises UsageError.
+    """
     root, document = _parse(_read(path, named_by), str(path))
     try:
         kubelet = read_kubelet_config(document)
     except KubeletConfigError as error:
         raise DocumentError(str(path), line_of(root, error.path), str(error)) from error
     _settings(root, kubelet.settings, str(path))
-    return kubelet
+    return kubelet, _origins(root, kubelet.settings, str(path))
 
 
 def _parse(text: str, origin: str) -> tuple[Any, object]:

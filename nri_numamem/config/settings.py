@@ -10,7 +10,7 @@ describes each key.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nri_numamem.config.values import (
@@ -24,12 +24,14 @@ from nri_numamem.config.values import (
     read_mapping,
     read_quantity,
     show,
+    suggest,
 )
 from nri_numamem.kubelet import config_file as kubelet
 from nri_numamem.kubelet.config_file import MAX_ALLOWABLE, OPTIONS, PREFER_CLOSEST
 from nri_numamem.memorymanager.reserved_memory import Reservation
 from nri_numamem.numa.nodeset import NODE_ID_LIMIT
 from nri_numamem.numa.quantity import (
+    HUGEPAGES_PREFIX,
     MEMORY,
     format_quantity,
     hugepages_page_size,
@@ -111,6 +113,15 @@ class Settings:
     log_file: str | None = None
     """Absolute path; None is the default of ``observe.log``."""
     log_format: str = LOG_FORMATS[0]
+    origins: Mapping[str, Callable[[SettingsPath], str]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+    """Key -> function that returns the place of a path below it; not a key of the settings."""
+
+    def place_of(self, path: SettingsPath) -> str:
+        """Return where a setting was written: "FILE:LINE" or a flag; "" for a default."""
+        origin = self.origins.get(str(path[0])) if path else None
+        return origin(path) if origin else ""
 
     @property
     def is_managed_twice(self) -> bool:
@@ -156,9 +167,9 @@ def settings_from_mapping(document: object) -> Settings:
         ),
         max_allowable_numa_nodes=_max_allowable(path, options.get(MAX_ALLOWABLE)),
         reserved_memory=_reservations(top.get("reservedMemory")),
-        kube_reserved=_amounts("kubeReserved", top.get("kubeReserved")),
-        system_reserved=_amounts("systemReserved", top.get("systemReserved")),
-        eviction_hard=_amounts("evictionHard", top.get("evictionHard")),
+        kube_reserved=_amounts("kubeReserved", top.get("kubeReserved"), kubelet.RESERVABLE),
+        system_reserved=_amounts("systemReserved", top.get("systemReserved"), kubelet.RESERVABLE),
+        eviction_hard=_amounts("evictionHard", top.get("evictionHard"), kubelet.EVICTION_SIGNALS),
         kubelet_config_file=_path("kubeletConfigFile", top, "/var/lib/kubelet/config.yaml"),
         state_file=_state_file(top),
         metrics_address=read_address(("metricsAddress",), top.get("metricsAddress")),
@@ -242,7 +253,7 @@ def _reservation(path: SettingsPath, value: object) -> Reservation:
         resource = _resource(here, name)
         if resource in limits:
             raise SettingsError(here, f"{resource} is given twice", "keep one of the two")
-        limits[resource] = read_quantity(here, quantity)
+        limits[resource] = _whole_pages(here, resource, read_quantity(here, quantity))
     if not limits:
         remedy = "write what to reserve, such as {memory: 1Gi}, or remove the entry"
         raise SettingsError(limits_path, "nothing is reserved", remedy)
@@ -260,11 +271,25 @@ def _resource(path: SettingsPath, name: str) -> str:
         raise SettingsError(path, str(error), remedy) from error
 
 
-def _amounts(key: str, value: object) -> dict[str, str]:
+def _whole_pages(path: SettingsPath, resource: str, size_bytes: int) -> int:
+    """Return the amount; raise SettingsError if it is not a multiple of the page size."""
+    if resource != MEMORY and size_bytes % (page_bytes := hugepages_page_size(resource)):
+        page = format_quantity(page_bytes)
+        problem = f"{format_quantity(size_bytes)} is not a whole number of {page} pages"
+        near = format_quantity(-(-size_bytes // page_bytes) * page_bytes)
+        raise SettingsError(path, problem, f"write a multiple of {page}, such as {near}")
+    return size_bytes
+
+
+def _amounts(key: str, value: object, allowed: Sequence[str]) -> dict[str, str]:
     """Return amounts as text; amounts of memory must be valid, since they are added up later."""
     amounts: dict[str, str] = {}
     for name, amount in read_mapping((key,), value).items():
         path = (key, name)
+        if key != "evictionHard" and name.startswith(HUGEPAGES_PREFIX):
+            _resource(path, name)
+        elif name not in allowed:
+            raise SettingsError(path, "unknown name", suggest(name, allowed))
         amounts[name] = text = read_amount_text(path, amount)
         is_percentage = key == "evictionHard" and _PERCENTAGE.fullmatch(text) is not None
         if not is_percentage and (is_memory_resource(name) or name == "memory.available"):

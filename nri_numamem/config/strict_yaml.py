@@ -1,11 +1,13 @@
 """A strict YAML parser whose errors name file and line.
 
-Repeated keys are errors, and dates stay text, since no setting is a date. Only this module imports
-PyYAML, when there is text to parse. Callers see none of its types but the root node, from which
-``line_of`` finds the line of a value.
+Repeated keys are errors. Dates stay text, since no setting is a date, and so do the numbers that
+only YAML 1.1 has: 010 (octal 8), 1_000 and 1:30 (90). Only this module imports PyYAML, when there
+is text to parse. Callers see none of its types but the root node, from which ``line_of`` finds the
+line of a value.
 """
 
 import functools
+import re
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,14 @@ if TYPE_CHECKING:
     import yaml
 
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
+_INT = "tag:yaml.org,2002:int"
+_FLOAT = "tag:yaml.org,2002:float"
+_DECIMAL = re.compile(r"[-+]?(?:0|[1-9][0-9]*)$", re.ASCII)
+# "12e6" without a point is text, hence a Kubernetes quantity.
+_DECIMAL_FRACTION = re.compile(
+    r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?$|[-+]?\.(?:inf|Inf|INF)$|\.(?:nan|NaN|NAN)$",
+    re.ASCII,
+)
 _REMEDY = "check indentation, quotes and colons there"
 
 
@@ -86,9 +96,11 @@ def _loader_class() -> "type[yaml.SafeLoader]":
     """Return a safe loader that refuses repeated keys and names the line of an invalid scalar."""
     import yaml  # noqa: PLC0415 - see the module's docstring
 
+    replaced = (_TIMESTAMP, _INT, _FLOAT)
+
     class Loader(yaml.SafeLoader):
         yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's
-            first: [(tag, pattern) for tag, pattern in found if tag != _TIMESTAMP]
+            first: [(tag, pattern) for tag, pattern in found if tag not in replaced]
             for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
         }
 
@@ -115,4 +127,6 @@ def _loader_class() -> "type[yaml.SafeLoader]":
                 mark = node.start_mark
                 raise yaml.constructor.ConstructorError(None, None, problem, mark) from error
 
+    Loader.add_implicit_resolver(_INT, _DECIMAL, list("-+0123456789"))
+    Loader.add_implicit_resolver(_FLOAT, _DECIMAL_FRACTION, list("-+0123456789."))
     return Loader

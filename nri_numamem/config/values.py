@@ -24,6 +24,9 @@ _GO_FALSE = ("0", "f", "F", "false", "FALSE", "False")
 _ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]{1,253}):([0-9]{1,5})", re.ASCII)
 _PORT_MOST = 65535
 
+# All bounds of settings have at most ten digits. A leading zero means octal to some YAML parsers.
+_INTEGER = re.compile(r"0|[1-9]\d{0,9}", re.ASCII)
+
 # Enough to recognise a value in an error of one line.
 _SHOWN_CHARACTERS = 60
 # Python refuses to print integers of more than 4,300 digits.
@@ -84,8 +87,7 @@ def read_go_bool(path: SettingsPath, value: object, *, default: bool) -> bool:
 def read_integer(path: SettingsPath, value: object, *, least: int, most: int) -> int:
     """Return a whole number within the bounds, written as a number or as text."""
     text = value.strip() if isinstance(value, str) else ""
-    # All bounds of settings have at most ten digits.
-    number = int(text) if text.isascii() and text.isdecimal() and len(text) <= 10 else value
+    number = int(text) if _INTEGER.fullmatch(text) else value
     if type(number) is not int or not least <= number <= most:
         problem = "missing" if value is None else f"{show(value)} is out of range"
         raise SettingsError(path, problem, f"write a whole number from {least} to {most}")

@@ -54,7 +54,10 @@ def build_engine(settings: Settings, roots: HostRoots) -> Engine:
     """Return an engine for this host; UsageError when machine and settings do not go together."""
     try:
         return Engine(Context.of(read_machine(roots.sysfs, roots.proc), policy_of(settings)))
-    except (MachineError, ReservedMemoryError) as error:
+    except ReservedMemoryError as error:
+        place = settings.place_of(error.path)
+        raise UsageError(f"{place}: {error}" if place else str(error)) from error
+    except MachineError as error:
         raise UsageError(str(error)) from error
 
 

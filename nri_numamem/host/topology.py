@@ -31,11 +31,15 @@ def read_machine(sysfs_root: Path = Path("/sys"), proc_root: Path = Path("/proc"
     """Return the machine's NUMA nodes; without NUMA in the kernel, one node with id 0.
 
     Without the files ``distance``, ``cpulist`` and ``hugepages`` a node has unknown distances, no
-    CPUs and no pools. Raises MachineError for content that no kernel writes. Source: cAdvisor's
-    machine information (nodes, MemTotal, nr_hugepages); kernel drivers/base/node.c.
+    CPUs and no pools. Raises MachineError for a missing sysfs and for content that no kernel
+    writes. Source: cAdvisor's machine information (nodes, MemTotal, nr_hugepages); kernel
+    drivers/base/node.c.
     """
     directories = node_directories(sysfs_root)
     if not directories:
+        system = sysfs_root / "devices/system"
+        if not system.is_dir():
+            raise MachineError(system, "no such directory", "mount the host's sysfs here")
         return Machine((_read_without_numa(sysfs_root, proc_root),))
     node_ids = tuple(directories)
     return Machine(tuple(_read_node(node, path, node_ids) for node, path in directories.items()))

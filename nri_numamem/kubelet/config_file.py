@@ -30,6 +30,21 @@ MAX_ALLOWABLE = "max-allowable-numa-nodes"
 OPTIONS = (PREFER_CLOSEST, MAX_ALLOWABLE)
 """Keys in topologyManagerPolicyOptions; options of later kubelets are ignored."""
 
+RESERVABLE = ("memory", "cpu", "ephemeral-storage", "pid")
+"""Resources of kubeReserved and systemReserved. Source: kubelet, parseResourceList."""
+EVICTION_SIGNALS = (
+    "memory.available",
+    "nodefs.available",
+    "nodefs.inodesFree",
+    "imagefs.available",
+    "imagefs.inodesFree",
+    "containerfs.available",
+    "containerfs.inodesFree",
+    "pid.available",
+    "allocatableMemory.available",
+)
+"""Keys of evictionHard. Source: kubelet, pkg/kubelet/eviction/api."""
+
 _KIND = "KubeletConfiguration"
 _OPTIONS_KEY, _EVICTION_KEY = "topologyManagerPolicyOptions", "evictionHard"
 _MERGE_KEY = "mergeDefaultEvictionSettings"
@@ -57,9 +72,11 @@ class KubeletConfig:
 def read_kubelet_config(document: object) -> KubeletConfig:
     """Return the part of a parsed document that the plugin uses.
 
-    A key without a value counts as left out. With mergeDefaultEvictionSettings, or without any
-    evictionHard, the default threshold of memory.available is added. Raises KubeletConfigError
-    when the document is not a KubeletConfiguration.
+    A key without a value counts as left out, and so do unknown options, resources and eviction
+    signals: the kubelet checks its own file, and a later one may have more of them. With
+    mergeDefaultEvictionSettings, or without any evictionHard, the default threshold of
+    memory.available is added. Raises KubeletConfigError when the document is not a
+    KubeletConfiguration.
     """
     if not isinstance(document, Mapping):
         raise KubeletConfigError((), f"this is not a {_KIND}")
@@ -71,6 +88,11 @@ def read_kubelet_config(document: object) -> KubeletConfig:
     options = settings.get(_OPTIONS_KEY)
     if isinstance(options, Mapping):
         settings[_OPTIONS_KEY] = {key: options[key] for key in OPTIONS if key in options}
+    for key in ("kubeReserved", "systemReserved", _EVICTION_KEY):
+        names = EVICTION_SIGNALS if key == _EVICTION_KEY else RESERVABLE
+        amounts = settings.get(key)
+        if isinstance(amounts, Mapping):  # names that a later kubelet may add have no effect here
+            settings[key] = {name: amounts[name] for name in names if name in amounts}
     eviction = settings.get(_EVICTION_KEY) or {}
     if isinstance(eviction, Mapping) and (not eviction or document.get(_MERGE_KEY) is True):
         settings[_EVICTION_KEY] = {**DEFAULT_EVICTION, **eviction}

@@ -82,7 +82,7 @@ def _name(place: str) -> str:
     try:
         return canonical_resource(place.partition(".")[2])
     except ValueError as error:
-        raise ReservedMemoryError(f"{place}: {error}") from error
+        raise ReservedMemoryError(f"{place}: {error}", (place.partition(".")[0],)) from error
 
 
 def _read(place: str, text: str, capacity_bytes: int | None) -> int:
@@ -92,7 +92,8 @@ def _read(place: str, text: str, capacity_bytes: int | None) -> int:
     try:
         return parse_quantity(text)
     except ValueError as error:
-        raise ReservedMemoryError(f"{place}: {error}") from error
+        setting, _, name = place.partition(".")
+        raise ReservedMemoryError(f"{place}: {error}", (setting, name)) from error
 
 
 def resolve_reserved(
@@ -108,11 +109,30 @@ def resolve_reserved(
     capacity_bytes = sum(node.memory_bytes for node in machine.nodes)
     parts = host.parts(capacity_bytes)
     if not written:
+        _check_totals(parts, machine)
         return check_reserved(reservations_of(derive(_sums(parts), machine)), machine)
     reserved = check_reserved(written, machine)
     if host.is_given:
         _check_sum(reserved, parts, machine)
     return reserved
+
+
+def _check_totals(parts: Mapping[str, Mapping[str, int]], machine: Machine) -> None:
+    """Raise ReservedMemoryError if the host's reservation exceeds what the nodes have together."""
+    for resource, amounts in parts.items():
+        weights, grain = _weights(resource, machine)
+        unit = 1 if resource == MEMORY else grain
+        room_bytes, total = sum(weights.values()) * unit, sum(amounts.values())
+        if total > room_bytes:
+            setting = max(amounts, key=lambda name: amounts[name])
+            key = MEMORY_AVAILABLE if setting == "evictionHard" else resource
+            besides = " besides their hugepages" if resource == MEMORY else ""
+            raise ReservedMemoryError(
+                f"{setting}.{key}: {_addition(resource, parts, total)} of {resource} are "
+                f"reserved, but the NUMA nodes have {format_quantity(room_bytes)}{besides}; "
+                "reserve less",
+                (setting, key),
+            )
 
 
 def _sums(parts: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
@@ -183,18 +203,35 @@ def _check_sum(
                 f'equal to the value "{format_quantity(expected)}" determined by Node '
                 "Allocatable feature; "
                 f"{_addition(resource, parts, expected)}, reservedMemory adds up to "
-                f"{format_quantity(actual)}; write reservedMemory: {_to_paste(required, machine)}"
+                f"{format_quantity(actual)}; {_remedy(resource, reserved, required, machine)}",
+                ("reservedMemory",),
             )
 
 
 def _addition(resource: str, parts: Mapping[str, Mapping[str, int]], total: int) -> str:
     terms = [f"{name} {format_quantity(size)}" for name, size in parts.get(resource, {}).items()]
-    return f"{' + '.join(terms) or 'nothing is reserved'} = {format_quantity(total)}"
+    if len(terms) < 2:
+        return terms[0] if terms else "nothing is reserved"
+    return f"{' + '.join(terms)} = {format_quantity(total)}"
 
 
-def _to_paste(totals: Mapping[str, int], machine: Machine) -> str:
+def _remedy(resource: str, written: Reserved, required: Mapping[str, int], machine: Machine) -> str:
+    """Return how to correct one resource; what is written for the others stays."""
+    if resource != MEMORY and not required.get(resource):
+        return f"add {resource} to kubeReserved or systemReserved, or remove it from reservedMemory"
+    corrected = derive({resource: required.get(resource, 0)}, machine)
+    others = {
+        node: {name: size for name, size in limits.items() if name != resource}
+        for node, limits in written.items()
+    }
+    nodes = sorted({*corrected, *others})
+    merged = {node: {**corrected.get(node, {}), **others.get(node, {})} for node in nodes}
+    return f"write reservedMemory: {_to_paste(merged)}"
+
+
+def _to_paste(reserved: Reserved) -> str:
     """Return the value of `reservedMemory` in YAML's flow style."""
-    entries: tuple[Reservation, ...] = reservations_of(derive(totals, machine))
+    entries: tuple[Reservation, ...] = reservations_of(reserved)
     texts = []
     for entry in entries:
         limits = ", ".join(f"{name}: {format_quantity(b)}" for name, b in entry.limits.items())

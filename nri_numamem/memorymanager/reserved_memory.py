@@ -19,12 +19,19 @@ from nri_numamem.numa.quantity import (
     parse_quantity,
 )
 
+_LimitPath = tuple[str, int, str, str]
+
 # The kubelet parses the id with Go's strconv.Atoi.
 _INTEGER = re.compile(r"[+-]?\d{1,10}", re.ASCII)
 
 
 class ReservedMemoryError(ValueError):
     """An invalid reservation; the text is one line that names it."""
+
+    def __init__(self, text: str, path: tuple[str | int, ...] = ()) -> None:
+        super().__init__(text)
+        self.path = path
+        """The setting in question, as keys and list indexes; empty if it is not one setting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,49 +103,59 @@ def check_reserved(reservations: Iterable[Reservation], machine: Machine) -> Res
             raise ReservedMemoryError(
                 f"{place}: the reserved memory configuration references a NUMA node "
                 f"{entry.numa_node} that does not exist on this machine; "
-                f"its NUMA nodes are {machine.node_set}"
+                f"its NUMA nodes are {machine.node_set}",
+                ("reservedMemory", index, "numaNode"),
             )
         for name, size_bytes in entry.limits.items():
-            here = f"{place}.limits.{name}"
-            resource = _check_limit(here, nodes[entry.numa_node], name, size_bytes)
+            path = ("reservedMemory", index, "limits", name)
+            resource = _check_limit(path, nodes[entry.numa_node], name, size_bytes)
             if resource in reserved[entry.numa_node]:
                 raise ReservedMemoryError(
-                    f"{here}: {resource} of NUMA node {entry.numa_node} is reserved twice; "
-                    "write one entry with the sum"
+                    f"{_place(path)}: {resource} of NUMA node {entry.numa_node} is reserved "
+                    "twice; write one entry with the sum",
+                    path,
                 )
+            _check_room(path, nodes[entry.numa_node], resource, size_bytes)
             reserved[entry.numa_node][resource] = size_bytes
-    for node_id, limits in reserved.items():
-        _check_room(nodes[node_id], limits)
     return reserved
 
 
-def _check_limit(here: str, node: NumaNode, name: str, size_bytes: int) -> str:
+def _place(path: _LimitPath) -> str:
+    setting, index, key, name = path
+    return f"{setting}[{index}].{key}.{name}"
+
+
+def _check_limit(path: _LimitPath, node: NumaNode, name: str, size_bytes: int) -> str:
     """Return the resource in its canonical spelling."""
+    here = _place(path)
     if size_bytes <= 0:
-        raise ReservedMemoryError(f"{here}: the limit is zero; remove it, or reserve an amount")
+        raise ReservedMemoryError(
+            f"{here}: the limit is zero; remove it, or reserve an amount", path
+        )
     try:
         resource = canonical_resource(name)
     except ValueError as error:
         raise ReservedMemoryError(
-            f"{here}: unknown type; use memory or a hugepage resource such as hugepages-2Mi"
+            f"{here}: unknown type; use memory or a hugepage resource such as hugepages-2Mi", path
         ) from error
     pools = [hugepages_resource(page_size_bytes) for page_size_bytes in sorted(node.hugepages)]
     if resource not in (MEMORY, *pools):
         raise ReservedMemoryError(
             f"{here}: NUMA node {node.node_id} has no such pages; "
-            f"its pools are: {', '.join(pools) or 'none'}"
+            f"its pools are: {', '.join(pools) or 'none'}",
+            path,
         )
     return resource
 
 
-def _check_room(node: NumaNode, limits: Mapping[str, int]) -> None:
+def _check_room(path: _LimitPath, node: NumaNode, resource: str, size_bytes: int) -> None:
     room = {hugepages_resource(size): size * pages for size, pages in node.hugepages.items()}
     room[MEMORY] = max(0, node.memory_bytes - node.hugepages_bytes)
-    for resource, size_bytes in limits.items():
-        if size_bytes > room[resource]:
-            besides = " besides its hugepages" if resource == MEMORY else ""
-            raise ReservedMemoryError(
-                f"reservedMemory: {format_quantity(size_bytes)} of {resource} do not fit on NUMA "
-                f"node {node.node_id}, which has {format_quantity(room[resource])}{besides}; "
-                "reserve less there"
-            )
+    if size_bytes > room[resource]:
+        besides = " besides its hugepages" if resource == MEMORY else ""
+        raise ReservedMemoryError(
+            f"{_place(path)}: {format_quantity(size_bytes)} do not fit on NUMA node "
+            f"{node.node_id}, which has {format_quantity(room[resource])}{besides}; "
+            "reserve less there",
+            path,
+        )

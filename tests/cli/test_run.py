@@ -236,11 +236,16 @@ def test_a_peer_of_another_protocol_is_disconnected(simulated_host: SimulatedHos
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["--reserved-memory", "9:memory=1Gi"], "NUMA node 9 that does not exist"),
+        (["--reserved-memory", "9:memory=1Gi"], "--reserved-memory: reservedMemory[0]: the res"),
         (["--reserved-memory", "0:memory"], "expected type=quantatity"),
         (["--config", "/no/such/file"], "/no/such/file: No such file"),
+        (["--config", "{root}/config.yaml"], "/config.yaml:4: reservedMemory[0].limits.memory: "),
         (["--sysfs-root", "{root}/odd"], "meminfo"),
+        (["--sysfs-root", "/no/such"], "/no/such/devices/system: no such directory; mount the"),
         (["--idx", "1"], "two digits"),
+        (["--name", "a/b"], "'a/b' is not a name; use letters, digits"),
+        (["--name", ""], "'' is not a name; "),
+        (["--socket", "/" + "x" * 107], "a socket's path has 1 to 107 bytes"),
     ],
 )
 def test_what_cannot_be_used_is_one_line_and_status_2(
@@ -249,6 +254,8 @@ def test_what_cannot_be_used_is_one_line_and_status_2(
     odd = simulated_host.root / "odd/devices/system/node/node0"
     odd.mkdir(parents=True)
     (odd / "meminfo").write_text("Node 0 MemTotal: lots\n")
+    config = "\nreservedMemory:\n- numaNode: 0\n  limits: {memory: 65Ti}\n"
+    (simulated_host.root / "config.yaml").write_text(config)
     given = [word.format(root=simulated_host.root) for word in arguments]
     process = simulated_host.start(*given)
     output, _ = process.communicate(timeout=30)

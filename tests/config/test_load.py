@@ -1,6 +1,7 @@
 """Configuration text: YAML and JSON, and one line for everything that is wrong with it."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -281,3 +282,23 @@ def test_errors_of_the_plugins_file_name_that_file(tmp_path: Path) -> None:
         load_text("", "x", path)
     with pytest.raises(UsageError, match=f"^x:2: kubeletConfigFile: {path}: No such file"):
         load_text(f"logLevel: info\nkubeletConfigFile: {path}\n", "x")
+
+
+def test_a_fifo_is_refused_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    with pytest.raises(UsageError, match=f"^{path}: this is a FIFO; give the path of a regular"):
+        load_file(path)
+
+
+def test_settings_have_their_places(tmp_path: Path) -> None:
+    kubelet = tmp_path / "kubelet.yaml"
+    kubelet.write_text("kind: KubeletConfiguration\nkubeReserved:\n  memory: 1Gi\nlogLevel: x\n")
+    own = "logLevel: debug\nreservedMemory:\n- numaNode: 0\n  limits:\n    memory: 1Gi\n"
+    settings = load_text(own, "ORIGIN", kubelet)
+    limit = ("reservedMemory", 0, "limits", "memory")
+    assert settings.place_of(limit) == "ORIGIN:5"
+    assert settings.place_of((*limit[:3], "hugepages-2Mi")) == "ORIGIN:4"
+    assert settings.place_of(("kubeReserved", "memory")) == f"{kubelet}:3"
+    assert settings.place_of(("logLevel",)) == "ORIGIN:1"
+    assert settings.place_of(("stateFile",)) == ""

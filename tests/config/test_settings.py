@@ -348,18 +348,58 @@ def test_endless_values_are_not_printed() -> None:
         assert len(error_of({key: {"memory": bomb} if key.endswith("Reserved") else bomb})) < 400
 
 
+@pytest.mark.parametrize(
+    ("document", "problem"),
+    [
+        (
+            {"evictionHard": {"memory.availabel": "1Gi"}},
+            "evictionHard.memory.availabel: unknown name; did you mean memory.available? allowed: ",
+        ),
+        (
+            {"kubeReserved": {"memry": "1Gi"}},
+            "kubeReserved.memry: unknown name; did you mean memory? ",
+        ),
+        (
+            {"systemReserved": {"hugepages-3Mi": "1Gi"}},
+            "systemReserved.hugepages-3Mi: 'hugepages-3Mi' does not name a page size; ",
+        ),
+        ({"evictionHard": {"hugepages-2Mi": "1Gi"}}, "evictionHard.hugepages-2Mi: unknown name; "),
+        (
+            {"reservedMemory": [{"numaNode": 0, "limits": {"hugepages-2Mi": "3Mi"}}]},
+            (
+                "reservedMemory[0].limits.hugepages-2Mi: 3Mi is not a whole number of 2Mi pages; "
+                "write a multiple of 2Mi, such as 4Mi"
+            ),
+        ),
+        (
+            {"reservedMemory": [{"numaNode": "010", "limits": {"memory": "3Mi"}}]},
+            "reservedMemory[0].numaNode: '010' is out of range; write a whole number ",
+        ),
+    ],
+)
+def test_typing_errors_are_not_ignored(document: object, problem: str) -> None:
+    assert error_of(document).startswith(problem)
+
+
+def test_places_of_settings() -> None:
+    settings = Settings(origins={"logLevel": lambda path: f"file:7{path}"})
+    assert settings.place_of(("logLevel",)) == "file:7('logLevel',)"
+    assert settings.place_of(("logFile",)) == settings.place_of(()) == ""
+
+
 def test_an_error_has_its_path() -> None:
     with pytest.raises(SettingsError) as caught:
         settings_from_mapping({"reservedMemory": [{"numaNode": 0, "limits": {"cpu": 1}}]})
     assert caught.value.path == ("reservedMemory", 0, "limits", "cpu")
 
 
-AMOUNTS = st.integers(0, 2**63 - 1)
-TEXTS = st.dictionaries(
-    st.sampled_from(["memory", "cpu", "hugepages-2Mi"]),
-    st.integers(0, 2**40).map(str) | st.integers(0, 2**20).map("{}Mi".format),
-    max_size=3,
-)
+def amounts(*names: str) -> st.SearchStrategy[dict[str, str]]:
+    texts = st.integers(0, 2**40).map(str) | st.integers(0, 2**20).map("{}Mi".format)
+    return st.dictionaries(st.sampled_from(names), texts, max_size=3)
+
+
+RESERVED = amounts("memory", "cpu", "hugepages-2Mi")
+PAGES = {"memory": 1, "hugepages-2Mi": 2**21, "hugepages-64Ki": 2**16, "hugepages-1Gi": 2**30}
 SETTINGS = st.builds(
     Settings,
     memory_manager_policy=st.sampled_from(module.MEMORY_MANAGER_POLICIES),
@@ -371,17 +411,15 @@ SETTINGS = st.builds(
         st.builds(
             Reservation,
             st.integers(0, 1023),
-            st.dictionaries(
-                st.sampled_from(["memory", "hugepages-2Mi", "hugepages-64Ki", "hugepages-1Gi"]),
-                AMOUNTS,
-                min_size=1,
+            st.dictionaries(st.sampled_from(sorted(PAGES)), st.integers(0, 2**33), min_size=1).map(
+                lambda counts: {name: count * PAGES[name] for name, count in counts.items()}
             ),
         ),
         max_size=4,
     ).map(tuple),
-    kube_reserved=TEXTS,
-    system_reserved=TEXTS,
-    eviction_hard=TEXTS,
+    kube_reserved=RESERVED,
+    system_reserved=RESERVED,
+    eviction_hard=amounts("memory.available", "nodefs.available", "pid.available"),
     kubelet_config_file=st.none() | st.just("/var/lib/kubelet/config.yaml"),
     state_file=st.none() | st.just("") | st.just("/var/lib/x"),
     metrics_address=st.sampled_from(["", "127.0.0.1:9551", "[::1]:9551", "localhost:1"]),

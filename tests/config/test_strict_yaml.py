@@ -21,6 +21,14 @@ def test_dates_stay_text_and_other_scalars_have_types() -> None:
     assert document == {"a": "2020-01-01", "b": 5, "c": True, "d": None}
 
 
+def test_numbers_of_yaml_1_1_alone_stay_text() -> None:
+    words = ["010", "1_000", "1:30", "0x10", "0b1", "1_0.5", "1:30.5", "12e6"]
+    _, document = parse("\n".join(f"- {word}" for word in words), "file")
+    assert document == words
+    numbers = "[0, -7, +7, 10, 1.5, -.5, 1.5e-3, .inf]"
+    assert parse(numbers, "file")[1] == [0, -7, 7, 10, 1.5, -0.5, 0.0015, float("inf")]
+
+
 def test_json_is_yaml() -> None:
     assert parse('{"a": [1, "x"]}', "file")[1] == {"a": [1, "x"]}
 

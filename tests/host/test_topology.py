@@ -87,7 +87,8 @@ def test_a_kernel_without_numa_is_one_node(tree: Tree) -> None:
 
 
 def test_a_kernel_without_optional_files(plant: Plant) -> None:
-    root = plant({"proc/meminfo": "MemTotal:  1024 kB\n"})
+    online = {"sys/devices/system/cpu/online": ""}
+    root = plant(online | {"proc/meminfo": "MemTotal:  1024 kB\n"})
     assert machine_at(root) == Machine((NumaNode(0, 1 << 20),))
     root = plant({f"{NODE}/meminfo": "Node 0 MemTotal:  2048 kB\n"})
     assert machine_at(root) == Machine((NumaNode(0, 2 << 20),))
@@ -101,6 +102,9 @@ def test_other_entries_are_ignored(plant: Plant) -> None:
 
 
 def test_an_empty_root(tmp_path: Path) -> None:
+    text = problem_at(tmp_path)
+    assert text == "sys/devices/system: no such directory; mount the host's sysfs here"
+    (tmp_path / "sys/devices/system").mkdir(parents=True)
     text = problem_at(tmp_path)
     assert text == "proc/meminfo: no such file; mount the host's sysfs and procfs here"
 

@@ -79,3 +79,14 @@ def test_other_documents_are_refused(document: object, path: tuple[str, ...]) ->
     with pytest.raises(KubeletConfigError, match=r"KubeletConfig.*; give the file ") as found:
         read_kubelet_config(document)
     assert found.value.path == path
+
+
+def test_names_of_a_later_kubelet_are_left_out() -> None:
+    document = {
+        **HEAD,
+        "kubeReserved": {"memory": "1Gi", "tomorrow": "1"},
+        "evictionHard": {"memory.available": "1Gi", "tomorrow.available": "1Gi"},
+    }
+    settings = read_kubelet_config(document).settings
+    assert settings["kubeReserved"] == {"memory": "1Gi"}
+    assert settings["evictionHard"] == {"memory.available": "1Gi"}

@@ -99,8 +99,40 @@ def test_without_reservations_per_node_the_hosts_is_distributed() -> None:
         1: {"memory": 25 * MI},
         2: {},
     }
-    with pytest.raises(ReservedMemoryError, match="do not fit on NUMA node 0"):
-        resolve_reserved((), HostReservation({"memory": "20Gi"}), MACHINE)
+
+
+@pytest.mark.parametrize(
+    ("host", "problem", "path"),
+    [
+        (
+            HostReservation({"memory": "20Gi"}),
+            (
+                "kubeReserved.memory: kubeReserved 20Gi + evictionHard 100Mi = 20580Mi of memory "
+                "are reserved, but the NUMA nodes have 8Gi besides their hugepages; reserve less"
+            ),
+            ("kubeReserved", "memory"),
+        ),
+        (
+            HostReservation({}, {}, {"memory.available": "110%"}),
+            "evictionHard.memory.available: evictionHard 11Gi of memory are reserved, but ",
+            ("evictionHard", "memory.available"),
+        ),
+        (
+            HostReservation({"hugepages-1Gi": "9Gi"}),
+            (
+                "kubeReserved.hugepages-1Gi: kubeReserved 9Gi of hugepages-1Gi are reserved, but "
+                "the NUMA nodes have 2Gi; reserve less"
+            ),
+            ("kubeReserved", "hugepages-1Gi"),
+        ),
+    ],
+)
+def test_the_hosts_reservation_must_fit(
+    host: HostReservation, problem: str, path: tuple[str, ...]
+) -> None:
+    with pytest.raises(ReservedMemoryError, match=f"^{re.escape(problem)}") as caught:
+        resolve_reserved((), host, MACHINE)
+    assert caught.value.path == path
 
 
 def test_reservations_per_node_alone_are_not_compared() -> None:
@@ -137,9 +169,30 @@ def test_reservations_per_node_must_add_up_to_the_hosts() -> None:
             HostReservation({"cpu": "1"}),
             (
                 'the total amount "1Gi" of type "hugepages-1Gi" is not equal to the value "0" '
-                "determined by Node Allocatable feature; nothing is reserved = 0, reservedMemory "
+                "determined by Node Allocatable feature; nothing is reserved, reservedMemory "
+                "adds up to 1Gi; add hugepages-1Gi to kubeReserved or systemReserved, or remove "
+                "it from reservedMemory"
+            ),
+        ),
+        (
+            [Reservation(0, {"memory": 90 * MI, "hugepages-1Gi": GI})],
+            HostReservation({"hugepages-1Gi": "1Gi"}),
+            (
+                'the total amount "90Mi" of type "memory" is not equal to the value "100Mi" '
+                "determined by Node Allocatable feature; evictionHard 100Mi, "
+                "reservedMemory adds up to 90Mi; write reservedMemory: "
+                "[{numaNode: 0, limits: {memory: 75Mi, hugepages-1Gi: 1Gi}}, "
+                "{numaNode: 1, limits: {memory: 25Mi}}]"
+            ),
+        ),
+        (
+            [Reservation(0, {"memory": 100 * MI, "hugepages-1Gi": GI})],
+            HostReservation({"hugepages-1Gi": "2Gi"}),
+            (
+                'the total amount "1Gi" of type "hugepages-1Gi" is not equal to the value "2Gi" '
+                "determined by Node Allocatable feature; kubeReserved 2Gi, reservedMemory "
                 "adds up to 1Gi; write reservedMemory: "
-                "[{numaNode: 0, limits: {memory: 75Mi}}, {numaNode: 1, limits: {memory: 25Mi}}]"
+                "[{numaNode: 0, limits: {hugepages-1Gi: 2Gi, memory: 100Mi}}]"
             ),
         ),
     ],

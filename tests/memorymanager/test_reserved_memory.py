@@ -116,17 +116,21 @@ def test_the_result_has_every_node() -> None:
         (
             [(0, {"memory": 7 * GI + 1})],
             (
-                "reservedMemory: 7516192769 of memory do not fit on NUMA node 0, which has 7Gi "
-                "besides its hugepages; "
+                "reservedMemory[0].limits.memory: 7516192769 do not fit on NUMA node 0, which has "
+                "7Gi besides its hugepages; "
             ),
         ),
         (
             [(0, {"hugepages-2Mi": 2 * GI})],
-            "reservedMemory: 2Gi of hugepages-2Mi do not fit on NUMA node 0, which has 1Gi; ",
+            "reservedMemory[0].limits.hugepages-2Mi: 2Gi do not fit on NUMA node 0, which has 1Gi",
         ),
     ],
 )
 def test_invalid_reservations(entries: list[tuple[int, dict[str, int]]], problem: str) -> None:
     reservations = [Reservation(node_id, limits) for node_id, limits in entries]
-    with pytest.raises(ReservedMemoryError, match=f"^{re.escape(problem)}"):
+    with pytest.raises(ReservedMemoryError, match=f"^{re.escape(problem)}") as caught:
         check_reserved(reservations, MACHINE)
+    place = problem.partition(":")[0]
+    setting, index, *below = caught.value.path
+    assert place.startswith(f"{setting}[{index}]")
+    assert below in (["numaNode"], ["limits", place.rpartition(".")[2]])
