@@ -78,7 +78,11 @@ class LaunchedService(Service):
             self._set_up(configuration_.text)
         except UsageError as error:
             if configuration_.survives_refusal:
-                raise Refused(f"nri-numamem: {error}") from error
+                refused = Refused(f"nri-numamem: {error}")
+                fields = {**configuration_.fields, "error": str(refused)}
+                self.emit(Record(EventName.CONFIGURATION_REJECTED, fields))
+                logs.flush()  # the runtime kills the process after the reply
+                raise refused from error
             self._stay_without_engine(error)
         self._expect_no_synchronize(configuration_)
 
@@ -142,6 +146,7 @@ class LaunchedService(Service):
             "was_registered": result.registered,
         }
         self.emit(Record(EventName.PLUGIN_EXITED, fields, alternate=not is_clean))
+        logs.flush()
         return 0 if is_clean else 1
 
     def _set_up(self, text: str) -> None:

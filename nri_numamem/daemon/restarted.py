@@ -23,7 +23,11 @@ from nri_numamem.observe.log import loggers as logs
 
 
 class Restarted:
-    """The worker that the supervisor starts."""
+    """The worker that the supervisor starts.
+
+    The supervisor ends the worker's process without Python's exit handlers, so the log is flushed
+    here.
+    """
 
     def __init__(
         self,
@@ -60,6 +64,7 @@ class Restarted:
                 "remedy": "restart the runtime, or run the plugin as a service",
             }
             self._service.emit(Record(EventName.RESTART_FAILED, fields))
+            logs.flush()
             return 0
         with self._system.open_signals() as signals:
             result = self._service.serve(channel, self._identity, signals)
@@ -67,11 +72,13 @@ class Restarted:
         clean = result.ended in (Ended.EOF, Ended.STOPPED)
         fields = {"cause": result.cause, "was_registered": result.registered}
         self._service.emit(Record(EventName.PLUGIN_EXITED, fields, alternate=not clean))
+        logs.flush()
         return 0 if clean else 1
 
     def abandon(self, why: str, crash: str) -> int:
         """Log that there will be no further start; return 0."""
         self._emit(EventName.RESTART_LIMIT_REACHED, why, crash)
+        logs.flush()
         return 0
 
     def _emit(self, event: EventName, why: str, crash: str) -> None:

@@ -52,7 +52,7 @@ class Handler(Protocol):
     """The part of the program that applies the configuration and makes decisions."""
 
     def configure(self, configuration: Configuration) -> None:
-        """Apply the configuration, or raise Refused."""
+        """Apply the configuration, or log why not and raise Refused."""
 
     def decide(self, event: Event) -> Plan:
         """Return the plan for the reply; the event is committed after the reply."""
@@ -182,15 +182,13 @@ class PluginService:
     def configure(self, request: api.ConfigureRequest) -> bytes:
         """Apply the configuration; reply with the subscription."""
         configuration = self._read_configuration(request)
-        fields = configuration.fields
         try:
             self._handler.configure(configuration)
-        except Refused as refused:
+        except Refused:
             self._unapplied = None
-            self._record(EventName.CONFIGURATION_REJECTED, {**fields, "error": str(refused)})
             raise
         self._unapplied = None
-        self._record(EventName.CONFIGURED, fields)
+        self._record(EventName.CONFIGURED, configuration.fields)
         return _SUBSCRIBED
 
     def _read_configuration(self, request: api.ConfigureRequest) -> Configuration:

@@ -94,9 +94,15 @@ def test_the_runtime_configures_and_synchronizes_the_plugin(launch: Launch) -> N
     ]
 
 
-def test_an_unusable_configuration_is_rejected(launch: Launch) -> None:
+def test_an_unusable_configuration_is_rejected(
+    launch: Launch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[list[str]] = []
+    monkeypatch.setattr(logs, "flush", lambda: flushed.append(list(launch.events)))
     launch.runtime.config = "logLevel: loud\n"
     assert launch.run() == 0
+    # The first time before the reply, after which the runtime kills the process.
+    assert flushed == [["configuration_rejected"], launch.events]
     assert "loud" in launch.runtime.plugin.why_closed
     assert launch.events == ["configuration_rejected", "plugin_exited"]
 

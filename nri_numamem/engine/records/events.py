@@ -31,6 +31,7 @@ class EventName(StrEnum):
     INTERNAL_ERROR_AFTER_REPLY = "internal_error_after_reply"
     JOB_FAILED = "job_failed"
     LOCK_UNAVAILABLE = "lock_unavailable"
+    LOG_RECORDS_DROPPED = "log_records_dropped"
     MACHINE = "machine"
     MACHINE_CHANGE_REJECTED = "machine_change_rejected"
     MACHINE_CHANGED = "machine_changed"

@@ -4,20 +4,17 @@
 record have a fixed order: ts, level, event, the fields in the order of binding, then exception.
 ``configure`` also takes effect for loggers that exist already.
 
-Logging neither raises an exception nor waits for a reader; only files are written synchronously. A
-record that a busy sink does not accept is dropped and counted; the next record that is written has
-the count as ``dropped_records``. While a sink is broken, records go to the fallback and have the
-reason as ``sink_error``.
+Logging neither raises an exception nor waits: a thread writes the records (``observe.log.writer``),
+and drops and counts what is too much for it. While a sink is broken, records go to the fallback and
+have the reason as ``sink_error``.
 
 Neither the standard library's logging nor structlog's global configuration is touched. structlog
 imports asyncio, and rich if it is installed: some 100 ms and 10 MiB of the plugin's process.
 """
 
-import contextlib
+import atexit
 import os
 import sys
-import threading
-import time
 import traceback
 from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
@@ -35,11 +32,11 @@ from nri_numamem.observe.log.render import (
     render_json,
 )
 from nri_numamem.observe.log.sinks import FileSink, Sink, StreamSink
+from nri_numamem.observe.log.writer import STDERR, LogWriter, Losses, timestamp
 
 LOG_FILE = Path("/var/log/nri-numamem/nri-numamem.log")
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
-_STDERR = 2
 # The end of a long traceback has the most information.
 _EXCEPTION_CHARACTERS = 16 * 1024
 
@@ -67,57 +64,38 @@ class Logger(Protocol):
 
 
 class LogOutput:
-    """The sinks of all loggers, the level, and the count of lost records.
+    """The writer of all loggers, and the level.
 
     structlog calls the method that has the name of the level, with the record.
     """
 
     def __init__(self, sinks: tuple[Sink, ...], level: str) -> None:
         self.threshold = LEVELS[level]
-        self.dropped_records = 0
-        self._sinks = sinks
-        # A signal handler may log while its thread is logging.
-        self._lock = threading.RLock()
+        self.losses = Losses()
+        self._writer = LogWriter(sinks, self.losses)
 
     def replace(self, sinks: tuple[Sink, ...], level: str) -> None:
-        """Close the sinks and write to others from now on."""
-        with self._lock:
-            former, self._sinks = self._sinks, sinks
-            self.threshold = LEVELS[level]
-            for sink in former:
-                with contextlib.suppress(OSError):
-                    sink.close()
+        """Write to other sinks from now on, and close the former ones; may wait for FLUSH_S."""
+        former, self._writer = self._writer, LogWriter(sinks, self.losses)
+        self.threshold = LEVELS[level]
+        former.close()
 
     def write(self, record: Mapping[str, object]) -> None:
-        """Write the record to the first sink that accepts it; count it if none does."""
+        """Hand the record to the writer; never waits."""
         try:
-            with self._lock:
-                self._write(dict(record))
-        except Exception:  # noqa: BLE001 - a log call never fails, whatever its fields contain
-            self.count_lost()
+            self._writer.put(dict(record))
+        except Exception:  # noqa: BLE001 - a log call never fails, even if no thread can start
+            self.losses.add()
 
     debug = info = warning = error = exception = write
 
-    def _write(self, record: dict[str, object]) -> None:
-        dropped = self.dropped_records
-        if dropped:
-            record["dropped_records"] = dropped
-        for sink in self._sinks:
-            try:
-                sink.write(record)
-            except BlockingIOError:
-                break  # a busy sink is not broken: the record is dropped
-            except OSError as error:
-                record.setdefault("sink_error", str(error))
-            else:
-                self.dropped_records -= dropped
-                return
-        self.dropped_records += 1
+    def flush(self) -> None:
+        """Wait until all records are written; after FLUSH_S write the others to stderr."""
+        self._writer.flush()
 
-    def count_lost(self) -> None:
-        """Count a lost record."""
-        with self._lock:
-            self.dropped_records += 1
+    def reopen(self) -> None:
+        """Open a log file again."""
+        self._writer.reopen()
 
 
 def configure(
@@ -133,9 +111,22 @@ def configure(
     _OUTPUT.replace(_sinks_for(sink, log_format), level)
 
 
+def flush() -> None:
+    """Wait until all records are written; after 0.2 s write the others to stderr.
+
+    For a process that is about to end; Python calls it at an ordinary exit.
+    """
+    _OUTPUT.flush()
+
+
+def reopen() -> None:
+    """Close the log file; the next record opens it, or creates it."""
+    _OUTPUT.reopen()
+
+
 def dropped_records() -> int:
-    """Return how many records were lost since the last one that was written."""
-    return _OUTPUT.dropped_records
+    """Return how many records were dropped since the start."""
+    return _OUTPUT.losses.total
 
 
 def get_logger(**fields: object) -> Logger:
@@ -150,7 +141,7 @@ def _sinks_for(sink: str | Path | Sink, log_format: str) -> tuple[Sink, ...]:
     """Return the sink and its fallback."""
     if sink == "auto":
         sink = "journal" if JOURNAL_SOCKET.exists() else LOG_FILE
-    stream = StreamSink(_STDERR, _stream_renderer(log_format))
+    stream = StreamSink(STDERR, _stream_renderer(log_format))
     file_renderer = render_console if log_format == "console" else render_json
     if sink == "stderr":
         return (stream,)
@@ -163,7 +154,7 @@ def _sinks_for(sink: str | Path | Sink, log_format: str) -> tuple[Sink, ...]:
 
 
 def _stream_renderer(log_format: str) -> Renderer:
-    is_terminal = os.isatty(_STDERR)
+    is_terminal = os.isatty(STDERR)
     if log_format == "json" or (log_format == "auto" and not is_terminal):
         return render_json
     return render_colours if is_terminal and "NO_COLOR" not in os.environ else render_console
@@ -208,10 +199,8 @@ def _order_keys(
     A field with one of these names gets an underscore as suffix. Returns the arguments of the
     output's method.
     """
-    now_ms = time.time_ns() // 1_000_000
-    seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now_ms // 1000))
     ordered = {
-        "ts": f"{seconds}.{now_ms % 1000:03}Z",
+        "ts": timestamp(),
         "level": _level_of(method),
         "event": record.pop("event"),
     }
@@ -222,4 +211,5 @@ def _order_keys(
     return (ordered,), {}
 
 
-_OUTPUT = LogOutput((StreamSink(_STDERR, _stream_renderer("auto")),), "info")
+_OUTPUT = LogOutput((StreamSink(STDERR, _stream_renderer("auto")),), "info")
+atexit.register(flush)

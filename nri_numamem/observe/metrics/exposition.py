@@ -106,9 +106,9 @@ class Metrics:
             "Writes of the state file that failed.",
             self._sources.failed_writes(),
         )
-        yield _gauge(
+        yield _counter(
             "log_records_dropped",
-            "Log records lost since the last one that was written.",
+            "Log records that could not be written.",
             dropped_records(),
         )
         if state is not None:

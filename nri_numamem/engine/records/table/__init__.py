@@ -29,7 +29,6 @@ COMMON_FIELDS: Mapping[str, str] = {
     "event": "name of the event",
     "request_id": "connection number and request number; all records of one request share it",
     "exception": "traceback",
-    "dropped_records": "log records that were lost before this one",
     "sink_error": "why the record is not in the configured log",
 }
 """Keys that the log adds to the fields of any event."""

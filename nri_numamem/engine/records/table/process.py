@@ -63,6 +63,12 @@ EVENTS = {
         remedy="check the disk and the permissions of the state file's directory",
         fields={**_PATH, **ERROR},
     ),
+    EventName.LOG_RECORDS_DROPPED: EventType(
+        "Log records were lost, because the log could not be written, or not fast enough.",
+        level=Level.WARNING,
+        remedy="check the disk of `logFile`, or the journal",
+        fields={"dropped_records": "lost records since the last one of this event"},
+    ),
     EventName.STATE_RESTORED: EventType(
         "The state file of an earlier process was read.",
         fields={
