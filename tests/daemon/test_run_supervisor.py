@@ -99,7 +99,8 @@ class Launched:
         return found
 
     def records(self, event: str) -> list[dict[str, object]]:
-        lines = (self.root / "plugin.log").read_text().splitlines()
+        text = (self.root / "plugin.log").read_text()
+        lines = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
         return [record for line in lines if (record := json.loads(line))["event"] == event]
 
 
@@ -186,6 +187,7 @@ def test_accounting_that_lacks_a_container_is_rebuilt_by_another_process(plugin:
         wait_for(lambda: bool(plugin.records("plugin_exited")))
         accept_again(runtime)
         assert create(runtime, "second") != ""
+        wait_for(lambda: len(plugin.records("synchronized")) == 2)
     (record,) = plugin.records("internal_error_after_reply")
     assert "what a bug" in str(record["exception"])
     ended, *_ = plugin.records("plugin_exited")
