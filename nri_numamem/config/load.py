@@ -108,6 +108,7 @@ def load_text(text: str, origin: str, kubelet_config: Path | None = None) -> Set
     return replace(
         _settings(root, merged, origin),
         kubelet_memory_manager_policy=kubelet.memory_manager_policy,
+        kubelet_cpu_manager_policy=kubelet.cpu_manager_policy,
         origins=kubelet_origins | {key: origins[key] for key in own if key in origins},
     )
 

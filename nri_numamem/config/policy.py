@@ -19,4 +19,5 @@ def policy_of(settings: Settings) -> Policy:
         when_unsatisfiable=settings.when_unsatisfiable,
         notes=settings.notes,
         is_managed_twice=settings.is_managed_twice,
+        has_static_cpus=settings.has_static_cpus,
     )

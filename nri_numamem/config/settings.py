@@ -103,6 +103,8 @@ class Settings:
     """Absolute path of the kubelet's configuration, from which missing keys are copied."""
     kubelet_memory_manager_policy: str = "None"
     """memoryManagerPolicy in the kubelet's configuration file; not a key of the settings."""
+    kubelet_cpu_manager_policy: str = "none"
+    """cpuManagerPolicy there; not a key of the settings."""
     state_file: str | None = None
     """Absolute path of the state kept across restarts; "" disables it, None is the program's
     default."""
@@ -127,6 +129,11 @@ class Settings:
     def is_managed_twice(self) -> bool:
         """Return whether the kubelet's configuration file activates its memory manager too."""
         return (self.memory_manager_policy, self.kubelet_memory_manager_policy) == (STATIC, STATIC)
+
+    @property
+    def has_static_cpus(self) -> bool:
+        """Return whether the kubelet's configuration file activates exclusive CPUs."""
+        return self.kubelet_cpu_manager_policy == "static"
 
     @property
     def notes(self) -> tuple[str, ...]:

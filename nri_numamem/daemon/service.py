@@ -25,7 +25,7 @@ from nri_numamem.daemon.signals import DUMP_STATE, STOPPING
 from nri_numamem.daemon.system import SignalSource, System
 from nri_numamem.daemon.watchdog import Watchdog
 from nri_numamem.engine.context import Context
-from nri_numamem.engine.dump import accounting_record
+from nri_numamem.engine.dump import state_record
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Event, Synchronize
 from nri_numamem.engine.plan import Plan, Record
@@ -114,7 +114,8 @@ class Service:
         """Decide with this engine from now on; log its machine."""
         self.engine = engine
         self._machine_monitor.begin(self._system.clock.monotonic_s())
-        self.emit(engine.context.record(VERSION))
+        for record in engine.context.start_records(VERSION):
+            self.emit(record)
 
     def start(self, engine: Engine, settings: Settings, started_as: str) -> None:
         """Decide with this engine and the state that an earlier process left.
@@ -241,7 +242,7 @@ class Service:
     def dump_state(self) -> None:
         """Log the allocation state and the kernel's hugepage pools."""
         if self.engine is not None:
-            self.emit(accounting_record(self.engine.state.accounting))
+            self.emit(state_record(self.engine.state))
             self._machine_monitor.show(self.engine)
 
     def _make_jobs(self) -> list[Job]:

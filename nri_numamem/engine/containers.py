@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from nri_numamem.engine import pod_scope
+from nri_numamem.engine import alignment, pod_scope
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.decision import NO_PLAN, Decision, Transition
 from nri_numamem.engine.events import (
@@ -73,7 +73,8 @@ def _adopt_preset(
     next_state, shortfall = record_running(state, pod, container, request, nodes)
     next_state = pod_scope.take_from_pool(context, next_state, pod)
     record = records.adopted(next_state, pod, container, request, nodes, shortfall)
-    return Decision.computed(NO_PLAN, next_state, record)
+    next_state, more = alignment.with_preset_nodes(context, next_state, pod, container, nodes)
+    return Decision.computed(NO_PLAN, next_state, record, *more)
 
 
 def record_running(
@@ -81,7 +82,8 @@ def record_running(
 ) -> tuple[EngineState, Mapping[str, int]]:
     """Record a container that has its nodes; also return its shortfall in bytes."""
     adopted = adopt(state.accounting, pod.uid, container.name, nodes, request.resources)
-    return state.with_holder(_holder(pod, container), adopted.state), adopted.shortfall
+    holder = Holder(container.container_id, pod.sandbox_id, (pod.uid, container.name))
+    return state.with_holder(holder, adopted.state), adopted.shortfall
 
 
 def _admit(
@@ -135,13 +137,10 @@ def _enter(
     """Record a container that was placed in `state`."""
     pod, container = event.pod, event.container
     accounting = masked.unmask(placed.accounting)
-    after = state.with_pod(pod).with_holder(_holder(pod, container), accounting)
+    holder, more = alignment.placed(state, pod, container, request, placed, others)
+    after = state.with_pod(pod).with_holder(holder, accounting)
     record = records.admitted(state, after, pod, container, request, placed, others, adjustment)
-    return Transition(after, (record,))
-
-
-def _holder(pod: PodSandbox, container: Container) -> Holder:
-    return Holder(container.container_id, pod.sandbox_id, (pod.uid, container.name))
+    return Transition(after, (record, *more))
 
 
 def _adjustment(request: Request, nodes: NodeSet) -> Adjustment:
@@ -175,6 +174,8 @@ def update_container(context: Context, state: EngineState, event: UpdateContaine
     next_state = pod_scope.take_from_pool(context, replace(state, accounting=done.state), event.pod)
     updates: tuple[Update, ...] = ()
     if done.nodes != before[0].numa_affinity:
+        wider = alignment.with_nodes(holder, done.nodes)
+        next_state = next_state.with_holder(wider, next_state.accounting)
         updates = (Update(holder.container_id, str(done.nodes)),)
     record = resizes.resized(next_state, event.pod, holder, before, done)
     return Decision.computed(Plan(updates=updates), next_state, record)

@@ -3,7 +3,7 @@
 A context never changes. A machine that changed makes a new context (``machine_change``).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from nri_numamem.engine.events import Container as RuntimeContainer
@@ -27,6 +27,13 @@ from nri_numamem.memorymanager import (
 from nri_numamem.memorymanager.candidates import crosses_groups
 from nri_numamem.numa import MEMORY, Distances, Machine, NodeSet, Preferences
 from nri_numamem.topologymanager import Topology, TopologyPolicy
+
+STATIC_CPUS_COST = (
+    "the kubelet chooses CPUs before the plugin chooses memory, so containers are refused that the "
+    "kubelet's own managers admit: of 100 pods 9 to 29 with mixed shapes, 2 to 6 with "
+    "proportional ones"
+)
+"""Measured in simulations; docs/limits.md has the figures by policy and number of nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +115,20 @@ class Context:
     def allows(self, accounting: State, nodes: NodeSet) -> bool:
         """Return whether the machine has these nodes, and no other group has one of them."""
         return not crosses_groups(accounting, nodes)
+
+    def start_records(self, version: str) -> tuple[Record, ...]:
+        """Return the records of a start: machine and policy, and a warning about the policy."""
+        return (self.record(version), *self._warnings())
+
+    def _warnings(self) -> Iterator[Record]:
+        if self.is_static and self.is_strict and self.policy.has_static_cpus:
+            policy = self.policy.topology_manager_policy
+            fields: Mapping[str, RecordValue] = {
+                "cpuManagerPolicy": "static",
+                "topologyManagerPolicy": policy,
+                "cost": STATIC_CPUS_COST,
+            }
+            yield Record(EventName.STRICT_POLICY_WITH_STATIC_CPUS, fields)
 
     def record(self, version: str) -> Record:
         """Return the record of machine and policy."""

@@ -6,8 +6,11 @@ The allocation state has the keys of the kubelet's state file.
 from collections.abc import Mapping
 from typing import cast
 
+from nri_numamem.engine.alignment import misaligned_containers
 from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.fields import provider_hints
+from nri_numamem.engine.state import EngineState
 from nri_numamem.memorymanager import NonPodHugepages, PoolUse, State, non_pod_hugepages
 from nri_numamem.memorymanager.state_json import state_json
 
@@ -18,6 +21,16 @@ def accounting_record(accounting: State) -> Record:
         EventName.STATE_DUMP,
         cast("Mapping[str, RecordValue]", state_json(accounting)),
     )
+
+
+def state_record(state: EngineState) -> Record:
+    """Return the whole allocation state, and which running containers are misaligned."""
+    misaligned: dict[str, dict[str, RecordValue]] = {}
+    for holder, remote in misaligned_containers(state):
+        uid, name = holder.key
+        misaligned.setdefault(uid, {})[name] = provider_hints(remote)
+    record = accounting_record(state.accounting)
+    return Record(record.event, {**record.fields, "misaligned": dict(misaligned)})
 
 
 def pools_record(accounting: State, use: PoolUse) -> Record:

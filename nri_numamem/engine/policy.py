@@ -33,6 +33,8 @@ class Policy:
     """Remarks on settings, for the record `machine`."""
     is_managed_twice: bool = False
     """The kubelet's own memory manager is active as well."""
+    has_static_cpus: bool = False
+    """The kubelet assigns exclusive CPUs, before the plugin chooses memory."""
 
     @property
     def is_static(self) -> bool:

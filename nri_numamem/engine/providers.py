@@ -49,6 +49,14 @@ class OtherProviders:
             providers.append({CPU: (Hint(self.cpu, preferred=True),)})
         return tuple(providers)
 
+    def misaligned_with(self, nodes: NodeSet) -> "OtherProviders":
+        """Return the CPUs and the devices that have no node in common with `nodes`."""
+        if not self.is_disjoint_from(nodes):
+            return NO_OTHER_PROVIDERS
+        devices = tuple(each for each in self.devices if nodes.isdisjoint(each))
+        is_remote = self.cpu is not None and nodes.isdisjoint(self.cpu)
+        return OtherProviders(devices, self.cpu if is_remote else None)
+
     def is_disjoint_from(self, nodes: NodeSet) -> bool:
         """Return whether the CPUs or a device have no node in common with `nodes`."""
         found = self.devices if self.cpu is None else (*self.devices, self.cpu)

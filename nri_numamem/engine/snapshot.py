@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import TypeAlias, TypeVar, cast
 
+from nri_numamem.engine.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.engine.state import PREVIOUS_NODES_LIMIT, EngineState, Holder, Key
 from nri_numamem.memorymanager import Block, State
 from nri_numamem.numa import NodeSet
@@ -114,7 +115,26 @@ def _holder_out(holder: Holder, blocks: tuple[Block, ...]) -> _Json:
         "ended": holder.ended,
         "nodes": str(blocks[0].numa_affinity) if blocks else "",
         "resources": {block.type: block.size for block in blocks},
+        **_misaligned_out(holder.misaligned),
     }
+
+
+def _misaligned_out(misaligned: OtherProviders) -> _Json:
+    """Return the key that only some holders have, and that earlier versions ignore."""
+    if misaligned == NO_OTHER_PROVIDERS:
+        return {}
+    cpu = "" if misaligned.cpu is None else str(misaligned.cpu)
+    devices = {str(index): str(nodes) for index, nodes in enumerate(misaligned.devices)}
+    return {"misaligned": {"cpu": cpu, "devices": devices}}
+
+
+def _misaligned_in(entry: _Json) -> OtherProviders:
+    if "misaligned" not in entry:
+        return NO_OTHER_PROVIDERS
+    found = _object(entry["misaligned"], "misaligned")
+    devices = _object(found.get("devices"), "devices")
+    nodes = _nodes(found, "cpu")
+    return OtherProviders(tuple(_nodes(devices, index) for index in devices), nodes or None)
 
 
 def _holder_in(entry: _Json) -> tuple[Holder, tuple[Block, ...]]:
@@ -124,6 +144,7 @@ def _holder_in(entry: _Json) -> tuple[Holder, tuple[Block, ...]]:
         _field(entry, "sandboxId", str),
         key,
         _field(entry, "ended", bool),
+        _misaligned_in(entry),
     )
     nodes = _nodes(entry, "nodes")
     resources = _object(entry.get("resources"), "resources")

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TypeAlias, TypeVar
 
 from nri_numamem.engine.events import PodSandbox
+from nri_numamem.engine.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.memorymanager import Block, State
 from nri_numamem.memorymanager.state import copy_of
 from nri_numamem.numa import NodeSet
@@ -41,6 +42,8 @@ class Holder:
     key: Key
     ended: bool = False
     """Stopped; its memory stays reserved for the pod's next containers."""
+    misaligned: OtherProviders = NO_OTHER_PROVIDERS
+    """Its CPUs and devices that have no NUMA node in common with its memory."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ its restart only the cgroup has it.
 
 from dataclasses import dataclass, replace
 
-from nri_numamem.engine import pod_scope
+from nri_numamem.engine import alignment, pod_scope
 from nri_numamem.engine.bulk_update import BulkUpdate
 from nri_numamem.engine.containers import record_running
 from nri_numamem.engine.context import Context
@@ -27,7 +27,7 @@ from nri_numamem.engine.records import containers as records
 from nri_numamem.engine.records import machine as machine_records
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.request import request_for
-from nri_numamem.engine.state import POOL, EngineState, Holder
+from nri_numamem.engine.state import POOL, EngineState
 from nri_numamem.memorymanager import Rejection, adopt, mark_reusable
 from nri_numamem.numa import NodeSet
 
@@ -52,6 +52,8 @@ def synchronize(context: Context, state: EngineState, event: Synchronize) -> Dec
     found += more
     new, more_updates, more = _place_all(context, new, unpinned)
     updates += more_updates
+    found += more
+    new, more = alignment.synchronize(context, old, new, event.containers)
     found += more
     found.append(machine_records.synchronized(new, event, len(pinned), len(updates)))
     # A runtime rejects a reply that names a container twice.
@@ -171,7 +173,10 @@ def _place_all(
         if nodes is not None:
             event = EventName.PINNED_WHILE_RUNNING
             updates.append(Update(container.container_id, str(nodes)))
-        found += [replace(record, event=event) for record in placed]
+        found += [
+            record if record.event is EventName.MISALIGNED else replace(record, event=event)
+            for record in placed
+        ]
     return bulk.finish(), updates, found
 
 
@@ -190,12 +195,11 @@ def place_running(
     if isinstance(placed, Rejection):
         record = records.rejected(context, state, pod, container, request, placed, others)
         return state, None, [record]
-    key = (pod.uid, container.name)
-    holder = Holder(container.container_id, pod.sandbox_id, key)
+    holder, more = alignment.placed(ready, pod, container, request, placed, others)
     state = ready.with_holder(holder, placed.accounting)
     adjustment = Adjustment(str(placed.nodes))
     record = records.admitted(ready, state, pod, container, request, placed, others, adjustment)
-    return state, placed.nodes, [record]
+    return state, placed.nodes, [record, *more]
 
 
 def _drop_stale_reservations(

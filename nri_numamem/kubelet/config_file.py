@@ -15,6 +15,8 @@ from nri_numamem.memorymanager.node_allocatable import DEFAULT_EVICTION
 
 POLICY_KEY = "memoryManagerPolicy"
 """The plugin has this key too, but never copies its value from the kubelet."""
+CPU_POLICY_KEY = "cpuManagerPolicy"
+"""Read for a warning only; the plugin assigns no CPUs."""
 KEYS = (
     "reservedMemory",
     "topologyManagerPolicy",
@@ -67,6 +69,8 @@ class KubeletConfig:
     """The values of ``KEYS`` that are set, as written."""
     memory_manager_policy: str
     """The policy of the kubelet's own manager; "None" is its default."""
+    cpu_manager_policy: str
+    """The policy of the kubelet's CPU manager; "none" is its default."""
 
 
 def read_kubelet_config(document: object) -> KubeletConfig:
@@ -96,5 +100,11 @@ def read_kubelet_config(document: object) -> KubeletConfig:
     eviction = settings.get(_EVICTION_KEY) or {}
     if isinstance(eviction, Mapping) and (not eviction or document.get(_MERGE_KEY) is True):
         settings[_EVICTION_KEY] = {**DEFAULT_EVICTION, **eviction}
-    policy = document.get(POLICY_KEY)
-    return KubeletConfig(settings, policy if isinstance(policy, str) else "None")
+    return KubeletConfig(
+        settings, _text(document, POLICY_KEY, "None"), _text(document, CPU_POLICY_KEY, "none")
+    )
+
+
+def _text(document: Mapping[object, object], key: str, default: str) -> str:
+    value = document.get(key)
+    return value if isinstance(value, str) else default

@@ -244,6 +244,9 @@ def test_missing_keys_are_copied_from_the_kubelets_file(tmp_path: Path) -> None:
         kubelet_memory_manager_policy="Static",
     )
     assert found.is_managed_twice
+    assert not found.has_static_cpus
+    path.write_text(f"{KUBELET}cpuManagerPolicy: static\n")
+    assert load_text(text, "x").has_static_cpus
     # The flag overrides kubeletConfigFile, and works without it.
     other = tmp_path / "other.json"
     other.write_text('{"kind": "KubeletConfiguration", "topologyManagerPolicy": "none"}')

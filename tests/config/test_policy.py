@@ -46,8 +46,13 @@ def test_each_setting_arrives(document: object, policy: Policy) -> None:
 
 
 def test_remarks_on_settings_arrive() -> None:
-    settings = Settings(max_allowable_numa_nodes=9, kubelet_memory_manager_policy="Static")
+    settings = Settings(
+        max_allowable_numa_nodes=9,
+        kubelet_memory_manager_policy="Static",
+        kubelet_cpu_manager_policy="static",
+    )
     policy = policy_of(settings)
     assert policy.notes == settings.notes
     assert len(policy.notes) == 2
     assert policy.is_managed_twice
+    assert policy.has_static_cpus

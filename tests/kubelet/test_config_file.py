@@ -12,6 +12,7 @@ def test_an_empty_configuration_has_the_kubelets_defaults() -> None:
     found = read_kubelet_config(HEAD)
     assert found.settings == DEFAULT
     assert found.memory_manager_policy == "None"
+    assert found.cpu_manager_policy == "none"
 
 
 def test_known_keys_are_copied_as_written() -> None:
@@ -36,6 +37,7 @@ def test_known_keys_are_copied_as_written() -> None:
     options = {"topologyManagerPolicyOptions": {"prefer-closest-numa-nodes": "true"}}
     assert found.settings == {**matters, **options}
     assert found.memory_manager_policy == "Static"
+    assert found.cpu_manager_policy == "static"
 
 
 def test_a_key_without_a_value_is_left_out() -> None:

@@ -90,6 +90,12 @@ def decision_fields(choice: Choice) -> Fields:
     return fields
 
 
+def rule_of(choice: Choice, nodes: NodeSet) -> Rule:
+    """Return the rule for one node set."""
+    found = candidates_for(choice.accounting, choice.uid, choice.resources, choice.previous_nodes)
+    return _rule(choice, nodes, found.hint(nodes) if found.admits(nodes) else None)
+
+
 def _sets(choice: Choice) -> Iterator[NodeSet]:
     if choice.nodes:
         yield choice.nodes

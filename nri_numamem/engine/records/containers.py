@@ -17,7 +17,7 @@ from nri_numamem.engine.records.fields import (
     hint_value,
 )
 from nri_numamem.engine.request import Request, request_of_pod
-from nri_numamem.engine.state import POOL, EngineState, Holder
+from nri_numamem.engine.state import POOL, EngineState, Holder, Key
 from nri_numamem.memorymanager import Block, Rejection
 from nri_numamem.numa import NodeSet
 from nri_numamem.topologymanager import Placement
@@ -45,16 +45,7 @@ def admitted(
 
     In pod scope `before` has the reservation of the pod as a whole.
     """
-    pool = before.blocks((pod.uid, POOL))
-    choice = Choice(
-        placed.before,
-        pod.uid,
-        request.resources,
-        placed.nodes,
-        others,
-        pool[0].numa_affinity if pool else None,
-        before.nodes_before((pod.uid, container.name)),
-    )
+    choice = choice_of(before, (pod.uid, container.name), request, placed, others)
     fields: Fields = {
         **container_fields(pod, container),
         "request_bytes": dict(request.resources),
@@ -67,6 +58,22 @@ def admitted(
     if request.hugepage_limits:
         fields["hugepage_source"] = request.hugepage_source.value
     return Record(EventName.ADMITTED, fields)
+
+
+def choice_of(
+    before: EngineState, key: Key, request: Request, placed: Placement, others: OtherProviders
+) -> Choice:
+    """Return a placement as a choice between node sets; `before` is the state of the decision."""
+    pool = before.blocks((key[0], POOL))
+    return Choice(
+        placed.before,
+        key[0],
+        request.resources,
+        placed.nodes,
+        others,
+        pool[0].numa_affinity if pool else None,
+        before.nodes_before(key),
+    )
 
 
 def adopted(

@@ -82,6 +82,8 @@ class Meter:
         """Event -> number of records."""
         self.reasons = {TOPOLOGY: 0, UNEXPECTED: 0}
         """The kubelet's reason -> number of rejected requests of containers."""
+        self.misaligned: dict[tuple[str, str], int] = {}
+        """Provider and cause -> number of containers that became misaligned."""
         self.cgroup_released_pods = 0
         """Pods released because their cgroup disappeared."""
         self.durations: dict[str, Durations] = {}
@@ -101,6 +103,8 @@ class Meter:
         if event not in self.events:
             if event == CONFIGURED:
                 self.runtime = fields
+            elif event == EventName.MISALIGNED:
+                self._count_misaligned(fields.get("causes"))
             elif event in NON_POD_HUGEPAGES:
                 self.non_pod_hugepages = fields.get("non_pod_bytes")
             return
@@ -113,6 +117,11 @@ class Meter:
             self.cgroup_released_pods += 1
         elif event == SYNCHRONIZED:
             self.synchronized = fields
+
+    def _count_misaligned(self, causes: RecordValue) -> None:
+        for provider, cause in causes.items() if isinstance(causes, Mapping) else ():
+            key = (provider, str(cause))
+            self.misaligned[key] = self.misaligned.get(key, 0) + 1
 
     def registered(self) -> None:
         """Count a successful registration."""

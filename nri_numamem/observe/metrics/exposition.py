@@ -24,6 +24,7 @@ from prometheus_client.core import (
     Metric,
 )
 
+from nri_numamem.engine.alignment import misaligned_containers
 from nri_numamem.engine.plan import RecordValue
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.state import POOL, EngineState
@@ -146,6 +147,7 @@ def _decisions(meter: Meter) -> Iterator[Metric]:
         "reason",
         meter.reasons.copy(),
     )
+    yield _misalignments(meter.misaligned.copy())
     yield by_outcome("resizes", "Changes of memory limits at run time, by event.", RESIZE_OUTCOMES)
     yield _counter(
         "cgroup_released_pods",
@@ -177,6 +179,14 @@ def _decisions(meter: Meter) -> Iterator[Metric]:
         yield _gauge(f"last_synchronize_{name}", text, _number(meter.synchronized.get(field)))
 
 
+def _misalignments(counts: Mapping[tuple[str, str], int]) -> Metric:
+    text = "Containers whose memory is on no NUMA node of their CPUs or of a device."
+    metric = CounterMetricFamily(f"{PREFIX}misalignments", text, labels=["provider", "cause"])
+    for labels, count in counts.items():
+        metric.add_metric(labels, count)
+    return metric
+
+
 def _requests(meter: Meter) -> Iterator[Metric]:
     durations = HistogramMetricFamily(
         f"{PREFIX}request_duration_seconds", "Time from a request to its reply.", labels=["method"]
@@ -204,6 +214,9 @@ def _state(state: EngineState) -> Iterator[Metric]:
     assigned = sum(len(containers) for containers in state.accounting.assignments.values())
     yield _gauge("running_pods", "Pods with a running sandbox.", len(state.pods))
     yield _gauge("running_containers", "Running containers with assignments.", live)
+    misaligned = sum(1 for _ in misaligned_containers(state))
+    text = "Running containers whose memory is on no NUMA node of their CPUs or of a device."
+    yield _gauge("misaligned_containers", text, misaligned)
     yield _gauge("assignments", "Assignments, with those that pods keep for reuse.", assigned)
 
 

@@ -13,6 +13,7 @@ from nri_numamem.engine.records.table import COMMON_FIELDS, EVENTS, SECTIONS
 
 PACKAGE = Path(nri_numamem.__file__).parent
 KUBELET_KEYS = {
+    "cpuManagerPolicy",
     "entries",
     "machineState",
     "memoryManagerPolicy",

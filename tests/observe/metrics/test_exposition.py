@@ -28,7 +28,7 @@ from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.memorymanager import Reservation
-from nri_numamem.numa import Machine, NumaNode
+from nri_numamem.numa import Machine, NodeSet, NumaNode
 from nri_numamem.observe.log import loggers as logs
 from nri_numamem.observe.metrics.counters import COUNTED, NON_POD_HUGEPAGES, Meter
 from nri_numamem.observe.metrics.exposition import (
@@ -170,6 +170,22 @@ def test_decisions_are_counted_and_all_labels_are_there_from_the_start() -> None
     assert sorted(reasons.values()) == [0, 1]
     assert found["synchronizations_total", ()] == 1
     assert found["last_synchronize_containers", ()] == 0
+
+
+def test_misaligned_containers_by_provider_and_cause() -> None:
+    plugin = Plugin()
+    assert not any(name == "misalignments_total" for name, _ in plugin.scrape())
+    assert plugin.scrape()["misaligned_containers", ()] == 0
+    away = replace(container(0), cpuset_mems="0", device_nodes=(NodeSet([1]),))
+    plugin.handle(CreateContainer(pod(0), away))
+    found = plugin.scrape()
+    cause = (("cause", "adopted"), ("provider", "devices"))
+    assert found["misalignments_total", cause] == 1
+    assert found["misaligned_containers", ()] == 1
+    plugin.meter.count(Record(EventName.MISALIGNED, {"causes": {"cpu": "other_group"}}))
+    assert plugin.scrape()["misalignments_total", (("cause", "other_group"), ("provider", "cpu"))]
+    plugin.handle(StopContainer(pod(0), away))
+    assert plugin.scrape()["misaligned_containers", ()] == 0
 
 
 def test_every_outcome_is_one_that_is_counted() -> None:

@@ -62,6 +62,19 @@ EVENTS = {
         remedy="with `shortfall_bytes`: move pods away from these NUMA nodes",
         fields=_ADOPTED,
     ),
+    EventName.MISALIGNED: EventType(
+        "The memory of a container is on no NUMA node of its CPUs, or of one of its devices.",
+        level=Level.WARNING,
+        remedy="free memory on the nodes of the CPUs and devices, then recreate the pod; the "
+        "policy restricted refuses such containers",
+        fields={
+            **CONTAINER,
+            **NODES,
+            "misaligned": "NUMA nodes of the CPUs and devices, by provider: cpu, devices",
+            "causes": "why, by provider: the rule for these nodes (see rules of candidates), or "
+            "adopted if the container had its nodes already",
+        },
+    ),
     EventName.REJECTED: EventType(
         "A container's creation is refused because no NUMA nodes can hold its request.",
         level=Level.WARNING,

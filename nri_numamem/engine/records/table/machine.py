@@ -25,6 +25,18 @@ EVENTS = {
             "notes": "remarks on the settings",
         },
     ),
+    EventName.STRICT_POLICY_WITH_STATIC_CPUS: EventType(
+        "The kubelet assigns exclusive CPUs, and the Topology Manager policy refuses containers "
+        "whose memory does not match them.",
+        level=Level.WARNING,
+        remedy="set topologyManagerPolicy: best-effort, or accept the refusals; docs/limits.md "
+        "compares the policies",
+        fields={
+            "cpuManagerPolicy": "policy of the kubelet's CPU manager",
+            "topologyManagerPolicy": "restricted or single-numa-node",
+            "cost": "share of refused pods in simulations",
+        },
+    ),
     EventName.MACHINE_CHANGED: EventType(
         "NUMA nodes, memory sizes or hugepage pools changed; the allocation state is recomputed.",
         alternate=AlternateLevel(Level.DEBUG, "only memory sizes changed, by less than 1 %"),
@@ -95,6 +107,8 @@ EVENTS = {
         fields={
             "entries": "blocks by pod UID and container",
             "machineState": "memory tables, assignments and group by NUMA node",
+            "misaligned": "CPUs and devices without a node in common with the memory of their "
+            "container: NUMA nodes by pod UID, container and provider",
         },
     ),
 }
