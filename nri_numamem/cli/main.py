@@ -6,6 +6,7 @@ waits, never loads the output for people. A plugin that a runtime launched has n
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -17,6 +18,9 @@ from nri_numamem.version import VERSION
 
 if TYPE_CHECKING:
     import argparse
+
+# A full or broken disk.
+_OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 # Name -> summary; each is a module here with add_arguments(parser) and main(args) -> status.
 COMMANDS = {
@@ -39,16 +43,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = _parser(chosen)
     args = parser.parse_args(arguments)
     try:
-        return _module(args.command).main(args)
+        status = _module(args.command).main(args)
+        sys.stdout.flush()
     except UsageError as error:
         print(f"nri-numamem: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # The reader (head, less) has seen enough. Keep Python from flushing into the pipe at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader, such as head, has read enough.
+        _discard_output()
         return 0
+    except OSError as error:
+        if error.errno not in _OUTPUT_ERRORS:
+            raise
+        _discard_output()
+        print(f"nri-numamem: cannot write the output: {error.strerror}", file=sys.stderr)
+        return 1
+    return status
+
+
+def _discard_output() -> None:
+    """Keep Python from writing at exit what could not be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _ignore_early_dump_signal() -> None:

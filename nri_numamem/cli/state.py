@@ -50,7 +50,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     show.add_argument(
         "--output", choices=("table", "json"), default="table", help="format (default: table)"
     )
-    show.epilog = "Exit status: 0 if the checksum is correct, 1 if not, 2 if FILE cannot be read."
+    show.epilog = (
+        "Exit status: 0 if the checksum is correct or missing, 1 if it is wrong, 2 if FILE cannot "
+        "be read."
+    )
     description = (
         "Print the plugin's state as a state file of the kubelet in format V1, with its checksum."
     )
@@ -138,6 +141,7 @@ def _state_json(checkpoint: Checkpoint) -> StateJson:
 
 
 def _show(path: Path, checkpoint: Checkpoint) -> None:
+    from nri_numamem.cli.render.node_table import printable  # noqa: PLC0415 - only for people
     from nri_numamem.cli.render.screen import (  # noqa: PLC0415 - only for people
         Screen,
         new_console,
@@ -145,21 +149,25 @@ def _show(path: Path, checkpoint: Checkpoint) -> None:
 
     screen = Screen(new_console())
     screen.heading(f"{name_of(path)}: format {checkpoint.format}")
-    screen.labelled("policy", checkpoint.policy_name)
+    screen.labelled("policy", printable(checkpoint.policy_name))
     if checkpoint.is_verified:
-        how = "correct" if checkpoint.checksum else "not computed by the kubelet"
-        screen.labelled("checksum", f"{checkpoint.checksum}, {how}")
+        screen.labelled("checksum", f"{checkpoint.checksum}, correct")
+    elif checkpoint.has_no_checksum:
+        text = "none: the kubelet accepts such a file, but nothing shows whether it is damaged"
+        screen.labelled("checksum", text, "yellow")
     else:
         text = f"{checkpoint.checksum}, but the content gives {checkpoint.expected_checksum}"
         screen.labelled("checksum", text, "red")
     if checkpoint.machine_state:
-        screen.accounting(_state_json(checkpoint), None, {})
+        screen.accounting(_state_json(checkpoint), None, {}, lists_containers=False)
         screen.legend()
     _show_assignments(screen, checkpoint)
 
 
 def _show_assignments(screen: "Screen", checkpoint: Checkpoint) -> None:
     from rich.table import Table  # noqa: PLC0415 - only for people
+
+    from nri_numamem.cli.render.node_table import printable  # noqa: PLC0415 - only for people
 
     rows = [
         (uid, name, blocks)
@@ -178,9 +186,9 @@ def _show_assignments(screen: "Screen", checkpoint: Checkpoint) -> None:
     table.add_column("resource", no_wrap=True)
     table.add_column("size", justify="right", no_wrap=True)
     for uid, name, blocks in rows:
-        first = (uid, name)
+        first = (printable(uid), printable(name))
         for block in blocks:
             size = humanize_bytes(block.size)
-            table.add_row(*first, str(block.numa_affinity), block.type, size)
+            table.add_row(*first, str(block.numa_affinity), printable(block.type), size)
             first = ("", "")
     screen.shown(table)

@@ -37,6 +37,8 @@ __all__ = [
     "verify",
 ]
 
+# Keys of cpu_manager_state, which has policyName, entries and checksum as well.
+_CPU_MANAGER_KEYS = ("defaultCpuSet", "defaultCPUSet")
 # A file has at least one of these keys; Go would read any JSON object as an empty state.
 _CONTENT = ("policyName", "machineState", "data", "dataChecksum")
 
@@ -67,9 +69,13 @@ class Checkpoint:
 
     @property
     def is_verified(self) -> bool:
-        """Return whether the checksum is right. In V1 the kubelet accepts 0, "not computed"."""
-        is_unchecked = self.checksum == 0 and self.format is CheckpointFormat.V1
-        return is_unchecked or self.checksum == self.expected_checksum
+        """Return whether the checksum is right."""
+        return self.checksum == self.expected_checksum
+
+    @property
+    def has_no_checksum(self) -> bool:
+        """Return whether the checksum is 0 or missing, which the kubelet accepts in V1."""
+        return self.checksum == 0 and self.format is CheckpointFormat.V1
 
 
 def parse_checkpoint(content: str | bytes) -> Checkpoint:
@@ -78,6 +84,10 @@ def parse_checkpoint(content: str | bytes) -> Checkpoint:
     Raises CheckpointError for content that is not a state file, or is truncated.
     """
     document = _load(content, "")
+    if not document.keys().isdisjoint(_CPU_MANAGER_KEYS):
+        raise CheckpointError(
+            "this is the state of the kubelet's CPU manager; give the file memory_manager_state"
+        )
     if document.keys().isdisjoint(_CONTENT):
         raise CheckpointError(f"none of {', '.join(_CONTENT)} is there; this is not a state file")
     if "data" in document or "dataChecksum" in document:
@@ -121,8 +131,8 @@ def _parse_v3(document: Mapping[str, object]) -> Checkpoint:
 
 
 def verify(checkpoint: Checkpoint) -> None:
-    """Raise CheckpointError unless the checksum is right."""
-    if not checkpoint.is_verified:
+    """Raise CheckpointError if the checksum is wrong; one that is missing in V1 is not."""
+    if not (checkpoint.is_verified or checkpoint.has_no_checksum):
         raise CheckpointError(
             f"the checkpoint is corrupted: its checksum is {checkpoint.checksum}, its content "
             f"gives {checkpoint.expected_checksum}; it was edited or damaged after it was written"

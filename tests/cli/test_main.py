@@ -1,3 +1,5 @@
+import errno
+import os
 import signal
 import subprocess
 import sys
@@ -67,3 +69,55 @@ def test_the_plugin_does_not_load_the_output_for_people() -> None:
     assert "nri_numamem.cli.run" in loaded
     assert not loaded & {"yaml", "pyroute2", "prometheus_client"}
     assert "nri_numamem.fake_runtime.runtime" not in loaded
+
+
+PROGRAM = [sys.executable, "-m", "nri_numamem"]
+SCENARIO = """\
+machine: {nodes: [{id: 0, memory: 8Gi}]}
+pods:
+- metadata: {name: a, uid: a}
+  spec: {containers: [{name: main, resources: {limits: {cpu: "1", memory: 1Gi}}}]}
+steps: [{admit: {pod: a}}]
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments", [["simulate", "-"], ["simulate", "-", "--output", "json"], ["inspect"]]
+)
+def test_a_full_disk_is_one_line(arguments: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        found = subprocess.run(
+            [*PROGRAM, *arguments],
+            input=SCENARIO,
+            text=True,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert found.returncode == 1
+    assert found.stderr == "nri-numamem: cannot write the output: No space left on device\n"
+
+
+@pytest.mark.parametrize("arguments", [["simulate", "-"], ["simulate", "-", "--output", "json"]])
+def test_a_closed_pipe_is_no_error(arguments: list[str]) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "wb") as closed:
+        found = subprocess.run(
+            [*PROGRAM, *arguments],
+            input=SCENARIO,
+            text=True,
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert (found.returncode, found.stderr) == (0, "")
+
+
+def test_other_errors_of_the_system_are_bugs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_args: object) -> int:
+        raise PermissionError(errno.EPERM, "not permitted")
+
+    monkeypatch.setattr("nri_numamem.cli.inspect.main", fail)
+    with pytest.raises(PermissionError):
+        main(["inspect"])

@@ -74,7 +74,7 @@ def test_an_empty_state_and_pod_level_assignments(
     assert main(["state", "show", str(path)]) == 0
     shown = capsys.readouterr().out
     assert "No assignments" in shown
-    assert "0, not computed by the kubelet" in shown
+    assert "none: the kubelet accepts such a file" in shown
     block = {"numaAffinity": [0], "type": "memory", "size": 512}
     document = {
         **json.loads(V1.read_text()),
@@ -126,3 +126,17 @@ def test_only_a_state_can_be_exported(
     error = capsys.readouterr().err
     assert error.startswith(f"nri-numamem: {path}: {problem}")
     assert error.count("\n") == 1
+
+
+def test_control_characters_do_not_reach_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "memory_manager_state"
+    text = V1.read_text().replace('"static"', json.dumps("\x1b[2J"))
+    uid = next(iter(json.loads(text)["entries"]))
+    path.write_text(text.replace(uid, "uid\\u001b]0;\\u009b"))
+    assert main(["state", "show", str(path)]) == 1
+    shown = capsys.readouterr().out
+    assert shown.replace("\n", "").isprintable()
+    assert "\\x1b[2J" in shown
+    assert "uid\\x1b]0;\\x9b" in shown

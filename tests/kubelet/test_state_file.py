@@ -112,7 +112,10 @@ def test_a_damaged_file_is_read_and_not_verified() -> None:
 
 def test_a_checksum_of_zero_is_accepted_in_v1_only() -> None:
     verify(parse_checkpoint(f'{WITHOUT_CHECKSUM},"checksum":0}}'))
-    verify(parse_checkpoint(f"{WITHOUT_CHECKSUM}}}"))
+    missing = parse_checkpoint(f"{WITHOUT_CHECKSUM}}}")
+    verify(missing)
+    assert missing.has_no_checksum
+    assert not missing.is_verified
     assert not parse_checkpoint(json.dumps({"data": V3_DATA})).is_verified
     zeroed = V2.replace("1278640530", "0")
     assert not parse_checkpoint(zeroed).is_verified
@@ -245,3 +248,10 @@ def test_lone_surrogates_are_decoded_as_in_go() -> None:
     checkpoint = parse_checkpoint('{"policyName": "\\ud800", "entries": {"\\udfff": null}}')
     assert checkpoint.policy_name == "\N{REPLACEMENT CHARACTER}"
     assert checkpoint.entries == {"\N{REPLACEMENT CHARACTER}": {}}
+
+
+@pytest.mark.parametrize("key", ["defaultCpuSet", "defaultCPUSet"])
+def test_the_cpu_managers_state_is_recognized(key: str) -> None:
+    content = json.dumps({"policyName": "static", key: "0-3", "entries": {}, "checksum": 5})
+    with pytest.raises(CheckpointError, match="CPU manager; give the file memory_manager_state"):
+        parse_checkpoint(content)

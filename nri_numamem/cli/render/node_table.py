@@ -74,7 +74,9 @@ def node_table(
     """
     nodes = {int(node_id): node for node_id, node in accounting["machineState"].items()}
     resources = _resources(nodes.values())
-    containers = _containers_by_node(accounting, pod_names or {}) if width >= _WIDE else None
+    containers = (
+        _containers_by_node(accounting, pod_names or {}) if shows_containers(width) else None
+    )
     is_folded = len(nodes) > _MAX_UNFOLDED_NODES
     # Two ids, a dash and the mark.
     label_width = max(_LABEL_WIDTH, 2 * len(str(max(nodes))) + 2) if is_folded else _LABEL_WIDTH
@@ -98,6 +100,29 @@ def node_table(
     for line in _folded(lines) if is_folded else lines:
         table.add_row(line.label, *line.cells)
     return table
+
+
+def shows_containers(width: int) -> bool:
+    """Return whether node_table() has a column of containers at this width."""
+    return width >= _WIDE
+
+
+def container_table(accounting: StateJson, pod_names: Mapping[str, str]) -> Table:
+    """Return a table of node sets with the containers on them, for narrow terminals."""
+    found: dict[NodeSet, list[str]] = {}
+    for name, nodes in _containers(accounting, pod_names):
+        found.setdefault(nodes, []).append(name)
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("nodes", no_wrap=True)
+    table.add_column("containers", overflow="fold")
+    for nodes, names in sorted(found.items(), key=lambda item: tuple(item[0])):
+        table.add_row(str(nodes), ", ".join(names))
+    return table
+
+
+def printable(text: str) -> str:
+    """Return a text with control characters escaped, so that a file cannot control a terminal."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def _figures(node: NodeJson, bars: Mapping[str, int], *, ascii_only: bool) -> Iterable[str | Text]:
@@ -206,9 +231,17 @@ def _containers_by_node(
 ) -> dict[int, list[str]]:
     """Return node id -> "pod/container" of every container with a block on the node."""
     found: dict[int, list[str]] = {}
+    for text, nodes in _containers(accounting, pod_names):
+        for node_id in nodes:
+            found.setdefault(node_id, []).append(text)
+    return found
+
+
+def _containers(
+    accounting: StateJson, pod_names: Mapping[str, str]
+) -> Iterable[tuple[str, NodeSet]]:
+    """Yield "pod/container" and its nodes."""
     for uid, containers in accounting["entries"].items():
         for name, blocks in containers.items():
-            text = f"{pod_names.get(uid, uid)}/{name}"
-            for node_id in sorted({n for block in blocks for n in block["numaAffinity"]}):
-                found.setdefault(node_id, []).append(text)
-    return found
+            nodes = NodeSet(n for block in blocks for n in block["numaAffinity"])
+            yield printable(f"{pod_names.get(uid, uid)}/{name}"), nodes

@@ -13,7 +13,12 @@ from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
-from nri_numamem.cli.render.node_table import legend, node_table
+from nri_numamem.cli.render.node_table import (
+    container_table,
+    legend,
+    node_table,
+    shows_containers,
+)
 from nri_numamem.memorymanager.state_json import StateJson
 
 # Longer lines are hard to read.
@@ -22,9 +27,15 @@ _INDENT = 2
 _LABEL_WIDTH = 8
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave the error to the entry point; rich would exit with status 1."""
+        raise BrokenPipeError
+
+
 def new_console() -> Console:
     """Return a console on standard output with at most 120 columns."""
-    console = Console(highlight=False)
+    console = _Console(highlight=False)
     console.width = min(console.width, _MAX_WIDTH)
     return console
 
@@ -62,22 +73,35 @@ class Screen:
         self._print_indented(renderable)
 
     def accounting(
-        self, accounting: StateJson, before: StateJson | None, pod_names: Mapping[str, str]
+        self,
+        accounting: StateJson,
+        before: StateJson | None,
+        pod_names: Mapping[str, str],
+        *,
+        lists_containers: bool = True,
     ) -> None:
-        """Print the node table, or one line if it is equal to the table `before`."""
+        """Print the node table, or one line if it is equal to the table `before`.
+
+        With `lists_containers` a narrow terminal gets the containers as a table of their own.
+        """
         if before is not None and before["machineState"] == accounting["machineState"]:
             self.labelled("nodes", "unchanged")
             return
         self._console.print()
+        width = self._console.width - _INDENT
         self._print_indented(
             node_table(
                 accounting,
-                width=self._console.width - _INDENT,
+                width=width,
                 pod_names=pod_names,
                 before=before,
                 ascii_only=self._ascii_only,
             )
         )
+        has_containers = lists_containers and any(accounting["entries"].values())
+        if has_containers and not shows_containers(width):
+            self._console.print()
+            self._print_indented(container_table(accounting, pod_names))
 
     def legend(self) -> None:
         """Print the legend of the bars."""
