@@ -111,19 +111,21 @@ def kept_blocks(state: State, pod: Pod, name: str) -> tuple[Block, ...] | None:
     """Return the blocks that an assigned container keeps; None if it must be placed anew.
 
     A reusable container keeps its blocks if no other container has reused their bytes. Ordinary
-    init containers are always reusable, and keep what remains. A container with a block on a node
-    that the machine does not have must be placed anew.
+    init containers are always reusable, and keep what remains. A container must be placed anew if
+    its nodes do not back all bytes of its blocks, or if the machine lacks one of these nodes.
     """
     blocks = state.blocks(pod.uid, name)
     if blocks is None or not all(map(state.machine_state.__contains__, _nodes_of(blocks))):
         return None
     container = pod.container(name)
     is_reusable = name in state.reusable.get(pod.uid, ())
-    if container.kind is ContainerKind.INIT or not is_reusable:
+    if container.kind is ContainerKind.INIT:
         return blocks
-    # A container that was adopted on full nodes may be charged for less than its size.
-    is_whole = all(block.charged == block.size for block in blocks)
-    return blocks if is_whole and _have_amounts(blocks, container.requests) else None
+    # A container that was adopted on full nodes is charged for less than its size. One that is not
+    # reusable had no reported end: its creation failed, or the machine lost memory since.
+    if not all(block.is_backed for block in blocks):
+        return None
+    return blocks if not is_reusable or _have_amounts(blocks, container.requests) else None
 
 
 def _nodes_of(blocks: tuple[Block, ...]) -> Iterator[int]:

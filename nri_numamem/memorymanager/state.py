@@ -84,11 +84,18 @@ class Block:
     charges: tuple[tuple[int, int], ...] = field(default=(), compare=False)
     """(node id, bytes > 0), ascending: the bytes charged to each node. Their sum is `size`, or less
     for a running container that was adopted on full nodes."""
+    are_charges_known: bool = field(default=True, compare=False)
+    """False for a block that another program wrote: its charges were derived from the tables."""
 
     @property
     def charged(self) -> int:
         """Bytes of the block that are charged to nodes."""
         return sum(size_bytes for _, size_bytes in self.charges)
+
+    @property
+    def is_backed(self) -> bool:
+        """Whether all bytes are charged, or the charges are unknown."""
+        return self.charged == self.size or not self.are_charges_known
 
 
 Assignments: TypeAlias = Mapping[str, Mapping[str, tuple[Block, ...]]]
@@ -217,4 +224,4 @@ def _attribute(block: Block, unattributed: dict[tuple[int, str], int]) -> Block:
             unattributed[node_id, block.type] -= size_bytes
             missing -= size_bytes
             charges.append((node_id, size_bytes))
-    return replace(block, charges=tuple(charges))
+    return replace(block, charges=tuple(charges), are_charges_known=False)

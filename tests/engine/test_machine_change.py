@@ -11,7 +11,7 @@ import pytest
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Container, MachineChanged, Synchronize
-from nri_numamem.engine.plan import Adjustment, Record
+from nri_numamem.engine.plan import Adjustment, HugepageRoute, Record
 from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.snapshot import restore, snapshot
@@ -52,6 +52,20 @@ def change(host: Host, machine: Machine) -> tuple[Record, ...]:
     plan = host.handle(MachineChanged(machine))
     assert plan == Answer(records=plan.records)
     return tuple(plan.records)
+
+
+def test_a_failed_creation_is_placed_anew_if_its_nodes_lost_memory(host: Host) -> None:
+    """CRI-O does not report the end of a container whose creation failed."""
+    pod = host.run("a")
+    for _ in range(2):
+        assert host.create(pod, hugepages={PAGE: 4 * PAGE}).adjustment == Adjustment(
+            "0", {PAGE: 4 * PAGE}, HugepageRoute.LIMITS
+        )
+    change(host, with_node(machine_of(host), 0, hugepages={PAGE: 0}))
+    plan = host.create(pod, hugepages={PAGE: 4 * PAGE})
+    assert plan.adjustment is not None
+    assert plan.adjustment.cpuset_mems == "1"
+    assert host.free("hugepages-2Mi") == [0, 12 * PAGE, 16 * PAGE, 16 * PAGE]
 
 
 def test_the_same_machine_changes_nothing(host: Host) -> None:

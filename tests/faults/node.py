@@ -95,8 +95,6 @@ class Pod:
     """Names of containers for which the plugin received a CreateContainer."""
     done: set[str] = field(default_factory=set)
     """Names of ended init containers."""
-    names_before_change: set[str] = field(default_factory=set)
-    """Names of containers that were created at least once before the machine changed."""
     attempts: int = 0
     refusals: int = 0
     is_of_current_runtime: bool = True
@@ -171,7 +169,6 @@ class Node:
         message.state = api.CONTAINER_RUNNING
         mems = message.linux.resources.cpu.mems
         container = Container(spec, pod, message, mems, self.synchronizations)
-        container.is_exempt = spec.name in pod.names_before_change
         pod.containers[spec.name] = container
         pod.reservations.pop(spec.name, None)
         return container
@@ -244,10 +241,6 @@ class Node:
         self.has_unknown_shortfalls = True
         for container in self.containers():
             container.is_exempt = True
-        # A container that is created again keeps its assignment, even if the machine has lost the
-        # memory: CRI-O does not report a creation that failed (docs/limits.md).
-        for pod in self.pods.values():
-            pod.names_before_change |= pod.attempted_names
 
     def expect_no_reservations(self) -> None:
         """Expect no reservations: the machine changed while the plugin was not running."""

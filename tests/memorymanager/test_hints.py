@@ -1,22 +1,25 @@
 """Hint generation; tests/property compares the merge of these hints with that of all hints."""
 
+from dataclasses import replace
 from types import ModuleType
 
 import pytest
 
 from nri_numamem.memorymanager import (
+    Block,
     Container,
     ContainerKind,
     Hint,
     Pod,
     State,
+    adopt,
     full_hints,
     hints_for_request,
     mark_reusable,
     topology_hints,
 )
 from nri_numamem.memorymanager.accounting import assign
-from nri_numamem.memorymanager.hints import ANYWHERE, MergedHints
+from nri_numamem.memorymanager.hints import ANYWHERE, MergedHints, kept_blocks
 from nri_numamem.numa import NodeSet, Preferences
 
 LOWEST = Preferences(prefer_closest=False)
@@ -83,6 +86,18 @@ def test_a_reusable_container_keeps_its_nodes_until_its_bytes_are_reused(state: 
     assert topology_hints(state, pod(2), "c0", LOWEST) == {"memory": (Hint(N1, preferred=True),)}
     state = assign(state, "a", "c1", N1, {"memory": 1})
     assert topology_hints(state, pod(2), "c0", LOWEST) == {"memory": (Hint(N0, preferred=True),)}
+
+
+def test_a_container_that_its_nodes_do_not_back_is_placed_anew(state: State) -> None:
+    """It need not be reusable: the runtime does not report the end of a failed creation."""
+    filled = assign(state, "b", "c0", N1, {"memory": 9})
+    unbacked = adopt(filled, "a", "c0", N1, {"memory": 2}).state
+    assert topology_hints(unbacked, pod(2), "c0", LOWEST) == {"memory": (Hint(N0, preferred=True),)}
+    assert kept_blocks(unbacked, pod(2), "c0") is None
+    # The charges in a state of another program are unknown, so its containers keep their nodes.
+    blocks = (Block(N1, "memory", 2, are_charges_known=False),)
+    imported = replace(unbacked, assignments={"a": {"c0": blocks}})
+    assert kept_blocks(imported, pod(2), "c0") == blocks
 
 
 def test_an_init_container_keeps_its_remaining_bytes(state: State) -> None:

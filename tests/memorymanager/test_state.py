@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from nri_numamem.memorymanager import (
@@ -86,6 +88,9 @@ def test_reserved_bytes_of_a_written_state_are_attributed_to_blocks() -> None:
     assert first.charges == ((0, 3), (1, 2))
     assert (second.charges, second.charged, second.size) == (((1, 2),), 2, 6)
     assert third.charges == ()
+    assert first.is_backed
+    assert second.is_backed  # its charges are a guess
+    assert not replace(second, are_charges_known=True).is_backed
 
 
 def test_reusable_bytes_per_node_set_and_resource() -> None:
