@@ -15,6 +15,7 @@ from nri_numamem.engine.plan import Record
 from nri_numamem.engine.qos import qos_of_cgroup_parent
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.host.cgroups import container_mems, pod_hugepage_limits
+from nri_numamem.host.containers import process_start
 from nri_numamem.host.devices import device_numa_nodes
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError
@@ -40,7 +41,13 @@ class HostReader:
 
     def new_decoder(self) -> Decoder:
         """Return a decoder that reads this host."""
-        return Decoder(self.hugepage_limits, self.device_nodes, self.cgroup_mems, self.pool_use)
+        return Decoder(
+            self.hugepage_limits,
+            self.device_nodes,
+            self.cgroup_mems,
+            self.pool_use,
+            self.process_start,
+        )
 
     def hugepage_limits(self, cgroup_parent: str) -> Mapping[int, int]:
         """Return the hugepage limits of a pod's cgroup: page size in bytes -> bytes.
@@ -79,3 +86,7 @@ class HostReader:
     def pool_use(self, pod: PodSandbox, container: Container | None) -> PoolUse | None:
         """Return the kernel's hugepage pools for a container or a whole pod; None if not needed."""
         return self._machine_monitor.pool_use(self._get_engine(), pod, container)
+
+    def process_start(self, pid: int) -> int:
+        """Return when a process started, in clock ticks since boot; 0 if unknown."""
+        return process_start(self._roots.proc, pid)

@@ -27,6 +27,7 @@ from nri_numamem.engine.events import (
 )
 from nri_numamem.engine.plan import Record, Update
 from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.request import request_for
 from nri_numamem.engine.state import EngineState
 from nri_numamem.engine.synchronize import adopt_running, place_running
 from nri_numamem.numa import NodeSet
@@ -45,12 +46,13 @@ def containers_found(context: Context, state: EngineState, event: ContainersFoun
         if is_known or context.unmanaged_reason(pod, container) is not None:
             continue
         state = state.with_pod(pod)
+        request = request_for(state, pod, container)
         if container.cgroup_mems:
-            state, made = adopt_running(state, pod, container, container.cgroup_mems)
+            state, made = adopt_running(state, pod, container, request, container.cgroup_mems)
             state = pod_scope.take_from_pool(context, state, pod)
             records.extend(_unreported(made, "adopted"))
             continue
-        state, nodes, made = place_running(context, state, pod, container)
+        state, nodes, made = place_running(context, state, pod, container, request)
         if nodes is None:
             records.extend(_unreported(made, "unpinned"))
             continue

@@ -49,6 +49,9 @@ class Container:
     device_nodes: tuple[NodeSet, ...] = ()
     """The NUMA nodes of each device whose nodes are known; only in CreateContainer."""
     ended: bool = False
+    creation_order: int = 0
+    """Smaller for the older of two containers of a pod, 0 if unknown; only in Synchronize, and only
+    where hugepages are known as the pod's sum."""
     cgroup_mems: NodeSet = _UNSET
     """`cpuset.mems` of its cgroup, empty if unset or unknown; only in Synchronize and
     ContainersFound."""

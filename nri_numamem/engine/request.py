@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from nri_numamem.engine.events import Container, PodSandbox
-from nri_numamem.engine.state import EngineState
+from nri_numamem.engine.state import POOL, EngineState
 from nri_numamem.memorymanager import Block
 from nri_numamem.numa import hugepages_resource
 
@@ -49,6 +49,43 @@ def request_for(state: EngineState, pod: PodSandbox, container: Container) -> Re
     return request_of(
         pod, container, sum_blocks(state.blocks_of_live_others((pod.uid, container.name)))
     )
+
+
+def request_at_synchronize(
+    old: EngineState, new: EngineState, pod: PodSandbox, container: Container
+) -> Request | None:
+    """Return the request of a container that runs on its nodes, as request_for() does.
+
+    `new` is the state that the Synchronize builds, `old` the one before it. Of the pod's sum of
+    hugepages a container keeps what it had in `old`. It also gets what no other container has: none
+    that `new` has already, and none of `old`. So a Synchronize does not move the sum.
+    """
+    if not pod.hugepage_limits:
+        return request_of(pod, container, {})
+    key, own = (pod.uid, container.name), dict[str, int]()
+    is_known = old.keys.get(container.container_id) == key
+    others = _blocks_in_sandbox(old, pod, with_ended=is_known)
+    if is_known:
+        own = sum_blocks({container.name: others.get(container.name, ())})
+    others |= new.accounting.assignments.get(pod.uid, {})
+    assigned = sum_blocks({n: b for n, b in others.items() if n not in (container.name, POOL)})
+    for size, limit in pod.hugepage_limits.items():
+        name = hugepages_resource(size)
+        assigned[name] = max(0, min(assigned.get(name, 0), limit - own.get(name, 0)))
+    return request_of(pod, container, assigned)
+
+
+def _blocks_in_sandbox(
+    state: EngineState, pod: PodSandbox, *, with_ended: bool
+) -> dict[str, tuple[Block, ...]]:
+    """Return the blocks of the containers of one sandbox, by name."""
+    return {
+        name: blocks
+        for name, blocks in state.accounting.assignments.get(pod.uid, {}).items()
+        if (holder := state.holders.get((pod.uid, name))) is not None
+        and holder.sandbox_id == pod.sandbox_id
+        and (with_ended or not holder.ended)
+    }
 
 
 def request_of(

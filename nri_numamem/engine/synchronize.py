@@ -6,6 +6,9 @@ while the pod exists. A managed container that runs unpinned (it was created whi
 absent) is placed now and updated. The order is by sandbox id and container id, so the same list
 always gives the same accounting.
 
+Where only the sum of a pod's hugepages is known, it stays with the container that had it, and else
+goes to the pod's oldest container.
+
 Where the runtime shows another `cpuset.mems` than the cgroup has, an update was lost on one of two
 paths, and is applied again. The nodes that the engine assigned before decide which of the two is
 right; without them, the kind of runtime decides. containerd stores an update before it writes the
@@ -26,7 +29,7 @@ from nri_numamem.engine.plan import Adjustment, Plan, Record, Update
 from nri_numamem.engine.records import containers as records
 from nri_numamem.engine.records import machine as machine_records
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.request import request_for
+from nri_numamem.engine.request import Request, request_at_synchronize, request_for
 from nri_numamem.engine.state import POOL, EngineState
 from nri_numamem.memorymanager import Rejection, adopt, mark_reusable
 from nri_numamem.numa import NodeSet
@@ -43,7 +46,7 @@ def synchronize(context: Context, state: EngineState, event: Synchronize) -> Dec
     new = EngineState(
         context.empty_accounting(), pods, previous_nodes=old.previous_nodes_with(gone)
     )
-    new, updates, found = _adopt_all(context, new, pinned)
+    new, updates, found = _adopt_all(context, old, new, pinned)
     if is_restored:
         old, more = _drop_stale_reservations(context, old, new)
         found += more
@@ -97,7 +100,7 @@ def _classify(
     """Return the managed running containers, with and without nodes."""
     pinned: list[_Pinned] = []
     unpinned: _Unpinned = []
-    for container in sorted(event.containers, key=lambda c: (c.sandbox_id, c.container_id)):
+    for container in sorted(event.containers, key=_order):
         pod = pods.get(container.sandbox_id)
         if container.ended or pod is None or context.unmanaged_reason(pod, container) is not None:
             continue
@@ -111,6 +114,10 @@ def _classify(
         else:
             unpinned.append((pod, container))
     return pinned, unpinned
+
+
+def _order(container: Container) -> tuple[str, int, str]:
+    return container.sandbox_id, container.creation_order, container.container_id
 
 
 def _nodes_to_apply(
@@ -133,14 +140,15 @@ def _nodes_to_apply(
 
 
 def _adopt_all(
-    context: Context, state: EngineState, pinned: list[_Pinned]
+    context: Context, old: EngineState, state: EngineState, pinned: list[_Pinned]
 ) -> tuple[EngineState, list[Update], list[Record]]:
     """Record running containers on their nodes; return updates for those in wrong places."""
     bulk, updates, found = BulkUpdate(state), list[Update](), list[Record]()
     for running in pinned:
         pod, container, nodes = running.pod, running.container, running.nodes
         before = bulk.pod_view(pod.uid)
-        after, record = adopt_running(before, pod, container, nodes)
+        request = request_at_synchronize(old, before, pod, container)
+        after, record = adopt_running(before, pod, container, request, nodes)
         bulk.replace_pod(pod.uid, before, after)
         found += record
         if running.cause and record and nodes.issubset(context.machine.node_set):
@@ -150,10 +158,13 @@ def _adopt_all(
 
 
 def adopt_running(
-    state: EngineState, pod: PodSandbox, container: Container, nodes: NodeSet
+    state: EngineState,
+    pod: PodSandbox,
+    container: Container,
+    request: Request | None,
+    nodes: NodeSet,
 ) -> tuple[EngineState, list[Record]]:
     """Record a container on the nodes on which it runs; no record if its request is unknown."""
-    request = request_for(state, pod, container)
     if request is None:
         return state, []
     state, shortfall = record_running(state, pod, container, request, nodes)
@@ -167,7 +178,8 @@ def _place_all(
     bulk, updates, found = BulkUpdate(state), list[Update](), list[Record]()
     for pod, container in unpinned:
         before = bulk.pod_view(pod.uid)
-        after, nodes, placed = place_running(context, before, pod, container)
+        request = request_for(before, pod, container)
+        after, nodes, placed = place_running(context, before, pod, container, request)
         bulk.replace_pod(pod.uid, before, after)
         event = EventName.RUNNING_UNPINNED_NO_CAPACITY
         if nodes is not None:
@@ -181,13 +193,16 @@ def _place_all(
 
 
 def place_running(
-    context: Context, state: EngineState, pod: PodSandbox, container: Container
+    context: Context,
+    state: EngineState,
+    pod: PodSandbox,
+    container: Container,
+    request: Request | None,
 ) -> tuple[EngineState, NodeSet | None, list[Record]]:
     """Choose nodes for a container that runs without nodes, and record it there.
 
     Without nodes in the result nothing fits, or, without a record, the request is unknown.
     """
-    request = request_for(state, pod, container)
     if request is None:
         return state, None, []
     others = context.other_providers_of(container)

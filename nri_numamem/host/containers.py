@@ -23,6 +23,9 @@ _CONTAINER = re.compile(r"(?:cri-containerd-|crio-)?([0-9a-f]{64})(?:\.scope)?",
 # systemd reserves "-" as separator, so the kubelet writes the "-" of a uid as "_".
 _POD = re.compile(r"(?:.+-pod([0-9a-z_]+)\.slice|pod([0-9a-z-]+))", re.ASCII)
 
+# The index of `starttime` in the fields after the name.
+_START_AFTER_NAME = 19
+
 
 @dataclass(frozen=True, slots=True)
 class RunningContainer:
@@ -65,6 +68,18 @@ def running_container(cgroup_root: Path, directory: Path) -> RunningContainer | 
     if mems is None or limit_bytes is None:
         return None
     return RunningContainer(limit_bytes, mems)
+
+
+def process_start(proc_root: Path, pid: int) -> int:
+    """Return when a process started, in clock ticks since boot; 0 if there is no such process.
+
+    Source: proc_pid_stat(5), field 22; the name in field 2 may contain any character.
+    """
+    try:
+        text = read_optional(proc_root / str(pid) / "stat") if pid > 0 else None
+        return 0 if text is None else int(text.rpartition(")")[2].split()[_START_AFTER_NAME])
+    except (MachineError, ValueError, IndexError):
+        return 0
 
 
 def cgroup_path(cgroup_root: Path, directory: Path) -> str:

@@ -1,14 +1,16 @@
 """Decodes the runtime's messages to the engine's events.
 
 The decoder reads the fields that a decision needs and converts their units: zero and absent amounts
-become None, page sizes become bytes. Four facts are in no message; the caller provides functions
+become None, page sizes become bytes. Some facts are in no message; the caller provides functions
 that read them from the host:
 
 - the hugepage limits of the pod's cgroup, read once per sandbox, because the kubelet sets them
   before the sandbox starts;
 - the NUMA nodes of devices, read at the creation of a container with devices;
 - `cpuset.mems` of a container's cgroup, read at Synchronize;
-- the kernel's hugepage pools, read at the start of a sandbox and the creation of a container.
+- the kernel's hugepage pools, read at the start of a sandbox and the creation of a container;
+- the age of a container's process, read at Synchronize where the container's age has an effect and
+  the runtime does not send it.
 
 Sources: the field tables of NRI's api.proto; containerd pkg/cri/nri and CRI-O internal/nri for
 what the runtimes fill in.
@@ -58,6 +60,14 @@ def _no_container_mems(_cgroup_parent: str, _cgroups_path: str) -> NodeSet:
     return NodeSet()
 
 
+ProcessStart: TypeAlias = Callable[[int], int]
+"""pid -> the start of the process in clock ticks since boot; 0 when unknown; never raises."""
+
+
+def _no_process_start(_pid: int) -> int:
+    return 0
+
+
 PoolUseReader: TypeAlias = Callable[[events.PodSandbox, events.Container | None], PoolUse | None]
 """(pod, container or None for the whole pod) -> the kernel's hugepage pools; None when they are
 irrelevant or unknown; never raises."""
@@ -94,11 +104,13 @@ class Decoder:
         device_nodes: DeviceNodes = _no_device_nodes,
         container_mems: ContainerMems = _no_container_mems,
         pool_use: PoolUseReader = _no_pool_use,
+        process_start: ProcessStart = _no_process_start,
     ) -> None:
         self._pod_hugepages = pod_hugepages
         self._device_nodes = device_nodes
         self._container_mems = container_mems
         self._pool_use = pool_use
+        self._process_start = process_start
         self._limits: dict[str, Mapping[int, int]] = {}
 
     def forget_sandboxes(self) -> None:
@@ -116,6 +128,10 @@ class Decoder:
         decoded = _container(container)
         if cgroup_parent is None or decoded.ended:
             return decoded
+        if decoded.hugepage_limits is None and self._limits.get(decoded.sandbox_id):
+            # Runtimes send `created_at` since NRI 0.10.
+            order = container.created_at or self._process_start(container.pid)
+            decoded = replace(decoded, creation_order=order)
         nodes = self.container_mems(cgroup_parent, container.linux.cgroups_path)
         return replace(decoded, cgroup_mems=nodes) if nodes else decoded
 

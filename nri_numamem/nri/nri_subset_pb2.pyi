@@ -403,6 +403,10 @@ class Container(_Message):
     LINUX_FIELD_NUMBER: _Final = 11
     @property
     def linux(self) -> LinuxContainer: ...
+    PID_FIELD_NUMBER: _Final = 12
+    pid: int
+    CREATED_AT_FIELD_NUMBER: _Final = 14
+    created_at: int
     def __init__(
         self,
         *,
@@ -411,9 +415,11 @@ class Container(_Message):
         name: str = ...,
         state: ContainerState.ValueType = ...,
         linux: LinuxContainer | None = ...,
+        pid: int = ...,
+        created_at: int = ...,
     ) -> None: ...
     def HasField(self, field_name: _Literal["linux"]) -> bool: ...
-    def ClearField(self, field_name: _Literal["id", "pod_sandbox_id", "name", "state", "linux"]) -> None: ...
+    def ClearField(self, field_name: _Literal["id", "pod_sandbox_id", "name", "state", "linux", "pid", "created_at"]) -> None: ...
 
 class LinuxContainer(_Message):
     DEVICES_FIELD_NUMBER: _Final = 2

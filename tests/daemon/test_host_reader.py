@@ -116,3 +116,9 @@ def test_pools_are_not_read_without_a_request_for_hugepages(reading: Reading) ->
 def test_the_decoder_reads_this_host(reading: Reading) -> None:
     decoder = reading.reader.new_decoder()
     assert decoder is not reading.reader.new_decoder()
+
+
+def test_the_start_of_a_process(reading: Reading, tmp_path: Path) -> None:
+    (tmp_path / "proc/4").mkdir(parents=True)
+    (tmp_path / "proc/4/stat").write_text("4 (x) " + " ".join(map(str, range(3, 40))))
+    assert [reading.reader.process_start(pid) for pid in (4, 5)] == [22, 0]

@@ -220,3 +220,45 @@ def test_a_restart_has_the_same_accounting_as_a_reconnect(
             assert plan == same
             assert after.engine.state == host.engine.state
             host = after
+
+
+def hugepages_of(host: Host) -> dict[tuple[str, str], tuple[str, int]]:
+    """Return key -> nodes and bytes of the hugepages of live containers."""
+    state = host.engine.state
+    return {
+        key: (str(block.numa_affinity), block.size)
+        for key, holder in state.holders.items()
+        for block in state.blocks(key) or ()
+        if block.type != "memory" and not holder.ended
+    }
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_hugepages_that_a_pod_shares_stay_where_they_are(new_host: NewHost, seed: int) -> None:
+    """Neither a reconnect nor a restart moves them, whatever the ids of the containers are."""
+    random = Random(seed)
+    new_host.groups_may_mix = True
+    host = new_host()
+    for _ in range(40):
+        uid = random.choice("abc")
+        pod = host.pods.get(f"sandbox-{uid}") or host.run(uid, hugepages={PAGE: 4 * PAGE})
+        container_id = f"{random.randrange(1 << 32):x}"
+        mems = random.choice(["", "0", "1", "3"])
+        host.create(
+            pod, random.choice(["one", "two", "three"]), mems=mems, container_id=container_id
+        )
+        if random.random() < 0.2:
+            host.stop(host.containers[random.choice(list(host.containers))])
+        if random.random() < 0.05:
+            host.stop_pod(pod)
+            host.remove_pod(pod)
+        running = [c for c in host.containers.values() if c.sandbox_id in host.pods]
+        newest = {c.sandbox_id + c.name: c for c in running}  # one per name
+        host.containers = {c.container_id: c for c in newest.values()}
+        host.synchronize()
+        before = hugepages_of(host)
+        after = reborn(host, new_host)
+        after.synchronize()
+        assert hugepages_of(after) == before
+        host.synchronize()
+        assert hugepages_of(host) == before

@@ -63,6 +63,71 @@ def test_hugepages_that_a_pod_shares_count_once(host: Host, new_host: NewHost) -
     assert state_json(fresh.engine.state.accounting)["machineState"] == before
 
 
+PAGES = "hugepages-2Mi"
+SUM_ON_2 = [16 * PAGE, 16 * PAGE, 12 * PAGE, 16 * PAGE]
+
+
+def pod_with_shared_hugepages(host: Host) -> None:
+    """Run three containers on different nodes; "z-first" has the pod's sum, on node 2."""
+    pod = host.run("a", hugepages={PAGE: 4 * PAGE})
+    for container_id, mems in (("z-first", "2"), ("a-second", "0"), ("m-third", "1")):
+        host.create(pod, container_id, mems=mems, container_id=f"{container_id}-id")
+    assert host.free(PAGES) == SUM_ON_2
+
+
+def test_the_sum_of_a_pods_hugepages_stays_with_its_container(
+    host: Host, new_host: NewHost
+) -> None:
+    """Only the sum is known, so the runtime's list does not show which container has it."""
+    pod_with_shared_hugepages(host)
+    for _ in range(2):
+        host.synchronize()
+        assert host.free(PAGES) == SUM_ON_2
+    restored = new_host()
+    restored.engine = Engine(host.engine.context, restore(snapshot(host.engine.state)))
+    restored.pods, restored.containers = host.pods, host.containers
+    restored.synchronize()
+    assert restored.free(PAGES) == SUM_ON_2
+    assert state_json(restored.engine.state.accounting) == state_json(host.engine.state.accounting)
+
+
+def test_the_sum_of_a_pods_hugepages_stays_with_an_ended_container(host: Host) -> None:
+    pod_with_shared_hugepages(host)
+    host.stop(host.newest("z-first"))
+    host.synchronize()
+    assert host.free(PAGES) == SUM_ON_2
+    # The next container of that name has it again.
+    host.create(host.pods["sandbox-a"], "z-first", mems="2", container_id="b-again-id")
+    host.synchronize()
+    assert host.free(PAGES) == SUM_ON_2
+
+
+def test_without_an_earlier_state_the_oldest_container_has_the_sum(
+    host: Host, new_host: NewHost
+) -> None:
+    pod_with_shared_hugepages(host)
+    fresh = new_host()
+    fresh.pods = host.pods
+    for order, container in enumerate(host.containers.values(), start=1):
+        fresh.containers[container.container_id] = replace(container, creation_order=order)
+    fresh.synchronize()
+    assert fresh.free(PAGES) == SUM_ON_2
+
+
+def test_a_sum_that_no_container_has_goes_to_the_next_one(host: Host) -> None:
+    """For example the pod's cgroup could not be read when the containers were created."""
+    pod = host.run("a")
+    host.create(pod, "one", mems="1")
+    host.create(pod, "two", mems="2")
+    host.pods["sandbox-a"] = replace(pod, hugepage_limits={PAGE: 4 * PAGE})
+    host.synchronize()
+    assert host.free(PAGES) == [16 * PAGE, 12 * PAGE, 16 * PAGE, 16 * PAGE]
+    # A smaller limit reduces what the container has.
+    host.pods["sandbox-a"] = replace(pod, hugepage_limits={PAGE: 3 * PAGE})
+    host.synchronize()
+    assert host.free(PAGES) == [16 * PAGE, 13 * PAGE, 16 * PAGE, 16 * PAGE]
+
+
 def test_unified_keys_that_differ_from_the_pods_sum_are_limits_of_the_container(host: Host) -> None:
     pod = host.run("a", hugepages={PAGE: 4 * PAGE})
     host.create(pod, "first", unified={PAGE: PAGE})

@@ -107,14 +107,8 @@ class AccountingCheck:
                     break
 
     def shortfalls(self) -> Iterator[str]:
-        """Check that only exempt containers have less than their request.
-
-        Where the runtime hides hugepages, only the pod's sum is known. Each Synchronize assigns it
-        to the first container, perhaps on other nodes, where other pods then lack pages.
-        """
+        """Check that only exempt containers have less than their request."""
         for block in self._running():
-            if block.resource != MEMORY and self._node.traits.hides_hugepages:
-                continue
             missing = self._missing(block)
             if missing and block.key not in self._exempt:
                 yield f"{block} lacks {missing} bytes and is not exempt"
@@ -136,19 +130,9 @@ class AccountingCheck:
                     yield f"{pod.message.name} has {has} bytes of {name}, its limit is {limit}"
 
     def _running(self) -> list[Block]:
-        """Return the blocks of running containers.
-
-        Hugepages of pods with several containers are left out where the runtime hides hugepage
-        limits: Synchronize then assigns the pod's sum to its first container.
-        """
-        alive = {c.key: c.pod for c in self._node.containers() if c.mems}
-        hides = self._node.traits.hides_hugepages
-        return [
-            block
-            for block in self._blocks
-            if block.key in alive
-            and (block.resource == MEMORY or not hides or len(alive[block.key].specs) == 1)
-        ]
+        """Return the blocks of running containers."""
+        alive = {c.key for c in self._node.containers() if c.mems}
+        return [block for block in self._blocks if block.key in alive]
 
     def _reserved(self, node_id: int, resource: str) -> int:
         tables = self._machine.get(str(node_id), {"memoryMap": {}})["memoryMap"]

@@ -12,6 +12,7 @@ from nri_numamem.host.containers import (
     container_folders,
     is_populated,
     pod_directories,
+    process_start,
     running_container,
 )
 from nri_numamem.host.sysfs import MachineError
@@ -143,3 +144,16 @@ def test_invalid_content(plant: Plant) -> None:
         running_container(root, root / "pod/c")
     with pytest.raises(MachineError, match=r"cpuset\.mems: 'all' is not a list of NUMA nodes"):
         running_container(root, root / "pod/d")
+
+
+def test_the_start_of_a_process(plant: Plant) -> None:
+    fields = " ".join(str(number) for number in range(3, 53))
+    root = plant(
+        {
+            "7/stat": f"7 (a ) 1 (b) {fields}\n",
+            "8/stat": "8 (cut) S 1\n",
+            "9/stat": "9 (odd) " + "x " * 30,
+            "6/stat/x": "",
+        }
+    )
+    assert [process_start(root, pid) for pid in (7, 8, 9, 6, 5, 0)] == [22, 0, 0, 0, 0, 0]

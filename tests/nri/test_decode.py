@@ -271,6 +271,27 @@ def test_cgroups_of_containers_are_read_at_synchronize() -> None:
     assert mems.calls == calls
 
 
+def test_the_age_of_a_container_is_read_where_its_pods_hugepages_are_a_sum() -> None:
+    asked: list[int] = []
+
+    def process_start(pid: int) -> int:
+        asked.append(pid)
+        return 77
+
+    decoder = Decoder(PodCgroups({2 * MI: 2 * MI}), process_start=process_start)
+    sandbox = pod()
+    decoder.sandbox(sandbox)
+    old, new, shown, alone = (container() for _ in range(4))
+    old.pod_sandbox_id = new.pod_sandbox_id = shown.pod_sandbox_id = sandbox.id
+    shown.linux.resources.hugepage_limits.add(page_size="2MB", limit=0)
+    alone.pod_sandbox_id = "another"
+    old.pid, new.created_at = 12, 500
+    parent = sandbox.linux.cgroup_parent
+    found = [decoder.running_container(item, parent) for item in (old, new, shown, alone)]
+    assert [item.creation_order for item in found] == [77, 500, 0, 0]
+    assert asked == [12]
+
+
 def test_without_a_reader_containers_have_no_cgroup_mems() -> None:
     found = Decoder(PodCgroups({})).running_container(container(), "/kubepods/poduid")
     assert found.cgroup_mems == NodeSet()
