@@ -36,10 +36,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit status: 0 done, 1 failed, 2 wrong usage."""
     arguments = sys.argv[1:] if argv is None else list(argv)
     if not arguments and "NRI_PLUGIN_SOCKET" in os.environ:
+        _ignore_signals()
         return _launched()
     chosen = next((word for word in arguments if word in COMMANDS), None)
     if chosen == "run":
-        _ignore_early_dump_signal()
+        _ignore_signals()
     parser = _parser(chosen)
     args = parser.parse_args(arguments)
     try:
@@ -68,11 +69,16 @@ def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _ignore_early_dump_signal() -> None:
-    """Ignore SIGUSR1, which dumps the state, until the plugin handles it."""
-    import signal  # noqa: PLC0415 - large for the supervisor, which needs none
+def _ignore_signals() -> None:
+    """Ignore the signals that must not end a plugin, until it handles them.
 
-    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    Its supervisor and restarted workers inherit this. Before this call, while the interpreter
+    starts, the kernel's default applies: such a signal ends the process.
+    """
+    import signal  # noqa: PLC0415 - other commands keep the default
+
+    for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _launched() -> int:
@@ -85,7 +91,6 @@ def _launched() -> int:
         return Restarted(os.environ, status, runtime_pid)
 
     status = supervisor.start(os.environ, make_worker)
-    _ignore_early_dump_signal()
     from nri_numamem.daemon.launched import main as launched  # noqa: PLC0415 - after the fork
 
     return launched(os.environ, status)

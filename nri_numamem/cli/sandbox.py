@@ -12,10 +12,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Self, TypeVar, cast
 
 from nri_numamem.fake_runtime.plugin import PluginUnavailable
@@ -70,9 +71,14 @@ class PluginSandbox:
         )
         self._process: subprocess.Popen[bytes] | None = None
         self._dumps_seen = 0
+        self._hangup: Callable[[int, FrameType | None], object] | int | None = None
+        """The handler of SIGHUP before the sandbox."""
 
     def __enter__(self) -> Self:
         """Start runtime and plugin; raise SandboxError if the plugin does not register."""
+        if threading.current_thread() is threading.main_thread():
+            # The end of the terminal; the plugin ignores it, so it must be ended here.
+            self._hangup = signal.signal(signal.SIGHUP, signal.default_int_handler)
         try:
             self._start()
         except BaseException:
@@ -113,6 +119,9 @@ class PluginSandbox:
 
     def close(self) -> None:
         """End the plugin and remove the directory. A repeated call has no effect."""
+        if self._hangup is not None:
+            signal.signal(signal.SIGHUP, self._hangup)
+            self._hangup = None
         if self._process is not None:
             self._process.terminate()
             try:

@@ -21,7 +21,7 @@ from nri_numamem.daemon.machine_monitor import MachineMonitor
 from nri_numamem.daemon.metrics_endpoint import MetricsEndpoint
 from nri_numamem.daemon.pod_reaper import PodReaper
 from nri_numamem.daemon.request_handler import RequestHandler
-from nri_numamem.daemon.signals import DUMP_STATE, STOPPING
+from nri_numamem.daemon.signals import DUMP_STATE, REOPEN_LOG, STOPPING
 from nri_numamem.daemon.system import SignalSource, System
 from nri_numamem.daemon.watchdog import Watchdog
 from nri_numamem.engine.context import Context
@@ -40,6 +40,7 @@ from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.nri.poller import Channel
 from nri_numamem.nri.request_ids import RequestIds
 from nri_numamem.nri.session import PluginSession
+from nri_numamem.observe.log import loggers as logs
 from nri_numamem.observe.log.loggers import Logger
 from nri_numamem.observe.systemd import Notifier
 from nri_numamem.version import VERSION
@@ -230,6 +231,9 @@ class Service:
         numbers = signals.take()
         if DUMP_STATE in numbers:
             self.dump_state()
+        if REOPEN_LOG in numbers:
+            logs.reopen()
+            self.emit(Record(EventName.LOG_REOPENED))
         return not numbers.isdisjoint(STOPPING)
 
     def emit(self, record: Record) -> None:

@@ -1,7 +1,8 @@
 """Signals as bytes on a socket, so that the serving loop sees them between two requests.
 
-SIGTERM and SIGINT stop the plugin, SIGUSR1 dumps its state to the log. Python's own handlers run
-between two bytecodes; the wake-up descriptor ends a wait in the kernel at once.
+SIGTERM and SIGINT stop the plugin, SIGUSR1 dumps its state to the log, SIGHUP opens the log file
+again; ``cli.main`` ignores SIGUSR2, and the others before they are handled here. Python's own
+handlers run between two bytecodes; the wake-up descriptor ends a wait in the kernel at once.
 """
 
 import signal
@@ -11,7 +12,8 @@ from typing import Self
 
 STOPPING = (signal.SIGTERM, signal.SIGINT)
 DUMP_STATE = signal.SIGUSR1
-_HANDLED = (*STOPPING, DUMP_STATE)
+REOPEN_LOG = signal.SIGHUP
+_HANDLED = (*STOPPING, DUMP_STATE, REOPEN_LOG)
 
 
 class Signals:

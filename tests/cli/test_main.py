@@ -46,14 +46,15 @@ def test_wrong_use_is_status_2(arguments: list[str], monkeypatch: pytest.MonkeyP
     assert caught.value.code == 2
 
 
-def test_an_early_signal_to_dump_the_state_does_not_end_the_process() -> None:
-    before = signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2])
+def test_an_early_signal_does_not_end_the_plugin(number: signal.Signals) -> None:
+    before = signal.signal(number, signal.SIG_DFL)
     try:
         with pytest.raises(SystemExit):
             main(["run", "--nonsense"])
-        signal.raise_signal(signal.SIGUSR1)
+        signal.raise_signal(number)
     finally:
-        signal.signal(signal.SIGUSR1, before)
+        signal.signal(number, before)
 
 
 def test_the_plugin_does_not_load_the_output_for_people() -> None:

@@ -1,5 +1,6 @@
 """Failures of the plugin in a sandbox; the demo's sandbox stands for all."""
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -54,6 +55,19 @@ def test_a_plugin_that_does_not_reply(make: Make, monkeypatch: pytest.MonkeyPatc
 def test_a_plugin_that_violates_the_protocol(make: Make) -> None:
     with make("violates") as sandbox, pytest.raises(SandboxError, match="names no container"):
         sandbox.start_pod(_POD)
+
+
+def test_the_end_of_the_terminal_ends_the_plugin(make: Make, tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGHUP)
+    sandbox = make("well")
+    with sandbox:
+        process = sandbox._process
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGHUP)
+    assert process is not None
+    assert process.returncode is not None
+    assert _directories(tmp_path) == []
+    assert signal.getsignal(signal.SIGHUP) == before
 
 
 def test_a_plugin_that_ignores_sigterm_is_killed(

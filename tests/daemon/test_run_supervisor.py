@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +22,7 @@ from nri_numamem.fake_runtime.plugin import ConnectedPlugin
 from nri_numamem.fake_runtime.runtime import FakeRuntime
 from nri_numamem.fake_runtime.version import RuntimeVersion
 from tests.coverage_environment import environment_without_coverage
+from tests.processes import HARMLESS, ignores_signals
 from tests.simulated_host import WAIT_S, wait_for
 
 pytestmark = pytest.mark.slow
@@ -159,6 +163,39 @@ def test_a_killed_worker_is_restarted_over_the_socket(
         wait_for(lambda: not Path(f"/proc/{worker}/fd").exists() or not plugin.processes())
     (died,) = plugin.records("restarting_after_crash")
     assert died["cause"] == "it was killed, or exited without a traceback"
+
+
+def test_no_process_is_ended_by_a_harmless_signal(plugin: Launched) -> None:
+    """SIGHUP, SIGUSR1 and SIGUSR2 go to all processes all the time, also during two restarts."""
+    done = threading.Event()
+
+    def send() -> None:
+        while not done.wait(0.002):
+            for pid in itertools.chain.from_iterable(plugin.processes().values()):
+                if ignores_signals(pid):
+                    for number in HARMLESS:
+                        with contextlib.suppress(ProcessLookupError):
+                            os.kill(pid, number)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        with FakeRuntime(LEAVES) as runtime:
+            os.kill(launch(runtime, plugin), signal.SIGKILL)
+            accept_again(runtime)
+            assert create(runtime, "first") != ""
+            (supervisor,) = plugin.processes()["numamem-superv"]
+            (worker,) = plugin.processes()["nri-numamem"]
+            os.kill(worker, signal.SIGKILL)
+            accept_again(runtime)
+            assert create(runtime, "second") != ""
+            assert plugin.processes()["numamem-superv"] == [supervisor]
+    finally:
+        done.set()
+        sender.join()
+    causes = [record["cause"] for record in plugin.records("restarting_after_crash")]
+    assert causes == ["it was killed, or exited without a traceback", "signal 9"]
+    assert plugin.records("log_reopened")
 
 
 def test_the_cause_of_a_crash_is_logged_and_starts_are_bounded(plugin: Launched) -> None:

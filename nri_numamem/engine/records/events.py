@@ -32,6 +32,7 @@ class EventName(StrEnum):
     JOB_FAILED = "job_failed"
     LOCK_UNAVAILABLE = "lock_unavailable"
     LOG_RECORDS_DROPPED = "log_records_dropped"
+    LOG_REOPENED = "log_reopened"
     MACHINE = "machine"
     MACHINE_CHANGE_REJECTED = "machine_change_rejected"
     MACHINE_CHANGED = "machine_changed"

@@ -69,6 +69,10 @@ EVENTS = {
         remedy="check the disk of `logFile`, or the journal",
         fields={"dropped_records": "lost records since the last one of this event"},
     ),
+    EventName.LOG_REOPENED: EventType(
+        "SIGHUP: the log file, if there is one, was closed and opened again.",
+        remedy="none; to apply a changed configuration, restart the plugin",
+    ),
     EventName.STATE_RESTORED: EventType(
         "The state file of an earlier process was read.",
         fields={

@@ -1,0 +1,51 @@
+"""Signals to a running plugin: which end it, which do not, and what SIGHUP does."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+
+from nri_numamem.fake_runtime import objects
+from nri_numamem.fake_runtime.runtime import FakeRuntime
+from tests.processes import HARMLESS, ignores_signals
+from tests.simulated_host import SimulatedHost, wait_for
+
+GI = 1 << 30
+
+
+def send_harmless(process: subprocess.Popen[str]) -> bool:
+    """Send each harmless signal; return True."""
+    for number in HARMLESS:
+        process.send_signal(number)
+    return True
+
+
+def test_harmless_signals_end_no_plugin_at_any_time(simulated_host: SimulatedHost) -> None:
+    process = simulated_host.start()
+    wait_for(lambda: ignores_signals(process.pid))
+    # While it starts, and while it waits for a runtime.
+    wait_for(lambda: send_harmless(process) and bool(simulated_host.records("connect_failed")))
+    wait_for(lambda: send_harmless(process) and bool(simulated_host.records("log_reopened")))
+    for _ in range(2):  # the second runtime is the first one after a restart
+        with FakeRuntime() as runtime:
+            runtime.listen(simulated_host.socket)
+            send_harmless(process)
+            runtime.accept(30)
+            send_harmless(process)
+            runtime.synchronize()
+            send_harmless(process)
+            pod = runtime.run_pod_sandbox(objects.pod("db", memory_limit_bytes=GI))
+            container = objects.container(pod, "server", memory_limit_bytes=GI)
+            assert runtime.create_container(pod, container).linux.resources.cpu.mems != ""
+    send_harmless(process)
+    assert simulated_host.stop(process) == 0
+
+
+def test_a_log_file_that_was_renamed_is_opened_again(simulated_host: SimulatedHost) -> None:
+    process = simulated_host.start()
+    simulated_host.wait_record("connect_failed")
+    simulated_host.log.rename(simulated_host.root / "plugin.log.1")
+    process.send_signal(signal.SIGHUP)
+    assert simulated_host.wait_record("log_reopened")["level"] == "info"
+    assert simulated_host.stop(process) == 0
+    assert [record["event"] for record in simulated_host.records()] == ["log_reopened", "stopped"]
