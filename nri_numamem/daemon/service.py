@@ -20,6 +20,7 @@ from nri_numamem.daemon.jobs import Job, Jobs, PeriodicJob
 from nri_numamem.daemon.machine_monitor import MachineMonitor
 from nri_numamem.daemon.metrics_endpoint import MetricsEndpoint
 from nri_numamem.daemon.pod_reaper import PodReaper
+from nri_numamem.daemon.repeated_refusals import RepeatedRefusals
 from nri_numamem.daemon.request_handler import RequestHandler
 from nri_numamem.daemon.signals import DUMP_STATE, REOPEN_LOG, STOPPING
 from nri_numamem.daemon.system import SignalSource, System
@@ -89,6 +90,7 @@ class Service:
         self.time_limit = system.new_time_limit()
         self._watchdog = Watchdog(crash_descriptor, system.new_stall_guard)
         self._gc_control = GcControl()
+        self._repeated_refusals = RepeatedRefusals()
         self._state_store = StateStore(self.emit, system.clock, system.open_state_file)
         self._pod_reaper = PodReaper(roots.cgroup, self._get_engine)
         self._cgroup_scan = CgroupScan(roots.cgroup, self._get_engine)
@@ -237,8 +239,12 @@ class Service:
         return not numbers.isdisjoint(STOPPING)
 
     def emit(self, record: Record) -> None:
-        """Count a record, and log it."""
+        """Count a record, and log it unless it repeats an earlier one."""
         self._meter.count(record)
+        filtered = self._repeated_refusals.filtered(record, self._system.clock.monotonic_s())
+        if filtered is None:
+            return
+        record = filtered
         write = getattr(self._log, record.level)
         request = {"request_id": record.request_id} if record.request_id else {}
         write(record.event, **request, **record.fields)

@@ -14,9 +14,10 @@ from nri_numamem.daemon.service import Service, build_engine
 from nri_numamem.daemon.signals import DUMP_STATE
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.plan import Record
+from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.records import containers as records
+from nri_numamem.engine.records.events import EventName
 from nri_numamem.fake_runtime import objects
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.nri import api_pb2 as api
@@ -150,6 +151,16 @@ def test_the_watchdog_is_fed_before_and_after_the_other_jobs(
     monkeypatch.setattr(node.service._machine_monitor, "run", run)
     node.service.tick()
     assert order == ["fed", "machine read", "fed"]
+
+
+def test_a_repeated_refusal_is_counted_and_logged_once(node: Node) -> None:
+    fields: dict[str, RecordValue] = {"container_id": "c", "request_bytes": {"memory": GI}}
+    refusal = Record(EventName.RESIZE_REJECTED, fields)
+    for _ in range(34):
+        node.service.emit(refusal)
+        node.world.now_s += 1.2
+    assert len(node.log.named("resize_rejected")) == 1
+    assert node.service._meter.events[EventName.RESIZE_REJECTED] == 34
 
 
 def test_the_state_is_dumped_on_a_signal(node: Node) -> None:

@@ -133,7 +133,11 @@ EVENTS = {
         "A larger memory limit of a running container is refused; the container runs on as before.",
         level=Level.WARNING,
         remedy="free memory on its NUMA nodes; the kubelet retries",
-        fields=_RESIZE,
+        fields={
+            **_RESIZE,
+            "repeat_count": "refusals of the same resize since the record before; the intervals "
+            "between records grow from 1 minute to 1 hour",
+        },
     ),
     EventName.CONTAINER_ENDED: EventType(
         "A container ended; its pod may reuse the memory.",
