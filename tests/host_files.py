@@ -24,20 +24,26 @@ class HostFiles:
         """Where the runtime listens."""
         self.roots.cgroup.mkdir(parents=True)
         (self.roots.cgroup / "cgroup.controllers").write_text("cpuset memory hugetlb\n")
+        self._written: dict[str, str] = {}
         self.set_machine(machine)
 
     def set_machine(self, machine: Machine) -> None:
-        """Write the kernel's files of this machine.
+        """Write the kernel's files of this machine that differ from the present ones.
 
         Each file is replaced as a whole, because the kernel never shows half of one.
         """
         self.machine = machine
-        for name, text in overlay_of(machine).items():
+        texts = overlay_of(machine)
+        changed = {name: text for name, text in texts.items() if self._written.get(name) != text}
+        for folder in {name.rpartition("/")[0] for name in changed}:
+            (self.root / folder).mkdir(parents=True, exist_ok=True)
+        for name, text in changed.items():
             file = self.root / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            fresh = file.with_name(f".{file.name}.new")
-            fresh.write_text(text)
-            fresh.replace(file)
+            fresh = file if name not in self._written else file.with_name(f".{file.name}.new")
+            fresh.write_bytes(text.encode())
+            if fresh != file:
+                fresh.replace(file)
+        self._written |= changed
 
     def arguments(self, options: Mapping[str, object]) -> list[str]:
         """Return the arguments of `nri-numamem run` on this host, with more options."""
@@ -61,7 +67,8 @@ class HostFiles:
         folder = self.cgroup_of(pod)
         folder.mkdir(parents=True, exist_ok=True)
         for size, limit_bytes in (hugepages or {}).items():
-            (folder / f"hugetlb.{format_page_size(size)}.max").write_text(f"{limit_bytes}\n")
+            file = folder / f"hugetlb.{format_page_size(size)}.max"
+            file.write_bytes(b"%d\n" % limit_bytes)
         return folder
 
     def drop_cgroup(self, pod: api.PodSandbox) -> None:

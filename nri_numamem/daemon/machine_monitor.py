@@ -23,7 +23,7 @@ from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Container, MachineChanged, PodSandbox
 from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.host.hugepages import read_pod_use, read_pool_use
+from nri_numamem.host.hugepages import PoolDirectories, read_pod_use, read_pool_use
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.host.topology import read_machine
@@ -71,6 +71,7 @@ class MachineMonitor:
         self._uevents: UeventSocket | None = None
         self.logs_uevents = False
         """Whether each uevent is logged, at the level debug."""
+        self._pools: PoolDirectories | None = None
         self._read_at_s = 0.0
         self._refused: Machine | None = None
         self._refusal: Record | None = None
@@ -102,6 +103,7 @@ class MachineMonitor:
         self._read_at_s = now_s
         try:
             machine = read_machine(self._roots.sysfs, self._roots.proc)
+            self._pools = None  # nodes and page sizes may have changed
             if machine not in (engine.context.machine, self._refused):
                 self._change(engine, machine)
             self._compare(non_pod_hugepages(engine.state.accounting, self._read_use(engine)), now_s)
@@ -152,7 +154,9 @@ class MachineMonitor:
             return None
 
     def _read_use(self, engine: Engine, sizes: Collection[int] | None = None) -> PoolUse:
-        use = read_pool_use(self._roots.sysfs, sizes)
+        if self._pools is None:
+            self._pools = PoolDirectories.find(self._roots.sysfs)
+        use = read_pool_use(self._pools, sizes)
         if sizes is None:
             machine = engine.context.machine
             sizes = {

@@ -11,6 +11,7 @@ containerd pkg/cri (annotations, default mounts and capabilities of a container'
 import hashlib
 import uuid
 from collections.abc import Mapping
+from functools import cache
 
 from nri_numamem.memorymanager import QosClass
 from nri_numamem.nri import api_pb2 as api
@@ -41,6 +42,20 @@ _SERVICES = (
     "identity",
     "scheduler",
 )
+
+# Equal in all containers; a message copies them.
+_OWN_NAMESPACES = [api.LinuxNamespace(type=kind) for kind in ("pid", "mount", "cgroup")]
+_VIRTUAL_MOUNTS = [
+    api.Mount(destination=where, type=kind, source=kind, options=options)
+    for where, kind, options in (
+        ("/proc", "proc", ["nosuid", "noexec", "nodev"]),
+        ("/dev", "tmpfs", ["nosuid", "strictatime", "mode=755", "size=65536k"]),
+        ("/dev/pts", "devpts", ["nosuid", "noexec", "newinstance", "gid=5"]),
+        ("/dev/mqueue", "mqueue", ["nosuid", "noexec", "nodev"]),
+        ("/sys", "sysfs", ["nosuid", "noexec", "nodev", "ro"]),
+        ("/sys/fs/cgroup", "cgroup", ["nosuid", "noexec", "nodev", "relatime", "ro"]),
+    )
+]
 
 
 def identifier(*parts: object) -> str:
@@ -156,12 +171,11 @@ def _resources(memory_limit_bytes: int) -> api.LinuxResources:
 
 
 def _namespaces(pid: int) -> list[api.LinuxNamespace]:
-    own = [api.LinuxNamespace(type=kind) for kind in ("pid", "mount", "cgroup")]
     shared = [
         api.LinuxNamespace(type=kind, path=f"/proc/{pid}/ns/{link}")
         for kind, link in (("ipc", "ipc"), ("uts", "uts"), ("network", "net"))
     ]
-    return own + shared
+    return [*_OWN_NAMESPACES, *shared]
 
 
 def _annotations(sandbox: api.PodSandbox, name: str, attempt: int) -> dict[str, str]:
@@ -182,10 +196,13 @@ def _annotations(sandbox: api.PodSandbox, name: str, attempt: int) -> dict[str, 
 
 
 def _environment(hostname: str) -> list[str]:
-    variables = [
-        "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        f"HOSTNAME={hostname}",
-    ]
+    path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    return [path, f"HOSTNAME={hostname}", *_service_variables()]
+
+
+@cache
+def _service_variables() -> list[str]:
+    variables: list[str] = []
     for number, service in enumerate(_SERVICES, start=1):
         prefix = service.upper().replace("-", "_")
         address, port = f"10.96.0.{number}", 8000 + number
@@ -202,14 +219,6 @@ def _environment(hostname: str) -> list[str]:
 
 
 def _mounts(sandbox: api.PodSandbox, name: str) -> list[api.Mount]:
-    virtual = [
-        ("/proc", "proc", "proc", ["nosuid", "noexec", "nodev"]),
-        ("/dev", "tmpfs", "tmpfs", ["nosuid", "strictatime", "mode=755", "size=65536k"]),
-        ("/dev/pts", "devpts", "devpts", ["nosuid", "noexec", "newinstance", "gid=5"]),
-        ("/dev/mqueue", "mqueue", "mqueue", ["nosuid", "noexec", "nodev"]),
-        ("/sys", "sysfs", "sysfs", ["nosuid", "noexec", "nodev", "ro"]),
-        ("/sys/fs/cgroup", "cgroup", "cgroup", ["nosuid", "noexec", "nodev", "relatime", "ro"]),
-    ]
     pod_dir = f"/var/lib/kubelet/pods/{sandbox.uid}"
     sandbox_dir = f"/run/containerd/io.containerd.grpc.v1.cri/sandboxes/{sandbox.id}"
     bound = {
@@ -222,10 +231,9 @@ def _mounts(sandbox: api.PodSandbox, name: str) -> list[api.Mount]:
             f"{pod_dir}/volumes/kubernetes.io~projected/kube-api-access"
         ),
     }
-    return [
-        api.Mount(destination=where, type=kind, source=source, options=options)
-        for where, kind, source, options in virtual
-    ] + [
-        api.Mount(destination=where, type="bind", source=source, options=["rbind", "rprivate"])
+    options = ["rbind", "rprivate"]
+    own = [
+        api.Mount(destination=where, type="bind", source=source, options=options)
         for where, source in bound.items()
     ]
+    return [*_VIRTUAL_MOUNTS, *own]

@@ -11,6 +11,7 @@ import re
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from nri_numamem.host.cgroups import cgroup_directory
 from nri_numamem.host.sysfs import node_directories, pool_directories, read_count, read_optional
@@ -23,6 +24,24 @@ SYSTEM_POOLS = "kernel/mm/hugepages"
 # "total=4194304 N0=0 N1=4194304". In cgroup v1 the second line includes the pod's containers; the
 # kernel misspells its first word.
 _NUMA_STAT = re.compile(r"^(?:[a-z]+_)?total=(\d{1,19})((?: N\d{1,4}=\d{1,20})*)$", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolDirectories:
+    """The directories of all hugepage pools; they change only with the machine."""
+
+    by_node: Mapping[int, Mapping[int, Path]]
+    """NUMA node id -> page size in bytes -> directory. Without NUMA the pools belong to node 0."""
+    system: Mapping[int, Path]
+    """Page size in bytes -> directory of the whole system's pool."""
+
+    @classmethod
+    def find(cls, sysfs_root: Path = Path("/sys")) -> Self:
+        """List the directories; raise MachineError."""
+        nodes = {node: path / "hugepages" for node, path in node_directories(sysfs_root).items()}
+        nodes = nodes or {0: sysfs_root / SYSTEM_POOLS}
+        by_node = {node: pool_directories(parent) for node, parent in nodes.items()}
+        return cls(by_node, pool_directories(sysfs_root / SYSTEM_POOLS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +63,21 @@ def read_pools(sysfs_root: Path = Path("/sys")) -> Mapping[int, Mapping[int, Hug
     """
     return {
         node: {size: _read_pool(path) for size, path in pools.items()}
-        for node, pools in _pools_of_nodes(sysfs_root).items()
+        for node, pools in PoolDirectories.find(sysfs_root).by_node.items()
     }
 
 
-def read_pool_use(sysfs_root: Path = Path("/sys"), sizes: Container[int] | None = None) -> PoolUse:
+def read_pool_use(directories: PoolDirectories, sizes: Container[int] | None = None) -> PoolUse:
     """Return the pools' use, of all page sizes or of `sizes`; raise MachineError.
 
     Files are read one after the other while containers run, so the figures may differ by some
     pages.
     """
     pools: dict[int, dict[str, Pool]] = {}
-    for node, paths in _pools_of_nodes(sysfs_root).items():
+    for node, paths in directories.by_node.items():
         wanted = {size: path for size, path in paths.items() if sizes is None or size in sizes}
         pools[node] = {hugepages_resource(s): _read_use(s, path) for s, path in wanted.items()}
-    reserved = read_reserved_pages(sysfs_root, sizes)
+    reserved = _read_reserved_pages(directories, sizes)
     return PoolUse(pools, {hugepages_resource(s): s * pages for s, pages in reserved.items()})
 
 
@@ -87,30 +106,26 @@ def read_pod_use(
     return found
 
 
-def _pools_of_nodes(sysfs_root: Path) -> Mapping[int, Mapping[int, Path]]:
-    """Return NUMA node id -> page size in bytes -> directory of the pool."""
-    nodes = {node: path / "hugepages" for node, path in node_directories(sysfs_root).items()}
-    nodes = nodes or {0: sysfs_root / SYSTEM_POOLS}
-    return {node: pool_directories(parent) for node, parent in nodes.items()}
-
-
 def _read_use(page_size_bytes: int, path: Path) -> Pool:
-    free = read_count(path / "free_hugepages")
-    total = read_count(path / "nr_hugepages")
+    free = read_count(f"{path}/free_hugepages")
+    total = read_count(f"{path}/nr_hugepages")
     return Pool(max(0, total - free) * page_size_bytes, free * page_size_bytes)
 
 
-def read_reserved_pages(
-    sysfs_root: Path = Path("/sys"), sizes: Container[int] | None = None
-) -> Mapping[int, int]:
+def read_reserved_pages(sysfs_root: Path = Path("/sys")) -> Mapping[int, int]:
     """Return page size in bytes -> reserved pages of the whole system (resv_hugepages).
 
-    For all page sizes, or for `sizes`. Raises MachineError.
+    Raises MachineError.
     """
-    pools = pool_directories(sysfs_root / SYSTEM_POOLS)
+    return _read_reserved_pages(PoolDirectories.find(sysfs_root))
+
+
+def _read_reserved_pages(
+    directories: PoolDirectories, sizes: Container[int] | None = None
+) -> Mapping[int, int]:
     return {
-        size: read_count(path / "resv_hugepages")
-        for size, path in pools.items()
+        size: read_count(f"{path}/resv_hugepages")
+        for size, path in directories.system.items()
         if sizes is None or size in sizes
     }
 

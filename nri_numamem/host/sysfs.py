@@ -70,7 +70,7 @@ def _read(path: Path | str) -> bytes:
     return content
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path | str) -> str:
     """Return a file's text without surrounding white space; raise MachineError if it is missing."""
     text = read_optional(path)
     if text is None:
@@ -78,7 +78,7 @@ def read_text(path: Path) -> str:
     return text
 
 
-def read_count(path: Path) -> int:
+def read_count(path: Path | str) -> int:
     """Return a file's only content, a whole number from 0 to the largest int64."""
     text = read_text(path)
     count = int(text) if _COUNT.fullmatch(text) else -1
@@ -98,9 +98,10 @@ def node_directories(sysfs_root: Path) -> dict[int, Path]:
     Empty without NUMA in the kernel. Source: kernel drivers/base/node.c, ``node<N>``.
     """
     found: dict[int, Path] = {}
-    for path in entries_of(sysfs_root / "devices/system/node"):
-        match = _NODE.fullmatch(path.name)
-        if match is None or not path.is_dir():
+    parent = sysfs_root / "devices/system/node"
+    for name in names_in(parent):
+        match = _NODE.fullmatch(name)
+        if match is None or not (path := parent / name).is_dir():
             continue
         node_id = int(match[1])
         if node_id >= NODE_ID_LIMIT:

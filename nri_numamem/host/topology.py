@@ -48,10 +48,10 @@ def read_machine(sysfs_root: Path = Path("/sys"), proc_root: Path = Path("/proc"
 def _read_node(node_id: int, directory: Path, node_ids: tuple[int, ...]) -> NumaNode:
     return NumaNode(
         node_id=node_id,
-        memory_bytes=_read_mem_total(directory / "meminfo", f"Node {node_id} "),
+        memory_bytes=_read_mem_total(f"{directory}/meminfo", f"Node {node_id} "),
         hugepages=_read_page_counts(directory / "hugepages"),
-        cpus=_read_cpus(directory / "cpulist"),
-        distances=_read_distances(directory / "distance", node_ids),
+        cpus=_read_cpus(f"{directory}/cpulist"),
+        distances=_read_distances(f"{directory}/distance", node_ids),
     )
 
 
@@ -65,7 +65,7 @@ def _read_without_numa(sysfs_root: Path, proc_root: Path) -> NumaNode:
     )
 
 
-def _read_mem_total(path: Path, prefix: str) -> int:
+def _read_mem_total(path: Path | str, prefix: str) -> int:
     """Return the bytes of the line MemTotal, whose unit is 1,024 bytes."""
     pattern = _MEM_TOTAL.format(prefix=prefix)
     found = re.search(pattern, read_text(path), re.ASCII | re.MULTILINE)
@@ -79,14 +79,14 @@ def _read_page_counts(parent: Path) -> dict[int, int]:
     """Return page size in bytes -> number of pages in the pool."""
     counts: dict[int, int] = {}
     for size_bytes, path in pool_directories(parent).items():
-        file = path / "nr_hugepages"
+        file = f"{path}/nr_hugepages"
         counts[size_bytes] = read_count(file)
         if counts[size_bytes] * size_bytes > MAX_BYTES:
             raise MachineError(file, f"{counts[size_bytes]} pages are more than any machine has")
     return counts
 
 
-def _read_cpus(path: Path) -> CpuSet:
+def _read_cpus(path: Path | str) -> CpuSet:
     text = read_optional(path) or ""
     try:
         return CpuSet.parse(text)
@@ -95,7 +95,7 @@ def _read_cpus(path: Path) -> CpuSet:
         raise MachineError(path, problem) from error
 
 
-def _read_distances(path: Path, node_ids: tuple[int, ...]) -> dict[int, int]:
+def _read_distances(path: Path | str, node_ids: tuple[int, ...]) -> dict[int, int]:
     """Return node id -> distance. The file has one number per online node, ascending by id.
 
     The position is not the node's id. Source: kernel drivers/base/node.c, node_read_distance.

@@ -13,7 +13,7 @@ from typing import Protocol
 from nri_numamem.nri.poller import Channel, Clock, Poller, Ready, Source
 
 # Large enough for nearly every request in one read; Synchronize takes several.
-READ_BYTES = 256 << 10
+READ_BYTES = 64 << 10
 
 # Interval of on_tick, the only timer that wakes an idle host. The watchdog is fed there; its limit
 # leaves room for a stop of the process of 3 s.

@@ -119,6 +119,7 @@ def is_memory_resource(resource: str) -> bool:
     return resource == MEMORY or resource.startswith(HUGEPAGES_PREFIX)
 
 
+@lru_cache(maxsize=64)  # a host has a handful of page sizes, and each container names them all
 def hugepages_resource(page_size_bytes: int) -> str:
     """Return the resource name of a page size: 2097152 -> "hugepages-2Mi"."""
     return HUGEPAGES_PREFIX + format_quantity(page_size_bytes)

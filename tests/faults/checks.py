@@ -61,12 +61,13 @@ class AccountingCheck:
         amounts: Amounts,
     ) -> None:
         self._node = node
+        self._containers = list(node.containers())
         self._machine = accounting["machineState"]
         self._blocks = blocks_of(accounting)
         self._amounts = amounts
         self._short = missing_bytes(records)
-        self._exempt = {c.key for c in node.containers() if c.is_exempt}
-        self._exempt |= {(c.pod.uid, POOL) for c in node.containers() if c.is_exempt}
+        self._exempt = {c.key for c in self._containers if c.is_exempt}
+        self._exempt |= {(c.pod.uid, POOL) for c in self._containers if c.is_exempt}
 
     def tables(self) -> Iterator[str]:
         """Compare machine and allocatable amounts, and check that tables add up."""
@@ -116,7 +117,7 @@ class AccountingCheck:
     def pod_limits(self) -> Iterator[str]:
         """Check that no pod has more hugepages than its limit."""
         held: dict[tuple[str, str], int] = {}
-        alive = {container.key for container in self._node.containers()}
+        alive = {container.key for container in self._containers}
         for block in self._blocks:
             if block.key not in alive:
                 continue
@@ -131,7 +132,7 @@ class AccountingCheck:
 
     def _running(self) -> list[Block]:
         """Return the blocks of running containers."""
-        alive = {c.key for c in self._node.containers() if c.mems}
+        alive = {c.key for c in self._containers if c.mems}
         return [block for block in self._blocks if block.key in alive]
 
     def _reserved(self, node_id: int, resource: str) -> int:
@@ -152,7 +153,7 @@ class AccountingCheck:
 
     def running(self) -> Iterator[str]:
         """Check that every pinned container is recorded with its nodes and amounts."""
-        for container in self._node.containers():
+        for container in self._containers:
             if not container.pod.is_guaranteed or not container.mems:
                 continue
             mine = [block for block in self._blocks if block.key == container.key]
@@ -169,7 +170,7 @@ class AccountingCheck:
 
     def unpinned(self, exempt: set[str]) -> Iterator[str]:
         """Check that Guaranteed containers without nodes are exempt."""
-        for container in self._node.containers():
+        for container in self._containers:
             is_ours = container.pod.is_guaranteed and not container.mems
             if is_ours and container.message.id not in exempt:
                 yield f"{_name(container)} runs unpinned without a reason"

@@ -7,6 +7,7 @@ import pytest
 
 from nri_numamem.host.hugepages import (
     HugepagePool,
+    PoolDirectories,
     read_pod_use,
     read_pool_use,
     read_pools,
@@ -35,18 +36,19 @@ def test_use_of_the_pools(tree: Callable[[str], Path]) -> None:
         1: {"hugepages-1Gi": Pool(3 * PAGE_1G, PAGE_1G)},
     }
     rsvd = {"hugepages-1Gi": 2 * PAGE_1G}
-    assert read_pool_use(sysfs, {PAGE_1G, 16 << 30}) == PoolUse(large, rsvd)
-    whole = read_pool_use(sysfs)
+    assert read_pool_use(PoolDirectories.find(sysfs), {PAGE_1G, 16 << 30}) == PoolUse(large, rsvd)
+    whole = read_pool_use(PoolDirectories.find(sysfs))
     assert whole.pools[1] == {"hugepages-2Mi": Pool(3 * PAGE_2M, 509 * PAGE_2M), **large[1]}
     assert whole.rsvd == {"hugepages-2Mi": 2 * PAGE_2M, **rsvd}
-    assert read_pool_use(sysfs, ()) == PoolUse({0: {}, 1: {}}, {})
+    assert read_pool_use(PoolDirectories.find(sysfs), ()) == PoolUse({0: {}, 1: {}}, {})
 
 
 def test_a_pool_that_shrinks_between_two_reads(plant: Callable[[Mapping[str, str]], Path]) -> None:
     pool = "sys/kernel/mm/hugepages/hugepages-2048kB"
     counts = {"free_hugepages": "5", "nr_hugepages": "3", "resv_hugepages": "0"}
     sysfs = plant({f"{pool}/{name}": count for name, count in counts.items()}) / "sys"
-    assert read_pool_use(sysfs).pools == {0: {"hugepages-2Mi": Pool(0, 5 * PAGE_2M)}}
+    use = read_pool_use(PoolDirectories.find(sysfs))
+    assert use.pools == {0: {"hugepages-2Mi": Pool(0, 5 * PAGE_2M)}}
 
 
 LINE = f"total={3 * PAGE_2M} N0={PAGE_2M} N1={2 * PAGE_2M}"

@@ -94,33 +94,32 @@ class VirtualPoller:
         if not (ready := self._ready()):
             process = self._world.process
             assert process is not None
-            process.wait(self._world.now_s + timeout_s, [_Watched(self)])
+            process.wait(self._world.now_s + timeout_s, [self])
             ready = self._ready()
         return ready
 
     def close(self) -> None:
         self._sources.clear()
 
-    def is_any_ready(self) -> bool:
-        """Return whether a wait would end now."""
-        return bool(self._ready())
-
-    def _ready(self) -> list[Ready]:
-        found = []
-        for source, is_write_pending in self._sources.items():
-            can_read = bool(getattr(source, "is_readable", False))
-            can_write = is_write_pending and bool(getattr(source, "is_writable", False))
-            if can_read or can_write:
-                found.append(Ready(source, can_read, can_write))
-        return found
-
-
-class _Watched:
-    """All sources of a poller as one."""
-
-    def __init__(self, poller: VirtualPoller) -> None:
-        self._poller = poller
-
     @property
     def is_readable(self) -> bool:
-        return self._poller.is_any_ready()
+        """Return whether a wait would end now."""
+        return any(
+            _can_read(source) or (is_write_pending and _can_write(source))
+            for source, is_write_pending in self._sources.items()
+        )
+
+    def _ready(self) -> list[Ready]:
+        return [
+            Ready(source, _can_read(source), is_write_pending and _can_write(source))
+            for source, is_write_pending in self._sources.items()
+            if _can_read(source) or (is_write_pending and _can_write(source))
+        ]
+
+
+def _can_read(source: Source) -> bool:
+    return bool(getattr(source, "is_readable", False))
+
+
+def _can_write(source: Source) -> bool:
+    return bool(getattr(source, "is_writable", False))

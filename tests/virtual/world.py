@@ -81,10 +81,9 @@ class VirtualProcess:
 
     def runs_at_s(self) -> float:
         """Return the earliest virtual time at which the process wants to run."""
-        wakes_at_s = self.wakes_at_s
         if any(source.is_readable for source in self.sources):
-            wakes_at_s = 0.0
-        return max(wakes_at_s, self.frozen_until_s)
+            return self.frozen_until_s
+        return max(self.wakes_at_s, self.frozen_until_s)
 
     def _run(self) -> None:
         try:
@@ -141,11 +140,11 @@ class World:
         return results[0]
 
     def _next_event_s(self) -> float:
-        times = [self._timers[0][0]] if self._timers else []
+        next_s = self._timers[0][0] if self._timers else float("inf")
         process = self.process
-        if process is not None and process.is_alive:
-            times += [process.runs_at_s(), process.dies_at_s]
-        return min(times, default=float("inf"))
+        if process is None or not process.is_alive:
+            return next_s
+        return min(next_s, process.runs_at_s(), process.dies_at_s)
 
     def _run_one(self) -> None:
         """Run what is due first: a timer, the watchdog, or the process."""
