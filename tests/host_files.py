@@ -71,6 +71,10 @@ class HostFiles:
             file.write_bytes(b"%d\n" % limit_bytes)
         return folder
 
+    def set_memory_limit(self, pod: api.PodSandbox, limit_bytes: int) -> None:
+        """Set the memory limit of a pod's cgroup, which exists."""
+        (self.cgroup_of(pod) / "memory.max").write_text(f"{limit_bytes}\n")
+
     def drop_cgroup(self, pod: api.PodSandbox) -> None:
         """Remove a pod's cgroup."""
         shutil.rmtree(self.cgroup_of(pod), ignore_errors=True)

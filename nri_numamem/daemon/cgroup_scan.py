@@ -26,7 +26,7 @@ from nri_numamem.engine.plan import Record
 from nri_numamem.engine.qos import qos_of_cgroup_parent
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.state import EngineState
-from nri_numamem.host.cgroups import cgroup_directory, pod_hugepage_limits
+from nri_numamem.host.cgroups import cgroup_directory, pod_hugepage_limits, pod_memory_limit
 from nri_numamem.host.containers import (
     cgroup_path,
     container_folders,
@@ -146,7 +146,8 @@ class CgroupScan:
     def _pod(self, uid: str, directory: Path) -> PodSandbox:
         path = cgroup_path(self._cgroup_root, directory)
         limits = pod_hugepage_limits(self._cgroup_root, path)
-        return PodSandbox(path, uid, "", "", path, hugepage_limits=limits)
+        memory_bytes = pod_memory_limit(self._cgroup_root, path)
+        return PodSandbox(path, uid, "", "", path, memory_bytes, limits)
 
 
 def _sandbox_of(pods: list[PodSandbox], directory: Path, folders: Mapping[str, str]) -> PodSandbox:

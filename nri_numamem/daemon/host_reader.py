@@ -1,9 +1,9 @@
 """What the decoder of a request reads from the host, because the runtime does not report it.
 
-A pod's hugepage limits are only in its cgroup; a runtime may report another `cpuset.mems` at
-Synchronize than the cgroup has; the NUMA nodes of devices are in sysfs; the state of the kernel's
-hugepage pools decides whether pages that the accounting calls free exist. A file that cannot be
-read is logged, and the request is served without it.
+A pod's hugepage limits, and its memory limit after a resize, are only in its cgroup; a runtime may
+report another `cpuset.mems` at Synchronize than the cgroup has; the NUMA nodes of devices are in
+sysfs; the state of the kernel's hugepage pools decides whether pages that the accounting calls free
+exist. A file that cannot be read is logged, and the request is served without it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +14,7 @@ from nri_numamem.engine.events import Container, PodSandbox
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.qos import qos_of_cgroup_parent
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.host.cgroups import container_mems, pod_hugepage_limits
+from nri_numamem.host.cgroups import container_mems, pod_hugepage_limits, pod_memory_limit
 from nri_numamem.host.containers import process_start
 from nri_numamem.host.devices import device_numa_nodes
 from nri_numamem.host.roots import HostRoots
@@ -47,6 +47,7 @@ class HostReader:
             self.cgroup_mems,
             self.pool_use,
             self.process_start,
+            self.memory_limit,
         )
 
     def hugepage_limits(self, cgroup_parent: str) -> Mapping[int, int]:
@@ -61,6 +62,19 @@ class HostReader:
         except MachineError as error:
             self._emit(Record(EventName.POD_CGROUP_UNREADABLE, {"error": str(error)}))
             return {}
+
+    def memory_limit(self, cgroup_parent: str) -> int | None:
+        """Return the memory limit in bytes of a pod's cgroup; None if it has none or is unmanaged.
+
+        The limit of a pod that is not Guaranteed has no effect.
+        """
+        if qos_of_cgroup_parent(cgroup_parent) is not QosClass.GUARANTEED:
+            return None
+        try:
+            return pod_memory_limit(self._roots.cgroup, cgroup_parent)
+        except MachineError as error:
+            self._emit(Record(EventName.POD_CGROUP_UNREADABLE, {"error": str(error)}))
+            return None
 
     def cgroup_mems(self, cgroup_parent: str, cgroups_path: str) -> NodeSet:
         """Return `cpuset.mems` of a container's cgroup; empty if the pod is not managed."""

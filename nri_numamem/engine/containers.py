@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from nri_numamem.engine import alignment, pod_scope
+from nri_numamem.engine import alignment, pod_limit, pod_scope
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.decision import NO_PLAN, Decision, Transition
 from nri_numamem.engine.events import (
@@ -72,6 +72,7 @@ def _adopt_preset(
         return Decision.computed(NO_PLAN, state, record)
     next_state, shortfall = record_running(state, pod, container, request, nodes)
     next_state = pod_scope.take_from_pool(context, next_state, pod)
+    next_state = pod_limit.release_excess(next_state, pod)
     record = records.adopted(next_state, pod, container, request, nodes, shortfall)
     next_state, more = alignment.with_preset_nodes(context, next_state, pod, container, nodes)
     return Decision.computed(NO_PLAN, next_state, record, *more)
@@ -95,16 +96,24 @@ def _admit(
     masked = MaskedHugepages(state.accounting)
     if event.pool_use is not None:
         masked = mask_unavailable_hugepages(state.accounting, event.pool_use)
-    seen = state.with_accounting(masked.state) if masked.amounts else state
-    ready, placed = place_container(context, seen, pod, container, request, others)
+    seen = free = state.with_accounting(masked.state) if masked.amounts else state
+    excess: Mapping[str, int] = {}
+    if pod.uid in state.accounting.reusable:
+        excess = pod_limit.excess(seen, pod, container.name, request.resources)
+        if excess:
+            free = pod_limit.release(seen, pod.uid, excess)
+    ready, placed = place_container(context, free, pod, container, request, others)
     if isinstance(placed, Rejection):
         plan = NO_PLAN
         if context.rejects:
             plan = Plan(refusal=records.rejection_text(pod, container, placed, others))
-        reject = partial(_reject, context, state, seen, event, request, others, placed)
+        reject = partial(_reject, context, state, free, event, request, others, placed)
         return Decision(plan, reject, placed)
+    kept = pod_limit.without_release(seen, free, ready, placed) if excess else None
+    if kept is not None:
+        ready, placed, excess = seen, kept, {}
     adjustment = _adjustment(request, placed.nodes)
-    enter = partial(_enter, ready, event, request, others, placed, masked, adjustment)
+    enter = partial(_enter, ready, event, request, others, placed, masked, adjustment, excess)
     return Decision(Plan(adjustment), enter)
 
 
@@ -117,7 +126,10 @@ def _reject(
     others: OtherProviders,
     rejection: Rejection,
 ) -> Transition:
-    """Record a rejection; `seen` is the state without the hugepages that the kernel lacks."""
+    """Record a rejection; `seen` is the state of the decision.
+
+    It lacks the hugepages that the kernel lacks, and what the pod holds beyond its limit.
+    """
     pod, container = event.pod, event.container
     record = records.rejected(context, seen, pod, container, request, rejection, others)
     if not context.rejects:
@@ -133,13 +145,19 @@ def _enter(
     placed: Placement,
     masked: MaskedHugepages,
     adjustment: Adjustment,
+    released: Mapping[str, int],
 ) -> Transition:
-    """Record a container that was placed in `state`."""
+    """Record a container that was placed in `state`, for which memory was `released`."""
     pod, container = event.pod, event.container
     accounting = masked.unmask(placed.accounting)
     holder, more = alignment.placed(state, pod, container, request, placed, others)
     after = state.with_pod(pod).with_holder(holder, accounting)
-    record = records.admitted(state, after, pod, container, request, placed, others, adjustment)
+    excess = pod_limit.excess(after, pod)
+    if excess:
+        after, released = pod_limit.release(after, pod.uid, excess), excess
+    record = records.admitted(
+        state, after, pod, container, request, placed, others, adjustment, released
+    )
     return Transition(after, (record, *more))
 
 
@@ -171,7 +189,9 @@ def update_container(context: Context, state: EngineState, event: UpdateContaine
         record = resizes.rejected(state, event.pod, holder, before, done)
         rejection = Rejection(RESIZE_REJECTED, partial(Explanation, text))
         return Decision.computed(Plan(refusal=text), state, record, rejection=rejection)
-    next_state = pod_scope.take_from_pool(context, replace(state, accounting=done.state), event.pod)
+    next_state = replace(state, accounting=done.state).with_pod(event.pod)
+    next_state = pod_scope.take_from_pool(context, next_state, event.pod)
+    next_state = pod_limit.release_excess(next_state, event.pod)
     updates: tuple[Update, ...] = ()
     if done.nodes != before[0].numa_affinity:
         wider = alignment.with_nodes(holder, done.nodes)

@@ -15,7 +15,7 @@ pending any more. A Synchronize empties the list, because its own reply pins the
 from collections.abc import Iterable
 from dataclasses import replace
 
-from nri_numamem.engine import pod_scope
+from nri_numamem.engine import pod_limit, pod_scope
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.decision import Decision, Transition
 from nri_numamem.engine.events import (
@@ -50,12 +50,14 @@ def containers_found(context: Context, state: EngineState, event: ContainersFoun
         if container.cgroup_mems:
             state, made = adopt_running(state, pod, container, request, container.cgroup_mems)
             state = pod_scope.take_from_pool(context, state, pod)
+            state = pod_limit.release_excess(state, pod)
             records.extend(_unreported(made, "adopted"))
             continue
         state, nodes, made = place_running(context, state, pod, container, request)
         if nodes is None:
             records.extend(_unreported(made, "unpinned"))
             continue
+        state = pod_limit.release_excess(state, pod)
         state = replace(state, pending=state.pending | {container.container_id})
         records.extend(_unreported(made, "pinning_deferred"))
     return Transition(state, tuple(records))

@@ -18,6 +18,7 @@ _HANDLERS: dict[type, Handler] = {
     events.Synchronize: synchronize.synchronize,
     events.ContainersFound: without_reply(discovered.containers_found),
     events.RunPodSandbox: without_reply(pods.run_pod_sandbox),
+    events.UpdatePodSandbox: without_reply(pods.update_pod_sandbox),
     events.StopPodSandbox: without_reply(pods.stop_pod_sandbox),
     events.RemovePodSandbox: without_reply(pods.remove_pod_sandbox),
     events.PodCgroupGone: without_reply(pods.pod_cgroup_gone),

@@ -25,7 +25,8 @@ class PodSandbox:
     cgroup_parent: str
     """As the kubelet sent it, or only its last part (CRI-O); "" if unknown."""
     memory_limit_bytes: int | None = None
-    """Sum of the containers' memory limits, from `pod_resources`."""
+    """The pod's memory limit: the larger of `pod_resources` (the sum of the containers' limits, or
+    the pod-level limit) and the present limit of the pod's cgroup, without overhead."""
     hugepage_limits: Mapping[int, int] = field(default_factory=dict)
     """Page size in bytes -> limit in bytes of the pod's cgroup; only sizes with a limit."""
 
@@ -102,6 +103,14 @@ class RemovePodSandbox:
 
 
 @dataclass(frozen=True, slots=True)
+class UpdatePodSandbox:
+    """A pod was resized. The runtime's later events show the limit of the sandbox's creation."""
+
+    pod: PodSandbox
+    """With its new limits."""
+
+
+@dataclass(frozen=True, slots=True)
 class PodCgroupGone:
     """A pod's cgroup existed and is gone: the kubelet removed it, so the pod has ended.
 
@@ -162,6 +171,7 @@ Event = (
     | RunPodSandbox
     | StopPodSandbox
     | RemovePodSandbox
+    | UpdatePodSandbox
     | PodCgroupGone
     | CreateContainer
     | MachineChanged

@@ -1,4 +1,4 @@
-"""Events of a pod's sandbox: start, stop, removal.
+"""Events of a pod's sandbox: start, resize, stop, removal.
 
 The end of a pod releases the memory of its containers. Only their nodes are remembered, for a pod
 that starts again with its uid. It is the sandbox that ends, not the uid: a pod keeps its uid when
@@ -6,7 +6,7 @@ its sandbox is replaced, and the old sandbox may be removed after the new sandbo
 created.
 """
 
-from nri_numamem.engine import pod_scope
+from nri_numamem.engine import pod_limit, pod_scope
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.decision import Transition
 from nri_numamem.engine.events import (
@@ -15,6 +15,7 @@ from nri_numamem.engine.events import (
     RemovePodSandbox,
     RunPodSandbox,
     StopPodSandbox,
+    UpdatePodSandbox,
 )
 from nri_numamem.engine.placement import place_pod
 from nri_numamem.engine.records import pods as records
@@ -58,6 +59,15 @@ def _place(
         return Transition(state, (records.rejected(context, seen, pod, resources, placed),))
     after = pod_scope.with_pool(state, pod, masked.unmask(placed.accounting))
     return Transition(after, (records.admitted(state, after, pod, resources, placed),))
+
+
+def update_pod_sandbox(context: Context, state: EngineState, event: UpdatePodSandbox) -> Transition:
+    """Apply the new limits of a pod to its pool and to what its ended containers hold."""
+    pod = event.pod
+    if pod.sandbox_id not in state.pods:
+        return Transition(state)
+    state = pod_scope.take_from_pool(context, state.with_pod(pod), pod)
+    return Transition(pod_limit.release_excess(state, pod))
 
 
 def stop_pod_sandbox(_context: Context, state: EngineState, event: StopPodSandbox) -> Transition:

@@ -18,7 +18,7 @@ its restart only the cgroup has it.
 
 from dataclasses import dataclass, replace
 
-from nri_numamem.engine import alignment, pod_scope
+from nri_numamem.engine import alignment, pod_limit, pod_scope
 from nri_numamem.engine.bulk_update import BulkUpdate
 from nri_numamem.engine.containers import record_running
 from nri_numamem.engine.context import Context
@@ -56,6 +56,7 @@ def synchronize(context: Context, state: EngineState, event: Synchronize) -> Dec
     new, more_updates, more = _place_all(context, new, unpinned)
     updates += more_updates
     found += more
+    new = pod_limit.release_all_excess(new, event.pods)
     new, more = alignment.synchronize(context, old, new, event.containers)
     found += more
     found.append(machine_records.synchronized(new, event, len(pinned), len(updates)))

@@ -74,6 +74,20 @@ def pod_hugepage_limits(cgroup_root: Path, cgroup_parent: str) -> Mapping[int, i
     return dict(sorted(limits.items()))
 
 
+def pod_memory_limit(cgroup_root: Path, cgroup_parent: str) -> int | None:
+    """Return the present memory limit in bytes of the pod's cgroup; None without a limit.
+
+    The kubelet writes the pod's limit and the overhead of its RuntimeClass into it, and changes it
+    before a container of the pod gets more memory. A missing cgroup has none. Raises MachineError
+    for content that no kernel writes.
+    """
+    directory = _directory_name(cgroup_root, cgroup_parent, "memory")
+    if not directory:
+        return None
+    limit_bytes = limit_of(f"{directory}/memory.max")
+    return limit_of(f"{directory}/memory.limit_in_bytes") if limit_bytes is None else limit_bytes
+
+
 def limit_of(path: Path | str) -> int | None:
     """Return the limit in bytes in a cgroup's file; None for "max" and for a missing file."""
     text = read_optional(path)

@@ -82,6 +82,7 @@ from nri_numamem.memorymanager.accounting import (
     adopt,
     drop_reusable_of_others,
     mark_reusable,
+    release_reusable,
     remove_container,
     remove_pod,
 )
@@ -168,6 +169,7 @@ __all__ = [
     "parse_reserved_memory",
     "pod_request",
     "record_allocation",
+    "release_reusable",
     "remove_container",
     "remove_pod",
     "resize_container",

@@ -146,6 +146,39 @@ def _reusable_without(state: State, uid: str, name: str) -> Mapping[str, tuple[s
     return reusable
 
 
+def release_reusable(state: State, uid: str, most: Request) -> State:
+    """Release up to `most` bytes per resource of a pod's reusable blocks, the oldest first.
+
+    The blocks become smaller, perhaps empty; their containers stay reusable on their nodes.
+    """
+    machine = dict(state.machine_state)
+    containers = dict(state.assignments.get(uid, {}))
+    remaining = dict(most)
+    for name in state.reusable.get(uid, ()):
+        blocks: list[Block] = []
+        for block in containers[name]:
+            size_bytes = min(remaining.get(block.type, 0), block.size)
+            if size_bytes > 0:
+                remaining[block.type] -= size_bytes
+                block = _release_bytes(machine, block, size_bytes)  # noqa: PLW2901
+            blocks.append(block)
+        containers[name] = tuple(blocks)
+    assignments = copy_of(state.assignments)
+    assignments[uid] = containers
+    return State(machine, assignments, state.reusable)
+
+
+def _release_bytes(machine: dict[int, NodeState], block: Block, size_bytes: int) -> Block:
+    """Return a block with less bytes; the uncharged ones are removed first."""
+    uncharged = min(size_bytes, block.size - block.charged)
+    block, removed = _shrink(replace(block, size=block.size - uncharged), size_bytes - uncharged)
+    for node_id, freed in removed.items():
+        node = machine[node_id]
+        tables = {**node.memory_map, block.type: node.memory_map[block.type].charge(-freed)}
+        machine[node_id] = NodeState(node.number_of_assignments, tables, node.cells, node.spans)
+    return block
+
+
 def drop_reusable_of_others(state: State, uid: str) -> State:
     """Make the containers of all other pods no longer reusable; their blocks are unchanged.
 

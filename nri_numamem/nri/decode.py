@@ -6,6 +6,8 @@ that read them from the host:
 
 - the hugepage limits of the pod's cgroup, read once per sandbox, because the kubelet sets them
   before the sandbox starts;
+- the memory limit of the pod's cgroup, read with them, and again when a container or the pod is
+  resized: the runtime shows the pod's limit at the sandbox's creation;
 - the NUMA nodes of devices, read at the creation of a container with devices;
 - `cpuset.mems` of a container's cgroup, read at Synchronize;
 - the kernel's hugepage pools, read at the start of a sandbox and the creation of a container;
@@ -24,10 +26,15 @@ from typing import Protocol, TypeAlias
 from nri_numamem.engine import events
 from nri_numamem.memorymanager import PoolUse
 from nri_numamem.nri import nri_subset_pb2 as api
+from nri_numamem.nri.pod_cgroup import (
+    NO_LIMITS,
+    PodCgroup,
+    PodHugepages,
+    PodMemory,
+    no_pod_memory,
+    read_pod_cgroup,
+)
 from nri_numamem.numa import NodeSet, parse_page_size
-
-PodHugepages = Callable[[str], Mapping[int, int]]
-"""cgroup_parent -> {page size in bytes: limit in bytes} of the pod's cgroup; never raises."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +103,7 @@ class _HasPodAndContainer(Protocol):
 
 
 class Decoder:
-    """Decodes messages; caches the hugepage limits of pods' cgroups."""
+    """Decodes messages; caches the limits of pods' cgroups."""
 
     def __init__(
         self,
@@ -105,16 +112,20 @@ class Decoder:
         container_mems: ContainerMems = _no_container_mems,
         pool_use: PoolUseReader = _no_pool_use,
         process_start: ProcessStart = _no_process_start,
+        pod_memory: PodMemory = no_pod_memory,
     ) -> None:
         self._pod_hugepages = pod_hugepages
         self._device_nodes = device_nodes
         self._container_mems = container_mems
         self._pool_use = pool_use
         self._process_start = process_start
-        self._limits: dict[str, Mapping[int, int]] = {}
+        self._pod_memory = pod_memory
+        self._limits: dict[str, PodCgroup] = {}
+        self._resized: dict[str, int] = {}
+        """Sandbox id -> the pod's memory limit in bytes by its last UpdatePodSandbox."""
 
     def forget_sandboxes(self) -> None:
-        """Clear the cache of hugepage limits, so that a new Synchronize reads all cgroups again."""
+        """Clear the cache of cgroup limits, so that a new Synchronize reads all cgroups again."""
         self._limits.clear()
 
     def sandbox(self, pod: api.PodSandbox) -> events.PodSandbox:
@@ -164,12 +175,29 @@ class Decoder:
         return events.CreateContainer(pod, container, self._pool_use(pod, container))
 
     def update_container(self, request: api.UpdateContainerRequest) -> events.UpdateContainer:
-        """Decode new resources of a container; zero means unchanged."""
-        return events.UpdateContainer(
-            self._pod(request.pod),
-            _container(request.container),
-            _memory_limit(request.linux_resources),
-        )
+        """Decode new resources of a container; zero means unchanged.
+
+        With a new memory limit, read the pod's cgroup again.
+        """
+        limit_bytes = _memory_limit(request.linux_resources)
+        if limit_bytes is not None:
+            self._limits.pop(request.pod.id, None)
+        container = _container(request.container)
+        return events.UpdateContainer(self._pod(request.pod), container, limit_bytes)
+
+    def update_pod_sandbox(self, request: api.UpdatePodSandboxRequest) -> events.UpdatePodSandbox:
+        """Decode new resources of a pod; read its cgroup again.
+
+        The runtime goes on to show the limit of the sandbox's creation.
+        """
+        pod = request.pod
+        limit_bytes = _memory_limit(request.linux_resources)
+        if limit_bytes is not None:
+            if len(self._resized) >= _SANDBOX_CACHE_SIZE:
+                del self._resized[next(iter(self._resized))]
+            self._resized[pod.id] = limit_bytes
+        self._limits.pop(pod.id, None)
+        return events.UpdatePodSandbox(self._pod(pod))
 
     def stop_container(self, request: _HasPodAndContainer) -> events.StopContainer:
         """Decode the end of a container."""
@@ -182,26 +210,34 @@ class Decoder:
     def _pod(self, pod: api.PodSandbox) -> events.PodSandbox:
         limits = self._limits.get(pod.id)
         if limits is None:
-            limits = self._pod_hugepages(pod.linux.cgroup_parent)
+            parent, overhead = pod.linux.cgroup_parent, _memory_limit(pod.linux.pod_overhead) or 0
+            limits = read_pod_cgroup(parent, overhead, self._pod_hugepages, self._pod_memory)
             if len(self._limits) >= _SANDBOX_CACHE_SIZE:
                 del self._limits[next(iter(self._limits))]
             self._limits[pod.id] = limits
-        return _pod_with(pod, limits)
+        return _pod_with(pod, limits, self._resized.get(pod.id))
 
     def _ended_pod(self, pod: api.PodSandbox) -> events.PodSandbox:
-        return _pod_with(pod, self._limits.get(pod.id, {}))
+        limits = self._limits.get(pod.id, NO_LIMITS)
+        return _pod_with(pod, limits, self._resized.get(pod.id))
 
 
-def _pod_with(pod: api.PodSandbox, limits: Mapping[int, int]) -> events.PodSandbox:
+def _pod_with(
+    pod: api.PodSandbox, limits: PodCgroup, resized_bytes: int | None
+) -> events.PodSandbox:
+    """Return the pod; its memory limit is the larger of the runtime's figure and the cgroup's."""
     linux = pod.linux
+    memory_bytes = resized_bytes or _memory_limit(linux.pod_resources)
+    if limits.memory > (memory_bytes or 0):
+        memory_bytes = limits.memory
     return events.PodSandbox(
         sandbox_id=pod.id,
         uid=pod.uid,
         namespace=pod.namespace,
         name=pod.name,
         cgroup_parent=linux.cgroup_parent,
-        memory_limit_bytes=_memory_limit(linux.pod_resources),
-        hugepage_limits=limits,
+        memory_limit_bytes=memory_bytes,
+        hugepage_limits=limits.hugepages,
     )
 
 

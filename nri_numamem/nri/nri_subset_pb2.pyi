@@ -21,6 +21,7 @@ class _EventWrapper(_EnumTypeWrapper[_Event.ValueType]):
     UPDATE_CONTAINER: _Event.ValueType
     STOP_CONTAINER: _Event.ValueType
     REMOVE_CONTAINER: _Event.ValueType
+    UPDATE_POD_SANDBOX: _Event.ValueType
 
 class Event(_Event, metaclass=_EventWrapper): ...
 
@@ -32,6 +33,7 @@ CREATE_CONTAINER: Event.ValueType
 UPDATE_CONTAINER: Event.ValueType
 STOP_CONTAINER: Event.ValueType
 REMOVE_CONTAINER: Event.ValueType
+UPDATE_POD_SANDBOX: Event.ValueType
 
 class _ContainerState:
     ValueType = _NewType("ValueType", int)
@@ -169,6 +171,22 @@ class RemovePodSandboxRequest(_Message):
     def HasField(self, field_name: _Literal["pod"]) -> bool: ...
     def ClearField(self, field_name: _Literal["pod"]) -> None: ...
 
+class UpdatePodSandboxRequest(_Message):
+    POD_FIELD_NUMBER: _Final = 1
+    @property
+    def pod(self) -> PodSandbox: ...
+    LINUX_RESOURCES_FIELD_NUMBER: _Final = 3
+    @property
+    def linux_resources(self) -> LinuxResources: ...
+    def __init__(
+        self,
+        *,
+        pod: PodSandbox | None = ...,
+        linux_resources: LinuxResources | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: _Literal["pod", "linux_resources"]) -> bool: ...
+    def ClearField(self, field_name: _Literal["pod", "linux_resources"]) -> None: ...
+
 class CreateContainerRequest(_Message):
     POD_FIELD_NUMBER: _Final = 1
     @property
@@ -303,13 +321,6 @@ class Empty(_Message):
     def HasField(self, field_name: _Never) -> bool: ...
     def ClearField(self, field_name: _Never) -> None: ...
 
-class UpdatePodSandboxRequest(_Message):
-    def __init__(
-        self,
-    ) -> None: ...
-    def HasField(self, field_name: _Never) -> bool: ...
-    def ClearField(self, field_name: _Never) -> None: ...
-
 class PostUpdatePodSandboxRequest(_Message):
     def __init__(
         self,
@@ -377,6 +388,9 @@ class PodSandbox(_Message):
     def ClearField(self, field_name: _Literal["id", "name", "uid", "namespace", "linux"]) -> None: ...
 
 class LinuxPodSandbox(_Message):
+    POD_OVERHEAD_FIELD_NUMBER: _Final = 1
+    @property
+    def pod_overhead(self) -> LinuxResources: ...
     POD_RESOURCES_FIELD_NUMBER: _Final = 2
     @property
     def pod_resources(self) -> LinuxResources: ...
@@ -385,11 +399,12 @@ class LinuxPodSandbox(_Message):
     def __init__(
         self,
         *,
+        pod_overhead: LinuxResources | None = ...,
         pod_resources: LinuxResources | None = ...,
         cgroup_parent: str = ...,
     ) -> None: ...
-    def HasField(self, field_name: _Literal["pod_resources"]) -> bool: ...
-    def ClearField(self, field_name: _Literal["pod_resources", "cgroup_parent"]) -> None: ...
+    def HasField(self, field_name: _Literal["pod_overhead", "pod_resources"]) -> bool: ...
+    def ClearField(self, field_name: _Literal["pod_overhead", "pod_resources", "cgroup_parent"]) -> None: ...
 
 class Container(_Message):
     ID_FIELD_NUMBER: _Final = 1

@@ -27,8 +27,7 @@ from nri_numamem.nri.request_ids import RequestIds
 from nri_numamem.nri.synchronize_parts import SynchronizeParts, TooLargeError
 from nri_numamem.ttrpc import Code, Request, StatusError
 
-# Every runtime since NRI 0.2 knows all of these events. A runtime closes the connection for an
-# unknown bit, and 0 subscribes to all events, including validation.
+# Since NRI 0.2. An unknown bit closes the connection, 0 subscribes to all, including validation.
 SUBSCRIPTION = sum(
     1 << (event - 1)
     for event in (
@@ -42,6 +41,9 @@ SUBSCRIPTION = sum(
     )
 )
 _SUBSCRIBED = api.ConfigureResponse(events=SUBSCRIPTION).SerializeToString()
+# Since NRI 0.10; a runtime sends its version since 0.12.
+WITH_POD_UPDATES = SUBSCRIPTION | 1 << (api.UPDATE_POD_SANDBOX - 1)
+_SUBSCRIBED_SINCE_0_12 = api.ConfigureResponse(events=WITH_POD_UPDATES).SerializeToString()
 
 
 class Refused(Exception):  # noqa: N818 - an outcome, not a bug
@@ -189,7 +191,7 @@ class PluginService:
             raise
         self._unapplied = None
         self._record(EventName.CONFIGURED, configuration.fields)
-        return _SUBSCRIBED
+        return _SUBSCRIBED if configuration.nri_version is None else _SUBSCRIBED_SINCE_0_12
 
     def _read_configuration(self, request: api.ConfigureRequest) -> Configuration:
         configuration = Configuration.of(request)
@@ -241,6 +243,11 @@ class PluginService:
         self._handler.decide(self._decoder.run_pod_sandbox(request.pod))
         return b""
 
+    def update_pod_sandbox(self, request: api.UpdatePodSandboxRequest) -> bytes:
+        """Process new limits of a pod."""
+        self._handler.decide(self._decoder.update_pod_sandbox(request))
+        return b""
+
     def stop_pod_sandbox(self, request: _PodRequest) -> bytes:
         """Process the end of a sandbox."""
         self._handler.decide(self._decoder.stop_pod_sandbox(request.pod))
@@ -287,9 +294,8 @@ METHODS = {
     "StopPodSandbox": Method(api.StopPodSandboxRequest, PluginService.stop_pod_sandbox),
     "RemovePodSandbox": Method(api.RemovePodSandboxRequest, PluginService.remove_pod_sandbox),
     "RemoveContainer": Method(api.RemoveContainerRequest, PluginService.remove_container),
-    # Without a subscription. They need a reply, because one UNIMPLEMENTED makes NRI >= 0.12 fall
-    # back to StateChange permanently.
-    "UpdatePodSandbox": Method(api.UpdatePodSandboxRequest, PluginService.ignore),
+    "UpdatePodSandbox": Method(api.UpdatePodSandboxRequest, PluginService.update_pod_sandbox),
+    # Without a subscription. One UNIMPLEMENTED makes NRI >= 0.12 fall back to StateChange forever.
     "PostUpdatePodSandbox": Method(api.PostUpdatePodSandboxRequest, PluginService.ignore),
     "PostCreateContainer": Method(api.PostCreateContainerRequest, PluginService.ignore),
     "StartContainer": Method(api.StartContainerRequest, PluginService.ignore),

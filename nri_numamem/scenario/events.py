@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 
 from nri_numamem.engine.events import Container, PodSandbox
 from nri_numamem.memorymanager import Block, Request, pod_request
@@ -23,6 +24,21 @@ def sandbox_event(sandbox_id: str, described: ScenarioPod) -> PodSandbox:
         _LEVELS[described.qos],
         pod_request(described.pod),
     )
+
+
+def resized_sandbox(
+    sandbox: PodSandbox, described: ScenarioPod, memory_bytes: Mapping[str, int]
+) -> PodSandbox:
+    """Return the sandbox with the pod's new limit: container name -> its memory after a resize."""
+    containers = tuple(
+        replace(one, requests={**one.requests, MEMORY: memory_bytes[one.name]})
+        if one.name in memory_bytes
+        else one
+        for one in described.pod.containers
+    )
+    wanted = pod_request(replace(described.pod, containers=containers)).get(MEMORY, 0)
+    # The plugin takes the larger of the sandbox's limit at its start and that of the cgroup now.
+    return replace(sandbox, memory_limit_bytes=max(sandbox.memory_limit_bytes or 0, wanted))
 
 
 def sandbox_of_entries(

@@ -30,7 +30,12 @@ from nri_numamem.memorymanager import (
     nodes_of,
     remove_container,
 )
-from nri_numamem.scenario.events import container_event, sandbox_event, sandbox_of_entries
+from nri_numamem.scenario.events import (
+    container_event,
+    resized_sandbox,
+    sandbox_event,
+    sandbox_of_entries,
+)
 from nri_numamem.scenario.outcome import Outcome
 from nri_numamem.scenario.scenario import Scenario
 from nri_numamem.scenario.steps import (
@@ -144,12 +149,20 @@ class Player:
         container = self._running.get(key)
         if container is None:
             return Outcome(step, self._accounting(), cpuset_mems={step.container: None})
-        sandbox = self._sandboxes[step.uid]
+        sandbox, described = self._sandboxes[step.uid], self._scenario.pods.get(step.uid)
+        if described is not None:
+            memory = {name: one.memory_limit_bytes or 0 for name, one in self._running_of(step.uid)}
+            memory[step.container] = step.memory_bytes
+            sandbox = resized_sandbox(sandbox, described, memory)
         applied = self._engine.apply(UpdateContainer(sandbox, container, step.memory_bytes))
         if applied.plan.refusal is not None:
             return Outcome(step, self._accounting(), rejection=applied.rejection)
+        self._sandboxes[step.uid] = sandbox
         self._running[key] = replace(container, memory_limit_bytes=step.memory_bytes)
         return Outcome(step, self._accounting(), cpuset_mems={step.container: self._mems(key)})
+
+    def _running_of(self, uid: str) -> list[tuple[str, Container]]:
+        return [(key[1], container) for key, container in self._running.items() if key[0] == uid]
 
     def _stop(self, step: Stop) -> Outcome:
         container = self._running.pop((step.uid, step.container), None)

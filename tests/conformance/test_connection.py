@@ -11,7 +11,7 @@ import pytest
 from nri_numamem.fake_runtime import objects
 from nri_numamem.fake_runtime.table_plugin import TablePlugin
 from nri_numamem.nri import api_pb2 as api
-from nri_numamem.nri.plugin_service import SUBSCRIPTION
+from nri_numamem.nri.plugin_service import SUBSCRIPTION, WITH_POD_UPDATES
 from tests.conformance.bench import BUSY_S, FAULTY_PLUGIN, MI, Bench, cpu_seconds, mems_of
 from tests.conformance.go_runtime import GoError, numbers_of
 from tests.simulated_host import GI, WAIT_S, wait_for
@@ -37,14 +37,14 @@ def test_registers_as_configured(version: str, tmp_path: Path) -> None:
 
 @pytest.mark.scenario(26, 27, 28)
 def test_configuration(live: Bench) -> None:
-    """The fields of Configure depend on the version; the subscription does not."""
+    """The fields of Configure depend on the version; so do the pod's updates."""
     record = live.host.wait_record("configured")
     nri = live.runtime.nri_version
     expected = "v" + ".".join(map(str, nri)) if nri >= (0, 12) else None
     assert record["nri_version"] == expected
     reply = api.ConfigureResponse.FromString(live.connection.last_reply("Configure").payload)
-    assert reply.events == SUBSCRIPTION
-    assert reply.events & ~_EVENTS_OF_0_3 == 0
+    assert reply.events == (WITH_POD_UPDATES if nri >= (0, 12) else SUBSCRIPTION)
+    assert SUBSCRIPTION & ~_EVENTS_OF_0_3 == 0
     assert reply.events != 0
     assert live.runtime.logged("invalid plugin events") == 0
 

@@ -84,6 +84,16 @@ def test_hugepage_limits_are_read_for_guaranteed_pods_only(reading: Reading) -> 
     assert reading.records == []
 
 
+def test_the_memory_limit_is_read_for_guaranteed_pods_only(reading: Reading) -> None:
+    (reading.cgroup / "memory.max").write_text(f"{300 * MI}\n")
+    assert reading.reader.memory_limit(GUARANTEED) == 300 * MI
+    assert reading.reader.memory_limit("/kubepods/burstable/pod1") is None
+    assert reading.reader.memory_limit("/kubepods/pod3") is None
+    (reading.cgroup / "memory.max").write_text("much\n")
+    assert reading.reader.memory_limit(GUARANTEED) is None
+    assert reading.events == ["pod_cgroup_unreadable"]
+
+
 def test_a_pod_cgroup_that_cannot_be_read_is_logged(reading: Reading) -> None:
     (reading.cgroup / "hugetlb.2MB.max").write_text("much\n")
     assert reading.reader.hugepage_limits(GUARANTEED) == {}

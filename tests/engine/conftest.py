@@ -142,6 +142,19 @@ class Host:
         pod = self.pods[container.sandbox_id]
         return self.handle(events.RemoveContainer(pod, container))
 
+    def resize(self, container: events.Container, memory: int, limit: int | None = None) -> Answer:
+        """Change a container's memory; `limit` is the pod's limit from then on."""
+        pod = self.pods[container.sandbox_id]
+        if limit is not None:
+            pod = self.pods[pod.sandbox_id] = replace(pod, memory_limit_bytes=limit)
+        answer = self.handle(events.UpdateContainer(pod, container, memory))
+        if answer.refusal is None:
+            kept = replace(container, memory_limit_bytes=memory)
+            for update in answer.updates:
+                kept = replace(kept, cpuset_mems=update.cpuset_mems)
+            self.containers[container.container_id] = kept
+        return answer
+
     def stop_pod(self, pod: events.PodSandbox) -> Answer:
         """Report that a sandbox was stopped."""
         return self.handle(events.StopPodSandbox(pod))

@@ -22,7 +22,12 @@ def test_equal_events_are_equal_values() -> None:
 
 
 def test_the_engine_decides_every_kind_of_event(host: Host) -> None:
-    of_pods = [events.RunPodSandbox, events.StopPodSandbox, events.RemovePodSandbox]
+    of_pods = [
+        events.RunPodSandbox,
+        events.UpdatePodSandbox,
+        events.StopPodSandbox,
+        events.RemovePodSandbox,
+    ]
     of_containers = [
         events.CreateContainer,
         events.UpdateContainer,

@@ -16,7 +16,7 @@ from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.event_loop import EventLoop
-from nri_numamem.nri.plugin_service import SUBSCRIPTION
+from nri_numamem.nri.plugin_service import SUBSCRIPTION, WITH_POD_UPDATES
 from nri_numamem.nri.poller import HostClock, SelectorPoller
 from nri_numamem.nri.session import PluginSession
 
@@ -124,7 +124,8 @@ def test_the_life_of_a_pod_on_every_version(
         events.RemovePodSandbox,
     ]
     assert runtime.plugin is not None
-    assert runtime.plugin.events == SUBSCRIPTION
+    has_version = nri_version >= (0, 12, 0)
+    assert runtime.plugin.events == (WITH_POD_UPDATES if has_version else SUBSCRIPTION)
     assert runtime.plugin.uses_state_change == (nri_version < (0, 12, 0))
     _check_wire(runtime)
 

@@ -182,6 +182,10 @@ class AccountingCheck:
             total = sum(block.size_bytes for block in memory)
             for name, reservation in pod.reservations.items():
                 mine = [block for block in memory if block.key[1] == name]
+                # Beyond the pod's limit memory is released, and the container forgotten.
+                is_full = pod.was_resized or total >= pod.memory_limit_bytes
+                if not mine and is_full:
+                    continue
                 if not mine:
                     yield f"{pod.message.name}/{name}: {reservation} is missing"
                 elif not pod.was_resized and mine[0].nodes != NodeSet.parse(reservation.mems):
@@ -189,6 +193,21 @@ class AccountingCheck:
                 # Memory that a smaller container returned belongs to no container.
                 if not pod.was_resized and total < reservation.memory_bytes:
                     yield f"{pod.message.name}/{name}: of {reservation} only {total} bytes are left"
+
+    def kept_memory(self) -> Iterator[str]:
+        """Check that ended containers hold nothing beyond the limits of their pods."""
+        uids = [pod.uid for pod in self._node.pods.values()]
+        for pod in self._node.running():
+            memory = [b for b in self._blocks if b.key[0] == pod.uid and b.resource == MEMORY]
+            alive = {container.key for container in pod.alive()}
+            live = sum(block.size_bytes for block in memory if block.key in alive)
+            total = sum(block.size_bytes for block in memory)
+            # Another sandbox of the pod may have another limit; a resize that fails leaves its own.
+            if uids.count(pod.uid) > 1 or pod.was_resized or pod.has_failed_resize:
+                continue
+            if total > max(live, pod.memory_limit_bytes):
+                limit = pod.memory_limit_bytes
+                yield f"{pod.message.name} holds {total} bytes, its limit is {limit}: {memory}"
 
     def unknown_entries(self, ended: set[str]) -> Iterator[str]:
         """Check that no assignments remain of ended pods, and none of other containers exist.

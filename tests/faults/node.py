@@ -104,6 +104,8 @@ class Pod:
     """Number of the plugin start whose sweeps have seen the cgroup."""
     reservations: dict[str, Reservation] = field(default_factory=dict)
     was_resized: bool = False
+    has_failed_resize: bool = False
+    """The pod's cgroup may have a limit for a resize that was refused."""
 
     @property
     def is_guaranteed(self) -> bool:
@@ -117,6 +119,14 @@ class Pod:
     def hugepages(self) -> dict[int, int]:
         """The limits of the pod's cgroup: the maximum that runs at once."""
         return {size: _effective(self.specs, size) for size in (PAGE_2MI, PAGE_1GI)}
+
+    @property
+    def memory_limit_bytes(self) -> int:
+        """The limit of the pod's cgroup: what the plugin knows as the pod's limit, or less."""
+        at_start = self.message.linux.pod_resources.memory.limit.value
+        sizes = {c.spec.name: c.memory_bytes for c in self.containers.values() if c.is_alive}
+        apps = sum(sizes.get(s.name, s.memory_bytes) for s in self.specs if not s.is_init)
+        return max(at_start, apps)
 
     def next_spec(self) -> Spec | None:
         """Return the next container to create; None if all exist."""

@@ -161,12 +161,16 @@ def resize(life: Life, rng: random.Random) -> bool:
         memory=api.LinuxMemory(limit=api.OptionalInt64(value=wanted)),
         cpu=api.LinuxCPU(shares=api.OptionalUInt64(), quota=api.OptionalInt64()),
     )
-    reply = life.call("UpdateContainer", container.pod.message, container.message, resources)
+    pod = container.pod
+    # The kubelet gives the pod's cgroup more memory before the container.
+    life.host.set_memory_limit(pod.message, pod.memory_limit_bytes + max(0, wanted - before))
+    reply = life.call("UpdateContainer", pod.message, container.message, resources)
     name = f"{container.pod.message.name}/{container.spec.name}"
     life.note(f"{name} from {before // MI}Mi to {wanted // MI}Mi{life.outcome(reply)}")
     if reply.refusal is not None and "numamem: " not in reply.refusal:
         raise CertainFailure(f"unexpected text of a refused resize: {reply.refusal}")
     if reply.runtime_died or reply.refusal is not None:
+        pod.has_failed_resize = True
         return True
     container.message.linux.resources.memory.limit.value = wanted
     container.pod.was_resized = True

@@ -45,7 +45,7 @@ def _problems(life: Life) -> tuple[list[str], list[str]]:
     }
     amounts = allocatable(life.seen_machine, life.parameters.reserved)
     found = checks.AccountingCheck(life.node, accounting, records, amounts)
-    now = [*found.running(), *found.reservations()]
+    now = [*found.running(), *found.reservations(), *found.kept_memory()]
     if not life.host.may_lose_records:
         now += [
             *found.unpinned(exempt),

@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.host.cgroups import cgroup_directory, container_mems, pod_hugepage_limits, set_mems
+from nri_numamem.host.cgroups import (
+    cgroup_directory,
+    container_mems,
+    pod_hugepage_limits,
+    pod_memory_limit,
+    set_mems,
+)
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.numa.nodeset import NodeSet
 
@@ -81,6 +87,7 @@ def test_every_notation_maps_to_a_directory(plant: Plant, name: str, path: str) 
 def test_invalid_names_have_no_directory(tmp_path: Path, name: str) -> None:
     assert cgroup_directory(tmp_path, name, "cpuset") is None
     assert pod_hugepage_limits(tmp_path, name) == {}
+    assert pod_memory_limit(tmp_path, name) is None
     assert container_mems(tmp_path, name) == NodeSet()
 
 
@@ -110,6 +117,22 @@ def test_hugepage_limits_of_cgroup_v1(plant: Plant) -> None:
     }
     root = plant({f"hugetlb/kubepods/pod12/{name}": text for name, text in files.items()})
     assert pod_hugepage_limits(root, "/kubepods/pod12") == {2 * MIB: 64 * MIB}
+
+
+@pytest.mark.parametrize(
+    ("files", "limit_bytes"),
+    [
+        (V2 | {"kubepods/pod12/memory.max": "4096\n"}, 4096),
+        (V2 | {"kubepods/pod12/memory.max": "max\n"}, None),
+        ({"memory/kubepods/pod12/memory.limit_in_bytes": "8192\n"}, 8192),
+        ({"memory/kubepods/pod12/memory.limit_in_bytes": "9223372036854771712\n"}, None),
+        (V2, None),
+    ],
+)
+def test_memory_limit_of_a_pod(
+    plant: Plant, files: Mapping[str, str], limit_bytes: int | None
+) -> None:
+    assert pod_memory_limit(plant(files), "/kubepods/pod12") == limit_bytes
 
 
 def test_a_pod_without_cgroup_has_no_limits(plant: Plant) -> None:

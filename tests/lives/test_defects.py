@@ -6,7 +6,7 @@ import pytest
 
 from nri_numamem.daemon import machine_monitor
 from nri_numamem.daemon.pod_reaper import PodReaper
-from nri_numamem.engine import containers
+from nri_numamem.engine import containers, pod_limit
 from nri_numamem.engine.engine import Engine
 from nri_numamem.host.topology import read_machine
 from nri_numamem.memorymanager import State, policy_static, remove_container
@@ -25,6 +25,11 @@ Seed = Callable[[pytest.MonkeyPatch], None]
 def release_at_once(patch: pytest.MonkeyPatch) -> None:
     """memorymanager: an ended container's memory is released instead of kept for its pod."""
     patch.setattr(containers, "mark_reusable", remove_container)
+
+
+def keep_excess(patch: pytest.MonkeyPatch) -> None:
+    """engine: ended containers keep memory beyond the limit of their pod."""
+    patch.setattr(pod_limit, "excess", lambda *_arguments: {})
 
 
 def charge_half(patch: pytest.MonkeyPatch) -> None:
@@ -82,6 +87,7 @@ def overlook_machine_change(patch: pytest.MonkeyPatch) -> None:
     "seed_defect",
     [
         release_at_once,
+        keep_excess,
         charge_half,
         drop_last_node,
         ignore_state_file,

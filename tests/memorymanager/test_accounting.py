@@ -14,6 +14,7 @@ from nri_numamem.memorymanager import (
     check_groups,
     drop_reusable_of_others,
     mark_reusable,
+    release_reusable,
     remove_container,
     remove_pod,
 )
@@ -119,6 +120,33 @@ def test_reusable_containers_of_other_pods_can_be_dropped(empty: State) -> None:
     assert drop_reusable_of_others(state, "a").reusable == {"a": ("x",)}
     assert drop_reusable_of_others(state, "c").reusable == {}
     assert drop_reusable_of_others(state, "a").assignments == state.assignments
+
+
+def test_reusable_bytes_are_released_oldest_first(empty: State) -> None:
+    state = empty
+    for name, nodes, size in (("x", N0, 3), ("y", N1, 2), ("z", N0, 1)):
+        state = assign(state, "a", name, nodes, {"memory": size})
+    state = mark_reusable(mark_reusable(state, "a", "y"), "a", "x")
+    after = release_reusable(state, "a", {"memory": 4})
+    assert after.assignments["a"] == {
+        "x": (Block(N0, "memory", 1),),
+        "y": (Block(N1, "memory", 0),),
+        "z": (Block(N0, "memory", 1),),
+    }
+    assert free(after) == [2, 4, 4]
+    assert counts(after) == counts(state)
+    assert check_accounting(after) == ()
+    assert release_reusable(after, "a", {"memory": 9}).blocks("a", "z") == (Block(N0, "memory", 1),)
+    assert release_reusable(state, "a", {"hugepages-2Mi": 4}) == state
+    assert release_reusable(state, "b", {"memory": 4}).assignments["a"] == state.assignments["a"]
+
+
+def test_uncharged_bytes_are_released_first(empty: State) -> None:
+    state = adopt(empty, "a", "x", N0, {"memory": 6}).state
+    after = release_reusable(mark_reusable(state, "a", "x"), "a", {"memory": 3})
+    assert after.blocks("a", "x") == (Block(N0, "memory", 3),)
+    assert free(after) == [1, 4, 4]
+    assert check_accounting(after) == ()
 
 
 def test_a_group_ends_with_its_last_block(empty: State) -> None:

@@ -132,6 +132,81 @@ def test_the_pods_cgroup_is_read_once_per_start_of_a_sandbox() -> None:
     assert len(cgroups.read) == 3
 
 
+class PodMemory:
+    """The memory limit of every pod's cgroup, which tests change."""
+
+    def __init__(self, limit_bytes: int | None) -> None:
+        self.limit_bytes = limit_bytes
+
+    def __call__(self, _cgroup_parent: str) -> int | None:
+        return self.limit_bytes
+
+
+@pytest.mark.parametrize(
+    ("of_cgroup", "overhead", "expected"),
+    [
+        (None, 0, 300 * MI),
+        (300 * MI, 0, 300 * MI),
+        (350 * MI, 0, 350 * MI),
+        (350 * MI, 50 * MI, 300 * MI),
+        (250 * MI, 0, 300 * MI),
+        (10 * MI, 50 * MI, 300 * MI),
+    ],
+)
+def test_the_pods_limit_is_the_larger_one_without_overhead(
+    of_cgroup: int | None, overhead: int, expected: int
+) -> None:
+    made = pod()
+    made.linux.pod_overhead.memory.limit.value = overhead
+    decoder = Decoder(PodCgroups({}), pod_memory=PodMemory(of_cgroup))
+    assert decoder.sandbox(made).memory_limit_bytes == expected
+
+
+def test_without_a_figure_of_the_runtime_the_cgroup_has_the_limit() -> None:
+    made = pod()
+    made.linux.ClearField("pod_resources")
+    assert Decoder(PodCgroups({})).sandbox(made).memory_limit_bytes is None
+    decoder = Decoder(PodCgroups({}), pod_memory=PodMemory(7 * MI))
+    assert decoder.sandbox(made).memory_limit_bytes == 7 * MI
+
+
+def test_a_resize_reads_the_pods_cgroup_again() -> None:
+    cgroups, memory = PodCgroups({}), PodMemory(300 * MI)
+    decoder = Decoder(cgroups, pod_memory=memory)
+    decoder.run_pod_sandbox(pod())
+    memory.limit_bytes = 500 * MI
+    update = api.UpdateContainerRequest(pod=pod(), container=container())
+    assert decoder.update_container(update).pod.memory_limit_bytes == 300 * MI
+    assert len(cgroups.read) == 1
+    update.linux_resources.memory.limit.value = 400 * MI
+    assert decoder.update_container(update).pod.memory_limit_bytes == 500 * MI
+    assert len(cgroups.read) == 2
+
+
+def test_an_update_of_a_pod_replaces_the_limit_of_its_creation() -> None:
+    memory = PodMemory(300 * MI)
+    decoder = Decoder(PodCgroups({}), pod_memory=memory)
+    decoder.run_pod_sandbox(pod())
+    memory.limit_bytes = 200 * MI
+    request = api.UpdatePodSandboxRequest(pod=pod())
+    assert decoder.update_pod_sandbox(request).pod.memory_limit_bytes == 300 * MI
+    request.linux_resources.memory.limit.value = 200 * MI
+    assert decoder.update_pod_sandbox(request).pod.memory_limit_bytes == 200 * MI
+    assert decoder.sandbox(pod()).memory_limit_bytes == 200 * MI
+    assert decoder.stop_pod_sandbox(pod()).pod.memory_limit_bytes == 200 * MI
+
+
+def test_the_cache_of_resized_pods_is_bounded() -> None:
+    decoder = Decoder(PodCgroups({}))
+    request = api.UpdatePodSandboxRequest()
+    request.linux_resources.memory.limit.value = 200 * MI
+    for number in range(_SANDBOX_CACHE_SIZE + 1):
+        request.pod.CopyFrom(pod(f"sandbox-{number}"))
+        decoder.update_pod_sandbox(request)
+    assert decoder.sandbox(pod("sandbox-0")).memory_limit_bytes == 300 * MI
+    assert decoder.sandbox(pod("sandbox-1")).memory_limit_bytes == 200 * MI
+
+
 def test_ends_of_pods_and_containers_do_not_read_the_cgroup() -> None:
     cgroups = PodCgroups({})
     decoder = Decoder(cgroups)

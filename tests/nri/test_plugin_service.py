@@ -33,6 +33,21 @@ def test_the_subscription_is_valid_for_every_runtime() -> None:
         assert SUBSCRIPTION >> (event - 1) & 1
 
 
+def test_a_runtime_that_sends_its_version_sends_updates_of_pods(
+    runtime: RuntimeSide, handler: FakeHandler
+) -> None:
+    configure = api.ConfigureRequest(NRI_version="v0.12.0")
+    reply = api.ConfigureResponse.FromString(runtime.call("Configure", configure))
+    assert reply.events == SUBSCRIPTION | 0x800
+    request = api.UpdatePodSandboxRequest()
+    request.pod.id = "sandbox"
+    request.linux_resources.memory.limit.value = 5 << 30
+    assert runtime.call("UpdatePodSandbox", request) == b""
+    (event,) = handler.events
+    assert isinstance(event, events.UpdatePodSandbox)
+    assert event.pod.memory_limit_bytes == 5 << 30
+
+
 def test_every_method_of_the_service_is_served() -> None:
     service = api.DESCRIPTOR.services_by_name["Plugin"]
     expected = {method.name: method.input_type.name for method in service.methods}

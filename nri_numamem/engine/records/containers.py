@@ -22,6 +22,8 @@ from nri_numamem.memorymanager import Block, Rejection
 from nri_numamem.numa import NodeSet
 from nri_numamem.topologymanager import Placement
 
+_NOTHING: Mapping[str, int] = {}
+
 
 def not_managed(
     pod: PodSandbox, container: Container, cause: str, *, is_invalid: bool = False
@@ -40,10 +42,12 @@ def admitted(
     placed: Placement,
     others: OtherProviders,
     adjustment: Adjustment,
+    released: Mapping[str, int] = _NOTHING,
 ) -> Record:
     """Record a container that is pinned: `before` is the state of the decision, `state` the next.
 
-    In pod scope `before` has the reservation of the pod as a whole.
+    In pod scope `before` has the reservation of the pod as a whole. `released` is what the pod's
+    ended containers held beyond the pod's limit.
     """
     choice = choice_of(before, (pod.uid, container.name), request, placed, others)
     fields: Fields = {
@@ -55,6 +59,8 @@ def admitted(
         "adjustment": adjustment_value(adjustment),
         "free_bytes": free_bytes(state, request.resources),
     }
+    if released:
+        fields["released_bytes"] = dict(released)
     if request.hugepage_limits:
         fields["hugepage_source"] = request.hugepage_source.value
     return Record(EventName.ADMITTED, fields)

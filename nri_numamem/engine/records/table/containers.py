@@ -27,6 +27,8 @@ _ADMITTED = {
     **ADJUSTMENT,
     **FREE,
     **_HUGEPAGE_SOURCE,
+    "released_bytes": "bytes by resource that ended containers held beyond the pod's limit, "
+    "and that are free now",
 }
 _REJECTED = {
     **CONTAINER,
