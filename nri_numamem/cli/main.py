@@ -25,6 +25,7 @@ _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 # Name -> summary; each is a module here with add_arguments(parser) and main(args) -> status.
 COMMANDS = {
     "run": "serve the container runtime as an NRI plugin",
+    "config": "check, show or write a configuration file",
     "demo": "show the plugin at work on a simulated machine with 4 NUMA nodes",
     "inspect": "show this host's NUMA nodes as the plugin sees them",
     "simulate": "show where pods would be placed on a described machine",

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nri_numamem.config import load as configuration
+from nri_numamem.config.load import DEFAULT_CONFIG
 from nri_numamem.config.settings import LOG_FORMATS, LOG_LEVELS, STATE_FILE, Settings
 from nri_numamem.daemon.external import DEFAULT_SOCKET, ExternalPlugin
 from nri_numamem.daemon.identity import Identity
@@ -18,8 +19,6 @@ from nri_numamem.engine.records.events import EventName
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.observe.log import loggers as logs
 from nri_numamem.observe.systemd import Notifier
-
-DEFAULT_CONFIG = Path("/etc/nri-numamem/config.yaml")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

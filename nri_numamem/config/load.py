@@ -30,6 +30,9 @@ from nri_numamem.memorymanager.reserved_memory import (
     parse_reserved_memory,
 )
 
+DEFAULT_CONFIG = Path("/etc/nri-numamem/config.yaml")
+"""The configuration of the plugin as a service."""
+
 # Settings for 1,024 NUMA nodes with five page sizes each need 200 KiB.
 _TEXT_LIMIT = 1024 * 1024
 

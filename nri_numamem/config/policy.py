@@ -1,8 +1,11 @@
-"""The engine's policy, made from the settings."""
+"""The engine's policy and context, made from the settings."""
 
+from nri_numamem.config.errors import UsageError
 from nri_numamem.config.settings import Settings
+from nri_numamem.engine.context import Context
 from nri_numamem.engine.policy import Policy
-from nri_numamem.memorymanager import HostReservation
+from nri_numamem.memorymanager import HostReservation, ReservedMemoryError
+from nri_numamem.numa.machine import Machine
 
 
 def policy_of(settings: Settings) -> Policy:
@@ -21,3 +24,15 @@ def policy_of(settings: Settings) -> Policy:
         is_managed_twice=settings.is_managed_twice,
         has_static_cpus=settings.has_static_cpus,
     )
+
+
+def context_of(settings: Settings, machine: Machine) -> Context:
+    """Return the context of an engine.
+
+    Raises UsageError with the place of the setting if the machine lacks what is reserved.
+    """
+    try:
+        return Context.of(machine, policy_of(settings))
+    except ReservedMemoryError as error:
+        place = settings.place_of(error.path)
+        raise UsageError(f"{place}: {error}" if place else str(error)) from error

@@ -7,7 +7,7 @@ restarted, the engine still knows what pods hold between two of their containers
 from collections.abc import Callable, Iterable
 
 from nri_numamem.config.errors import UsageError
-from nri_numamem.config.policy import policy_of
+from nri_numamem.config.policy import context_of
 from nri_numamem.config.settings import STATE_FILE, Settings
 from nri_numamem.daemon.cgroup_scan import CgroupScan
 from nri_numamem.daemon.connection import Connection, ConnectionResult
@@ -25,7 +25,6 @@ from nri_numamem.daemon.request_handler import RequestHandler
 from nri_numamem.daemon.signals import DUMP_STATE, REOPEN_LOG, STOPPING
 from nri_numamem.daemon.system import SignalSource, System
 from nri_numamem.daemon.watchdog import Watchdog
-from nri_numamem.engine.context import Context
 from nri_numamem.engine.dump import state_record
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Event, Synchronize
@@ -35,7 +34,6 @@ from nri_numamem.engine.state import EngineState
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.host.topology import read_machine
-from nri_numamem.memorymanager import ReservedMemoryError
 from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.nri.poller import Channel
@@ -55,12 +53,10 @@ STDERR = 2
 def build_engine(settings: Settings, roots: HostRoots) -> Engine:
     """Return an engine for this host; UsageError when machine and settings do not go together."""
     try:
-        return Engine(Context.of(read_machine(roots.sysfs, roots.proc), policy_of(settings)))
-    except ReservedMemoryError as error:
-        place = settings.place_of(error.path)
-        raise UsageError(f"{place}: {error}" if place else str(error)) from error
+        machine = read_machine(roots.sysfs, roots.proc)
     except MachineError as error:
         raise UsageError(str(error)) from error
+    return Engine(context_of(settings, machine))
 
 
 class Service:

@@ -1,11 +1,17 @@
 """The engine's policy has every setting that decisions depend on."""
 
+from dataclasses import replace
+
 import pytest
 
-from nri_numamem.config.policy import policy_of
+from nri_numamem.config.errors import UsageError
+from nri_numamem.config.policy import context_of, policy_of
 from nri_numamem.config.settings import Settings, settings_from_mapping
 from nri_numamem.engine.policy import Policy
 from nri_numamem.memorymanager import HostReservation, Reservation
+from nri_numamem.numa.machine import Machine, NumaNode
+
+GI = 1 << 30
 
 
 def test_defaults_are_those_of_the_settings() -> None:
@@ -56,3 +62,18 @@ def test_remarks_on_settings_arrive() -> None:
     assert len(policy.notes) == 2
     assert policy.is_managed_twice
     assert policy.has_static_cpus
+
+
+def test_the_context_of_a_machine() -> None:
+    machine = Machine((NumaNode(0, 8 * GI),))
+    settings = Settings(reserved_memory=(Reservation(0, {"memory": GI}),))
+    assert context_of(settings, machine).reserved == {0: {"memory": GI}}
+    too_much = replace(
+        settings,
+        reserved_memory=(Reservation(0, {"memory": 9 * GI}),),
+        origins={"reservedMemory": lambda path: f"file:{len(path)}"},
+    )
+    with pytest.raises(UsageError, match=r"^file:4: reservedMemory\[0\]\.limits\.memory: 9Gi do "):
+        context_of(too_much, machine)
+    with pytest.raises(UsageError, match=r"^reservedMemory\[0\]"):
+        context_of(replace(too_much, origins={}), machine)

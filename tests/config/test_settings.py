@@ -411,7 +411,7 @@ SETTINGS = st.builds(
         st.builds(
             Reservation,
             st.integers(0, 1023),
-            st.dictionaries(st.sampled_from(sorted(PAGES)), st.integers(0, 2**33), min_size=1).map(
+            st.dictionaries(st.sampled_from(sorted(PAGES)), st.integers(0, 2**32), min_size=1).map(
                 lambda counts: {name: count * PAGES[name] for name, count in counts.items()}
             ),
         ),

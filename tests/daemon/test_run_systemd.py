@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.cli import main, run
+from nri_numamem.cli import main
+from nri_numamem.config.load import DEFAULT_CONFIG
 from nri_numamem.daemon import external
 from nri_numamem.fake_runtime.runtime import FakeRuntime
 from nri_numamem.observe.log.loggers import LOG_FILE
@@ -84,7 +85,7 @@ def test_the_unit_names_what_exists() -> None:
     assert command in main.COMMANDS
     assert Path("/var/log") / service["LogsDirectory"] == LOG_FILE.parent
     # The socket's and the configuration's directories are neither hidden nor private.
-    for path in (external.DEFAULT_SOCKET, run.DEFAULT_CONFIG):
+    for path in (external.DEFAULT_SOCKET, DEFAULT_CONFIG):
         assert not path.is_relative_to("/home")
         assert not path.is_relative_to("/tmp")
 

@@ -1,0 +1,154 @@
+"""``nri-numamem config``: check, show and write configuration files.
+
+``config default`` prints a file with all keys and their meaning. ``config show FILE`` prints the
+effective settings and where each was written. ``config check FILE`` does what the plugin does at
+its start, and prints the reserved memory of each NUMA node.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nri_numamem.config import load
+from nri_numamem.config.documents import load_document, name_of, read_file
+from nri_numamem.config.errors import UsageError
+from nri_numamem.config.example import example_text
+from nri_numamem.config.policy import context_of
+from nri_numamem.config.settings import KEYS, STATE_FILE, Settings, settings_to_mapping
+from nri_numamem.config.values import SettingsError
+from nri_numamem.host.roots import HostRoots
+from nri_numamem.host.sysfs import MachineError
+from nri_numamem.host.topology import read_machine
+from nri_numamem.numa import Machine, format_quantity
+from nri_numamem.scenario import values
+
+if TYPE_CHECKING:
+    from nri_numamem.engine.context import Context
+
+_DEFAULT = "default"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the actions and their options."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    description = "Print a configuration file with all keys, their meaning and their defaults."
+    actions.add_parser("default", help="print a file to edit", description=description)
+    description = "Print the effective settings of a file, and where each one was written."
+    show = actions.add_parser("show", help="show the settings of a file", description=description)
+    _add_files(show)
+    show.add_argument(
+        "--output", choices=("table", "json"), default="table", help="format (default: table)"
+    )
+    description = "Check a configuration file as the plugin does at its start."
+    check = actions.add_parser("check", help="check a file", description=description)
+    _add_files(check)
+    check.add_argument(
+        "--machine",
+        metavar="FILE",
+        type=Path,
+        help="check it for the machine in this file, as `inspect --output yaml` prints it, instead "
+        "of this host",
+    )
+    check.epilog = "Exit status: 0 if the plugin can start with FILE, 2 if not."
+
+
+def _add_files(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        type=Path,
+        nargs="?",
+        default=load.DEFAULT_CONFIG,
+        help="the configuration (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--kubelet-config",
+        metavar="FILE",
+        type=Path,
+        help="the kubelet's configuration file, instead of kubeletConfigFile in FILE",
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run the action; raise UsageError if a file cannot be used."""
+    if args.action == "default":
+        print(example_text(), end="")
+        return 0
+    settings = load.load_file(args.file, args.kubelet_config)
+    if args.action == "check":
+        machine = _this_host() if args.machine is None else _machine_in(args.machine)
+        _print_check(args.file, context_of(settings, machine))
+    elif args.output == "json":
+        print(json.dumps(settings_document(settings), indent=2))
+    else:
+        _show(args.file, settings)
+    return 0
+
+
+def settings_document(settings: Settings) -> dict[str, dict[str, object]]:
+    """Return key -> value and origin of every setting; an unset value is None."""
+    effective = {"stateFile": STATE_FILE, **settings_to_mapping(settings)}
+    return {
+        key: {"value": effective.get(key), "origin": settings.place_of((key,)) or _DEFAULT}
+        for key in KEYS
+    }
+
+
+def _this_host() -> Machine:
+    roots = HostRoots()
+    try:
+        return read_machine(roots.sysfs, roots.proc)
+    except MachineError as error:
+        raise UsageError(str(error)) from error
+
+
+def _machine_in(path: Path) -> Machine:
+    document = load_document(read_file(path), name_of(path))
+    if not isinstance(document, dict) or "machine" not in document:
+        remedy = "give a scenario, or what `nri-numamem inspect --output yaml` prints"
+        raise UsageError(f"{name_of(path)}: no key machine; {remedy}")
+    try:
+        return values.read_machine(("machine",), document["machine"])
+    except SettingsError as error:
+        raise UsageError(f"{name_of(path)}: {error}") from error
+
+
+def _print_check(path: Path, context: "Context") -> None:
+    source = "reservedMemory" if context.policy.reserved_memory else "the host's reservation"
+    print(f"{path}: valid")
+    for node_id, limits in sorted(context.reserved.items()):
+        amounts = [f"{name} {format_quantity(size)}" for name, size in limits.items()]
+        print(f"  node {node_id}: reserved {', '.join(amounts) or 'nothing'} ({source})")
+    for note in context.policy.notes:
+        print(f"  note: {note}")
+
+
+def _show(path: Path, settings: Settings) -> None:
+    from rich.table import Table  # noqa: PLC0415 - only for people
+
+    from nri_numamem.cli.render.screen import (  # noqa: PLC0415 - only for people
+        Screen,
+        new_console,
+    )
+
+    screen = Screen(new_console())
+    screen.heading(f"Settings of {path}")
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("key", no_wrap=True)
+    table.add_column("value", overflow="fold")
+    table.add_column("origin", overflow="fold")
+    for key, entry in settings_document(settings).items():
+        table.add_row(key, _flow(entry["value"]), str(entry["origin"]))
+    screen.shown(table)
+
+
+def _flow(value: object) -> str:
+    """Return a value in YAML's flow style."""
+    if value is None:
+        return "unset"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {_flow(entry)}' for key, entry in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_flow, value))}]"
+    return str(value)

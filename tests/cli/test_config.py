@@ -1,0 +1,121 @@
+"""The actions of ``nri-numamem config``: default, show and check."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from nri_numamem.cli.main import main
+from nri_numamem.config.example import example_text
+from nri_numamem.host.roots import HostRoots
+
+MACHINE = "machine: {nodes: [{id: 0, memory: 8Gi}, {id: 1, memory: 8Gi}]}\n"
+CONFIG = """\
+logLevel: debug
+reservedMemory:
+- {numaNode: 0, limits: {memory: 1Gi}}
+topologyManagerPolicyOptions: {max-allowable-numa-nodes: 16}
+"""
+
+
+@pytest.fixture(name="files")
+def _files(tmp_path: Path) -> tuple[str, str]:
+    """Write a configuration and a machine; return their paths."""
+    config, machine = tmp_path / "config.yaml", tmp_path / "machine.yaml"
+    config.write_text(CONFIG)
+    machine.write_text(MACHINE)
+    return str(config), str(machine)
+
+
+def test_default(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", "default"]) == 0
+    assert capsys.readouterr().out == example_text()
+
+
+def test_show_as_json(
+    tmp_path: Path, files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, _ = files
+    kubelet = tmp_path / "kubelet.yaml"
+    kubelet.write_text("kind: KubeletConfiguration\nkubeReserved: {memory: 1Gi}\n")
+    arguments = ["config", "show", config, "--kubelet-config", str(kubelet), "--output", "json"]
+    assert main(arguments) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["logLevel"] == {"value": "debug", "origin": f"{config}:1"}
+    assert shown["reservedMemory"]["origin"] == f"{config}:2"
+    assert shown["kubeReserved"] == {"value": {"memory": "1Gi"}, "origin": f"{kubelet}:2"}
+    assert shown["logFormat"] == {"value": "auto", "origin": "default"}
+    assert shown["logFile"] == {"value": None, "origin": "default"}
+
+
+def test_show_as_a_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.chdir(tmp_path)
+    Path("own.yaml").write_text(CONFIG)
+    assert main(["config", "show", "own.yaml"]) == 0
+    heading, _, *lines = capsys.readouterr().out.splitlines()
+    assert heading.startswith("Settings of own.yaml ")
+    shown = {line.split()[0]: line.split(maxsplit=1)[1] for line in lines}
+    assert shown["logLevel"].split() == ["debug", "own.yaml:1"]
+    assert shown["logFile"].split() == ["unset", "default"]
+    assert shown["reservedMemory"].startswith("[{numaNode: 0, limits: {memory: 1Gi}}]  ")
+
+
+def test_check_for_a_machine(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    config, machine = files
+    assert main(["config", "check", config, "--machine", machine]) == 0
+    valid, *nodes, note = capsys.readouterr().out.splitlines()
+    assert valid == f"{config}: valid"
+    assert nodes == [
+        "  node 0: reserved memory 1Gi (reservedMemory)",
+        "  node 1: reserved nothing (reservedMemory)",
+    ]
+    assert note.startswith("  note: topologyManagerPolicyOptions.max-allowable-numa-nodes has no ")
+
+
+def test_check_for_this_host(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("")
+    assert main(["config", "check", str(config)]) == 0
+    shown = capsys.readouterr().out
+    assert "node 0: reserved memory " in shown
+    assert "(the host's reservation)" in shown
+
+
+@pytest.mark.parametrize(
+    ("config", "machine", "problem"),
+    [
+        (CONFIG.replace("1Gi", "9Gi"), MACHINE, "config.yaml:3: reservedMemory[0].limits.memory: "),
+        (CONFIG.replace("debug", "loud"), MACHINE, "config.yaml:1: logLevel: unknown value 'loud'"),
+        (CONFIG, "steps: []\n", "machine.yaml: no key machine; give a scenario, or what "),
+        (CONFIG, "machine: {}\n", "machine.yaml: machine.nodes: no NUMA node; write - {id: 0"),
+    ],
+)
+def test_what_cannot_be_used_is_one_line_and_status_2(
+    files: tuple[str, str],
+    capsys: pytest.CaptureFixture[str],
+    config: str,
+    machine: str,
+    problem: str,
+) -> None:
+    for path, text in zip(files, (config, machine), strict=True):
+        Path(path).write_text(text)
+    assert main(["config", "check", files[0], "--machine", files[1]]) == 2
+    shown, error = capsys.readouterr()
+    assert shown == ""
+    assert error.startswith("nri-numamem: ")
+    assert problem in error
+    assert error.count("\n") == 1
+
+
+def test_an_unreadable_sysfs(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def roots() -> HostRoots:
+        return HostRoots(Path("/no/such"), Path("/no/such"))
+
+    monkeypatch.setattr("nri_numamem.cli.config.HostRoots", roots)
+    assert main(["config", "check", files[0]]) == 2
+    assert "/no/such/devices/system: no such directory" in capsys.readouterr().err
