@@ -148,6 +148,7 @@ class Life:
         entries = self.host.state_entries() if self.parameters.has_state_file else {}
         self._at_start = {key: entry.nodes for key, entry in entries.items()}
         for pod in self.node.pods.values():
+            pod.is_sum_lost |= any((pod.uid, name) not in entries for name in pod.containers)
             for name, reservation in list(pod.reservations.items()):
                 entry = entries.get((pod.uid, name))
                 is_reserved = entry is not None and entry.nodes == reservation.mems

@@ -106,6 +106,8 @@ class Pod:
     was_resized: bool = False
     has_failed_resize: bool = False
     """The pod's cgroup may have a limit for a resize that was refused."""
+    is_sum_lost: bool = False
+    """A plugin started without a record of which container has the pod's hugepages."""
 
     @property
     def is_guaranteed(self) -> bool:

@@ -200,6 +200,8 @@ def end(life: Life, pod: Pod) -> None:
     if is_reported:
         reply = life.call("StopPodSandbox", pod.message)
         if reply.runtime_died:
+            # The plugin may have received the request, and has then released the pod.
+            pod.reservations.clear()
             return
     _mark_ended(life, pod, is_reported=is_reported)
     life.node.ended = [c for c in life.node.ended if c.pod is not pod]

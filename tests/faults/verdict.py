@@ -25,7 +25,7 @@ def check(life: Life) -> None:
         if not life.check_connection():  # busy machine: the plugin was disconnected meanwhile
             life.restore_connection()
         elif now or (later and life.clock.monotonic_s() > deadline_s):
-            raise Failure("\n".join([*now, *later]))
+            raise Failure("\n".join(now or later))
         elif not later:
             life.plugin.count_files()
             return

@@ -21,6 +21,7 @@ from tests.faults.process_faults import (
 )
 from tests.faults.steps import any_step
 from tests.faults.verdict import check
+from tests.lives.runtime import LifeRuntime
 from tests.virtual.system import Machinery
 from tests.virtual.world import Killed
 
@@ -60,6 +61,23 @@ def kill_in_request(machinery: Machinery, life: Life, rng: random.Random) -> boo
     machinery.interruption.error = None
     life.plugin.kill()
     life.plugin_died()
+    life.restore_connection()
+    return True
+
+
+def kill_runtime_in_request(machinery: Machinery, life: Life, rng: random.Random) -> bool:
+    """Kill the runtime in the middle of a call: before the request, or before its reply."""
+    runtime = life.runtime
+    assert isinstance(runtime, LifeRuntime)
+    runtime.dies_in_call, runtime.is_request_sent = rng.choice((1, 1, 2, 3)), rng.random() < 0.8
+    sent = "before its reply" if runtime.is_request_sent else "before it is sent"
+    life.note(f"SIGKILL for the runtime in request {runtime.dies_in_call} from now, {sent}")
+    life.is_runtime_kill_pending = True
+    _step(life, rng)
+    life.is_runtime_kill_pending, runtime.dies_in_call = False, 0
+    if not life.runtime_is_down:
+        life.runtime_died()
+    machinery.world.advance(rng.choice((0.0, 0.1, 3.0)))
     life.restore_connection()
     return True
 
@@ -155,6 +173,7 @@ FAULTS: dict[str, tuple[Fault, int]] = {
     "reply lost": (_shared(lose_reply), 10),
     "cut while connecting": (_shared(lose_while_connecting), 8),
     "runtime killed": (_shared(kill_runtime), 8),
+    "runtime killed in a request": (kill_runtime_in_request, 8),
     "runtime does not read": (stall_runtime, 6),
     "runtime flaps": (flap_runtime, 4),
     "disk full or frozen": (fail_disk, 6),

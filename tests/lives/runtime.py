@@ -46,6 +46,10 @@ class LifeRuntime:
         self._waiting: list[VirtualConnection] = []
         self.cut_at_reply = 0
         """For the next connection: cut it when the plugin sends for this time."""
+        self.dies_in_call = 0
+        """Die in this call from now on, 1 for the next one; 0 for never."""
+        self.is_request_sent = True
+        """Whether the plugin receives the request in whose call the runtime dies."""
 
     @property
     def connection(self) -> VirtualConnection | None:
@@ -111,9 +115,37 @@ class LifeRuntime:
         container: api.Container | None = None,
         resources: api.LinuxResources | None = None,
     ) -> Reply:
+        if self.dies_in_call:
+            self.dies_in_call -= 1
+            if not self.dies_in_call:
+                return self._die_in_call(op, pod, container, resources)
+        return self._call(op, pod, container, resources)
+
+    def _call(
+        self,
+        op: str,
+        pod: api.PodSandbox,
+        container: api.Container | None,
+        resources: api.LinuxResources | None,
+    ) -> Reply:
         if self.connection is None or self.plugin is None:
             return Reply()
         return call_plugin(self.plugin, lambda: self._world.now_s, op, pod, container, resources)
+
+    def _die_in_call(
+        self,
+        op: str,
+        pod: api.PodSandbox,
+        container: api.Container | None,
+        resources: api.LinuxResources | None,
+    ) -> Reply:
+        """Die before the request is sent, or before the reply to it is read."""
+        if self.is_request_sent:
+            if self.connection is not None:
+                self.connection.cut_at_reply = 1
+            self._call(op, pod, container, resources)
+        self.kill()
+        return Reply(runtime_died=True)
 
     def _is_plugin_waiting(self) -> bool:
         self._waiting = [one for one in self._waiting if not one.channel.is_closed]
