@@ -6,6 +6,7 @@ from nri_numamem.engine.context import Context
 from nri_numamem.engine.policy import Policy
 from nri_numamem.memorymanager import HostReservation, ReservedMemoryError
 from nri_numamem.numa.machine import Machine
+from nri_numamem.numa.memory_nodes import MemoryNodesError
 
 
 def policy_of(settings: Settings) -> Policy:
@@ -19,6 +20,7 @@ def policy_of(settings: Settings) -> Policy:
         host_reservation=HostReservation(
             settings.kube_reserved, settings.system_reserved, settings.eviction_hard
         ),
+        memory_nodes=settings.memory_nodes,
         when_unsatisfiable=settings.when_unsatisfiable,
         notes=settings.notes,
         is_managed_twice=settings.is_managed_twice,
@@ -29,10 +31,11 @@ def policy_of(settings: Settings) -> Policy:
 def context_of(settings: Settings, machine: Machine) -> Context:
     """Return the context of an engine.
 
-    Raises UsageError with the place of the setting if the machine lacks what is reserved.
+    Raises UsageError with the place of the setting if the machine lacks what is reserved, or if the
+    settings exclude every node.
     """
     try:
         return Context.of(machine, policy_of(settings))
-    except ReservedMemoryError as error:
+    except (MemoryNodesError, ReservedMemoryError) as error:
         place = settings.place_of(error.path)
         raise UsageError(f"{place}: {error}" if place else str(error)) from error

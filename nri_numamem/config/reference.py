@@ -8,6 +8,13 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from nri_numamem.config.memory_nodes import (
+    MEMORY_NODES,
+    OVERRIDE,
+    OVERRIDE_CLASSES,
+    WITHOUT_CPUS,
+    WITHOUT_CPUS_ACTIONS,
+)
 from nri_numamem.config.settings import (
     LOG_FORMATS,
     LOG_LEVELS,
@@ -150,6 +157,24 @@ SETTINGS = (
         UNSATISFIABLE_ACTIONS[0],
         "What happens to a container that no set of NUMA nodes can hold: `Reject` fails its "
         "creation with the reason; `RunUnpinned` starts it without NUMA nodes.",
+    ),
+    Setting(
+        f"{MEMORY_NODES}.{WITHOUT_CPUS}",
+        _choice(WITHOUT_CPUS_ACTIONS),
+        WITHOUT_CPUS_ACTIONS[0],
+        "What NUMA nodes without CPUs are for (CXL, persistent and high-bandwidth memory, GPU "
+        "memory). `exclude` ignores them: no container is placed there, and they need no "
+        "reservation. `lastResort` uses them for containers that fit nowhere else. `use` treats "
+        "them as nodes with CPUs. If no node shows CPUs, all nodes are used. "
+        "[memory-nodes.md](memory-nodes.md) describes the machines.",
+    ),
+    Setting(
+        f"{MEMORY_NODES}.{OVERRIDE}",
+        f"mapping of NUMA nodes to {_choice(OVERRIDE_CLASSES)}",
+        "{}",
+        'The class of some NUMA nodes, whatever the kernel shows, such as `{"4-7": dram}`: `dram` '
+        "nodes are used, `cpuless` nodes are handled as `withoutCpus` says. `nri-numamem inspect` "
+        "shows the class of each node. Nodes that the machine does not have yet may be named.",
     ),
     Setting(
         "logLevel",

@@ -13,6 +13,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from nri_numamem.config.memory_nodes import (
+    MEMORY_NODES,
+    memory_nodes_document,
+    read_memory_nodes,
+)
 from nri_numamem.config.values import (
     SettingsError,
     SettingsPath,
@@ -29,6 +34,7 @@ from nri_numamem.config.values import (
 from nri_numamem.kubelet import config_file as kubelet
 from nri_numamem.kubelet.config_file import MAX_ALLOWABLE, OPTIONS, PREFER_CLOSEST
 from nri_numamem.memorymanager.reserved_memory import Reservation
+from nri_numamem.numa.memory_nodes import MemoryNodes
 from nri_numamem.numa.nodeset import NODE_ID_LIMIT
 from nri_numamem.numa.quantity import (
     HUGEPAGES_PREFIX,
@@ -75,6 +81,7 @@ KEYS = (
     "stateFile",
     "metricsAddress",
     "whenUnsatisfiable",
+    MEMORY_NODES,
     "logLevel",
     "logFile",
     "logFormat",
@@ -111,6 +118,8 @@ class Settings:
     metrics_address: str = ""
     """HOST:PORT of the metrics endpoint; "" disables it."""
     when_unsatisfiable: str = UNSATISFIABLE_ACTIONS[0]
+    memory_nodes: MemoryNodes = field(default_factory=MemoryNodes)
+    """What NUMA nodes without CPUs are for."""
     log_level: str = LOG_LEVELS[0]
     log_file: str | None = None
     """Absolute path; None is the default of ``observe.log``."""
@@ -181,6 +190,7 @@ def settings_from_mapping(document: object) -> Settings:
         state_file=_state_file(top),
         metrics_address=read_address(("metricsAddress",), top.get("metricsAddress")),
         when_unsatisfiable=choice("whenUnsatisfiable", UNSATISFIABLE_ACTIONS),
+        memory_nodes=read_memory_nodes(top.get(MEMORY_NODES)),
         log_level=choice("logLevel", LOG_LEVELS),
         log_file=_path("logFile", top, "/var/log/nri-numamem.log"),
         log_format=choice("logFormat", LOG_FORMATS),
@@ -215,6 +225,7 @@ def settings_to_mapping(settings: Settings) -> dict[str, object]:
         "stateFile": settings.state_file,
         "metricsAddress": settings.metrics_address,
         "whenUnsatisfiable": settings.when_unsatisfiable,
+        MEMORY_NODES: memory_nodes_document(settings.memory_nodes),
         "logLevel": settings.log_level,
         "logFile": settings.log_file,
         "logFormat": settings.log_format,

@@ -73,7 +73,8 @@ def _adopt_preset(
     next_state, shortfall = record_running(state, pod, container, request, nodes)
     next_state = pod_scope.take_from_pool(context, next_state, pod)
     next_state = pod_limit.release_excess(next_state, pod)
-    record = records.adopted(next_state, pod, container, request, nodes, shortfall)
+    excluded = context.classification.excluded
+    record = records.adopted(next_state, pod, container, request, nodes, shortfall, excluded)
     next_state, more = alignment.with_preset_nodes(context, next_state, pod, container, nodes)
     return Decision.computed(NO_PLAN, next_state, record, *more)
 

@@ -25,7 +25,18 @@ from nri_numamem.memorymanager import (
     resolve_reserved,
 )
 from nri_numamem.memorymanager.candidates import crosses_groups
-from nri_numamem.numa import MEMORY, Distances, Machine, NodeSet, Preferences
+from nri_numamem.numa import (
+    MEMORY,
+    Classification,
+    Distances,
+    Machine,
+    NodeSet,
+    NodeUse,
+    NumaNode,
+    Preferences,
+    classify,
+    without_nodes,
+)
 from nri_numamem.topologymanager import Topology, TopologyPolicy
 
 STATIC_CPUS_COST = (
@@ -34,6 +45,18 @@ STATIC_CPUS_COST = (
     "proportional ones"
 )
 """Measured in simulations; docs/limits.md has the figures by policy and number of nodes."""
+
+
+def topology_of(machine: Machine, policy: Policy) -> Topology:
+    """Return the Topology Manager's configuration; excluded nodes have no distances."""
+    classification = classify(machine, policy.memory_nodes)
+    used = without_nodes(machine, classification.excluded)
+    preferences = Preferences(
+        Distances.of_machine(used),
+        policy.prefer_closest_numa_nodes,
+        last_resort=classification.last_resort,
+    )
+    return Topology(TopologyPolicy(policy.topology_manager_policy), preferences)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,23 +70,32 @@ class Context:
     topology: Topology
     announced: Machine
     """The machine of the last record; small changes of sizes are not recorded."""
+    classification: Classification = field(init=False, compare=False)
+    """The classes of the machine's nodes. Excluded nodes are in no other part of the context."""
     is_static: bool = field(init=False, compare=False)
     """Whether memory is managed at all."""
     places_pods: bool = field(init=False, compare=False)
     """Whether pods are placed as a whole; `none` has no scopes, as in the kubelet."""
 
     def __post_init__(self) -> None:
+        classification = classify(self.machine, self.policy.memory_nodes)
+        object.__setattr__(self, "classification", classification)
         merges = self.topology.policy is not TopologyPolicy.NONE
         object.__setattr__(self, "is_static", self.policy.is_static)
         object.__setattr__(self, "places_pods", merges and self.policy.is_pod_scope)
 
     @classmethod
     def of(cls, machine: Machine, policy: Policy) -> "Context":
-        """Return the context; ReservedMemoryError if the machine lacks what is reserved."""
-        reserved = resolve_reserved(policy.reserved_memory, policy.host_reservation, machine)
-        preferences = Preferences(Distances.of_machine(machine), policy.prefer_closest_numa_nodes)
-        topology = Topology(TopologyPolicy(policy.topology_manager_policy), preferences)
-        return cls(machine, policy, reserved, topology, machine)
+        """Return the context.
+
+        Raises ReservedMemoryError if the machine lacks what is reserved, and MemoryNodesError if
+        the settings exclude every node.
+        """
+        excluded = classify(machine, policy.memory_nodes).excluded
+        reserved = resolve_reserved(
+            policy.reserved_memory, policy.host_reservation, machine, excluded
+        )
+        return cls(machine, policy, reserved, topology_of(machine, policy), machine)
 
     @property
     def rejects(self) -> bool:
@@ -106,21 +138,48 @@ class Context:
         has_hints = container.device_nodes or container.cpuset_cpus
         if not has_hints or self.topology.policy is TopologyPolicy.NONE:
             return NO_OTHER_PROVIDERS
-        return other_providers_of(self.machine, container)
+        return other_providers_of(self.machine, self.classification, container)
 
     def empty_accounting(self) -> State:
-        """Return the accounting of the machine without assignments."""
-        return default_state(self.machine, self.reserved)
+        """Return the accounting of the machine's nodes that are not excluded, unassigned."""
+        return default_state(
+            without_nodes(self.machine, self.classification.excluded), self.reserved
+        )
+
+    def uses(self, nodes: NodeSet) -> bool:
+        """Return whether none of the nodes is excluded."""
+        return nodes.isdisjoint(self.classification.excluded)
 
     def allows(self, accounting: State, nodes: NodeSet) -> bool:
         """Return whether the machine has these nodes, and no other group has one of them."""
         return not crosses_groups(accounting, nodes)
 
     def start_records(self, version: str) -> tuple[Record, ...]:
-        """Return the records of a start: machine and policy, and a warning about the policy."""
-        return (self.record(version), *self._warnings())
+        """Return the records of a start: machine and policy, and warnings about both."""
+        return (self.record(version), *self._policy_warnings(), *self.node_warnings())
 
-    def _warnings(self) -> Iterator[Record]:
+    def node_warnings(self) -> Iterator[Record]:
+        """Yield the warnings about nodes without CPUs."""
+        if not self.classification.has_cpus:
+            yield Record(EventName.NO_NODE_HAS_CPUS, {"numa_nodes": str(self.machine.node_set)})
+        for index, entry in enumerate(self.policy.reserved_memory):
+            if self.classification.use_of(entry.numa_node) is NodeUse.EXCLUDED:
+                fields: Mapping[str, RecordValue] = {
+                    "setting": f"reservedMemory[{index}]",
+                    "nodes": str(entry.numa_node),
+                    "limits_bytes": dict(entry.limits),
+                }
+                yield Record(EventName.RESERVATION_WITHOUT_EFFECT, fields)
+
+    def class_fields(self, node: NumaNode) -> dict[str, RecordValue]:
+        """Return class and use of a node, and its memory tier if the kernel shows one."""
+        fields: dict[str, RecordValue] = {
+            "class": self.classification.classes[node.node_id].value,
+            "use": self.classification.use_of(node.node_id).value,
+        }
+        return fields if node.memory_tier is None else {**fields, "memory_tier": node.memory_tier}
+
+    def _policy_warnings(self) -> Iterator[Record]:
         if self.is_static and self.is_strict and self.policy.has_static_cpus:
             policy = self.policy.topology_manager_policy
             fields: Mapping[str, RecordValue] = {
@@ -136,6 +195,7 @@ class Context:
             str(node.node_id): {
                 MEMORY: node.memory_bytes,
                 "reserved": dict(self.reserved.get(node.node_id, {})),
+                **self.class_fields(node),
             }
             for node in self.machine.nodes
         }

@@ -48,7 +48,9 @@ def containers_found(context: Context, state: EngineState, event: ContainersFoun
         state = state.with_pod(pod)
         request = request_for(state, pod, container)
         if container.cgroup_mems:
-            state, made = adopt_running(state, pod, container, request, container.cgroup_mems)
+            state, made = adopt_running(
+                context, state, pod, container, request, container.cgroup_mems
+            )
             state = pod_scope.take_from_pool(context, state, pod)
             state = pod_limit.release_excess(state, pod)
             records.extend(_unreported(made, "adopted"))

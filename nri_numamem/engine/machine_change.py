@@ -21,7 +21,14 @@ from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.state import POOL, EngineState, Holder
 from nri_numamem.memorymanager import Block, ReservedMemoryError, adopt, mark_reusable
-from nri_numamem.numa import MEMORY, Machine, NodeSet, NumaNode, hugepages_resource
+from nri_numamem.numa import (
+    MEMORY,
+    Machine,
+    MemoryNodesError,
+    NodeSet,
+    NumaNode,
+    hugepages_resource,
+)
 
 # Of a node's memory. A reboot changes less, and the small steps of a balloon driver add up.
 _DRIFT_PERCENT = 1
@@ -34,14 +41,18 @@ def rebaseline(context: Context, state: EngineState, event: MachineChanged) -> T
         return Transition(state)
     try:
         changed = Context.of(machine, context.policy)
-    except ReservedMemoryError as error:
+    except (MemoryNodesError, ReservedMemoryError) as error:
         return Transition(state, (_rejected(error),))
     is_drift = _is_drift(context.announced, machine)
     if is_drift:
         changed = replace(changed, announced=context.announced)
     new = _rebuilt(changed, state)
-    record = _changed(context.announced, machine, new, is_drift=is_drift)
-    return Transition(new, (record, *_overcommitments(state, new)), changed)
+    record = _changed(context, changed, new, is_drift=is_drift)
+    known = tuple(context.node_warnings())
+    warnings = (found for found in changed.node_warnings() if found not in known)
+    moved = _excluded_containers(context, changed, new)
+    overcommitments = _overcommitments(context, state, changed, new)
+    return Transition(new, (record, *warnings, *moved, *overcommitments), changed)
 
 
 def _rebuilt(context: Context, state: EngineState) -> EngineState:
@@ -70,7 +81,7 @@ def _assignment(state: EngineState, holder: Holder) -> tuple[NodeSet, Mapping[st
     return blocks[0].numa_affinity, {block.type: block.size for block in blocks}
 
 
-def _rejected(error: ReservedMemoryError) -> Record:
+def _rejected(error: ValueError) -> Record:
     fields: dict[str, RecordValue] = {
         "cause": str(error),
         "remedy": "adapt the settings to the machine and restart the plugin; "
@@ -90,46 +101,68 @@ def _is_drift(before: Machine, now: Machine) -> bool:
     )
 
 
-def _changed(before: Machine, now: Machine, state: EngineState, *, is_drift: bool) -> Record:
+def _changed(before: Context, now: Context, state: EngineState, *, is_drift: bool) -> Record:
     """Return the record of the change; it has only nodes that changed."""
-    old = {node.node_id: node for node in before.nodes}
+    old = {node.node_id: _figures(before, node) for node in before.announced.nodes}
     nodes: dict[str, RecordValue] = {}
-    for node in now.nodes:
-        known = old.get(node.node_id)
-        if node != known:
-            tables = state.accounting.machine_state[node.node_id].memory_map
-            free = {name: table.free for name, table in tables.items()}
-            nodes[str(node.node_id)] = {**_differences(known, node), "free_bytes": free}
+    for node in now.machine.nodes:
+        known, figures = old.get(node.node_id, {}), _figures(now, node)
+        if figures != known:
+            changes = nodes[str(node.node_id)] = _differences(known, figures)
+            used = state.accounting.machine_state.get(node.node_id)
+            if used is not None:
+                free = {name: table.free for name, table in used.memory_map.items()}
+                changes["free_bytes"] = free
     fields: dict[str, RecordValue] = {"nodes": nodes}
-    gone = before.node_set - now.node_set
+    gone = before.announced.node_set - now.machine.node_set
     if gone:
         fields["removed_nodes"] = str(gone)
     return Record(EventName.MACHINE_CHANGED, fields, alternate=is_drift)
 
 
-def _differences(old: NumaNode | None, new: NumaNode) -> dict[str, RecordValue]:
-    before = {} if old is None else _figures(old)
+def _differences(
+    old: Mapping[str, RecordValue], new: Mapping[str, RecordValue]
+) -> dict[str, RecordValue]:
     found: dict[str, RecordValue] = {}
-    for name, figure in _figures(new).items():
-        if before.get(name) != figure:
+    for name, figure in new.items():
+        if old.get(name) != figure:
             found[name] = figure
-            if name in before:
-                found[f"previous_{name}"] = before[name]
-    found.update((f"previous_{name}", before[name]) for name in before if name not in _figures(new))
+            if name in old:
+                found[f"previous_{name}"] = old[name]
+    found.update((f"previous_{name}", old[name]) for name in old if name not in new)
     return found
 
 
-def _figures(node: NumaNode) -> dict[str, RecordValue]:
+def _figures(context: Context, node: NumaNode) -> dict[str, RecordValue]:
     pools = {hugepages_resource(size): size * count for size, count in node.hugepages.items()}
     distances = " ".join(f"{other}:{distance}" for other, distance in node.distances.items())
-    return {MEMORY: node.memory_bytes, **pools, "cpus": len(node.cpus), "distances": distances}
+    return {
+        MEMORY: node.memory_bytes,
+        **pools,
+        "cpus": len(node.cpus),
+        "distances": distances,
+        **context.class_fields(node),
+    }
 
 
-def _overcommitments(before: EngineState, now: EngineState) -> Iterator[Record]:
+def _excluded_containers(before: Context, now: Context, state: EngineState) -> Iterator[Record]:
+    """Yield the records of assignments on nodes that become excluded; nothing moves."""
+    excluded = now.classification.excluded - before.classification.excluded
+    for key, holder in sorted(state.holders.items()):
+        blocks = state.accounting.assignments[key[0]][key[1]]
+        if blocks and not excluded.isdisjoint(blocks[0].numa_affinity):
+            fields = _who(state, holder, blocks)
+            fields["excluded_nodes"] = str(blocks[0].numa_affinity & excluded)
+            yield Record(EventName.ON_EXCLUDED_NODES, fields)
+
+
+def _overcommitments(
+    context_before: Context, before: EngineState, context: Context, now: EngineState
+) -> Iterator[Record]:
     """Yield the records of assignments that begin or cease to exceed their nodes."""
     for key, holder in sorted(now.holders.items()):
-        blocks = now.accounting.assignments[key[0]][key[1]]
-        blocks_before = before.blocks(key) or ()
+        blocks = _counted(context, now.accounting.assignments[key[0]][key[1]])
+        blocks_before = _counted(context_before, before.blocks(key) or ())
         shortfall = _shortfall(blocks)
         if shortfall == _shortfall(blocks_before):
             continue
@@ -148,6 +181,11 @@ def _overcommitments(before: EngineState, now: EngineState) -> Iterator[Record]:
                 fields,
                 alternate=True,
             )
+
+
+def _counted(context: Context, blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+    """Return the blocks without excluded nodes; an excluded node may hold any number of bytes."""
+    return blocks if blocks and context.uses(blocks[0].numa_affinity) else ()
 
 
 def _shortfall(blocks: tuple[Block, ...], least_percent: int = 0) -> dict[str, int]:

@@ -11,7 +11,8 @@ Nothing here changes a state. The runtime's events and all steps of ``simulate``
 Source of pod scope: kubelet topologymanager, scope_pod.go (one merge, one hint for all containers).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from nri_numamem.engine import pod_scope
@@ -36,16 +37,19 @@ from nri_numamem.memorymanager import (
     Resized,
     State,
     full_hints,
+    remove_container,
     resize_container,
     topology_hints,
 )
 from nri_numamem.memorymanager import Request as Resources
-from nri_numamem.memorymanager.hints import FULL_HINTS_NODES
+from nri_numamem.memorymanager.hints import FULL_HINTS_NODES, kept_blocks
 from nri_numamem.memorymanager.rejection import NOT_ALIGNED, TOPOLOGY
+from nri_numamem.memorymanager.state import views
 from nri_numamem.numa import NodeSet
 from nri_numamem.topologymanager import (
     Placement,
     ProviderHints,
+    Topology,
     TopologyPolicy,
     admit,
     admit_beside_groups,
@@ -118,12 +122,44 @@ def place_by_hints(
     topology, pod = context.topology, _pod_of(key, resources)
     if previous_nodes is not NO_PREVIOUS_NODES:
         topology = topology.with_previous_nodes(previous_nodes)
+
+    def place(view: State) -> Placement | Rejection:
+        return _admit(view, pod, key[1], topology, others)
+
+    return _place_in_views(context, accounting, pod, key[1], place)
+
+
+def _place_in_views(
+    context: Context,
+    accounting: State,
+    pod: Pod,
+    name: str,
+    place: Callable[[State], Placement | Rejection],
+) -> Placement | Rejection:
+    """Place a container without last-resort nodes, or if nothing fits, with them.
+
+    A container that keeps its assignment is not placed anew.
+    """
+    last_resort = context.topology.preferences.last_resort
+    if not last_resort or kept_blocks(accounting, pod, name) is not None:
+        return place(accounting)
+    for view in views(remove_container(accounting, pod.uid, name), last_resort):
+        placed = place(view)
+        if not isinstance(placed, Rejection):
+            return replace(placed, before=accounting)
+    return placed
+
+
+def _admit(
+    accounting: State, pod: Pod, name: str, topology: Topology, others: OtherProviders
+) -> Placement | Rejection:
+    """Place a container, with `best-effort` without the hints that leave no place."""
     if others == NO_OTHER_PROVIDERS:
-        return admit(accounting, pod, key[1], topology)
+        return admit(accounting, pod, name, topology)
     for providers in _attempts(topology.policy, others):
-        placed = admit(accounting, pod, key[1], topology, providers)
+        placed = admit(accounting, pod, name, topology, providers)
         if isinstance(placed, Rejection) and topology.policy is TopologyPolicy.BEST_EFFORT:
-            placed = admit_beside_groups(accounting, pod, key[1], topology, providers) or placed
+            placed = admit_beside_groups(accounting, pod, name, topology, providers) or placed
         if not isinstance(placed, Rejection):
             break
     return placed
@@ -142,14 +178,28 @@ def place_with_hint(
     context: Context, accounting: State, pod: Pod, name: str, hint: Hint
 ) -> Placement | Rejection:
     """Place a container by a merged hint that is known already."""
-    return admit_with_hint(accounting, pod, name, hint, context.topology.preferences)
+    preferences = context.topology.preferences
+
+    def place(view: State) -> Placement | Rejection:
+        return admit_with_hint(view, pod, name, hint, preferences)
+
+    return _place_in_views(context, accounting, pod, name, place)
 
 
 def hints_for_container(context: Context, accounting: State, pod: Pod, name: str) -> HintMap | None:
     """Return the memory manager's hints for a container: all of them on up to 16 nodes.
 
-    On larger machines only the hints that can decide a merge. None means "no preference".
+    On larger machines only the hints that can decide a merge. None means "no preference". Sets with
+    last-resort nodes have hints only if there are no others.
     """
+    for view in views(accounting, context.topology.preferences.last_resort):
+        hints = _hints(context, view, pod, name)
+        if hints is None or any(hints.values()):
+            break
+    return hints
+
+
+def _hints(context: Context, accounting: State, pod: Pod, name: str) -> HintMap | None:
     if len(accounting.machine_state) <= FULL_HINTS_NODES:
         return full_hints(accounting, pod, name)
     found = topology_hints(accounting, pod, name, context.topology.preferences)
@@ -157,10 +207,14 @@ def hints_for_container(context: Context, accounting: State, pod: Pod, name: str
 
 
 def resize(context: Context, accounting: State, key: Key, memory_bytes: int) -> Resized:
-    """Change the memory of a running container; on more nodes if necessary and admitted."""
+    """Change the memory of a running container; on more nodes if necessary and admitted.
+
+    A container on an excluded node keeps its nodes; that node may hold any number of bytes.
+    """
     topology = context.topology
     admits = topology.policy.admits_several_nodes
-    return resize_container(accounting, *key, memory_bytes, topology.preferences, admits)
+    done = resize_container(accounting, *key, memory_bytes, topology.preferences, admits)
+    return done if context.uses(done.nodes) else replace(done, shortfall={})
 
 
 def _shared_hugepages_nodes(state: EngineState, key: Key) -> NodeSet | None:

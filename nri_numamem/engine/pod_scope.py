@@ -53,7 +53,8 @@ def synchronize(
     """Return the state with the pools of all pods, around the containers that `new` has.
 
     A pod without containers gets the pool that it had in `old`. If it had none, its next container
-    makes room: the runtime also lists pods that ended long ago.
+    makes room: the runtime also lists pods that ended long ago. A pod on an excluded node gets no
+    pool, so its next containers are placed one by one, on other nodes.
     """
     found: list[Record] = []
     bulk = BulkUpdate(new)
@@ -63,7 +64,7 @@ def synchronize(
             continue
         before = bulk.pod_view(pod.uid)
         nodes = _nodes(old, before, pod)
-        if nodes is not None:
+        if nodes is not None and context.uses(nodes):
             after, shortfall = _adopt(before, pod, nodes, request)
             bulk.replace_pod(pod.uid, before, after)
             if shortfall:

@@ -6,6 +6,7 @@ Names and values are those of the kubelet's and the plugin's configuration keys.
 from dataclasses import dataclass, field
 
 from nri_numamem.memorymanager import HostReservation, Reservation
+from nri_numamem.numa import MemoryNodes
 
 STATIC = "Static"
 REJECT = "Reject"
@@ -27,6 +28,8 @@ class Policy:
     """Memory of NUMA nodes that pods do not get; empty: derived from `host_reservation`."""
     host_reservation: HostReservation = field(default_factory=HostReservation)
     """kubeReserved, systemReserved and evictionHard."""
+    memory_nodes: MemoryNodes = field(default_factory=MemoryNodes)
+    """What nodes without CPUs are for, and which nodes have another class than the kernel shows."""
     when_unsatisfiable: str = REJECT
     """"Reject" or "RunUnpinned"."""
     notes: tuple[str, ...] = ()

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from nri_numamem.engine.events import Container
 from nri_numamem.memorymanager import Hint
-from nri_numamem.numa import CpuSet, Machine, NodeSet
+from nri_numamem.numa import Classification, CpuSet, Machine, NodeSet
 from nri_numamem.topologymanager import ProviderHints, TopologyPolicy, merged_hints_of
 
 DEVICES, CPU = "devices", "cpu"
@@ -66,11 +66,20 @@ class OtherProviders:
 NO_OTHER_PROVIDERS = OtherProviders()
 
 
-def other_providers_of(machine: Machine, container: Container) -> OtherProviders:
-    """Return the nodes of a container's devices and CPUs on this machine."""
+def other_providers_of(
+    machine: Machine, classification: Classification, container: Container
+) -> OtherProviders:
+    """Return the nodes of a container's devices and CPUs on this machine.
+
+    An excluded or last-resort node counts as the nearest used node with CPUs: the memory of a GPU
+    may be such a node, and memory for the GPU's program belongs near it.
+    """
     known = machine.node_set
-    devices = tuple(nodes & known for nodes in container.device_nodes if nodes & known)
-    return OtherProviders(devices, _nodes_of_cpus(machine, container))
+    devices = tuple(
+        classification.project(nodes & known) for nodes in container.device_nodes if nodes & known
+    )
+    cpu = _nodes_of_cpus(machine, container)
+    return OtherProviders(devices, None if cpu is None else classification.project(cpu))
 
 
 def format_nodes(nodes: NodeSet) -> str:

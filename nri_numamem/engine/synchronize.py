@@ -1,10 +1,10 @@
 """Synchronize: rebuild the accounting from everything that the runtime has.
 
 The runtime is the truth. A container that runs with a `cpuset.mems` keeps its nodes, even where no
-rule would have placed it there. Memory that a pod kept between two of its containers stays reserved
-while the pod exists. A managed container that runs unpinned (it was created while the plugin was
-absent) is placed now and updated. The order is by sandbox id and container id, so the same list
-always gives the same accounting.
+rule would have placed it there, such as on an excluded node. Memory that a pod kept between two of
+its containers stays reserved while the pod exists. A managed container that runs unpinned (it was
+created while the plugin was absent) is placed now and updated. The order is by sandbox id and
+container id, so the same list always gives the same accounting.
 
 Where only the sum of a pod's hugepages is known, it stays with the container that had it, and else
 goes to the pod's oldest container.
@@ -149,7 +149,7 @@ def _adopt_all(
         pod, container, nodes = running.pod, running.container, running.nodes
         before = bulk.pod_view(pod.uid)
         request = request_at_synchronize(old, before, pod, container)
-        after, record = adopt_running(before, pod, container, request, nodes)
+        after, record = adopt_running(context, before, pod, container, request, nodes)
         bulk.replace_pod(pod.uid, before, after)
         found += record
         if running.cause and record and nodes.issubset(context.machine.node_set):
@@ -159,6 +159,7 @@ def _adopt_all(
 
 
 def adopt_running(
+    context: Context,
     state: EngineState,
     pod: PodSandbox,
     container: Container,
@@ -169,7 +170,8 @@ def adopt_running(
     if request is None:
         return state, []
     state, shortfall = record_running(state, pod, container, request, nodes)
-    return state, [records.adopted(state, pod, container, request, nodes, shortfall)]
+    excluded = context.classification.excluded
+    return state, [records.adopted(state, pod, container, request, nodes, shortfall, excluded)]
 
 
 def _place_all(

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 from nri_numamem.host.hugepages import SYSTEM_POOLS
+from nri_numamem.host.topology import MEMORY_TIERS
 from nri_numamem.numa.machine import Machine, NumaNode
 from nri_numamem.numa.nodeset import NodeSet
 
@@ -43,8 +44,13 @@ def overlay_of(machine: Machine) -> dict[str, str]:
         f"{_NODES}/online": f"{machine.node_set}\n",
         f"{_NODES}/has_cpu": f"{_ids_of(node for node in machine.nodes if node.cpus)}\n",
         f"{_NODES}/has_memory": f"{_ids_of(node for node in machine.nodes if node.memory_bytes)}\n",
+        f"{_NODES}/has_normal_memory": f"{_ids_of(filter(_has_normal_memory, machine.nodes))}\n",
         "proc/meminfo": _meminfo("", sum(_kb(node.memory_bytes) for node in machine.nodes)),
     }
+    tiers = {node.memory_tier for node in machine.nodes if node.memory_tier is not None}
+    for tier in sorted(tiers):
+        nodes = _ids_of(node for node in machine.nodes if node.memory_tier == tier)
+        overlay[f"sys/{MEMORY_TIERS}/memory_tier{tier}/nodelist"] = f"{nodes}\n"
     for node in machine.nodes:
         overlay |= _node_overlay(node, machine)
     sizes = {size for node in machine.nodes for size in node.hugepages}
@@ -84,6 +90,10 @@ def _kb(size_bytes: int) -> int:
     if size_bytes % 1024:
         raise ValueError(f"{size_bytes} bytes are not a multiple of 1024; the kernel counts in kB")
     return size_bytes // 1024
+
+
+def _has_normal_memory(node: NumaNode) -> bool:
+    return node.memory_bytes > 0 and not node.is_movable_only
 
 
 def _ids_of(nodes: Iterable[NumaNode]) -> NodeSet:

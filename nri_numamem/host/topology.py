@@ -2,15 +2,20 @@
 
 The result has the same facts as cAdvisor's machine information, which the kubelet's Memory Manager
 uses: node ids may have gaps, nodes without CPUs or memory are included, and so are pools of 0
-pages. Whether a pool fits its node is checked by ``memorymanager``.
+pages. Whether a pool fits its node is checked by ``memorymanager``. Two more facts tell what kind
+of memory a node has: its memory tier, and whether all of it is in ZONE_MOVABLE. ``numa`` classifies
+the nodes by them. Kernels before 6.1 show no memory tiers.
 """
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from nri_numamem.host.hugepages import SYSTEM_POOLS
 from nri_numamem.host.sysfs import (
     MachineError,
+    entries_of,
     node_directories,
     pool_directories,
     read_count,
@@ -20,8 +25,13 @@ from nri_numamem.host.sysfs import (
 )
 from nri_numamem.numa.cpuset import CpuSet
 from nri_numamem.numa.machine import Machine, NumaNode
+from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.quantity import MAX_BYTES
 
+MEMORY_TIERS = "devices/virtual/memory_tiering"
+"""Below sysfs; kernel Documentation/ABI/testing/sysfs-kernel-mm-memory-tiers."""
+
+_TIER = re.compile(r"memory_tier(\d{1,9})", re.ASCII)
 # A distance is one byte in ACPI's SLIT; device trees may hold larger ones.
 _DISTANCE = re.compile(r"[1-9]\d{0,4}", re.ASCII)
 _MEM_TOTAL = r"^{prefix}MemTotal:\s+(\d{{1,16}}) kB$"
@@ -41,17 +51,57 @@ def read_machine(sysfs_root: Path = Path("/sys"), proc_root: Path = Path("/proc"
         if not system.is_dir():
             raise MachineError(system, "no such directory", "mount the host's sysfs here")
         return Machine((_read_without_numa(sysfs_root, proc_root),))
+    kinds = _read_kinds(sysfs_root)
     node_ids = tuple(directories)
-    return Machine(tuple(_read_node(node, path, node_ids) for node, path in directories.items()))
+    return Machine(
+        tuple(_read_node(node, path, node_ids, kinds) for node, path in directories.items())
+    )
 
 
-def _read_node(node_id: int, directory: Path, node_ids: tuple[int, ...]) -> NumaNode:
+@dataclass(frozen=True, slots=True)
+class _Kinds:
+    """What the kernel shows about the kind of all nodes' memory."""
+
+    normal: NodeSet | None
+    """The nodes that have normal memory; None if unknown."""
+    tiers: Mapping[int, int]
+    """Node id -> number of its memory tier."""
+
+
+def _read_kinds(sysfs_root: Path) -> _Kinds:
+    normal = _read_nodes(f"{sysfs_root}/devices/system/node/has_normal_memory")
+    tiers: dict[int, int] = {}
+    for path in entries_of(sysfs_root / MEMORY_TIERS):
+        if tier := _TIER.fullmatch(path.name):
+            nodes = _read_nodes(f"{path}/nodelist") or NodeSet()
+            tiers.update(dict.fromkeys(nodes, int(tier[1])))
+    # No kernel runs without normal memory: an empty list is no information.
+    return _Kinds(normal or None, tiers)
+
+
+def _read_nodes(path: str) -> NodeSet | None:
+    """Return the nodes in a file; None for a missing file."""
+    text = read_optional(path)
+    if text is None:
+        return None
+    try:
+        return NodeSet.parse(text)
+    except ValueError as error:
+        problem = f"{shorten(text)} is not a list of NUMA nodes such as 0-1,3"
+        raise MachineError(path, problem) from error
+
+
+def _read_node(node_id: int, directory: Path, node_ids: tuple[int, ...], kinds: _Kinds) -> NumaNode:
+    memory_bytes = _read_mem_total(f"{directory}/meminfo", f"Node {node_id} ")
+    has_normal = kinds.normal is None or node_id in kinds.normal
     return NumaNode(
         node_id=node_id,
-        memory_bytes=_read_mem_total(f"{directory}/meminfo", f"Node {node_id} "),
+        memory_bytes=memory_bytes,
         hugepages=_read_page_counts(directory / "hugepages"),
         cpus=_read_cpus(f"{directory}/cpulist"),
         distances=_read_distances(f"{directory}/distance", node_ids),
+        is_movable_only=memory_bytes > 0 and not has_normal,
+        memory_tier=kinds.tiers.get(node_id),
     )
 
 

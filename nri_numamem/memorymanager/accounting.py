@@ -106,14 +106,25 @@ def _charge(
 
 
 def _add_blocks(machine: dict[int, NodeState], nodes: NodeSet, blocks: int) -> None:
-    """Count a number of blocks on each of their nodes, and make the nodes a group."""
-    for node_id in nodes:
-        node = machine.get(node_id)
-        if node is not None and blocks:
+    """Count a number of blocks on each of their nodes, and make the nodes a group.
+
+    A node that the machine does not have, such as an excluded one, is in no group.
+    """
+    group = known_nodes(machine, nodes)
+    for node_id in group:
+        node = machine[node_id]
+        if blocks:
             count = node.number_of_assignments
-            cells = node.cells | nodes if count else nodes
+            cells = node.cells | group if count else group
             spans = {**node.spans, nodes: node.spans.get(nodes, 0) + blocks}
             machine[node_id] = NodeState(count + blocks, node.memory_map, cells, spans)
+
+
+def known_nodes(machine: Mapping[int, NodeState], nodes: NodeSet) -> NodeSet:
+    """Return those of the nodes that the machine has."""
+    if all(map(machine.__contains__, nodes)):
+        return nodes
+    return NodeSet(filter(machine.__contains__, nodes))
 
 
 def mark_reusable(state: State, uid: str, name: str) -> State:
@@ -256,7 +267,7 @@ def _regroup(machine: dict[int, NodeState], removed: tuple[Block, ...]) -> None:
         if node is not None:
             remaining = NodeSet()
             for span in node.spans:
-                remaining |= span
+                remaining |= known_nodes(machine, span)
             count = node.number_of_assignments
             cells = (remaining or node.cells) if count else NodeSet([node_id])
             machine[node_id] = NodeState(count, node.memory_map, cells, node.spans)

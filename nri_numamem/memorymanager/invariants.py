@@ -10,6 +10,7 @@ The kubelet has no charges; otherwise its state obeys the same rules.
 from collections.abc import Iterator
 from itertools import chain, islice
 
+from nri_numamem.memorymanager.accounting import known_nodes
 from nri_numamem.memorymanager.state import Block, NodeState, State, Table, spans_of
 from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.quantity import MEMORY
@@ -101,7 +102,7 @@ def _wrong_counts(state: State) -> Iterator[str]:
             yield f"node {node_id}: the counts per node set differ from the blocks"
         group = NodeSet() if on_node else NodeSet([node_id])
         for nodes in on_node:
-            group |= nodes
+            group |= known_nodes(state.machine_state, nodes)
         if node.cells != group:
             yield f"node {node_id}: group {node.cells}, but its blocks are on {group}"
 
@@ -116,8 +117,9 @@ def _wrong_groups(state: State) -> Iterator[str]:
             if not _has_group(state.machine_state.get(other_id), node.cells):
                 yield f"nodes {node_id} and {other_id}: one group, two descriptions"
     for uid, name, block in _blocks(state):
-        for node_id in block.numa_affinity:
-            if not _has_group(state.machine_state.get(node_id), block.numa_affinity):
+        group = known_nodes(state.machine_state, block.numa_affinity)
+        for node_id in group:
+            if not _has_group(state.machine_state.get(node_id), group):
                 owner = f"{uid}/{name} {block.type}"
                 yield f"{owner}: node {node_id} is not in group {block.numa_affinity}"
 

@@ -18,6 +18,8 @@ from nri_numamem.memorymanager.reserved_memory import (
 )
 from nri_numamem.memorymanager.state import Reserved
 from nri_numamem.numa.machine import Machine
+from nri_numamem.numa.memory_nodes import without_nodes
+from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.quantity import (
     EXACT_ONE,
     MEMORY,
@@ -28,6 +30,8 @@ from nri_numamem.numa.quantity import (
     parse_exact,
     parse_quantity,
 )
+
+NO_NODES = NodeSet()
 
 MEMORY_AVAILABLE = "memory.available"
 # The kubelet's default hard eviction threshold for memory.
@@ -97,24 +101,30 @@ def _read(place: str, text: str, capacity_bytes: int | None) -> int:
 
 
 def resolve_reserved(
-    reservations: Iterable[Reservation], host: HostReservation, machine: Machine
+    reservations: Iterable[Reservation],
+    host: HostReservation,
+    machine: Machine,
+    excluded: NodeSet = NO_NODES,
 ) -> Reserved:
-    """Return the reserved bytes of each node, from all settings.
+    """Return the reserved bytes of each node that is not excluded, from all settings.
 
     Reservations per node are checked against the machine, and against the host's reservation if
-    that is set too. Without them, the host's reservation is distributed over the nodes. Raises
-    ReservedMemoryError. Source: kubelet memorymanager, getSystemReservedMemory.
+    that is set too. Without them, the host's reservation is distributed over the nodes. Excluded
+    nodes get no share, and do not count for percentages; their written reservations are checked,
+    and then have no effect. Raises ReservedMemoryError. Source: kubelet memorymanager,
+    getSystemReservedMemory.
     """
     written = tuple(reservations)
-    capacity_bytes = sum(node.memory_bytes for node in machine.nodes)
+    used = without_nodes(machine, excluded)
+    capacity_bytes = sum(node.memory_bytes for node in used.nodes)
     parts = host.parts(capacity_bytes)
     if not written:
-        _check_totals(parts, machine)
-        return check_reserved(reservations_of(derive(_sums(parts), machine)), machine)
+        _check_totals(parts, used)
+        return check_reserved(reservations_of(derive(_sums(parts), used)), used)
     reserved = check_reserved(written, machine)
     if host.is_given:
-        _check_sum(reserved, parts, machine)
-    return reserved
+        _check_sum(reserved, parts, used)
+    return {node_id: limits for node_id, limits in reserved.items() if node_id not in excluded}
 
 
 def _check_totals(parts: Mapping[str, Mapping[str, int]], machine: Machine) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from nri_numamem.memorymanager.accounting import assign, mark_reusable, remove_container
 from nri_numamem.memorymanager.candidates import candidates_for, free_bytes
 from nri_numamem.memorymanager.hint import Hint
-from nri_numamem.memorymanager.state import Block, Request, State
+from nri_numamem.memorymanager.state import Block, Request, State, views
 from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.preferences import Preferences
 from nri_numamem.numa.quantity import MEMORY
@@ -87,9 +87,14 @@ def _widen(
     reusable = _reusable_blocks(without_it, uid, nodes)
     for other in reusable:
         without_it = remove_container(without_it, uid, other)
-    candidates = candidates_for(without_it, uid, request, preferences.previous_nodes)
-    found = candidates.best(preferences, nodes)
-    if found is None or not admits(candidates.hint(found)):
+    found = None
+    for view in views(without_it, preferences.last_resort):
+        candidates = candidates_for(view, uid, request, preferences.previous_nodes)
+        found = candidates.best(preferences, nodes)
+        if found is not None and admits(candidates.hint(found)):
+            break
+        found = None
+    if found is None:
         return None
     state = assign(without_it, uid, name, found, request)
     for other, blocks in reusable.items():

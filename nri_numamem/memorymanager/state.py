@@ -9,7 +9,7 @@ The kubelet does not record one thing: the bytes of a block per node (`charges`)
 release of a block restores the tables exactly, whatever happened in between.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
@@ -131,6 +131,25 @@ class State:
             for block in self.assignments[uid][name]
             if block.numa_affinity == nodes and block.type == resource
         )
+
+
+def without_nodes(state: State, nodes: NodeSet) -> State:
+    """Return the state as if the machine did not have some nodes; all assignments remain."""
+    if not nodes:
+        return state
+    machine = {n: node for n, node in state.machine_state.items() if n not in nodes}
+    return State(machine, state.assignments, state.reusable)
+
+
+def views(state: State, last_resort: NodeSet) -> Iterator[State]:
+    """Yield the states in which to look for nodes, one after the other.
+
+    The first one lacks the last-resort nodes. Its assignments are those of the whole state, so a
+    group that has a last-resort node is no candidate there. The last one is `state` itself.
+    """
+    if last_resort:
+        yield without_nodes(state, last_resort)
+    yield state
 
 
 def copy_of(mapping: Mapping[_K, _V]) -> dict[_K, _V]:

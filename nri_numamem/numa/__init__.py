@@ -3,6 +3,16 @@
 from nri_numamem.numa.cpuset import CpuSet
 from nri_numamem.numa.distances import Distances
 from nri_numamem.numa.machine import Machine, NumaNode
+from nri_numamem.numa.memory_nodes import (
+    Classification,
+    MemoryNodes,
+    MemoryNodesError,
+    NodeClass,
+    NodeUse,
+    WithoutCpus,
+    classify,
+    without_nodes,
+)
 from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.preferences import Preferences
 from nri_numamem.numa.quantity import (
@@ -20,13 +30,20 @@ from nri_numamem.numa.quantity import (
 
 __all__ = [
     "MEMORY",
+    "Classification",
     "CpuSet",
     "Distances",
     "Machine",
+    "MemoryNodes",
+    "MemoryNodesError",
+    "NodeClass",
     "NodeSet",
+    "NodeUse",
     "NumaNode",
     "Preferences",
+    "WithoutCpus",
     "canonical_resource",
+    "classify",
     "format_page_size",
     "format_quantity",
     "hugepages_page_size",
@@ -35,4 +52,5 @@ __all__ = [
     "is_memory_resource",
     "parse_page_size",
     "parse_quantity",
+    "without_nodes",
 ]

@@ -29,6 +29,11 @@ class NumaNode:
     """The node's CPUs; empty for a memory-only node."""
     distances: Mapping[int, int] = field(default_factory=dict)
     """Node id -> SLIT distance; empty if unknown."""
+    is_movable_only: bool = False
+    """Whether all of the node's memory is in ZONE_MOVABLE (it is in `has_memory`, but not in
+    `has_normal_memory`). The kernel cannot place a container's kernel memory there."""
+    memory_tier: int | None = None
+    """Number of the node's memory tier; None if the kernel shows none."""
 
     @property
     def hugepages_bytes(self) -> int:

@@ -22,6 +22,9 @@ class Preferences:
     """If false, lower ids win, as in the kubelet without prefer-closest-numa-nodes."""
     previous_nodes: NodeSet = field(default_factory=NodeSet)
     """The set that the container or its pod used before; it wins over sets of the same size."""
+    last_resort: NodeSet = field(default_factory=NodeSet)
+    """Nodes that are used only for what fits nowhere else; callers try the sets without them
+    first, and `rank` does not consider them."""
     ranks_single_nodes: bool = field(init=False, repr=False, compare=False)
     """Whether the distance of a node to itself can decide between single nodes."""
 

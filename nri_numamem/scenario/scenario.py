@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from nri_numamem.config.policy import policy_of
 from nri_numamem.config.settings import Settings, settings_from_mapping
 from nri_numamem.config.values import SettingsError, SettingsPath, read_mapping, show
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.context import Context, topology_of
 from nri_numamem.memorymanager import Reserved, ReservedMemoryError, State
-from nri_numamem.numa import Distances, Machine, NodeSet, Preferences
+from nri_numamem.memorymanager.state import without_nodes
+from nri_numamem.numa import Machine, MemoryNodesError, NodeSet
 from nri_numamem.scenario.state import WrittenState, read_state
 from nri_numamem.scenario.steps import Merge, Step, Surroundings, read_steps
 from nri_numamem.scenario.values import ScenarioPod, read_machine, read_pods
-from nri_numamem.topologymanager import Topology, TopologyPolicy
 
 _KEYS = ("machine", "settings", "state", "pods", "steps")
 
@@ -112,13 +112,15 @@ def _start(
     if machine is not None and not state.machine_state:
         try:
             context = Context.of(machine, policy)
-        except ReservedMemoryError as error:
+        except (MemoryNodesError, ReservedMemoryError) as error:
             raise ScenarioError(("settings",), f"settings.{error}") from error
         return context, state.replayed(("state",), context.empty_accounting())
     if machine is None:
         machine = state.machine()
     # What is reserved stands in the written state.
-    preferences = Preferences(Distances.of_machine(machine), policy.prefer_closest_numa_nodes)
-    topology = Topology(TopologyPolicy(policy.topology_manager_policy), preferences)
     reserved: Reserved = {node.node_id: {} for node in machine.nodes}
-    return Context(machine, policy, reserved, topology, machine), state.accounting()
+    try:
+        context = Context(machine, policy, reserved, topology_of(machine, policy), machine)
+    except MemoryNodesError as error:
+        raise ScenarioError(("settings",), f"settings.{error}") from error
+    return context, without_nodes(state.accounting(), context.classification.excluded)

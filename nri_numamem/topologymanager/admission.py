@@ -43,7 +43,8 @@ class Topology:
         """Return the configuration for a container that had these nodes before."""
         known = self.preferences
         return Topology(
-            self.policy, Preferences(known.distances, known.prefer_closest, previous_nodes)
+            self.policy,
+            Preferences(known.distances, known.prefer_closest, previous_nodes, known.last_resort),
         )
 
 

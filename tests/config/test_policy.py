@@ -5,11 +5,14 @@ from dataclasses import replace
 import pytest
 
 from nri_numamem.config.errors import UsageError
+from nri_numamem.config.load import load_text
 from nri_numamem.config.policy import context_of, policy_of
 from nri_numamem.config.settings import Settings, settings_from_mapping
 from nri_numamem.engine.policy import Policy
 from nri_numamem.memorymanager import HostReservation, Reservation
+from nri_numamem.numa.cpuset import CpuSet
 from nri_numamem.numa.machine import Machine, NumaNode
+from nri_numamem.numa.memory_nodes import MemoryNodes, WithoutCpus
 
 GI = 1 << 30
 
@@ -44,6 +47,10 @@ def test_defaults_are_those_of_the_settings() -> None:
                 )
             ),
         ),
+        (
+            {"memoryNodes": {"withoutCpus": "use"}},
+            Policy(memory_nodes=MemoryNodes(WithoutCpus.USE)),
+        ),
         ({"whenUnsatisfiable": "RunUnpinned"}, Policy(when_unsatisfiable="RunUnpinned")),
     ],
 )
@@ -77,3 +84,9 @@ def test_the_context_of_a_machine() -> None:
         context_of(too_much, machine)
     with pytest.raises(UsageError, match=r"^reservedMemory\[0\]"):
         context_of(replace(too_much, origins={}), machine)
+
+
+def test_settings_that_exclude_every_node_name_file_and_line() -> None:
+    settings = load_text("logLevel: info\nmemoryNodes:\n  override: {0: cpuless}\n", "x.yaml")
+    with pytest.raises(UsageError, match=r"^x.yaml:3: memoryNodes.override: it excludes every"):
+        context_of(settings, Machine((NumaNode(0, 1 << 30, cpus=CpuSet([0])),)))

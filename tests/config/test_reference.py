@@ -24,8 +24,12 @@ def document_of(setting: Setting, value: object) -> dict[str, object]:
 def test_every_key_has_an_entry() -> None:
     tops = dict.fromkeys(setting.key.partition(".")[0] for setting in SETTINGS)
     assert sorted(tops) == sorted(KEYS)
-    options = [s.key.partition(".")[2] for s in SETTINGS if "." in s.key]
+    options = [s.key.partition(".")[2] for s in SETTINGS if "." in s.key and s.kubelet_key]
     assert tuple(options) == kubelet.OPTIONS
+    assert [s.key for s in SETTINGS if s.key.startswith("memoryNodes.")] == [
+        "memoryNodes.withoutCpus",
+        "memoryNodes.override",
+    ]
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.key)

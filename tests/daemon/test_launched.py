@@ -17,7 +17,7 @@ from nri_numamem.host.fake_sysfs import overlay_of, write_overlay
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri.plugin_service import Overrun
-from nri_numamem.numa import Machine, NumaNode
+from nri_numamem.numa import CpuSet, Machine, NumaNode
 from nri_numamem.observe.log import loggers as logs
 from tests.virtual.log import MemoryLog
 from tests.virtual.runtime import VirtualRuntime
@@ -31,7 +31,7 @@ class Launch:
     """A host of two nodes with 4 GiB each, whose runtime launches the plugin."""
 
     def __init__(self, root: Path, status: SupervisorStatus) -> None:
-        nodes = tuple(NumaNode(node, 4 * GI) for node in range(2))
+        nodes = tuple(NumaNode(node, 4 * GI, cpus=CpuSet([node])) for node in range(2))
         write_overlay(overlay_of(Machine(nodes)), root)
         self.world = World()
         self.machinery = Machinery(self.world)

@@ -15,7 +15,7 @@ from nri_numamem.fake_runtime import objects
 from nri_numamem.fake_runtime.runtime import FakeRuntime, PluginRefused
 from nri_numamem.host.fake_sysfs import overlay_of, write_overlay
 from nri_numamem.host.roots import HostRoots
-from nri_numamem.numa import Machine, NumaNode
+from nri_numamem.numa import CpuSet, Machine, NumaNode
 from nri_numamem.observe.log import loggers as logs
 from tests.simulated_host import SimulatedHost
 
@@ -67,7 +67,7 @@ def test_pages_that_the_kernel_does_not_have_are_not_assigned(
 
 def test_the_service_follows_its_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def write(pages: int) -> None:
-        nodes = tuple(NumaNode(n, 4 * GI, {PAGE: pages}) for n in range(2))
+        nodes = tuple(NumaNode(n, 4 * GI, {PAGE: pages}, CpuSet([n])) for n in range(2))
         write_overlay(overlay_of(Machine(nodes)), tmp_path)
 
     write(64)

@@ -22,7 +22,7 @@ from nri_numamem.fake_runtime import objects
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri.plugin_service import Overrun
-from nri_numamem.numa import Machine, NumaNode
+from nri_numamem.numa import CpuSet, Machine, NumaNode
 from tests.virtual.log import MemoryLog
 from tests.virtual.runtime import VirtualRuntime
 from tests.virtual.system import Machinery
@@ -41,7 +41,7 @@ class Node:
         self.runtime = VirtualRuntime(self.machinery, SOCKET)
         self.runtime.start()
         self.log = MemoryLog()
-        nodes = tuple(NumaNode(node, 4 * GI) for node in range(2))
+        nodes = tuple(NumaNode(node, 4 * GI, cpus=CpuSet([node])) for node in range(2))
         engine = Engine(Context.of(Machine(nodes), Policy()))
         self.system = self.machinery.system()
         roots = HostRoots(root / "sys", root / "proc", root / "cgroup")

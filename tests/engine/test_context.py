@@ -7,10 +7,22 @@ from nri_numamem.engine.events import Container, PodSandbox
 from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.memorymanager import Reservation, ReservedMemoryError
-from nri_numamem.numa import Machine, NodeSet, NumaNode
+from nri_numamem.numa import (
+    CpuSet,
+    Machine,
+    MemoryNodes,
+    MemoryNodesError,
+    NodeClass,
+    NodeSet,
+    NumaNode,
+    WithoutCpus,
+)
 
+MI = 1 << 20
 GI = 1 << 30
 MACHINE = Machine((NumaNode(0, GI), NumaNode(1, GI)))
+NODES = (NumaNode(0, GI, cpus=CpuSet([0]), memory_tier=4), NumaNode(1, GI, is_movable_only=True))
+RESERVED = (Reservation(0, {"memory": MI}), Reservation(1, {"memory": 2 * MI}))
 
 
 def context(**values: object) -> Context:
@@ -77,9 +89,75 @@ def test_nodes_of_the_machine_may_be_assigned() -> None:
     assert not made.allows(made.empty_accounting(), NodeSet([0, 2]))
 
 
-def test_the_record_names_policy_and_reservations() -> None:
-    record = context(notes=("a note",), is_managed_twice=True).record("1.2")
-    assert record.level == "warning"
+def excluding_context(**values: object) -> Context:
+    cpus = {0: CpuSet([0]), 1: CpuSet([1]), 2: CpuSet(), 3: CpuSet()}
+    nodes = tuple(NumaNode(n, GI, cpus=found, distances={0: 10}) for n, found in cpus.items())
+    return Context.of(Machine(nodes), Policy(**values))  # type: ignore[arg-type]
+
+
+def test_excluded_nodes_are_in_no_part_of_the_context_but_the_machine() -> None:
+    made = excluding_context()
+    assert made.machine.node_set == NodeSet([0, 1, 2, 3])
+    assert list(made.empty_accounting().machine_state) == [0, 1]
+    assert list(made.reserved) == [0, 1]
+    assert list(made.topology.preferences.distances.rows) == [0, 1]
+    assert not made.topology.preferences.last_resort
+    assert made.uses(NodeSet([0, 1]))
+    assert not made.uses(NodeSet([1, 2]))
+
+
+def test_last_resort_nodes_are_in_the_accounting() -> None:
+    made = excluding_context(memory_nodes=MemoryNodes(WithoutCpus.LAST_RESORT))
+    assert list(made.empty_accounting().machine_state) == [0, 1, 2, 3]
+    assert made.topology.preferences.last_resort == NodeSet([2, 3])
+
+
+def test_settings_that_exclude_every_node_are_refused() -> None:
+    override = {0: NodeClass.CPULESS, 1: NodeClass.CPULESS}
+    with pytest.raises(MemoryNodesError, match="leave at least one node dram"):
+        excluding_context(memory_nodes=MemoryNodes(override=override))
+
+
+def test_the_first_record_has_policy_reservations_and_classes() -> None:
+    policy = Policy(notes=("a note",), is_managed_twice=True)
+    (record,) = Context.of(Machine(NODES), policy).start_records("1.2")
+    assert (record.event, record.level) == ("machine", "warning")
     assert record.fields["version"] == "1.2"
     assert record.fields["notes"] == ["a note"]
-    assert context().record("1.2").level == "info"
+    assert record.fields["reserved_memory_source"] == "derived"
+    assert record.fields["nodes"] == {
+        "0": {
+            "memory": GI,
+            "reserved": {"memory": 100 * MI},
+            "class": "dram",
+            "use": "used",
+            "memory_tier": 4,
+        },
+        "1": {"memory": GI, "reserved": {}, "class": "movable", "use": "excluded"},
+    }
+
+
+def test_a_reservation_on_an_excluded_node_is_a_warning() -> None:
+    machine, warning = Context.of(Machine(NODES), Policy(reserved_memory=RESERVED)).start_records(
+        "1.2"
+    )
+    assert machine.level == "info"
+    assert machine.fields["reserved_memory_source"] == "settings"
+    assert (warning.event, warning.level) == ("reservation_without_effect", "warning")
+    assert warning.fields == {
+        "setting": "reservedMemory[1]",
+        "nodes": "1",
+        "limits_bytes": {"memory": 2 * MI},
+    }
+    used = Policy(reserved_memory=RESERVED, memory_nodes=MemoryNodes(WithoutCpus.USE))
+    assert len(Context.of(Machine(NODES), used).start_records("1.2")) == 1
+
+
+def test_a_machine_without_cpus_is_a_warning() -> None:
+    nodes = (NumaNode(0, GI), NumaNode(3, GI))
+    machine, warning = Context.of(Machine(nodes), Policy()).start_records("1.2")
+    assert (warning.event, warning.level) == ("no_node_has_cpus", "warning")
+    assert warning.fields == {"numa_nodes": "0,3"}
+    found = machine.fields["nodes"]
+    assert isinstance(found, dict)
+    assert [node["use"] for node in found.values()] == ["used", "used"]

@@ -114,11 +114,11 @@ def test_a_pool_that_was_resized(new_host: NewHost) -> None:
         }
     }
     assert host.free("hugepages-2Mi")[0] == 4 * PAGE
-    (record,) = change(host, with_node(machine_of(host), 0, hugepages={PAGE: 8}, cpus=CpuSet()))
+    (record,) = change(host, with_node(machine_of(host), 0, hugepages={PAGE: 8}, cpus=CpuSet([0])))
     nodes = record.fields["nodes"]
     assert isinstance(nodes, dict)
     assert nodes["0"] == {
-        "cpus": 0,
+        "cpus": 1,
         "previous_cpus": 4,
         "previous_hugepages-1Gi": 0,
         "free_bytes": {"memory": FREE + 8 * PAGE - 200 * MI, "hugepages-2Mi": 4 * PAGE},

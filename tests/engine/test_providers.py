@@ -12,7 +12,16 @@ from nri_numamem.engine.plan import Adjustment, Plan, Update
 from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.providers import NO_OTHER_PROVIDERS, OtherProviders, other_providers_of
 from nri_numamem.memorymanager import Hint, Reservation
-from nri_numamem.numa import CpuSet, Machine, NodeSet, NumaNode
+from nri_numamem.numa import (
+    CpuSet,
+    Machine,
+    MemoryNodes,
+    NodeClass,
+    NodeSet,
+    NumaNode,
+    WithoutCpus,
+    classify,
+)
 from tests.engine.conftest import Answer
 
 if TYPE_CHECKING:
@@ -35,10 +44,16 @@ def machine() -> Machine:
     )
 
 
-def seen(cpus: str = "", shares: int | None = None, *devices: str) -> OtherProviders:
+def seen(
+    cpus: str = "",
+    shares: int | None = None,
+    *devices: str,
+    without_cpus: WithoutCpus = WithoutCpus.USE,
+) -> OtherProviders:
     nodes = tuple(NodeSet.parse(text) for text in devices)
     container = Container("c", "s", "main", cpuset_cpus=cpus, cpu_shares=shares, device_nodes=nodes)
-    return other_providers_of(machine(), container)
+    classification = classify(machine(), MemoryNodes(without_cpus))
+    return other_providers_of(machine(), classification, container)
 
 
 @pytest.mark.parametrize(
@@ -196,3 +211,22 @@ def test_only_strict_policies_prefer_cpus_to_the_pods_hugepages(
     pod = host.run("a", hugepages={page: 4 * page})
     assert (host.create(pod, "one").adjustment or Adjustment()).cpuset_mems == "0"
     assert (host.create(pod, "two", cpus="8").adjustment or Adjustment()).cpuset_mems == nodes
+
+
+@pytest.mark.parametrize("action", [WithoutCpus.EXCLUDE, WithoutCpus.LAST_RESORT])
+def test_a_device_on_a_node_without_cpus_counts_for_the_nearest_node(action: WithoutCpus) -> None:
+    near_to_2 = {0: 40, 1: 30, 2: 20, 3: 10}
+    nodes = [*machine().nodes[:3], replace(machine().nodes[3], distances=near_to_2)]
+    made = Machine(tuple(nodes))
+    container = Container("c", "s", "main", device_nodes=(NodeSet([3]), NodeSet([1, 3])))
+    found = other_providers_of(made, classify(made, MemoryNodes(action)), container)
+    assert found.devices == (NodeSet([2]), NodeSet([1, 2]))
+    # Without distances, all nodes with CPUs are equally near.
+    assert seen("", None, "3", without_cpus=action).devices == (NodeSet([0]),)
+
+
+def test_cpus_of_an_excluded_node_count_for_the_nearest_node() -> None:
+    settings = MemoryNodes(override={1: NodeClass.CPULESS})
+    container = Container("c", "s", "main", cpuset_cpus="4-5")
+    found = other_providers_of(machine(), classify(machine(), settings), container)
+    assert found.cpu == NodeSet([0])

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from nri_numamem.host.fake_sysfs import overlay_of
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.host.topology import read_machine
 from nri_numamem.numa.cpuset import CpuSet
@@ -210,3 +211,38 @@ def test_a_file_in_place_of_a_directory(plant: Plant) -> None:
     root = plant({name: text for name, text in GOOD.items() if "hugepages" not in name})
     (root / NODE / "hugepages").write_text("")
     assert machine_at(root).nodes[0].hugepages == {}
+
+
+TIERS = "sys/devices/virtual/memory_tiering"
+
+
+def test_kinds_of_memory(plant: Plant) -> None:
+    tree = overlay_of(Machine((NumaNode(0, 1 << 30), NumaNode(1, 0), NumaNode(2, 1 << 30))))
+    tree["sys/devices/system/node/has_normal_memory"] = "0\n"
+    tree[f"{TIERS}/memory_tier4/nodelist"] = "0\n"
+    tree[f"{TIERS}/memory_tier22/nodelist"] = "2\n"
+    tree[f"{TIERS}/power/control"] = "auto\n"
+    nodes = machine_at(plant(tree)).nodes
+    # A node without any memory has no kind of memory either.
+    assert [node.is_movable_only for node in nodes] == [False, False, True]
+    assert [node.memory_tier for node in nodes] == [4, None, 22]
+
+
+@pytest.mark.parametrize("normal", [None, "\n"])
+def test_without_the_files_of_newer_kernels_the_kinds_are_unknown(
+    plant: Plant, normal: str | None
+) -> None:
+    tree = overlay_of(Machine((NumaNode(0, 1 << 30),)))
+    name = "sys/devices/system/node/has_normal_memory"
+    del tree[name]
+    if normal is not None:
+        tree[name] = normal
+    (node,) = machine_at(plant(tree)).nodes
+    assert (node.is_movable_only, node.memory_tier) == (False, None)
+
+
+def test_a_broken_list_of_nodes(plant: Plant) -> None:
+    tree = overlay_of(Machine((NumaNode(0, 1 << 30),)))
+    tree[f"{TIERS}/memory_tier4/nodelist"] = "zero\n"
+    text = problem_at(plant(tree))
+    assert text.startswith(f"{TIERS}/memory_tier4/nodelist: 'zero' is not a list of NUMA nodes")

@@ -89,17 +89,25 @@ def adopted(
     request: Request,
     nodes: NodeSet,
     shortfall: Mapping[str, int],
+    excluded: NodeSet,
 ) -> Record:
-    """Record a container that has its NUMA nodes already; `shortfall` exceeds their allocatable."""
+    """Record a container that has its NUMA nodes already; `shortfall` exceeds their allocatable.
+
+    `excluded` are the machine's excluded nodes. Where the container has one of them there is no
+    shortfall, since that node may hold any number of bytes.
+    """
     fields: Fields = {
         **container_fields(pod, container),
         "request_bytes": dict(request.resources),
         "nodes": str(nodes),
         "free_bytes": free_bytes(state, request.resources),
     }
-    if shortfall:
+    on_excluded = nodes & excluded
+    if on_excluded:
+        fields["excluded_nodes"] = str(on_excluded)
+    elif shortfall:
         fields["shortfall_bytes"] = dict(shortfall)
-    return Record(EventName.ADOPTED, fields, alternate=bool(shortfall))
+    return Record(EventName.ADOPTED, fields, alternate=bool(on_excluded or shortfall))
 
 
 def rejected(
@@ -169,7 +177,8 @@ def reservation_dropped(holder: Holder, blocks: tuple[Block, ...]) -> Record:
         "container": holder.key[1],
         "request_bytes": {block.type: block.size for block in blocks},
         "nodes": str(blocks[0].numa_affinity),
-        "cause": "its NUMA nodes do not exist any more, or have assignments of another group",
+        "cause": "its NUMA nodes do not exist any more, are excluded, or have assignments of "
+        "another group",
     }
     return Record(EventName.STALE_RESERVATION_DROPPED, fields)
 

@@ -67,9 +67,19 @@ def test_an_admission_with_hugepages_names_their_source() -> None:
 def test_an_adoption_names_the_shortfall(shortfall: dict[str, int], level: str) -> None:
     state = EngineState(default_state(MACHINE, {}))
     request = Request({"memory": GI})
-    record = adopted(state, POD, CONTAINER, request, NodeSet([0]), shortfall)
+    record = adopted(state, POD, CONTAINER, request, NodeSet([0]), shortfall, NodeSet([7]))
     assert (record.event, record.level) == ("adopted", level)
     assert record.fields.get("shortfall_bytes", {}) == shortfall
+    assert "excluded_nodes" not in record.fields
+
+
+def test_an_adoption_on_excluded_nodes_is_a_warning_without_a_shortfall() -> None:
+    state = EngineState(default_state(MACHINE, {}))
+    nodes, excluded = NodeSet([0, 7]), NodeSet([6, 7])
+    record = adopted(state, POD, CONTAINER, Request({"memory": GI}), nodes, {"memory": 5}, excluded)
+    assert record.level == "warning"
+    assert record.fields["excluded_nodes"] == "7"
+    assert "shortfall_bytes" not in record.fields
 
 
 def test_a_rejection_names_the_candidates() -> None:

@@ -40,7 +40,8 @@ _REJECTED = {
     "message": "why each NUMA node was passed over",
     **FREE,
 }
-_ADOPTED = {**CONTAINER, **REQUEST, **NODES, **FREE, **SHORTFALL}
+_EXCLUDED = {"excluded_nodes": "those of the NUMA nodes that are excluded (memoryNodes)"}
+_ADOPTED = {**CONTAINER, **REQUEST, **NODES, **FREE, **SHORTFALL, **_EXCLUDED}
 _RESIZE = {
     **CONTAINER,
     "previous_memory_bytes": "memory limit before the resize",
@@ -60,8 +61,11 @@ EVENTS = {
     ),
     EventName.ADOPTED: EventType(
         "A container already has its NUMA nodes, which are entered in the allocation state.",
-        alternate=AlternateLevel(Level.WARNING, "the NUMA nodes cannot hold all of its request"),
-        remedy="with `shortfall_bytes`: move pods away from these NUMA nodes",
+        alternate=AlternateLevel(
+            Level.WARNING, "the NUMA nodes cannot hold all of its request, or are excluded"
+        ),
+        remedy="with `shortfall_bytes`: move pods away from these NUMA nodes; with "
+        "`excluded_nodes`: the pod stays there until it is created anew",
         fields=_ADOPTED,
     ),
     EventName.MISALIGNED: EventType(
@@ -113,6 +117,7 @@ EVENTS = {
             **_ADMITTED,
             **_REJECTED,
             **SHORTFALL,
+            **_EXCLUDED,
             "outcome": "adopted, pinning_deferred (with the next reply) or unpinned",
         },
     ),
@@ -146,6 +151,19 @@ EVENTS = {
         fields={
             **CONTAINER,
             "reusable_bytes": "bytes by resource that stay reserved for the pod",
+        },
+    ),
+    EventName.ON_EXCLUDED_NODES: EventType(
+        "The machine changed, and a NUMA node of a container is now excluded; it is not moved.",
+        level=Level.WARNING,
+        remedy="create the pod anew to move it, or set memoryNodes.override for the NUMA node",
+        fields={
+            **CONTAINER,
+            "ended": "whether the container has ended, so that its pod may reuse the memory",
+            **REQUEST,
+            **NODES,
+            "removed_nodes": "NUMA nodes of the container that the machine no longer has",
+            **_EXCLUDED,
         },
     ),
     EventName.OVERCOMMITTED: EventType(

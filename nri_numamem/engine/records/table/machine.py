@@ -21,7 +21,7 @@ EVENTS = {
             "topologyManagerPolicy": "none, best-effort, restricted or single-numa-node",
             "topologyManagerScope": "container or pod",
             "reserved_memory_source": "settings, or derived from the kubelet's reservations",
-            "nodes": "bytes of memory and reservations by NUMA node",
+            "nodes": "bytes of memory and reservations, class, use and memory tier by NUMA node",
             "notes": "remarks on the settings",
         },
     ),
@@ -37,8 +37,26 @@ EVENTS = {
             "cost": "share of refused pods in simulations",
         },
     ),
+    EventName.NO_NODE_HAS_CPUS: EventType(
+        "No NUMA node shows CPUs, so all nodes are used: sysfs is incomplete.",
+        level=Level.WARNING,
+        remedy="check /sys/devices/system/node/node*/cpulist, and that the host's sysfs is mounted",
+        fields={"numa_nodes": "the NUMA nodes of the machine"},
+    ),
+    EventName.RESERVATION_WITHOUT_EFFECT: EventType(
+        "A reservation is for an excluded NUMA node, which pods do not use anyway; nothing is "
+        "reserved on other nodes in its place.",
+        level=Level.WARNING,
+        remedy="remove the entry, or use the node: memoryNodes.override or memoryNodes.withoutCpus",
+        fields={
+            "setting": "the entry",
+            "nodes": "the excluded NUMA node",
+            "limits_bytes": "what the entry reserves, by resource",
+        },
+    ),
     EventName.MACHINE_CHANGED: EventType(
-        "NUMA nodes, memory sizes or hugepage pools changed; the allocation state is recomputed.",
+        "NUMA nodes, their classes, memory sizes or hugepage pools changed; the allocation state "
+        "is recomputed.",
         alternate=AlternateLevel(Level.DEBUG, "only memory sizes changed, by less than 1 %"),
         fields={
             "nodes": "new and previous figures by NUMA node that changed",

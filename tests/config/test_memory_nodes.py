@@ -1,0 +1,99 @@
+"""The setting memoryNodes: its values, and its errors."""
+
+import pytest
+
+from nri_numamem.config.memory_nodes import memory_nodes_document, read_memory_nodes
+from nri_numamem.config.settings import settings_from_mapping, settings_to_mapping
+from nri_numamem.config.values import SettingsError
+from nri_numamem.numa.memory_nodes import MemoryNodes, NodeClass, WithoutCpus
+
+DRAM, CPULESS = NodeClass.DRAM, NodeClass.CPULESS
+
+
+def test_nodes_without_cpus_are_excluded_by_default() -> None:
+    assert read_memory_nodes(None) == read_memory_nodes({}) == MemoryNodes(WithoutCpus.EXCLUDE)
+    empty = {"withoutCpus": None, "override": None}
+    assert read_memory_nodes(empty) == MemoryNodes()
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ({"4-5": "dram"}, {4: DRAM, 5: DRAM}),
+        ({"2": "dram", "0,4": "cpuless"}, {0: CPULESS, 2: DRAM, 4: CPULESS}),
+        ({7: "dram"}, {7: DRAM}),
+    ],
+)
+def test_overrides(override: object, expected: dict[int, NodeClass]) -> None:
+    found = read_memory_nodes({"withoutCpus": "lastResort", "override": override})
+    assert found == MemoryNodes(WithoutCpus.LAST_RESORT, expected)
+    assert read_memory_nodes(memory_nodes_document(found)) == found
+
+
+def test_the_document_is_short_without_overrides() -> None:
+    assert memory_nodes_document(MemoryNodes()) == {"withoutCpus": "exclude"}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("exclude", "memoryNodes: 'exclude' instead of a mapping; write KEY: VALUE"),
+        (
+            {"withoutCPUs": "use"},
+            (
+                "memoryNodes.withoutCPUs: unknown key; did you mean withoutCpus? "
+                "allowed: withoutCpus, override"
+            ),
+        ),
+        (
+            {"withoutCpus": "last-resort"},
+            (
+                "memoryNodes.withoutCpus: unknown value 'last-resort'; did you mean lastResort? "
+                "allowed: exclude, lastResort, use"
+            ),
+        ),
+        ({"override": ["4-7"]}, "memoryNodes.override: a list instead of a mapping; write"),
+        (
+            {"override": {"4-7": "ram"}},
+            (
+                "memoryNodes.override.4-7: unknown value 'ram'; did you mean dram? "
+                "allowed: dram, cpuless"
+            ),
+        ),
+        (
+            {"override": {"4": "movable"}},
+            "memoryNodes.override.4: unknown value 'movable'; allowed: dram, cpuless",
+        ),
+        (
+            {"override": {"4-7": None}},
+            "memoryNodes.override.4-7: no class; write a class: dram, cpuless",
+        ),
+        (
+            {"override": {"node4": "dram"}},
+            (
+                "memoryNodes.override.node4: 'node4' is not a list of NUMA nodes; "
+                'write ids from 0 to 1023, such as "4-7" or "2,4"'
+            ),
+        ),
+        ({"override": {"": "dram"}}, "is not a list of NUMA nodes"),
+        ({"override": {"1024": "dram"}}, "is not a list of NUMA nodes"),
+        ({"override": {-1: "dram"}}, "memoryNodes.override.-1: '-1' is not a list of NUMA nodes"),
+        (
+            {"override": {"4-7": "dram", "6": "cpuless"}},
+            "memoryNodes.override.6: NUMA node 6 is in two entries; keep it in one of them",
+        ),
+        ({"override": {True: "dram"}}, "the key True is not text; put it in quotes"),
+    ],
+)
+def test_errors_name_place_and_remedy(value: object, text: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        read_memory_nodes(value)
+    assert text in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_settings_contain_it() -> None:
+    document = {"memoryNodes": {"withoutCpus": "use", "override": {"4-7": "dram", "0": "cpuless"}}}
+    settings = settings_from_mapping(document)
+    assert settings.memory_nodes.without_cpus is WithoutCpus.USE
+    assert settings_from_mapping(settings_to_mapping(settings)) == settings
