@@ -9,8 +9,7 @@ machine, such as whether a NUMA node exists. ``config.load`` reads files; ``conf
 describes each key.
 """
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from nri_numamem.config.memory_nodes import (
@@ -18,32 +17,25 @@ from nri_numamem.config.memory_nodes import (
     memory_nodes_document,
     read_memory_nodes,
 )
+from nri_numamem.config.reservations import (
+    read_amounts,
+    read_reservations,
+    reservations_document,
+)
 from nri_numamem.config.values import (
     SettingsError,
     SettingsPath,
     read_address,
-    read_amount_text,
     read_choice,
     read_go_bool,
     read_integer,
     read_mapping,
-    read_quantity,
     show,
-    suggest,
 )
 from nri_numamem.kubelet import config_file as kubelet
 from nri_numamem.kubelet.config_file import MAX_ALLOWABLE, OPTIONS, PREFER_CLOSEST
 from nri_numamem.memorymanager.reserved_memory import Reservation
 from nri_numamem.numa.memory_nodes import MemoryNodes
-from nri_numamem.numa.nodeset import NODE_ID_LIMIT
-from nri_numamem.numa.quantity import (
-    HUGEPAGES_PREFIX,
-    MEMORY,
-    format_quantity,
-    hugepages_page_size,
-    hugepages_resource,
-    is_memory_resource,
-)
 
 __all__ = [
     "Settings",
@@ -66,8 +58,6 @@ LOG_FORMATS = ("auto", "json", "console")
 MAX_ALLOWABLE_LEAST = 8
 MAX_ALLOWABLE_MOST = 2**31 - 1
 
-# evictionHard takes "10%" as well as an amount.
-_PERCENTAGE = re.compile(r"\d{1,3}(\.\d{1,9})?%", re.ASCII)
 # The kubelet's file name, in the plugin's own directory.
 STATE_FILE = "/var/lib/nri-numamem/memory_manager_state"
 
@@ -172,6 +162,9 @@ def settings_from_mapping(document: object) -> Settings:
     def choice(key: str, allowed: tuple[str, ...]) -> str:
         return read_choice((key,), top.get(key), allowed)
 
+    def amounts(key: str, allowed: tuple[str, ...]) -> dict[str, str]:
+        return read_amounts(key, top.get(key), allowed)
+
     path = ("topologyManagerPolicyOptions",)
     options = read_mapping(path, top.get(path[0]), OPTIONS)
     return Settings(
@@ -182,10 +175,14 @@ def settings_from_mapping(document: object) -> Settings:
             (*path, PREFER_CLOSEST), options.get(PREFER_CLOSEST), default=True
         ),
         max_allowable_numa_nodes=_max_allowable(path, options.get(MAX_ALLOWABLE)),
-        reserved_memory=_reservations(top.get("reservedMemory")),
-        kube_reserved=_amounts("kubeReserved", top.get("kubeReserved"), kubelet.RESERVABLE),
-        system_reserved=_amounts("systemReserved", top.get("systemReserved"), kubelet.RESERVABLE),
-        eviction_hard=_amounts("evictionHard", top.get("evictionHard"), kubelet.EVICTION_SIGNALS),
+        reserved_memory=read_reservations(top.get("reservedMemory")),
+        kube_reserved=amounts("kubeReserved", kubelet.RESERVABLE),
+        system_reserved=read_amounts(
+            "systemReserved", top.get("systemReserved"), kubelet.RESERVABLE
+        ),
+        eviction_hard=read_amounts(
+            "evictionHard", top.get("evictionHard"), kubelet.EVICTION_SIGNALS
+        ),
         kubelet_config_file=_path("kubeletConfigFile", top, "/var/lib/kubelet/config.yaml"),
         state_file=_state_file(top),
         metrics_address=read_address(("metricsAddress",), top.get("metricsAddress")),
@@ -205,16 +202,9 @@ def settings_to_mapping(settings: Settings) -> dict[str, object]:
     options = {PREFER_CLOSEST: str(settings.prefer_closest_numa_nodes).lower()}
     if settings.max_allowable_numa_nodes is not None:
         options[MAX_ALLOWABLE] = str(settings.max_allowable_numa_nodes)
-    reserved = [
-        {
-            "numaNode": entry.numa_node,
-            "limits": {name: format_quantity(size) for name, size in entry.limits.items()},
-        }
-        for entry in settings.reserved_memory
-    ]
     document: dict[str, object] = {
         "memoryManagerPolicy": settings.memory_manager_policy,
-        "reservedMemory": reserved,
+        "reservedMemory": reservations_document(settings.reserved_memory),
         "topologyManagerPolicy": settings.topology_manager_policy,
         "topologyManagerScope": settings.topology_manager_scope,
         "topologyManagerPolicyOptions": options,
@@ -247,72 +237,6 @@ def _max_allowable(path: SettingsPath, value: object) -> int | None:
         return None
     least, most = MAX_ALLOWABLE_LEAST, MAX_ALLOWABLE_MOST
     return read_integer((*path, MAX_ALLOWABLE), value, least=least, most=most)
-
-
-def _reservations(value: object) -> tuple[Reservation, ...]:
-    path = ("reservedMemory",)
-    if value is None:
-        return ()
-    if not isinstance(value, list):
-        remedy = "write a list such as [{numaNode: 0, limits: {memory: 1Gi}}]"
-        raise SettingsError(path, f"{show(value)} instead of a list", remedy)
-    return tuple(_reservation((*path, index), entry) for index, entry in enumerate(value))
-
-
-def _reservation(path: SettingsPath, value: object) -> Reservation:
-    entry = read_mapping(path, value, ("numaNode", "limits"))
-    node_id = read_integer(
-        (*path, "numaNode"), entry.get("numaNode"), least=0, most=NODE_ID_LIMIT - 1
-    )
-    limits: dict[str, int] = {}
-    limits_path = (*path, "limits")
-    for name, quantity in read_mapping(limits_path, entry.get("limits")).items():
-        here = (*limits_path, name)
-        resource = _resource(here, name)
-        if resource in limits:
-            raise SettingsError(here, f"{resource} is given twice", "keep one of the two")
-        limits[resource] = _whole_pages(here, resource, read_quantity(here, quantity))
-    if not limits:
-        remedy = "write what to reserve, such as {memory: 1Gi}, or remove the entry"
-        raise SettingsError(limits_path, "nothing is reserved", remedy)
-    return Reservation(node_id, limits)
-
-
-def _resource(path: SettingsPath, name: str) -> str:
-    """Return the canonical spelling, so that hugepages-2048Ki means the pool hugepages-2Mi."""
-    if name == MEMORY:
-        return name
-    try:
-        return hugepages_resource(hugepages_page_size(name))
-    except ValueError as error:
-        remedy = "use memory or a hugepage resource such as hugepages-2Mi"
-        raise SettingsError(path, str(error), remedy) from error
-
-
-def _whole_pages(path: SettingsPath, resource: str, size_bytes: int) -> int:
-    """Return the amount; raise SettingsError if it is not a multiple of the page size."""
-    if resource != MEMORY and size_bytes % (page_bytes := hugepages_page_size(resource)):
-        page = format_quantity(page_bytes)
-        problem = f"{format_quantity(size_bytes)} is not a whole number of {page} pages"
-        near = format_quantity(-(-size_bytes // page_bytes) * page_bytes)
-        raise SettingsError(path, problem, f"write a multiple of {page}, such as {near}")
-    return size_bytes
-
-
-def _amounts(key: str, value: object, allowed: Sequence[str]) -> dict[str, str]:
-    """Return amounts as text; amounts of memory must be valid, since they are added up later."""
-    amounts: dict[str, str] = {}
-    for name, amount in read_mapping((key,), value).items():
-        path = (key, name)
-        if key != "evictionHard" and name.startswith(HUGEPAGES_PREFIX):
-            _resource(path, name)
-        elif name not in allowed:
-            raise SettingsError(path, "unknown name", suggest(name, allowed))
-        amounts[name] = text = read_amount_text(path, amount)
-        is_percentage = key == "evictionHard" and _PERCENTAGE.fullmatch(text) is not None
-        if not is_percentage and (is_memory_resource(name) or name == "memory.available"):
-            read_quantity(path, amount)
-    return amounts
 
 
 def _state_file(top: Mapping[str, object]) -> str | None:
