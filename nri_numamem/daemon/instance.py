@@ -3,14 +3,17 @@
 Two live instances of the plugin at one runtime make every container creation fail, because each
 sets the same fields; and two writers of one state file overwrite each other. The lock is a flock
 on STATE_FILE.lock. It ends with the process, whatever ends the process. The file stays: removing it
-would let two processes lock two files of one name. Instances for different runtimes need different
-state files. Without a state file there is no lock.
+would let two processes lock two files of one name. If someone else removes it, it is made and
+locked again at the next check. Instances for different runtimes need different state files.
+Without a state file there is no lock.
 """
 
+import errno
 import fcntl
 import os
+import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from nri_numamem.config.errors import UsageError
@@ -19,7 +22,6 @@ from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.state import EngineState
 from nri_numamem.nri.poller import Clock
-from nri_numamem.observe.log.sinks import write_all
 from nri_numamem.observe.state_file import StateFile
 
 # A restarted runtime launches a plugin while the previous plugin has not yet seen the end of its
@@ -38,9 +40,18 @@ class InstanceLock:
     """A flock on a file. `emit` logs a record when locking is impossible."""
 
     def __init__(self, emit: Callable[[Record], None], clock: Clock) -> None:
+        self.is_lost = False
+        """Whether another instance holds the lock since the file was removed or replaced."""
         self._emit = emit
         self._clock = clock
+        self._path: Path | None = None
+        self._started_as = ""
         self._descriptor = -1
+        """The locked file."""
+        self._candidate = -1
+        """The file that is being locked, or was locked before."""
+        self._is_unavailable = False
+        """Whether the log has that the file system refuses."""
 
     def acquire(self, path: Path, started_as: str) -> None:
         """Take the lock; AlreadyRunningError if another process has it after WAIT_S.
@@ -48,35 +59,75 @@ class InstanceLock:
         The file takes the pid, the date and `started_as`, for the error of the other process.
         Where the file system refuses, that is logged, and the caller goes on without a lock.
         """
+        self._path, self._started_as = path, started_as
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # Kept before it is locked: release() closes it, whatever ends the wait.
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            self._descriptor = descriptor
+            self._take(path, WAIT_S)
         except OSError as error:
-            self._log_unlocked(path, error)
-            return
-        try:
-            _lock(path, descriptor, self._clock)
-            since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock.wall_s()))
-            os.ftruncate(descriptor, 0)
-            write_all(descriptor, f"pid {os.getpid()}, since {since}, {started_as}\n".encode())
-        except OSError as error:
-            # Also when it is locked: the disk may be too full for the text.
-            self._log_unlocked(path, error)
+            self._log_unavailable(path, error)
         except BaseException:
             self.release()
             raise
 
+    def check(self) -> None:
+        """Take the lock again if its file was removed or replaced; does not wait for it."""
+        if self._path is None or self._is_in_place(self._path):
+            return
+        try:
+            self._take(self._path, 0.0)
+        except AlreadyRunningError as error:
+            if not self.is_lost:
+                self.is_lost = True
+                fields = {"path": str(self._path), "error": str(error)}
+                self._emit(Record(EventName.LOCK_LOST, fields))
+        except OSError as error:
+            self._log_unavailable(self._path, error)
+        else:
+            self.is_lost = self._is_unavailable = False
+            self._emit(Record(EventName.LOCK_RESTORED, {"path": str(self._path)}))
+
     def release(self) -> None:
         """Release the lock, if it was taken."""
-        if self._descriptor >= 0:
-            descriptor, self._descriptor = self._descriptor, -1
+        self._path = None
+        self.is_lost = self._is_unavailable = False
+        self._close_candidate()
+        self._candidate, self._descriptor = self._descriptor, -1
+        self._close_candidate()
+
+    def _take(self, path: Path, wait_s: float) -> None:
+        """Lock the file at `path`, and release the one that was locked before.
+
+        Raises AlreadyRunningError, or OSError where locking or writing is impossible.
+        """
+        self._candidate = _open(path)
+        try:
+            _lock(path, self._candidate, self._clock, wait_s)
+            self._descriptor, self._candidate = self._candidate, self._descriptor
+        finally:
+            self._close_candidate()
+        since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock.wall_s()))
+        os.ftruncate(self._descriptor, 0)
+        text = f"pid {os.getpid()}, since {since}, {self._started_as}\n"
+        os.pwrite(self._descriptor, text.encode(), 0)
+
+    def _close_candidate(self) -> None:
+        descriptor, self._candidate = self._candidate, -1
+        if descriptor >= 0:
             os.close(descriptor)
 
-    def _log_unlocked(self, path: Path, error: OSError) -> None:
-        fields = {"path": str(path), "error": error.strerror or str(error)}
-        self._emit(Record(EventName.LOCK_UNAVAILABLE, fields))
+    def _is_in_place(self, path: Path) -> bool:
+        """Return whether the locked file is the one at `path`."""
+        try:
+            return self._descriptor >= 0 and os.path.samestat(
+                os.fstat(self._descriptor), path.lstat()
+            )
+        except OSError:
+            return False
+
+    def _log_unavailable(self, path: Path, error: OSError) -> None:
+        if not self._is_unavailable:
+            self._is_unavailable = True
+            fields = {"path": str(path), "error": error.strerror or str(error)}
+            self._emit(Record(EventName.LOCK_UNAVAILABLE, fields))
 
 
 class StateStore:
@@ -115,9 +166,17 @@ class StateStore:
         return self._file.load()
 
     def offer(self, state: EngineState) -> None:
-        """Hand over a state to be written; never waits."""
-        if self._file is not None:
+        """Hand over a state to be written; never waits.
+
+        Nothing is written while another instance holds the lock.
+        """
+        if self._file is not None and not self._lock.is_lost:
             self._file.offer(state)
+
+    def check_lock(self, _now_s: float) -> Iterable[Record]:
+        """Take the lock again if its file was removed or replaced; a job."""
+        self._lock.check()
+        return ()
 
     def close(self) -> None:
         """Write what is waiting, and release the lock."""
@@ -127,9 +186,20 @@ class StateStore:
         self._lock.release()
 
 
-def _lock(path: Path, descriptor: int, clock: Clock) -> None:
-    """Lock within WAIT_S; AlreadyRunningError, or OSError where locking is impossible."""
-    deadline = clock.monotonic_s() + WAIT_S
+def _open(path: Path) -> int:
+    """Open or create the file of a lock without changing it; OSError for anything but a file."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    descriptor = os.open(path, flags, 0o600)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is not a regular file")
+    return descriptor
+
+
+def _lock(path: Path, descriptor: int, clock: Clock, wait_s: float) -> None:
+    """Lock within `wait_s`; AlreadyRunningError, or OSError where locking is impossible."""
+    deadline = clock.monotonic_s() + wait_s
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -257,6 +257,7 @@ class Service:
             PeriodicJob("systemd", self._notify_alive),
             self._machine_monitor,
             self._pod_reaper,
+            PeriodicJob("instance lock", self._state_store.check_lock, STATE_FILE_S),
             PeriodicJob("state file", self._offer_state, STATE_FILE_S),
             self._cgroup_scan,
             self._invariant_check,

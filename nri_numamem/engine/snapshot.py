@@ -21,6 +21,7 @@ from nri_numamem.engine.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.engine.state import PREVIOUS_NODES_LIMIT, EngineState, Holder, Key
 from nri_numamem.memorymanager import Block, State
 from nri_numamem.numa import NodeSet
+from nri_numamem.numa.quantity import MAX_BYTES
 
 VERSION = 2
 
@@ -31,9 +32,6 @@ _VERSION_LIMIT = 10_000
 
 Sha256: TypeAlias = Callable[[bytes], str]
 """Return the hexadecimal SHA-256 digest of some bytes."""
-
-# Memory is counted in signed 64 bits by every interface that it comes from.
-_SIZE_LIMIT = 1 << 63
 
 _SHOWN_CHARACTERS = 60
 
@@ -114,7 +112,7 @@ def _holder_out(holder: Holder, blocks: tuple[Block, ...]) -> _Json:
         "sandboxId": holder.sandbox_id,
         "ended": holder.ended,
         "nodes": str(blocks[0].numa_affinity) if blocks else "",
-        "resources": {block.type: block.size for block in blocks},
+        "resources": {block.type: min(block.size, MAX_BYTES) for block in blocks},
         **_misaligned_out(holder.misaligned),
     }
 
@@ -148,8 +146,9 @@ def _holder_in(entry: _Json) -> tuple[Holder, tuple[Block, ...]]:
     )
     nodes = _nodes(entry, "nodes")
     resources = _object(entry.get("resources"), "resources")
-    sizes = {name: _field(resources, name, int) for name in resources}
-    if any(not 0 <= size < _SIZE_LIMIT for size in sizes.values()) or bool(sizes) != bool(nodes):
+    # Other versions wrote larger amounts, such as the sum of a pod.
+    sizes = {name: min(_field(resources, name, int), MAX_BYTES) for name in resources}
+    if any(size < 0 for size in sizes.values()) or bool(sizes) != bool(nodes):
         raise SnapshotError(f"resources: {_cut(key[1])} cannot hold such amounts there")
     return holder, tuple(Block(nodes, name, size) for name, size in sizes.items())
 

@@ -18,6 +18,7 @@ Sources: the field tables of NRI's api.proto; containerd pkg/cri/nri and CRI-O i
 what the runtimes fill in.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -35,6 +36,7 @@ from nri_numamem.nri.pod_cgroup import (
     read_pod_cgroup,
 )
 from nri_numamem.numa import NodeSet, parse_page_size
+from nri_numamem.numa.quantity import MAX_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,8 @@ _SANDBOX_CACHE_SIZE = 4096
 
 # File names of the hugetlb controller of cgroup v2, as in the keys of `unified`.
 _UNIFIED_PREFIX, _UNIFIED_SUFFIX = "hugetlb.", ".max"
+# The kernel accepts white space around a number; 2^64 has 20 digits.
+_LIMIT = re.compile(r"\s{0,8}(\d{1,20})\s{0,8}", re.ASCII)
 
 
 class _HasPodAndContainer(Protocol):
@@ -291,7 +295,7 @@ def _hugepage_limits(entries: Sequence[api.HugepageLimit]) -> Mapping[int, int] 
     limits: dict[int, int] = {}
     for entry in entries:
         try:
-            limits[parse_page_size(entry.page_size)] = entry.limit
+            limits[parse_page_size(entry.page_size)] = min(entry.limit, MAX_BYTES)
         except ValueError:
             continue  # not a page size of Linux; the kernel would refuse it, too
     return limits
@@ -304,7 +308,15 @@ def _unified_hugepages(unified: Mapping[str, str]) -> Mapping[int, int]:
             continue
         text = key.removeprefix(_UNIFIED_PREFIX).removesuffix(_UNIFIED_SUFFIX)
         try:
-            limits[parse_page_size(text)] = int(value)
+            limits[parse_page_size(text)] = _parse_limit(value)
         except ValueError:
             continue  # an "rsvd" key or the value "max"
     return limits
+
+
+def _parse_limit(text: str) -> int:
+    """Return a limit in bytes, at most MAX_BYTES; ValueError for text that is no such number."""
+    found = _LIMIT.fullmatch(text)
+    if found is None:
+        raise ValueError("not a limit in bytes")
+    return min(int(found[1]), MAX_BYTES)

@@ -15,6 +15,7 @@ import contextlib
 import errno
 import os
 import signal
+import stat
 import threading
 import traceback
 from collections.abc import Callable
@@ -81,8 +82,7 @@ class StateFile:
     def load(self) -> EngineState | None:
         """Return the state that an earlier process wrote; None if there is no usable file."""
         try:
-            with self._path.open("rb") as file:
-                data = file.read(SIZE_LIMIT_BYTES + 1)
+            data = _read(self._path)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -160,7 +160,7 @@ class StateFile:
         try:
             data = snapshot(state)
             written = hash(data)
-            if written != self._written:
+            if written != self._written or not self._path.exists():
                 _replace(self._path, data)
                 self._written = written
         except OSError as error:
@@ -214,6 +214,15 @@ class StateFile:
 
 def _reason(error: OSError) -> str:
     return error.strerror or str(error)
+
+
+def _read(path: Path) -> bytes:
+    """Return the contents, at most one byte more than SIZE_LIMIT_BYTES; never waits for a pipe."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        return file.read(SIZE_LIMIT_BYTES + 1)
 
 
 def _replace(path: Path, data: bytes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import shutil
 import stat
 import time
 from collections.abc import Iterator
@@ -150,6 +151,98 @@ def test_a_bug_leaves_no_descriptor(
         with pytest.raises(RuntimeError):
             first.open(str(path), "")
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def events(emitted: list[Record]) -> list[str]:
+    return [record.event for record in emitted]
+
+
+def lock_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.lock")
+
+
+def test_a_lock_file_that_was_removed_is_locked_again(
+    first: StateStore, second: StateStore, path: Path, emitted: list[Record]
+) -> None:
+    first.open(str(path), "started as a test")
+    first.check_lock(0.0)
+    assert emitted == []
+    shutil.rmtree(path.parent)
+    first.check_lock(0.0)
+    first.check_lock(0.0)
+    assert events(emitted) == ["lock_restored"]
+    assert lock_of(path).read_text().endswith("started as a test\n")
+    with pytest.raises(AlreadyRunningError):
+        second.open(str(path), "too late")
+    first.offer(STATE)
+    first.close()
+    assert path.exists()
+
+
+def test_a_lock_file_that_another_instance_holds_is_reported(
+    first: StateStore, second: StateStore, path: Path, emitted: list[Record]
+) -> None:
+    first.open(str(path), "first")
+    shutil.rmtree(path.parent)
+    second.open(str(path), "second")
+    descriptors = len(list(Path("/proc/self/fd").iterdir()))
+    first.check_lock(0.0)
+    first.check_lock(0.0)
+    assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
+    (lost,) = emitted
+    assert (lost.event, lost.level) == ("lock_lost", "error")
+    assert "second)" in str(lost.fields["error"])
+    first.offer(STATE)  # not written: two writers would overwrite each other
+    second.close()
+    assert not path.exists()
+    first.check_lock(0.0)
+    assert events(emitted) == ["lock_lost", "lock_restored"]
+    first.offer(STATE)
+    first.close()
+    assert path.exists()
+
+
+def test_a_lock_that_was_impossible_is_tried_again(
+    first: StateStore, path: Path, emitted: list[Record]
+) -> None:
+    path.parent.write_text("a file where the directory belongs")
+    first.open(str(path), "started as a test")
+    first.check_lock(0.0)
+    assert events(emitted)[0] == "lock_unavailable"
+    path.parent.unlink()
+    first.check_lock(0.0)
+    assert events(emitted)[-1] == "lock_restored"
+    assert events(emitted).count("lock_unavailable") == 1
+    assert lock_of(path).exists()
+
+
+def test_a_symlink_is_no_lock_file(first: StateStore, path: Path, emitted: list[Record]) -> None:
+    target = path.parent.with_name("target")
+    target.write_text("precious")
+    path.parent.mkdir()
+    lock_of(path).symlink_to(target)
+    first.open(str(path), "")
+    assert events(emitted) == ["lock_unavailable"]
+    assert target.read_text() == "precious"
+
+
+def test_a_pipe_is_no_lock_file(first: StateStore, path: Path, emitted: list[Record]) -> None:
+    path.parent.mkdir()
+    os.mkfifo(lock_of(path))
+    first.open(str(path), "")
+    assert [record.fields["error"] for record in emitted] == ["it is not a regular file"]
+
+
+def test_without_the_lock_the_file_is_not_changed(
+    first: StateStore, second: StateStore, path: Path
+) -> None:
+    first.open(str(path), "first")
+    before = lock_of(path).read_text()
+    with pytest.raises(AlreadyRunningError):
+        second.open(str(path), "second")
+    assert lock_of(path).read_text() == before
+    second.check_lock(0.0)  # it has none to check
+    assert lock_of(path).read_text() == before
 
 
 def test_failed_writes_are_counted(emitted: list[Record], tmp_path: Path) -> None:

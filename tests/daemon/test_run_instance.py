@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -82,6 +83,23 @@ def test_a_second_instance_names_the_first_and_ends(simulated_host: SimulatedHos
         assert simulated_host.stop(first) == 0
     (record,) = simulated_host.records("not_started")
     assert record["level"] == "error"
+
+
+def test_a_state_directory_that_was_removed_comes_back_with_its_lock(
+    simulated_host: SimulatedHost,
+) -> None:
+    with FakeRuntime() as runtime:
+        runtime.listen(simulated_host.socket)
+        first = simulated_host.start()
+        runtime.accept(30)
+        runtime.synchronize()
+        shutil.rmtree(simulated_host.state_file.parent)
+        simulated_host.wait_record("lock_restored")
+        second = simulated_host.start()
+        output, _ = second.communicate(timeout=30)
+        assert second.returncode == 1
+        assert f"pid {first.pid}, since 2" in output
+        assert simulated_host.stop(first) == 0
 
 
 def test_without_a_log_file_a_second_instance_logs_it_once(simulated_host: SimulatedHost) -> None:

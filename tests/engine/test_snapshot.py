@@ -16,6 +16,7 @@ from nri_numamem.engine import events
 from nri_numamem.engine.snapshot import SnapshotError, restore, snapshot
 from nri_numamem.engine.state import EngineState
 from nri_numamem.memorymanager import State
+from nri_numamem.numa.quantity import MAX_BYTES
 
 if TYPE_CHECKING:
     from tests.engine.conftest import Host
@@ -198,7 +199,6 @@ def test_the_error_of_an_invalid_snapshot_is_one_line(data: bytes, why: str) -> 
         {"resources": {}},
         {"resources": []},
         {"resources": {"memory": -1}},
-        {"resources": {"memory": 1 << 63}},
         {"resources": {"memory": 1.0}},
         {"resources": {"memory": True}},
     ],
@@ -207,6 +207,20 @@ def test_an_invalid_holder(change: dict[str, Any]) -> None:
     restore(sealed({"holders": [HOLDER], "homes": []}))
     with pytest.raises(SnapshotError):
         restore(sealed({"holders": [{**HOLDER, **change}], "homes": []}))
+
+
+def test_an_amount_beyond_64_bits_does_not_make_the_file_unreadable(lived: EngineState) -> None:
+    entry = {**HOLDER, "resources": {"memory": 1 << 80}}
+    restored = restore(sealed({"holders": [entry], "homes": []}))
+    (block,) = restored.accounting.assignments["a"]["app"]
+    assert block.size == MAX_BYTES
+    key = next(key for key in lived.holders if lived.blocks(key))
+    uid, name = key
+    (first, *rest) = lived.accounting.assignments[uid][name]
+    blocks = (replace(first, size=1 << 80), *rest)
+    pods = {**lived.accounting.assignments, uid: {name: blocks}}
+    large = replace(lived, accounting=replace(lived.accounting, assignments=pods))
+    assert restore(snapshot(large)).accounting.assignments[uid][name][0].size == MAX_BYTES
 
 
 def test_two_holders_may_have_one_container_id() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import stat
 import threading
 import time
@@ -19,6 +20,7 @@ from nri_numamem.numa import NodeSet
 from nri_numamem.observe import state_file
 from nri_numamem.observe.state_file import StateFile
 from tests.observe.collected import WAIT_S, Collected
+from tests.simulated_host import wait_for
 
 
 @pytest.fixture
@@ -367,3 +369,28 @@ def test_a_file_of_version_1_is_read(path: Path, collected: Collected) -> None:
     path.write_text(json.dumps({"version": 1, "sha256": digest, "payload": payload}))
     assert StateFile(path, collected).load() == state(7)
     assert collected.records == []
+
+
+def test_a_pipe_in_its_place_does_not_block_the_start(path: Path, collected: Collected) -> None:
+    path.parent.mkdir(parents=True)
+    os.mkfifo(path)
+    file = StateFile(path, collected)
+    assert file.load() is None
+    (record,) = collected.records
+    assert (record.event, record.fields["error"]) == (
+        "state_file_unreadable",
+        "it is not a regular file",
+    )
+    file.offer(state(7))
+    file.close()
+    assert kept(path) == 7
+
+
+def test_a_file_that_was_deleted_is_written_again(path: Path, collected: Collected) -> None:
+    file = StateFile(path, collected, pause_s=0)
+    file.offer(state(7))
+    wait_for(path.exists)
+    shutil.rmtree(path.parent)
+    file.offer(state(7))
+    file.close()
+    assert kept(path) == 7

@@ -30,6 +30,8 @@ class EventName(StrEnum):
     INTERNAL_ERROR = "internal_error"
     INTERNAL_ERROR_AFTER_REPLY = "internal_error_after_reply"
     JOB_FAILED = "job_failed"
+    LOCK_LOST = "lock_lost"
+    LOCK_RESTORED = "lock_restored"
     LOCK_UNAVAILABLE = "lock_unavailable"
     LOG_RECORDS_DROPPED = "log_records_dropped"
     LOG_REOPENED = "log_reopened"

@@ -57,6 +57,19 @@ EVENTS = {
             "after": "the same pods and nodes now",
         },
     ),
+    EventName.LOCK_LOST: EventType(
+        "The lock file beside the state file was removed or replaced, and another instance holds "
+        "the new one; this instance serves on and writes no state file.",
+        level=Level.ERROR,
+        remedy="stop one of the two instances",
+        fields={**_PATH, **ERROR},
+    ),
+    EventName.LOCK_RESTORED: EventType(
+        "The lock file beside the state file was missing or replaced; it is locked again.",
+        level=Level.WARNING,
+        remedy="do not remove the directory of the state file while the plugin runs",
+        fields=_PATH,
+    ),
     EventName.LOCK_UNAVAILABLE: EventType(
         "The lock beside the state file cannot be taken; a second instance would go unnoticed.",
         level=Level.WARNING,
