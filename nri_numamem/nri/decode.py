@@ -18,8 +18,7 @@ Sources: the field tables of NRI's api.proto; containerd pkg/cri/nri and CRI-O i
 what the runtimes fill in.
 """
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Protocol, TypeAlias
@@ -27,6 +26,7 @@ from typing import Protocol, TypeAlias
 from nri_numamem.engine import events
 from nri_numamem.memorymanager import PoolUse
 from nri_numamem.nri import nri_subset_pb2 as api
+from nri_numamem.nri.limits import hugepage_limits, memory_limit, unified_hugepages
 from nri_numamem.nri.pod_cgroup import (
     NO_LIMITS,
     PodCgroup,
@@ -35,8 +35,7 @@ from nri_numamem.nri.pod_cgroup import (
     no_pod_memory,
     read_pod_cgroup,
 )
-from nri_numamem.numa import NodeSet, parse_page_size
-from nri_numamem.numa.quantity import MAX_BYTES
+from nri_numamem.numa import NodeSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +91,6 @@ _DEVICES_LIMIT = 64
 # The capacity of the cache of cgroup limits, in sandboxes. It is far above the pods of a host (the
 # kubelet's default is 110); a full cache drops its oldest entry.
 _SANDBOX_CACHE_SIZE = 4096
-
-# File names of the hugetlb controller of cgroup v2, as in the keys of `unified`.
-_UNIFIED_PREFIX, _UNIFIED_SUFFIX = "hugetlb.", ".max"
-# The kernel accepts white space around a number; 2^64 has 20 digits.
-_LIMIT = re.compile(r"\s{0,8}(\d{1,20})\s{0,8}", re.ASCII)
 
 
 class _HasPodAndContainer(Protocol):
@@ -183,7 +177,7 @@ class Decoder:
 
         With a new memory limit, read the pod's cgroup again.
         """
-        limit_bytes = _memory_limit(request.linux_resources)
+        limit_bytes = memory_limit(request.linux_resources)
         if limit_bytes is not None:
             self._limits.pop(request.pod.id, None)
         container = _container(request.container)
@@ -195,7 +189,7 @@ class Decoder:
         The runtime goes on to show the limit of the sandbox's creation.
         """
         pod = request.pod
-        limit_bytes = _memory_limit(request.linux_resources)
+        limit_bytes = memory_limit(request.linux_resources)
         if limit_bytes is not None:
             if len(self._resized) >= _SANDBOX_CACHE_SIZE:
                 del self._resized[next(iter(self._resized))]
@@ -214,7 +208,7 @@ class Decoder:
     def _pod(self, pod: api.PodSandbox) -> events.PodSandbox:
         limits = self._limits.get(pod.id)
         if limits is None:
-            parent, overhead = pod.linux.cgroup_parent, _memory_limit(pod.linux.pod_overhead) or 0
+            parent, overhead = pod.linux.cgroup_parent, memory_limit(pod.linux.pod_overhead) or 0
             limits = read_pod_cgroup(parent, overhead, self._pod_hugepages, self._pod_memory)
             if len(self._limits) >= _SANDBOX_CACHE_SIZE:
                 del self._limits[next(iter(self._limits))]
@@ -231,7 +225,7 @@ def _pod_with(
 ) -> events.PodSandbox:
     """Return the pod; its memory limit is the larger of the runtime's figure and the cgroup's."""
     linux = pod.linux
-    memory_bytes = resized_bytes or _memory_limit(linux.pod_resources)
+    memory_bytes = resized_bytes or memory_limit(linux.pod_resources)
     if limits.memory > (memory_bytes or 0):
         memory_bytes = limits.memory
     return events.PodSandbox(
@@ -254,9 +248,9 @@ def _container(
         container_id=container.id,
         sandbox_id=container.pod_sandbox_id,
         name=container.name,
-        memory_limit_bytes=_memory_limit(resources),
-        hugepage_limits=_hugepage_limits(resources.hugepage_limits),
-        hugepages_unified=_unified_hugepages(resources.unified),
+        memory_limit_bytes=memory_limit(resources),
+        hugepage_limits=hugepage_limits(resources.hugepage_limits),
+        hugepages_unified=unified_hugepages(resources.unified),
         cpuset_mems=cpu.mems,
         cpuset_cpus=cpu.cpus,
         cpu_shares=cpu.shares.value or None,
@@ -279,44 +273,3 @@ def _is_privileged(resources: api.LinuxResources) -> bool:
 def _allows_everything(rule: api.LinuxDeviceCgroup) -> bool:
     is_any = rule.type in ("", "a")
     return rule.allow and is_any and not (rule.HasField("major") or rule.HasField("minor"))
-
-
-def _memory_limit(resources: api.LinuxResources) -> int | None:
-    # Absent, zero (the CRI converters always send the wrapper) and -1 (OCI's "unlimited").
-    limit = resources.memory.limit.value
-    return limit if limit > 0 else None
-
-
-def _hugepage_limits(entries: Sequence[api.HugepageLimit]) -> Mapping[int, int] | None:
-    # The kubelet sends every page size of the host, so an empty list means that the runtime hides
-    # the limits.
-    if not entries:
-        return None
-    limits: dict[int, int] = {}
-    for entry in entries:
-        try:
-            limits[parse_page_size(entry.page_size)] = min(entry.limit, MAX_BYTES)
-        except ValueError:
-            continue  # not a page size of Linux; the kernel would refuse it, too
-    return limits
-
-
-def _unified_hugepages(unified: Mapping[str, str]) -> Mapping[int, int]:
-    limits: dict[int, int] = {}
-    for key, value in unified.items() if unified else ():
-        if not (key.startswith(_UNIFIED_PREFIX) and key.endswith(_UNIFIED_SUFFIX)):
-            continue
-        text = key.removeprefix(_UNIFIED_PREFIX).removesuffix(_UNIFIED_SUFFIX)
-        try:
-            limits[parse_page_size(text)] = _parse_limit(value)
-        except ValueError:
-            continue  # an "rsvd" key or the value "max"
-    return limits
-
-
-def _parse_limit(text: str) -> int:
-    """Return a limit in bytes, at most MAX_BYTES; ValueError for text that is no such number."""
-    found = _LIMIT.fullmatch(text)
-    if found is None:
-        raise ValueError("not a limit in bytes")
-    return min(int(found[1]), MAX_BYTES)

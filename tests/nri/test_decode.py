@@ -106,19 +106,6 @@ def test_hugepage_limits_include_zeros() -> None:
     assert create(made).hugepage_limits == {2 * MI: 4 * MI, 1024 * MI: 0}
 
 
-def test_hugepage_limits_in_unified_keys() -> None:
-    made = container()
-    made.linux.resources.unified.update(
-        {
-            "hugetlb.2MB.max": str(6 * MI),
-            "hugetlb.2MB.rsvd.max": str(6 * MI),
-            "hugetlb.1GB.max": "max",
-            "memory.min": "5",
-        }
-    )
-    assert create(made).hugepages_unified == {2 * MI: 6 * MI}
-
-
 def test_the_pods_cgroup_is_read_once_per_start_of_a_sandbox() -> None:
     cgroups = PodCgroups({})
     decoder = Decoder(cgroups)
@@ -370,15 +357,3 @@ def test_the_age_of_a_container_is_read_where_its_pods_hugepages_are_a_sum() -> 
 def test_without_a_reader_containers_have_no_cgroup_mems() -> None:
     found = Decoder(PodCgroups({})).running_container(container(), "/kubepods/poduid")
     assert found.cgroup_mems == NodeSet()
-
-
-def test_amounts_are_signed_64_bit_numbers() -> None:
-    """The state file counts with them; a limit of the runtime can be larger."""
-    made = api.Container()
-    made.linux.resources.hugepage_limits.add(page_size="2MB", limit=(1 << 64) - 1)
-    assert create(made).hugepage_limits == {2 * MI: (1 << 63) - 1}
-    made.linux.resources.unified["hugetlb.2MB.max"] = "9" * 20
-    made.linux.resources.unified["hugetlb.1GB.max"] = " 5\n"
-    made.linux.resources.unified["hugetlb.64KB.max"] = "9" * 21
-    made.linux.resources.unified["hugetlb.16MB.max"] = "-1"
-    assert create(made).hugepages_unified == {2 * MI: (1 << 63) - 1, 1 << 30: 5}
