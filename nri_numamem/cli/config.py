@@ -10,18 +10,12 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nri_numamem.cli.machine_argument import add_machine_argument, machine_of
 from nri_numamem.config import load
-from nri_numamem.config.documents import load_document, name_of, read_file
-from nri_numamem.config.errors import UsageError
 from nri_numamem.config.example import example_text
 from nri_numamem.config.policy import context_of
 from nri_numamem.config.settings import KEYS, STATE_FILE, Settings, settings_to_mapping
-from nri_numamem.config.values import SettingsError
-from nri_numamem.host.roots import HostRoots
-from nri_numamem.host.sysfs import MachineError
-from nri_numamem.host.topology import read_machine
-from nri_numamem.numa import Machine, format_quantity
-from nri_numamem.scenario import values
+from nri_numamem.numa import format_quantity
 
 if TYPE_CHECKING:
     from nri_numamem.engine.context import Context
@@ -43,13 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     description = "Check a configuration file as the plugin does at its start."
     check = actions.add_parser("check", help="check a file", description=description)
     _add_files(check)
-    check.add_argument(
-        "--machine",
-        metavar="FILE",
-        type=Path,
-        help="check it for the machine in this file, as `inspect --output yaml` prints it, instead "
-        "of this host",
-    )
+    add_machine_argument(check)
     check.epilog = "Exit status: 0 if the plugin can start with FILE, 2 if not."
 
 
@@ -77,8 +65,7 @@ def main(args: argparse.Namespace) -> int:
         return 0
     settings = load.load_file(args.file, args.kubelet_config)
     if args.action == "check":
-        machine = _this_host() if args.machine is None else _machine_in(args.machine)
-        _print_check(args.file, context_of(settings, machine))
+        _print_check(args.file, context_of(settings, machine_of(args.machine)))
     elif args.output == "json":
         print(json.dumps(settings_document(settings), indent=2))
     else:
@@ -93,25 +80,6 @@ def settings_document(settings: Settings) -> dict[str, dict[str, object]]:
         key: {"value": effective.get(key), "origin": settings.place_of((key,)) or _DEFAULT}
         for key in KEYS
     }
-
-
-def _this_host() -> Machine:
-    roots = HostRoots()
-    try:
-        return read_machine(roots.sysfs, roots.proc)
-    except MachineError as error:
-        raise UsageError(str(error)) from error
-
-
-def _machine_in(path: Path) -> Machine:
-    document = load_document(read_file(path), name_of(path))
-    if not isinstance(document, dict) or "machine" not in document:
-        remedy = "give a scenario, or what `nri-numamem inspect --output yaml` prints"
-        raise UsageError(f"{name_of(path)}: no key machine; {remedy}")
-    try:
-        return values.read_machine(("machine",), document["machine"])
-    except SettingsError as error:
-        raise UsageError(f"{name_of(path)}: {error}") from error
 
 
 def _print_check(path: Path, context: "Context") -> None:

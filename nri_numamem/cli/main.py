@@ -28,6 +28,7 @@ COMMANDS = {
     "config": "check, show or write a configuration file",
     "demo": "show the plugin at work on a simulated machine with 4 NUMA nodes",
     "inspect": "show this host's NUMA nodes as the plugin sees them",
+    "reserve": "compare reservedMemory with what the kubelet demands, and propose it",
     "simulate": "show where pods would be placed on a described machine",
     "state": "verify, show or write a memory manager state file of the kubelet",
 }

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nri_numamem.memorymanager.node_allocatable import DEFAULT_EVICTION
+from nri_numamem.numa.quantity import is_memory_resource
 
 POLICY_KEY = "memoryManagerPolicy"
 """The plugin has this key too, but never copies its value from the kubelet."""
@@ -96,7 +97,11 @@ def read_kubelet_config(document: object) -> KubeletConfig:
         names = EVICTION_SIGNALS if key == _EVICTION_KEY else RESERVABLE
         amounts = settings.get(key)
         if isinstance(amounts, Mapping):  # names that a later kubelet may add have no effect here
-            settings[key] = {name: amounts[name] for name in names if name in amounts}
+            settings[key] = {
+                name: amount
+                for name, amount in amounts.items()
+                if name in names or (isinstance(name, str) and is_memory_resource(name))
+            }
     eviction = settings.get(_EVICTION_KEY) or {}
     if isinstance(eviction, Mapping) and (not eviction or document.get(_MERGE_KEY) is True):
         settings[_EVICTION_KEY] = {**DEFAULT_EVICTION, **eviction}

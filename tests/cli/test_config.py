@@ -7,7 +7,6 @@ import pytest
 
 from nri_numamem.cli.main import main
 from nri_numamem.config.example import example_text
-from nri_numamem.host.roots import HostRoots
 
 MACHINE = "machine: {nodes: [{id: 0, memory: 8Gi}, {id: 1, memory: 8Gi}]}\n"
 CONFIG = """\
@@ -89,7 +88,6 @@ def test_check_for_this_host(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     [
         (CONFIG.replace("1Gi", "9Gi"), MACHINE, "config.yaml:3: reservedMemory[0].limits.memory: "),
         (CONFIG.replace("debug", "loud"), MACHINE, "config.yaml:1: logLevel: unknown value 'loud'"),
-        (CONFIG, "steps: []\n", "machine.yaml: no key machine; give a scenario, or what "),
         (CONFIG, "machine: {}\n", "machine.yaml: machine.nodes: no NUMA node; write - {id: 0"),
     ],
 )
@@ -108,14 +106,3 @@ def test_what_cannot_be_used_is_one_line_and_status_2(
     assert error.startswith("nri-numamem: ")
     assert problem in error
     assert error.count("\n") == 1
-
-
-def test_an_unreadable_sysfs(
-    files: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def roots() -> HostRoots:
-        return HostRoots(Path("/no/such"), Path("/no/such"))
-
-    monkeypatch.setattr("nri_numamem.cli.config.HostRoots", roots)
-    assert main(["config", "check", files[0]]) == 2
-    assert "/no/such/devices/system: no such directory" in capsys.readouterr().err

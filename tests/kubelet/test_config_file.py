@@ -86,9 +86,9 @@ def test_other_documents_are_refused(document: object, path: tuple[str, ...]) ->
 def test_names_of_a_later_kubelet_are_left_out() -> None:
     document = {
         **HEAD,
-        "kubeReserved": {"memory": "1Gi", "tomorrow": "1"},
+        "kubeReserved": {"memory": "1Gi", "tomorrow": "1", "hugepages-1Gi": "1Gi", 5: "1"},
         "evictionHard": {"memory.available": "1Gi", "tomorrow.available": "1Gi"},
     }
     settings = read_kubelet_config(document).settings
-    assert settings["kubeReserved"] == {"memory": "1Gi"}
+    assert settings["kubeReserved"] == {"memory": "1Gi", "hugepages-1Gi": "1Gi"}
     assert settings["evictionHard"] == {"memory.available": "1Gi"}
