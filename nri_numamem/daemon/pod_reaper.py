@@ -1,8 +1,12 @@
-"""Releases pods that ended without an event of the runtime: their cgroup existed, and is gone.
+"""Releases pods and containers that ended without an event: their cgroup existed, and is gone.
 
 containerd sends no pod events for pods that are older than its process, so after its restart the
 cgroup is the only sign of their end. A pod whose cgroup was never seen is not released: its cgroup
 may be in another place.
+
+The same holds for containers that are recorded under their id: those of an earlier sandbox beside
+a newer one of the same pod, and those that the runtime did not report. The pod's cgroup does not
+show their end.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -10,9 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import PodCgroupGone, PodSandbox
+from nri_numamem.engine.events import Container, PodCgroupGone, PodSandbox, StopContainer
 from nri_numamem.engine.plan import Record
+from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.host.cgroups import cgroup_directory
+from nri_numamem.host.containers import container_folders
+from nri_numamem.host.sysfs import MachineError
 
 REAP_S = 5.0
 
@@ -29,6 +36,8 @@ class PodReaper:
         self._seen: set[str] = set()
         """Sandbox ids of pods whose cgroup existed."""
         self._expected: set[str] = set()
+        self._seen_containers: set[str] = set()
+        """Ids of containers recorded under their id whose cgroup existed."""
 
     def expect(self, sandbox_ids: Iterable[str]) -> None:
         """Treat the cgroups of these pods as seen, as soon as the cgroup of any pod is found.
@@ -48,7 +57,12 @@ class PodReaper:
         engine = self._get_engine()
         if engine is None:
             return ()
-        return self.release(engine, self.find_gone(engine.state.pods))
+        records = self.release(engine, self.find_gone(engine.state.pods))
+        for holder in self._find_gone_containers(engine.state):
+            pod = engine.state.pods[holder.sandbox_id]
+            container = Container(holder.container_id, holder.sandbox_id, holder.key[1])
+            records += engine.apply(StopContainer(pod, container)).records
+        return records
 
     def find_gone(self, pods: Mapping[str, PodSandbox]) -> list[PodSandbox]:
         """Return those of `pods` (sandbox id -> pod) whose cgroup is gone since it was seen.
@@ -69,6 +83,22 @@ class PodReaper:
             for pod in pods
             for record in engine.apply(PodCgroupGone(pod)).records
         ]
+
+    def _find_gone_containers(self, state: EngineState) -> list[Holder]:
+        """Return the containers recorded under their id whose cgroup is gone since it was seen."""
+        holders = [h for h in state.holders.values() if h.key[1] == h.container_id and not h.ended]
+        present: set[str] = set()
+        for sandbox_id in {holder.sandbox_id for holder in holders} & state.pods.keys():
+            pod = state.pods[sandbox_id]
+            directory = cgroup_directory(self._cgroup_root, pod.cgroup_parent, "cpuset")
+            try:
+                present.update(() if directory is None else container_folders(directory))
+            except MachineError:
+                return []  # the next run may read it
+        known = {holder.container_id for holder in holders}
+        self._seen_containers = (self._seen_containers | present) & known
+        gone = self._seen_containers - present
+        return [h for h in holders if h.container_id in gone and h.sandbox_id in state.pods]
 
     def _exists(self, pod: PodSandbox) -> bool:
         directory = cgroup_directory(self._cgroup_root, pod.cgroup_parent, "cpuset")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from nri_numamem.engine import alignment, pod_limit, pod_scope
+from nri_numamem.engine import alignment, duplicates, pod_limit, pod_scope
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.decision import NO_PLAN, Decision, Transition
 from nri_numamem.engine.events import (
@@ -49,14 +49,19 @@ def create_container(context: Context, state: EngineState, event: CreateContaine
     why = context.unmanaged_reason(pod, container)
     if why is not None:
         return Decision.computed(NO_PLAN, state, records.not_managed(pod, container, why))
+    state, duplicate = duplicates.separate(state, pod, container)
+    if duplicate is not None:
+        state = pod_scope.take_from_pool(context, state, pod)
     request = request_for(state, pod, container)
     if request is None:
         why = "it has no memory limit, so its request is unknown"
         record = records.not_managed(pod, container, why)
         return Decision.computed(NO_PLAN, state.with_pod(pod), record)
     if container.cpuset_mems:
-        return _adopt_preset(context, state.with_pod(pod), event, request)
-    return _admit(context, state, event, request)
+        decision = _adopt_preset(context, state.with_pod(pod), event, request)
+    else:
+        decision = _admit(context, state, event, request)
+    return duplicates.with_record(decision, duplicate)
 
 
 def _adopt_preset(

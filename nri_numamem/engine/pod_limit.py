@@ -22,16 +22,19 @@ from nri_numamem.topologymanager import Placement
 _NOTHING: Request = {}
 
 
-def held(state: EngineState, uid: str, but: str | None = None) -> tuple[dict[str, int], ...]:
+def held(
+    state: EngineState, pod: PodSandbox, but: str | None = None
+) -> tuple[dict[str, int], dict[str, int]]:
     """Return what live and what ended containers of a pod hold: resource -> bytes, twice.
 
-    The container `but` does not count.
+    The container `but` does not count, and neither does what another sandbox of the pod runs.
     """
+    uid = pod.uid
     live: dict[str, int] = {}
     ended: dict[str, int] = {}
     reusable = frozenset(state.accounting.reusable.get(uid, ()))
     for name, blocks in state.accounting.assignments.get(uid, {}).items():
-        if name != but:
+        if name != but and not state.runs_in_other_sandbox((uid, name), pod.sandbox_id):
             sums = ended if name in reusable else live
             for block in blocks:
                 sums[block.type] = sums.get(block.type, 0) + block.size
@@ -48,7 +51,7 @@ def excess(
     limit = request_of_pod(pod)
     if limit is None or pod.uid not in state.accounting.reusable:
         return {}
-    live, ended = held(state, pod.uid, name)
+    live, ended = held(state, pod, name)
     found: dict[str, int] = {}
     for resource, size_bytes in ended.items():
         allowed = limit.get(resource, size_bytes)

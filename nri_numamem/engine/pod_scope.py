@@ -100,9 +100,16 @@ def _nodes(old: EngineState, new: EngineState, pod: PodSandbox) -> NodeSet | Non
 def _adopt(
     state: EngineState, pod: PodSandbox, nodes: NodeSet, request: Request
 ) -> tuple[EngineState, Mapping[str, int]]:
-    """Adopt the unused part of the sum as the pool; also return its shortfall in bytes."""
-    containers = state.accounting.assignments.get(pod.uid, {})
-    used = sum_blocks({name: blocks for name, blocks in containers.items() if name != POOL})
+    """Adopt the unused part of the sum as the pool; also return its shortfall in bytes.
+
+    What another sandbox of the pod runs is no part of the sum of this sandbox.
+    """
+    containers = {
+        name: blocks
+        for name, blocks in state.accounting.assignments.get(pod.uid, {}).items()
+        if name != POOL and not state.runs_in_other_sandbox((pod.uid, name), pod.sandbox_id)
+    }
+    used = sum_blocks(containers)
     remaining = {name: max(0, size - used.get(name, 0)) for name, size in request.items()}
     adopted = adopt(state.accounting, pod.uid, POOL, nodes, remaining)
     return with_pool(state, pod, adopted.state), adopted.shortfall

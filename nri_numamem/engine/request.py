@@ -46,9 +46,9 @@ def request_for(state: EngineState, pod: PodSandbox, container: Container) -> Re
     """Return the request of a container; None if its memory request is unknown."""
     if not pod.hugepage_limits:  # only a sum depends on the other containers
         return request_of(pod, container, {})
-    return request_of(
-        pod, container, sum_blocks(state.blocks_of_live_others((pod.uid, container.name)))
-    )
+    others = _blocks_in_sandbox(state, pod, with_ended=False)
+    others.pop(container.name, None)
+    return request_of(pod, container, sum_blocks(others))
 
 
 def request_at_synchronize(
@@ -67,7 +67,7 @@ def request_at_synchronize(
     others = _blocks_in_sandbox(old, pod, with_ended=is_known)
     if is_known:
         own = sum_blocks({container.name: others.get(container.name, ())})
-    others |= new.accounting.assignments.get(pod.uid, {})
+    others |= _blocks_in_sandbox(new, pod, with_ended=True)
     assigned = sum_blocks({n: b for n, b in others.items() if n not in (container.name, POOL)})
     for size, limit in pod.hugepage_limits.items():
         name = hugepages_resource(size)

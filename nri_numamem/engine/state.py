@@ -84,6 +84,11 @@ class EngineState:
             if other != name and self._is_live((uid, other))
         }
 
+    def runs_in_other_sandbox(self, key: Key, sandbox_id: str) -> bool:
+        """Return whether a container runs, in another sandbox than this one."""
+        holder = self.holders.get(key)
+        return holder is not None and not holder.ended and holder.sandbox_id != sandbox_id
+
     def _is_live(self, key: Key) -> bool:
         holder = self.holders.get(key)
         return holder is not None and not holder.ended

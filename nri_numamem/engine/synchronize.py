@@ -18,7 +18,7 @@ its restart only the cgroup has it.
 
 from dataclasses import dataclass, replace
 
-from nri_numamem.engine import alignment, pod_limit, pod_scope
+from nri_numamem.engine import alignment, duplicates, pod_limit, pod_scope
 from nri_numamem.engine.bulk_update import BulkUpdate
 from nri_numamem.engine.containers import record_running
 from nri_numamem.engine.context import Context
@@ -148,10 +148,12 @@ def _adopt_all(
     for running in pinned:
         pod, container, nodes = running.pod, running.container, running.nodes
         before = bulk.pod_view(pod.uid)
-        request = request_at_synchronize(old, before, pod, container)
-        after, record = adopt_running(context, before, pod, container, request, nodes)
+        after, duplicate = duplicates.separate(before, pod, container)
+        request = request_at_synchronize(old, after, pod, container)
+        after, record = adopt_running(context, after, pod, container, request, nodes)
         bulk.replace_pod(pod.uid, before, after)
         found += record
+        found += [] if duplicate is None else [duplicate]
         if running.cause and record and nodes.issubset(context.machine.node_set):
             updates.append(Update(container.container_id, str(nodes)))
             found.append(records.reapplied(pod, container, nodes, running.cause))
@@ -181,8 +183,9 @@ def _place_all(
     bulk, updates, found = BulkUpdate(state), list[Update](), list[Record]()
     for pod, container in unpinned:
         before = bulk.pod_view(pod.uid)
-        request = request_for(before, pod, container)
-        after, nodes, placed = place_running(context, before, pod, container, request)
+        after, duplicate = duplicates.separate(before, pod, container)
+        request = request_for(after, pod, container)
+        after, nodes, placed = place_running(context, after, pod, container, request)
         bulk.replace_pod(pod.uid, before, after)
         event = EventName.RUNNING_UNPINNED_NO_CAPACITY
         if nodes is not None:
@@ -192,6 +195,7 @@ def _place_all(
             record if record.event is EventName.MISALIGNED else replace(record, event=event)
             for record in placed
         ]
+        found += [] if duplicate is None else [duplicate]
     return bulk.finish(), updates, found
 
 

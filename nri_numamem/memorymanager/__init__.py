@@ -85,6 +85,7 @@ from nri_numamem.memorymanager.accounting import (
     release_reusable,
     remove_container,
     remove_pod,
+    rename_container,
 )
 from nri_numamem.memorymanager.hint import Hint, HintMap
 from nri_numamem.memorymanager.hints import (
@@ -172,6 +173,7 @@ __all__ = [
     "release_reusable",
     "remove_container",
     "remove_pod",
+    "rename_container",
     "resize_container",
     "resolve_reserved",
     "state_as_written",

@@ -220,6 +220,25 @@ def remove_container(state: State, uid: str, name: str) -> State:
     return State(machine, assignments, _reusable_without(state, uid, name))
 
 
+def rename_container(state: State, uid: str, name: str, new_name: str) -> State:
+    """Give the assignment of a container another name; nothing changes if it is not assigned.
+
+    Raises ValueError if a container of that name is assigned already.
+    """
+    containers = state.assignments.get(uid, {})
+    if name not in containers:
+        return state
+    if new_name in containers:
+        raise ValueError(f"container {new_name} of pod {uid} is assigned already")
+    assignments = copy_of(state.assignments)
+    assignments[uid] = {new_name if n == name else n: held for n, held in containers.items()}
+    reusable = state.reusable
+    if name in reusable.get(uid, ()):
+        names = (new_name if n == name else n for n in reusable[uid])
+        reusable = {**reusable, uid: tuple(names)}
+    return State(state.machine_state, assignments, reusable)
+
+
 def remove_pod(state: State, uid: str) -> State:
     """Remove the assignments of all containers of a pod."""
     for name in state.assignments.get(uid, {}):

@@ -1,7 +1,14 @@
 from pathlib import Path
 
+import pytest
+
 from nri_numamem.daemon.pod_reaper import REAP_S, PodReaper
-from nri_numamem.engine.events import PodSandbox
+from nri_numamem.engine.context import Context
+from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.events import Container, CreateContainer, PodSandbox, RunPodSandbox
+from nri_numamem.engine.policy import Policy
+from nri_numamem.engine.records.events import EventName
+from nri_numamem.numa import Machine, NumaNode
 
 
 def pod(number: int) -> PodSandbox:
@@ -60,3 +67,55 @@ def test_the_job_waits_for_its_interval_and_for_an_engine(tmp_path: Path) -> Non
     assert reaper.run(100.0) == ()
     assert not reaper.due(100.0 + REAP_S - 0.1)
     assert reaper.due(100.0 + REAP_S)
+
+
+class Twins:
+    """Two running containers of one name, in two sandboxes of one pod."""
+
+    def __init__(self, root: Path) -> None:
+        (root / "cgroup.controllers").touch()
+        self.engine = Engine(Context.of(Machine((NumaNode(0, 1 << 30),)), Policy()))
+        self.ids = ["a" * 64, "b" * 64]
+        self.folders = [root / f"kubepods/podu0/{container_id}" for container_id in self.ids]
+        for number, container_id in enumerate(self.ids):
+            sandbox = PodSandbox(f"s{number}", "u0", "ns", "p", "/kubepods/podu0")
+            container = Container(container_id, sandbox.sandbox_id, "app", 100 << 20)
+            self.engine.apply(RunPodSandbox(sandbox))
+            self.engine.apply(CreateContainer(sandbox, container))
+        self.reaper = PodReaper(root, lambda: self.engine)
+
+    def live(self) -> list[str]:
+        holders = self.engine.state.holders.values()
+        return sorted(holder.container_id for holder in holders if not holder.ended)
+
+
+def test_an_earlier_container_of_the_same_name_ends_with_its_cgroup(tmp_path: Path) -> None:
+    twins = Twins(tmp_path)
+    assert list(twins.reaper.run(0.0)) == []  # no cgroup yet: the containers are being started
+    for folder in twins.folders:
+        folder.mkdir(parents=True)
+    assert list(twins.reaper.run(5.0)) == []
+    twins.folders[0].rmdir()
+    (record,) = twins.reaper.run(10.0)
+    assert record.event is EventName.CONTAINER_ENDED
+    assert twins.live() == twins.ids[1:]
+    twins.folders[1].rmdir()  # its end is the runtime's to report
+    assert list(twins.reaper.run(15.0)) == []
+    assert twins.live() == twins.ids[1:]
+
+
+def test_a_cgroup_that_cannot_be_read_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    twins = Twins(tmp_path)
+    for folder in twins.folders:
+        folder.mkdir(parents=True)
+    assert list(twins.reaper.run(0.0)) == []
+
+    def fail(_path: Path) -> None:
+        raise PermissionError(13, "denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("nri_numamem.host.containers.os.listdir", fail)
+        assert list(twins.reaper.run(5.0)) == []
+    assert twins.live() == twins.ids

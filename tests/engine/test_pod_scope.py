@@ -176,7 +176,8 @@ def test_a_recreated_sandbox_keeps_the_pool(pods: Host) -> None:
     new = pods.run("a", memory=500 * MI, sandbox="new")
     assert pods.ran == Answer()
     pods.create(new, memory=100 * MI, container_id="new-main")
-    assert pods.remove_pod(old) == Answer()
+    assert used(pods)[0] == 600 * MI  # the old container still runs
+    assert events_of(pods.remove_pod(old)) == ["pod_released"]
     assert used(pods)[0] == 500 * MI
     pods.stop_pod(new)
     assert used(pods) == [0] * 4

@@ -17,6 +17,7 @@ from nri_numamem.memorymanager import (
     release_reusable,
     remove_container,
     remove_pod,
+    rename_container,
 )
 from nri_numamem.memorymanager.accounting import assign, resource_order, unmark_reusable
 from nri_numamem.numa import NodeSet
@@ -224,6 +225,24 @@ def test_adopted_containers_can_be_removed_in_any_order(worlds: ModuleType, seed
         state = remove_container(state, "pod", name)
         assert check_accounting(state) == ()
     assert state == start
+
+
+def test_a_container_gets_another_name(worlds: ModuleType) -> None:
+    state = worlds.empty_state({0: {"memory": 4}, 1: {"memory": 4}})
+    for name in ("x", "y"):
+        state = assign(state, "a", name, N0, {"memory": 1})
+    state = mark_reusable(state, "a", "x")
+    assert rename_container(state, "a", "z", "w") is state
+    assert rename_container(state, "b", "x", "w") is state
+    renamed = rename_container(state, "a", "x", "w")
+    assert list(renamed.assignments["a"]) == ["w", "y"]
+    assert renamed.reusable == {"a": ("w",)}
+    assert check_accounting(renamed) == ()
+    assert rename_container(renamed, "a", "w", "x") == state
+    assert rename_container(state, "a", "y", "w").reusable == {"a": ("x",)}
+    with pytest.raises(ValueError, match="assigned already"):
+        rename_container(state, "a", "x", "y")
+    assert remove_container(renamed, "a", "w") == remove_container(state, "a", "x")
 
 
 def test_a_state_that_counts_more_blocks_than_it_lists(worlds: ModuleType) -> None:

@@ -170,6 +170,17 @@ def ended(state: EngineState, pod: PodSandbox, holder: Holder) -> Record:
     return Record(EventName.CONTAINER_ENDED, fields)
 
 
+def duplicate(pod: PodSandbox, container: Container, other: Holder) -> Record:
+    """Record that another sandbox of the pod runs a container of the same name."""
+    fields: Fields = {
+        **container_fields(pod, container),
+        "sandbox_id": pod.sandbox_id,
+        "other_container_id": other.container_id,
+        "other_sandbox_id": other.sandbox_id,
+    }
+    return Record(EventName.DUPLICATE_CONTAINER, fields)
+
+
 def reservation_dropped(holder: Holder, blocks: tuple[Block, ...]) -> Record:
     """Record a reservation of the state file whose nodes cannot be used any more."""
     fields: Fields = {

@@ -25,6 +25,7 @@ class EventName(StrEnum):
     CONTAINER_ENDED = "container_ended"
     CPUSET_MEMS_REAPPLIED = "cpuset_mems_reapplied"
     DISCONNECTED = "disconnected"
+    DUPLICATE_CONTAINER = "duplicate_container"
     HUGEPAGE_POOLS = "hugepage_pools"
     HUGEPAGE_POOLS_UNREADABLE = "hugepage_pools_unreadable"
     INTERNAL_ERROR = "internal_error"

@@ -121,6 +121,19 @@ EVENTS = {
             "outcome": "adopted, pinning_deferred (with the next reply) or unpinned",
         },
     ),
+    EventName.DUPLICATE_CONTAINER: EventType(
+        "Two sandboxes of one pod run a container of the same name; both are recorded, the "
+        "earlier one under its ID.",
+        level=Level.WARNING,
+        remedy="compare `crictl pods` with the kubelet's pods, and stop the sandbox that the "
+        "kubelet does not use",
+        fields={
+            **CONTAINER,
+            "sandbox_id": "the runtime's ID of the sandbox of this container",
+            "other_container_id": "the runtime's ID of the earlier container",
+            "other_sandbox_id": "the runtime's ID of its sandbox",
+        },
+    ),
     EventName.CPUSET_MEMS_REAPPLIED: EventType(
         "The runtime and the cgroup showed different cpuset.mems; the update is repeated.",
         fields={

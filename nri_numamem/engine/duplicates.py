@@ -1,0 +1,52 @@
+"""Two running containers of one pod with the same name, in two sandboxes.
+
+The key of an assignment is pod uid and container name, so that a container that is created again
+gets its previous assignment. While an earlier sandbox of the pod still runs a container of that
+name, both containers use memory. The earlier one is then recorded under its container id, as a
+container whose name is unknown; it keeps its nodes until it or its sandbox ends.
+"""
+
+from dataclasses import replace
+
+from nri_numamem.engine.decision import Decision, Transition
+from nri_numamem.engine.events import Container, PodSandbox
+from nri_numamem.engine.plan import Record
+from nri_numamem.engine.records.containers import duplicate
+from nri_numamem.engine.state import EngineState
+from nri_numamem.memorymanager import rename_container
+
+
+def separate(
+    state: EngineState, pod: PodSandbox, container: Container
+) -> tuple[EngineState, Record | None]:
+    """Return the state in which the key of a container is not that of another sandbox's container.
+
+    The record is None if no such container runs.
+    """
+    key = (pod.uid, container.name)
+    other = state.holders.get(key)
+    is_separate = (
+        other is None
+        or other.ended
+        or other.container_id == container.container_id
+        or other.sandbox_id == pod.sandbox_id
+        or other.sandbox_id not in state.pods
+    )
+    if other is None or is_separate:
+        return state, None
+    renamed = replace(other, key=(pod.uid, other.container_id))
+    accounting = rename_container(state.accounting, *key, other.container_id)
+    state = state.without_holder(other, state.accounting).with_holder(renamed, accounting)
+    return state, duplicate(pod, container, other)
+
+
+def with_record(decision: Decision, record: Record | None) -> Decision:
+    """Return the decision with a further record."""
+    if record is None:
+        return decision
+
+    def compute_transition() -> Transition:
+        transition = decision.compute_transition()
+        return replace(transition, records=(*transition.records, record))
+
+    return Decision(decision.plan, compute_transition, decision.rejection)
