@@ -14,7 +14,8 @@ ROOM_TESTS := $(addprefix tests/,$(ROOMS))
 OTHER_TESTS := $(filter-out $(ROOM_TESTS) tests/e2e tests/conformance, \
   $(sort $(patsubst %/,%,$(dir $(wildcard tests/*/test_*.py)))))
 
-.PHONY: run test test-unit test-other coverage e2e conformance faults lives bench fuzz lint generate clean
+.PHONY: run test test-unit test-other coverage e2e conformance faults lives bench fuzz lint generate \
+  kubelet-answers clean
 
 # On a host with NRI: join its runtime. Elsewhere: the same plugin on a simulated machine.
 run: $(VENV)/.run
@@ -85,6 +86,12 @@ lint: $(VENV)/.dev
 generate: $(VENV)/.dev
 	$(BIN)/python api/generate.py
 	$(BIN)/python docs/generate.py
+
+# Records what the kubelet's own managers answer to the lives of tests/kubelet_managers: builds a
+# program with the module k8s.io/kubernetes, for which it needs Go 1.26 or newer; some five minutes.
+kubelet-answers: $(VENV)/.dev
+	tests/conformance/install-tools
+	$(BIN)/python -m tests.kubelet_managers.answers
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

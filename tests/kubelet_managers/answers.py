@@ -110,8 +110,9 @@ def build() -> Path:
 def record(program: Path) -> None:
     """Record the answers to all lives and to the examples."""
     lives = [random_life(seed) for seed in range(LIVES)]
+    found = list(ask(program, lives))
     with lzma.open(RECORDED, "wt", preset=9 | lzma.PRESET_EXTREME) as lines:
-        for life, answers in zip(lives, ask(program, lives), strict=True):
+        for life, answers in zip(lives, found, strict=True):
             line = json.dumps({"life": life, "answers": answers}, separators=(",", ":"))
             lines.write(f"{line}\n")
     cases = json.loads(CASES.read_text())

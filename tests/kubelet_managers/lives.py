@@ -23,9 +23,9 @@ Life: TypeAlias = dict[str, Any]
 LIVES = 1000
 GI = 1024
 POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
-_NODE_COUNTS = (2, 2, 3, 4, 4, 8)
+_NODE_COUNTS = (2, 2, 3, 4, 4, 5, 6, 8)
 # Several lists of all sets of eight nodes take the kubelet seconds to merge.
-_MOST_NODES_WITH_TWO_POOLS = 4
+_MOST_NODES_WITH_TWO_POOLS = 5
 _PAGE_MIB = {"2Mi": 2, "1Gi": GI}
 
 
@@ -51,10 +51,12 @@ def random_life(seed: int) -> Life:
 
 def _machine(random: Random, count: int, providers: str) -> list[dict[str, Any]]:
     sizes = random.choice(((), (), ("2Mi",), ("1Gi",), ("2Mi", "1Gi")))
-    if count > _MOST_NODES_WITH_TWO_POOLS and providers != "none":
+    if count == 8 or (count > _MOST_NODES_WITH_TWO_POOLS and providers != "none"):
         sizes = sizes[:1]
     usual = random.choice((8, 9, 10, 12))
     is_symmetric = random.random() < 0.3
+    # One node that is much larger than the others makes hints of several nodes not preferred.
+    large = random.randrange(count) if count > 4 and random.random() < 0.4 else None
     rows = _distances(random, count)
     lacks_pool = random.randrange(count) if random.random() < 0.03 else None
     nodes = []
@@ -62,6 +64,8 @@ def _machine(random: Random, count: int, providers: str) -> list[dict[str, Any]]
         pages = {size: _pool(random, size) for size in sizes if node_id != lacks_pool}
         memory = (usual if is_symmetric else random.randint(5, 14)) * GI
         memory += 0 if is_symmetric else random.randint(0, 900)
+        if large is not None:
+            memory = 14 * GI if node_id == large else random.randint(4, 7) * GI
         reserved = 512 if node_id == 0 or random.random() < 0.4 else 0
         pooled = sum(number * _PAGE_MIB[size] for size, number in pages.items())
         nodes.append(
@@ -136,7 +140,7 @@ def _requests(
     random: Random, nodes: list[dict[str, Any]], sizes: list[str], *, large: bool
 ) -> dict[str, int]:
     total = sum(node["memory"] for node in nodes) // GI
-    most = random.choice((3, 6, 9)) if not large else max(12, total * 2 // 3)
+    most = max(12, total * 2 // 3) if large else random.choice((3, 6, 9))
     requests = {"memory": random.randint(1, most) * GI + random.choice((0, 0, 256))}
     for size in sizes:
         if random.random() < 0.4:
@@ -154,9 +158,7 @@ def _hints(random: Random, life: Life, uid: str) -> dict[str, Any]:
     if life["scope"] == "pod":
         # The CPUs of all containers are on the nodes of the pod's hint.
         return {"hints": {"": {"cpu": _cpu_hints(random, life["providers"], ids)}}}
-    return {
-        "hints": {name: {"cpu": _cpu_hints(random, life["providers"], ids)} for name in names}
-    }
+    return {"hints": {name: {"cpu": _cpu_hints(random, life["providers"], ids)} for name in names}}
 
 
 def _cpu_hints(random: Random, providers: str, ids: list[int]) -> list[list[Any]]:
