@@ -9,6 +9,7 @@ Masks are integers, amounts MiB. Source: kubelet memorymanager, policy_static.go
 policy.go, scope_container.go, scope_pod.go.
 """
 
+import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -138,6 +139,8 @@ class Model:
         self.preferred_mask = 0
         self.held: dict[str, tuple[str, int, dict[str, int]]] = {}
         """Container name -> kind, nodes, and MiB of each block, for the pod that is admitted."""
+        self.charges: dict[tuple[str, str], dict[int, int]] = {}
+        """Container name and resource -> node id -> MiB that the block was charged there."""
 
     def has(self, difference: Difference) -> bool:
         return difference in self.differences
@@ -168,9 +171,70 @@ class Model:
     def admit_container(self, uid: str, container: Mapping[str, Any], others: Others) -> int:
         name, request = container["name"], container["requests"]
         self.preferred_mask = self.previous.get(name, 0)
+        if not self.has(Difference.ENDED_CONTAINERS):
+            mask = self.choose_with(uid, request, others)
+            self.allocate(uid, container, mask)
+            return mask
+        before = copy.deepcopy(self.accounting)
+        self.release_excess(uid, request)
         mask = self.choose_with(uid, request, others)
+        released, self.accounting = self.accounting, before
+        if self.crosses(mask) or not self.has_room(uid, request, mask):
+            self.accounting = released
         self.allocate(uid, container, mask)
+        self.release_excess(uid, {}, live=name)
         return mask
+
+    @property
+    def accounting(self) -> tuple[Any, ...]:
+        return self.nodes, self.held, self.charges, self.reusable
+
+    @accounting.setter
+    def accounting(self, value: tuple[Any, ...]) -> None:
+        self.nodes, self.held, self.charges, self.reusable = value
+
+    def has_room(self, uid: str, request: Amounts, mask: int) -> bool:
+        return all(
+            self.total(mask, r, free=True) + self.reusable.get(uid, mask, r) >= size
+            for r, size in request.items()
+        )
+
+    def release_excess(self, uid: str, request: Amounts, live: str = "") -> None:
+        """Release what init containers hold beyond the pod's limit, the oldest first.
+
+        The request counts as live, and so does the init container `live`, which runs.
+        """
+        ended = {n for n, held in self.held.items() if held[0] == "init" and n != live}
+        for resource, limit in self.pod_request(
+            self.life["pods"][uid]["containers"], {Difference.INIT_ONLY_RESOURCES}
+        ).items():
+            used = request.get(resource, 0)
+            used += sum(h[2].get(resource, 0) for n, h in self.held.items() if n not in ended)
+            kept = sum(h[2].get(resource, 0) for n, h in self.held.items() if n in ended)
+            excess = max(0, kept - max(0, limit - used))
+            for name in [n for n in self.held if n in ended]:
+                excess -= self.release_bytes(uid, name, resource, excess)
+
+    def release_bytes(self, uid: str, name: str, resource: str, most: int) -> int:
+        """Release bytes of a block; a container that holds nothing any more is forgotten."""
+        _, mask, blocks = self.held[name]
+        size = min(most, blocks.get(resource, 0))
+        if not size:
+            return 0
+        blocks[resource] -= size
+        found = self.reusable.amounts[uid]
+        found[mask, resource] = max(0, found.get((mask, resource), 0) - size)
+        charges = self.uncharge(name, resource, size)
+        if self.has(Difference.EXACT_RELEASE):
+            for n, released in charges.items():
+                self.nodes[n].free[resource] += released
+        else:
+            self.release_block(mask, resource, size, count=0)
+        if not any(blocks.values()):
+            for empty in blocks:
+                self.release_block(mask, empty, 0)
+            del self.held[name]
+        return size
 
     def choose_with(self, uid: str, request: Amounts, others: Others) -> int:
         """Return the nodes for a request; under best-effort perhaps without the others' hints."""
@@ -240,7 +304,11 @@ class Model:
             return 0
         return mask if mask & mask_of(ids) else 0
 
-    def pod_request(self, containers: Iterable[Mapping[str, Any]]) -> Amounts:
+    def pod_request(
+        self,
+        containers: Iterable[Mapping[str, Any]],
+        also: Iterable[Difference] = (),
+    ) -> Amounts:
         sidecars: dict[str, int] = {}
         inits: dict[str, int] = {}
         apps: dict[str, int] = {}
@@ -252,7 +320,7 @@ class Model:
                     sums = apps if each["kind"] == "app" else sidecars
                     sums[name] = sums.get(name, 0) + size
         named = apps
-        if self.has(Difference.INIT_ONLY_RESOURCES):
+        if self.has(Difference.INIT_ONLY_RESOURCES) or Difference.INIT_ONLY_RESOURCES in also:
             named = {**apps, **sidecars, **inits}
         return {n: max(apps.get(n, 0) + sidecars.get(n, 0), inits.get(n, 0)) for n in named}
 
@@ -328,6 +396,7 @@ class Model:
         request = container["requests"]
         for resource, size in request.items():
             left = max(0, size - self.reusable.get(uid, mask, resource))
+            charges = self.charges[container["name"], resource] = {}
             for n in bits(mask):
                 node = self.nodes[n]
                 node.count += 1
@@ -335,34 +404,51 @@ class Model:
                 taken = min(left, node.free.get(resource, 0))
                 if taken:
                     node.free[resource] -= taken
+                    charges[n] = taken
                 left -= taken
-            self.shrink_inits(mask, resource, size)
+            self.shrink_inits(mask, resource, size, charges)
         self.reusable.allocated(uid, container["kind"], mask, request)
         self.held[container["name"]] = (container["kind"], mask, dict(request))
 
-    def shrink_inits(self, mask: int, resource: str, size: int) -> None:
+    def shrink_inits(self, mask: int, resource: str, size: int, charges: dict[int, int]) -> None:
         """Take the bytes that a container reuses from the blocks of earlier init containers."""
-        for kind, nodes, blocks in self.held.values():
+        for name, (kind, nodes, blocks) in self.held.items():
             if kind == "init" and nodes == mask and resource in blocks:
                 taken = min(size, blocks[resource])
                 blocks[resource] -= taken
                 size -= taken
+                for n, moved in self.uncharge(name, resource, taken).items():
+                    charges[n] = charges.get(n, 0) + moved
+
+    def uncharge(self, name: str, resource: str, most: int) -> dict[int, int]:
+        """Remove up to `most` from a block's charges, the lowest node first; return them."""
+        removed = {}
+        charges = self.charges[name, resource]
+        for n in sorted(charges):
+            removed[n] = min(most, charges[n])
+            charges[n] -= removed[n]
+            most -= removed[n]
+        return removed
 
     def release(self) -> None:
         """Release what a refused pod got, from the lowest node of each block first."""
         for _, mask, blocks in self.held.values():
             for resource, size in blocks.items():
-                left = size
-                for n in bits(mask):
-                    node = self.nodes[n]
-                    node.count -= 1
-                    if not node.count:
-                        node.cells = 1 << n
-                    reserved = node.allocatable.get(resource, 0) - node.free.get(resource, 0)
-                    released = min(left, reserved)
-                    if released:
-                        node.free[resource] += released
-                    left -= released
+                self.release_block(mask, resource, size)
+
+    def release_block(self, mask: int, resource: str, size: int, count: int = 1) -> None:
+        """Release bytes; the kubelet takes them from the lowest node with reserved ones."""
+        left = size
+        for n in bits(mask):
+            node = self.nodes[n]
+            node.count -= count
+            if not node.count:
+                node.cells = 1 << n
+            reserved = node.allocatable.get(resource, 0) - node.free.get(resource, 0)
+            released = min(left, reserved)
+            if released:
+                node.free[resource] += released
+            left -= released
 
     # Topology Manager
 
