@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.context import Context, qos_of_cgroup_parent
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import (
     Container,
@@ -23,7 +23,6 @@ from nri_numamem.engine.events import (
     Synchronize,
 )
 from nri_numamem.engine.plan import Record
-from nri_numamem.engine.qos import qos_of_cgroup_parent
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.state import EngineState
 from nri_numamem.host.cgroups import cgroup_directory, pod_hugepage_limits, pod_memory_limit

@@ -9,10 +9,10 @@ exist. A file that cannot be read is logged, and the request is served without i
 from collections.abc import Callable, Iterable, Mapping
 
 from nri_numamem.daemon.machine_monitor import MachineMonitor
+from nri_numamem.engine.context import qos_of_cgroup_parent
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Container, PodSandbox
 from nri_numamem.engine.plan import Record
-from nri_numamem.engine.qos import qos_of_cgroup_parent
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.host.cgroups import container_mems, pod_hugepage_limits, pod_memory_limit
 from nri_numamem.host.containers import process_start

@@ -49,6 +49,7 @@ def create_container(context: Context, state: EngineState, event: CreateContaine
     why = context.unmanaged_reason(pod, container)
     if why is not None:
         return Decision.computed(NO_PLAN, state, records.not_managed(pod, container, why))
+    others = context.other_providers_of(container)
     state, duplicate = duplicates.separate(state, pod, container)
     if duplicate is not None:
         state = pod_scope.take_from_pool(context, state, pod)
@@ -60,7 +61,7 @@ def create_container(context: Context, state: EngineState, event: CreateContaine
     if container.cpuset_mems:
         decision = _adopt_preset(context, state.with_pod(pod), event, request)
     else:
-        decision = _admit(context, state, event, request)
+        decision = _admit(context, state, event, request, others)
     return duplicates.with_record(decision, duplicate)
 
 
@@ -94,11 +95,14 @@ def record_running(
 
 
 def _admit(
-    context: Context, state: EngineState, event: CreateContainer, request: Request
+    context: Context,
+    state: EngineState,
+    event: CreateContainer,
+    request: Request,
+    others: OtherProviders,
 ) -> Decision:
     """Place a container in memory that is free in the accounting and in the kernel's pools."""
     pod, container = event.pod, event.container
-    others = context.other_providers_of(container)
     masked = MaskedHugepages(state.accounting)
     if event.pool_use is not None:
         masked = mask_unavailable_hugepages(state.accounting, event.pool_use)

@@ -1,4 +1,4 @@
-"""The context of decisions: machine and policy, and the managers' configuration for both.
+"""The context of decisions: machine and policy, and which pods are managed.
 
 A context never changes. A machine that changed makes a new context (``machine_change``).
 """
@@ -15,7 +15,6 @@ from nri_numamem.engine.providers import (
     OtherProviders,
     other_providers_of,
 )
-from nri_numamem.engine.qos import qos_of_cgroup_parent
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.memorymanager import (
     QosClass,
@@ -45,6 +44,11 @@ STATIC_CPUS_COST = (
     "proportional ones"
 )
 """Measured in simulations; docs/limits.md has the figures by policy and number of nodes."""
+
+_QOS_LEVELS = {"burstable": QosClass.BURSTABLE, "besteffort": QosClass.BEST_EFFORT}
+
+# The kubelet's root level, directly below which pods of the Guaranteed class are.
+_ROOT_LEVEL = "kubepods"
 
 
 def topology_of(machine: Machine, policy: Policy) -> Topology:
@@ -209,3 +213,29 @@ class Context:
             "notes": list(self.policy.notes),
         }
         return Record(EventName.MACHINE, fields, alternate=self.policy.is_managed_twice)
+
+
+def qos_of_cgroup_parent(cgroup_parent: str) -> QosClass:
+    """Return the QoS class of the pod with this `cgroup_parent`.
+
+    The runtime does not send the class, but the kubelet writes it into the path. Only the last
+    component (systemd) or the last components (cgroupfs) count, because the name of a root may
+    contain the name of a class. A path that is not the kubelet's gives UNKNOWN.
+    Source: kubelet pkg/kubelet/cm (qos_container_manager, pod_container_manager); CRI-O sends only
+    the base name with the systemd driver.
+    """
+    components = [part for part in cgroup_parent.split("/") if part]
+    if not components:
+        return QosClass.UNKNOWN
+    last = components[-1]
+    # systemd escapes "-" inside a level, so "-" always separates levels.
+    is_slice = last.endswith(".slice")
+    levels = last.removesuffix(".slice").split("-") if is_slice else components
+    if len(levels) < 2 or not levels[-1].startswith("pod") or levels[-1] == "pod":
+        return QosClass.UNKNOWN
+    above = levels[-2]
+    if above == _ROOT_LEVEL:
+        return QosClass.GUARANTEED
+    if above in _QOS_LEVELS and len(levels) > 2 and levels[-3] == _ROOT_LEVEL:
+        return _QOS_LEVELS[above]
+    return QosClass.UNKNOWN

@@ -79,7 +79,7 @@ def place_container(
             return state, placed
     if context.places_pods:
         return _place_in_pod(context, state, pod, key, request.resources, others)
-    previous = state.nodes_before(key)
+    previous = state.nodes_before(key) if state.previous_nodes else NO_PREVIOUS_NODES
     return state, place_by_hints(
         context, state.accounting, key, request.resources, others, previous
     )

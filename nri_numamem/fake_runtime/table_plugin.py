@@ -108,7 +108,7 @@ class TablePlugin:
                 for conn_id, piece in self._demultiplexer.receive_data(data):
                     self._receive(conn_id, piece)
 
-    def _receive(self, conn_id: int, piece: memoryview) -> None:
+    def _receive(self, conn_id: int, piece: bytes | memoryview) -> None:
         if conn_id == RUNTIME_SERVICE_CONN:
             self.outcomes += self._client.receive_data(piece)
             return

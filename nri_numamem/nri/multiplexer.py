@@ -26,6 +26,8 @@ MAX_MESSAGE_BYTES = (4 << 20) + 10
 # every runtime's limit. The demultiplexer stores no payload.
 MAX_PAYLOAD_BYTES = 64 << 20
 
+BytesLike = bytes | memoryview
+
 _HEADER = struct.Struct(">II")
 _HEADER_BYTES = _HEADER.size
 _TTRPC_HEADER_BYTES = 10
@@ -69,7 +71,8 @@ class Demultiplexer:
     """Splits the socket's bytes into the byte streams of the connection ids.
 
     It returns payload as it arrives, and stores only an incomplete header. Frames with ids that
-    are not in `conn_ids` are discarded; `discarded_frames` is their number.
+    are not in `conn_ids` are discarded; `discarded_frames` is their number. Frames of one id that
+    follow each other are one piece, such as the two frames of a message.
     """
 
     def __init__(self, conn_ids: Iterable[int], max_payload_bytes: int = MAX_PAYLOAD_BYTES) -> None:
@@ -81,15 +84,15 @@ class Demultiplexer:
         self._left_bytes = 0  # its payload that has not arrived
         self._failure = ""
 
-    def receive_data(self, data: bytes | bytearray | memoryview) -> list[tuple[int, memoryview]]:
+    def receive_data(self, data: bytes | bytearray | memoryview) -> list[tuple[int, BytesLike]]:
         """Process the next bytes; return pieces of (connection id, bytes), in order of arrival.
 
-        The pieces are views of `data` and valid until it changes. Raise MuxError for a frame over
+        The pieces may be views of `data`, valid until it changes. Raise MuxError for a frame over
         `max_payload_bytes`, and in every call after it.
         """
         if self._failure:
             raise MuxError(self._failure)
-        pieces: list[tuple[int, memoryview]] = []
+        pieces: list[tuple[int, BytesLike]] = []
         view = memoryview(data)
         at, end = 0, len(view)
         conn_id, left_bytes = self._conn_id, self._left_bytes
@@ -98,7 +101,9 @@ class Demultiplexer:
                 piece = view[at : at + left_bytes]  # may be shorter, at the end of the data
                 left_bytes -= len(piece)
                 at += len(piece)
-                if conn_id in self._conn_ids:
+                if pieces and pieces[-1][0] == conn_id:
+                    pieces[-1] = (conn_id, b"".join((pieces[-1][1], piece)))
+                elif conn_id in self._conn_ids:
                     pieces.append((conn_id, piece))
                 continue
             body_at = at + _HEADER_BYTES - len(self._header)

@@ -91,14 +91,12 @@ class ServerConnection:
 
         Raise LocalProtocolError when no call with this stream id waits for a reply.
         """
+        self._check_waiting(stream_id)
         body = encode_response(Response(payload))
         if len(body) > self.max_send_bytes:
-            return self.reply_error(
-                stream_id,
-                Code.RESOURCE_EXHAUSTED,
-                f"reply of {len(body)} bytes is over the limit of {self.max_send_bytes}",
-            )
-        self._end(stream_id)
+            text = f"reply of {len(body)} bytes is over the limit of {self.max_send_bytes}"
+            return self.reply_error(stream_id, Code.RESOURCE_EXHAUSTED, text)
+        self._waiting.remove(stream_id)
         return encode_frame(stream_id, MessageType.RESPONSE, body)
 
     def reply_error(self, stream_id: int, code: Code, text: str) -> bytes:
@@ -110,13 +108,13 @@ class ServerConnection:
         """
         if code == Code.OK:
             raise LocalProtocolError("an error reply needs a code other than OK")
-        self._end(stream_id)
+        self._check_waiting(stream_id)
+        self._waiting.remove(stream_id)
         return _encode_error(stream_id, code, text)
 
-    def _end(self, stream_id: int) -> None:
+    def _check_waiting(self, stream_id: int) -> None:
         if stream_id not in self._waiting:
             raise LocalProtocolError(f"no request waits for a reply on stream {stream_id}")
-        self._waiting.remove(stream_id)
 
     def _request(self, frame: Frame | OversizeFrame) -> RequestReceived | RequestRefused:
         stream_id = frame.stream_id

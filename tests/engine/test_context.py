@@ -2,11 +2,11 @@
 
 import pytest
 
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.context import Context, qos_of_cgroup_parent
 from nri_numamem.engine.events import Container, PodSandbox
 from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.providers import NO_OTHER_PROVIDERS, OtherProviders
-from nri_numamem.memorymanager import Reservation, ReservedMemoryError
+from nri_numamem.memorymanager import QosClass, Reservation, ReservedMemoryError
 from nri_numamem.numa import (
     CpuSet,
     Machine,
@@ -23,6 +23,11 @@ GI = 1 << 30
 MACHINE = Machine((NumaNode(0, GI), NumaNode(1, GI)))
 NODES = (NumaNode(0, GI, cpus=CpuSet([0]), memory_tier=4), NumaNode(1, GI, is_movable_only=True))
 RESERVED = (Reservation(0, {"memory": MI}), Reservation(1, {"memory": 2 * MI}))
+
+UID = "6f2d4c1e-8a77-4f6b-9d5e-0a1b2c3d4e5f"
+SLICE_UID = UID.replace("-", "_")
+GUARANTEED, BURSTABLE = QosClass.GUARANTEED, QosClass.BURSTABLE
+BEST_EFFORT, UNKNOWN = QosClass.BEST_EFFORT, QosClass.UNKNOWN
 
 
 def context(**values: object) -> Context:
@@ -161,3 +166,60 @@ def test_a_machine_without_cpus_is_a_warning() -> None:
     found = machine.fields["nodes"]
     assert isinstance(found, dict)
     assert [node["use"] for node in found.values()] == ["used", "used"]
+
+
+@pytest.mark.parametrize(
+    ("cgroup_parent", "expected"),
+    [
+        (f"/kubepods/pod{UID}", GUARANTEED),
+        (f"/kubepods/burstable/pod{UID}", BURSTABLE),
+        (f"/kubepods/besteffort/pod{UID}", BEST_EFFORT),
+        (f"/kubelet/kubepods/pod{UID}", GUARANTEED),
+        (f"/kubelet/kubepods/burstable/pod{UID}", BURSTABLE),
+        (f"/kubepods.slice/kubepods-pod{SLICE_UID}.slice", GUARANTEED),
+        (
+            f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{SLICE_UID}.slice",
+            BURSTABLE,
+        ),
+        (
+            f"/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod{SLICE_UID}.slice",
+            BEST_EFFORT,
+        ),
+        (f"kubepods-pod{SLICE_UID}.slice", GUARANTEED),
+        (f"kubepods-burstable-pod{SLICE_UID}.slice", BURSTABLE),
+        (f"kubepods-besteffort-pod{SLICE_UID}.slice", BEST_EFFORT),
+        (f"kubelet-kubepods-pod{SLICE_UID}.slice", GUARANTEED),
+        (f"kubelet-kubepods-burstable-pod{SLICE_UID}.slice", BURSTABLE),
+        ("/kubepods/pod0123456789abcdef0123456789abcdef/", GUARANTEED),  # a static pod's hash
+    ],
+)
+def test_the_kubelets_patterns(cgroup_parent: str, expected: QosClass) -> None:
+    assert qos_of_cgroup_parent(cgroup_parent) is expected
+
+
+@pytest.mark.parametrize(
+    "cgroup_parent",
+    [
+        "",
+        "/",
+        "system.slice",
+        "/kubepods",  # cgroupsPerQOS=false
+        "/kubepods/pod",
+        "/kubepods/burstable",
+        f"/my-burstable/pod{UID}",
+        f"/burstable/pod{UID}",
+        f"/elsewhere/burstable/pod{UID}",
+        f"pod{UID}",
+        f"user-pod{SLICE_UID}.slice",
+        "machine.slice",
+    ],
+)
+def test_a_cgroup_that_is_not_the_kubelets_is_unknown(cgroup_parent: str) -> None:
+    assert qos_of_cgroup_parent(cgroup_parent) is UNKNOWN
+
+
+def test_a_root_with_a_class_in_its_name_does_not_decide() -> None:
+    parent = f"/my-burstable/kubepods/pod{UID}"
+    assert qos_of_cgroup_parent(parent) is GUARANTEED
+    escaped = f"/my\\x2dburstable.slice/my\\x2dburstable-kubepods-pod{SLICE_UID}.slice"
+    assert qos_of_cgroup_parent(escaped) is GUARANTEED

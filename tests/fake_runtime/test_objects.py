@@ -1,4 +1,4 @@
-from nri_numamem.engine.qos import qos_of_cgroup_parent
+from nri_numamem.engine.context import qos_of_cgroup_parent
 from nri_numamem.fake_runtime import objects
 from nri_numamem.memorymanager import QosClass
 from nri_numamem.nri import api_pb2 as api

@@ -32,7 +32,7 @@ def frames_of(data: bytes) -> list[tuple[int, bytes]]:
     return frames
 
 
-def streams_of(pieces: list[tuple[int, memoryview]]) -> dict[int, bytes]:
+def streams_of(pieces: list[tuple[int, bytes | memoryview]]) -> dict[int, bytes]:
     streams: dict[int, bytes] = {}
     for conn_id, piece in pieces:
         streams[conn_id] = streams.get(conn_id, b"") + bytes(piece)
@@ -81,7 +81,7 @@ def test_the_demultiplexer_reads_own_frames() -> None:
     small, large = message(20), message(70_000)
     data = frame_message(1, small) + frame_message(2, large) + frame_message(1, large)
     pieces = Demultiplexer(BOTH).receive_data(data)
-    assert [conn_id for conn_id, _ in pieces] == [1, 2, 2, 1, 1]
+    assert [conn_id for conn_id, _ in pieces] == [1, 2, 1]
     assert streams_of(pieces) == {1: small + large, 2: large}
 
 
