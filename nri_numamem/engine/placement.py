@@ -122,10 +122,7 @@ def place_by_hints(
     topology, pod = context.topology, _pod_of(key, resources)
     if previous_nodes is not NO_PREVIOUS_NODES:
         topology = topology.with_previous_nodes(previous_nodes)
-
-    def place(view: State) -> Placement | Rejection:
-        return _admit(view, pod, key[1], topology, others)
-
+    place = partial(_admit, pod=pod, name=key[1], topology=topology, others=others)
     return _place_in_views(context, accounting, pod, key[1], place)
 
 
@@ -141,7 +138,7 @@ def _place_in_views(
     A container that keeps its assignment is not placed anew.
     """
     last_resort = context.topology.preferences.last_resort
-    if not last_resort or kept_blocks(accounting, pod, name) is not None:
+    if not last_resort.mask or kept_blocks(accounting, pod, name) is not None:
         return place(accounting)
     for view in views(remove_container(accounting, pod.uid, name), last_resort):
         placed = place(view)
@@ -179,10 +176,7 @@ def place_with_hint(
 ) -> Placement | Rejection:
     """Place a container by a merged hint that is known already."""
     preferences = context.topology.preferences
-
-    def place(view: State) -> Placement | Rejection:
-        return admit_with_hint(view, pod, name, hint, preferences)
-
+    place = partial(admit_with_hint, pod=pod, name=name, hint=hint, preferences=preferences)
     return _place_in_views(context, accounting, pod, name, place)
 
 
