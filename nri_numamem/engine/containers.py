@@ -50,7 +50,9 @@ def create_container(context: Context, state: EngineState, event: CreateContaine
     if why is not None:
         return Decision.computed(NO_PLAN, state, records.not_managed(pod, container, why))
     others = context.other_providers_of(container)
-    state, duplicate = duplicates.separate(state, pod, container)
+    duplicate = None
+    if (pod.uid, container.name) in state.holders:
+        state, duplicate = duplicates.separate(state, pod, container)
     if duplicate is not None:
         state = pod_scope.take_from_pool(context, state, pod)
     request = request_for(state, pod, container)
@@ -62,7 +64,7 @@ def create_container(context: Context, state: EngineState, event: CreateContaine
         decision = _adopt_preset(context, state.with_pod(pod), event, request)
     else:
         decision = _admit(context, state, event, request, others)
-    return duplicates.with_record(decision, duplicate)
+    return decision if duplicate is None else duplicates.with_record(decision, duplicate)
 
 
 def _adopt_preset(

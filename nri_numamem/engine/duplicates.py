@@ -40,10 +40,8 @@ def separate(
     return state, duplicate(pod, container, other)
 
 
-def with_record(decision: Decision, record: Record | None) -> Decision:
+def with_record(decision: Decision, record: Record) -> Decision:
     """Return the decision with a further record."""
-    if record is None:
-        return decision
 
     def compute_transition() -> Transition:
         transition = decision.compute_transition()
