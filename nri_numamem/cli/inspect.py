@@ -1,23 +1,35 @@
 """``nri-numamem inspect``: this host's NUMA nodes as the plugin sees them.
 
-The default output is tables: NUMA nodes, the current use of the hugepage pools, and on this host
-(without ``--sysfs-root``) network devices with their NUMA nodes.
+The default output is tables: NUMA nodes with their classes, the current use of the hugepage pools,
+and on this host (without ``--sysfs-root``) network devices with their NUMA nodes.
 ``--output yaml`` prints the machine in the format of scenarios.
 """
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nri_numamem.config.errors import UsageError
+from nri_numamem.config.load import DEFAULT_CONFIG, load_file
 from nri_numamem.host.hugepages import HugepagePool, read_pools, read_reserved_pages
 from nri_numamem.host.network import NetworkDevice, read_network_devices
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.host.topology import read_machine
-from nri_numamem.numa import Machine, NumaNode, format_quantity, humanize_bytes
+from nri_numamem.numa import (
+    Classification,
+    Machine,
+    MemoryNodes,
+    MemoryNodesError,
+    NodeSet,
+    NumaNode,
+    classify,
+    format_quantity,
+    humanize_bytes,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -31,6 +43,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="table",
         help="yaml is the `machine` of a scenario (default: table)",
     )
+    parser.add_argument(
+        "--config",
+        type=Path,
+        help="the plugin's settings, whose memoryNodes decide about nodes without CPUs (default: "
+        f"{DEFAULT_CONFIG} if it exists)",
+    )
     roots = HostRoots()
     for option, default in (("--sysfs-root", roots.sysfs), ("--proc-root", roots.proc)):
         parser.add_argument(
@@ -43,17 +61,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print the machine; raise UsageError if it cannot be read."""
+    """Print the machine; raise UsageError if it or the settings cannot be read."""
+    settings = _memory_nodes(args.config)
     try:
         machine = read_machine(args.sysfs_root, args.proc_root)
         if args.output == "yaml":
             _print_yaml(machine)
         else:
             pools, reserved = read_pools(args.sysfs_root), read_reserved_pages(args.sysfs_root)
-            _print_tables(machine, pools, reserved, _network_devices(args.sysfs_root))
-    except MachineError as error:
+            found = classify(machine, settings)
+            _print_tables(machine, found, pools, reserved, _network_devices(args.sysfs_root))
+    except (MachineError, MemoryNodesError) as error:
         raise UsageError(str(error)) from error
     return 0
+
+
+def _memory_nodes(path: Path | None) -> MemoryNodes:
+    """Return the setting `memoryNodes` of a file, or of the default file if it exists."""
+    if path is None and not DEFAULT_CONFIG.exists():
+        return MemoryNodes()
+    return load_file(path or DEFAULT_CONFIG).memory_nodes
 
 
 def _network_devices(sysfs_root: Path) -> list[NetworkDevice]:
@@ -83,6 +110,10 @@ def _node_document(node: NumaNode) -> dict[str, object]:
         document["cpus"] = str(node.cpus)
     if node.distances:
         document["distances"] = dict(node.distances)
+    if node.is_movable_only:
+        document["movableOnly"] = True
+    if node.memory_tier is not None:
+        document["memoryTier"] = node.memory_tier
     return document
 
 
@@ -94,6 +125,7 @@ def _print_yaml(machine: Machine) -> None:
 
 def _print_tables(
     machine: Machine,
+    classification: Classification,
     pools: Mapping[int, Mapping[int, HugepagePool]],
     reserved: Mapping[int, int],
     devices: Sequence[NetworkDevice],
@@ -105,7 +137,9 @@ def _print_tables(
 
     screen = Screen(new_console())
     screen.heading("NUMA nodes")
-    screen.shown(_node_table(machine))
+    screen.shown(_node_table(machine, classification))
+    for note in _notes(classification):
+        screen.text(note)
     table = _pool_table(pools, reserved)
     if table.row_count:
         screen.heading("Hugepage pools, in pages")
@@ -119,21 +153,63 @@ def _print_tables(
         screen.shown(_device_table(devices))
 
 
-def _node_table(machine: Machine) -> "Table":
+def _notes(classification: Classification) -> Iterator[str]:
+    """Yield what the classes mean for the nodes that are not simply used."""
+    if not classification.has_cpus:
+        yield "no node shows CPUs: sysfs is incomplete, and all nodes are used"
+    for nodes, text in (
+        (classification.excluded, "excluded: no container is placed there (memoryNodes)"),
+        (classification.last_resort, "last resort: used only for what fits nowhere else"),
+    ):
+        if nodes:
+            yield text
+
+
+def _node_table(machine: Machine, classification: Classification) -> "Table":
+    """Return a row per node; consecutive nodes without CPUs and memory share one."""
     sizes = sorted({size for node in machine.nodes for size in node.hugepages})
+    targets = NodeSet(node.node_id for node in machine.nodes if not _is_empty(node))
+    targets = targets or machine.node_set
     table = _new_table("node", "memory", *(f"{format_quantity(size)} pages" for size in sizes))
+    table.add_column("class", no_wrap=True)
+    table.add_column("use", no_wrap=True)
+    has_tiers = any(node.memory_tier is not None for node in machine.nodes)
+    if has_tiers:
+        table.add_column("tier", justify="right", no_wrap=True)
     table.add_column("CPUs", overflow="fold")
-    table.add_column(f"distances to {machine.node_set}", overflow="fold")
-    for node in machine.nodes:
-        distances = (str(node.distance_to(other.node_id)) for other in machine.nodes)
+    table.add_column(f"distances to {targets}", overflow="fold")
+    for label, node in _rows(machine, classification):
+        tier = "-" if node.memory_tier is None else str(node.memory_tier)
+        distances = " ".join(str(node.distance_to(other)) for other in targets)
+        is_merged = label != str(node.node_id)
         table.add_row(
-            str(node.node_id),
+            label,
             humanize_bytes(node.memory_bytes),
             *(str(node.hugepages.get(size, "-")) for size in sizes),
+            classification.classes[node.node_id].value,
+            classification.use_of(node.node_id).value.replace("_", " "),
+            *((tier,) if has_tiers else ()),
             str(node.cpus) or "none",
-            " ".join(distances) if node.distances else "unknown",
+            "-" if is_merged else distances if node.distances else "unknown",
         )
     return table
+
+
+def _is_empty(node: NumaNode) -> bool:
+    return not node.cpus and node.memory_bytes == 0
+
+
+def _rows(machine: Machine, classification: Classification) -> Iterator[tuple[str, NumaNode]]:
+    """Yield the ids of each row, and its first node."""
+
+    def key(node: NumaNode) -> tuple[object, ...]:
+        is_alone = -1 if _is_empty(node) else node.node_id
+        known = classification.classes[node.node_id], node.memory_tier, tuple(node.hugepages)
+        return (is_alone, *known)
+
+    for _, group in groupby(machine.nodes, key):
+        nodes = list(group)
+        yield str(NodeSet(node.node_id for node in nodes)), nodes[0]
 
 
 def _pool_table(

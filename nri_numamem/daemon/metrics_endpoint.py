@@ -7,6 +7,7 @@ memory.
 
 from collections.abc import Callable
 
+from nri_numamem.engine.context import Context
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.state import EngineState
 from nri_numamem.observe.metrics.counters import Meter
@@ -14,9 +15,10 @@ from nri_numamem.observe.metrics.endpoint import MetricsServer, OpenServer
 
 
 class MetricsEndpoint:
-    """At most one server of metrics. Any thread may call the three functions.
+    """At most one server of metrics. Any thread may call the functions.
 
-    `state` returns the engine's state, `failed_writes` counts failed writes of the state file.
+    `state` and `context` return those of the engine, `failed_writes` counts failed writes of the
+    state file.
     """
 
     def __init__(
@@ -24,11 +26,13 @@ class MetricsEndpoint:
         emit: Callable[[Record], None],
         state: Callable[[], EngineState | None],
         failed_writes: Callable[[], int],
+        context: Callable[[], Context | None],
     ) -> None:
         self.meter = Meter()
         self._emit = emit
         self._state = state
         self._failed_writes = failed_writes
+        self._context = context
         self._address = ""
         self._server: MetricsServer | None = None
 
@@ -56,5 +60,5 @@ class MetricsEndpoint:
         )
         from nri_numamem.observe.metrics.wsgi_server import MetricsHTTPServer  # noqa: PLC0415
 
-        metrics = Metrics(Sources(self.meter, self._state, self._failed_writes))
+        metrics = Metrics(Sources(self.meter, self._state, self._failed_writes, self._context))
         return lambda address, report: MetricsHTTPServer(address, metrics.wsgi_app(), report)

@@ -25,6 +25,7 @@ from nri_numamem.daemon.request_handler import RequestHandler
 from nri_numamem.daemon.signals import DUMP_STATE, REOPEN_LOG, STOPPING
 from nri_numamem.daemon.system import SignalSource, System
 from nri_numamem.daemon.watchdog import Watchdog
+from nri_numamem.engine.context import Context
 from nri_numamem.engine.dump import state_record
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Event, Synchronize
@@ -104,7 +105,10 @@ class Service:
             self.emit,
         )
         self._metrics = MetricsEndpoint(
-            self.emit, self._get_state, lambda: self._state_store.failed_writes
+            self.emit,
+            self._get_state,
+            lambda: self._state_store.failed_writes,
+            self._get_context,
         )
         self._meter = self._metrics.meter
         self.jobs = Jobs(self._make_jobs(), system.clock, self.emit)
@@ -289,6 +293,11 @@ class Service:
 
     def _get_engine(self) -> Engine | None:
         return self.engine
+
+    def _get_context(self) -> Context | None:
+        """Return the context for metrics; called from another thread."""
+        engine = self.engine
+        return None if engine is None else engine.context
 
     def _get_state(self) -> EngineState | None:
         """Return the state for metrics; called from another thread."""

@@ -28,6 +28,7 @@ COUNT_MOST = 2**31 - 1
 # The kernel's distances are bytes; 255 is "unreachable".
 DISTANCE_MOST = 255
 
+_NODE_KEYS = ("id", "memory", "hugepages", "cpus", "distances", "movableOnly", "memoryTier")
 _PLACE_WORD = re.compile(r"[^.\[\]]+")
 _NODE_ID = re.compile(r"\d{1,4}", re.ASCII)
 
@@ -100,7 +101,7 @@ def read_machine(path: SettingsPath, value: object) -> Machine:
 
 
 def _read_node(path: SettingsPath, value: object) -> NumaNode:
-    node = read_mapping(path, value, ("id", "memory", "hugepages", "cpus", "distances"))
+    node = read_mapping(path, value, _NODE_KEYS)
     distances = {
         node_id: read_integer((*path, "distances", str(node_id)), d, least=1, most=DISTANCE_MOST)
         for node_id, d in read_by_node((*path, "distances"), node.get("distances")).items()
@@ -111,7 +112,13 @@ def _read_node(path: SettingsPath, value: object) -> NumaNode:
         _read_pools((*path, "hugepages"), node.get("hugepages")),
         read_cpus((*path, "cpus"), node.get("cpus")),
         distances,
+        read_flag((*path, "movableOnly"), node.get("movableOnly"), default=False),
+        _read_tier((*path, "memoryTier"), node.get("memoryTier")),
     )
+
+
+def _read_tier(path: SettingsPath, value: object) -> int | None:
+    return None if value is None else read_integer(path, value, least=0, most=COUNT_MOST)
 
 
 def _read_memory(path: SettingsPath, value: object) -> int:

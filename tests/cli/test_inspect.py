@@ -16,7 +16,7 @@ GI = 1 << 30
 def roots(tmp_path: Path) -> list[str]:
     nodes = (
         NumaNode(0, 4 * GI, {2 << 20: 8}, CpuSet([0, 1, 2, 7]), {0: 10, 8: 40}),
-        NumaNode(8, GI, {}, CpuSet(), {0: 40, 8: 10}),
+        NumaNode(8, GI, {}, CpuSet(), {0: 40, 8: 10}, is_movable_only=True, memory_tier=22),
     )
     write_overlay(overlay_of(Machine(nodes)), tmp_path)
     return ["--sysfs-root", str(tmp_path / "sys"), "--proc-root", str(tmp_path / "proc")]
@@ -29,9 +29,10 @@ def test_tables(
     assert main(["inspect", *roots]) == 0
     assert capsys.readouterr().out.splitlines() == [
         f"NUMA nodes {'─' * 69}",
-        "  node  memory  2Mi pages  CPUs   distances to 0,8",
-        "     0     4Gi          8  0-2,7  10 40",
-        "     8     1Gi          -  none   40 10",
+        "  node  memory  2Mi pages  class    use       tier  CPUs   distances to 0,8",
+        "     0     4Gi          8  dram     used         -  0-2,7  10 40",
+        "     8     1Gi          -  movable  excluded    22  none   40 10",
+        "  excluded: no container is placed there (memoryNodes)",
         "",
         f"Hugepage pools, in pages {'─' * 55}",
         "  size  node  total  used  free  surplus  rsvd",
@@ -71,7 +72,8 @@ def test_without_pools_there_is_no_table_of_pools(
     write_overlay(overlay_of(Machine((NumaNode(0, GI, {2 << 20: 0}),))), tmp_path)
     roots = ["--sysfs-root", str(tmp_path / "sys"), "--proc-root", str(tmp_path / "proc")]
     assert main(["inspect", *roots]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 3
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[3:] == ["  no node shows CPUs: sysfs is incomplete, and all nodes are used"]
     assert main(["inspect", "--output", "yaml", *roots]) == 0
     (node,) = yaml.safe_load(capsys.readouterr().out)["machine"]["nodes"]
     assert node == {"id": 0, "memory": "1Gi", "hugepages": {"2Mi": 0}}
@@ -89,10 +91,71 @@ def test_the_machine_of_a_scenario(roots: list[str], capsys: pytest.CaptureFixtu
                     "cpus": "0-2,7",
                     "distances": {0: 10, 8: 40},
                 },
-                {"id": 8, "memory": "1Gi", "hugepages": {}, "distances": {0: 40, 8: 10}},
+                {
+                    "id": 8,
+                    "memory": "1Gi",
+                    "hugepages": {},
+                    "distances": {0: 40, 8: 10},
+                    "movableOnly": True,
+                    "memoryTier": 22,
+                },
             ]
         }
     }
+
+
+def test_the_settings_decide_about_nodes_without_cpus(
+    roots: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("memoryNodes: {withoutCpus: lastResort}\n")
+    assert main(["inspect", *roots, "--config", str(config)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "movable  last resort" in lines[3]
+    assert lines[4] == "  last resort: used only for what fits nowhere else"
+    config.write_text("memoryNodes: {override: {0: cpuless}}\n")
+    assert main(["inspect", *roots, "--config", str(config)]) == 2
+    assert "leave at least one node dram" in capsys.readouterr().err
+    assert main(["inspect", *roots, "--config", str(tmp_path / "none.yaml")]) == 2
+
+
+def test_the_default_settings_count_if_the_file_exists(
+    roots: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("memoryNodes: {withoutCpus: use}\n")
+    monkeypatch.setattr(inspect, "DEFAULT_CONFIG", config)
+    assert main(["inspect", *roots]) == 0
+    assert "movable  used" in capsys.readouterr().out
+
+
+def test_nodes_without_cpus_and_memory_share_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    distances = {n: 10 if n == 0 else 80 for n in range(34)}
+    nodes = [
+        NumaNode(0, 480 * GI, cpus=CpuSet(range(72)), distances=distances),
+        NumaNode(1, 480 * GI, cpus=CpuSet(range(72, 144)), distances=distances),
+        *(NumaNode(n, 0, distances=distances) for n in range(2, 10)),
+        NumaNode(10, 96 * GI, distances=distances, is_movable_only=True),
+        *(NumaNode(n, 0, distances=distances) for n in range(11, 34)),
+    ]
+    write_overlay(overlay_of(Machine(tuple(nodes))), tmp_path)
+    roots = ["--sysfs-root", str(tmp_path / "sys"), "--proc-root", str(tmp_path / "proc")]
+    assert main(["inspect", *roots]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "   node  memory  class    use       CPUs    distances to 0-1,10",
+        "      0   480Gi  dram     used      0-71    10 80 80",
+        "      1   480Gi  dram     used      72-143  10 80 80",
+        "    2-9       0  cpuless  excluded  none    -",
+        "     10    96Gi  movable  excluded  none    10 80 80",
+        "  11-33       0  cpuless  excluded  none    -",
+        "  excluded: no container is placed there (memoryNodes)",
+    ]
 
 
 def test_a_machine_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -171,7 +171,7 @@ def test_the_flag_wins(tmp_path: Path, arguments: list[str], expected: str) -> N
 @pytest.fixture
 def endpoint() -> Iterator[MetricsEndpoint]:
     records: list[Record] = []
-    made = MetricsEndpoint(records.append, lambda: None, lambda: 0)
+    made = MetricsEndpoint(records.append, lambda: None, lambda: 0, lambda: None)
     yield made
     made.close()
 

@@ -6,7 +6,7 @@ from nri_numamem.memorymanager import NodeState, Table
 from nri_numamem.numa import NodeSet
 from nri_numamem.scenario.scenario import ScenarioError, scenario_from_document
 from nri_numamem.scenario.state import WrittenState
-from tests.scenario.documents import GI, outcomes, pod, scenario
+from tests.scenario.documents import GI, Document, outcomes, pod, scenario
 
 
 def test_accounting_of_another_file_replaces_the_state() -> None:
@@ -16,6 +16,69 @@ def test_accounting_of_another_file_replaces_the_state() -> None:
     assert got.document["cpusetMems"] == {"c0": "5"}
     with pytest.raises(ScenarioError, match="state: the state is given twice"):
         scenario_from_document({**document, "state": {}}, WrittenState({5: node}))
+
+
+ALL_CPULESS: Document = {"memoryNodes": {"override": {"0-2": "cpuless"}}}
+TABLE = {"total": GI, "systemReserved": 0, "allocatable": GI, "reserved": 0, "free": GI}
+NODE_0: Document = {"0": {"memoryMap": {"memory": TABLE}}}
+
+
+def mixed_machine() -> Document:
+    """Two nodes with CPUs, and a larger one without."""
+    nodes = [
+        {"id": 0, "memory": "11Gi", "cpus": "0"},
+        {"id": 1, "memory": "11Gi", "cpus": "1"},
+        {"id": 2, "memory": "40Gi"},
+    ]
+    return {"nodes": nodes}
+
+
+@pytest.mark.parametrize(
+    ("settings", "mems", "hints"),
+    [
+        ({}, "0-1", [[0, 1]]),
+        ({"memoryNodes": {"withoutCpus": "lastResort"}}, "0-1", [[0, 1]]),
+        ({"memoryNodes": {"withoutCpus": "use"}}, "2", [[2], [0, 1], [0, 2], [1, 2], [0, 1, 2]]),
+        (
+            {"memoryNodes": {"override": {"2": "dram"}}},
+            "2",
+            [[2], [0, 1], [0, 2], [1, 2], [0, 1, 2]],
+        ),
+    ],
+)
+def test_nodes_without_cpus(settings: Document, mems: str, hints: list[list[int]]) -> None:
+    steps = [{"hints": {"pod": "a", "container": "c0"}}, {"admit": {"pod": "a"}}]
+    document = scenario(*steps, machine=mixed_machine(), pods=[pod("a", "15Gi")], settings=settings)
+    hinted, admitted = outcomes(document)
+    assert [
+        hint.affinity and list(hint.affinity) for hint in (hinted.hints or {})["memory"]
+    ] == hints
+    assert admitted.document["cpusetMems"] == {"c0": mems}
+
+
+def test_a_request_that_needs_a_last_resort() -> None:
+    settings = {"memoryNodes": {"withoutCpus": "lastResort"}}
+    steps = [{"hints": {"pod": "a", "container": "c0"}}, {"admit": {"pod": "a"}}]
+    document = scenario(*steps, machine=mixed_machine(), pods=[pod("a", "30Gi")], settings=settings)
+    hinted, admitted = outcomes(document)
+    affinities = [hint.affinity for hint in (hinted.hints or {})["memory"]]
+    assert affinities[0] == NodeSet([2])
+    assert admitted.document["cpusetMems"] == {"c0": "2"}
+
+
+def test_a_written_state_loses_the_excluded_nodes() -> None:
+    tables = {str(n): {"memoryMap": {"memory": TABLE}} for n in range(3)}
+    document = scenario(
+        {"admit": {"pod": "a"}},
+        {"admit": {"pod": "b"}},
+        {"admit": {"pod": "c"}},
+        machine=mixed_machine(),
+        state={"machineState": tables},
+        pods=[pod("a"), pod("b"), pod("c")],
+    )
+    got = outcomes(document)
+    assert list(got[-1].accounting.machine_state) == [0, 1]
+    assert [found.rejection is None for found in got] == [True, True, False]
 
 
 @pytest.mark.parametrize(
@@ -38,6 +101,16 @@ def test_accounting_of_another_file_replaces_the_state() -> None:
             scenario(settings={"reservedMemory": [{"numaNode": 7, "limits": {"memory": 1}}]}),
             ("settings",),
             "settings.reservedMemory[0]: the reserved memory configuration references",
+        ),
+        (
+            scenario(settings=ALL_CPULESS, machine=mixed_machine()),
+            ("settings",),
+            "settings.memoryNodes.override: it excludes every NUMA node of this machine (0-2)",
+        ),
+        (
+            scenario(settings=ALL_CPULESS, machine=mixed_machine(), state={"machineState": NODE_0}),
+            ("settings",),
+            "settings.memoryNodes.override: it excludes every NUMA node of this machine (0-2)",
         ),
         (
             {"pods": [pod("a")], "steps": [{"admit": {"pod": "a"}}]},

@@ -31,6 +31,23 @@ def test_a_machine() -> None:
     )
 
 
+def test_nodes_without_cpus() -> None:
+    document = {
+        "nodes": [
+            {"id": 0, "memory": 1, "cpus": "0", "memoryTier": 4},
+            {"id": 1, "memory": 1, "cpus": ""},
+            {"id": 2, "memory": 1, "movableOnly": True, "memoryTier": 22},
+        ]
+    }
+    assert read_machine(("machine",), document) == Machine(
+        (
+            NumaNode(0, 1, cpus=CpuSet([0]), memory_tier=4),
+            NumaNode(1, 1),
+            NumaNode(2, 1, is_movable_only=True, memory_tier=22),
+        )
+    )
+
+
 @pytest.mark.parametrize(
     ("node", "problem"),
     [
@@ -50,6 +67,8 @@ def test_a_machine() -> None:
         ({"cpus": [1]}, "machine.nodes[0].cpus: a list is no list of CPUs"),
         ({"distances": {"a": 1}}, "machine.nodes[0].distances.a: this is no id of a NUMA node"),
         ({"distances": {"1": 1, "01": 1}}, "machine.nodes[0].distances.01: this is no id"),
+        ({"movableOnly": 1}, "machine.nodes[0].movableOnly: 1 is not a boolean"),
+        ({"memoryTier": -1}, "machine.nodes[0].memoryTier: -1 is out of range"),
         ({"distances": {"0": 256}}, "machine.nodes[0].distances.0: 256 is out of range"),
     ],
 )

@@ -36,6 +36,7 @@ def show(scenario: Scenario, outcomes: Sequence[Outcome]) -> None:
     if has_nodes:
         screen.heading(f"The machine; {_describe_settings(scenario)}")
         screen.accounting(before, None, names)
+        _show_classes(screen, scenario)
         screen.legend()
     earlier = scenario.accounting
     for number, outcome in enumerate(outcomes, start=1):
@@ -46,6 +47,16 @@ def show(scenario: Scenario, outcomes: Sequence[Outcome]) -> None:
             screen.accounting(after, before, names)
             before = after
         earlier = outcome.accounting
+
+
+def _show_classes(screen: Screen, scenario: Scenario) -> None:
+    """Print the nodes that are excluded, or used only as a last resort."""
+    classification = scenario.context.classification
+    uses = {"excluded": classification.excluded, "last resort": classification.last_resort}
+    for use, nodes in uses.items():
+        if nodes:
+            classes = sorted({classification.classes[node_id].value for node_id in nodes})
+            screen.labelled("nodes", f"{nodes} {use} by memoryNodes: {', '.join(classes)}")
 
 
 def _describe_settings(scenario: Scenario) -> str:

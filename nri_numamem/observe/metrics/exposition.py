@@ -25,12 +25,14 @@ from prometheus_client.core import (
 )
 
 from nri_numamem.engine.alignment import misaligned_containers
+from nri_numamem.engine.context import Context
 from nri_numamem.engine.plan import RecordValue
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.state import POOL, EngineState
 from nri_numamem.memorymanager import NodeState, State
 from nri_numamem.observe.log.loggers import dropped_records
 from nri_numamem.observe.metrics.counters import BUCKETS_S, SYNCHRONIZED, Meter
+from nri_numamem.observe.metrics.memory_nodes import node_metrics, shortfall_bytes
 from nri_numamem.version import VERSION
 
 PREFIX = "nri_numamem_"
@@ -72,6 +74,8 @@ class Sources:
     """Return the engine's state; None without an engine."""
     failed_writes: Callable[[], int]
     """Return how many writes of the state file failed."""
+    context: Callable[[], Context | None]
+    """Return the engine's context; None without an engine."""
 
 
 class Metrics:
@@ -115,7 +119,10 @@ class Metrics:
         if state is not None:
             yield from _state(state)
             yield from _nodes(state.accounting.machine_state)
-            yield _shortfall(state.accounting)
+        context = self._sources.context()
+        if state is not None and context is not None:
+            yield _shortfall(context, state.accounting)
+            yield from node_metrics(context, state.accounting)
         yield _non_pod_hugepages(meter.non_pod_hugepages)
 
 
@@ -251,15 +258,9 @@ def _nodes(nodes: Mapping[int, NodeState]) -> Iterator[Metric]:
     )
 
 
-def _shortfall(accounting: State) -> Metric:
-    resources = {name for node in accounting.machine_state.values() for name in node.memory_map}
-    missing = dict.fromkeys(sorted(resources), 0)
-    for containers in accounting.assignments.values():
-        for blocks in containers.values():
-            for block in blocks:
-                missing[block.type] = missing.get(block.type, 0) + block.size - block.charged
+def _shortfall(context: Context, accounting: State) -> Metric:
     text = "Memory of running containers exceeding their nodes' allocatable."
-    return _gauges("shortfall_bytes", text, "resource", missing)
+    return _gauges("shortfall_bytes", text, "resource", shortfall_bytes(context, accounting))
 
 
 def _non_pod_hugepages(taken: RecordValue) -> Metric:

@@ -148,3 +148,22 @@ def test_nodes_before_a_refused_container_are_shown(
     shown = show(document, capsys, tmp_path / "s.json")
     assert "result    c: cpuset.mems 0" in shown
     assert "rejected  UnexpectedAdmissionError: " in shown
+
+
+def test_excluded_and_last_resort_nodes_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = [
+        {"id": 0, "memory": "4Gi", "cpus": "0"},
+        {"id": 1, "memory": "4Gi"},
+        {"id": 2, "memory": "4Gi", "cpus": "", "movableOnly": True},
+    ]
+    document: Document = {"machine": {"nodes": nodes}, "pods": [pod("a", "6Gi")]}
+    document["steps"] = [{"admit": {"pod": "a"}}]
+    lines = show(document, capsys, tmp_path / "s.json").splitlines()
+    assert "  nodes     1-2 excluded by memoryNodes: cpuless, movable" in lines
+    assert any(line.startswith("  rejected") for line in lines)
+    document["settings"] = {"memoryNodes": {"withoutCpus": "lastResort"}}
+    lines = show(document, capsys, tmp_path / "s.json").splitlines()
+    assert "  nodes     1-2 last resort by memoryNodes: cpuless, movable" in lines
+    assert "  result    c: cpuset.mems 0-1" in lines

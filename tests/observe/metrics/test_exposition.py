@@ -65,7 +65,10 @@ class Plugin:
     def metrics(self) -> Metrics:
         engine = self.engine
         sources = Sources(
-            self.meter, lambda: None if engine is None else engine.state, lambda: self.failed_writes
+            self.meter,
+            lambda: None if engine is None else engine.state,
+            lambda: self.failed_writes,
+            lambda: None if engine is None else engine.context,
         )
         return Metrics(sources, pause_s=0)
 
