@@ -27,6 +27,7 @@ from nri_numamem.engine.records import resizes
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.request import HugepageSource, Request, request_for
 from nri_numamem.engine.state import EngineState, Holder
+from nri_numamem.engine.text import cut_name
 from nri_numamem.memorymanager import (
     Block,
     Explanation,
@@ -75,7 +76,7 @@ def _adopt_preset(
     try:
         nodes = NodeSet.parse(container.cpuset_mems)
     except ValueError:
-        why = f"its cpuset.mems {container.cpuset_mems!r} is no list of NUMA nodes"
+        why = f"its cpuset.mems {cut_name(container.cpuset_mems)!r} is no list of NUMA nodes"
         record = records.not_managed(pod, container, why, is_invalid=True)
         return Decision.computed(NO_PLAN, state, record)
     next_state, shortfall = record_running(state, pod, container, request, nodes)

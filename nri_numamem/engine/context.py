@@ -50,6 +50,9 @@ _QOS_LEVELS = {"burstable": QosClass.BURSTABLE, "besteffort": QosClass.BEST_EFFO
 # The kubelet's root level, directly below which pods of the Guaranteed class are.
 _ROOT_LEVEL = "kubepods"
 
+# The kernel's PATH_MAX.
+_PATH_LIMIT_CHARACTERS = 4096
+
 
 def topology_of(machine: Machine, policy: Policy) -> Topology:
     """Return the Topology Manager's configuration; excluded nodes have no distances."""
@@ -225,7 +228,7 @@ def qos_of_cgroup_parent(cgroup_parent: str) -> QosClass:
     the base name with the systemd driver.
     """
     components = [part for part in cgroup_parent.split("/") if part]
-    if not components:
+    if not components or len(cgroup_parent) >= _PATH_LIMIT_CHARACTERS:
         return QosClass.UNKNOWN
     last = components[-1]
     # systemd escapes "-" inside a level, so "-" always separates levels.

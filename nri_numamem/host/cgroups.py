@@ -29,6 +29,8 @@ _SLICE = ".slice"
 _HUGEPAGE_LIMIT = re.compile(r"hugetlb\.(\d+[KMGT]?B)\.(?:max|limit_in_bytes)", re.ASCII)
 # The kernel's NAME_MAX; systemd's unit names have the same limit.
 _NAME_LIMIT_BYTES = 255
+# The kernel's PATH_MAX.
+_PATH_LIMIT_CHARACTERS = 4096
 _COUNT = re.compile(r"\d{1,19}", re.ASCII)
 # cgroup v1 shows "no limit" as 2^63 rounded down to whole pages. No machine has half of that.
 _NO_LIMIT_BYTES = 2**62
@@ -47,7 +49,7 @@ def cgroup_directory(cgroup_root: Path, cgroup_path: str, controller: str) -> Pa
 def _directory_name(cgroup_root: Path, cgroup_path: str, controller: str) -> str:
     # A string, because making a Path takes longer than reading a file, and a Synchronize calls this
     # twice for each container of the host.
-    parts = _parts(cgroup_path)
+    parts = _parts(cgroup_path) if len(cgroup_path) < _PATH_LIMIT_CHARACTERS else ()
     if not parts or not all(map(_is_name, parts)):
         return ""
     root = str(cgroup_root)

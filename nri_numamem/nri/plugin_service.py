@@ -19,6 +19,7 @@ from google.protobuf.message import DecodeError, Message
 from nri_numamem.engine.events import Event
 from nri_numamem.engine.plan import Plan, Record, RecordValue
 from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.text import cut, escape
 from nri_numamem.nri import encode
 from nri_numamem.nri import nri_subset_pb2 as api
 from nri_numamem.nri.configuration import Configuration
@@ -154,7 +155,7 @@ class PluginService:
         try:
             return method.serve(self, message)
         except Refused as refused:
-            raise StatusError(Code.UNKNOWN, str(refused)) from refused
+            raise StatusError(Code.UNKNOWN, escape(cut(str(refused)))) from refused
         except Exception as error:  # noqa: BLE001 - a bug must not block the node's pods
             text = "".join(traceback.format_exception(error)).rstrip()
             fields: dict[str, RecordValue] = {"method": message.DESCRIPTOR.name, "exception": text}

@@ -11,6 +11,11 @@ from typing import ClassVar, Self
 
 _RANGE = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?", re.ASCII)
 
+# "1022, 1023, ": a list that names each id has fewer. The limit bounds the work for other input.
+_CHARACTERS_PER_ID = 6
+
+_SHOWN_CHARACTERS = 60
+
 
 class IdSet:
     """An immutable set of ids, 0 <= id < LIMIT. ValueError for an id outside that range."""
@@ -49,15 +54,17 @@ class IdSet:
         White space around the list and around its parts is allowed, as in a sysfs file. Raises
         ValueError for any other text. Source: Documentation/admin-guide/cgroup-v2.rst, cpuset.
         """
+        if len(text) > cls.LIMIT * _CHARACTERS_PER_ID:
+            raise ValueError(f"{_shorten(text)} is too long for a list of {cls.NAME}s")
         text = text.strip()
         mask = 0
         for part in text.split(",") if text else ():
             found = _RANGE.fullmatch(part.strip())
             if found is None:
-                raise ValueError(f"{text!r} is not a list of {cls.NAME}s such as 0-1,3")
+                raise ValueError(f"{_shorten(text)} is not a list of {cls.NAME}s such as 0-1,3")
             first, last = int(found[1]), int(found[2] or found[1])
             if last < first or last >= cls.LIMIT:
-                raise ValueError(f"{part!r} is not a range of {cls.NAME}s")
+                raise ValueError(f"{_shorten(part)} is not a range of {cls.NAME}s")
             mask |= (1 << (last + 1)) - (1 << first)
         return cls.from_mask(mask)
 
@@ -124,3 +131,7 @@ class IdSet:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}.parse({str(self)!r})"
+
+
+def _shorten(text: str) -> str:
+    return repr(text) if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]!r}..."

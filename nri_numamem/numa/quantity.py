@@ -154,7 +154,7 @@ def parse_page_size(text: str) -> int:
     """
     found = _PAGE_SIZE.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text!r} is not a page size such as 64KB, 2MB or 1GB")
+        raise ValueError(f"{text[:_MAX_TEXT]!r} is not a page size such as 64KB, 2MB or 1GB")
     return _check_page_size(text, int(found[1]) * 1024 ** " KMGT".index(found[2] or " "))
 
 

@@ -212,6 +212,7 @@ def test_the_kubelets_patterns(cgroup_parent: str, expected: QosClass) -> None:
         f"pod{UID}",
         f"user-pod{SLICE_UID}.slice",
         "machine.slice",
+        "/kubepods" + "/a" * 5000 + "/kubepods/pod1",
     ],
 )
 def test_a_cgroup_that_is_not_the_kubelets_is_unknown(cgroup_parent: str) -> None:

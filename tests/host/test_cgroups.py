@@ -82,6 +82,7 @@ def test_every_notation_maps_to_a_directory(plant: Plant, name: str, path: str) 
         "kubepods/a\nb",
         "kubepods/" + "x" * 256,
         pytest.param("a" + "-a" * 200_000 + ".slice", id="its parents are 40 GB of names"),
+        "/kubepods" + "/a" * 5000,
     ],
 )
 def test_invalid_names_have_no_directory(tmp_path: Path, name: str) -> None:

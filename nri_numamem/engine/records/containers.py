@@ -15,9 +15,11 @@ from nri_numamem.engine.records.fields import (
     container_fields,
     free_bytes,
     hint_value,
+    pod_name,
 )
 from nri_numamem.engine.request import Request, request_of_pod
 from nri_numamem.engine.state import POOL, EngineState, Holder, Key
+from nri_numamem.engine.text import cut_name
 from nri_numamem.memorymanager import Block, Rejection
 from nri_numamem.numa import NodeSet
 from nri_numamem.topologymanager import Placement
@@ -152,7 +154,7 @@ def rejection_text(
     """Return the text of the reply, which `kubectl describe pod` shows."""
     hints = f" with {others}" if others != NO_OTHER_PROVIDERS else ""
     return (
-        f"{PREFIX}container {container.name} of pod {pod.namespace}/{pod.name} refused, "
+        f"{PREFIX}container {cut_name(container.name)} of pod {pod_name(pod)} refused, "
         f"{rejection.reason}{hints}: {rejection.message}"
     )
 

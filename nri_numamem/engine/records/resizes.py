@@ -15,8 +15,10 @@ from nri_numamem.engine.records.fields import (
     adjustment_value,
     free_bytes,
     pod_fields,
+    pod_name,
 )
 from nri_numamem.engine.state import EngineState, Holder
+from nri_numamem.engine.text import cut_name
 from nri_numamem.memorymanager import Block, Resized
 from nri_numamem.numa import MEMORY, humanize_bytes
 
@@ -83,7 +85,7 @@ def rejection_text(
     )
     short = humanize_bytes(done.shortfall[MEMORY], round_up=True)
     return (
-        f"{PREFIX}container {holder.key[1]} of pod {pod.namespace}/{pod.name} cannot be resized to "
+        f"{PREFIX}container {cut_name(holder.key[1])} of pod {pod_name(pod)} cannot be resized to "
         f"memory {humanize_bytes(new_bytes, round_up=True)}: {short} too much for "
         f"{format_nodes(done.nodes)} ({rest}), and no larger set of nodes may be used"
     )

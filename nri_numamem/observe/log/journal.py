@@ -14,7 +14,8 @@ import socket
 import struct
 from pathlib import Path
 
-from nri_numamem.observe.log.render import HEAD_KEYS, Record, render_message, text_of
+from nri_numamem.engine.text import escape
+from nri_numamem.observe.log.render import EXCEPTION_KEY, HEAD_KEYS, Record, render_message, text_of
 from nri_numamem.observe.log.sinks import write_all
 
 JOURNAL_SOCKET = Path("/run/systemd/journal/socket")
@@ -67,7 +68,8 @@ def encode_journal(record: Record) -> bytes:
     """Return the fields of a record in the journal's format.
 
     MESSAGE is what ``journalctl`` shows: the event as words, with its fields. Each field is also
-    there under its name in capitals, for searches such as ``journalctl POD_UID=…``.
+    there under its name in capitals, for searches such as ``journalctl POD_UID=…``. Only a
+    traceback has several lines; other characters that are not printable are escaped.
     """
     level = text_of(record["level"])
     fields = {
@@ -78,7 +80,8 @@ def encode_journal(record: Record) -> bytes:
     }
     for key, value in record.items():
         if key not in HEAD_KEYS:
-            fields[_field_name(key)] = text_of(value)
+            lines = text_of(value).split("\n") if key == EXCEPTION_KEY else [text_of(value)]
+            fields[_field_name(key)] = "\n".join(map(escape, lines))
     return b"".join(_encode_field(name, text) for name, text in fields.items())
 
 

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 
 import structlog
 
+from nri_numamem.observe.log.bounds import bounded
 from nri_numamem.observe.log.journal import JOURNAL_SOCKET, JournalSink
 from nri_numamem.observe.log.render import (
     EXCEPTION_KEY,
@@ -36,9 +37,6 @@ from nri_numamem.observe.log.writer import STDERR, LogWriter, Losses, timestamp
 
 LOG_FILE = Path("/var/log/nri-numamem/nri-numamem.log")
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
-
-# The end of a long traceback has the most information.
-_EXCEPTION_CHARACTERS = 16 * 1024
 
 
 class Logger(Protocol):
@@ -81,9 +79,9 @@ class LogOutput:
         former.close()
 
     def write(self, record: Mapping[str, object]) -> None:
-        """Hand the record to the writer; never waits."""
+        """Hand the record to the writer, its texts limited; never waits."""
         try:
-            self._writer.put(dict(record))
+            self._writer.put(bounded(record))
         except Exception:  # noqa: BLE001 - a log call never fails, even if no thread can start
             self.losses.add()
 
@@ -186,8 +184,7 @@ def _add_exception(
         else (sys.exc_info()[1] if exc_info else None)
     )
     if error is not None:
-        text = "".join(traceback.format_exception(error)).rstrip()
-        record[EXCEPTION_KEY] = text[-_EXCEPTION_CHARACTERS:]
+        record[EXCEPTION_KEY] = "".join(traceback.format_exception(error)).rstrip()
     return record
 
 

@@ -2,13 +2,14 @@
 
 A record is a mapping with ``ts``, ``level`` and ``event`` first, then the fields, then optionally
 ``exception`` with a traceback. A field may have any value, and rendering never fails: a value that
-JSON does not support becomes its text. Lines for terminals never contain control characters,
-because pods choose some of the names in them.
+JSON does not support becomes its text. Neither form contains control characters, line separators or
+other characters that are not printable, because pods choose some of the names.
 """
 
 import json
 from collections.abc import Callable, Mapping
 
+from nri_numamem.engine.text import escape
 from nri_numamem.numa.quantity import humanize_bytes, is_memory_resource
 
 Record = Mapping[str, object]
@@ -33,10 +34,11 @@ _LEVEL_COLOURS = {"debug": _DIM, "info": "\x1b[32m", "warning": "\x1b[33m", "err
 def render_json(record: Record) -> str:
     """Return one line of JSON, keys in the order of the record."""
     try:
-        return _dump(record)
+        line = _dump(record)
     except (TypeError, ValueError, RecursionError):
         # Some field has a value that JSON does not support (NaN, a cycle, keys of another type).
-        return _dump({key: _fitting(value) for key, value in record.items()})
+        line = _dump({key: _fitting(value) for key, value in record.items()})
+    return escape(line)  # such characters are only in strings, where JSON has the same escapes
 
 
 def render_console(record: Record) -> str:
@@ -75,7 +77,7 @@ def _render_console(record: Record, *, colours: bool) -> str:
 
 
 def _event_and_fields(record: Record, *, width: int, colours: bool) -> str:
-    event = f"{_printable(sentence_of(text_of(record['event']))):<{width}}"
+    event = f"{escape(sentence_of(text_of(record['event']))):<{width}}"
     parts = [f"{_BOLD}{event}{_RESET}" if colours else event]
     for key, value in record.items():
         if key not in HEAD_KEYS and key != EXCEPTION_KEY:
@@ -84,7 +86,7 @@ def _event_and_fields(record: Record, *, width: int, colours: bool) -> str:
             parts.append(f"{name}={_quoted(value_text)}")
     line = " ".join(parts).rstrip()
     for text in text_of(record.get(EXCEPTION_KEY, "")).splitlines():
-        line += f"\n    {_printable(text)}"
+        line += f"\n    {escape(text)}"
     return line
 
 
@@ -112,10 +114,6 @@ def _quoted(text: str) -> str:
     is_json = text[:1] in ("{", "[") and text.isprintable()
     is_word = bool(text) and text.isprintable() and not any(char in ' "=' for char in text)
     return text if is_json or is_word else json.dumps(text)
-
-
-def _printable(text: str) -> str:
-    return text if text.isprintable() else json.dumps(text)[1:-1]
 
 
 def _dump(value: object) -> str:

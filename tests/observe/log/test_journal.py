@@ -126,3 +126,17 @@ def test_a_journal_that_stops_and_starts_again(tmp_path: Path, journal: socket.s
     (tmp_path / "former").rename(tmp_path / "journal")
     sink.write(HEAD)
     assert journal.recv(1 << 16)
+
+
+def test_fields_of_the_journal_are_printable() -> None:
+    record = {
+        "ts": "t",
+        "level": "info",
+        "event": "x",
+        "pod": "a\n\x1b[2J\u202e\x85",
+        "exception": "line 1\nline 2\x1b[2J",
+    }
+    fields = decode(encode_journal(record))
+    assert fields["POD"] == r"a\n\u001b[2J\u202e\u0085"
+    assert fields["EXCEPTION"] == "line 1\nline 2\\u001b[2J"
+    assert fields["MESSAGE"].replace("\n", "").isprintable()

@@ -145,3 +145,15 @@ def test_no_value_breaks_a_line(event: str, value: object) -> None:
     assert list(json.loads(line)) == ["ts", "level", "event", "value"]
     assert render_console(record).isprintable()
     assert render_message(record).isprintable()
+
+
+@pytest.mark.parametrize(
+    "name", ["\x00\x1b[2J", "\x7f\x80\x85\x9b", "\u2028\u2029", "\u202e\u2066\u200f", "\ufeff"]
+)
+def test_no_form_contains_unprintable_characters(name: str) -> None:
+    record = {"ts": "t", "level": "info", "event": "x", "pod": name, "m": {name: [name]}}
+    line = render_json(record)
+    assert line.isprintable()
+    assert json.loads(line) == record
+    assert render_console(record).isprintable()
+    assert render_message(record).isprintable()

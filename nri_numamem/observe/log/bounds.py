@@ -1,0 +1,35 @@
+"""Limits the texts of a record, which users of a cluster can choose: names, labels, values."""
+
+from collections.abc import Mapping
+
+from nri_numamem.engine.text import cut
+from nri_numamem.observe.log.render import EXCEPTION_KEY
+
+# The longest texts of the plugin itself, the messages of rejections, have 900 characters.
+_TEXT_CHARACTERS = 1024
+# The end of a long traceback has the most information.
+_EXCEPTION_CHARACTERS = 16 * 1024
+
+# Records are flat, but for amounts per resource and node, and dumps of the state.
+_LEVELS = 8
+
+
+def bounded(record: Mapping[str, object]) -> dict[str, object]:
+    """Return the record with texts of at most 1,024 characters each, and a traceback's end."""
+    found = {key: _bounded(value, _LEVELS) for key, value in record.items()}
+    exception = record.get(EXCEPTION_KEY)
+    if isinstance(exception, str):
+        found[EXCEPTION_KEY] = exception[-_EXCEPTION_CHARACTERS:]
+    return found
+
+
+def _bounded(value: object, levels: int) -> object:
+    if isinstance(value, str):
+        return value if len(value) <= _TEXT_CHARACTERS else cut(value, _TEXT_CHARACTERS)
+    if levels == 0:
+        return value
+    if isinstance(value, Mapping):
+        return {_bounded(key, 1): _bounded(part, levels - 1) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_bounded(part, levels - 1) for part in value]
+    return value
