@@ -27,6 +27,7 @@ COMMANDS = {
     "run": "serve the container runtime as an NRI plugin",
     "config": "check, show or write a configuration file",
     "demo": "show the plugin at work on a simulated machine with 4 NUMA nodes",
+    "doctor": "check this host for what keeps the plugin from working",
     "inspect": "show this host's NUMA nodes as the plugin sees them",
     "reserve": "compare reservedMemory with what the kubelet demands, and propose it",
     "simulate": "show where pods would be placed on a described machine",

@@ -1,12 +1,14 @@
-"""A sandbox of the demo with a scripted plugin instead of the real one."""
+"""A sandbox of the demo with a scripted plugin; a host for the checks of doctor."""
 
+import fcntl
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from nri_numamem.cli.demo.sandbox import DemoSandbox
+from tests.cli.doctor.host_files import STATE, HostFiles
 
 # A plugin with the command line of the real one; its first argument is its defect.
 _PLUGIN = """
@@ -64,3 +66,16 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     script.write_text(_PLUGIN)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     return lambda mode: DemoSandbox((sys.executable, str(script), mode))
+
+
+@pytest.fixture(name="host_files")
+def _host_files(tmp_path: Path) -> HostFiles:
+    return HostFiles(tmp_path)
+
+
+@pytest.fixture(name="good_host")
+def _good_host(host_files: HostFiles) -> Iterator[HostFiles]:
+    """Yield a good host whose lock is held."""
+    with host_files.path(f"{STATE}.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield host_files

@@ -1,0 +1,90 @@
+"""``nri-numamem doctor``: checks the host for what keeps the plugin from working.
+
+Each check says what it looked at; a problem has a remedy. Nothing is changed, and nothing connects
+to the runtime.
+"""
+
+import argparse
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from nri_numamem.cli.doctor.findings import Finding, Verdict, status_of
+from nri_numamem.cli.doctor.host import Host
+from nri_numamem.cli.doctor.kubelet import check_kubelet
+from nri_numamem.cli.doctor.machine import check_cgroups, check_configuration, check_nodes
+from nri_numamem.cli.doctor.plugin import check_instance
+from nri_numamem.cli.doctor.runtime import check_runtimes
+
+_STYLES = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "bold red"}
+_SHOWN = {Verdict.FAIL: "FAIL", Verdict.UNKNOWN: "?"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument(
+        "--root",
+        type=Path,
+        default=Host().root,
+        metavar="DIRECTORY",
+        help="where the host's file system is mounted, such as /host (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--output", choices=("table", "json"), default="table", help="format (default: table)"
+    )
+    parser.epilog = (
+        "Verdicts: ok, warn, FAIL, and ? where a check could not look. Exit status: 0 without "
+        "problems, 1 with warnings, 2 if a check failed."
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run all checks and print their findings; return the exit status."""
+    findings = tuple(examine(Host(args.root)))
+    if args.output == "json":
+        print(json.dumps({"findings": [asdict(finding) for finding in findings]}, indent=2))
+    else:
+        _show(findings)
+    return status_of(findings)
+
+
+def examine(host: Host) -> Iterator[Finding]:
+    """Yield the findings of all checks."""
+    nodes, machine = check_nodes(host)
+    configuration, settings = check_configuration(host, machine)
+    yield from check_runtimes(host)
+    yield from check_instance(host, settings)
+    yield from configuration
+    yield from check_kubelet(host, settings)
+    yield check_cgroups(host)
+    yield nodes
+
+
+def _show(findings: tuple[Finding, ...]) -> None:
+    from rich.table import Table  # noqa: PLC0415 - only for people
+    from rich.text import Text  # noqa: PLC0415 - only for people
+
+    from nri_numamem.cli.render.node_table import printable  # noqa: PLC0415 - only for people
+    from nri_numamem.cli.render.screen import (  # noqa: PLC0415 - only for people
+        Screen,
+        new_console,
+    )
+
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for finding in findings:
+        verdict = _SHOWN.get(finding.verdict, str(finding.verdict))
+        text = printable(finding.text)
+        if finding.remedy:
+            text += f"\n{printable(finding.remedy)}"
+        table.add_row(Text(verdict, _STYLES.get(finding.verdict, "")), Text(text))
+    screen = Screen(new_console())
+    counts = [
+        f"{sum(finding.verdict is verdict for finding in findings)} {verdict}"
+        for verdict in Verdict
+        if any(finding.verdict is verdict for finding in findings)
+    ]
+    screen.heading(f"Checks of this host: {', '.join(counts)}")
+    screen.shown(table)

@@ -1,0 +1,66 @@
+"""The files of the host that is checked, below a root directory.
+
+In a container the root is where the host's file system is mounted, such as /host. Reading never
+raises for a missing file.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+_LIMIT_BYTES = 4 * 1024 * 1024
+
+
+class UnreadableError(Exception):
+    """A file exists and cannot be read or parsed; the text is one line that names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A host below a root directory."""
+
+    root: Path = Path("/")
+
+    def path(self, name: str) -> Path:
+        """Return where an absolute path of the host is found."""
+        return self.root / name.lstrip("/")
+
+    def read(self, name: str) -> str | None:
+        """Return a file's text; None if it is missing. Raise UnreadableError."""
+        try:
+            with open(self.path(name), "rb", opener=_open_without_waiting) as file:
+                return file.read(_LIMIT_BYTES).decode("utf-8", errors="replace")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise UnreadableError(f"{name}: {error.strerror}") from error
+
+    def toml(self, name: str) -> Mapping[str, object] | None:
+        """Return a parsed TOML file; None if it is missing. Raise UnreadableError."""
+        text = self.read(name)
+        try:
+            return None if text is None else tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise UnreadableError(f"{name}: {error}") from error
+
+    def names(self, name: str) -> list[str]:
+        """Return the sorted names in a directory; none if it is missing. Raise UnreadableError."""
+        try:
+            return sorted(entry.name for entry in self.path(name).iterdir())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise UnreadableError(f"{name}: {error.strerror}") from error
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def at(document: object, *keys: str) -> object:
+    """Return the value below nested keys; None if one is missing."""
+    for key in keys:
+        document = document.get(key) if isinstance(document, Mapping) else None
+    return document

@@ -1,0 +1,50 @@
+"""Files of a host below a root."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from nri_numamem.cli.doctor.host import Host, UnreadableError, at
+
+
+def test_absolute_paths_are_below_the_root(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    assert host.path("/etc/x") == tmp_path / "etc/x"
+    (tmp_path / "x").write_bytes(b"a\xffb")
+    assert host.read("/x") == "a\N{REPLACEMENT CHARACTER}b"
+
+
+def test_missing_files(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    assert host.read("/none") is None
+    assert host.toml("/none/none") is None
+    assert host.names("/none") == []
+
+
+def test_unreadable_files(tmp_path: Path) -> None:
+    (tmp_path / "bad.toml").write_text("[")
+    host = Host(tmp_path)
+    with pytest.raises(UnreadableError, match=r"^/: Is a directory$"):
+        host.read("/")
+    with pytest.raises(UnreadableError, match=r"^/bad\.toml: "):
+        host.toml("/bad.toml")
+
+
+def test_a_directory_that_cannot_be_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_path: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(UnreadableError, match=r"^/opt: Permission denied$"):
+        Host(tmp_path).names("/opt")
+
+
+def test_a_fifo_does_not_block(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    assert Host(tmp_path).read("/fifo") == ""
+
+
+def test_nested_keys() -> None:
+    assert at({"a": {"b": 1}}, "a", "b") == 1
+    assert at({"a": 1}, "a", "b") is at(None, "a") is None
