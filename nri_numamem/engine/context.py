@@ -227,8 +227,10 @@ def qos_of_cgroup_parent(cgroup_parent: str) -> QosClass:
     Source: kubelet pkg/kubelet/cm (qos_container_manager, pod_container_manager); CRI-O sends only
     the base name with the systemd driver.
     """
+    if len(cgroup_parent) >= _PATH_LIMIT_CHARACTERS:
+        return QosClass.UNKNOWN
     components = [part for part in cgroup_parent.split("/") if part]
-    if not components or len(cgroup_parent) >= _PATH_LIMIT_CHARACTERS:
+    if not components:
         return QosClass.UNKNOWN
     last = components[-1]
     # systemd escapes "-" inside a level, so "-" always separates levels.

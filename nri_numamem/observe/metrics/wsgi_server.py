@@ -1,9 +1,11 @@
 """HTTP server of the metrics: the standard library's WSGI server with a thread per connection.
 
-Each connection has a timeout, and their number is limited: a scraper that hangs occupies one of
-CONNECTIONS threads until the timeout. Importing this module takes some 40 ms.
+Each connection has a timeout, and their number is limited. If all CONNECTIONS threads are occupied,
+a new connection replaces the oldest one that has not sent its request yet, so that silent peers,
+however many, do not keep a scraper out. Importing this module takes some 40 ms.
 """
 
+import contextlib
 import io
 import socket
 import sys
@@ -22,12 +24,23 @@ TIMEOUT_S = 5.0
 
 CONNECTIONS = 8
 
+# How long a new connection waits for the end of the one that it replaces.
+_REPLACE_S = 1.0
+
 # Without free file descriptors accept() fails immediately until another descriptor is closed.
 _ACCEPT_RETRY_S = 1.0
 
 
 class _Handler(WSGIRequestHandler):
     """One connection with one request (HTTP/1.0)."""
+
+    server: "MetricsHTTPServer"
+
+    def parse_request(self) -> bool:
+        """Parse the request, after which the connection is not replaced any more."""
+        is_valid = super().parse_request()
+        self.server.request_received(self.request)
+        return is_valid
 
     def get_stderr(self) -> io.StringIO:
         """Return a stream for wsgiref's messages that nothing reads."""
@@ -44,7 +57,8 @@ class MetricsHTTPServer(ThreadingMixIn, WSGIServer):
     """
 
     daemon_threads = True
-    request_queue_size = CONNECTIONS
+    # If the kernel's queue is full, a peer tries again only after a second.
+    request_queue_size = 128
 
     def __init__(
         self,
@@ -60,6 +74,9 @@ class MetricsHTTPServer(ThreadingMixIn, WSGIServer):
         infos = socket.getaddrinfo(host.strip("[]").encode(), int(port), type=socket.SOCK_STREAM)
         self.address_family, _, _, _, socket_address = infos[0]
         self._free_slots = threading.BoundedSemaphore(connections)
+        self._silent: dict[socket.socket, None] = {}
+        """Connections that have not sent their request, oldest first."""
+        self._silent_lock = threading.Lock()
         self._report = report
         self._closing = threading.Event()
         handler = type("Handler", (_Handler,), {"timeout": timeout_s})
@@ -83,14 +100,16 @@ class MetricsHTTPServer(ThreadingMixIn, WSGIServer):
             raise
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - see base
-        """Serve the connection in a thread; close it if too many are open."""
-        if not self._free_slots.acquire(blocking=False):
+        """Serve the connection in a thread; close it if too many are being served."""
+        if not self._free_slots.acquire(blocking=False) and not self._replace_silent():
             self.shutdown_request(request)
             return
+        with self._silent_lock:
+            self._silent[request] = None
         try:
             super().process_request(request, client_address)
         except BaseException:
-            self._free_slots.release()
+            self._release(request)
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
@@ -98,7 +117,27 @@ class MetricsHTTPServer(ThreadingMixIn, WSGIServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._free_slots.release()
+            self._release(request)
+
+    def request_received(self, request: socket.socket) -> None:
+        """Take note that a connection has sent its request."""
+        with self._silent_lock:
+            self._silent.pop(request, None)
+
+    def _replace_silent(self) -> bool:
+        """End the oldest connection without a request; return whether its slot was taken over."""
+        with self._silent_lock:
+            oldest = next(iter(self._silent), None)
+            if oldest is None:
+                return False
+            del self._silent[oldest]
+            with contextlib.suppress(OSError):  # the peer may have closed it
+                oldest.shutdown(socket.SHUT_RDWR)  # its thread reads the end of the stream
+        return self._free_slots.acquire(timeout=_REPLACE_S)
+
+    def _release(self, request: socket.socket) -> None:
+        self.request_received(request)
+        self._free_slots.release()
 
     def handle_error(self, _request: Any, _client_address: Any) -> None:  # noqa: ANN401 - see base
         """Report the exception that is being handled, unless the peer caused it."""

@@ -10,6 +10,7 @@ import pytest
 
 from nri_numamem.observe.metrics import wsgi_server
 from nri_numamem.observe.metrics.wsgi_server import MetricsHTTPServer
+from tests.simulated_host import wait_for
 
 WAIT_S = 30
 REQUEST = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -64,11 +65,11 @@ class Site:
 
 
 def read_all(sock: socket.socket) -> bytes:
-    data = b""
+    pieces: list[bytes] = []
     with contextlib.suppress(ConnectionResetError):  # it may close before it has read everything
-        while piece := sock.recv(65536):
-            data += piece
-    return data
+        while piece := sock.recv(1 << 20):
+            pieces.append(piece)
+    return b"".join(pieces)
 
 
 @pytest.fixture
@@ -159,16 +160,59 @@ def test_a_peer_that_does_not_read_is_closed(site: Site) -> None:
     assert site.errors == []
 
 
-def test_the_number_of_connections_is_limited(site: Site) -> None:
+def test_silent_peers_do_not_keep_a_scraper_out(site: Site) -> None:
+    """200 connections that send nothing, or the beginning of a request."""
+    site.start()
+    with contextlib.ExitStack() as stack:
+        silent = [stack.enter_context(site.connect()) for _ in range(200)]
+        for sock in silent[-5:]:
+            sock.sendall(b"GET ")
+        assert site.request().endswith(b"up 1\n")
+        more = [stack.enter_context(site.connect()) for _ in range(100)]
+        assert site.request().endswith(b"up 1\n")
+        assert read_all(silent[0]) == b""  # the oldest were closed
+        with contextlib.suppress(OSError):
+            more[-1].sendall(REQUEST)
+        assert read_all(more[-1]).endswith(b"up 1\n")
+    assert site.errors == []
+    server = site.servers[0]
+    wait_for(lambda: server._free_slots._value == 8)
+    assert server._silent == {}
+
+
+def test_the_number_of_requests_at_once_is_limited(site: Site) -> None:
     site.start(connections=2)
+    site.body = b"x" * (64 << 20)  # a peer that does not read it keeps its thread
     with site.connect() as first, site.connect() as second:
         for sock in (first, second):
-            sock.sendall(b"GET ")
+            sock.sendall(REQUEST)
+            assert sock.recv(1) == b"H"
+        site.body = b"up 1\n"
         assert site.request() == b""
-        first.sendall(REQUEST[4:])
-        assert read_all(first).endswith(b"up 1\n")
+        assert read_all(first).endswith(b"xxx")
         assert site.servers[0]._free_slots.acquire(timeout=WAIT_S)  # the slot is free again
         site.servers[0]._free_slots.release()
+        assert site.request().endswith(b"up 1\n")
+        assert read_all(second).endswith(b"xxx")
+
+
+def test_a_connection_that_does_not_end_is_not_replaced(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wsgi_server, "_REPLACE_S", 0.01)
+    server = site.start(connections=1)
+    with site.connect():
+        wait_for(lambda: len(server._silent) == 1)
+        with server._silent_lock:
+            request = server._silent.popitem()[0]
+            stuck, ours = socket.socketpair()
+            server._silent[stuck] = None  # shutting it down has no effect on the thread
+        assert site.request() == b""
+        stuck.close()
+        ours.close()
+        with server._silent_lock:
+            server._silent[request] = None
+        monkeypatch.setattr(wsgi_server, "_REPLACE_S", WAIT_S)
         assert site.request().endswith(b"up 1\n")
 
 
