@@ -1,7 +1,7 @@
 """The result of a step, and its form in the output of ``simulate --output json``."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nri_numamem.engine.plan import RecordValue
 from nri_numamem.memorymanager import Hint, HintMap, Rejection, State
@@ -16,9 +16,16 @@ class Outcome:
     accounting: State
     """After the step."""
     rejection: Rejection | None = None
+    """The first one."""
+    refused: Mapping[str, Rejection] = field(default_factory=dict)
+    """Containers of an admitted pod that were not created; the kubelet retries them."""
     cpuset_mems: Mapping[str, str | None] | None = None
     """Container name -> list for the runtime; None for a container without nodes. With a rejection:
-    of the containers before the refused one."""
+    of the containers that were created all the same."""
+    misaligned: Mapping[str, RecordValue] = field(default_factory=dict)
+    """Container name -> its CPUs and devices that have no node in common with its memory."""
+    retried: Mapping[str, "Outcome"] | None = None
+    """Pod uid -> result of the retry of its refused containers."""
     unpinned: Mapping[str, Rejection] | None = None
     """Containers that run without nodes because nothing fits (whenUnsatisfiable: RunUnpinned)."""
     hints: HintMap | None = None
@@ -29,23 +36,36 @@ class Outcome:
     @property
     def document(self) -> dict[str, RecordValue]:
         """The outcome as `simulate --output json` prints it."""
+        if self.retried is not None:
+            pods: RecordValue = {uid: each.document for uid, each in self.retried.items()}
+            return {"ok": not any(each.rejection for each in self.retried.values()), "pods": pods}
         if self.rejection is not None:
-            error: RecordValue = {
-                "reason": self.rejection.reason,
-                "message": self.rejection.message,
-            }
-            document: dict[str, RecordValue] = {"ok": False, "error": error}
-            if self.cpuset_mems:
-                document["cpusetMems"] = dict(self.cpuset_mems)
-            return document
-        document = {"ok": True}
+            return self._document_of_rejection(self.rejection)
+        document: dict[str, RecordValue] = {"ok": True}
         if self.cpuset_mems is not None:
             document["cpusetMems"] = dict(self.cpuset_mems)
+        if self.misaligned:
+            document["misaligned"] = dict(self.misaligned)
         if isinstance(self.step, Hints):
             document["hints"] = _hints_document(self.hints)
         if self.hint is not None:
             document |= {"hint": _hint_document(self.hint), "admit": self.admits}
         return document
+
+    def _document_of_rejection(self, rejection: Rejection) -> dict[str, RecordValue]:
+        document: dict[str, RecordValue] = {"ok": False, "error": _error_document(rejection)}
+        if self.refused:
+            refused = {name: _error_document(each) for name, each in self.refused.items()}
+            document["refused"] = dict(refused)
+        if self.cpuset_mems:
+            document["cpusetMems"] = dict(self.cpuset_mems)
+        if self.misaligned:
+            document["misaligned"] = dict(self.misaligned)
+        return document
+
+
+def _error_document(rejection: Rejection) -> RecordValue:
+    return {"reason": rejection.reason, "message": rejection.message}
 
 
 def _hints_document(hints: HintMap | None) -> RecordValue:

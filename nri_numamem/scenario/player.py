@@ -1,12 +1,14 @@
 """Play a scenario through the engine, as a runtime and a kubelet on the scenario's machine would.
 
-``admit``, ``resize`` and ``stop`` become the events that a runtime sends: RunPodSandbox,
-CreateContainer, UpdateContainer, StopContainer. ``remove`` of a pod's last container becomes
-StopPodSandbox. ``allocate``, ``hints`` and ``merge`` are single calls of the managers, and so is
-``remove`` of one container among others: no runtime sends it, but the kubelet's manager has it.
+``admit``, ``retry``, ``resize`` and ``stop`` become the events that a runtime sends: RunPodSandbox,
+CreateContainer, UpdateContainer, StopContainer. Containers are created one by one; a refused one
+leaves the others of its pod as they are, and ``retry`` creates it again. ``remove`` of a pod's last
+container becomes StopPodSandbox. ``allocate``, ``hints`` and ``merge`` are single calls of the
+managers, and so is ``remove`` of one container among others: no runtime sends it, but the kubelet's
+manager has it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from nri_numamem.engine.engine import Engine
@@ -20,6 +22,8 @@ from nri_numamem.engine.events import (
     UpdateContainer,
 )
 from nri_numamem.engine.placement import hints_for_container, place_with_hint
+from nri_numamem.engine.plan import Record, RecordValue
+from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.state import POOL, EngineState, Holder, Key
 from nri_numamem.memorymanager import Container as DescribedContainer
 from nri_numamem.memorymanager import (
@@ -44,6 +48,7 @@ from nri_numamem.scenario.steps import (
     Hints,
     Remove,
     Resize,
+    Retry,
     Step,
     Stop,
 )
@@ -71,6 +76,8 @@ class Player:
         self._ended_inits: dict[Key, str | None] = {}
         """Ordinary init containers -> the nodes with which they ran; a resize may move what their
         pod keeps of them."""
+        self._refused: dict[str, Admit] = {}
+        """Pod uid -> the admission whose containers were refused, the latest last."""
         self._created = 0
         """Number of sandboxes and containers so far; makes their ids unique."""
         self._start()
@@ -95,6 +102,8 @@ class Player:
         match step:
             case Admit():
                 return self._admit(step)
+            case Retry():
+                return self._retry(step)
             case Resize():
                 return self._resize(step)
             case Stop():
@@ -114,7 +123,9 @@ class Player:
         """Start the pod, and each of its containers that does not run."""
         sandbox = self._run_sandbox(step.uid)
         mems: dict[str, str | None] = {}
+        refused: dict[str, Rejection] = {}
         unpinned: dict[str, Rejection] = {}
+        misaligned: dict[str, RecordValue] = {}
         for described in self._scenario.pods[step.uid].pod.containers:
             key = (step.uid, described.name)
             if key not in self._running and key not in self._ended_inits:
@@ -126,15 +137,34 @@ class Player:
                     devices=step.devices.get(described.name, ()),
                 )
                 applied = self._engine.apply(CreateContainer(sandbox, container))
-                if applied.plan.refusal is not None:
-                    return Outcome(
-                        step, self._accounting(), rejection=applied.rejection, cpuset_mems=mems
-                    )
                 if applied.rejection is not None:
-                    unpinned[described.name] = applied.rejection
+                    is_refused = applied.plan.refusal is not None
+                    (refused if is_refused else unpinned)[described.name] = applied.rejection
+                    if is_refused and described.kind is not ContainerKind.APP:
+                        break  # the next containers wait for init containers and sidecars
+                    if is_refused:
+                        continue
+                misaligned.update(_misaligned(described.name, applied.records))
                 self._run(key, container, described.kind)
             mems[described.name] = self._mems(key)
-        return Outcome(step, self._accounting(), cpuset_mems=mems, unpinned=unpinned)
+        self._refused.pop(step.uid, None)
+        if refused:
+            self._refused[step.uid] = step
+        return Outcome(
+            step,
+            self._accounting(),
+            rejection=next(iter(refused.values()), None),
+            refused=refused,
+            cpuset_mems=mems,
+            unpinned=unpinned,
+            misaligned=misaligned,
+        )
+
+    def _retry(self, step: Retry) -> Outcome:
+        """Create the refused containers again, with the CPUs and devices that they had."""
+        admissions = [each for each in self._refused.values() if step.uid in (None, each.uid)]
+        retried = {each.uid: self._admit(each) for each in admissions}
+        return Outcome(step, self._accounting(), retried=retried)
 
     def _run(self, key: Key, container: Container, kind: ContainerKind) -> None:
         """Let a created container run; an ordinary init container also ends."""
@@ -183,6 +213,7 @@ class Player:
         if sandbox is not None and not names and not running:
             self._engine.apply(StopPodSandbox(sandbox))
             del self._sandboxes[step.uid]
+            self._refused.pop(step.uid, None)
             for ended in [key for key in self._ended_inits if key[0] == step.uid]:
                 del self._ended_inits[ended]
         elif (holder := state.holders.get(key)) is not None:
@@ -258,3 +289,9 @@ class Player:
             if pool is not None and not any(block.size for block in pool):
                 accounting = remove_container(accounting, uid, POOL)
         return accounting
+
+
+def _misaligned(name: str, records: Iterable[Record]) -> dict[str, RecordValue]:
+    """Return container name -> CPUs and devices away from its memory, if a record has them."""
+    found = [r.fields["misaligned"] for r in records if r.event is EventName.MISALIGNED]
+    return {name: found[-1]} if found else {}

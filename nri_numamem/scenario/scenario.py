@@ -15,8 +15,9 @@ from nri_numamem.engine.context import Context, topology_of
 from nri_numamem.memorymanager import Reserved, ReservedMemoryError, State
 from nri_numamem.memorymanager.state import without_nodes
 from nri_numamem.numa import Machine, MemoryNodesError, NodeSet
+from nri_numamem.scenario.merge_step import Merge
 from nri_numamem.scenario.state import WrittenState, read_state
-from nri_numamem.scenario.steps import Merge, Step, Surroundings, read_steps
+from nri_numamem.scenario.steps import Step, Surroundings, read_steps
 from nri_numamem.scenario.values import ScenarioPod, read_machine, read_pods
 
 _KEYS = ("machine", "settings", "state", "pods", "steps")

@@ -8,45 +8,52 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from nri_numamem.config.settings import TOPOLOGY_MANAGER_POLICIES
 from nri_numamem.config.values import (
     SettingsError,
     SettingsPath,
-    read_choice,
-    read_integer,
     read_mapping,
     read_quantity,
     show,
     suggest,
 )
 from nri_numamem.memorymanager import Container, Hint
-from nri_numamem.numa import MEMORY, Distances, NodeSet, Preferences, hugepages_page_size
+from nri_numamem.numa import MEMORY, NodeSet, hugepages_page_size
+from nri_numamem.scenario.merge_step import Merge, read_merge
 from nri_numamem.scenario.values import (
     ScenarioPod,
     read_cpus,
-    read_flag,
     read_hint,
     read_list,
     read_node_set,
     read_text,
 )
-from nri_numamem.topologymanager import ProviderHints, Topology, TopologyPolicy
+from nri_numamem.topologymanager import Topology
 
 # Uids are long; more of them would hide the one that is meant.
 _SUGGESTED = 8
-# Distances in a merge are only compared, never given to a kernel.
-_DISTANCE_MOST = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Admit:
-    """Start a pod and all of its containers, in the kubelet's order."""
+    """Start a pod and its containers that do not run, in the kubelet's order.
+
+    A refused app container does not keep the next ones from being created; a refused init
+    container or sidecar does. Source: kubelet kuberuntime, SyncPod.
+    """
 
     uid: str
     cpus: Mapping[str, str] = field(default_factory=dict)
     """Container name -> list of the CPUs that it was allocated."""
     devices: Mapping[str, tuple[NodeSet, ...]] = field(default_factory=dict)
     """Container name -> NUMA nodes of each of its devices."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Create refused containers again, as the kubelet does after a pause."""
+
+    uid: str | None = None
+    """Only those of this pod; None for all pods, in the order of their refusals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +98,7 @@ class Remove:
     container: str
 
 
-@dataclass(frozen=True, slots=True)
-class Merge:
-    """One decision of the Topology Manager over given hints."""
-
-    topology: Topology
-    numa_nodes: NodeSet
-    providers: tuple[ProviderHints, ...]
-
-
-Step: TypeAlias = Admit | Resize | Stop | Allocate | Hints | Remove | Merge
+Step: TypeAlias = Admit | Retry | Resize | Stop | Allocate | Hints | Remove | Merge
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +158,11 @@ def _check_page_sizes(path: SettingsPath, container: Container) -> None:
         except ValueError as error:
             problem = f"{show(container.name)}: {error}"
             raise SettingsError(path, problem, "use a page size that exists") from error
+
+
+def _read_retry(path: SettingsPath, value: object, around: Surroundings) -> Step:
+    what = read_mapping(path, value, ("pod",))
+    return Retry(None if what.get("pod") is None else _read_pod(path, what, around))
 
 
 def _read_resize(path: SettingsPath, value: object, around: Surroundings) -> Step:
@@ -223,81 +226,13 @@ def _one_of(given: str, allowed: Mapping[str, object]) -> str:
     return remedy.partition("allowed: ")[0].strip() or f"give one of the {len(allowed)} there"
 
 
-def _read_merge(path: SettingsPath, value: object, around: Surroundings) -> Step:
-    """Read a merge; what it leaves out is taken from settings and machine."""
-    what = read_mapping(
-        path,
-        value,
-        ("policy", "numaNodes", "distances", "preferClosestNUMANodes", "providers"),
-    )
-    default = around.topology
-    policy, nodes = default.policy, around.numa_nodes
-    if what.get("policy") is not None:
-        here = (*path, "policy")
-        policy = TopologyPolicy(read_choice(here, what["policy"], TOPOLOGY_MANAGER_POLICIES))
-    if what.get("numaNodes") is not None:
-        nodes = read_node_set((*path, "numaNodes"), what["numaNodes"])
-    if not nodes:
-        raise SettingsError((*path, "numaNodes"), "no NUMA node", "write the ids of all nodes")
-    prefer_closest = read_flag(
-        (*path, "preferClosestNUMANodes"),
-        what.get("preferClosestNUMANodes"),
-        default=default.preferences.prefer_closest,
-    )
-    distances = default.preferences.distances
-    if what.get("distances") is not None:
-        distances = _read_distances((*path, "distances"), what["distances"], nodes)
-    providers = tuple(
-        _read_provider((*path, "providers", index), provider)
-        for index, provider in enumerate(read_list((*path, "providers"), what.get("providers")))
-    )
-    return Merge(Topology(policy, Preferences(distances, prefer_closest)), nodes, providers)
-
-
-def _read_distances(path: SettingsPath, value: object, nodes: NodeSet) -> Distances:
-    """Return a matrix by node ids, or by the nodes' places where ids leave gaps."""
-    rows = [read_list((*path, i), row) for i, row in enumerate(read_list(path, value))]
-    largest = max(nodes)
-    if len(rows) > largest:
-        ids = list(range(len(rows)))
-    elif len(rows) == len(nodes):
-        ids = list(nodes)
-    else:
-        problem = f"{len(rows)} rows for the NUMA nodes {nodes}"
-        raise SettingsError(path, problem, "write one row for each node")
-    found: dict[int, dict[int, int]] = {}
-    for index, row in enumerate(rows):
-        here = (*path, index)
-        if len(row) != len(rows):
-            problem = f"{len(row)} distances in a matrix of {len(rows)} rows"
-            raise SettingsError(here, problem, "write as many as there are rows")
-        found[ids[index]] = {
-            ids[column]: read_integer((*here, column), d, least=0, most=_DISTANCE_MOST)
-            for column, d in enumerate(row)
-        }
-    return Distances(found)
-
-
-def _read_provider(path: SettingsPath, value: object) -> ProviderHints:
-    if value is None:
-        return None
-    return {
-        resource: None
-        if hints is None
-        else tuple(
-            read_hint((*path, resource, index), hint)
-            for index, hint in enumerate(read_list((*path, resource), hints))
-        )
-        for resource, hints in read_mapping(path, value).items()
-    }
-
-
 _READERS: Mapping[str, Callable[[SettingsPath, object, Surroundings], Step]] = {
     "admit": _read_admit,
+    "retry": _read_retry,
     "resize": _read_resize,
     "stop": _read_stop,
     "allocate": _read_allocate,
     "hints": _read_hints,
     "remove": _read_remove,
-    "merge": _read_merge,
+    "merge": lambda path, what, around: read_merge(path, what, around.topology, around.numa_nodes),
 }

@@ -45,6 +45,124 @@ def test_containers_before_a_refused_one_keep_what_they_have() -> None:
     assert got[4].document["cpusetMems"] == {"c0": "1"}
 
 
+def limited(uid: str, *containers: tuple[str, str, str]) -> Document:
+    """Return a pod of (kind, name, memory); the kinds are init, sidecar and app."""
+    spec: Document = {"initContainers": [], "containers": []}
+    for kind, name, memory in containers:
+        made: Document = {"name": name, "resources": {"limits": {"cpu": 1, "memory": memory}}}
+        if kind == "sidecar":
+            made["restartPolicy"] = "Always"
+        spec["containers" if kind == "app" else "initContainers"].append(made)
+    return {"metadata": {"uid": uid}, "spec": spec}
+
+
+def test_a_refused_app_container_does_not_hold_up_the_next_ones() -> None:
+    apps = limited("a", ("app", "c0", "9Gi"), ("app", "c1", "30Gi"), ("app", "c2", "8Gi"))
+    (got,) = documents(scenario({"admit": {"pod": "a"}}, pods=[apps]))
+    assert got["ok"] is False
+    assert list(got["refused"]) == ["c1"]
+    assert got["refused"]["c1"] == got["error"]
+    assert got["cpusetMems"] == {"c0": "0", "c2": "1"}
+
+
+@pytest.mark.parametrize("kind", ["init", "sidecar"])
+def test_a_refused_init_container_holds_up_the_next_ones(kind: str) -> None:
+    pods = [limited("a", ("init", "i0", "2Gi"), (kind, "i1", "30Gi"), ("app", "c0", "1Gi"))]
+    (got,) = documents(scenario({"admit": {"pod": "a"}}, pods=pods))
+    assert list(got["refused"]) == ["i1"]
+    assert got["cpusetMems"] == {"i0": "0"}
+
+
+def test_init_containers_run_one_after_the_other() -> None:
+    pods = [limited("a", *(("init", f"i{n}", "9Gi") for n in range(3)), ("app", "c", "9Gi"))]
+    (got,) = outcomes(scenario({"admit": {"pod": "a"}}, pods=pods))
+    assert got.cpuset_mems == {"i0": "0", "i1": "0", "i2": "0", "c": "0"}
+    assert [n.table("memory").reserved >> 30 for n in got.accounting.machine_state.values()] == [
+        9,
+        0,
+    ]
+
+
+def test_refused_containers_are_retried_while_the_others_hold_their_memory() -> None:
+    pods = [
+        limited("a", ("app", "c0", "9Gi"), ("app", "c1", "8Gi")),
+        limited("b", ("app", "c0", "9Gi")),
+        limited("d", ("app", "c0", "9Gi")),
+    ]
+    steps: list[Document] = [
+        {"retry": {}},
+        *({"admit": {"pod": uid}} for uid in "bad"),
+        {"retry": {}},
+        {"remove": {"pod": "b", "container": "c0"}},
+        {"retry": {"pod": "a"}},
+        {"retry": {"pod": "a"}},
+        {"retry": {}},
+        {"remove": {"pod": "a", "container": "c0"}},
+        {"remove": {"pod": "a", "container": "c1"}},
+        {"retry": {}},
+    ]
+    got = documents(scenario(*steps, pods=pods))
+    assert got[0] == {"ok": True, "pods": {}}
+    assert (got[2]["ok"], got[2]["cpusetMems"], list(got[2]["refused"])) == (
+        False,
+        {"c0": "1"},
+        ["c1"],
+    )
+    assert got[3]["ok"] is False
+    # Nothing was freed: both pods are refused again, and a's first container runs on.
+    assert got[4]["ok"] is False
+    assert list(got[4]["pods"]) == ["a", "d"]
+    assert got[4]["pods"]["a"]["cpusetMems"] == {"c0": "1"}
+    assert got[6] == {"ok": True, "pods": {"a": {"ok": True, "cpusetMems": {"c0": "1", "c1": "0"}}}}
+    assert got[7] == {"ok": True, "pods": {}}
+    assert got[8]["pods"]["d"]["ok"] is False
+    assert got[-1] == {"ok": True, "pods": {"d": {"ok": True, "cpusetMems": {"c0": "0"}}}}
+
+
+def test_a_retry_has_the_cpus_and_devices_of_the_admission() -> None:
+    step = admit("b", cpus={"c0": "0-1"}, devices={"c0": [[0]]})
+    settings = {"topologyManagerPolicy": "restricted"}
+    pods = [pod("full", "9Gi"), *BOTH]
+    steps: list[Document] = [
+        {"admit": {"pod": "full"}},
+        step,
+        {"remove": {"pod": "full", "container": "c0"}},
+        {"retry": {}},
+    ]
+    got = documents(scenario(*steps, machine=machine_with_cpus(), settings=settings, pods=pods))
+    assert got[1]["error"]["reason"] == "TopologyAffinityError"
+    assert got[3]["pods"]["b"]["cpusetMems"] == {"c0": "0"}
+
+
+def test_a_pod_that_ended_is_not_retried() -> None:
+    steps: list[Document] = [
+        {"admit": {"pod": "a"}},
+        {"remove": {"pod": "a", "container": "c0"}},
+        {"retry": {}},
+    ]
+    got = documents(scenario(*steps, pods=[pod("a", "90Gi")]))
+    assert got[2] == {"ok": True, "pods": {}}
+
+
+def test_a_misaligned_container_beside_a_refused_one() -> None:
+    pods = [pod("full", "6Gi"), limited("a", ("app", "c0", "2Gi"), ("app", "c1", "30Gi"))]
+    steps = [{"admit": {"pod": "full"}}, admit("a", cpus={"c0": "0-1"})]
+    got = documents(scenario(*steps, machine=machine_with_cpus(), pods=pods))
+    assert got[1]["cpusetMems"] == {"c0": "1"}
+    assert got[1]["misaligned"] == {"c0": {"cpu": "0"}}
+    assert got[1]["ok"] is False
+
+
+def test_memory_away_from_the_cpus_is_shown() -> None:
+    step = admit("b", cpus={"c0": "0-1"}, devices={"c0": [[1]]})
+    (got,) = documents(scenario(step, machine=machine_with_cpus(), pods=BOTH))
+    assert got == {
+        "ok": True,
+        "cpusetMems": {"c0": "0"},
+        "misaligned": {"c0": {"devices": ["1"]}},
+    }
+
+
 def test_pods_that_run_unpinned_where_nothing_fits() -> None:
     settings = {"whenUnsatisfiable": "RunUnpinned"}
     pods = [pod("a", "9Gi", containers=3)]

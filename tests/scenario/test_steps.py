@@ -1,18 +1,15 @@
-from typing import Any
-
 import pytest
 
 from nri_numamem.config.values import SettingsError
 from nri_numamem.memorymanager import Hint
 from nri_numamem.numa import Distances, NodeSet, Preferences
-from nri_numamem.scenario.scenario import scenario_from_document
 from nri_numamem.scenario.steps import (
     Admit,
     Allocate,
     Hints,
-    Merge,
     Remove,
     Resize,
+    Retry,
     Stop,
     Surroundings,
     read_steps,
@@ -41,6 +38,8 @@ def test_every_verb() -> None:
             {"remove": {"pod": "x", "container": "y"}},
             {"resize": {"pod": "a", "container": "c", "memory": "2Ki"}},
             {"stop": {"pod": "a", "container": "c"}},
+            {"retry": {}},
+            {"retry": {"pod": "a"}},
             {"admit": {"pod": "a", "cpus": {"c": "1,0"}, "devices": {"c": [[0], [1, 2]]}}},
         ],
         around("a"),
@@ -53,35 +52,11 @@ def test_every_verb() -> None:
         Remove("x", "y"),
         Resize("a", "c", 2048),
         Stop("a", "c"),
+        Retry(),
+        Retry("a"),
         Admit("a", {"c": "0-1"}, {"c": (NodeSet([0]), NodeSet([1, 2]))}),
     )
     assert read_steps(("steps",), None, around()) == ()
-
-
-def merge_of(document: dict[str, Any]) -> Merge:
-    (step,) = read_steps(("steps",), [{"merge": document}], around())
-    assert isinstance(step, Merge)
-    return step
-
-
-def test_omitted_fields_of_a_merge_come_from_machine_and_settings() -> None:
-    assert merge_of({}) == Merge(TOPOLOGY, NodeSet([0, 1]), ())
-
-
-def test_the_hints_of_a_merge() -> None:
-    hint = {"affinity": [0], "preferred": True}
-    step = merge_of({"providers": [{"cpu": [hint], "memory": None, "gpu": []}, None]})
-    assert step.providers == (
-        {"cpu": (Hint(NodeSet([0]), preferred=True),), "memory": None, "gpu": ()},
-        None,
-    )
-
-
-def test_distances_by_id_or_by_place() -> None:
-    by_id = merge_of({"numaNodes": [1, 2], "distances": [[10, 1, 2], [3, 10, 4], [5, 6, 10]]})
-    assert by_id.topology.preferences.distances.between(1, 2) == 4
-    by_place = merge_of({"numaNodes": [2, 7], "distances": [[10, 12], [13, 10]]})
-    assert by_place.topology.preferences.distances.between(7, 2) == 13
 
 
 @pytest.mark.parametrize(
@@ -89,7 +64,7 @@ def test_distances_by_id_or_by_place() -> None:
     [
         ({}, "steps: a mapping instead of a list"),
         ([5], "steps[0]: 5 instead of a mapping"),
-        ([{}], "steps[0]: an empty step; write one of admit, resize, stop, allocate"),
+        ([{}], "steps[0]: an empty step; write one of admit, retry, resize, stop, allocate"),
         (
             [{"admit": {"pod": "a"}, "hints": {}}],
             "steps[0]: 2 verbs in one step; write one of admit,",
@@ -108,6 +83,7 @@ def test_distances_by_id_or_by_place() -> None:
             "steps[0].resize.memory: missing; write the new limit",
         ),
         ([{"admit": {"pod": 12}}], "steps[0].admit.pod: 12 is not a text; write a name, in quotes"),
+        ([{"retry": {"pod": "b"}}], "steps[0].retry.pod: no pod has the uid 'b'; allowed: a"),
         ([{"admit": {"pod": "b"}}], "steps[0].admit.pod: no pod has the uid 'b'; allowed: a"),
         (
             [{"admit": {"pod": "a", "x": 1}}],
@@ -125,20 +101,6 @@ def test_distances_by_id_or_by_place() -> None:
             [{"allocate": {"pod": "a", "container": "c", "hint": {"affinity": [-1]}}}],
             "steps[0].allocate.hint.affinity[0]: -1 is out of range",
         ),
-        (
-            [{"merge": {"policy": "best"}}],
-            "steps[0].merge.policy: unknown value 'best'; allowed: best-effort",
-        ),
-        ([{"merge": {"numaNodes": []}}], "steps[0].merge.numaNodes: no NUMA node"),
-        (
-            [{"merge": {"distances": [[1]]}}],
-            "steps[0].merge.distances: 1 rows for the NUMA nodes 0-1; write one row",
-        ),
-        (
-            [{"merge": {"distances": [[1, 2], [1]]}}],
-            "steps[0].merge.distances[1]: 1 distances in a matrix of 2 rows",
-        ),
-        ([{"merge": {"providers": [5]}}], "steps[0].merge.providers[0]: 5 instead of a mapping"),
     ],
 )
 def test_invalid_steps(steps: object, problem: str) -> None:
@@ -166,14 +128,6 @@ def test_suggestions_stay_short() -> None:
             [{"admit": {"pod": "?"}}],
             around(*(f"uid-{i}" for i in range(20))),
         )
-
-
-def test_a_whole_document_uses_its_own_nodes() -> None:
-    machine = {"nodes": [{"id": 4, "memory": "1Gi"}]}
-    scenario = scenario_from_document({"machine": machine, "steps": [{"merge": {}}]})
-    (step,) = scenario.steps
-    assert isinstance(step, Merge)
-    assert step.numa_nodes == NodeSet([4])
 
 
 def test_page_sizes_that_cannot_exist_are_not_admitted() -> None:

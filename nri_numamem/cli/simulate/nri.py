@@ -1,7 +1,9 @@
 """A scenario's pods on a fake runtime with a plugin process, and a comparison of the results.
 
 The fake runtime does what the kubelet would: it starts a sandbox, then the containers in order, and
-each ordinary init container ends before the next container starts. A pod's memory is released when
+each ordinary init container ends before the next container starts. After a refusal the containers
+of the pod that run keep their memory; a refused app container does not stop the creation of the
+next ones, a refused init container does. A pod's memory is released when
 its sandbox ends. Containers that run at the start exist before the plugin connects. ``playable``
 rejects other scenarios beforehand.
 """
@@ -26,7 +28,7 @@ from nri_numamem.numa import MEMORY, Machine, hugepages_page_size
 from nri_numamem.numa.quantity import format_page_size
 from nri_numamem.scenario.outcome import Outcome
 from nri_numamem.scenario.scenario import Scenario
-from nri_numamem.scenario.steps import Admit, Resize, Stop
+from nri_numamem.scenario.steps import Admit, Resize, Retry, Stop
 
 # The sandbox has its own log, and its machine no kubelet.
 _SETTINGS_LEFT_OUT = ("logLevel", "logFile", "logFormat", "kubeletConfigFile", "metricsAddress")
@@ -39,8 +41,9 @@ class Played:
     """The result of a step over NRI."""
 
     cpuset_mems: Mapping[str, str | None]
-    """Container name -> nodes; with a refusal, of the containers before the refused one."""
+    """Container name -> nodes; with a refusal, of the containers that were created all the same."""
     refusal: str | None = None
+    """The first one."""
 
 
 def compare_over_nri(
@@ -84,6 +87,8 @@ class ScenarioSandbox(PluginSandbox):
             step, place = outcome.step, f"steps[{index}]"
             if isinstance(step, Admit):
                 found += _compare(place, outcome, self._guard(partial(self._admit, step.uid)))
+            elif isinstance(step, Retry):
+                found += self._retry(place, outcome)
             elif isinstance(step, Resize):
                 found += _compare(place, outcome, self._guard(partial(self._resize, step)))
             elif isinstance(step, Stop):
@@ -118,6 +123,7 @@ class ScenarioSandbox(PluginSandbox):
         if pod is None:
             pod = self._run_sandbox(uid, pod_request(described.pod), qos)
         mems: dict[str, str | None] = {}
+        refusal: str | None = None
         for container in described.pod.containers:
             key = (uid, container.name)
             made = self._running.get(key) or self._ended_inits.get(key)
@@ -128,14 +134,25 @@ class ScenarioSandbox(PluginSandbox):
                 try:
                     made = self._run_container(pod, qos, container.name, container.requests)
                 except PluginRefused as refused:
-                    return Played(mems, refused.text)
+                    refusal = refusal or refused.text
+                    if container.kind is not ContainerKind.APP:
+                        break
+                    continue
                 if container.kind is ContainerKind.INIT:
                     self._runtime.stop_container(made)
                     self._ended_inits[key] = made
                 else:
                     self._running[key] = made
                 mems[container.name] = _mems_of(made)
-        return Played(mems)
+        return Played(mems, refusal)
+
+    def _retry(self, place: str, outcome: Outcome) -> list[str]:
+        """Create the refused containers again, in the order of the play without NRI."""
+        found: list[str] = []
+        for uid, expected in (outcome.retried or {}).items():
+            played = self._guard(partial(self._admit, uid))
+            found += _compare(f"{place}.{uid}", expected, played)
+        return found
 
     def _resize(self, step: Resize) -> Played:
         container = self._running.get((step.uid, step.container))

@@ -20,7 +20,7 @@ from nri_numamem.memorymanager import Block, ReservedMemoryError, State
 from nri_numamem.numa import MEMORY, Machine, NodeSet, hugepages_page_size
 from nri_numamem.scenario.outcome import Outcome
 from nri_numamem.scenario.scenario import Scenario
-from nri_numamem.scenario.steps import Admit, Remove, Resize, Step, Stop
+from nri_numamem.scenario.steps import Admit, Remove, Resize, Retry, Step, Stop
 
 # A pod's uid becomes a directory's name; nothing else may come of it.
 _UID = re.compile(r"[A-Za-z0-9._-]{1,200}")
@@ -82,9 +82,12 @@ def _check_steps(scenario: Scenario, outcomes: Sequence[Outcome]) -> None:
         if isinstance(step, Admit):
             _check_admission(f"{place}.admit", scenario, step, written)
             holding.setdefault(step.uid, set()).update(outcome.cpuset_mems or ())
+        elif isinstance(step, Retry):
+            for uid, retried in (outcome.retried or {}).items():
+                holding.setdefault(uid, set()).update(retried.cpuset_mems or ())
         elif not isinstance(step, Remove | Resize | Stop):
             problem = "a single call of the managers; the plugin gets a runtime's requests only"
-            raise _unplayable(place, problem, "use admit, resize, stop and remove")
+            raise _unplayable(place, problem, "use admit, retry, resize, stop and remove")
         elif index in removals:
             indexes, uid = removals[index]
             row = [scenario.steps[i] for i in indexes]

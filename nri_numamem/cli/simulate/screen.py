@@ -9,12 +9,14 @@ from collections.abc import Mapping, Sequence
 from rich.table import Table
 
 from nri_numamem.cli.render.screen import Screen, new_console
+from nri_numamem.engine.plan import RecordValue
 from nri_numamem.memorymanager import ContainerKind, Hint, HintMap, NodeVerdict, Rejection, State
 from nri_numamem.memorymanager.state_json import state_json
 from nri_numamem.numa import NodeSet, format_quantity, humanize_bytes
+from nri_numamem.scenario.merge_step import Merge
 from nri_numamem.scenario.outcome import Outcome
 from nri_numamem.scenario.scenario import Scenario
-from nri_numamem.scenario.steps import Admit, Allocate, Hints, Merge, Remove, Resize, Step, Stop
+from nri_numamem.scenario.steps import Admit, Allocate, Hints, Remove, Resize, Retry, Step, Stop
 from nri_numamem.scenario.values import ScenarioPod
 
 # A list of hints doubles with each node; beyond these it is no reading.
@@ -79,9 +81,16 @@ def _title(scenario: Scenario, step: Step) -> str:
             return f"Resize container {step.container} of {_pod(scenario, step.uid)}"
         case Stop():
             return f"Stop container {step.container} of {_pod(scenario, step.uid)}"
+        case Retry():
+            return _title_of_retry(scenario, step)
         case Remove():
             return f"Remove container {step.container} of {_pod(scenario, step.uid)}"
     return f"Merge the hints of {len(step.providers)} providers, {step.topology.policy}"
+
+
+def _title_of_retry(scenario: Scenario, step: Retry) -> str:
+    pods = "all pods" if step.uid is None else _pod(scenario, step.uid)
+    return f"Retry the refused containers of {pods}"
 
 
 def _pod(scenario: Scenario, uid: str) -> str:
@@ -100,9 +109,11 @@ def _show_outcome(screen: Screen, scenario: Scenario, before: State, outcome: Ou
         screen.labelled("request", _asked(scenario.pods[step.uid], step))
     if isinstance(step, Remove):
         screen.labelled("released", _held(before, step))
+    elif isinstance(step, Retry):
+        _show_retried(screen, scenario, outcome)
     elif outcome.rejection is not None:
         _show_mems(screen, outcome)
-        _show_rejection(screen, "rejected", outcome.rejection)
+        _show_rejections(screen, outcome, outcome.rejection)
     elif outcome.cpuset_mems is not None:
         _show_mems(screen, outcome)
         for rejection in (outcome.unpinned or {}).values():
@@ -119,6 +130,40 @@ def _show_mems(screen: Screen, outcome: Outcome) -> None:
     for name, mems in (outcome.cpuset_mems or {}).items():
         text = "not managed" if mems is None else f"cpuset.mems {mems}"
         screen.labelled("result", f"{name}: {text}", "" if mems is None else "green")
+
+    for name, remote in outcome.misaligned.items():
+        away = ", ".join(f"{what} on {_listed(nodes)}" for what, nodes in _items(remote))
+        screen.labelled("warning", f"{name}: its memory is on no node of its {away}", "yellow")
+
+
+def _items(value: RecordValue) -> list[tuple[str, RecordValue]]:
+    return list(value.items()) if isinstance(value, Mapping) else []
+
+
+def _listed(nodes: RecordValue) -> str:
+    return " and ".join(map(str, nodes)) if isinstance(nodes, list) else str(nodes)
+
+
+def _show_rejections(screen: Screen, outcome: Outcome, first: Rejection) -> None:
+    """Show why containers were refused; name them if the pod has others."""
+    if len(outcome.refused) + len(outcome.cpuset_mems or ()) < 2:
+        _show_rejection(screen, "rejected", first)
+        return
+    for name, rejection in outcome.refused.items():
+        _show_rejection(screen, "rejected", rejection, f"{name}: ")
+    if outcome.cpuset_mems:
+        text = f"the kubelet creates {', '.join(outcome.refused)} again; the others keep running"
+        screen.labelled("then", text)
+
+
+def _show_retried(screen: Screen, scenario: Scenario, outcome: Outcome) -> None:
+    if not outcome.retried:
+        screen.labelled("result", "no container was refused before")
+    for uid, retried in (outcome.retried or {}).items():
+        screen.labelled("pod", _pod(scenario, uid).removeprefix("pod "))
+        _show_mems(screen, retried)
+        if retried.rejection is not None:
+            _show_rejections(screen, retried, retried.rejection)
 
 
 def _asked(pod: ScenarioPod, step: Admit | Allocate | Hints) -> str:
@@ -162,11 +207,11 @@ def _held(accounting: State, step: Remove | Stop) -> str:
     )
 
 
-def _show_rejection(screen: Screen, label: str, rejection: Rejection) -> None:
+def _show_rejection(screen: Screen, label: str, rejection: Rejection, who: str = "") -> None:
     # The message has one part per node or set of nodes, which the table shows better.
     parts = rejection.message.split("; ")
     problem = "; ".join(part for part in parts if not part.startswith("NUMA node"))
-    screen.labelled(label, f"{rejection.reason}: {problem}", "red")
+    screen.labelled(label, f"{who}{rejection.reason}: {problem}", "red")
     verdicts = rejection.explanation.per_node
     if verdicts:
         screen.shown(_verdicts(verdicts))

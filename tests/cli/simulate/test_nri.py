@@ -74,10 +74,46 @@ def test_a_random_life_is_the_same_over_nri(scope: str, policy: str, seed: int) 
             described = pods[uids.index(gone)]["spec"]
             everyone = described["containers"] + described["initContainers"]
             steps += removal(gone, *(one["name"] for one in everyone))
-            steps.append(admit(uid))
+            steps += [admit(uid)] if chance.random() < 0.5 else [{"retry": {}}]
+    steps.append({"retry": {"pod": uids[-1]}})
     scenario, outcomes = played(document(steps, pods, settings=settings))
     assert compare_over_nri(scenario, outcomes, "s") == []
     assert any(outcome.rejection for outcome in outcomes)
+
+
+def test_a_half_started_pod_is_the_same_over_nri() -> None:
+    """Containers run beside a refused one, which is retried when memory is free again."""
+    half = pod("h", container("m", "5Gi"), container("n", "40Gi"), container("o", "1Gi"))
+    pods = [*PODS, half, pod("r", container("m", "5Gi"), container("n", "6Gi"))]
+    steps = [
+        *map(admit, "bhr"),
+        {"retry": {}},
+        *removal("b", "x"),
+        {"retry": {"pod": "r"}},
+        {"retry": {}},
+        *removal("h", "m", "n", "o"),
+        {"retry": {}},
+    ]
+    scenario, outcomes = played(document(steps, pods))
+    assert compare_over_nri(scenario, outcomes, "s") == []
+    documents = [outcome.document for outcome in outcomes]
+    assert documents[1]["cpusetMems"] == {"m": "3", "o": "3"}
+    assert list(outcomes[1].refused) == ["n"]
+    assert documents[2]["ok"] is False
+    assert list(outcomes[3].retried or {}) == ["h", "r"]
+    assert documents[-1] == {"ok": True, "pods": {}}
+
+
+def test_differences_of_a_retry_are_reported() -> None:
+    pods = [pod("a", container("m", "5Gi")), pod("f", container("x", "20Gi"))]
+    steps = [*map(admit, "fa"), *removal("f", "x"), {"retry": {}}]
+    scenario, outcomes = played(document(steps, pods))
+    retried = outcomes[-1].retried
+    assert retried is not None
+    wrong = replace(retried["a"], cpuset_mems={"m": "3"})
+    outcomes[-1] = replace(outcomes[-1], retried={"a": wrong})
+    (found,) = compare_over_nri(scenario, outcomes, "s")
+    assert found == "steps[3].a: over NRI it is given m 0, else m 3"
 
 
 def resize(uid: str, name: str, memory: str) -> Document:

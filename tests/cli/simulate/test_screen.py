@@ -135,6 +135,20 @@ def test_resizes_and_stops_are_shown(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert text in shown
 
 
+def test_memory_away_from_cpus_and_devices_is_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = [{"id": n, "memory": "4Gi", "cpus": f"{n}"} for n in range(3)]
+    away = {"pod": "a", "cpus": {"c": "0"}, "devices": {"c": [[1], [2]]}}
+    document = {
+        "machine": {"nodes": nodes},
+        "pods": [pod("a", "1Gi")],
+        "steps": [{"admit": away}],
+    }
+    shown = show(document, capsys, tmp_path / "s.json")
+    assert "warning   c: its memory is on no node of its devices on 1 and 2" in shown
+
+
 def test_nodes_before_a_refused_container_are_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -143,11 +157,30 @@ def test_nodes_before_a_refused_container_are_shown(
     document = {
         "machine": {"nodes": [{"id": 0, "memory": "4Gi"}]},
         "pods": [described],
-        "steps": [{"admit": {"pod": "a"}}],
+        "steps": [
+            {"retry": {"pod": "a"}},
+            {"admit": {"pod": "a"}},
+            {"retry": {}},
+            {"remove": {"pod": "a", "container": "c"}},
+            {"retry": {"pod": "a"}},
+        ],
     }
     shown = show(document, capsys, tmp_path / "s.json")
-    assert "result    c: cpuset.mems 0" in shown
-    assert "rejected  UnexpectedAdmissionError: " in shown
+    for text in (
+        "1. Retry the refused containers of pod default/a",
+        "result    no container was refused before",
+        "2. Admit pod default/a",
+        "result    c: cpuset.mems 0",
+        "rejected  d: UnexpectedAdmissionError: ",
+        "then      the kubelet creates d again; the others keep running",
+        "3. Retry the refused containers of all pods",
+        "pod       default/a",
+    ):
+        assert text in shown
+    assert shown.count("rejected  ") == 2
+    assert shown.count("then      ") == 2
+    *_, last = shown.split("5. Retry the refused containers of pod default/a")
+    assert "result    c: cpuset.mems 0" not in last
 
 
 def test_excluded_and_last_resort_nodes_are_named(
