@@ -22,12 +22,17 @@ if TYPE_CHECKING:
 
 _DEFAULT = "default"
 
+EXAMPLES = (
+    "nri-numamem config default > /etc/nri-numamem/config.yaml",
+    "nri-numamem config check /etc/nri/conf.d/10-nri-numamem.conf",
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the actions and their options."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     description = "Print a configuration file with all keys, their meaning and their defaults."
-    actions.add_parser("default", help="print a file to edit", description=description)
+    default = actions.add_parser("default", help="print a file to edit", description=description)
     description = "Print the effective settings of a file, and where each one was written."
     show = actions.add_parser("show", help="show the settings of a file", description=description)
     _add_files(show)
@@ -38,6 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     check = actions.add_parser("check", help="check a file", description=description)
     _add_files(check)
     add_machine_argument(check)
+    for action in (default, show, check):
+        action.set_defaults(parser=action)
     check.epilog = "Exit status: 0 if the plugin can start with FILE, 2 if not."
 
 

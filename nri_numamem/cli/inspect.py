@@ -34,6 +34,11 @@ from nri_numamem.numa import (
 if TYPE_CHECKING:
     from rich.table import Table
 
+EXAMPLES = (
+    "nri-numamem inspect",
+    "nri-numamem inspect --output yaml > machine.yaml",
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options."""

@@ -19,6 +19,8 @@ from nri_numamem.version import VERSION
 if TYPE_CHECKING:
     import argparse
 
+    from nri_numamem.cli.parser import Parser
+
 # A full or broken disk.
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
@@ -44,8 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     chosen = next((word for word in arguments if word in COMMANDS), None)
     if chosen == "run":
         _ignore_signals()
-    parser = _parser(chosen)
-    args = parser.parse_args(arguments)
+    args = _parser(chosen).parse(arguments)
     try:
         status = _module(args.command).main(args)
         sys.stdout.flush()
@@ -102,6 +103,9 @@ def _launched() -> int:
 class _Command(Protocol):
     """The module of a command."""
 
+    EXAMPLES: Sequence[str]
+    """Command lines for its help."""
+
     def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
     def main(self, args: argparse.Namespace) -> int: ...
 
@@ -110,10 +114,10 @@ def _module(command: str) -> _Command:
     return cast("_Command", importlib.import_module(f"nri_numamem.cli.{command}"))
 
 
-def _parser(chosen: str | None) -> argparse.ArgumentParser:
-    import argparse  # noqa: PLC0415 - see the module's docstring
+def _parser(chosen: str | None) -> Parser:
+    from nri_numamem.cli.parser import Parser  # noqa: PLC0415 - see the module's docstring
 
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="nri-numamem",
         description="Places the memory and hugepages of Guaranteed containers on as few NUMA nodes "
         "as possible.",
@@ -130,6 +134,9 @@ def _parser(chosen: str | None) -> argparse.ArgumentParser:
             description=description,
             allow_abbrev=False,
         )
+        command.set_defaults(parser=command)
         if name == chosen:
-            _module(name).add_arguments(command)
+            module = _module(name)
+            command.examples = module.EXAMPLES
+            module.add_arguments(command)
     return parser

@@ -61,6 +61,12 @@ class Comparison:
         return {resource: size for resource, size in found.items() if size}
 
 
+EXAMPLES = (
+    'nri-numamem reserve --kubelet "$(pgrep -o kubelet)"',
+    "nri-numamem reserve --machine machine.yaml --output flag",
+)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument(

@@ -20,6 +20,11 @@ from nri_numamem.host.roots import HostRoots
 from nri_numamem.observe.log import loggers as logs
 from nri_numamem.observe.systemd import Notifier
 
+EXAMPLES = (
+    "nri-numamem run --config /etc/nri-numamem/config.yaml",
+    "nri-numamem run --reserved-memory '0:memory=1Gi;1:memory=1Gi' --log-level debug",
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options."""

@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 
 DEFAULT_FILE = Path("/var/lib/kubelet/memory_manager_state")
 
+EXAMPLES = (
+    "nri-numamem state show /var/lib/kubelet/memory_manager_state",
+    "nri-numamem state export dump.json > memory_manager_state",
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the actions and their options."""
@@ -63,6 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         description=description,
         allow_abbrev=False,
     )
+    for action in (show, export):
+        action.set_defaults(parser=action)
     export.add_argument(
         "file",
         metavar="FILE",

@@ -1,5 +1,7 @@
 import errno
+import importlib
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -35,7 +37,24 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
     with pytest.raises(SystemExit) as caught:
         main([command, "--help"])
     assert caught.value.code == 0
-    assert f"nri-numamem {command}" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert f"nri-numamem {command}" in shown
+    assert max(map(len, shown.split("\nexamples:")[0].splitlines())) <= 80
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_examples_have_existing_options(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    examples = importlib.import_module(f"nri_numamem.cli.{command}").EXAMPLES
+    assert examples
+    for example in examples:
+        program, name, *words = shlex.split(example)
+        assert (program, name) == ("nri-numamem", command)
+        assert len(example) <= 100
+        actions = [word for word in words[:1] if word in ("show", "check", "default", "export")]
+        with pytest.raises(SystemExit):
+            main([command, *actions, "--help"])
+        shown = capsys.readouterr().out
+        assert all(word in shown for word in words if word.startswith("--"))
 
 
 @pytest.mark.parametrize("arguments", [[], ["nonsense"], ["run", "--nonsense"]])

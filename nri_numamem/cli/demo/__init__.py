@@ -16,6 +16,8 @@ from nri_numamem.fake_runtime.runtime import PluginRefused
 from nri_numamem.nri import api_pb2 as api
 from nri_numamem.numa.quantity import format_quantity, hugepages_resource, parse_page_size
 
+EXAMPLES = ("nri-numamem demo",)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Set the epilog; the command has no options."""

@@ -20,6 +20,11 @@ from nri_numamem.cli.doctor.runtime import check_runtimes
 _STYLES = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "bold red"}
 _SHOWN = {Verdict.FAIL: "FAIL", Verdict.UNKNOWN: "?"}
 
+EXAMPLES = (
+    "nri-numamem doctor",
+    "nri-numamem doctor --root /host --output json",
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options."""

@@ -22,13 +22,20 @@ from nri_numamem.scenario.player import play
 from nri_numamem.scenario.scenario import Scenario, ScenarioError, scenario_from_document
 from nri_numamem.scenario.state import WrittenState
 
+EXAMPLES = (
+    "nri-numamem simulate scenario.yaml",
+    "nri-numamem simulate scenario.yaml --state /var/lib/kubelet/memory_manager_state",
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options."""
     parser.add_argument(
         "file", metavar="FILE", type=Path, help="a scenario in YAML or JSON; - is standard input"
     )
-    parser.add_argument("--output", choices=("table", "json"), default="table")
+    parser.add_argument(
+        "--output", choices=("table", "json"), default="table", help="format (default: table)"
+    )
     parser.add_argument(
         "--state",
         metavar="FILE",

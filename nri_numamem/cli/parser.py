@@ -1,0 +1,64 @@
+"""The parser of the command line: help texts with whole words, and suggestions.
+
+Paths and options in a help text are not broken at their hyphens. An unknown option or word gets the
+most similar one as a suggestion, and the usage of the command that was given.
+"""
+
+import argparse
+import re
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+# argparse breaks lines at hyphens, but not at this character.
+_NON_BREAKING_HYPHEN = "\N{NON-BREAKING HYPHEN}"
+_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*", re.ASCII)
+_INVALID_CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
+_UNRECOGNIZED = re.compile(r"unrecognized arguments: .*?(--[^\s=]+)")
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser for the program, a command or an action."""
+
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - those of argparse
+        super().__init__(**options)
+        self.examples: Sequence[str] = ()
+        """Command lines that the help shows."""
+
+    def add_argument(self, *names: str, **options: Any) -> argparse.Action:  # noqa: ANN401
+        """Add an option or argument as argparse does."""
+        text = options.get("help")
+        if isinstance(text, str):
+            shown = text.replace("%(default)s", str(options.get("default")).replace("%", "%%"))
+            options["help"] = _protect(shown)
+        return super().add_argument(*names, **options)
+
+    def format_help(self) -> str:
+        """Return the help, with examples at its end."""
+        self.description, self.epilog = _protect(self.description), _protect(self.epilog)
+        text = super().format_help().replace(_NON_BREAKING_HYPHEN, "-")
+        examples = "".join(f"  {line}\n" for line in self.examples)
+        return f"{text}\nexamples:\n{examples}" if examples else text
+
+    def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """Parse a command line; an unknown option is an error of the command that was given."""
+        args, unknown = self.parse_known_args(arguments)
+        if unknown:
+            command = getattr(args, "parser", self)
+            command.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return args
+
+    def error(self, message: str) -> NoReturn:
+        """Print usage and error, with a suggestion, and end with status 2."""
+        import difflib  # noqa: PLC0415 - never while serving
+
+        given, allowed = "", list[str]()
+        if choice := _INVALID_CHOICE.search(message):
+            given, allowed = choice[1], re.findall(r"[\w-]+", choice[2])
+        elif unknown := _UNRECOGNIZED.search(message):
+            given, allowed = unknown[1], _OPTION.findall(self.format_help())
+        near = difflib.get_close_matches(given, allowed, n=1)
+        super().error(f"{message}; did you mean {near[0]}?" if near else message)
+
+
+def _protect(text: str | None) -> str | None:
+    return text and re.sub(r"(?<=\S)-(?=\S)", _NON_BREAKING_HYPHEN, text)
