@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from tests.conformance.go_runtime import go_program
+from tests.kubelet_managers.cases import CASES
 from tests.kubelet_managers.lives import LIVES, Life, random_life
 
 Answer: TypeAlias = dict[str, Any]
@@ -26,7 +27,7 @@ Blocks: TypeAlias = dict[str, list[tuple[tuple[int, ...], str, int]]]
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 RECORDED = HERE / "answers.xz"
-CASES = HERE / "cases.json"
+RECORDED_CASES = HERE / "cases.json"
 PROGRAM = ROOT / "build" / "kubelet_managers" / "managers"
 
 _BUILD_TIMEOUT_S = 1800
@@ -115,17 +116,22 @@ def record(program: Path) -> None:
         for life, answers in zip(lives, found, strict=True):
             line = json.dumps({"life": life, "answers": answers}, separators=(",", ":"))
             lines.write(f"{line}\n")
-    cases = json.loads(CASES.read_text())
-    for case, answers in zip(cases, ask(program, [c["life"] for c in cases]), strict=True):
-        case["kubelet"] = answers
-    CASES.write_text(f"{json.dumps(cases, indent=1)}\n")
+    record_cases(program)
+
+
+def record_cases(program: Path) -> None:
+    """Record the answers to the examples alone."""
+    found = ask(program, [case.life for case in CASES])
+    text = ",\n".join(json.dumps(answers, separators=(",", ":")) for answers in found)
+    RECORDED_CASES.write_text(f"[\n{text}\n]\n")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--program", type=Path, help="a Go program that is built already")
+    parser.add_argument("--cases", action="store_true", help="record the examples only")
     arguments = parser.parse_args()
-    record(arguments.program or build())
+    (record_cases if arguments.cases else record)(arguments.program or build())
 
 
 if __name__ == "__main__":

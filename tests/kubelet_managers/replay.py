@@ -41,7 +41,7 @@ def document_of(life: Life, steps: list[dict[str, Any]] | None = None) -> dict[s
                     "memory": node["memory"] * MI,
                     "hugepages": node["pages"],
                     "distances": dict(enumerate(node["distances"])),
-                    "cpus": str(node["id"]),
+                    "cpus": node.get("cpus", str(node["id"])),
                 }
                 for node in life["nodes"]
             ]

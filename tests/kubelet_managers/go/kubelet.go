@@ -145,6 +145,9 @@ func (k *kubelet) do(step Step) Answer {
 	case step.Resize != "":
 		pod := podOf(step.Resize, k.life.Pods[step.Resize])
 		for _, container := range containersOf(pod) {
+			if memory, ok := step.Memory[container.Name]; ok {
+				container.Resources = *requirementsOf(map[string]uint64{"memory": memory})
+			}
 			err := k.memory.Allocate(k.ctx, pod, container, lifecycle.ResizeOperation)
 			if err != nil {
 				return Answer{Reason: "error", Message: err.Error()}

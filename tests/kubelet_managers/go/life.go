@@ -57,8 +57,9 @@ type Step struct {
 	// Start is a pod whose containers run, one after the other.
 	Start  string `json:"start"`
 	Remove string `json:"remove"`
-	// Resize is a pod whose containers are allocated again, for the kubelet's resize operation.
-	Resize string `json:"resize"`
+	// Resize is a pod whose containers get other MiB of memory: the kubelet's resize operation.
+	Resize string            `json:"resize"`
+	Memory map[string]uint64 `json:"memory"`
 	// Restart is a new kubelet on a machine with these nodes, with the state file of the old one.
 	Restart []Node `json:"restart"`
 }
