@@ -34,7 +34,13 @@ def placed(
     """
     misaligned = others.misaligned_with(placement.nodes)
     key = (pod.uid, container.name)
-    holder = Holder(container.container_id, pod.sandbox_id, key, misaligned=misaligned)
+    holder = Holder(
+        container.container_id,
+        pod.sandbox_id,
+        key,
+        misaligned=misaligned,
+        is_shared=request.is_shared,
+    )
     if misaligned == NO_OTHER_PROVIDERS:
         return holder, ()
     choice = choice_of(before, key, request, placement, others)

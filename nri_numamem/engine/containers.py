@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from nri_numamem.engine import alignment, duplicates, pod_limit, pod_scope
+from nri_numamem.engine import alignment, duplicates, pod_level, pod_limit, pod_scope
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.decision import NO_PLAN, Decision, Transition
 from nri_numamem.engine.events import (
@@ -35,6 +35,7 @@ from nri_numamem.memorymanager import (
     adopt,
     mark_reusable,
     mask_unavailable_hugepages,
+    remove_container,
 )
 from nri_numamem.memorymanager.hugepage_pools import MaskedHugepages
 from nri_numamem.numa import MEMORY, NodeSet
@@ -57,8 +58,13 @@ def create_container(context: Context, state: EngineState, event: CreateContaine
     if duplicate is not None:
         state = pod_scope.take_from_pool(context, state, pod)
     request = request_for(state, pod, container)
+    before = state.holders.get((pod.uid, container.name))
+    if before is not None and before.is_shared and not before.ended:
+        # Its size is what others left of the pod's limit, not what it needs when it runs again.
+        state = state.without_holder(before, remove_container(state.accounting, *before.key))
+        request = request_for(state, pod, container)
     if request is None:
-        why = "it has no memory limit, so its request is unknown"
+        why = "neither it nor its pod has a memory limit, so its request is unknown"
         record = records.not_managed(pod, container, why)
         return Decision.computed(NO_PLAN, state.with_pod(pod), record)
     if container.cpuset_mems:
@@ -93,7 +99,8 @@ def record_running(
 ) -> tuple[EngineState, Mapping[str, int]]:
     """Record a container that has its nodes; also return its shortfall in bytes."""
     adopted = adopt(state.accounting, pod.uid, container.name, nodes, request.resources)
-    holder = Holder(container.container_id, pod.sandbox_id, (pod.uid, container.name))
+    key = (pod.uid, container.name)
+    holder = Holder(container.container_id, pod.sandbox_id, key, is_shared=request.is_shared)
     return state.with_holder(holder, adopted.state), adopted.shortfall
 
 
@@ -125,9 +132,14 @@ def _admit(
     kept = pod_limit.without_release(seen, free, ready, placed) if excess else None
     if kept is not None:
         ready, placed, excess = seen, kept, {}
+    updates: tuple[Update, ...] = ()
+    if request.is_shared:
+        ready, updates = pod_level.extended(seen, ready, pod.uid)
     adjustment = _adjustment(request, placed.nodes)
-    enter = partial(_enter, ready, event, request, others, placed, masked, adjustment, excess)
-    return Decision(Plan(adjustment), enter)
+    enter = partial(
+        _enter, ready, event, request, others, placed, masked, adjustment, updates, excess
+    )
+    return Decision(Plan(adjustment, updates), enter)
 
 
 def _reject(
@@ -158,6 +170,7 @@ def _enter(
     placed: Placement,
     masked: MaskedHugepages,
     adjustment: Adjustment,
+    updates: tuple[Update, ...],
     released: Mapping[str, int],
 ) -> Transition:
     """Record a container that was placed in `state`, for which memory was `released`."""
@@ -169,7 +182,7 @@ def _enter(
     if excess:
         after, released = pod_limit.release(after, pod.uid, excess), excess
     record = records.admitted(
-        state, after, pod, container, request, placed, others, adjustment, released
+        state, after, pod, container, request, placed, others, adjustment, updates, released
     )
     return Transition(after, (record, *more))
 
@@ -196,13 +209,15 @@ def update_container(context: Context, state: EngineState, event: UpdateContaine
         return Decision.computed(NO_PLAN, state)
     if Block(before[0].numa_affinity, MEMORY, new) in before:
         return Decision.computed(NO_PLAN, state)
-    done = resize(context, state.accounting, holder.key, new)
+    ready, new = pod_level.make_room(context, state, event.pod, holder, new)
+    done = resize(context, ready.accounting, holder.key, new)
     if context.rejects and MEMORY in done.shortfall and new > _memory_of(before):
         text = resizes.rejection_text(state, event.pod, holder, new, done)
         record = resizes.rejected(state, event.pod, holder, before, done)
         rejection = Rejection(RESIZE_REJECTED, partial(Explanation, text))
         return Decision.computed(Plan(refusal=text), state, record, rejection=rejection)
     next_state = replace(state, accounting=done.state).with_pod(event.pod)
+    next_state = pod_level.fill_limit(context, next_state, event.pod)
     next_state = pod_scope.take_from_pool(context, next_state, event.pod)
     next_state = pod_limit.release_excess(next_state, event.pod)
     updates: tuple[Update, ...] = ()

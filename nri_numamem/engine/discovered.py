@@ -55,12 +55,13 @@ def containers_found(context: Context, state: EngineState, event: ContainersFoun
             state = pod_limit.release_excess(state, pod)
             records.extend(_unreported(made, "adopted"))
             continue
-        state, nodes, made = place_running(context, state, pod, container, request)
-        if nodes is None:
+        state, updates, made = place_running(context, state, pod, container, request)
+        if not updates:
             records.extend(_unreported(made, "unpinned"))
             continue
         state = pod_limit.release_excess(state, pod)
-        state = replace(state, pending=state.pending | {container.container_id})
+        found = {update.container_id for update in updates}
+        state = replace(state, pending=state.pending | found)
         records.extend(_unreported(made, "pinning_deferred"))
     return Transition(state, tuple(records))
 

@@ -3,8 +3,9 @@
 A container goes, in this order of rules,
 
 1. near the hugepages that its pod's containers share, if only their sum is known;
-2. in pod scope, onto the nodes of its pod, for which room is made first;
-3. onto the nodes that the Topology Manager chooses from the memory manager's hints and those of
+2. onto the nodes of its pod's live containers, if it shares their memory (pod-level resources);
+3. in pod scope, onto the nodes of its pod, for which room is made first;
+4. onto the nodes that the Topology Manager chooses from the memory manager's hints and those of
    the other providers.
 
 Nothing here changes a state. The runtime's events and all steps of ``simulate`` come here.
@@ -15,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from nri_numamem.engine import pod_scope
+from nri_numamem.engine import pod_scope, shared_nodes
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.events import Container, PodSandbox
 from nri_numamem.engine.providers import (
@@ -67,7 +68,8 @@ def place_container(
 ) -> tuple[EngineState, Placement | Rejection]:
     """Choose the nodes of a container; also return the state that the placement belongs to.
 
-    That state differs from `state` only where room was made for the container's pod.
+    That state differs from `state` only where room was made for the container's pod: it has a pool,
+    or its containers have more nodes.
     """
     key = (pod.uid, container.name)
     near = None
@@ -77,6 +79,10 @@ def place_container(
         placed = place_on_nodes(context, state.accounting, key, request.resources, near)
         if not isinstance(placed, Rejection):
             return state, placed
+    if request.is_shared:
+        sets = shared_nodes.of_live_others(state, key)
+        if sets:
+            return _place_beside(context, state, key, request.resources, others, sets)
     if context.places_pods:
         return _place_in_pod(context, state, pod, key, request.resources, others)
     previous = state.nodes_before(key) if state.previous_nodes else NO_PREVIOUS_NODES
@@ -224,6 +230,38 @@ def _shared_hugepages_nodes(state: EngineState, key: Key) -> NodeSet | None:
     return None
 
 
+def _place_beside(
+    context: Context,
+    state: EngineState,
+    key: Key,
+    resources: Resources,
+    others: OtherProviders,
+    sets: Sequence[NodeSet],
+) -> tuple[EngineState, Placement | Rejection]:
+    """Place a container on the nodes of live containers whose memory it shares.
+
+    `sets` are the node sets of these containers. If the nodes are too full, all containers on them
+    get more nodes.
+    """
+    usable = [n for n in sets if not others.is_disjoint_from(n)]
+    usable += [] if context.is_strict else [n for n in sets if n not in usable]
+    placed: Placement | Rejection = _not_aligned(sets[0])
+    for nodes in usable:
+        placed = place_on_nodes(context, state.accounting, key, resources, nodes)
+        if isinstance(placed, Placement):
+            return state, placed
+    found = shared_nodes.extend(context, state, key, resources, usable)
+    if found is not None:
+        state, nodes = found
+        placed = place_on_nodes(context, state.accounting, key, resources, nodes)
+    return state, placed
+
+
+def _not_aligned(nodes: NodeSet) -> Rejection:
+    message = f"{NOT_ALIGNED}; the pod's memory is on {format_nodes(nodes)}"
+    return Rejection(TOPOLOGY, partial(Explanation, message))
+
+
 def _place_in_pod(
     context: Context,
     state: EngineState,
@@ -241,8 +279,7 @@ def _place_in_pod(
         previous = ready.nodes_before(key)
         return ready, place_by_hints(context, ready.accounting, key, resources, others, previous)
     if context.is_strict and others.is_disjoint_from(nodes):
-        message = f"{NOT_ALIGNED}; the pod's memory is on {format_nodes(nodes)}"
-        return state, Rejection(TOPOLOGY, partial(Explanation, message))
+        return state, _not_aligned(nodes)
     return ready, place_on_nodes(context, ready.accounting, key, resources, nodes)
 
 

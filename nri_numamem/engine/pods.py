@@ -6,7 +6,7 @@ its sandbox is replaced, and the old sandbox may be removed after the new sandbo
 created.
 """
 
-from nri_numamem.engine import pod_limit, pod_scope
+from nri_numamem.engine import pod_level, pod_limit, pod_scope
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.decision import Transition
 from nri_numamem.engine.events import (
@@ -62,11 +62,12 @@ def _place(
 
 
 def update_pod_sandbox(context: Context, state: EngineState, event: UpdatePodSandbox) -> Transition:
-    """Apply the new limits of a pod to its pool and to what its ended containers hold."""
+    """Apply the new limits of a pod to its pool and to what its containers hold."""
     pod = event.pod
     if pod.sandbox_id not in state.pods:
         return Transition(state)
-    state = pod_scope.take_from_pool(context, state.with_pod(pod), pod)
+    state = pod_level.fill_limit(context, state.with_pod(pod), pod)
+    state = pod_scope.take_from_pool(context, state, pod)
     return Transition(pod_limit.release_excess(state, pod))
 
 

@@ -5,10 +5,15 @@ container's own limit. Hugepages: the container's own limits where the runtime s
 limits of the pod's cgroup. These are the sum of the pod, without the share of each container. So
 the pod's first container requests all of the sum that the pod's other containers do not have yet,
 and every container of the pod may use the sum.
+
+A pod can have pod-level resources (`spec.resources`): one limit for all its containers, whose own
+limits may be larger together, or absent. No runtime shows that field, but it has signs: a container
+of a Guaranteed pod without a limit, or limits of live containers that exceed the pod's limit. From
+the first sign on each further container requests at most what the live ones leave of the limit.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from nri_numamem.engine.events import Container, PodSandbox
@@ -40,15 +45,21 @@ class Request:
     hugepage_source: HugepageSource = HugepageSource.NONE
     hugepage_limits: Mapping[int, int] = field(default_factory=dict)
     """Page size in bytes -> limit for the container's cgroup, > 0."""
+    is_shared: bool = False
+    """The container shares the memory of its pod with the pod's other containers."""
 
 
 def request_for(state: EngineState, pod: PodSandbox, container: Container) -> Request | None:
     """Return the request of a container; None if its memory request is unknown."""
     if not pod.hugepage_limits:  # only a sum depends on the other containers
-        return request_of(pod, container, {})
-    others = _blocks_in_sandbox(state, pod, with_ended=False)
-    others.pop(container.name, None)
-    return request_of(pod, container, sum_blocks(others))
+        request = request_of(pod, container, {})
+    else:
+        others = _blocks_in_sandbox(state, pod, with_ended=False)
+        others.pop(container.name, None)
+        request = request_of(pod, container, sum_blocks(others))
+    if not pod.memory_limit_bytes or request is None or pod.uid not in state.accounting.assignments:
+        return request
+    return within_pod_limit(state, pod, container, request)
 
 
 def request_at_synchronize(
@@ -75,6 +86,18 @@ def request_at_synchronize(
     return request_of(pod, container, assigned)
 
 
+def request_that_shares(known: EngineState, container: Container) -> Request | None:
+    """Return the request of a running container that shares its pod's memory in `known`.
+
+    It keeps its share. None for another container.
+    """
+    holder = known.holder(container.container_id)
+    if holder is None or holder.ended or not holder.is_shared:
+        return None
+    blocks = known.blocks(holder.key) or ()
+    return Request({block.type: block.size for block in blocks}, is_shared=True)
+
+
 def _blocks_in_sandbox(
     state: EngineState, pod: PodSandbox, *, with_ended: bool
 ) -> dict[str, tuple[Block, ...]]:
@@ -96,19 +119,58 @@ def request_of(
     `assigned_to_others` is the sum of the pod's other live containers, by resource name, in bytes.
     It counts only where the hugepages of the pod are known as a sum.
     """
-    if not container.memory_limit_bytes:
+    memory_bytes = container.memory_limit_bytes or pod.memory_limit_bytes
+    if not memory_bytes:
         return None
-    resources = {MEMORY: container.memory_limit_bytes}
+    is_shared = not container.memory_limit_bytes
+    resources = {MEMORY: memory_bytes}
     source, limits = _hugepages(pod, container)
     if not limits:
-        return Request(resources)
+        return Request(resources, is_shared=is_shared)
     is_sum = source is HugepageSource.POD or _is_pods_sum(pod, container, source)
     for size_bytes, limit_bytes in limits.items():
         name = hugepages_resource(size_bytes)
         assigned = assigned_to_others.get(name, 0) if is_sum else 0
         if limit_bytes > assigned:
             resources[name] = limit_bytes - assigned
-    return Request(resources, source, limits)
+    return Request(resources, source, limits, is_shared)
+
+
+def within_pod_limit(
+    state: EngineState, pod: PodSandbox, container: Container, request: Request
+) -> Request:
+    """Return the request, limited to the rest of the pod's limit if the container shares it."""
+    limit = request_of_pod(pod)
+    if limit is None:
+        return request
+    live, is_shared = live_in_sandbox(state, pod, container.name)
+    exceeds = live and live.get(MEMORY, 0) + request.resources[MEMORY] > limit[MEMORY]
+    if not (exceeds or is_shared or request.is_shared):
+        return request
+    resources = {
+        name: max(0, min(size, limit.get(name, size) - live.get(name, 0)))
+        for name, size in request.resources.items()
+    }
+    return replace(request, resources=resources, is_shared=True)
+
+
+def live_in_sandbox(
+    state: EngineState, pod: PodSandbox, but: str
+) -> tuple[Mapping[str, int], bool]:
+    """Return what the live containers of a sandbox hold, and whether the pod's memory is shared.
+
+    The amounts are by resource name, without the container `but`. A pod's memory stays shared when
+    the container that was the sign has ended.
+    """
+    live: dict[str, tuple[Block, ...]] = {}
+    is_shared = False
+    for name, blocks in state.accounting.assignments.get(pod.uid, {}).items():
+        holder = state.holders.get((pod.uid, name))
+        if holder is not None:
+            is_shared = is_shared or holder.is_shared
+            if name != but and not holder.ended and holder.sandbox_id == pod.sandbox_id:
+                live[name] = blocks
+    return sum_blocks(live), is_shared
 
 
 def request_of_pod(pod: PodSandbox) -> Mapping[str, int] | None:

@@ -114,6 +114,7 @@ def _holder_out(holder: Holder, blocks: tuple[Block, ...]) -> _Json:
         "nodes": str(blocks[0].numa_affinity) if blocks else "",
         "resources": {block.type: min(block.size, MAX_BYTES) for block in blocks},
         **_misaligned_out(holder.misaligned),
+        **({"shared": True} if holder.is_shared else {}),
     }
 
 
@@ -143,6 +144,7 @@ def _holder_in(entry: _Json) -> tuple[Holder, tuple[Block, ...]]:
         key,
         _field(entry, "ended", bool),
         _misaligned_in(entry),
+        "shared" in entry and _field(entry, "shared", bool),
     )
     nodes = _nodes(entry, "nodes")
     resources = _object(entry.get("resources"), "resources")

@@ -44,6 +44,9 @@ class Holder:
     """Stopped; its memory stays reserved for the pod's next containers."""
     misaligned: OtherProviders = NO_OTHER_PROVIDERS
     """Its CPUs and devices that have no NUMA node in common with its memory."""
+    is_shared: bool = False
+    """It shares the memory of its pod (pod-level resources), and counts with what the other
+    containers left of the pod's limit when it was created."""
 
 
 @dataclass(frozen=True, slots=True)

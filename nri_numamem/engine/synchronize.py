@@ -18,7 +18,7 @@ its restart only the cgroup has it.
 
 from dataclasses import dataclass, replace
 
-from nri_numamem.engine import alignment, duplicates, pod_limit, pod_scope
+from nri_numamem.engine import alignment, duplicates, pod_level, pod_limit, pod_scope
 from nri_numamem.engine.bulk_update import BulkUpdate
 from nri_numamem.engine.containers import record_running
 from nri_numamem.engine.context import Context
@@ -29,7 +29,13 @@ from nri_numamem.engine.plan import Adjustment, Plan, Record, Update
 from nri_numamem.engine.records import containers as records
 from nri_numamem.engine.records import machine as machine_records
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.request import Request, request_at_synchronize, request_for
+from nri_numamem.engine.request import (
+    Request,
+    request_at_synchronize,
+    request_for,
+    request_that_shares,
+    within_pod_limit,
+)
 from nri_numamem.engine.state import POOL, EngineState
 from nri_numamem.memorymanager import Rejection, adopt, mark_reusable
 from nri_numamem.numa import NodeSet
@@ -41,12 +47,12 @@ def synchronize(context: Context, state: EngineState, event: Synchronize) -> Dec
     old = _known_state(state)
     is_restored = old is not state
     pinned, unpinned = _classify(context, old, pods, event)
-    old = _without_unnamed(old, event)
+    known, old = old, _without_unnamed(old, event)
     gone = [holder for holder in old.holders.values() if holder.sandbox_id not in pods]
     new = EngineState(
         context.empty_accounting(), pods, previous_nodes=old.previous_nodes_with(gone)
     )
-    new, updates, found = _adopt_all(context, old, new, pinned)
+    new, updates, found = _adopt_all(context, known, old, new, pinned)
     if is_restored:
         old, more = _drop_stale_reservations(context, old, new)
         found += more
@@ -141,15 +147,26 @@ def _nodes_to_apply(
 
 
 def _adopt_all(
-    context: Context, old: EngineState, state: EngineState, pinned: list[_Pinned]
+    context: Context,
+    known: EngineState,
+    old: EngineState,
+    state: EngineState,
+    pinned: list[_Pinned],
 ) -> tuple[EngineState, list[Update], list[Record]]:
-    """Record running containers on their nodes; return updates for those in wrong places."""
+    """Record running containers on their nodes; return updates for those in wrong places.
+
+    `known` is `old` with the containers that had no names.
+    """
     bulk, updates, found = BulkUpdate(state), list[Update](), list[Record]()
     for running in pinned:
         pod, container, nodes = running.pod, running.container, running.nodes
         before = bulk.pod_view(pod.uid)
         after, duplicate = duplicates.separate(before, pod, container)
-        request = request_at_synchronize(old, after, pod, container)
+        request = request_that_shares(known, container)
+        if request is None:
+            request = request_at_synchronize(old, after, pod, container)
+            if request is not None and known.holder(container.container_id) is None:
+                request = within_pod_limit(after, pod, container, request)
         after, record = adopt_running(context, after, pod, container, request, nodes)
         bulk.replace_pod(pod.uid, before, after)
         found += record
@@ -185,12 +202,12 @@ def _place_all(
         before = bulk.pod_view(pod.uid)
         after, duplicate = duplicates.separate(before, pod, container)
         request = request_for(after, pod, container)
-        after, nodes, placed = place_running(context, after, pod, container, request)
+        after, made, placed = place_running(context, after, pod, container, request)
         bulk.replace_pod(pod.uid, before, after)
         event = EventName.RUNNING_UNPINNED_NO_CAPACITY
-        if nodes is not None:
+        if made:
             event = EventName.PINNED_WHILE_RUNNING
-            updates.append(Update(container.container_id, str(nodes)))
+            updates.extend(made)
         found += [
             record if record.event is EventName.MISALIGNED else replace(record, event=event)
             for record in placed
@@ -205,23 +222,28 @@ def place_running(
     pod: PodSandbox,
     container: Container,
     request: Request | None,
-) -> tuple[EngineState, NodeSet | None, list[Record]]:
+) -> tuple[EngineState, tuple[Update, ...], list[Record]]:
     """Choose nodes for a container that runs without nodes, and record it there.
 
-    Without nodes in the result nothing fits, or, without a record, the request is unknown.
+    The updates pin it, and extend the containers that share memory with it. Without updates
+    nothing fits, or, without a record, the request is unknown.
     """
     if request is None:
-        return state, None, []
+        return state, (), []
     others = context.other_providers_of(container)
     ready, placed = place_container(context, state, pod, container, request, others)
     if isinstance(placed, Rejection):
         record = records.rejected(context, state, pod, container, request, placed, others)
-        return state, None, [record]
+        return state, (), [record]
+    ready, updates = pod_level.extended(state, ready, pod.uid)
     holder, more = alignment.placed(ready, pod, container, request, placed, others)
     state = ready.with_holder(holder, placed.accounting)
     adjustment = Adjustment(str(placed.nodes))
-    record = records.admitted(ready, state, pod, container, request, placed, others, adjustment)
-    return state, placed.nodes, [record, *more]
+    record = records.admitted(
+        ready, state, pod, container, request, placed, others, adjustment, updates
+    )
+    own = Update(container.container_id, str(placed.nodes))
+    return state, (*updates, own), [record, *more]
 
 
 def _drop_stale_reservations(

@@ -20,22 +20,25 @@ class ManifestError(ValueError):
 def pod_from_manifest(manifest: object) -> Pod:
     """Return the pod of a manifest; raise ManifestError with the place if it is invalid.
 
-    A pod with pod-level resources (`spec.resources`) counts as not Guaranteed: the kubelet does not
-    pin such pods (its feature gate PodLevelResourceManagers is off).
+    For the kubelet's managers a pod with pod-level resources (`spec.resources`) counts as not
+    Guaranteed (their feature gate PodLevelResourceManagers is off). Its containers have their
+    limits in place of requests, because a runtime shows no others.
     """
     pod = _mapping("manifest", manifest)
     uid = _text("metadata.uid", _mapping("metadata", pod.get("metadata")).get("uid"))
     spec = _mapping("spec", pod.get("spec"))
+    is_pod_level = spec.get("resources") is not None
+    read = _memory_limits if is_pod_level else _memory_requests
     containers = tuple(
-        Container(_text(f"{place}.name", found.get("name")), kind, _memory_requests(place, found))
+        Container(_text(f"{place}.name", found.get("name")), kind, read(place, found))
         for place, kind, found in _containers(spec)
     )
     names = [container.name for container in containers]
     for name in names:
         if names.count(name) > 1:
             raise ManifestError(f"spec: two containers have the name {name}; rename one")
-    is_guaranteed = qos_class(pod) is QosClass.GUARANTEED and spec.get("resources") is None
-    return Pod(uid, is_guaranteed, containers)
+    is_guaranteed = qos_class(pod) is QosClass.GUARANTEED and not is_pod_level
+    return Pod(uid, is_guaranteed, containers, _memory_limits("spec", spec) or None)
 
 
 def qos_class(manifest: Mapping[str, object]) -> QosClass:
@@ -93,18 +96,26 @@ def _containers(
             yield place, ContainerKind.RESTARTABLE_INIT if is_sidecar else default, container
 
 
-def _memory_requests(place: str, container: Mapping[str, object]) -> dict[str, int]:
+def _memory_requests(place: str, holder: Mapping[str, object]) -> dict[str, int]:
     """Return the requests of memory and hugepages in bytes."""
+    return _memory_amounts(f"{place}.resources.requests", _texts(place, holder)[0])
+
+
+def _memory_limits(place: str, holder: Mapping[str, object]) -> dict[str, int]:
+    """Return the limits of memory and hugepages in bytes."""
+    return _memory_amounts(f"{place}.resources.limits", _texts(place, holder)[1])
+
+
+def _memory_amounts(place: str, texts: Mapping[str, str]) -> dict[str, int]:
     sizes: dict[str, int] = {}
-    requests, _ = _texts(place, container)
-    for resource, text in requests.items():
+    for resource, text in texts.items():
         if is_memory_resource(resource):
             try:
                 sizes[resource] = parse_quantity(text)
             except ValueError as error:
-                where = f"{place}.resources.requests.{resource}"
                 raise ManifestError(
-                    f"{where}: [memorymanager] failed to represent quantity as int64: {error}"
+                    f"{place}.{resource}: [memorymanager] failed to represent quantity as int64: "
+                    f"{error}"
                 ) from error
     return sizes
 

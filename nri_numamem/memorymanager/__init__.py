@@ -115,7 +115,7 @@ from nri_numamem.memorymanager.reserved_memory import (
     check_reserved,
     parse_reserved_memory,
 )
-from nri_numamem.memorymanager.resize import Resized, resize_container
+from nri_numamem.memorymanager.resize import Resized, extend_containers, resize_container
 from nri_numamem.memorymanager.state import (
     AccountingError,
     Block,
@@ -161,6 +161,7 @@ __all__ = [
     "default_state",
     "derive",
     "drop_reusable_of_others",
+    "extend_containers",
     "full_hints",
     "hints_for_request",
     "mark_reusable",

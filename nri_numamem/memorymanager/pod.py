@@ -47,6 +47,8 @@ class Pod:
     guaranteed: bool
     containers: tuple[Container, ...]
     """In the kubelet's order: init containers first."""
+    limits: Request | None = None
+    """Pod-level limits (`spec.resources`): resource -> bytes that all containers share."""
 
     def container(self, name: str) -> Container:
         """Return the container of that name; KeyError if the pod has none."""

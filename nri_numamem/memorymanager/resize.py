@@ -112,3 +112,33 @@ def _reusable_blocks(state: State, uid: str, nodes: NodeSet) -> dict[str, tuple[
         for name in state.reusable.get(uid, ())
         if any(block.numa_affinity == nodes for block in containers[name])
     }
+
+
+def extend_containers(
+    state: State,
+    uid: str,
+    nodes: NodeSet,
+    more: Request,
+    preferences: Preferences,
+    admits: Callable[[Hint], bool] = lambda _: True,
+) -> tuple[State, NodeSet] | None:
+    """Give more nodes to all containers of a pod on `nodes`, so that `more` fits there as well.
+
+    Also return the nodes: the best superset of `nodes` that holds all of it. None if none is
+    admissible.
+    """
+    containers = state.assignments.get(uid, {})
+    moving = {name: b for name, b in containers.items() if b and b[0].numa_affinity == nodes}
+    request, reusable = dict(more), state.reusable
+    for name, blocks in moving.items():
+        state = remove_container(state, uid, name)
+        for block in blocks:
+            request[block.type] = request.get(block.type, 0) + block.size
+    candidates = candidates_for(state, uid, request, preferences.previous_nodes)
+    found = candidates.best(preferences, nodes)
+    if found is None or not admits(candidates.hint(found)):
+        return None
+    state = replace(state, reusable={})
+    for name, blocks in moving.items():
+        state = assign(state, uid, name, found, {block.type: block.size for block in blocks})
+    return replace(state, reusable=reusable), found

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from nri_numamem.engine.events import Container, PodSandbox
-from nri_numamem.memorymanager import Block, Request, pod_request
+from nri_numamem.memorymanager import Block, Pod, Request, pod_request
 from nri_numamem.memorymanager import Container as DescribedContainer
 from nri_numamem.numa import MEMORY, NodeSet, hugepages_page_size
 from nri_numamem.scenario.values import ScenarioPod
@@ -22,8 +22,13 @@ def sandbox_event(sandbox_id: str, described: ScenarioPod) -> PodSandbox:
         described.namespace,
         described.name,
         _LEVELS[described.qos],
-        pod_request(described.pod),
+        limits_of_pod(described.pod),
     )
+
+
+def limits_of_pod(pod: Pod) -> Request:
+    """Return the limits of a pod's sandbox: its pod-level limits, else those of its containers."""
+    return {**pod_request(pod), **(pod.limits or {})}
 
 
 def resized_sandbox(
@@ -36,7 +41,7 @@ def resized_sandbox(
         else one
         for one in described.pod.containers
     )
-    wanted = pod_request(replace(described.pod, containers=containers)).get(MEMORY, 0)
+    wanted = limits_of_pod(replace(described.pod, containers=containers)).get(MEMORY, 0)
     # The plugin takes the larger of the sandbox's limit at its start and that of the cgroup now.
     return replace(sandbox, memory_limit_bytes=max(sandbox.memory_limit_bytes or 0, wanted))
 

@@ -116,6 +116,12 @@ class Host:
             device_nodes=tuple(map(NodeSet.parse, devices)),
         )
         plan = self.handle(events.CreateContainer(pod, container, pool_use))
+        for update in plan.updates:
+            if update.container_id in self.containers:
+                known = self.containers[update.container_id]
+                self.containers[update.container_id] = replace(
+                    known, cpuset_mems=update.cpuset_mems
+                )
         if plan.refusal is None:
             nodes = plan.adjustment.cpuset_mems if plan.adjustment else mems
             limits = dict(plan.adjustment.hugepage_limits) if plan.adjustment else {}

@@ -91,11 +91,14 @@ def test_the_pods_hugepages_are_in_the_pool(pods: Host) -> None:
 
 
 def test_more_than_the_sum_is_placed_on_the_pods_nodes_or_rejected(pods: Host) -> None:
-    """A container may have been resized; the sum of the sandbox does not change."""
+    """A container may have been resized; its pod's limit was not known to change."""
+    other = pods.run("other", memory=400 * MI)
+    pods.create(other, "main", 400 * MI)
     pod = pods.run("a", memory=300 * MI)
-    assert pods.create(pod, "one", 600 * MI).adjustment == Adjustment("0")
-    assert used(pods)[0] == 600 * MI
-    refusal = pods.create(pod, "two", 600 * MI).refusal or ""
+    assert pods.create(pod, "one", 500 * MI).adjustment == Adjustment("0")
+    assert used(pods)[0] == 900 * MI
+    pods.stop(pods.newest("one"))
+    refusal = pods.create(pod, "one", 600 * MI).refusal or ""
     assert "UnexpectedAdmissionError: " in refusal
 
 

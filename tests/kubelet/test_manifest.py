@@ -87,10 +87,20 @@ def test_requests_are_used_if_limits_differ() -> None:
     assert pod.containers[0].requests == {"memory": 2**20}
 
 
-def test_pods_with_pod_level_resources_are_not_pinned() -> None:
+def test_pods_with_pod_level_resources_are_not_pinned_by_the_kubelet() -> None:
     document = manifest({"limits": FULL}, resources=both(cpu="2", memory="1Gi"))
     assert qos_class(document) is QosClass.GUARANTEED
     assert not pod_from_manifest(document).guaranteed
+
+
+def test_pod_level_limits_and_the_limits_of_containers() -> None:
+    limits = {"cpu": "2", "memory": "1Gi", "hugepages-2Mi": "4Mi"}
+    own = {"limits": {"memory": "1Mi"}}
+    document = manifest(own, {"requests": {"memory": "2Mi"}}, {}, resources={"limits": limits})
+    pod = pod_from_manifest(document)
+    assert pod.limits == {"memory": 2**30, "hugepages-2Mi": 2**22}
+    assert [container.requests for container in pod.containers] == [{"memory": 2**20}, {}, {}]
+    assert pod_from_manifest(manifest({"limits": FULL})).limits is None
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from nri_numamem.memorymanager import (
     adopt,
     check_accounting,
     check_groups,
+    extend_containers,
     mark_reusable,
     remove_container,
     remove_pod,
@@ -207,3 +208,30 @@ def test_resizes_in_random_states_keep_the_accounting_right(empty: State, seed: 
     for uid in "abc":
         state = remove_pod(state, uid)
     assert state == empty
+
+
+def test_all_containers_on_the_nodes_are_extended(empty: State) -> None:
+    state = assign(empty, "a", "x", N0, {"memory": 2, "hugepages-2Mi": 1})
+    state = mark_reusable(assign(state, "a", "y", N0, {"memory": 1}), "a", "y")
+    state = assign(state, "a", "elsewhere", N2, {"memory": 1})
+    extended = extend_containers(state, "a", N0, {"memory": 5}, PREFERENCES)
+    assert extended is not None
+    after, nodes = extended
+    assert nodes == N01
+    assert after.assignments["a"] == {
+        "x": (Block(N01, "memory", 2), Block(N01, "hugepages-2Mi", 1)),
+        "y": (Block(N01, "memory", 1),),
+        "elsewhere": (Block(N2, "memory", 1),),
+    }
+    assert after.reusable == {"a": ("y",)}
+    assert sum(free(after)) == 8
+    assert check_accounting(after) == check_groups(after) == ()
+
+
+def test_containers_are_not_extended_beyond_what_is_admissible(empty: State) -> None:
+    state = assign(empty, "a", "x", N0, {"memory": 2})
+    assert extend_containers(state, "a", N0, {"memory": 11}, PREFERENCES) is None
+    assert extend_containers(state, "a", N0, {"memory": 5}, PREFERENCES, lambda _: False) is None
+    other = assign(state, "b", "x", N0, {"memory": 1})
+    assert extend_containers(other, "a", N0, {"memory": 5}, PREFERENCES) is None
+    assert extend_containers(state, "b", N0, {"memory": 2}, PREFERENCES) is not None

@@ -441,3 +441,32 @@ def test_a_pod_that_is_not_managed_ends_with_its_last_container() -> None:
     del described["spec"]["containers"][0]["resources"]["limits"]["cpu"]
     got = documents(scenario(admit("a"), remove("a"), admit("a"), pods=[described]))
     assert got[2] == {"ok": True, "cpusetMems": {"init": None, "c0": None}}
+
+
+def pod_level(uid: str, memory: str, *own: str | None) -> Document:
+    """Return a pod with a pod-level limit, and containers with and without limits of their own."""
+    limits = [{"memory": amount} if amount else {} for amount in own]
+    containers = [
+        {"name": f"c{index}", "resources": {"limits": found}} for index, found in enumerate(limits)
+    ]
+    resources = {"limits": {"cpu": 1, "memory": memory}}
+    return {"metadata": {"uid": uid}, "spec": {"resources": resources, "containers": containers}}
+
+
+@pytest.mark.parametrize("scope", ["container", "pod"])
+def test_containers_share_a_pod_level_limit(scope: str) -> None:
+    pods = [pod_level("a", "4Gi", "4Gi", "4Gi", None), pod("b", "6Gi")]
+    settings = {"topologyManagerScope": scope}
+    got = outcomes(scenario(admit("a"), admit("b"), pods=pods, settings=settings))
+    assert got[0].document == {"ok": True, "cpusetMems": dict.fromkeys(["c0", "c1", "c2"], "0")}
+    assert got[1].document == {"ok": True, "cpusetMems": {"c0": "0"}}
+
+
+def test_a_resize_does_not_change_a_pod_level_limit() -> None:
+    steps = [admit("a"), resize("a", "2Gi")]
+    got = outcomes(scenario(*steps, pods=[pod_level("a", "4Gi", "1Gi", None)]))
+    assignments = got[1].accounting.assignments["a"]
+    assert {name: blocks[0].size // GI for name, blocks in assignments.items()} == {
+        "c0": 2,
+        "c1": 2,
+    }

@@ -21,11 +21,12 @@ from nri_numamem.cli.simulate.playable import check_playable, last_removals
 from nri_numamem.config.settings import settings_to_mapping
 from nri_numamem.fake_runtime import objects
 from nri_numamem.fake_runtime.runtime import PluginRefused
-from nri_numamem.memorymanager import ContainerKind, QosClass, Rejection, Request, pod_request
+from nri_numamem.memorymanager import ContainerKind, QosClass, Rejection, Request
 from nri_numamem.memorymanager.state_json import StateJson, state_json
 from nri_numamem.nri import api_pb2 as api
 from nri_numamem.numa import MEMORY, Machine, hugepages_page_size
 from nri_numamem.numa.quantity import format_page_size
+from nri_numamem.scenario.events import limits_of_pod
 from nri_numamem.scenario.outcome import Outcome
 from nri_numamem.scenario.scenario import Scenario
 from nri_numamem.scenario.steps import Admit, Resize, Retry, Stop
@@ -121,7 +122,7 @@ class ScenarioSandbox(PluginSandbox):
         qos = described.qos
         pod = self._sandboxes.get(uid)
         if pod is None:
-            pod = self._run_sandbox(uid, pod_request(described.pod), qos)
+            pod = self._run_sandbox(uid, limits_of_pod(described.pod), qos)
         mems: dict[str, str | None] = {}
         refusal: str | None = None
         for container in described.pod.containers:

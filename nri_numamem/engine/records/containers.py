@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.events import Container, PodSandbox
-from nri_numamem.engine.plan import Adjustment, Record
+from nri_numamem.engine.plan import Adjustment, Record, Update
 from nri_numamem.engine.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.engine.records.candidates import Choice, decision_fields
 from nri_numamem.engine.records.events import EventName
@@ -44,12 +44,14 @@ def admitted(
     placed: Placement,
     others: OtherProviders,
     adjustment: Adjustment,
+    updates: tuple[Update, ...] = (),
     released: Mapping[str, int] = _NOTHING,
 ) -> Record:
     """Record a container that is pinned: `before` is the state of the decision, `state` the next.
 
-    In pod scope `before` has the reservation of the pod as a whole. `released` is what the pod's
-    ended containers held beyond the pod's limit.
+    In pod scope `before` has the reservation of the pod as a whole. `updates` give
+    more nodes to containers that share memory with this one. `released` is what the pod's ended
+    containers held beyond the pod's limit.
     """
     choice = choice_of(before, (pod.uid, container.name), request, placed, others)
     fields: Fields = {
@@ -61,6 +63,10 @@ def admitted(
         "adjustment": adjustment_value(adjustment),
         "free_bytes": free_bytes(state, request.resources),
     }
+    if request.is_shared:
+        fields["shares_pod_memory"] = True
+    if updates:
+        fields["extended_container_ids"] = [update.container_id for update in updates]
     if released:
         fields["released_bytes"] = dict(released)
     if request.hugepage_limits:

@@ -27,6 +27,9 @@ _ADMITTED = {
     **ADJUSTMENT,
     **FREE,
     **_HUGEPAGE_SOURCE,
+    "shares_pod_memory": "true if it shares the pod's limit (pod-level resources): the request is "
+    "what the pod's other containers leave of it",
+    "extended_container_ids": "containers that share memory with it and get its NUMA nodes too",
     "released_bytes": "bytes by resource that ended containers held beyond the pod's limit, "
     "and that are free now",
 }
