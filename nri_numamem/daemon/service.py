@@ -38,6 +38,7 @@ from nri_numamem.host.topology import read_machine
 from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.nri.poller import Channel
+from nri_numamem.nri.protobuf_version import check_protobuf
 from nri_numamem.nri.request_ids import RequestIds
 from nri_numamem.nri.session import PluginSession
 from nri_numamem.observe.log import loggers as logs
@@ -119,6 +120,9 @@ class Service:
         self._machine_monitor.begin(self._system.clock.monotonic_s())
         for record in engine.context.start_records(VERSION):
             self.emit(record)
+        vulnerable = check_protobuf()
+        if vulnerable is not None:
+            self.emit(vulnerable)
 
     def start(self, engine: Engine, settings: Settings, started_as: str) -> None:
         """Decide with this engine and the state that an earlier process left.

@@ -11,6 +11,7 @@ From the socket inwards:
 | `request_ids` | the id that all records of one request share |
 | `synchronize_parts` | the parts of a Synchronize |
 | `decode`, `encode` | messages to events of the engine, plans of the engine to replies |
+| `protobuf_version` | known vulnerabilities of the installed protobuf |
 | `limits` | memory and hugepage limits in messages |
 | `nri_subset_pb2` | the messages and fields that the plugin uses (api/nri_subset.proto) |
 | `api_pb2` | all messages of NRI, for the runtime's side (api/nri.proto) |

@@ -60,6 +60,7 @@ class EventName(StrEnum):
     POD_CGROUP_UNREADABLE = "pod_cgroup_unreadable"
     POD_REJECTED = "pod_rejected"
     POD_RELEASED = "pod_released"
+    PROTOBUF_VULNERABLE = "protobuf_vulnerable"
     REGISTRATION_REJECTED = "registration_rejected"
     REJECTED = "rejected"
     REQUEST_TIMED_OUT = "request_timed_out"

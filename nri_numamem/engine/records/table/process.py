@@ -86,6 +86,17 @@ EVENTS = {
         "SIGHUP: the log file, if there is one, was closed and opened again.",
         remedy="none; to apply a changed configuration, restart the plugin",
     ),
+    EventName.PROTOBUF_VULNERABLE: EventType(
+        "The installed protobuf, which parses the runtime's messages, has a known vulnerability.",
+        level=Level.WARNING,
+        remedy="see `remedy`",
+        fields={
+            "protobuf_version": "installed version",
+            "implementation": "`python` or `compiled`",
+            "vulnerability": "number of the vulnerability (CVE)",
+            **REMEDY,
+        },
+    ),
     EventName.STATE_RESTORED: EventType(
         "The state file of an earlier process was read.",
         fields={
