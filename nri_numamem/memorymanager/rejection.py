@@ -4,7 +4,8 @@ A ``Rejection`` has the kubelet's own error text, the request, and per NUMA node
 the allocatable amount results, and which rule excluded the node. Nodes with equal text share one
 part of the message. If the message is still too long, the origin of the allocatable amounts is
 left out, then the nodes that one rule excluded share a part. Hugepages that the kernel cannot
-provide, although the accounting has them free, are named too.
+provide, although the accounting has them free, are named too. A remedy follows the facts; the
+kubelet's sentence is the end. Other pods are never named, because events have other readers.
 
 The text is computed when it is first read: under `best-effort`, several placements are tried, and
 the rejections of all but the last are discarded.
@@ -111,6 +112,7 @@ def _explain(
     fitting = candidates.best(preferences)
     if fitting is not None:
         head += f"; without topology constraints it would fit on {_nodes(tuple(fitting))}"
+    sentence = f"{_remedy(verdicts, request, candidates, fitting)}; {sentence}"
     room = MESSAGE_LIMIT - len(f"; {sentence}")
     for summary in (partial(_one_by_one, origin=_origin), _one_by_one, _by_rule):
         facts = "; ".join((head, *summary(verdicts, prefixes)))
@@ -139,6 +141,35 @@ def _size(candidates: Candidates) -> str:
     if candidates.minimum == 1:
         return "fits on 1 empty NUMA node"
     return f"fits on {candidates.minimum} empty NUMA nodes"
+
+
+def _remedy(
+    verdicts: tuple[NodeVerdict, ...],
+    request: Request,
+    candidates: Candidates,
+    fitting: NodeSet | None,
+) -> str:
+    """Return what changes the result; it does not depend on what is free at the moment."""
+    missing = [
+        resource
+        for resource in sorted(request, key=resource_order)
+        if not any(verdict.tables[resource].total for verdict in verdicts)
+    ]
+    if missing:
+        return f"remedy: reserve {' and '.join(missing)} on this host, which has no such pages"
+    if candidates.minimum is None:
+        return "remedy: request less, or use a larger host"
+    if fitting is not None:
+        where = "the NUMA nodes of its CPUs and devices"
+        return f"remedy: make room on {where}, or set topologyManagerPolicy best-effort"
+    if candidates.minimum > 1:
+        return f"remedy: make room on {candidates.minimum} whole NUMA nodes, or request less"
+    large = [
+        verdict.node_id
+        for verdict in verdicts
+        if all(verdict.tables[name].allocatable >= size for name, size in request.items())
+    ]
+    return f"remedy: make room on {_nodes(large)}"
 
 
 def _rule(state: State, node: NodeState, request: Request, prefixes: Mapping[str, str]) -> str:

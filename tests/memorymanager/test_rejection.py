@@ -31,7 +31,8 @@ def test_the_message_has_every_node(worlds: ModuleType) -> None:
         "NUMA node 0: 1Gi free of 4Gi allocatable, has single-node assignments; "
         "NUMA node 1: 0 free of 4Gi allocatable, in group 1-2 with 3Gi free; "
         "NUMA node 2: 3Gi free of 4Gi allocatable, in group 1-2 with 3Gi free; "
-        "NUMA nodes 3-5: 4Gi free of 4Gi allocatable, unused, too small by itself; Sentence"
+        "NUMA nodes 3-5: 4Gi free of 4Gi allocatable, unused, too small by itself; "
+        "remedy: make room on 4 whole NUMA nodes, or request less; Sentence"
     )
     assert rejection.explanation.per_node[0] == NodeVerdict(
         0,
@@ -47,7 +48,8 @@ def test_the_message_names_several_resources(worlds: ModuleType) -> None:
         "requested memory 1Gi, hugepages-1Gi 2Gi; "
         "exceeds all NUMA nodes together; "
         "NUMA node 0: memory 3.99Gi free of 4Gi allocatable (5Gi less 1Gi hugepages), "
-        "hugepages-1Gi 1Gi free of 1Gi allocatable, has single-node assignments; Sentence"
+        "hugepages-1Gi 1Gi free of 1Gi allocatable, has single-node assignments; "
+        "remedy: request less, or use a larger host; Sentence"
     )
 
 
@@ -57,7 +59,8 @@ def test_the_message_has_the_best_set_without_topology_constraints(worlds: Modul
         "requested memory 4; fits on 1 empty NUMA node; "
         "without topology constraints it would fit on NUMA node 0; "
         "NUMA nodes 0-1: 4 free of 4 allocatable, unused; "
-        "Sentence"
+        "remedy: make room on the NUMA nodes of its CPUs and devices, or set "
+        "topologyManagerPolicy best-effort; Sentence"
     )
 
 
@@ -94,7 +97,8 @@ def test_nodes_of_a_large_machine_are_summarized_by_rule(worlds: ModuleType) -> 
     assert message.endswith(
         "NUMA nodes 0-23: at most 22.48Ki free, has single-node assignments; "
         "NUMA nodes 24-47: at most 28Gi free, in other groups; "
-        "NUMA nodes 48-63: at most 64Gi free, unused, too small by itself; Sentence"
+        "NUMA nodes 48-63: at most 64Gi free, unused, too small by itself; "
+        "remedy: make room on 63 whole NUMA nodes, or request less; Sentence"
     )
 
 
@@ -102,7 +106,25 @@ def test_the_length_of_a_message_is_limited(worlds: ModuleType) -> None:
     state = worlds.empty_state({n: {"memory": 1} for n in range(0, 1000, 2)})
     message = refuse(state, {"memory": 10**6}).message
     assert len(message) == MESSAGE_LIMIT
-    assert message.endswith("...; Sentence")
+    assert message.endswith("...; remedy: request less, or use a larger host; Sentence")
+
+
+def test_the_remedy_names_the_nodes_that_are_large_enough(worlds: ModuleType) -> None:
+    sizes = {0: 4 * GI, 1: 2 * GI, 2: 5 * GI}
+    state = worlds.empty_state({node: {"memory": size} for node, size in sizes.items()})
+    for node in (0, 2):
+        state = assign(state, "a", f"c{node}", NodeSet([node]), {"memory": 2 * GI})
+    message = refuse(state, {"memory": 4 * GI}).message
+    assert message.endswith("; remedy: make room on NUMA nodes 0,2; Sentence")
+
+
+def test_pages_that_the_host_lacks(worlds: ModuleType) -> None:
+    state = worlds.empty_state({0: {"memory": 4 * GI, "hugepages-1Gi": 0}})
+    message = refuse(state, {"memory": GI, "hugepages-1Gi": GI, "hugepages-2Mi": GI}).message
+    assert message.endswith(
+        "; remedy: reserve hugepages-1Gi and hugepages-2Mi on this host, which has no such pages; "
+        "Sentence"
+    )
 
 
 def test_rejections_with_equal_explanations_are_equal(worlds: ModuleType) -> None:
