@@ -73,6 +73,7 @@ def synchronize(
     The runtime's list has the CPUs; devices are known from the creation, by `old`.
     """
     changed, found = dict[Key, Holder](), list[Record]()
+    cpus: dict[tuple[str, int | None], NodeSet | None] = {}
     for container in containers:
         holder = new.holder(container.container_id)
         blocks = None if holder is None else new.blocks(holder.key)
@@ -80,9 +81,11 @@ def synchronize(
             continue
         before = old.holder(container.container_id)
         known = NO_OTHER_PROVIDERS if before is None else before.misaligned
-        cpu = context.other_providers_of(container).cpu
+        kind = (container.cpuset_cpus, container.cpu_shares)
+        if kind not in cpus:  # most containers have the CPUs of the shared pool
+            cpus[kind] = context.other_providers_of(container).cpu
         nodes = blocks[0].numa_affinity
-        misaligned = OtherProviders(known.devices, cpu).misaligned_with(nodes)
+        misaligned = OtherProviders(known.devices, cpus[kind]).misaligned_with(nodes)
         if misaligned != holder.misaligned:
             changed[holder.key] = replace(holder, misaligned=misaligned)
         if misaligned not in (NO_OTHER_PROVIDERS, known, holder.misaligned):

@@ -179,11 +179,10 @@ class Player:
         container = self._running.get(key)
         if container is None:
             return Outcome(step, self._accounting(), cpuset_mems={step.container: None})
-        sandbox, described = self._sandboxes[step.uid], self._scenario.pods.get(step.uid)
-        if described is not None:
-            memory = {name: one.memory_limit_bytes or 0 for name, one in self._running_of(step.uid)}
-            memory[step.container] = step.memory_bytes
-            sandbox = resized_sandbox(sandbox, described, memory)
+        memory = {name: one.memory_limit_bytes or 0 for name, one in self._running_of(step.uid)}
+        memory[step.container] = step.memory_bytes
+        described = self._scenario.pods[step.uid]
+        sandbox = resized_sandbox(self._sandboxes[step.uid], described, memory)
         applied = self._engine.apply(UpdateContainer(sandbox, container, step.memory_bytes))
         if applied.plan.refusal is not None:
             return Outcome(step, self._accounting(), rejection=applied.rejection)

@@ -153,6 +153,12 @@ def test_the_watchdog_is_fed_before_and_after_the_other_jobs(
     assert order == ["fed", "machine read", "fed"]
 
 
+def test_a_strict_policy_beside_static_cpus_is_logged_at_the_start(node: Node) -> None:
+    policy = Policy(topology_manager_policy="restricted", has_static_cpus=True)
+    node.service.use(Engine(Context.of(node.engine.context.machine, policy)))
+    assert node.log.events[-2:] == ["machine", "strict_policy_with_static_cpus"]
+
+
 def test_a_repeated_refusal_is_counted_and_logged_once(node: Node) -> None:
     fields: dict[str, RecordValue] = {"container_id": "c", "request_bytes": {"memory": GI}}
     refusal = Record(EventName.RESIZE_REJECTED, fields)
