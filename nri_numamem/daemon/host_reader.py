@@ -7,6 +7,8 @@ exist. A file that cannot be read is logged, and the request is served without i
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
 
 from nri_numamem.daemon.machine_monitor import MachineMonitor
 from nri_numamem.engine.context import qos_of_cgroup_parent
@@ -14,7 +16,13 @@ from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Container, PodSandbox
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.host.cgroups import container_mems, pod_hugepage_limits, pod_memory_limit
+from nri_numamem.host.cgroups import (
+    container_directory,
+    pod_hugepage_limits,
+    pod_memory_limit,
+    set_mems,
+)
+from nri_numamem.host.container_use import container_use
 from nri_numamem.host.containers import process_start
 from nri_numamem.host.devices import device_numa_nodes
 from nri_numamem.host.roots import HostRoots
@@ -44,7 +52,7 @@ class HostReader:
         return Decoder(
             self.hugepage_limits,
             self.device_nodes,
-            self.cgroup_mems,
+            self.read_cpuset,
             self.pool_use,
             self.process_start,
             self.memory_limit,
@@ -76,17 +84,24 @@ class HostReader:
             self._emit(Record(EventName.POD_CGROUP_UNREADABLE, {"error": str(error)}))
             return None
 
-    def cgroup_mems(self, cgroup_parent: str, cgroups_path: str) -> NodeSet:
-        """Return `cpuset.mems` of a container's cgroup; empty if the pod is not managed."""
+    def read_cpuset(self, container: Container, cgroup_parent: str, cgroups_path: str) -> Container:
+        """Return the container with what its cgroup shows; as it is if the pod is not managed."""
         engine = self._get_engine()
         is_guaranteed = qos_of_cgroup_parent(cgroup_parent) is QosClass.GUARANTEED
         if engine is None or not (is_guaranteed and engine.context.is_static):
-            return NodeSet()
+            return container
         try:
-            return container_mems(self._roots.cgroup, cgroups_path)
+            directory = container_directory(self._roots.cgroup, cgroups_path)
+            mems = set_mems(directory) if directory else None
+            if mems is None:
+                return container
+            if str(mems) == container.cpuset_mems:
+                return replace(container, cgroup_mems=mems)
+            use = container_use(self._roots.cgroup, Path(directory))
         except MachineError as error:
             self._emit(Record(EventName.CONTAINER_CGROUP_UNREADABLE, {"error": str(error)}))
-            return NodeSet()
+            return container
+        return replace(container, cgroup_mems=mems, cgroup_use=use)
 
     def device_nodes(self, cgroup_parent: str, devices: Iterable[Device]) -> tuple[NodeSet, ...]:
         """Return the NUMA nodes of the devices that have any; none if they cannot matter."""

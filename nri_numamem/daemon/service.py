@@ -11,6 +11,7 @@ from nri_numamem.config.policy import context_of
 from nri_numamem.config.settings import STATE_FILE, Settings
 from nri_numamem.daemon.cgroup_scan import CgroupScan
 from nri_numamem.daemon.connection import Connection, ConnectionResult
+from nri_numamem.daemon.cpuset_check import CpusetCheck
 from nri_numamem.daemon.gc_control import GcControl
 from nri_numamem.daemon.host_reader import HostReader
 from nri_numamem.daemon.identity import Identity
@@ -92,6 +93,7 @@ class Service:
         self._state_store = StateStore(self.emit, system.clock, system.open_state_file)
         self._pod_reaper = PodReaper(roots.cgroup, self._get_engine)
         self._cgroup_scan = CgroupScan(roots.cgroup, self._get_engine)
+        self._cpuset_check = CpusetCheck(roots.cgroup, self._get_engine)
         self._machine_monitor = MachineMonitor(
             roots, self._get_engine, self.emit, listen=system.listen_uevents
         )
@@ -191,6 +193,7 @@ class Service:
         plan = self._requests.decide(event)
         if isinstance(event, Synchronize):
             self._invariant_check.synchronized()
+            self._cpuset_check.synchronized(self._system.clock.monotonic_s())
         return plan
 
     def limit(self, limit_s: float, call: Callable[[], bytes]) -> bytes:
@@ -268,6 +271,7 @@ class Service:
             PeriodicJob("instance lock", self._state_store.check_lock, STATE_FILE_S),
             PeriodicJob("state file", self._offer_state, STATE_FILE_S),
             self._cgroup_scan,
+            self._cpuset_check,
             self._invariant_check,
             self._gc_control,
             # Reading the host can take seconds where the kernel is busy; the wait for the next

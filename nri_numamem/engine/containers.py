@@ -86,6 +86,8 @@ def _adopt_preset(
         record = records.not_managed(pod, container, why, is_invalid=True)
         return Decision.computed(NO_PLAN, state, record)
     next_state, shortfall = record_running(state, pod, container, request, nodes)
+    if container.has_devices:
+        next_state = next_state.with_devices(container.container_id)
     next_state = pod_scope.take_from_pool(context, next_state, pod)
     next_state = pod_limit.release_excess(next_state, pod)
     excluded = context.classification.excluded
@@ -178,6 +180,8 @@ def _enter(
     accounting = masked.unmask(placed.accounting)
     holder, more = alignment.placed(state, pod, container, request, placed, others)
     after = state.with_pod(pod).with_holder(holder, accounting)
+    if container.has_devices:
+        after = after.with_devices(container.container_id)
     excess = pod_limit.excess(after, pod)
     if excess:
         after, released = pod_limit.release(after, pod.uid, excess), excess
@@ -225,6 +229,9 @@ def update_container(context: Context, state: EngineState, event: UpdateContaine
         wider = alignment.with_nodes(holder, done.nodes)
         next_state = next_state.with_holder(wider, next_state.accounting)
         updates = (Update(holder.container_id, str(done.nodes)),)
+        unconfirmed = next_state.cpusets.unconfirmed | {holder.container_id}
+        cpusets = replace(next_state.cpusets, unconfirmed=unconfirmed)
+        next_state = next_state.with_cpusets(cpusets)
     record = resizes.resized(next_state, event.pod, holder, before, done)
     return Decision.computed(Plan(updates=updates), next_state, record)
 

@@ -7,7 +7,16 @@ sends the reply between the two. An event whose ``commit`` raises an exception h
 
 from dataclasses import dataclass
 
-from nri_numamem.engine import containers, discovered, events, machine_change, pods, synchronize
+from nri_numamem.engine import (
+    containers,
+    cpuset_check,
+    discovered,
+    events,
+    machine_change,
+    pending_updates,
+    pods,
+    synchronize,
+)
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.decision import Decision, Handler, without_reply
 from nri_numamem.engine.plan import Plan, Record
@@ -17,6 +26,7 @@ from nri_numamem.memorymanager import Rejection
 _HANDLERS: dict[type, Handler] = {
     events.Synchronize: synchronize.synchronize,
     events.ContainersFound: without_reply(discovered.containers_found),
+    events.CpusetsRead: without_reply(cpuset_check.cpusets_read),
     events.RunPodSandbox: without_reply(pods.run_pod_sandbox),
     events.UpdatePodSandbox: without_reply(pods.update_pod_sandbox),
     events.StopPodSandbox: without_reply(pods.stop_pod_sandbox),
@@ -73,8 +83,9 @@ class Engine:
             raise RuntimeError("the decision before this one is not committed")
         state = self._state
         decision = _HANDLERS[type(event)](self.context, state, event)
-        if state.pending and not isinstance(event, events.MachineChanged):
-            decision = discovered.add_pending_updates(decision, event)
+        is_waiting = state.pending or state.cpusets.repairs
+        if is_waiting and not isinstance(event, events.MachineChanged):
+            decision = pending_updates.add_pending_updates(decision, event)
         self._decision = decision
         return decision.plan
 

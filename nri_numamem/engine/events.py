@@ -11,7 +11,16 @@ from dataclasses import dataclass, field
 from nri_numamem.memorymanager import PoolUse
 from nri_numamem.numa import Machine, NodeSet
 
-_UNSET = NodeSet()
+
+@dataclass(frozen=True, slots=True)
+class CgroupUse:
+    """What a container uses, as far as a change of its `cpuset.mems` matters."""
+
+    effective_mems: NodeSet = field(default_factory=NodeSet)
+    """The nodes from which it gets memory; empty if unknown."""
+    memory_bytes: Mapping[int, int] | None = None
+    """Node id -> bytes; None if unknown."""
+    has_hugepages: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +62,12 @@ class Container:
     creation_order: int = 0
     """Smaller for the older of two containers of a pod, 0 if unknown; only in Synchronize, and only
     where hugepages are known as the pod's sum."""
-    cgroup_mems: NodeSet = _UNSET
-    """`cpuset.mems` of its cgroup, empty if unset or unknown; only in Synchronize and
-    ContainersFound."""
+    has_devices: bool = False
+    cgroup_mems: NodeSet | None = None
+    """`cpuset.mems` of its cgroup: empty if unset, None without a cgroup or if unknown; only in
+    Synchronize and ContainersFound."""
+    cgroup_use: CgroupUse | None = None
+    """Only in Synchronize, where the cgroup's `cpuset.mems` is not the runtime's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +89,24 @@ class ContainersFound:
     """
 
     found: tuple[tuple[PodSandbox, Container], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CpusetRead:
+    """The `cpuset.mems` in the cgroup of a running container."""
+
+    container_id: str
+    mems: NodeSet
+    """Empty if it is unset."""
+    use: CgroupUse | None = None
+    """None where the value is that of the accounting, or where the use cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpusetsRead:
+    """The cgroups of some known containers were read."""
+
+    found: tuple[CpusetRead, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +198,7 @@ class RemoveContainer:
 Event = (
     Synchronize
     | ContainersFound
+    | CpusetsRead
     | RunPodSandbox
     | StopPodSandbox
     | RemovePodSandbox

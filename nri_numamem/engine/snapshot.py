@@ -2,9 +2,10 @@
 
 A runtime reports its pods and running containers. It does not report the reservations of ended
 containers and of pools, nor the nodes of containers whose pods ended; those are here, with the
-holders that they belong to. The accounting is not here: the first Synchronize computes it, and uses
-of a restored state only what agrees with the runtime's containers (``synchronize``). So an old
-snapshot does no harm, and a missing one costs little.
+holders that they belong to, and the updates that no cgroup has confirmed. The accounting is not
+here: the first Synchronize computes it, and uses of a restored state only what agrees with the
+runtime's containers (``synchronize``). So an old snapshot does no harm, and a missing one costs
+little.
 
 Format, version 2: one line of JSON, {"version", "crc32", "payload"}. The payload is a JSON text in
 a string, and the checksum is that of its UTF-8 bytes, so the spelling of numbers and keys does not
@@ -18,7 +19,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias, TypeVar, cast
 
 from nri_numamem.engine.providers import NO_OTHER_PROVIDERS, OtherProviders
-from nri_numamem.engine.state import PREVIOUS_NODES_LIMIT, EngineState, Holder, Key
+from nri_numamem.engine.state import PREVIOUS_NODES_LIMIT, Cpusets, EngineState, Holder, Key
 from nri_numamem.memorymanager import Block, State
 from nri_numamem.numa import NodeSet
 from nri_numamem.numa.quantity import MAX_BYTES
@@ -72,7 +73,9 @@ def _payload(state: EngineState) -> str:
         _text({"uid": uid, "nodes": {name: str(nodes) for name, nodes in places.items()}})
         for uid, places in state.previous_nodes.items()  # oldest first
     )
-    return f'{{"holders":[{",".join(holders)}],"homes":[{",".join(previous_nodes)}]}}'
+    unconfirmed = sorted(state.cpusets.unconfirmed & state.keys.keys())
+    more = f',"unconfirmed":{_text(unconfirmed)}' if unconfirmed else ""
+    return f'{{"holders":[{",".join(holders)}],"homes":[{",".join(previous_nodes)}]{more}}}'
 
 
 def restore(data: bytes, sha256: Sha256 | None = None) -> EngineState:
@@ -98,8 +101,13 @@ def restore(data: bytes, sha256: Sha256 | None = None) -> EngineState:
         pod = _object(entry, "homes")
         places = _object(pod.get("nodes"), "nodes")
         previous_nodes[_field(pod, "uid", str)] = {name: _nodes(places, name) for name in places}
+    unconfirmed = _list(payload, "unconfirmed") if "unconfirmed" in payload else ()
     return EngineState(
-        State({}, assignments), holders=holders, keys=keys, previous_nodes=previous_nodes
+        State({}, assignments),
+        holders=holders,
+        keys=keys,
+        previous_nodes=previous_nodes,
+        cpusets=Cpusets(unconfirmed=frozenset(map(str, unconfirmed))),
     )
 
 

@@ -6,7 +6,7 @@ The engine adds sandbox ids and container ids, and the previous nodes of pods th
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TypeAlias, TypeVar
 
@@ -50,6 +50,33 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
+class Cpusets:
+    """What is known about `cpuset.mems` in the cgroups of containers, by container id."""
+
+    unconfirmed: frozenset[str] = frozenset()
+    """An update sent their nodes, and their cgroup has not shown them yet."""
+    repairs: Mapping[str, NodeSet] = field(default_factory=dict)
+    """A later reply must send their nodes again; id -> what their cgroup showed."""
+    unpinned: frozenset[str] = frozenset()
+    """Their cgroup has no `cpuset.mems`, and must not get one while they run."""
+    with_devices: frozenset[str] = frozenset()
+
+    def without(self, container_id: str) -> "Cpusets":
+        """Return the value in which the container's cgroup has its nodes."""
+        known = self.unconfirmed | self.repairs.keys() | self.unpinned
+        if container_id not in known:
+            return self
+        ids = {container_id}
+        repairs = {key: seen for key, seen in self.repairs.items() if key != container_id}
+        return replace(
+            self, unconfirmed=self.unconfirmed - ids, repairs=repairs, unpinned=self.unpinned - ids
+        )
+
+
+NO_CPUSETS = Cpusets()
+
+
+@dataclass(frozen=True, slots=True)
 class EngineState:
     """The whole state of the engine."""
 
@@ -68,6 +95,7 @@ class EngineState:
     """Ids of containers whose assigned nodes a later reply must send to the runtime."""
     restored: "EngineState | None" = None
     """The state of an earlier process, until the first Synchronize confirms or drops its parts."""
+    cpusets: Cpusets = NO_CPUSETS
 
     def holder(self, container_id: str) -> Holder | None:
         """Return the holder with this container id; None if there is none any more."""
@@ -126,6 +154,7 @@ class EngineState:
             self.previous_nodes,
             self.pending,
             self.restored,
+            self.cpusets,
         )
 
     def without_pod(
@@ -141,6 +170,7 @@ class EngineState:
             previous_nodes,
             self.pending,
             self.restored,
+            self.cpusets,
         )
 
     def with_accounting(self, accounting: State) -> "EngineState":
@@ -163,13 +193,29 @@ class EngineState:
         _drop_id(keys, holder)
         return self.with_all(accounting, without(self.holders, holder.key), keys)
 
+    def with_cpusets(self, cpusets: Cpusets) -> "EngineState":
+        """Return the state with other knowledge of the cgroups' cpusets."""
+        return self if cpusets == self.cpusets else replace(self, cpusets=cpusets)
+
+    def with_devices(self, container_id: str) -> "EngineState":
+        """Return the state in which the container has devices."""
+        cpusets = replace(self.cpusets, with_devices=self.cpusets.with_devices | {container_id})
+        return replace(self, cpusets=cpusets)
+
     def with_all(
         self, accounting: State, holders: Mapping[Key, Holder], keys: Mapping[str, Key]
     ) -> "EngineState":
         """Return the state with another accounting and other holders."""
         # Here and above not replace(), which takes three times as long.
         return EngineState(
-            accounting, self.pods, holders, keys, self.previous_nodes, self.pending, self.restored
+            accounting,
+            self.pods,
+            holders,
+            keys,
+            self.previous_nodes,
+            self.pending,
+            self.restored,
+            self.cpusets,
         )
 
 

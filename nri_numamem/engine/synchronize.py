@@ -9,16 +9,14 @@ container id, so the same list always gives the same accounting.
 Where only the sum of a pod's hugepages is known, it stays with the container that had it, and else
 goes to the pod's oldest container.
 
-Where the runtime shows another `cpuset.mems` than the cgroup has, an update was lost on one of two
-paths, and is applied again. The nodes that the engine assigned before decide which of the two is
-right; without them, the kind of runtime decides. containerd stores an update before it writes the
-cgroup, and can miss the cgroup while the container starts. CRI-O never stores an update, so after
-its restart only the cgroup has it.
+Where runtime, cgroup and accounting show different nodes, ``reported_nodes`` decides, and the nodes
+may be sent again. Of the updates that may move memory because a cgroup lacks its nodes, the reply
+contains one; later replies contain the others.
 """
 
 from dataclasses import dataclass, replace
 
-from nri_numamem.engine import alignment, duplicates, pod_level, pod_limit, pod_scope
+from nri_numamem.engine import alignment, cpuset_check, duplicates, pod_level, pod_limit, pod_scope
 from nri_numamem.engine.bulk_update import BulkUpdate
 from nri_numamem.engine.containers import record_running
 from nri_numamem.engine.context import Context
@@ -27,8 +25,10 @@ from nri_numamem.engine.events import Container, PodSandbox, Synchronize
 from nri_numamem.engine.placement import place_container
 from nri_numamem.engine.plan import Adjustment, Plan, Record, Update
 from nri_numamem.engine.records import containers as records
+from nri_numamem.engine.records import cpusets as cpuset_records
 from nri_numamem.engine.records import machine as machine_records
 from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.reported_nodes import Action, ReportedNodes, reported_nodes
 from nri_numamem.engine.request import (
     Request,
     request_at_synchronize,
@@ -52,17 +52,18 @@ def synchronize(context: Context, state: EngineState, event: Synchronize) -> Dec
     new = EngineState(
         context.empty_accounting(), pods, previous_nodes=old.previous_nodes_with(gone)
     )
-    new, updates, found = _adopt_all(context, known, old, new, pinned)
+    new, repeated, found = _adopt_all(context, known, old, new, pinned)
     if is_restored:
         old, more = _drop_stale_reservations(context, old, new)
         found += more
     new = _keep_reservations(old, new)
     new, more = pod_scope.synchronize(context, old, new, event.pods)
     found += more
-    new, more_updates, more = _place_all(context, new, unpinned)
-    updates += more_updates
+    new, placed, more = _place_all(context, new, unpinned)
     found += more
+    updates = [*repeated, *placed]
     new = pod_limit.release_all_excess(new, event.pods)
+    new = cpuset_check.synchronize(old, new, event.containers, placed)
     new, more = alignment.synchronize(context, old, new, event.containers)
     found += more
     found.append(machine_records.synchronized(new, event, len(pinned), len(updates)))
@@ -93,9 +94,7 @@ class _Pinned:
 
     pod: PodSandbox
     container: Container
-    nodes: NodeSet
-    cause: str
-    """Why the nodes are applied again; "" if they are in place."""
+    reported: ReportedNodes
 
 
 _Unpinned = list[tuple[PodSandbox, Container]]
@@ -115,9 +114,10 @@ def _classify(
             in_runtime = NodeSet.parse(container.cpuset_mems)
         except ValueError:
             continue  # not from this plugin; the kernel used what it could parse
-        nodes, cause = _nodes_to_apply(old, event, container, in_runtime)
-        if nodes:
-            pinned.append(_Pinned(pod, container, nodes, cause))
+        keeps_updates = event.keeps_updates
+        found = reported_nodes(old, container, in_runtime, keeps_updates=keeps_updates)
+        if found.nodes:
+            pinned.append(_Pinned(pod, container, found))
         else:
             unpinned.append((pod, container))
     return pinned, unpinned
@@ -125,25 +125,6 @@ def _classify(
 
 def _order(container: Container) -> tuple[str, int, str]:
     return container.sandbox_id, container.creation_order, container.container_id
-
-
-def _nodes_to_apply(
-    old: EngineState, event: Synchronize, container: Container, in_runtime: NodeSet
-) -> tuple[NodeSet, str]:
-    """Return the nodes of a container, and why they are applied again, or ""."""
-    in_cgroup = container.cgroup_mems
-    if not in_cgroup or in_cgroup == in_runtime:
-        return in_runtime, ""
-    if not in_runtime:
-        return in_cgroup, "the runtime does not know them"
-    holder = old.holder(container.container_id)
-    blocks = old.blocks(holder.key) if holder is not None else None
-    assigned = blocks[0].numa_affinity if blocks else None
-    if assigned in (in_runtime, in_cgroup):
-        return assigned, "they were given to the container before"
-    if event.keeps_updates:
-        return in_runtime, "the update did not reach the cgroup"
-    return in_cgroup, "the runtime shows those of the creation"
 
 
 def _adopt_all(
@@ -158,23 +139,45 @@ def _adopt_all(
     `known` is `old` with the containers that had no names.
     """
     bulk, updates, found = BulkUpdate(state), list[Update](), list[Record]()
+    cpusets, is_repaired = state.cpusets, False
     for running in pinned:
-        pod, container, nodes = running.pod, running.container, running.nodes
+        pod, container, reported = running.pod, running.container, running.reported
+        container_id, nodes = container.container_id, reported.nodes
         before = bulk.pod_view(pod.uid)
         after, duplicate = duplicates.separate(before, pod, container)
-        request = request_that_shares(known, container)
-        if request is None:
-            request = request_at_synchronize(old, after, pod, container)
-            if request is not None and known.holder(container.container_id) is None:
-                request = within_pod_limit(after, pod, container, request)
+        request = _request(known, old, after, pod, container)
         after, record = adopt_running(context, after, pod, container, request, nodes)
         bulk.replace_pod(pod.uid, before, after)
         found += record
         found += [] if duplicate is None else [duplicate]
-        if running.cause and record and nodes.issubset(context.machine.node_set):
-            updates.append(Update(container.container_id, str(nodes)))
-            found.append(records.reapplied(pod, container, nodes, running.cause))
-    return bulk.finish(), updates, found
+        action = reported.action
+        if action is Action.NONE or not record or not nodes.issubset(context.machine.node_set):
+            continue
+        if action is Action.REPAIR and is_repaired:
+            cpusets = cpuset_check.with_repair(
+                cpusets, container_id, container.cgroup_mems or NodeSet()
+            )
+        elif action is Action.SHOW_UNPINNED:
+            cpusets = replace(cpusets, unpinned=cpusets.unpinned | {container_id})
+        elif action is not Action.SHOW_CONFLICT:
+            updates.append(Update(container_id, str(nodes)))
+            is_repaired |= action is Action.REPAIR
+        is_sent = container_id not in cpusets.repairs
+        found.append(cpuset_records.reported(after, pod, container, reported, is_sent=is_sent))
+    return bulk.finish().with_cpusets(cpusets), updates, found
+
+
+def _request(
+    known: EngineState, old: EngineState, new: EngineState, pod: PodSandbox, container: Container
+) -> Request | None:
+    """Return the request of a running container that has nodes; None if it is unknown."""
+    request = request_that_shares(known, container)
+    if request is not None:
+        return request
+    request = request_at_synchronize(old, new, pod, container)
+    if request is not None and known.holder(container.container_id) is None:
+        return within_pod_limit(new, pod, container, request)
+    return request
 
 
 def adopt_running(

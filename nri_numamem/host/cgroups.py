@@ -107,30 +107,38 @@ def _page_size(path: str, text: str) -> int:
         raise MachineError(path, str(error)) from error
 
 
-def container_mems(cgroup_root: Path, cgroups_path: str) -> NodeSet:
-    """Return the `cpuset.mems` that was set for a container's cgroup.
+def container_directory(cgroup_root: Path, cgroups_path: str) -> str:
+    """Return the cpuset directory of a container, whether or not it exists; "" if it is invalid."""
+    return _directory_name(cgroup_root, cgroups_path, "cpuset")
 
-    Empty when it was not set, and for a missing cgroup. Raises MachineError for content that no
-    kernel writes.
+
+def container_mems(cgroup_root: Path, cgroups_path: str) -> NodeSet | None:
+    """Return the `cpuset.mems` that was set for a container's cgroup, empty when it was not set.
+
+    None for a missing cgroup. Raises MachineError for content that no kernel writes.
     """
-    directory = _directory_name(cgroup_root, cgroups_path, "cpuset")
-    return (set_mems(directory) if directory else None) or NodeSet()
+    directory = container_directory(cgroup_root, cgroups_path)
+    return set_mems(directory) if directory else None
 
 
 def set_mems(directory: Path | str) -> NodeSet | None:
-    """Return the `cpuset.mems` that was set in a directory; None for one without a cpuset."""
-    scope = _read_nodes(f"{directory}/cpuset.mems")
+    """Return the `cpuset.mems` that was set in a directory, empty when it was not set.
+
+    None for a directory without a cpuset.
+    """
+    scope = read_nodes(f"{directory}/cpuset.mems")
     if scope is None:
         return None
-    nodes = _read_nodes(f"{directory}/{CRUN_CHILD}/cpuset.mems") or scope
+    nodes = read_nodes(f"{directory}/{CRUN_CHILD}/cpuset.mems") or scope
     # In cgroup v1 `cpuset.mems` is never empty: runtimes initialise it with the parent's.
     if nodes and os.path.exists(f"{directory}/cpuset.effective_mems"):  # noqa: PTH110 - a string
-        inherited = _read_nodes(f"{Path(directory).parent}/cpuset.mems")
+        inherited = read_nodes(f"{Path(directory).parent}/cpuset.mems")
         return NodeSet() if nodes == inherited else nodes
     return nodes
 
 
-def _read_nodes(path: str) -> NodeSet | None:
+def read_nodes(path: str) -> NodeSet | None:
+    """Return the nodes in a cpuset's file; None for a missing file."""
     text = read_optional(path)
     try:
         return None if text is None else NodeSet.parse(text)

@@ -59,13 +59,13 @@ def _no_device_nodes(_cgroup_parent: str, _devices: Iterable[Device]) -> tuple[N
     return ()
 
 
-ContainerMems: TypeAlias = Callable[[str, str], NodeSet]
-"""(cgroup_parent of the pod, cgroups_path of the container) -> `cpuset.mems` of the container's
-cgroup; empty when unset, unknown or irrelevant; never raises."""
+CpusetReader: TypeAlias = Callable[[events.Container, str, str], events.Container]
+"""(container, cgroup_parent of its pod, its cgroups_path) -> the container with `cgroup_mems` and
+`cgroup_use`, where they are known and have an effect; never raises."""
 
 
-def _no_container_mems(_cgroup_parent: str, _cgroups_path: str) -> NodeSet:
-    return NodeSet()
+def _no_cpuset(container: events.Container, _parent: str, _path: str) -> events.Container:
+    return container
 
 
 ProcessStart: TypeAlias = Callable[[int], int]
@@ -107,14 +107,14 @@ class Decoder:
         self,
         pod_hugepages: PodHugepages,
         device_nodes: DeviceNodes = _no_device_nodes,
-        container_mems: ContainerMems = _no_container_mems,
+        read_cpuset: CpusetReader = _no_cpuset,
         pool_use: PoolUseReader = _no_pool_use,
         process_start: ProcessStart = _no_process_start,
         pod_memory: PodMemory = no_pod_memory,
     ) -> None:
         self._pod_hugepages = pod_hugepages
         self._device_nodes = device_nodes
-        self._container_mems = container_mems
+        self._read_cpuset = read_cpuset
         self._pool_use = pool_use
         self._process_start = process_start
         self._pod_memory = pod_memory
@@ -137,16 +137,18 @@ class Decoder:
         decoded = _container(container)
         if cgroup_parent is None or decoded.ended:
             return decoded
-        if decoded.hugepage_limits is None and self._limits.get(decoded.sandbox_id):
+        limits = self._limits.get(decoded.sandbox_id, NO_LIMITS)
+        if decoded.hugepage_limits is None and limits.hugepages:
             # Runtimes send `created_at` since NRI 0.10.
             order = container.created_at or self._process_start(container.pid)
             decoded = replace(decoded, creation_order=order)
-        nodes = self.container_mems(cgroup_parent, container.linux.cgroups_path)
-        return replace(decoded, cgroup_mems=nodes) if nodes else decoded
+        return self.with_cpuset(decoded, cgroup_parent, container.linux.cgroups_path)
 
-    def container_mems(self, cgroup_parent: str, cgroups_path: str) -> NodeSet:
-        """Return `cpuset.mems` of a container's cgroup; see ContainerMems."""
-        return self._container_mems(cgroup_parent, cgroups_path)
+    def with_cpuset(
+        self, container: events.Container, cgroup_parent: str, cgroups_path: str
+    ) -> events.Container:
+        """Return a decoded container with what its cgroup shows; see CpusetReader."""
+        return self._read_cpuset(container, cgroup_parent, cgroups_path)
 
     def run_pod_sandbox(self, pod: api.PodSandbox) -> events.RunPodSandbox:
         """Decode the start of a sandbox; read its cgroup again."""
@@ -256,6 +258,7 @@ def _container(
         cpu_shares=cpu.shares.value or None,
         device_nodes=device_nodes,
         ended=container.state == api.CONTAINER_STOPPED,
+        has_devices=bool(container.linux.devices),
     )
 
 

@@ -10,7 +10,6 @@ container's cgroup. `take` reads the cgroups of such containers.
 """
 
 from contextlib import suppress
-from dataclasses import replace
 
 from nri_numamem.engine import events
 from nri_numamem.nri import nri_subset_pb2 as api
@@ -67,8 +66,8 @@ class SynchronizeParts:
             container = self._containers[index]
             parent = self._parents.get(container.sandbox_id)
             if parent is not None:
-                mems = self._decoder.container_mems(parent, cgroups_path)
-                self._containers[index] = replace(container, cgroup_mems=mems)
+                found = self._decoder.with_cpuset(container, parent, cgroups_path)
+                self._containers[index] = found
         event = events.Synchronize(tuple(self._pods), tuple(self._containers), keeps_updates)
         self._size_bytes = 0
         self._clear()

@@ -131,29 +131,31 @@ def test_events_between_listing_and_registration(host: SimulatedHost) -> None:
 
 
 @pytest.mark.scenario(69)
-@pytest.mark.parametrize(("runtime_version", "wanted"), [(CRIO, "1"), (NEW, "0")])
+@pytest.mark.parametrize(("runtime_version", "sent"), [(CRIO, ["1", "1"]), (NEW, ["0", None])])
 def test_runtime_and_cgroup_differ(
-    host: SimulatedHost, runtime_version: RuntimeVersion, wanted: str
+    host: SimulatedHost, runtime_version: RuntimeVersion, sent: list[str | None]
 ) -> None:
-    """The runtime's name decides which value is current."""
+    """The runtime's name decides which value is current; containerd's is sent once."""
     with FakeRuntime(runtime_version) as runtime:
         pod = objects.pod("db", memory_limit_bytes=GI)
         runtime.store.pods[pod.id] = pod
         container = objects.container(pod, "c", memory_limit_bytes=GI, cpuset_mems="0")
+        del container.linux.devices[:]
         container.state = api.CONTAINER_RUNNING
         runtime.store.add_container(container)
         _write_cgroup(host, container, "1")
         with _connected(host, runtime) as process:
-            for _ in range(2):
-                (update,) = runtime.synchronize()
-                assert update.container_id == container.id
-                assert update.linux.resources.cpu.mems == wanted
-                assert host.wait_record("cpuset_mems_reapplied")["nodes"] == wanted
+            for wanted in sent:
+                updates = [one.linux.resources.cpu.mems for one in runtime.synchronize()]
+                assert updates == ([] if wanted is None else [wanted])
+                if wanted is None:
+                    assert host.wait_record("cpuset_mems_conflict")["nodes"] == "1"
+                else:
+                    assert host.wait_record("cpuset_mems_reapplied")["nodes"] == wanted
                 ((block,),) = host.accounting(process)["entries"][pod.uid].values()
-                assert block["numaAffinity"] == [int(wanted)]
+                assert block["numaAffinity"] == [int(wanted or "1")]
                 container.linux.resources.cpu.mems = "0"
-            _write_cgroup(host, container, wanted)
-            container.linux.resources.cpu.mems = wanted
+            container.linux.resources.cpu.mems = "1"
             assert runtime.synchronize() == []
 
 

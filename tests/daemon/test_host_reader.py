@@ -9,7 +9,7 @@ from nri_numamem.daemon.host_reader import HostReader
 from nri_numamem.daemon.machine_monitor import MachineMonitor
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import PodSandbox
+from nri_numamem.engine.events import CgroupUse, Container, PodSandbox
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.policy import Policy
 from nri_numamem.host.roots import HostRoots
@@ -100,21 +100,39 @@ def test_a_pod_cgroup_that_cannot_be_read_is_logged(reading: Reading) -> None:
     assert reading.events == ["pod_cgroup_unreadable"]
 
 
+def read_cpuset(reading: Reading, name: str, parent: str = GUARANTEED) -> Container:
+    container = Container("c", "s", "main", cpuset_mems="1")
+    return reading.reader.read_cpuset(container, parent, name)
+
+
 def test_the_nodes_of_a_managed_container_are_read(reading: Reading) -> None:
-    read = reading.reader.cgroup_mems
-    assert read(GUARANTEED, "/kubepods/pod1/c") == NodeSet([1])
-    assert read(GUARANTEED, "/kubepods/pod1/d") == NodeSet()
-    assert read("/kubepods/burstable/pod1", "/kubepods/pod1/c") == NodeSet()
+    path = "/kubepods/pod1/c"
+    assert read_cpuset(reading, path).cgroup_mems == NodeSet([1])
+    assert read_cpuset(reading, path).cgroup_use is None
+    assert read_cpuset(reading, "/kubepods/pod1/d").cgroup_mems is None
+    assert read_cpuset(reading, "..").cgroup_mems is None
+    assert read_cpuset(reading, path, "/kubepods/burstable/pod1").cgroup_mems is None
     reading.engine = engine(Policy(memory_manager_policy="None"))
-    assert read(GUARANTEED, "/kubepods/pod1/c") == NodeSet()
+    assert read_cpuset(reading, path).cgroup_mems is None
     reading.engine = None
-    assert read(GUARANTEED, "/kubepods/pod1/c") == NodeSet()
+    assert read_cpuset(reading, path).cgroup_mems is None
     assert reading.records == []
+
+
+@pytest.mark.parametrize(("text", "nodes"), [("", []), ("0", [0])])
+def test_the_use_of_a_container_is_read_where_its_nodes_differ(
+    reading: Reading, text: str, nodes: list[int]
+) -> None:
+    (reading.cgroup / "c/cpuset.mems").write_text(f"{text}\n")
+    (reading.cgroup / "c/memory.numa_stat").write_text("anon N0=5 N1=0\n")
+    found = read_cpuset(reading, "/kubepods/pod1/c")
+    assert found.cgroup_mems == NodeSet(nodes)
+    assert found.cgroup_use == CgroupUse(memory_bytes={0: 5, 1: 0})
 
 
 def test_a_container_cgroup_that_cannot_be_read_is_logged(reading: Reading) -> None:
     (reading.cgroup / "c/cpuset.mems").write_text("many\n")
-    assert reading.reader.cgroup_mems(GUARANTEED, "/kubepods/pod1/c") == NodeSet()
+    assert read_cpuset(reading, "/kubepods/pod1/c").cgroup_mems is None
     assert reading.events == ["container_cgroup_unreadable"]
 
 

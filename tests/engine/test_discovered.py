@@ -6,12 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nri_numamem.engine import events
-from nri_numamem.engine.discovered import _UPDATES_PER_REPLY
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.plan import Update
 from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.snapshot import restore, snapshot
-from nri_numamem.numa import Machine, NodeSet
+from nri_numamem.numa import NodeSet
 from tests.engine.conftest import Answer
 
 if TYPE_CHECKING:
@@ -69,92 +68,6 @@ def test_a_found_container_without_nodes_is_pinned_with_the_next_reply(host: Hos
         "nodes": "0",
     }
     assert host.create(other, "third").updates == ()
-
-
-def test_replies_to_updates_and_stops_contain_pending_nodes(host: Host) -> None:
-    pod = host.run("a")
-    host.create(pod)
-    find(host, found(pod, "x"))
-    assert host.handle(
-        events.UpdateContainer(pod, host.newest(), memory_limit_bytes=None)
-    ).updates == (Update("x", "0"),)
-    find(host, found(pod, "y"))
-    assert host.stop(host.newest()).updates == (Update("y", "0"),)
-
-
-def test_removals_refusals_and_its_own_creation_contain_no_pending_nodes(host: Host) -> None:
-    pod = host.run("a")
-    host.create(pod)
-    removed = host.newest()
-    find(host, found(pod, "x"))
-    assert host.remove(removed).updates == ()
-    assert host.create(pod, "huge", memory=9 * GI).refusal is not None
-    assert host.create(pod, "x", container_id="x").updates == ()
-    assert host.engine.state.pending == {"x"}
-
-
-def test_the_reply_to_its_own_update_contains_its_nodes(host: Host) -> None:
-    pod = host.run("a")
-    pair = found(pod, "x")
-    find(host, pair)
-    resize = events.UpdateContainer(*pair, memory_limit_bytes=300 * MI)
-    assert host.handle(resize).updates == (Update("x", "0"),)
-
-
-def test_an_update_to_more_nodes_sends_them_once(host: Host) -> None:
-    pod = host.run("a")
-    pair = found(pod, "x")
-    find(host, pair)
-    resize = events.UpdateContainer(*pair, memory_limit_bytes=FREE + MI)
-    assert host.handle(resize).updates == (Update("x", "0-1"),)
-    assert host.engine.state.pending == frozenset()
-    assert host.create(pod).updates == ()
-
-
-def test_nodes_that_are_gone_are_not_sent(new_host: NewHost) -> None:
-    new_host.groups_may_mix = True
-    host = new_host(Policy())
-    pod = host.run("a")
-    find(host, found(pod, "x"))
-    smaller = Machine(host.engine.context.machine.nodes[1:])
-    host.handle(events.MachineChanged(smaller))
-    assert host.engine.state.pending == {"x"}
-    assert host.create(pod).updates == ()
-    assert host.engine.state.pending == frozenset()
-
-
-def test_an_ended_container_is_not_pending(host: Host) -> None:
-    first, other = host.run("a"), host.run("b")
-    find(host, found(first, "x"), found(other, "y"))
-    plan = host.handle(events.StopContainer(first, found(first, "x")[1]))
-    assert plan.updates == (Update("y", "0"),)
-    assert [record.event for record in plan.records] == ["container_ended", "pinned_while_running"]
-    find(host, found(other, "z"))
-    assert host.engine.state.pending == {"z"}
-    host.stop_pod(other)
-    assert host.engine.state.pending == frozenset()
-    host.stop_pod(first)
-    assert host.free() == [FREE] * 4
-
-
-def test_the_updates_of_a_reply_are_limited(host: Host) -> None:
-    pod = host.run("a")
-    names = [f"x{number:02}" for number in range(_UPDATES_PER_REPLY + 2)]
-    find(host, *(found(pod, name, memory=MI) for name in reversed(names)))
-    sent = [update.container_id for update in host.create(pod).updates]
-    assert sent == names[:_UPDATES_PER_REPLY]
-    sent = [update.container_id for update in host.create(pod, "second").updates]
-    assert sent == names[_UPDATES_PER_REPLY:]
-
-
-def test_a_discarded_decision_keeps_the_updates_pending(host: Host) -> None:
-    pod = host.run("a")
-    find(host, found(pod, "x"))
-    container = events.Container("late", pod.sandbox_id, "first", 200 * MI)
-    late = host.engine.decide(events.CreateContainer(pod, container))
-    assert late.updates == (Update("x", "0"),)
-    host.engine.discard()
-    assert host.create(pod, "second").updates == (Update("x", "0"),)
 
 
 def test_found_containers_that_are_known_or_not_managed_are_ignored(host: Host) -> None:

@@ -12,7 +12,7 @@ def test_fields_that_the_runtime_does_not_send_are_unknown() -> None:
     assert POD.memory_limit_bytes is None
     assert CONTAINER.memory_limit_bytes is None
     assert CONTAINER.hugepage_limits is None
-    assert not CONTAINER.cgroup_mems
+    assert CONTAINER.cgroup_mems is None
     assert events.CreateContainer(POD, CONTAINER).pool_use is None
 
 
@@ -41,6 +41,7 @@ def test_the_engine_decides_every_kind_of_event(host: Host) -> None:
         events.PodCgroupGone(POD),
         events.Synchronize((), ()),
         events.ContainersFound(()),
+        events.CpusetsRead(()),
         events.MachineChanged(engine.context.machine),
     ]
     assert {type(event) for event in some} == set(events.Event.__args__)

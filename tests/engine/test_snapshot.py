@@ -14,8 +14,9 @@ import pytest
 
 from nri_numamem.engine import events
 from nri_numamem.engine.snapshot import SnapshotError, restore, snapshot
-from nri_numamem.engine.state import EngineState
-from nri_numamem.memorymanager import State
+from nri_numamem.engine.state import Cpusets, EngineState, Holder
+from nri_numamem.memorymanager import Block, State
+from nri_numamem.numa import NodeSet
 from nri_numamem.numa.quantity import MAX_BYTES
 
 if TYPE_CHECKING:
@@ -241,3 +242,17 @@ def test_writing_a_snapshot_changes_nothing(lived: EngineState, host: Host) -> N
     snapshot(before)
     host.handle(events.RunPodSandbox(host.pods["sandbox-a"]))
     assert host.engine.state.accounting == before.accounting
+
+
+def test_updates_that_no_cgroup_confirmed_are_kept() -> None:
+    key = ("uid", "main")
+    state = EngineState(
+        State({}, {"uid": {"main": (Block(NodeSet([0]), "memory", 1),)}}),
+        holders={key: Holder("c", "s", key)},
+        keys={"c": key},
+        cpusets=Cpusets(unconfirmed=frozenset({"c", "gone"})),
+    )
+    assert restore(snapshot(state)).cpusets == Cpusets(unconfirmed=frozenset({"c"}))
+    confirmed = replace(state, cpusets=Cpusets())
+    assert b"unconfirmed" not in snapshot(confirmed)
+    assert restore(snapshot(confirmed)).cpusets == Cpusets()

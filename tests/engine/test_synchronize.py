@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.events import CgroupUse
 from nri_numamem.engine.plan import Record, Update
 from nri_numamem.engine.snapshot import restore, snapshot
 from nri_numamem.memorymanager.state_json import state_json
@@ -242,38 +243,186 @@ def sent_again(plan: Answer) -> list[Record]:
     return [record for record in plan.records if record.event == "cpuset_mems_reapplied"]
 
 
-def seen(host: Host, in_runtime: str, in_cgroup: str) -> str:
-    """Let the newest container be shown so; return its id."""
-    nodes = NodeSet.parse(in_cgroup)
-    changed = replace(host.newest(), cpuset_mems=in_runtime, cgroup_mems=nodes)
+USE = CgroupUse(memory_bytes={0: 100 * MI, 3: MI})
+MUCH = replace(USE, memory_bytes={0: 300 * MI, 3: MI})
+
+
+def seen(host: Host, in_runtime: str, in_cgroup: str | None, use: CgroupUse | None = USE) -> str:
+    """Let the newest container be shown so, without a cgroup if None; return its id."""
+    nodes = None if in_cgroup is None else NodeSet.parse(in_cgroup)
+    changed = replace(host.newest(), cpuset_mems=in_runtime, cgroup_mems=nodes, cgroup_use=use)
     host.containers[changed.container_id] = changed
     return changed.container_id
 
 
 @pytest.mark.parametrize("keeps_updates", [True, False])
-@pytest.mark.parametrize(("in_runtime", "in_cgroup"), [("2", "1"), ("1", "2")])
-def test_if_runtime_and_cgroup_differ_the_known_nodes_count(
-    host: Host, in_runtime: str, in_cgroup: str, *, keeps_updates: bool
+def test_a_runtime_that_lost_the_known_nodes_gets_them_again(
+    host: Host, *, keeps_updates: bool
 ) -> None:
     host.create(host.run("a"), mems="2")
-    container_id = seen(host, in_runtime, in_cgroup)
+    container_id = seen(host, "1", "2", MUCH)
     plan = host.synchronize(keeps_updates=keeps_updates)
     assert plan.updates == (Update(container_id, "2"),)
     assert host.placed() == {"a": {"main": "2"}}
     (record,) = sent_again(plan)
-    assert record.fields["runtime_cpuset_mems"] == in_runtime
-    assert record.fields["cgroup_cpuset_mems"] == in_cgroup
+    assert record.fields["runtime_cpuset_mems"] == "1"
+    assert record.fields["cgroup_cpuset_mems"] == "2"
     assert record.fields["nodes"] == "2"
     assert record.fields["cause"] == "they were given to the container before"
 
 
-def test_the_nodes_in_the_state_file_count_as_well(host: Host, new_host: NewHost) -> None:
-    host.create(host.run("a"), mems="2")
+@pytest.mark.parametrize("keeps_updates", [True, False])
+def test_nodes_that_something_else_set_are_adopted(host: Host, *, keeps_updates: bool) -> None:
+    host.create(host.run("a"), mems="2", memory=500 * MI)
+    host.create(host.run("0"), "other", mems="1", memory=700 * MI)
+    container_id = seen(host, "2", "1")
+    plan = host.synchronize(keeps_updates=keeps_updates)
+    assert plan.updates == ()
+    assert host.placed()["a"] == {"main": "1"}
+    (record,) = [one for one in plan.records if one.event == "cpuset_mems_conflict"]
+    assert record.level == "warning"
+    assert record.fields["previous_nodes"] == "2"
+    assert record.fields["nodes"] == "1"
+    assert record.fields["shortfall_bytes"] == {"memory": 1200 * MI - FREE}
+    # From now on they are the container's nodes, which the runtime must not overwrite.
+    assert host.synchronize(keeps_updates=keeps_updates).updates == (Update(container_id, "1"),)
+
+
+def unconfirmed(host: Host) -> str:
+    """Run a container that a Synchronize pinned to node 0; return its id."""
+    host.create(host.run("a"))
+    started = replace(host.newest(), cpuset_mems="")
+    host.containers[started.container_id] = started
+    fresh = Engine(host.engine.context)
+    host.engine = fresh
+    assert host.synchronize().updates == (Update(started.container_id, "0"),)
+    return started.container_id
+
+
+def restarted(host: Host, new_host: NewHost) -> Host:
+    """Return the host with a new plugin process that has the state file."""
     fresh = new_host()
     fresh.engine = Engine(host.engine.context, restore(snapshot(host.engine.state)))
     fresh.pods, fresh.containers = host.pods, host.containers
-    container_id = seen(fresh, "2", "3")
-    assert fresh.synchronize(keeps_updates=False).updates == (Update(container_id, "2"),)
+    return fresh
+
+
+@pytest.mark.parametrize("is_restarted", [True, False])
+def test_an_update_that_no_cgroup_showed_is_repeated_once(
+    host: Host, new_host: NewHost, *, is_restarted: bool
+) -> None:
+    container_id = unconfirmed(host)
+    if is_restarted:
+        host = restarted(host, new_host)
+    seen(host, "0", "1")
+    plan = host.synchronize()
+    assert plan.updates == (Update(container_id, "0"),)
+    assert [r.fields["cause"] for r in sent_again(plan)] == ["the update did not reach the cgroup"]
+    plan = host.synchronize()
+    assert plan.updates == ()
+    assert events_of(plan) == ["adopted", "cpuset_mems_conflict", "synchronized"]
+    assert plan.records[1].fields["previous_nodes"] == "0"
+    assert host.placed() == {"a": {"main": "1"}}
+
+
+def test_an_update_stays_unconfirmed_while_there_is_no_cgroup(host: Host) -> None:
+    container_id = unconfirmed(host)
+    seen(host, "0", None)
+    assert host.synchronize().updates == ()
+    assert host.engine.state.cpusets.unconfirmed == {container_id}
+    seen(host, "0", "0")
+    assert host.synchronize().updates == ()
+    assert host.engine.state.cpusets.unconfirmed == frozenset()
+
+
+@pytest.mark.parametrize("keeps_updates", [True, False])
+def test_a_cgroup_without_nodes_is_repaired(host: Host, *, keeps_updates: bool) -> None:
+    """The container was being started when an earlier update came."""
+    host.create(host.run("a"))
+    container_id = seen(host, "0", "")
+    plan = host.synchronize(keeps_updates=keeps_updates)
+    assert plan.updates == (Update(container_id, "0"),)
+    assert events_of(plan) == ["adopted", "cpuset_mems_reapplied", "synchronized"]
+    assert plan.records[1].fields["cause"] == "the cgroup has none"
+    assert plan.records[1].fields["cgroup_cpuset_mems"] == ""
+
+
+def test_a_cgroup_without_nodes_gets_those_of_the_accounting_in_cri_o(host: Host) -> None:
+    """CRI-O's list has the nodes of the creation."""
+    host.create(host.run("a"), mems="2")
+    container_id = seen(host, "1", "")
+    assert host.synchronize(keeps_updates=False).updates == (Update(container_id, "2"),)
+
+
+def test_a_reply_contains_one_repair(host: Host) -> None:
+    for uid in "abc":
+        host.create(host.run(uid), uid)
+        container = replace(host.newest(uid), cgroup_mems=NodeSet(), cgroup_use=USE)
+        host.containers[container.container_id] = container
+    first, second, third = sorted(host.containers)
+    plan = host.synchronize()
+    assert plan.updates == (Update(first, "0"),)
+    assert events_of(plan) == [
+        *("adopted", "cpuset_mems_reapplied"),
+        *("adopted", "cpuset_mems_missing") * 2,
+        "synchronized",
+    ]
+    assert plan.records[3].fields["outcome"] == "repair_deferred"
+    assert plan.records[3].level == "info"
+    assert host.create(host.run("d"), "d").updates == (Update(second, "0"),)
+    plan = host.stop(host.newest("d"))
+    assert plan.updates == (Update(third, "0"),)
+    assert events_of(plan) == ["container_ended", "cpuset_mems_reapplied"]
+    assert host.create(host.pods["sandbox-d"], "e").updates == ()
+
+
+@pytest.mark.parametrize(
+    ("use", "changes", "cause"),
+    [
+        (
+            replace(USE, memory_bytes={0: 9, 3: 257 * MI}),
+            {},
+            "269484032 bytes of memory would move",
+        ),
+        (replace(USE, has_hugepages=True), {}, "the container uses hugepages"),
+        (USE, {"has_devices": True}, "the container has devices"),
+        (replace(USE, memory_bytes=None), {}, "its use of memory is unknown"),
+        (None, {}, "its use of memory is unknown"),
+    ],
+)
+def test_a_container_is_shown_as_unpinned_where_a_repair_would_move_too_much(
+    host: Host, use: CgroupUse | None, changes: dict[str, bool], cause: str
+) -> None:
+    host.create(host.run("a"))
+    container_id = seen(host, "0", "", use)
+    host.containers[container_id] = replace(
+        host.containers[container_id], has_devices=bool(changes)
+    )
+    plan = host.synchronize()
+    assert plan.updates == ()
+    assert events_of(plan) == ["adopted", "cpuset_mems_missing", "synchronized"]
+    record = plan.records[1]
+    assert (record.level, record.fields["outcome"]) == ("warning", "unpinned")
+    assert record.fields["cause"] == cause
+    assert "write 0 to cpuset.mems" in str(record.fields["remedy"])
+    assert host.engine.state.cpusets.unpinned == {container_id}
+
+
+def test_a_container_with_assigned_hugepages_is_shown_as_unpinned(host: Host) -> None:
+    host.create(host.run("a"), hugepages={PAGE: PAGE})
+    seen(host, "0", "")
+    plan = host.synchronize()
+    assert plan.updates == ()
+    assert plan.records[1].fields["cause"] == "the container has hugepages"
+
+
+def test_a_cgroup_whose_parents_have_the_containers_nodes_needs_no_repair(host: Host) -> None:
+    """In cgroup v1 such a value cannot be told from an unset one."""
+    host.create(host.run("a"), mems="0-3")
+    seen(host, "0-3", "", replace(MUCH, effective_mems=NodeSet(range(4))))
+    plan = host.synchronize()
+    assert plan.updates == ()
+    assert events_of(plan) == ["adopted", "synchronized"]
 
 
 @pytest.mark.parametrize(
@@ -311,13 +460,16 @@ def test_a_pinned_container_without_nodes_in_the_runtimes_list(new_host: NewHost
     assert fresh.placed() == {"a": {"main": "2-3"}}
 
 
-def test_an_equal_or_empty_cgroup_changes_nothing(host: Host) -> None:
+@pytest.mark.parametrize("keeps_updates", [True, False])
+@pytest.mark.parametrize("in_cgroup", ["0", None])
+def test_an_equal_or_missing_cgroup_changes_nothing(
+    host: Host, in_cgroup: str | None, *, keeps_updates: bool
+) -> None:
     host.create(host.run("a"))
-    for in_cgroup in ("0", ""):
-        seen(host, "0", in_cgroup)
-        plan = host.synchronize(keeps_updates=False)
-        assert plan.updates == ()
-        assert events_of(plan) == ["adopted", "synchronized"]
+    seen(host, "0", in_cgroup)
+    plan = host.synchronize(keeps_updates=keeps_updates)
+    assert plan.updates == ()
+    assert events_of(plan) == ["adopted", "synchronized"]
 
 
 def test_unmanaged_containers_and_missing_nodes_are_not_sent(host: Host, new_host: NewHost) -> None:

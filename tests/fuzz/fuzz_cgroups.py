@@ -9,6 +9,7 @@ from pathlib import Path
 
 from nri_numamem.engine.context import qos_of_cgroup_parent
 from nri_numamem.host.cgroups import cgroup_directory, container_mems, pod_hugepage_limits
+from nri_numamem.host.container_use import container_use
 from nri_numamem.host.devices import device_numa_nodes
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.memorymanager import QosClass
@@ -29,8 +30,10 @@ _FOLDERS = ("kubepods/pod1", "kubepods.slice/kubepods-pod1.slice", "kubepods/pod
 _FILES = (
     "hugetlb.2MB.max", "hugetlb.1GB.max", "hugetlb.3MB.max", "hugetlb.2MB.rsvd.max",
     "hugetlb.2MB.limit_in_bytes", "cpuset.mems", "cpuset.effective_mems", "container/cpuset.mems",
+    "memory.numa_stat", "hugetlb.2MB.current", "cpuset.mems.effective",
 )  # fmt: skip
-_TEXTS = (b"max\n", b"0\n", b"2097152\n", b"9223372036854771712\n", b"0-1,3\n", b"1024\n", b"")
+_TEXTS = (b"max\n", b"0\n", b"2097152\n", b"9223372036854771712\n", b"0-1,3\n", b"1024\n", b"",
+          b"anon N0=5 N1=x\nfile N0=7", b"total=2 N0=2\nhierarchical_total=3 N0=3\n")  # fmt: skip
 _DEVICES = ("pci0/gpu", "virtual/vfio/7", "virtual/nvme-subsystem/n0/nvme0n1", "virtual/mem/null")
 _NODES = (b"0\n", b"-1\n", b"1023\n", b"1024\n", b"x\n")
 _PATHS = ("/dev/vfio/7", "/dev/nvidia0", "/dev/null", "/dev/vfio/noiommu-7")
@@ -63,6 +66,11 @@ def _read_cgroup(choices: Choices, root: Path) -> None:
     for read in (pod_hugepage_limits, container_mems):
         try:
             read(root, name)
+        except MachineError as error:
+            check_one_line(error)
+    if directory is not None:
+        try:
+            container_use(root, directory)
         except MachineError as error:
             check_one_line(error)
 

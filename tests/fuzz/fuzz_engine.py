@@ -86,6 +86,8 @@ def _draw_event(choices: Choices) -> events.Event:
         return events.StopContainer(pod, container)
     if kind == 7:
         return events.RemoveContainer(pod, container)
+    if kind == 8 and choices.below(3) == 2:
+        return events.CpusetsRead((_draw_read(choices), _draw_read(choices)))
     if kind == 8:
         return events.ContainersFound(((pod, container), (pod, _draw_container(choices))))
     return events.CreateContainer(pod, container)
@@ -121,7 +123,26 @@ def _draw_container(choices: Choices) -> events.Container:
         cpu_shares=choices.pick((None, 1024, 4096)),
         device_nodes=tuple(NodeSet([choices.below(6)]) for _ in range(devices)),
         ended=choices.flag(),
-        cgroup_mems=NodeSet.parse(choices.pick(_MEMS[:6])),
+        cgroup_mems=NodeSet.parse(choices.pick(_MEMS[:6])) if choices.below(4) else None,
+        cgroup_use=_draw_use(choices),
+        has_devices=choices.below(4) == 3,
+    )
+
+
+def _draw_read(choices: Choices) -> events.CpusetRead:
+    container_id = choices.pick(("c0", "c1", "c2", "c3"))
+    mems = NodeSet.parse(choices.pick(_MEMS[:6]))
+    return events.CpusetRead(container_id, mems, _draw_use(choices))
+
+
+def _draw_use(choices: Choices) -> events.CgroupUse | None:
+    amounts = {node: choices.byte() * MI for node in range(choices.below(5))}
+    return choices.pick(
+        (
+            None,
+            events.CgroupUse(NodeSet(amounts), amounts),
+            events.CgroupUse(NodeSet(), None, has_hugepages=choices.flag()),
+        )
     )
 
 

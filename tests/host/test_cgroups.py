@@ -89,7 +89,7 @@ def test_invalid_names_have_no_directory(tmp_path: Path, name: str) -> None:
     assert cgroup_directory(tmp_path, name, "cpuset") is None
     assert pod_hugepage_limits(tmp_path, name) == {}
     assert pod_memory_limit(tmp_path, name) is None
-    assert container_mems(tmp_path, name) == NodeSet()
+    assert container_mems(tmp_path, name) is None
 
 
 def test_hugepage_limits_of_a_pod(plant: Plant) -> None:
@@ -195,7 +195,7 @@ def test_nodes_equal_to_the_parents_were_not_set_in_cgroup_v1(plant: Plant) -> N
 def test_a_container_without_cpuset(plant: Plant) -> None:
     root = plant(V2 | {"a/b/memory.max": "max", "a/f": "a file"})
     for name in ("/a/b", "/a/d", "/a/f/g"):
-        assert container_mems(root, name) == NodeSet()
+        assert container_mems(root, name) is None
         assert set_mems(root / name[1:]) is None
 
 

@@ -1,4 +1,5 @@
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -309,9 +310,13 @@ class SomeMems:
     def __init__(self) -> None:
         self.calls: list[tuple[str, str]] = []
 
-    def __call__(self, cgroup_parent: str, cgroups_path: str) -> NodeSet:
+    def __call__(
+        self, found: events.Container, cgroup_parent: str, cgroups_path: str
+    ) -> events.Container:
         self.calls.append((cgroup_parent, cgroups_path))
-        return NodeSet([3] if cgroups_path == "a.slice:cri-containerd:c" else [])
+        if cgroups_path != "a.slice:cri-containerd:c":
+            return found
+        return replace(found, cgroup_mems=NodeSet([3]))
 
 
 def test_cgroups_of_containers_are_read_at_synchronize() -> None:
@@ -320,16 +325,16 @@ def test_cgroups_of_containers_are_read_at_synchronize() -> None:
     nowhere.linux.cgroups_path = "b"
     ended.state = api.CONTAINER_STOPPED
     mems = SomeMems()
-    decoder = Decoder(PodCgroups({}), container_mems=mems)
+    decoder = Decoder(PodCgroups({}), read_cpuset=mems)
     parent = "/kubepods/poduid"
     found = [decoder.running_container(item, parent) for item in (placed, nowhere, ended)]
     found.append(decoder.running_container(placed, None))
-    assert [item.cgroup_mems for item in found] == [NodeSet([3]), *[NodeSet()] * 3]
+    assert [item.cgroup_mems for item in found] == [NodeSet([3]), None, None, None]
     assert [item.cpuset_mems for item in found] == ["1"] * 4
     calls = [(parent, "a.slice:cri-containerd:c"), (parent, "b")]
     assert mems.calls == calls
     request = api.CreateContainerRequest(pod=pod(), container=placed)
-    assert decoder.create_container(request).container.cgroup_mems == NodeSet()
+    assert decoder.create_container(request).container.cgroup_mems is None
     assert mems.calls == calls
 
 
@@ -354,6 +359,14 @@ def test_the_age_of_a_container_is_read_where_its_pods_hugepages_are_a_sum() -> 
     assert asked == [12]
 
 
+def test_a_container_with_devices() -> None:
+    found = container()
+    request = api.CreateContainerRequest(pod=pod(), container=found)
+    assert not Decoder(PodCgroups({})).create_container(request).container.has_devices
+    request.container.linux.devices.add(path="/dev/fuse", type="c", major=10, minor=229)
+    assert Decoder(PodCgroups({})).create_container(request).container.has_devices
+
+
 def test_without_a_reader_containers_have_no_cgroup_mems() -> None:
     found = Decoder(PodCgroups({})).running_container(container(), "/kubepods/poduid")
-    assert found.cgroup_mems == NodeSet()
+    assert found.cgroup_mems is None

@@ -1,6 +1,7 @@
 """Parts of a Synchronize: their order, their limit, when they are decoded."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -23,7 +24,7 @@ class Cgroups:
         self.broken = False
 
     def decoder(self) -> Decoder:
-        return Decoder(self.of_pod, container_mems=self.of_container)
+        return Decoder(self.of_pod, read_cpuset=self.of_container)
 
     def of_pod(self, cgroup_parent: str) -> Mapping[int, int]:
         if self.broken:
@@ -31,9 +32,11 @@ class Cgroups:
         self.pods.append(cgroup_parent)
         return {}
 
-    def of_container(self, cgroup_parent: str, cgroups_path: str) -> NodeSet:
+    def of_container(
+        self, found: events.Container, cgroup_parent: str, cgroups_path: str
+    ) -> events.Container:
         self.containers.append((cgroup_parent, cgroups_path))
-        return NodeSet([3])
+        return replace(found, cgroup_mems=NodeSet([3]))
 
 
 def pod(name: str) -> api.PodSandbox:
@@ -111,7 +114,7 @@ def test_a_container_may_precede_its_pod() -> None:
     parts.add(api.SynchronizeRequest(pods=[pod("p")], containers=[container("d", "p")]), 100)
     event = parts.take(keeps_updates=True)
     assert ids(event) == (["p"], ["c", "lost", "e", "d"])
-    assert [len(found.cgroup_mems) for found in event.containers] == [1, 0, 0, 1]
+    assert [found.cgroup_mems is None for found in event.containers] == [False, True, True, False]
     assert cgroups.containers == [("/podp", "/podp/d"), ("/podp", "/podp/c")]
 
 

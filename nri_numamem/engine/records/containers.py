@@ -208,7 +208,7 @@ def reapplied(pod: PodSandbox, container: Container, nodes: NodeSet, cause: str)
         **container_fields(pod, container),
         "nodes": str(nodes),
         "runtime_cpuset_mems": container.cpuset_mems,
-        "cgroup_cpuset_mems": str(container.cgroup_mems),
+        "cgroup_cpuset_mems": str(container.cgroup_mems or ""),
         "cause": cause,
     }
     return Record(EventName.CPUSET_MEMS_REAPPLIED, fields)

@@ -23,6 +23,8 @@ class EventName(StrEnum):
     CONNECTION_CLOSED_BY_PLUGIN = "connection_closed_by_plugin"
     CONTAINER_CGROUP_UNREADABLE = "container_cgroup_unreadable"
     CONTAINER_ENDED = "container_ended"
+    CPUSET_MEMS_CONFLICT = "cpuset_mems_conflict"
+    CPUSET_MEMS_MISSING = "cpuset_mems_missing"
     CPUSET_MEMS_REAPPLIED = "cpuset_mems_reapplied"
     DISCONNECTED = "disconnected"
     DUPLICATE_CONTAINER = "duplicate_container"

@@ -26,6 +26,7 @@ from prometheus_client.core import (
 
 from nri_numamem.engine.alignment import misaligned_containers
 from nri_numamem.engine.context import Context
+from nri_numamem.engine.cpuset_check import unpinned_containers
 from nri_numamem.engine.plan import RecordValue
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.state import POOL, EngineState
@@ -166,11 +167,10 @@ def _decisions(meter: Meter) -> Iterator[Metric]:
         "Updates repeated because runtime and cgroup showed different cpuset.mems.",
         events[EventName.CPUSET_MEMS_REAPPLIED],
     )
-    yield _counter(
-        "machine_changes",
-        "Changes of NUMA nodes, memory sizes or hugepage pools.",
-        events[EventName.MACHINE_CHANGED],
-    )
+    text = "Containers whose cpuset.mems something else set."
+    yield _counter("cpuset_mems_conflicts", text, events[EventName.CPUSET_MEMS_CONFLICT])
+    text = "Changes of NUMA nodes, memory sizes or hugepage pools."
+    yield _counter("machine_changes", text, events[EventName.MACHINE_CHANGED])
     yield _counter(
         "synchronizations",
         "Times the allocation state was rebuilt from the runtime's list.",
@@ -224,6 +224,8 @@ def _state(state: EngineState) -> Iterator[Metric]:
     misaligned = sum(1 for _ in misaligned_containers(state))
     text = "Running containers whose memory is on no NUMA node of their CPUs or of a device."
     yield _gauge("misaligned_containers", text, misaligned)
+    text = "Running containers with assignments whose cgroup has no cpuset.mems."
+    yield _gauge("unpinned_containers", text, len(unpinned_containers(state)))
     yield _gauge("assignments", "Assignments, with those that pods keep for reuse.", assigned)
 
 

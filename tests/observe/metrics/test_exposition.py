@@ -17,8 +17,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import (
+    CgroupUse,
     Container,
+    CpusetRead,
+    CpusetsRead,
     CreateContainer,
+    Event,
     PodSandbox,
     RunPodSandbox,
     StopContainer,
@@ -57,7 +61,7 @@ class Plugin:
         self.meter = Meter()
         self.failed_writes = 0
 
-    def handle(self, event: Synchronize | CreateContainer | RunPodSandbox | StopContainer) -> None:
+    def handle(self, event: Event) -> None:
         assert self.engine is not None
         for record in self.engine.apply(event).records:
             self.meter.count(record)
@@ -189,6 +193,25 @@ def test_misaligned_containers_by_provider_and_cause() -> None:
     assert plugin.scrape()["misalignments_total", (("cause", "other_group"), ("provider", "cpu"))]
     plugin.handle(StopContainer(pod(0), away))
     assert plugin.scrape()["misaligned_containers", ()] == 0
+
+
+def test_containers_whose_cgroup_lacks_their_nodes() -> None:
+    plugin = Plugin()
+    for number in range(4):
+        plugin.handle(CreateContainer(pod(number), container(number)))
+    use = CgroupUse(memory_bytes={})
+    reads = [
+        CpusetRead("c0-app", NodeSet(), use),
+        CpusetRead("c1-app", NodeSet()),
+        CpusetRead("c2-app", NodeSet(), use),
+        CpusetRead("c3-app", NodeSet([0, 1]), use),
+    ]
+    plugin.handle(CpusetsRead(tuple(reads)))
+    assert plugin.scrape()["unpinned_containers", ()] == 3
+    plugin.handle(StopContainer(pod(2), container(2)))  # the reply repairs the first one
+    found = plugin.scrape()
+    assert found["unpinned_containers", ()] == 1
+    assert found["cpuset_mems_conflicts_total", ()] == 1
 
 
 def test_every_outcome_is_one_that_is_counted() -> None:

@@ -10,6 +10,7 @@ from nri_numamem.engine.records.table.common import (
     HINTS,
     MERGED_HINT,
     NODES,
+    REMEDY,
     REQUEST,
     SHORTFALL,
 )
@@ -137,8 +138,33 @@ EVENTS = {
             "other_sandbox_id": "the runtime's ID of its sandbox",
         },
     ),
+    EventName.CPUSET_MEMS_CONFLICT: EventType(
+        "Something else set cpuset.mems of a running container; the allocation state follows.",
+        level=Level.WARNING,
+        remedy="find what writes it: the kubelet's own Memory Manager, another plugin, an operator",
+        fields={
+            **CONTAINER,
+            "previous_nodes": "NUMA nodes in the allocation state before",
+            **NODES,
+            **SHORTFALL,
+        },
+    ),
+    EventName.CPUSET_MEMS_MISSING: EventType(
+        "The cgroup of a running container has no cpuset.mems; it gets memory from any NUMA node.",
+        level=Level.WARNING,
+        alternate=AlternateLevel(Level.INFO, "an update sets it with the next reply"),
+        remedy="at level warning: see `remedy`",
+        fields={
+            **CONTAINER,
+            **NODES,
+            "outcome": "repair_deferred (with the next reply) or unpinned",
+            **CAUSE,
+            **REMEDY,
+        },
+    ),
     EventName.CPUSET_MEMS_REAPPLIED: EventType(
-        "The runtime and the cgroup showed different cpuset.mems; the update is repeated.",
+        "A running container's cpuset.mems is not in its cgroup, or not in the runtime; the update "
+        "is repeated.",
         fields={
             **CONTAINER,
             **NODES,

@@ -1,0 +1,153 @@
+"""Compares the cgroups of known containers with the accounting.
+
+All containers are compared 5 and 30 s after each Synchronize, when containers that were being
+started at its time have their cgroups. Afterwards each container is compared once in five minutes.
+A container whose repair waits for a reply is compared at each tick, because its memory may grow
+meanwhile. A value that differs counts only if two ticks show it: a runtime writes `cpuset.mems`
+some time after it makes a cgroup.
+
+``engine.cpuset_verdict`` has the rules.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from nri_numamem.daemon.cgroup_scan import SCANS_AFTER_S
+from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.events import CpusetRead, CpusetsRead
+from nri_numamem.engine.plan import Record
+from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.state import EngineState, Holder
+from nri_numamem.host.cgroups import cgroup_directory, set_mems
+from nri_numamem.host.container_use import container_use
+from nri_numamem.host.containers import container_folders, is_populated
+from nri_numamem.host.sysfs import MachineError
+from nri_numamem.numa import NodeSet
+
+SLICE_S = 10.0
+ROUND_S = 300.0
+"""Each container is compared once in this time, a slice of the sandboxes every SLICE_S."""
+
+# As in the scan of cgroups; a pod with one container takes some 50 µs.
+_PODS_LIMIT = 512
+
+
+class CpusetCheck:
+    """A periodic job that compares `cpuset.mems` in the cgroups with the engine's state."""
+
+    name = "cpuset check"
+
+    def __init__(self, cgroup_root: Path, get_engine: Callable[[], Engine | None]) -> None:
+        self._cgroup_root = cgroup_root
+        self._get_engine = get_engine
+        self._due_s: list[float] = []
+        """When to compare all containers, in monotonic seconds."""
+        self._slice_at_s: float | None = None
+        self._last_sandbox = ""
+        """The last sandbox of the last slice, in the order of their ids."""
+        self._suspects: dict[str, NodeSet] = {}
+        """Container id -> the value that differed at the last tick."""
+        self._error = ""
+        """The error of the last run, which is recorded once."""
+
+    def synchronized(self, now_s: float) -> None:
+        """Compare all containers some time after a Synchronize."""
+        self._due_s = [now_s + after_s for after_s in SCANS_AFTER_S]
+        self._suspects.clear()
+
+    def due(self, now_s: float) -> bool:
+        """Return whether containers are to be compared."""
+        engine = self._get_engine()
+        if engine is None:
+            return False
+        is_due = bool(self._due_s) and now_s >= self._due_s[0]
+        return is_due or self._is_slice_due(now_s) or self._is_waiting(engine.state)
+
+    def run(self, now_s: float) -> Iterable[Record]:
+        """Compare the containers that are due; return the records."""
+        engine = self._get_engine()
+        if engine is None:
+            return ()
+        holders = _holders_by_sandbox(engine.state)
+        chosen = self._waiting_sandboxes(engine.state)
+        if self._due_s and now_s >= self._due_s[0]:
+            del self._due_s[0]
+            chosen.update(sorted(holders)[:_PODS_LIMIT])
+        if self._is_slice_due(now_s):
+            self._slice_at_s = now_s
+            chosen.update(self._next_slice(sorted(holders)))
+        try:
+            found = tuple(self._read(engine.state, holders, sorted(chosen)))
+        except MachineError as error:
+            return self._failed(str(error))
+        self._error = ""
+        return engine.apply(CpusetsRead(found)).records if found else ()
+
+    def _failed(self, error: str) -> Iterable[Record]:
+        self._suspects.clear()
+        if error == self._error:
+            return ()
+        self._error = error
+        return (Record(EventName.CONTAINER_CGROUP_UNREADABLE, {"error": error}),)
+
+    def _is_slice_due(self, now_s: float) -> bool:
+        return self._slice_at_s is None or now_s - self._slice_at_s >= SLICE_S
+
+    def _is_waiting(self, state: EngineState) -> bool:
+        return bool(self._suspects or state.cpusets.repairs)
+
+    def _waiting_sandboxes(self, state: EngineState) -> set[str]:
+        ids = (*self._suspects, *state.cpusets.repairs)
+        found = (state.holder(container_id) for container_id in ids)
+        return {holder.sandbox_id for holder in found if holder is not None}
+
+    def _next_slice(self, sandboxes: list[str]) -> list[str]:
+        """Return the sandboxes after the last slice; all of them in ROUND_S."""
+        slices = int(ROUND_S / SLICE_S)
+        count = min(-(-len(sandboxes) // slices), _PODS_LIMIT)
+        after = [sandbox for sandbox in sandboxes if sandbox > self._last_sandbox]
+        chosen = (after or sandboxes)[:count]
+        self._last_sandbox = chosen[-1] if chosen else ""
+        return chosen
+
+    def _read(
+        self, state: EngineState, holders: dict[str, list[Holder]], sandboxes: Iterable[str]
+    ) -> Iterator[CpusetRead]:
+        """Yield what is to be compared: what differs again, and what the state waits for."""
+        suspects, self._suspects = self._suspects, {}
+        for sandbox_id in sandboxes:
+            pod = state.pods.get(sandbox_id)
+            parent = None
+            if pod is not None:
+                parent = cgroup_directory(self._cgroup_root, pod.cgroup_parent, "cpuset")
+            folders = {} if parent is None else container_folders(parent)
+            for holder in holders.get(sandbox_id, ()):
+                name = folders.get(holder.container_id)
+                if parent is not None and name is not None:
+                    yield from self._read_one(state, suspects, holder, parent / name)
+
+    def _read_one(
+        self, state: EngineState, suspects: dict[str, NodeSet], holder: Holder, directory: Path
+    ) -> Iterator[CpusetRead]:
+        container_id, blocks = holder.container_id, state.blocks(holder.key)
+        mems = set_mems(directory)
+        if mems is None or not blocks or not is_populated(directory):
+            return
+        cpusets = state.cpusets
+        known = cpusets.unconfirmed | cpusets.unpinned | cpusets.repairs.keys()
+        if mems == blocks[0].numa_affinity:
+            if container_id in known:
+                yield CpusetRead(container_id, mems)
+        elif suspects.get(container_id) == mems or container_id in cpusets.repairs:
+            yield CpusetRead(container_id, mems, container_use(self._cgroup_root, directory))
+        else:
+            self._suspects[container_id] = mems
+
+
+def _holders_by_sandbox(state: EngineState) -> dict[str, list[Holder]]:
+    """Return sandbox id -> the live containers with assignments."""
+    found: dict[str, list[Holder]] = {}
+    for holder in state.holders.values():
+        if not holder.ended:
+            found.setdefault(holder.sandbox_id, []).append(holder)
+    return found
