@@ -3,7 +3,9 @@
 The caller commits after each batch of replies, and before each further request of the same batch,
 outside of that request's time limit. If a commit fails because of a bug, the event has not
 happened. That is harmless if the reply was empty. Otherwise a container uses memory that the
-accounting lacks, so the connection ends, and the next Synchronize rebuilds the state.
+accounting lacks, so the connection ends, and the next Synchronize rebuilds the state. A commit has
+a time limit of its own, because the next request waits for it; a commit that exceeds the limit ends
+the connection as well, since its event may have released memory.
 """
 
 import traceback
@@ -14,7 +16,14 @@ from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Event
 from nri_numamem.engine.plan import Plan, Record
 from nri_numamem.engine.records.events import EventName
+from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.nri.request_ids import RequestIds
+
+Commit = Callable[[], tuple[Record, ...]]
+"""Engine.commit."""
+
+CommitLimiter = Callable[[Commit], tuple[Record, ...]]
+"""Calls its argument; raises Overrun when that takes too long."""
 
 
 class AfterReply:
@@ -43,16 +52,21 @@ class AfterReply:
         self._request_id = self._request_ids.current
         return plan
 
-    def commit(self, engine: Engine | None) -> None:
+    def commit(self, engine: Engine | None, limited: CommitLimiter) -> None:
         """Commit the last decision, if there is one; never raises an Exception."""
         plan, self._plan = self._plan, None
-        if engine is None:
+        if engine is None or plan is None:
             return
         try:
-            self._add(engine.commit(), self._request_id)
+            self._add(limited(engine.commit), self._request_id)
+        except Overrun as overrun:
+            self.failure = "the state after a reply took too long"
+            text = "".join(traceback.format_exception(overrun)).rstrip()
+            record = Record(EventName.COMMIT_TIMED_OUT, {"exception": text})
+            self._add([record], self._request_id)
         except Exception as error:  # noqa: BLE001 - check() ends the connection where necessary
             event = EventName.INTERNAL_ERROR
-            if plan is not None and not plan.is_noop:
+            if not plan.is_noop:
                 self.failure = "the accounting lacks the contents of a reply"
                 event = EventName.INTERNAL_ERROR_AFTER_REPLY
             text = "".join(traceback.format_exception(error)).rstrip()

@@ -6,7 +6,7 @@ over has not happened, except that pods whose cgroups are gone stay released.
 
 from collections.abc import Callable
 
-from nri_numamem.daemon.after_reply import AfterReply
+from nri_numamem.daemon.after_reply import AfterReply, Commit
 from nri_numamem.daemon.cgroup_scan import CgroupScan
 from nri_numamem.daemon.pod_reaper import PodReaper
 from nri_numamem.daemon.system import TimeLimit
@@ -16,6 +16,10 @@ from nri_numamem.engine.plan import Plan, Record
 from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.nri.poller import Clock
 from nri_numamem.nri.request_ids import RequestIds
+
+# The time for the state after a reply, which takes less than a millisecond. The watchdog acts
+# later.
+COMMIT_LIMIT_S = 2.0
 
 
 class RequestHandler:
@@ -70,7 +74,7 @@ class RequestHandler:
         """Return what `call` returns; Overrun after `limit_s`, as if it had never been called."""
         engine = self._get_engine()
         # The request before this one of the same read, outside of this one's time limit.
-        self._after_reply.commit(engine)
+        self._after_reply.commit(engine, self._limit_commit)
         try:
             return self._time_limit.run(limit_s, call)
         except Overrun:
@@ -79,5 +83,8 @@ class RequestHandler:
 
     def commit(self) -> None:
         """Commit the last decision and log the records; to be called after the replies."""
-        self._after_reply.commit(self._get_engine())
+        self._after_reply.commit(self._get_engine(), self._limit_commit)
         self._after_reply.emit_records()
+
+    def _limit_commit(self, commit: Commit) -> tuple[Record, ...]:
+        return self._time_limit.run(COMMIT_LIMIT_S, commit)

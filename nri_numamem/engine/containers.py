@@ -258,4 +258,5 @@ def _end(state: EngineState, pod: PodSandbox, container: Container) -> Transitio
         return Transition(state)
     accounting = mark_reusable(state.accounting, *holder.key)
     next_state = state.with_holder(replace(holder, ended=True), accounting)
-    return Transition(next_state, (records.ended(next_state, pod, holder),))
+    record = records.ended(next_state, pod, holder)
+    return Transition(pod_limit.release_oldest_ended(next_state, holder.key[0]), (record,))

@@ -5,7 +5,8 @@ for the pod. An ended container keeps its memory for the pod's next containers. 
 reuse it, because they are on other nodes, the pod would hold more than its limit. NRI does not show
 which container is an init container, so the rule is about amounts: what ended containers hold
 beyond the pod's limit is released, oldest first, when another container needs the room. Below the
-limit all of it stays reserved for the pod. A live container keeps what it has.
+limit all of it stays reserved for the pod. A live container keeps what it has. The number of ended
+containers is limited too.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,9 +16,13 @@ from nri_numamem.engine.bulk_update import BulkUpdate
 from nri_numamem.engine.events import PodSandbox
 from nri_numamem.engine.request import request_of_pod
 from nri_numamem.engine.state import POOL, EngineState
-from nri_numamem.memorymanager import Request, release_reusable, remove_container
+from nri_numamem.memorymanager import Request, release_reusable, remove_container, remove_containers
 from nri_numamem.memorymanager.candidates import crosses_groups
 from nri_numamem.topologymanager import Placement
+
+# Far more than pods have. Each creation visits the ended containers of its pod, and a user may
+# start thousands of init containers.
+ENDED_LIMIT = 128
 
 _NOTHING: Request = {}
 
@@ -78,6 +83,18 @@ def release(state: EngineState, uid: str, amounts: Mapping[str, int]) -> EngineS
             else:
                 state = state.without_holder(holder, accounting)
     return state
+
+
+def release_oldest_ended(state: EngineState, uid: str) -> EngineState:
+    """Return the state in which a pod has at most ENDED_LIMIT ended containers, the newest ones."""
+    names = state.accounting.reusable.get(uid, ())
+    if len(names) <= ENDED_LIMIT:
+        return state
+    released = [name for name in names if name != POOL][:-ENDED_LIMIT]
+    accounting = remove_containers(state.accounting, uid, released)
+    keys = ((uid, name) for name in released)
+    holders = [state.holders[key] for key in keys if key in state.holders]
+    return state.without_holders(holders, accounting)
 
 
 def release_excess(state: EngineState, pod: PodSandbox) -> EngineState:

@@ -24,7 +24,7 @@ from nri_numamem.memorymanager import (
     Rejection,
     Request,
     mask_unavailable_hugepages,
-    remove_container,
+    remove_containers,
 )
 from nri_numamem.memorymanager.hugepage_pools import MaskedHugepages
 
@@ -94,9 +94,13 @@ def end_sandbox(state: EngineState, pod: PodSandbox) -> Transition:
     if not ended and pod.sandbox_id not in state.pods:
         return Transition(state)
     next_state = state.without_pod(pod.sandbox_id, state.previous_nodes_with(ended))
+    names: dict[str, list[str]] = {}
     for holder in ended:
-        accounting = remove_container(next_state.accounting, *holder.key)
-        next_state = next_state.without_holder(holder, accounting)
+        names.setdefault(holder.key[0], []).append(holder.key[1])
+    accounting = next_state.accounting
+    for uid, containers in names.items():  # a runtime's sandbox has one uid
+        accounting = remove_containers(accounting, uid, containers)
+    next_state = next_state.without_holders(ended, accounting)
     if not ended:
         return Transition(next_state)
     return Transition(next_state, (records.released(next_state, pod, ended),))

@@ -26,6 +26,8 @@ previous assignment."""
 # Pods that ended and may start again: static pods after a restart of their sandbox. The limit is
 # several times the number of pods on a large host; the kubelet's default limit is 110.
 PREVIOUS_NODES_LIMIT = 1024
+# More containers than a pod has that is no attack; of those, the first ones count.
+PREVIOUS_NAMES_LIMIT = 128
 
 NO_PREVIOUS_NODES = NodeSet()
 
@@ -89,7 +91,7 @@ class EngineState:
     previous_nodes: Mapping[str, Mapping[str, NodeSet]] = field(default_factory=dict)
     """Pod uid -> container name -> nodes of ended pods, oldest first.
 
-    At most PREVIOUS_NODES_LIMIT pods.
+    At most PREVIOUS_NODES_LIMIT pods, with PREVIOUS_NAMES_LIMIT names each.
     """
     pending: frozenset[str] = frozenset()
     """Ids of containers whose assigned nodes a later reply must send to the runtime."""
@@ -131,11 +133,15 @@ class EngineState:
     def previous_nodes_with(self, ended: Iterable[Holder]) -> dict[str, Mapping[str, NodeSet]]:
         """Return the previous nodes, with those of holders that are about to end added."""
         previous_nodes = copy_of(self.previous_nodes)
+        added: dict[str, dict[str, NodeSet]] = {}
         for holder in ended:
             uid, name = holder.key
             blocks = self.blocks(holder.key)
             if blocks:
-                previous_nodes[uid] = {**previous_nodes.pop(uid, {}), name: blocks[0].numa_affinity}
+                added.setdefault(uid, {})[name] = blocks[0].numa_affinity
+        for uid, nodes in added.items():
+            newest = {**previous_nodes.pop(uid, {}), **nodes}
+            previous_nodes[uid] = dict(islice(newest.items(), PREVIOUS_NAMES_LIMIT))
         for uid in list(islice(previous_nodes, max(0, len(previous_nodes) - PREVIOUS_NODES_LIMIT))):
             del previous_nodes[uid]
         return previous_nodes
@@ -189,9 +195,15 @@ class EngineState:
 
     def without_holder(self, holder: Holder, accounting: State) -> "EngineState":
         """Return the state with another accounting, in which the holder's key has no holder."""
-        keys = copy_of(self.keys)
-        _drop_id(keys, holder)
-        return self.with_all(accounting, without(self.holders, holder.key), keys)
+        return self.without_holders((holder,), accounting)
+
+    def without_holders(self, removed: Iterable[Holder], accounting: State) -> "EngineState":
+        """Return the state with another accounting, without some holders."""
+        holders, keys = copy_of(self.holders), copy_of(self.keys)
+        for holder in removed:
+            _drop_id(keys, holder)
+            holders.pop(holder.key, None)
+        return self.with_all(accounting, holders, keys)
 
     def with_cpusets(self, cpusets: Cpusets) -> "EngineState":
         """Return the state with other knowledge of the cgroups' cpusets."""

@@ -84,6 +84,7 @@ from nri_numamem.memorymanager.accounting import (
     mark_reusable,
     release_reusable,
     remove_container,
+    remove_containers,
     remove_pod,
     rename_container,
 )
@@ -173,6 +174,7 @@ __all__ = [
     "record_allocation",
     "release_reusable",
     "remove_container",
+    "remove_containers",
     "remove_pod",
     "rename_container",
     "resize_container",

@@ -8,8 +8,9 @@ and so its nodes, until its pod's next containers on the same nodes reuse the by
 block. So the charged bytes are always the sums over the blocks.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from nri_numamem.memorymanager.state import Block, NodeState, Request, State, copy_of
 from nri_numamem.numa.nodeset import NodeSet
@@ -143,18 +144,18 @@ def mark_reusable(state: State, uid: str, name: str) -> State:
 
 def unmark_reusable(state: State, uid: str, name: str) -> State:
     """Undo mark_reusable() for a container that runs again on its nodes."""
-    return State(state.machine_state, state.assignments, _reusable_without(state, uid, name))
+    return State(state.machine_state, state.assignments, _reusable_without(state, uid, {name}))
 
 
-def _reusable_without(state: State, uid: str, name: str) -> Mapping[str, tuple[str, ...]]:
+def _reusable_without(
+    state: State, uid: str, removed: Collection[str]
+) -> Mapping[str, tuple[str, ...]]:
     names = state.reusable.get(uid, ())
-    if name not in names:
+    kept = tuple(name for name in names if name not in removed)
+    if len(kept) == len(names):
         return state.reusable
-    reusable = copy_of(state.reusable)
-    reusable[uid] = tuple(other for other in names if other != name)
-    if not reusable[uid]:
-        del reusable[uid]
-    return reusable
+    others = {other: held for other, held in state.reusable.items() if other != uid}
+    return {**others, uid: kept} if kept else others
 
 
 def release_reusable(state: State, uid: str, most: Request) -> State:
@@ -205,19 +206,23 @@ def remove_container(state: State, uid: str, name: str) -> State:
 
     A node without blocks is in no group any more. Source: kubelet memorymanager, RemoveContainer.
     """
-    blocks = state.blocks(uid, name)
-    if blocks is None:
+    return remove_containers(state, uid, (name,))
+
+
+def remove_containers(state: State, uid: str, names: Collection[str]) -> State:
+    """Remove the assignments of some containers of a pod, in one pass over the pod."""
+    assigned = state.assignments.get(uid, {})
+    removed = {name: assigned[name] for name in names if name in assigned}
+    if not removed:
         return state
-    containers = {other: held for other, held in state.assignments[uid].items() if other != name}
-    assignments = copy_of(state.assignments)
-    if containers:
-        assignments[uid] = containers
-    else:
+    assignments, machine = copy_of(state.assignments), dict(state.machine_state)
+    assignments[uid] = {name: held for name, held in assigned.items() if name not in removed}
+    if not assignments[uid]:
         del assignments[uid]
-    machine = dict(state.machine_state)
+    blocks = tuple(chain.from_iterable(removed.values()))
     _release(machine, blocks)
     _regroup(machine, blocks)
-    return State(machine, assignments, _reusable_without(state, uid, name))
+    return State(machine, assignments, _reusable_without(state, uid, removed))
 
 
 def rename_container(state: State, uid: str, name: str, new_name: str) -> State:
@@ -241,9 +246,7 @@ def rename_container(state: State, uid: str, name: str, new_name: str) -> State:
 
 def remove_pod(state: State, uid: str) -> State:
     """Remove the assignments of all containers of a pod."""
-    for name in state.assignments.get(uid, {}):
-        state = remove_container(state, uid, name)
-    return state
+    return remove_containers(state, uid, state.assignments.get(uid, ()))
 
 
 def _release(machine: dict[int, NodeState], blocks: tuple[Block, ...]) -> None:
@@ -253,8 +256,7 @@ def _release(machine: dict[int, NodeState], blocks: tuple[Block, ...]) -> None:
             node = machine[node_id]
             table = node.memory_map[block.type].charge(-size_bytes)
             tables = {**node.memory_map, block.type: table}
-            count = node.number_of_assignments
-            machine[node_id] = NodeState(count, tables, node.cells, node.spans)
+            machine[node_id] = NodeState(node.number_of_assignments, tables, node.cells, node.spans)
         for node_id in block.numa_affinity:
             if node_id in machine:
                 machine[node_id] = _without_block(machine[node_id], block.numa_affinity)

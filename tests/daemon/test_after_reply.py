@@ -2,13 +2,14 @@
 
 import pytest
 
-from nri_numamem.daemon.after_reply import AfterReply
+from nri_numamem.daemon.after_reply import AfterReply, Commit
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Container, CreateContainer, Event, PodSandbox, RunPodSandbox
 from nri_numamem.engine.plan import Adjustment, Plan, Record, Update
 from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.records.events import EventName
+from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.nri.request_ids import RequestIds
 from nri_numamem.numa import Machine, NumaNode
 
@@ -27,6 +28,10 @@ class Commits:
     def emit_records(self) -> list[tuple[str, str]]:
         self.after_reply.emit_records()
         return [(record.event, record.level) for record in self.emitted]
+
+
+def unlimited(commit: Commit) -> tuple[Record, ...]:
+    return commit()
 
 
 @pytest.fixture
@@ -48,7 +53,7 @@ def break_commit(made: Commits, monkeypatch: pytest.MonkeyPatch, plan: Plan) -> 
 def test_records_are_emitted_after_the_commit(made: Commits) -> None:
     event = CreateContainer(POD, Container("c", "s1", "main", 1 << 20))
     assert made.after_reply.decide(made.engine, event).adjustment == Adjustment("0")
-    made.after_reply.commit(made.engine)
+    made.after_reply.commit(made.engine, unlimited)
     assert made.emitted == []
     assert made.emit_records() == [("admitted", "info")]
     assert made.emit_records() == [("admitted", "info")]
@@ -64,7 +69,7 @@ def test_records_have_the_id_of_their_request(made: Commits) -> None:
         made.engine, CreateContainer(POD, Container("c", "s1", "main", 1 << 20))
     )
     request_ids.number += 1  # the commit comes after the beginning of the next request
-    made.after_reply.commit(made.engine)
+    made.after_reply.commit(made.engine, unlimited)
     made.after_reply.emit_records()
     assert [(record.event, record.request_id) for record in made.emitted] == [
         ("pod_released", "3-1"),
@@ -76,7 +81,7 @@ def test_a_discarded_decision_is_not_committed(made: Commits) -> None:
     made.after_reply.decide(made.engine, RUN)
     made.after_reply.discard(made.engine)
     made.after_reply.discard(None)
-    made.after_reply.commit(made.engine)
+    made.after_reply.commit(made.engine, unlimited)
     assert made.engine.state.pods == {}
 
 
@@ -85,7 +90,7 @@ def test_a_failed_commit_after_an_empty_reply_is_only_logged(
 ) -> None:
     break_commit(made, monkeypatch, Plan())
     made.after_reply.decide(made.engine, RUN)
-    made.after_reply.commit(made.engine)
+    made.after_reply.commit(made.engine, unlimited)
     assert made.after_reply.failure is None
     assert made.emit_records() == [("internal_error", "error")]
     assert "RuntimeError: what a bug" in str(made.emitted[0].fields["exception"])
@@ -97,7 +102,7 @@ def test_a_failed_commit_after_a_reply_with_contents_ends_the_connection(
 ) -> None:
     break_commit(made, monkeypatch, plan)
     made.after_reply.decide(made.engine, RUN)
-    made.after_reply.commit(made.engine)
+    made.after_reply.commit(made.engine, unlimited)
     assert made.emit_records() == [("internal_error_after_reply", "error")]
     assert "RuntimeError: what a bug" in str(made.emitted[0].fields["exception"])
     assert made.after_reply.failure == "the accounting lacks the contents of a reply"
@@ -106,6 +111,17 @@ def test_a_failed_commit_after_a_reply_with_contents_ends_the_connection(
 
 
 def test_without_an_engine_there_is_nothing_to_commit(made: Commits) -> None:
-    made.after_reply.commit(None)
+    made.after_reply.commit(None, unlimited)
     assert made.after_reply.failure is None
     assert made.emit_records() == []
+
+
+def test_a_commit_that_takes_too_long_ends_the_connection(made: Commits) -> None:
+    def limited(_commit: Commit) -> tuple[Record, ...]:
+        raise Overrun
+
+    made.after_reply.decide(made.engine, RUN)
+    made.after_reply.commit(made.engine, limited)
+    assert made.emit_records() == [("commit_timed_out", "error")]
+    assert "Overrun" in str(made.emitted[0].fields["exception"])
+    assert made.after_reply.failure == "the state after a reply took too long"

@@ -6,7 +6,7 @@ import pytest
 
 from nri_numamem.daemon.cgroup_scan import CgroupScan
 from nri_numamem.daemon.pod_reaper import PodReaper
-from nri_numamem.daemon.request_handler import RequestHandler
+from nri_numamem.daemon.request_handler import COMMIT_LIMIT_S, RequestHandler
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Container, CreateContainer, PodSandbox, RunPodSandbox
@@ -92,10 +92,27 @@ def test_the_request_before_is_committed_outside_of_the_time_limit(requests: Req
 
     requests.handler.limit(1, decide)
     assert requests.pods == []
-    requests.machinery.interruption.error = Overrun
+
+    def late() -> bytes:
+        raise Overrun
+
     with pytest.raises(Overrun):
-        requests.handler.limit(1, lambda: b"")
+        requests.handler.limit(1, late)
     assert requests.pods == ["u1"]
+
+
+@pytest.mark.parametrize("after_calls", [0, 3])
+def test_a_commit_has_a_time_limit_of_its_own(requests: Requests, after_calls: int) -> None:
+    world, interruption = requests.machinery.world, requests.machinery.interruption
+    requests.handler.decide(CreateContainer(POD, CONTAINER))
+    begin_s = world.now_s
+    interruption.error, interruption.after_calls = Overrun, after_calls
+    requests.handler.commit()
+    assert world.now_s == begin_s + COMMIT_LIMIT_S
+    assert [record.event for record in requests.emitted] == ["commit_timed_out"]
+    assert requests.pods == []
+    assert requests.handler.failure is not None
+    assert requests.handler.decide(CreateContainer(POD, CONTAINER)) == Plan()
 
 
 def test_pods_whose_cgroup_is_gone_are_released_before_a_refusal(

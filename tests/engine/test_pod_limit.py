@@ -12,6 +12,7 @@ from nri_numamem.engine import events, pod_limit
 from nri_numamem.engine.policy import Policy
 from nri_numamem.memorymanager import Block, Reservation, check_accounting
 from nri_numamem.numa import NodeSet
+from tests.engine.operations import count_operations
 
 if TYPE_CHECKING:
     from nri_numamem.engine.state import EngineState
@@ -274,3 +275,36 @@ def check_limits(state: EngineState, limits: dict[str, int]) -> None:
         assert all((uid, name) in state.holders for name in containers)
     for pod in state.pods.values():
         assert pod_limit.excess(state, pod) == {}
+
+
+def test_the_oldest_ended_containers_beyond_the_limit_are_released(host: Host) -> None:
+    pod = host.run("a", memory=900 * MI)
+    host.create(pod, "app", 100 * MI)
+    for number in range(pod_limit.ENDED_LIMIT + 3):
+        host.create(pod, f"init-{number}", MI, cpus="0-3")
+        host.stop(host.newest(f"init-{number}"))
+    kept = {f"init-{number}" for number in range(3, pod_limit.ENDED_LIMIT + 3)}
+    assert held(host).keys() == kept | {"app"}
+    assert {name for _, name in host.engine.state.holders} == kept | {"app"}
+    assert len(host.engine.state.keys) == pod_limit.ENDED_LIMIT + 1
+    assert check_accounting(host.engine.state.accounting) == ()
+    host.stop_pod(pod)
+    assert used(host) == [0, 0, 0, 0]
+
+
+def test_a_creation_does_not_slow_down_with_the_number_of_ended_containers(host: Host) -> None:
+    pod = host.run("a", memory=500 * MI)
+    counts: list[int] = []
+    for number in range(3 * pod_limit.ENDED_LIMIT):
+        name = f"init-{number:04}"
+
+        def run(name: str = name) -> None:
+            host.create(pod, name, 100 * MI)
+            host.stop(host.newest(name))
+
+        if number % pod_limit.ENDED_LIMIT == pod_limit.ENDED_LIMIT - 1:
+            counts.append(count_operations(run))
+        else:
+            run()
+    assert counts[2] <= 1.02 * counts[1]
+    assert counts[1] <= 1.1 * counts[0]

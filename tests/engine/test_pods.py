@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from nri_numamem.engine.events import PodCgroupGone
 from nri_numamem.engine.plan import Adjustment
+from nri_numamem.engine.state import PREVIOUS_NAMES_LIMIT
 from tests.engine.conftest import Answer
+from tests.engine.operations import count_operations
 
 if TYPE_CHECKING:
-    from tests.engine.conftest import Host
+    from tests.engine.conftest import Host, NewHost
 
 MI = 1 << 20
 FREE = 1024 * MI - 64 * MI - 32 * MI
@@ -78,3 +80,26 @@ def test_a_container_of_an_unknown_pod_adds_the_pod(host: Host) -> None:
     host.create(pod)
     assert pod.sandbox_id in host.engine.state.pods
     assert [record.event for record in host.remove_pod(pod).records] == ["pod_released"]
+
+
+def test_the_end_of_a_pod_takes_one_pass_over_its_containers(new_host: NewHost) -> None:
+    def operations(containers: int) -> int:
+        host = new_host()
+        pod = host.run("a")
+        for number in range(containers):
+            host.create(pod, f"c{number}", MI)
+        count = count_operations(lambda: host.stop_pod(pod))
+        assert host.free() == [FREE] * 4
+        return count
+
+    few, many = operations(50), operations(200)
+    assert many < 4.2 * few
+
+
+def test_the_previous_nodes_of_a_pod_are_limited(host: Host) -> None:
+    pod = host.run("a")
+    for number in range(PREVIOUS_NAMES_LIMIT + 2):
+        host.create(pod, f"c{number}", MI)
+    host.stop_pod(pod)
+    names = list(host.engine.state.previous_nodes["a"])
+    assert names == [f"c{number}" for number in range(PREVIOUS_NAMES_LIMIT)]

@@ -15,6 +15,7 @@ class EventName(StrEnum):
     ACCOUNTING_INVARIANT_VIOLATED = "accounting_invariant_violated"
     ADMITTED = "admitted"
     ADOPTED = "adopted"
+    COMMIT_TIMED_OUT = "commit_timed_out"
     CONFIGURATION_FAILED_EXITING = "configuration_failed_exiting"
     CONFIGURATION_FAILED_INACTIVE = "configuration_failed_inactive"
     CONFIGURATION_REJECTED = "configuration_rejected"

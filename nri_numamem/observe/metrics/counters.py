@@ -50,6 +50,7 @@ COUNTED = (
     EventName.MACHINE_CHANGED,
     EventName.REQUEST_TIMED_OUT,
     EventName.SYNCHRONIZE_TIMED_OUT,
+    EventName.COMMIT_TIMED_OUT,
     EventName.INTERNAL_ERROR,
     EventName.INTERNAL_ERROR_AFTER_REPLY,
     EventName.JOB_FAILED,

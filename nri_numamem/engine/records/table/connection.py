@@ -75,6 +75,13 @@ EVENTS = {
         remedy="report the traceback",
         fields=EXCEPTION,
     ),
+    EventName.COMMIT_TIMED_OUT: EventType(
+        "The state after a reply took too long to compute; the connection is closed, and the next "
+        "Synchronize rebuilds the state.",
+        level=Level.ERROR,
+        remedy="check the load of the host; `exception` shows where the time was spent",
+        fields=EXCEPTION,
+    ),
     EventName.CONNECT_FAILED: EventType(
         "The runtime's NRI socket does not accept a connection; the plugin retries.",
         level=Level.WARNING,
