@@ -10,8 +10,9 @@ from nri_numamem.memorymanager import State
 from tests.kubelet_managers.answers import Answer, Blocks, KubeletState, states
 from tests.kubelet_managers.differences import Difference
 from tests.kubelet_managers.lives import Life
-from tests.kubelet_managers.model import Model, Outcome, Reusable, groups_of, mask_of
+from tests.kubelet_managers.model import Model
 from tests.kubelet_managers.replay import blocks_of_state, free_of
+from tests.kubelet_managers.values import Outcome, Reusable, groups_of, mask_of
 
 MOST_DIFFERENCES_AT_ONCE = 4
 

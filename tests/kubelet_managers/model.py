@@ -5,147 +5,33 @@ With no difference it gives the kubelet's answer. Each difference that is put in
 of the kubelet by the plugin's. So a difference explains a deviation exactly if the model with it,
 and not without it, gives the plugin's answer. The model shares no code with the package.
 
-Masks are integers, amounts MiB. Source: kubelet memorymanager, policy_static.go; topologymanager,
-policy.go, scope_container.go, scope_pod.go.
+Source: kubelet topologymanager, scope_container.go, scope_pod.go.
 """
 
 import copy
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import cache
-from itertools import combinations
-from typing import Any, TypeAlias
+from typing import Any
 
-from tests.kubelet_managers.answers import KubeletState
 from tests.kubelet_managers.differences import Difference
-from tests.kubelet_managers.lives import Life
-
-Amounts: TypeAlias = Mapping[str, int]
-Others: TypeAlias = Mapping[str, Any]
-"""The hints of the other providers: resource -> [[node ids], preferred]."""
-Hint: TypeAlias = tuple[int | None, bool]
-HintList: TypeAlias = tuple[Hint, ...]
-
-TOPOLOGY, UNEXPECTED, PANIC = "TopologyAffinityError", "UnexpectedAdmissionError", "panic"
-POOL = ""
-_MIXED = -2
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The outcome of an admission."""
-
-    reason: str = ""
-    """"" for an admitted pod."""
-    nodes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Container name -> nodes, for an admitted pod."""
-    groups: Mapping[int, tuple[Any, ...]] = field(default_factory=dict)
-    """Node id -> its group and the free bytes of the group's nodes; see groups_of()."""
+from tests.kubelet_managers.memory_model import MemoryModel
+from tests.kubelet_managers.merge import merge
+from tests.kubelet_managers.values import (
+    POOL,
+    TOPOLOGY,
+    UNEXPECTED,
+    Amounts,
+    Hint,
+    HintList,
+    Others,
+    Outcome,
+    RefusedError,
+    bits,
+    mask_of,
+)
 
 
-class RefusedError(Exception):
-    """A pod is refused; the text is the reason."""
-
-
-@dataclass
-class Node:
-    count: int
-    cells: int
-    free: dict[str, int]
-    allocatable: Amounts
-
-
-@cache
-def bits(mask: int) -> tuple[int, ...]:
-    return tuple(n for n in range(mask.bit_length()) if mask >> n & 1)
-
-
-def mask_of(ids: Iterable[int]) -> int:
-    return sum(1 << n for n in ids)
-
-
-def groups_of(
-    nodes: Mapping[int, tuple[tuple[int, ...], Amounts]],
-) -> dict[int, tuple[Any, ...]]:
-    """Return node id -> (group, free bytes of the group), from (group, free bytes of the node).
-
-    How the bytes of a group are spread over its nodes depends on the order of allocations and
-    releases, and only the sum decides whether a request fits.
-    """
-    return {
-        node_id: (
-            cells,
-            {name: sum(nodes[n][1].get(name, 0) for n in cells) for name in sorted(free)},
-        )
-        for node_id, (cells, free) in nodes.items()
-    }
-
-
-def all_masks(ids: Iterable[int]) -> list[int]:
-    ids = list(ids)
-    return [mask_of(c) for size in range(1, len(ids) + 1) for c in combinations(ids, size)]
-
-
-class Reusable:
-    """What init containers leave to their pod: initContainersReusableMemory of the kubelet."""
-
-    def __init__(self) -> None:
-        self.amounts: dict[str, dict[tuple[int, str], int]] = {}
-
-    def copy(self) -> "Reusable":
-        twin = Reusable()
-        twin.amounts = {uid: dict(found) for uid, found in self.amounts.items()}
-        return twin
-
-    def get(self, uid: str, mask: int, resource: str) -> int:
-        return self.amounts.get(uid, {}).get((mask, resource), 0)
-
-    def allocated(self, uid: str, kind: str, mask: int, request: Amounts) -> None:
-        """Note an allocation; only the entries of its pod remain."""
-        found = self.amounts.get(uid, {})
-        self.amounts = {uid: found}
-        for resource, size in request.items():
-            old = found.get((mask, resource), 0)
-            new = max(old, size) if kind == "init" else max(0, old - size)
-            if kind == "init" or old:
-                found[mask, resource] = new
-
-
-class Model:
+class Model(MemoryModel):
     """The kubelet with the rules in `differences` replaced by the plugin's."""
-
-    def __init__(
-        self,
-        life: Life,
-        state: KubeletState,
-        reusable: Reusable,
-        allocatable: Mapping[int, Amounts],
-        differences: frozenset[Difference] = frozenset(),
-        *,
-        our_free: Mapping[int, Amounts] | None = None,
-        previous: Mapping[str, int] | None = None,
-    ) -> None:
-        self.life = life
-        self.differences = differences
-        self.reusable = reusable.copy()
-        spread = {} if our_free is None or Difference.EXACT_RELEASE not in differences else our_free
-        self.nodes = {
-            n: Node(node.count, mask_of(node.cells), dict(spread.get(n, node.free)), allocatable[n])
-            for n, node in state.nodes.items()
-        }
-        self.masks = all_masks(self.nodes)
-        self.rows = {node["id"]: node["distances"] for node in life["nodes"]}
-        self.previous = (previous or {}) if Difference.PREVIOUS_NODES in differences else {}
-        self.preferred_mask = 0
-        self.held: dict[str, tuple[str, int, dict[str, int]]] = {}
-        """Container name -> kind, nodes, and MiB of each block, for the pod that is admitted."""
-        self.charges: dict[tuple[str, str], dict[int, int]] = {}
-        """Container name and resource -> node id -> MiB that the block was charged there."""
-
-    def has(self, difference: Difference) -> bool:
-        return difference in self.differences
-
-    # Admission
 
     def admit(self, uid: str, hints: Mapping[str, Any]) -> Outcome:
         """Return the outcome of a pod's admission; the model is used up."""
@@ -164,9 +50,6 @@ class Model:
             self.release()
             return Outcome(str(refused), {}, self.groups())
         return Outcome("", {name: bits(mask) for name, mask in nodes.items()}, self.groups())
-
-    def groups(self) -> dict[int, tuple[Any, ...]]:
-        return groups_of({n: (bits(node.cells), node.free) for n, node in self.nodes.items()})
 
     def admit_container(self, uid: str, container: Mapping[str, Any], others: Others) -> int:
         name, request = container["name"], container["requests"]
@@ -324,134 +207,6 @@ class Model:
             named = {**apps, **sidecars, **inits}
         return {n: max(apps.get(n, 0) + sidecars.get(n, 0), inits.get(n, 0)) for n in named}
 
-    # Memory Manager
-
-    def table(self, node: Node, resource: str, *, free: bool) -> int:
-        found = node.free if free else node.allocatable
-        if resource not in found and not self.has(Difference.MISSING_PAGE_SIZE):
-            raise RefusedError(PANIC)
-        return found.get(resource, 0)
-
-    def total(self, mask: int, resource: str, *, free: bool) -> int:
-        return sum(self.table(self.nodes[n], resource, free=free) for n in bits(mask))
-
-    def crosses(self, mask: int) -> bool:
-        """Return whether an allocation would mix two groups; the kubelet allows a single node."""
-        nodes = [self.nodes[n] for n in bits(mask)]
-        if len(nodes) == 1:
-            is_grouped = len(bits(nodes[0].cells)) > 1
-            return is_grouped and self.has(Difference.GROUPS_STAY_WHOLE)
-        return any(n.count > 0 and (len(bits(n.cells)) == 1 or n.cells != mask) for n in nodes)
-
-    def calculate(self, uid: str, request: Amounts) -> HintList:
-        found: list[int] = []
-        smallest = len(self.nodes)
-        for mask in self.masks:
-            size = len(bits(mask))
-            free = {r: self.total(mask, r, free=True) for r in request}
-            if any(self.total(mask, r, free=False) < request[r] for r in free):
-                continue
-            smallest = min(smallest, size)
-            if size == 1 and len(bits(self.nodes[bits(mask)[0]].cells)) > 1:
-                continue
-            if size > 1 and self.crosses(mask):
-                continue
-            if all(free[r] + self.reusable.get(uid, mask, r) >= request[r] for r in free):
-                found.append(mask)
-        return tuple((mask, len(bits(mask)) == smallest) for mask in found)
-
-    def rank(self, mask: int) -> tuple[int, ...]:
-        """Return the order of sets in the Memory Manager: narrowest first, then lowest ids."""
-        spread = self.spread(mask) if self.has(Difference.CLOSEST_WITHOUT_MERGE) else 0
-        return (len(bits(mask)), mask != self.preferred_mask, spread, mask)
-
-    def spread(self, mask: int) -> int:
-        if not self.life["closest"]:
-            return 0
-        return sum(self.rows[a][b] for a in bits(mask) for b in bits(mask))
-
-    def best(self, hints: Iterable[Hint]) -> Hint:
-        return min(hints, key=lambda hint: (not hint[1], self.rank(hint[0] or 0)))
-
-    def choose(self, uid: str, request: Amounts, hint: Hint) -> int:
-        mask, preferred = hint
-        if mask is None:
-            found = self.calculate(uid, request)
-            if not found or (preferred and not self.best(found)[1]):
-                raise RefusedError(UNEXPECTED)
-            mask, preferred = self.best(found)
-            assert mask is not None
-        free = {r: self.total(mask, r, free=True) for r in request}
-        if any(free[r] < request[r] for r in free):
-            wider = [h for h in self.calculate(uid, request) if h[0] is None or not mask & ~h[0]]
-            if not wider or (preferred and not self.best(wider)[1]):
-                raise RefusedError(UNEXPECTED)
-            mask, _ = self.best(wider)
-            assert mask is not None
-        if self.crosses(mask):
-            raise RefusedError(UNEXPECTED)
-        return mask
-
-    def allocate(self, uid: str, container: Mapping[str, Any], mask: int) -> None:
-        request = container["requests"]
-        for resource, size in request.items():
-            left = max(0, size - self.reusable.get(uid, mask, resource))
-            charges = self.charges[container["name"], resource] = {}
-            for n in bits(mask):
-                node = self.nodes[n]
-                node.count += 1
-                node.cells = mask
-                taken = min(left, node.free.get(resource, 0))
-                if taken:
-                    node.free[resource] -= taken
-                    charges[n] = taken
-                left -= taken
-            self.shrink_inits(mask, resource, size, charges)
-        self.reusable.allocated(uid, container["kind"], mask, request)
-        self.held[container["name"]] = (container["kind"], mask, dict(request))
-
-    def shrink_inits(self, mask: int, resource: str, size: int, charges: dict[int, int]) -> None:
-        """Take the bytes that a container reuses from the blocks of earlier init containers."""
-        for name, (kind, nodes, blocks) in self.held.items():
-            if kind == "init" and nodes == mask and resource in blocks:
-                taken = min(size, blocks[resource])
-                blocks[resource] -= taken
-                size -= taken
-                for n, moved in self.uncharge(name, resource, taken).items():
-                    charges[n] = charges.get(n, 0) + moved
-
-    def uncharge(self, name: str, resource: str, most: int) -> dict[int, int]:
-        """Remove up to `most` from a block's charges, the lowest node first; return them."""
-        removed = {}
-        charges = self.charges[name, resource]
-        for n in sorted(charges):
-            removed[n] = min(most, charges[n])
-            charges[n] -= removed[n]
-            most -= removed[n]
-        return removed
-
-    def release(self) -> None:
-        """Release what a refused pod got, from the lowest node of each block first."""
-        for _, mask, blocks in self.held.values():
-            for resource, size in blocks.items():
-                self.release_block(mask, resource, size)
-
-    def release_block(self, mask: int, resource: str, size: int, count: int = 1) -> None:
-        """Release bytes; the kubelet takes them from the lowest node with reserved ones."""
-        left = size
-        for n in bits(mask):
-            node = self.nodes[n]
-            node.count -= count
-            if not node.count:
-                node.cells = 1 << n
-            reserved = node.allocatable.get(resource, 0) - node.free.get(resource, 0)
-            released = min(left, reserved)
-            if released:
-                node.free[resource] += released
-            left -= released
-
-    # Topology Manager
-
     def merged(self, uid: str, request: Amounts, others: Others) -> Hint:
         """Return the merged hint; raise RefusedError if the policy does not admit it."""
         policy = self.life["policy"]
@@ -466,60 +221,13 @@ class Model:
             raise RefusedError(UNEXPECTED if policy == "best-effort" else TOPOLOGY)
         resources = 1 if self.has(Difference.ONE_LIST_PER_REQUEST) else len(request)
         lists += [own] * resources if own else [((None, True),)]
-        hint = self.merge(lists)
+        is_single = policy == "single-numa-node"
+
+        def rank(mask: int) -> tuple[int, ...]:
+            spread = 0 if is_single else self.spread(mask)
+            return (len(bits(mask)), mask != self.preferred_mask, spread, mask)
+
+        hint = merge(lists, mask_of(self.nodes), rank, is_single=is_single)
         if not hint[1] and policy != "best-effort":
             raise RefusedError(TOPOLOGY)
         return hint
-
-    def merge(self, lists: list[HintList]) -> Hint:
-        everything = mask_of(self.nodes)
-        is_single = self.life["policy"] == "single-numa-node"
-        if is_single:
-            lists = [
-                tuple(h for h in found if h[1] and (h[0] is None or len(bits(h[0])) == 1))
-                for found in lists
-            ]
-        sizes = [[len(bits(h[0])) for h in found if h[0] is not None] for found in lists]
-        bound = max((min(found) for found in sizes if found), default=0)
-        best: tuple[int, bool] | None = None
-        for candidate in sorted(self.products(lists, everything)):
-            best = self.better(best, candidate, bound)
-        if best is None:
-            best = (everything, False)
-        if is_single and best[0] == everything:
-            return None, best[1]
-        return best
-
-    def products(self, lists: Iterable[HintList], everything: int) -> set[tuple[int, bool]]:
-        """Return all combinations of one hint per list as (mask, preferred)."""
-        partial: set[tuple[int, int, bool]] = {(everything, 0, True)}
-        for found in lists:
-            following = set()
-            for mask, first, preferred in partial:
-                for own, wanted in found:
-                    if own is None:
-                        following.add((mask, first, preferred and wanted))
-                        continue
-                    same = own if first in (0, own) else _MIXED
-                    following.add((mask & own, same, preferred and wanted))
-            partial = following
-        return {(mask, preferred and first != _MIXED) for mask, first, preferred in partial}
-
-    def better(
-        self, current: tuple[int, bool] | None, candidate: tuple[int, bool], bound: int
-    ) -> tuple[int, bool] | None:
-        if not candidate[0]:
-            return current
-        if current is None or current[1] != candidate[1]:
-            return candidate if current is None or candidate[1] else current
-        have, new = len(bits(current[0])), len(bits(candidate[0]))
-        if current[1] or have > bound or (have == bound == new) or (new == have < bound):
-            return min(current, candidate, key=lambda hint: self.rank_of_merge(hint[0]))
-        if have == bound or new > bound or (new != bound and new < have):
-            return current
-        return candidate
-
-    def rank_of_merge(self, mask: int) -> tuple[int, ...]:
-        is_single = self.life["policy"] == "single-numa-node"
-        spread = 0 if is_single else self.spread(mask)
-        return (len(bits(mask)), mask != self.preferred_mask, spread, mask)

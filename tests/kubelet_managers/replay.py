@@ -26,7 +26,7 @@ from nri_numamem.scenario.scenario import scenario_from_document
 from nri_numamem.scenario.steps import Admit, Remove, Step
 from nri_numamem.topologymanager import Placement, ProviderHints, admit, admit_with_hint
 from tests.kubelet_managers.lives import Life
-from tests.kubelet_managers.model import POOL, Outcome, groups_of
+from tests.kubelet_managers.values import POOL, Outcome, groups_of
 
 MI = 1 << 20
 

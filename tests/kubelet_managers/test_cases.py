@@ -21,8 +21,8 @@ from tests.kubelet_managers.answers import RECORDED_CASES, ROOT, Answer, states
 from tests.kubelet_managers.cases import CASES, Case
 from tests.kubelet_managers.compare import Tally, compare
 from tests.kubelet_managers.differences import OF_ENGINE, Difference
-from tests.kubelet_managers.model import bits, mask_of
 from tests.kubelet_managers.replay import MI, Simulated, document_of
+from tests.kubelet_managers.values import bits, mask_of
 
 PAGE = ROOT / "docs" / "kubelet-differences.md"
 NAMES = [f"{case.difference}-{index}" for index, case in enumerate(CASES)]

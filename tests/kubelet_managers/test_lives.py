@@ -15,8 +15,8 @@ from tests.kubelet_managers.compare import Host, Kubelet, Models, Tally, Unliste
 from tests.kubelet_managers.compare import compare as compare_life
 from tests.kubelet_managers.differences import OF_ENGINE, OF_MANAGERS, Difference
 from tests.kubelet_managers.lives import LIVES, Life, random_life
-from tests.kubelet_managers.model import Outcome
 from tests.kubelet_managers.replay import Managers, Simulated
+from tests.kubelet_managers.values import Outcome
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
