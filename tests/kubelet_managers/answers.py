@@ -112,10 +112,12 @@ def record(program: Path) -> None:
     """Record the answers to all lives and to the examples."""
     lives = [random_life(seed) for seed in range(LIVES)]
     found = list(ask(program, lives))
-    with lzma.open(RECORDED, "wt", preset=9 | lzma.PRESET_EXTREME) as lines:
-        for life, answers in zip(lives, found, strict=True):
-            line = json.dumps({"life": life, "answers": answers}, separators=(",", ":"))
-            lines.write(f"{line}\n")
+    lines = [
+        json.dumps({"life": life, "answers": answers}, separators=(",", ":"))
+        for life, answers in zip(lives, found, strict=True)
+    ]
+    text = "".join(f"{line}\n" for line in lines)
+    RECORDED.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
     record_cases(program)
 
 

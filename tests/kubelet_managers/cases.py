@@ -38,14 +38,21 @@ def life(
     scope: str = "container",
     *,
     closest: bool = False,
+    limits: Mapping[str, dict[str, int]] | None = None,
 ) -> Life:
-    """Return a life whose pods have the given containers."""
+    """Return a life whose pods have the given containers, and perhaps pod-level limits."""
     return {
         "nodes": nodes,
         "policy": policy,
         "scope": scope,
         "closest": closest,
-        "pods": {uid: {"containers": containers} for uid, containers in pods.items()},
+        "pods": {
+            uid: {
+                "containers": containers,
+                **({"resources": limits[uid]} if limits and uid in limits else {}),
+            }
+            for uid, containers in pods.items()
+        },
         "steps": steps,
     }
 
@@ -223,7 +230,7 @@ CASES = (
         ("init 0, main 0", UNEXPECTED),
     ),
     Case(
-        "cpus-are-chosen-before-memory",
+        Difference.CPUS_FIRST,
         life(
             nodes(9, 9),
             {"a": [app(8)], "b": [app(4)]},
@@ -320,6 +327,17 @@ CASES = (
         ),
         ("main 0", "main 0", "main 0"),
         ("main 0", "main 0", "main 1"),
+    ),
+    Case(
+        "pod-level-resources-are-placed",
+        life(
+            nodes(9, 9),
+            {"a": [{"name": "c0", "kind": "app"}, {"name": "c1", "kind": "app"}], "b": [app(8)]},
+            [admit("a"), admit("b")],
+            limits={"a": {"memory": 4 * GI}},
+        ),
+        ("unpinned", "main 0"),
+        ("c0 0, c1 0", "main 1"),
     ),
     Case(
         "state-file-is-not-needed",

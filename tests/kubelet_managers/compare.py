@@ -255,8 +255,32 @@ class Models:
         """
         if self.outcome(frozenset()) != kubelet:
             return None
+        possible = [difference for difference in differences if self.can_matter(difference)]
         for size in range(1, MOST_DIFFERENCES_AT_ONCE + 1):
-            for found in combinations(differences, size):
+            for found in combinations(possible, size):
                 if self.outcome(frozenset(found)) == plugin:
                     return found
         return None
+
+    def can_matter(self, difference: Difference) -> bool:
+        """Return whether the settings and the pod allow this difference at all."""
+        life, uid = self.kubelet.life, self.step["admit"]
+        containers = life["pods"][uid]["containers"]
+        has_init = any(container["kind"] == "init" for container in containers)
+        has_pages = any(len(container["requests"]) > 1 for container in containers)
+        has_hints = bool(self.step.get("hints"))
+        in_pod_scope = self.kubelet.places_pods
+        conditions: dict[Difference, bool] = {
+            Difference.POD_IS_PLACED_AS_A_WHOLE: in_pod_scope,
+            Difference.ONE_LIST_PER_REQUEST: has_pages,
+            Difference.RETURNING_POD_IS_CHARGED: uid in self.kubelet.reusable.amounts,
+            Difference.CLOSEST_WITHOUT_MERGE: bool(life["closest"]),
+            Difference.INIT_ONLY_RESOURCES: in_pod_scope and has_pages,
+            Difference.MISSING_PAGE_SIZE: has_pages,
+            Difference.HINTS_ARE_DROPPED: has_hints and bool(life["policy"] == "best-effort"),
+            Difference.PREVIOUS_NODES: bool(self.previous),
+            Difference.POD_BEFORE_CPUS: in_pod_scope and has_hints,
+            Difference.ENDED_CONTAINERS: has_init and not in_pod_scope,
+            Difference.CPUS_FIRST: has_hints,
+        }
+        return conditions.get(difference, True)

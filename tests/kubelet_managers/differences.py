@@ -22,6 +22,7 @@ class Difference(StrEnum):
     PREVIOUS_NODES = "returning-pod-gets-previous-nodes"
     POD_BEFORE_CPUS = "pod-is-placed-before-its-cpus"
     ENDED_CONTAINERS = "ended-containers-keep-memory"
+    CPUS_FIRST = "cpus-are-chosen-before-memory"
 
 
 OF_MANAGERS = (

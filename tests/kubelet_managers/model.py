@@ -30,6 +30,16 @@ from tests.kubelet_managers.values import (
 )
 
 
+def first_hints(others: Others) -> Others:
+    """Return the first hint of each resource: the CPUs that a container has when NRI shows it."""
+    return {resource: found[:1] for resource, found in others.items()}
+
+
+def mask_of_cpus(others: Others) -> int:
+    """Return the nodes of a container's CPUs."""
+    return mask_of(ids for [(nodes, _), *_] in others.values() for ids in nodes)
+
+
 class Model(MemoryModel):
     """The kubelet with the rules in `differences` replaced by the plugin's."""
 
@@ -37,6 +47,8 @@ class Model(MemoryModel):
         """Return the outcome of a pod's admission; the model is used up."""
         if self.has(Difference.RETURNING_POD_IS_CHARGED):
             self.reusable.amounts.pop(uid, None)
+        if self.has(Difference.CPUS_FIRST):
+            hints = {name: first_hints(others) for name, others in hints.items()}
         containers = self.life["pods"][uid]["containers"]
         try:
             if self.life["policy"] != "none" and self.life["scope"] == "pod":
@@ -140,8 +152,8 @@ class Model(MemoryModel):
         mask, _ = self.merged(uid, request, others)
         if mask is None or not self.crosses(mask):
             return 0
-        [[(ids, _)]] = others.values()
-        inside = [found for found, _ in own if found is not None and not found & ~mask_of(ids)]
+        cpus = mask_of_cpus(others)
+        inside = [found for found, _ in own if found is not None and not found & ~cpus]
         beside = [found for found, _ in own if found is not None and not mask & ~found]
         return min(inside or beside, key=self.rank, default=0)
 
@@ -180,12 +192,11 @@ class Model(MemoryModel):
 
     def without_cpus(self, uid: str, request: Amounts, others: Others) -> int:
         """Return the pod's nodes without the CPUs' hint, if the CPUs are on one of them; else 0."""
-        [[(ids, _)]] = others.values()
         try:
             mask = self.choose(uid, request, self.merged(uid, request, {}))
         except RefusedError:
             return 0
-        return mask if mask & mask_of(ids) else 0
+        return mask if mask & mask_of_cpus(others) else 0
 
     def pod_request(
         self,

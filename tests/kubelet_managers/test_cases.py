@@ -55,7 +55,8 @@ def kubelet_results(case: Case, answers: list[Answer]) -> Iterator[str]:
         elif uid is not None:
             blocks = state.blocks.get(uid, {})
             names = [container["name"] for container in case.life["pods"][uid]["containers"]]
-            yield format_of({name: cpuset(blocks[name][0][0]) for name in names if name in blocks})
+            found_nodes = {name: cpuset(blocks[name][0][0]) for name in names if name in blocks}
+            yield format_of(found_nodes) or "unpinned"
 
 
 def cpuset(nodes: tuple[int, ...]) -> str:
