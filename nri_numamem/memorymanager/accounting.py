@@ -100,8 +100,7 @@ def _charge(
     if node is None or size_bytes <= 0:
         return 0
     tables = {**node.memory_map, resource: node.memory_map[resource].charge(size_bytes)}
-    # Not replace(), here and below, because it takes three times as long.
-    machine[node_id] = NodeState(node.number_of_assignments, tables, node.cells, node.spans)
+    machine[node_id] = node.with_tables(tables)
     charges[node_id] = charges.get(node_id, 0) + size_bytes
     return size_bytes
 
@@ -118,7 +117,7 @@ def _add_blocks(machine: dict[int, NodeState], nodes: NodeSet, blocks: int) -> N
             count = node.number_of_assignments
             cells = node.cells | group if count else group
             spans = {**node.spans, nodes: node.spans.get(nodes, 0) + blocks}
-            machine[node_id] = NodeState(count + blocks, node.memory_map, cells, spans)
+            machine[node_id] = node.with_blocks(count + blocks, cells, spans)
 
 
 def known_nodes(machine: Mapping[int, NodeState], nodes: NodeSet) -> NodeSet:
@@ -187,7 +186,7 @@ def _release_bytes(machine: dict[int, NodeState], block: Block, size_bytes: int)
     for node_id, freed in removed.items():
         node = machine[node_id]
         tables = {**node.memory_map, block.type: node.memory_map[block.type].charge(-freed)}
-        machine[node_id] = NodeState(node.number_of_assignments, tables, node.cells, node.spans)
+        machine[node_id] = node.with_tables(tables)
     return block
 
 
@@ -256,7 +255,7 @@ def _release(machine: dict[int, NodeState], blocks: tuple[Block, ...]) -> None:
             node = machine[node_id]
             table = node.memory_map[block.type].charge(-size_bytes)
             tables = {**node.memory_map, block.type: table}
-            machine[node_id] = NodeState(node.number_of_assignments, tables, node.cells, node.spans)
+            machine[node_id] = node.with_tables(tables)
         for node_id in block.numa_affinity:
             if node_id in machine:
                 machine[node_id] = _without_block(machine[node_id], block.numa_affinity)
@@ -270,7 +269,7 @@ def _without_block(node: NodeState, nodes: NodeSet) -> NodeState:
         spans[nodes] = number
     # A state that another program wrote may count fewer blocks than it lists.
     count = max(0, node.number_of_assignments - 1)
-    return NodeState(count, node.memory_map, node.cells, spans)
+    return node.with_blocks(count, node.cells, spans)
 
 
 def _regroup(machine: dict[int, NodeState], removed: tuple[Block, ...]) -> None:
@@ -291,7 +290,7 @@ def _regroup(machine: dict[int, NodeState], removed: tuple[Block, ...]) -> None:
                 remaining |= known_nodes(machine, span)
             count = node.number_of_assignments
             cells = (remaining or node.cells) if count else NodeSet([node_id])
-            machine[node_id] = NodeState(count, node.memory_map, cells, node.spans)
+            machine[node_id] = node.with_blocks(count, cells, node.spans)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,14 @@ from operator import attrgetter
 from typing import TypeAlias
 
 from nri_numamem.memorymanager.hint import Hint
-from nri_numamem.memorymanager.state import NO_TABLE, NodeState, Request, State, Table
+from nri_numamem.memorymanager.state import (
+    NO_TABLE,
+    NodeState,
+    Request,
+    State,
+    Table,
+    has_normal_memory,
+)
 from nri_numamem.numa.closest.cover import NO_NODES, Cover
 from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.preferences import Preferences
@@ -59,7 +66,7 @@ def is_admissible(state: State, uid: str, request: Request, nodes: NodeSet) -> b
 
     The pod's reusable bytes on exactly these nodes count as free.
     """
-    if crosses_groups(state, nodes):
+    if crosses_groups(state, nodes) or not has_normal_memory(state, nodes):
         return False
     memory_maps = [state.machine_state[node_id].memory_map for node_id in nodes]
     for resource, size_bytes in request.items():
@@ -176,6 +183,8 @@ class Candidates:
         reuses = self._uid in self._reusable
         for node_id, node in self._machine.items():
             # The checks of is_admissible(), without a node set per node: most requests end here.
+            if node.lacks_normal_memory:
+                continue
             tables = node.memory_map
             for resource, size_bytes in needed:
                 table = tables.get(resource, NO_TABLE)
@@ -207,8 +216,13 @@ class Candidates:
         needed = {name: size_bytes for name, size_bytes in self._request.items() if size_bytes > 0}
         maps = [node.memory_map for node in nodes.values()]
         columns = [map(amount, [tables.get(name, NO_TABLE) for tables in maps]) for name in needed]
+        need = tuple(needed.values())
+        if any(node.lacks_normal_memory for node in self._machine.values()):
+            # One more dimension: at least one node of the set has normal memory.
+            columns.append(map(int, [not node.lacks_normal_memory for node in nodes.values()]))
+            need = (*need, 1)
         held = zip(*columns, strict=True) if columns else repeat(())
-        return Cover(dict(zip(nodes, held, strict=False)), tuple(needed.values()))
+        return Cover(dict(zip(nodes, held, strict=False)), need)
 
 
 def candidates_for(state: State, uid: str, request: Request, previous_nodes: NodeSet) -> Candidates:

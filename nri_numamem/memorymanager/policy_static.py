@@ -18,7 +18,7 @@ from nri_numamem.memorymanager.hint import Hint
 from nri_numamem.memorymanager.hints import kept_blocks
 from nri_numamem.memorymanager.pod import ContainerKind, Pod
 from nri_numamem.memorymanager.rejection import UNEXPECTED, Rejection, allocation_failed, reject
-from nri_numamem.memorymanager.state import Block, Request, State
+from nri_numamem.memorymanager.state import Block, Request, State, has_normal_memory
 from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.preferences import Preferences
 
@@ -81,12 +81,13 @@ def _choose(
     is_enough = nodes is not None and all(
         free_bytes(state, nodes, resource) >= size_bytes for resource, size_bytes in request.items()
     )
-    if nodes is not None and is_enough and not crosses_groups(state, nodes):
+    is_in_group = nodes is not None and not crosses_groups(state, nodes)
+    if nodes is not None and is_enough and is_in_group and has_normal_memory(state, nodes):
         return nodes
     candidates = candidates_for(state, uid, request, preferences.previous_nodes)
     if nodes is None:
         found, problems = candidates.best(preferences), (NO_DEFAULT, NO_PREFERRED_DEFAULT)
-    elif not is_enough:
+    elif not is_enough or is_in_group:
         found, problems = candidates.best(preferences, nodes), (NO_EXTENDED, NO_PREFERRED_EXTENDED)
     else:
         found, problems = None, (CROSSES_GROUPS, CROSSES_GROUPS)

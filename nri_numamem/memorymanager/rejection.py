@@ -179,6 +179,8 @@ def _rule(state: State, node: NodeState, request: Request, prefixes: Mapping[str
             for resource, prefix in prefixes.items()
         ]
         return f"in group {node.cells} with {', '.join(free)}"
+    if node.lacks_normal_memory:
+        return "no normal memory, only for a set with another node"
     if node.number_of_assignments:
         return "has single-node assignments"
     if any(node.table(resource).allocatable < amount for resource, amount in request.items()):

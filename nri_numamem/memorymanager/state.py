@@ -9,7 +9,7 @@ The kubelet does not record one thing: the bytes of a block per node (`charges`)
 release of a block restores the tables exactly, whatever happened in between.
 """
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
@@ -67,10 +67,23 @@ class NodeState:
     """The group that the node's assignments share; only the node itself if it has none."""
     spans: Mapping[NodeSet, int] = field(default_factory=dict, compare=False)
     """Node set -> number of the listed blocks on this node that lie on exactly that set."""
+    lacks_normal_memory: bool = False
+    """Whether the node cannot be the only node of a container, see ``has_normal_memory``."""
 
     def table(self, resource: str) -> Table:
         """Return the table of a resource; zeros if the node does not have it."""
         return self.memory_map.get(resource, NO_TABLE)
+
+    # Not replace(), which takes three times as long.
+
+    def with_tables(self, tables: Mapping[str, Table]) -> "NodeState":
+        """Return the node with other tables."""
+        count, flag = self.number_of_assignments, self.lacks_normal_memory
+        return NodeState(count, tables, self.cells, self.spans, flag)
+
+    def with_blocks(self, count: int, cells: NodeSet, spans: Mapping[NodeSet, int]) -> "NodeState":
+        """Return the node with another number of blocks on it."""
+        return NodeState(count, self.memory_map, cells, spans, self.lacks_normal_memory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,15 +181,40 @@ def default_state(machine: Machine, reserved: Reserved) -> State:
     kubelet's unsigned arithmetic wraps around to an enormous number). Source: kubelet
     memorymanager, getDefaultMachineState.
     """
+    lacking = _nodes_without_normal_memory(machine)
     return State(
         {
-            node.node_id: _default_node(node, reserved.get(node.node_id, {}))
+            node.node_id: _default_node(
+                node, reserved.get(node.node_id, {}), lacks_normal_memory=node.node_id in lacking
+            )
             for node in machine.nodes
         }
     )
 
 
-def _default_node(node: NumaNode, reserved: Mapping[str, int]) -> NodeState:
+def _nodes_without_normal_memory(machine: Machine) -> NodeSet:
+    """Return the nodes without normal memory; none if that excludes every node or no movable one.
+
+    Nodes without any memory count only beside movable memory.
+    """
+    movable = NodeSet(node.node_id for node in machine.nodes if node.is_movable_only)
+    empty = NodeSet(node.node_id for node in machine.nodes if node.memory_bytes == 0)
+    return movable | empty if movable and movable | empty != machine.node_set else NodeSet()
+
+
+def has_normal_memory(state: State, nodes: Iterable[int]) -> bool:
+    """Return whether a container can start on these nodes, which the machine must have.
+
+    The kernel cannot allocate memory for itself in ZONE_MOVABLE. A task whose `cpuset.mems` has no
+    other memory gets ENOMEM when it starts, and older kernels invoke the OOM killer. Source: kernel
+    mm/page_alloc.c, cpusets_insane_config (5.16 and newer).
+    """
+    return not all(state.machine_state[node_id].lacks_normal_memory for node_id in nodes)
+
+
+def _default_node(
+    node: NumaNode, reserved: Mapping[str, int], *, lacks_normal_memory: bool
+) -> NodeState:
     tables: dict[str, Table] = {}
     for page_size_bytes, pages in sorted(node.hugepages.items()):
         name = hugepages_resource(page_size_bytes)
@@ -184,7 +222,12 @@ def _default_node(node: NumaNode, reserved: Mapping[str, int]) -> NodeState:
         tables[name] = _default_table(total, reserved.get(name, 0), hugepages_bytes=0)
     pools = sum(table.total for table in tables.values())
     memory = _default_table(node.memory_bytes, reserved.get(MEMORY, 0), hugepages_bytes=pools)
-    return NodeState(0, {MEMORY: memory, **tables}, NodeSet([node.node_id]))
+    return NodeState(
+        0,
+        {MEMORY: memory, **tables},
+        NodeSet([node.node_id]),
+        lacks_normal_memory=lacks_normal_memory,
+    )
 
 
 def _default_table(total: int, system_reserved: int, *, hugepages_bytes: int) -> Table:

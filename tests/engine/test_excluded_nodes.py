@@ -325,3 +325,28 @@ def test_a_pod_as_a_whole_uses_a_last_resort_only_without_another_node(new_host:
     host = new_host(policy(WithoutCpus.LAST_RESORT, topology_manager_scope="pod"), machine())
     assert placed(host, 1500 * MI, 1500 * MI) == ["0-1", "2"]
     assert mems(host.create(host.run("q", memory=GI), "one", 512 * MI)) == "3"
+
+
+def movable(size_bytes: int = 8 * GI) -> Machine:
+    """Two nodes with CPUs, and one whose memory is in ZONE_MOVABLE."""
+    nodes = machine(2, 1).nodes
+    return Machine((*nodes[:2], replace(nodes[2], is_movable_only=True, memory_bytes=size_bytes)))
+
+
+@pytest.mark.parametrize("action", [WithoutCpus.LAST_RESORT, WithoutCpus.USE])
+def test_a_movable_node_is_never_the_only_one(new_host: NewHost, action: WithoutCpus) -> None:
+    host = new_host(policy(action), movable())
+    # Two nodes with CPUs hold too little; the closest of them joins the movable one.
+    assert placed(host, 4 * GI) == ["0,2"]
+    assert placed(new_host(policy(action), movable()), 900 * MI, 900 * MI, 900 * MI) == [
+        "0",
+        "1",
+        None,
+    ]
+
+
+def test_the_record_names_a_movable_node_that_was_passed_over(new_host: NewHost) -> None:
+    host = new_host(policy(WithoutCpus.USE), movable())
+    placed(host, 100 * MI)
+    (record,) = [r for r in host.answers[-1].records if r.event == "admitted"]
+    assert {"nodes": "2", "rule": "no_normal_memory"} in record.fields["candidates"]  # type: ignore[operator]

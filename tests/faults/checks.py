@@ -11,7 +11,7 @@ from typing import Any
 
 from nri_numamem.numa import NodeSet
 from nri_numamem.numa.quantity import MEMORY, hugepages_resource
-from tests.faults.host import Amounts, StateEntry
+from tests.faults.host import NO_NODES, Amounts, StateEntry
 from tests.faults.node import Container, Key, Node, expected_sizes
 
 POOL = ""
@@ -183,6 +183,12 @@ class AccountingCheck:
             if is_ours and container.message.id not in exempt:
                 yield f"{_name(container)} runs unpinned without a reason"
 
+    def excluded(self, nodes: NodeSet) -> Iterator[str]:
+        """Check that no container is on a node that the plugin does not use."""
+        for container in self._containers:
+            if not NodeSet.parse(container.mems).isdisjoint(nodes):
+                yield f"{_name(container)} is on {container.mems}, and {nodes} are excluded"
+
     def reservations(self) -> Iterator[str]:
         """Check the reservations of pods between two containers."""
         for pod in self._node.running():
@@ -260,10 +266,11 @@ def _unions(masks: Iterable[int]) -> set[int]:
 
 
 def single_node_with_room(
-    accounting: Mapping[str, Any], container: Container, node: Node
+    accounting: Mapping[str, Any], container: Container, node: Node, movable: NodeSet = NO_NODES
 ) -> int | None:
     """Return a node with enough free resources for the container, or None.
 
+    The nodes in `movable` have no normal memory, and are never the only ones of a container.
     None for containers of which only the pod's sum of hugepages is known.
     """
     if node.traits.hides_hugepages and any(container.pod.hugepages.values()):
@@ -272,6 +279,7 @@ def single_node_with_room(
     for node_id, state in accounting["machineState"].items():
         is_open = not state["numberOfAssignments"] or state["cells"] == [int(node_id)]
         tables = state["memoryMap"]
+        is_open = is_open and int(node_id) not in movable
         if is_open and all(tables.get(n, {"free": 0})["free"] >= s for n, s in sizes.items()):
             return int(node_id)
     return None

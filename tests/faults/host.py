@@ -16,10 +16,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nri_numamem.numa import CpuSet, Machine, NumaNode
+from nri_numamem.numa import CpuSet, Machine, NodeSet, NumaNode
 from nri_numamem.numa.quantity import MEMORY, hugepages_resource
 from tests.host_files import HostFiles
 
+NO_NODES = NodeSet()
 KI, MI, GI = 1 << 10, 1 << 20, 1 << 30
 PAGE_SIZES = PAGE_2MI, PAGE_1GI = 2 * MI, GI
 
@@ -32,7 +33,10 @@ Amounts = Mapping[tuple[int, str], int]
 
 
 def random_machine(rng: random.Random) -> Machine:
-    """Return a machine of 2 to 8 nodes with equal or different hugepage pools."""
+    """Return a machine of 2 to 8 nodes with equal or different hugepage pools.
+
+    Every third machine has one to four further nodes without CPUs, perhaps with more memory.
+    """
     count = rng.choice((2, 2, 3, 4, 4, 6, 8))
     size, is_uniform = rng.randint(3, 8) * GI, rng.random() < 0.6
     small, large = rng.choice((0, 64, 256, 512)), rng.choice((0, 0, 1))
@@ -42,9 +46,18 @@ def random_machine(rng: random.Random) -> Machine:
             size = rng.randint(3, 8) * GI
             small = rng.choice((0, 64, 256))
         pools = {PAGE_2MI: small, PAGE_1GI: large} if large else {PAGE_2MI: small}
-        distances = {n: 10 if n == number else 12 + 8 * abs(n - number) for n in range(count)}
-        nodes.append(NumaNode(number, size, pools, CpuSet([number]), distances))
-    return Machine(tuple(nodes))
+        nodes.append(NumaNode(number, size, pools, CpuSet([number])))
+    for number in range(count, count + rng.choice((0, 0, 1, 4))):
+        size, pools = rng.randint(3, 16) * GI, {PAGE_2MI: rng.choice((0, 64))}
+        nodes.append(NumaNode(number, size, pools, is_movable_only=rng.random() < 0.5))
+    ids = range(len(nodes))
+    rows = ({n: 10 if n == number else 12 + 8 * abs(n - number) for n in ids} for number in ids)
+    return Machine(tuple(replace(n, distances=row) for n, row in zip(nodes, rows, strict=True)))
+
+
+def without_cpus(machine: Machine) -> NodeSet:
+    """Return the nodes without CPUs."""
+    return NodeSet(node.node_id for node in machine.nodes if not node.cpus)
 
 
 def changed_machine(rng: random.Random, machine: Machine) -> tuple[Machine, str]:
@@ -68,10 +81,22 @@ def changed_machine(rng: random.Random, machine: Machine) -> tuple[Machine, str]
     return Machine(tuple(nodes)), what
 
 
-def allocatable(machine: Machine, reserved: Mapping[int, int]) -> Amounts:
-    """Return the amounts for pods; `reserved` has bytes of memory per node for the host."""
+def movable(machine: Machine) -> NodeSet:
+    """Return the nodes whose memory is in ZONE_MOVABLE."""
+    return NodeSet(node.node_id for node in machine.nodes if node.is_movable_only)
+
+
+def allocatable(
+    machine: Machine, reserved: Mapping[int, int], excluded: NodeSet = NO_NODES
+) -> Amounts:
+    """Return the amounts for pods; `reserved` has bytes of memory per node for the host.
+
+    The plugin does not use the `excluded` nodes.
+    """
     found: dict[tuple[int, str], int] = {}
     for node in machine.nodes:
+        if node.node_id in excluded:
+            continue
         pools = {hugepages_resource(size): size * n for size, n in node.hugepages.items()}
         rest = node.memory_bytes - sum(pools.values()) - reserved.get(node.node_id, 0)
         found[node.node_id, MEMORY] = max(0, rest)

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nri_numamem.fake_runtime.version import RuntimeVersion
+from nri_numamem.numa import Machine, NodeSet
 from tests.conformance.catalog import GO_VERSIONS
 from tests.faults.go_harness_runtime import GoHarnessRuntime
-from tests.faults.host import MI, LifeHost
+from tests.faults.host import MI, LifeHost, without_cpus
 from tests.faults.in_process_runtime import InProcessRuntime
 from tests.faults.node import RuntimeTraits
 from tests.faults.proxy import SocketProxy
@@ -39,8 +40,14 @@ class Parameters:
     policy: str
     scope: str
     unsatisfiable: str
+    without_cpus: str
+    """memoryNodes.withoutCpus: "exclude", "lastResort" or "use"."""
     variations: dict[str, bool] = field(default_factory=dict)
     config: str = ""
+
+    def excluded(self, machine: Machine) -> NodeSet:
+        """Return the nodes on which the plugin must not place anything."""
+        return without_cpus(machine) if self.without_cpus == "exclude" else NodeSet()
 
     @property
     def places_pods(self) -> bool:
@@ -98,6 +105,7 @@ class Parameters:
             "CRI-O" if self.traits.is_crio else "containerd",
             "hugepages hidden" if self.traits.hides_hugepages else "hugepages shown",
             f"{self.policy}, {self.scope} scope, {self.unsatisfiable}",
+            f"nodes without CPUs: {self.without_cpus}",
             "state file" if self.has_state_file else "no state file",
             f"{self.request_timeout_ms} ms",
         ]
@@ -124,10 +132,12 @@ def choose(rng: random.Random, host: LifeHost, kinds: str) -> Parameters:
     policy = rng.choice(("none", "best-effort", "best-effort", "restricted", "single-numa-node"))
     scope = rng.choice(("container", "container", "pod"))
     unsatisfiable = rng.choice(("Reject", "Reject", "RunUnpinned"))
+    action = rng.choice(("exclude", "exclude", "lastResort", "use"))
     lines = [
         f"topologyManagerPolicy: {policy}",
         f"topologyManagerScope: {scope}",
         f"whenUnsatisfiable: {unsatisfiable}",
+        f"memoryNodes: {{withoutCpus: {action}}}",
         f'stateFile: "{host.state_file if has_state_file else ""}"',
         f"logFile: {host.own_log(is_launched=is_launched)}",
         "logFormat: json",
@@ -144,6 +154,7 @@ def choose(rng: random.Random, host: LifeHost, kinds: str) -> Parameters:
         policy,
         scope,
         unsatisfiable,
+        action,
         {"configure_first": rng.random() < 0.2, "small_parts": rng.random() < 0.2},
         "".join(f"{line}\n" for line in lines),
     )

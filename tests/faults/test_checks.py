@@ -112,6 +112,11 @@ def test_an_unpinned_container_needs_a_reason(world: World) -> None:
     assert list(world.check().unpinned({world.container.message.id})) == []
 
 
+def test_a_container_on_an_excluded_node(world: World) -> None:
+    assert "are excluded" in next(world.check().excluded(NodeSet([0, 1])))
+    assert list(world.check().excluded(NodeSet([1]))) == []
+
+
 def test_a_reservation_that_is_lost_moved_or_smaller(world: World) -> None:
     world.pod.reservations["app"] = Reservation("1", 2 * GI)
     assert len(list(world.check().reservations())) == 2

@@ -6,7 +6,7 @@ without a call, a disk that has room again. Every other condition must hold betw
 
 from tests.faults import checks
 from tests.faults.failure import Failure
-from tests.faults.host import allocatable
+from tests.faults.host import allocatable, movable
 from tests.faults.life import Life
 from tests.faults.node import Container
 
@@ -43,9 +43,11 @@ def _problems(life: Life) -> tuple[list[str], list[str]]:
         for r in records[life.first_record :]
         if r["event"].endswith("unpinned_no_capacity")
     }
-    amounts = allocatable(life.seen_machine, life.parameters.reserved)
+    excluded = life.parameters.excluded(life.seen_machine)
+    amounts = allocatable(life.seen_machine, life.parameters.reserved, excluded)
     found = checks.AccountingCheck(life.node, accounting, records, amounts)
     now = [*found.running(), *found.reservations(), *found.kept_memory()]
+    now += found.excluded(excluded)
     if not life.host.may_lose_records:
         now += [
             *found.unpinned(exempt),
@@ -69,7 +71,9 @@ def check_refusal(life: Life, text: str, container: Container) -> None:
     if life.host.cannot_log or life.parameters.places_pods:
         return
     accounting = life.plugin.accounting() if life.connected else None
-    free = accounting and checks.single_node_with_room(accounting, container, life.node)
+    free = accounting and checks.single_node_with_room(
+        accounting, container, life.node, movable(life.seen_machine)
+    )
     if free is not None:
         raise Failure(f"{text}: but node {free} has room: {accounting}")
 
@@ -81,7 +85,9 @@ def check_unpinned(life: Life) -> None:
     accounting = life.plugin.accounting()
     for container in life.node.containers():
         if accounting is not None and container.pod.is_guaranteed and not container.mems:
-            free = checks.single_node_with_room(accounting, container, life.node)
+            free = checks.single_node_with_room(
+                accounting, container, life.node, movable(life.seen_machine)
+            )
             if free is not None:
                 name = f"{container.pod.message.name}/{container.spec.name}"
                 raise Failure(f"{name} runs without nodes, and node {free} has room: {accounting}")

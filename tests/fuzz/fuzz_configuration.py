@@ -13,6 +13,7 @@ from nri_numamem.config.settings import Settings, settings_from_mapping, setting
 from nri_numamem.config.strict_yaml import decode
 from nri_numamem.engine.context import Context
 from nri_numamem.memorymanager import ReservedMemoryError
+from nri_numamem.numa import MemoryNodesError
 from tests.fuzz.checks import check_one_line
 from tests.fuzz.folder import empty_folder
 from tests.fuzz.hosts import small_machine
@@ -49,7 +50,7 @@ def _check_place(error: UsageError, origins: tuple[str, ...]) -> None:
 def _use(settings: Settings) -> None:
     try:
         context = Context.of(small_machine(2), policy_of(settings))
-    except ReservedMemoryError as error:
+    except (MemoryNodesError, ReservedMemoryError) as error:
         check_one_line(error)
     else:
         context.empty_accounting()

@@ -35,6 +35,8 @@ _ADDED = (
     "sys/devices/system/node/node0/hugepages/hugepages-64kB/nr_hugepages",
     "sys/devices/system/node/node0/hugepages/hugepages-002048kB/nr_hugepages",
     "sys/devices/system/cpu/online",
+    "sys/devices/virtual/memory_tiering/memory_tier4/nodelist",
+    "sys/devices/virtual/memory_tiering/memory_tier99999999999/nodelist",
 )
 
 

@@ -1,19 +1,27 @@
 """A test of the test: lives find defects that are seeded in different rooms."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pytest
 
 from nri_numamem.daemon import machine_monitor
 from nri_numamem.daemon.pod_reaper import PodReaper
-from nri_numamem.engine import containers, pod_limit
+from nri_numamem.engine import containers, context, pod_limit
 from nri_numamem.engine.engine import Engine
 from nri_numamem.host.topology import read_machine
 from nri_numamem.memorymanager import State, policy_static, remove_container
 from nri_numamem.memorymanager.accounting import assign
 from nri_numamem.nri import encode
 from nri_numamem.nri import nri_subset_pb2 as api
-from nri_numamem.numa import NodeSet
+from nri_numamem.numa import (
+    Classification,
+    Machine,
+    MemoryNodes,
+    NodeSet,
+    WithoutCpus,
+    classify,
+)
 from tests.lives.play import play
 
 # Each of the defects shows in one of the first lives; the number leaves room for other seeds.
@@ -82,6 +90,15 @@ def overlook_machine_change(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(machine_monitor, "read_machine", read_once)
 
 
+def use_nodes_without_cpus(patch: pytest.MonkeyPatch) -> None:
+    """numa: nodes without CPUs are used whatever the settings say."""
+
+    def classify_as_used(machine: Machine, settings: MemoryNodes) -> Classification:
+        return classify(machine, replace(settings, without_cpus=WithoutCpus.USE))
+
+    patch.setattr(context, "classify", classify_as_used)
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "seed_defect",
@@ -94,6 +111,7 @@ def overlook_machine_change(patch: pytest.MonkeyPatch) -> None:
         lose_updates,
         miss_ended_pods,
         overlook_machine_change,
+        use_nodes_without_cpus,
     ],
     ids=lambda defect: defect.__name__,
 )

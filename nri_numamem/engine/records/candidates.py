@@ -15,7 +15,7 @@ from nri_numamem.engine.records.fields import Fields, provider_hints
 from nri_numamem.engine.state import NO_PREVIOUS_NODES
 from nri_numamem.memorymanager import Hint, Request, State
 from nri_numamem.memorymanager.candidates import candidates_for, crosses_groups
-from nri_numamem.memorymanager.state import NO_TABLE
+from nri_numamem.memorymanager.state import NO_TABLE, has_normal_memory
 from nri_numamem.numa import NodeSet
 
 LIMIT = 8
@@ -27,6 +27,7 @@ class Rule(StrEnum):
     CHOSEN = "chosen"
     TOO_SMALL = "too_small"
     OTHER_GROUP = "other_group"
+    NO_NORMAL_MEMORY = "no_normal_memory"
     NOT_ENOUGH_FREE = "not_enough_free"
     OUTSIDE_POD_NODES = "outside_pod_nodes"
     NOT_ALIGNED = "not_aligned"
@@ -39,13 +40,14 @@ RULES: Mapping[Rule, str] = {
     Rule.CHOSEN: "is the choice",
     Rule.TOO_SMALL: "could not hold the request even if it were empty",
     Rule.OTHER_GROUP: "has assignments of another group",
+    Rule.NO_NORMAL_MEMORY: "has only memory in ZONE_MOVABLE; a container cannot start there",
     Rule.NOT_ENOUGH_FREE: "has not enough free memory or hugepages",
     Rule.OUTSIDE_POD_NODES: "is not where the pod as a whole is placed",
     Rule.NOT_ALIGNED: "has no node in common with the CPUs or a device of the container",
     Rule.NOT_PREFERRED: "has more nodes than the request needs",
     Rule.REJECTED_BY_POLICY: "is not admitted by the Topology Manager policy",
-    Rule.RANKS_LOWER: "holds the request, but the choice ranks first: by distance, node ids or "
-    "the other memory of the pod",
+    Rule.RANKS_LOWER: "holds the request, but the choice ranks first: by last-resort nodes, "
+    "distance, node ids or the other memory of the pod",
 }
 """Rule -> what it means for a node set, in the order of application."""
 
@@ -114,6 +116,8 @@ def _rule(choice: Choice, nodes: NodeSet, hint: Hint | None) -> Rule:
         return Rule.TOO_SMALL
     if crosses_groups(choice.accounting, nodes):
         return Rule.OTHER_GROUP
+    if not has_normal_memory(choice.accounting, nodes):
+        return Rule.NO_NORMAL_MEMORY
     return Rule.NOT_ENOUGH_FREE
 
 
