@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -190,6 +191,24 @@ def test_the_state_goes_to_the_state_file(node: Node, tmp_path: Path) -> None:
     node.service.start(node.engine, settings, "started again")
     assert len(node.log.named("state_restored")) == 1
     node.service.close()
+
+
+def test_two_sandboxes_of_one_pod_over_a_connection(node: Node) -> None:
+    """Both run a container of the same name; the second connection finds both as well."""
+    pods = [objects.pod("db", uid="u", memory_limit_bytes=GI, attempt=n) for n in range(2)]
+    for number, pod in enumerate(pods):
+        made = objects.container(pod, "server", memory_limit_bytes=GI)
+        node.world.after(1 + number, partial(node.runtime.run_pod, pod))
+        node.world.after(1.5 + number, partial(node.runtime.create, pod, made))
+    node.run(4)
+    (warning,) = node.log.named("duplicate_container")
+    assert warning["sandbox_id"] == pods[1].id
+    assert warning["other_sandbox_id"] == pods[0].id
+    blocks = node.engine.state.accounting.assignments["u"].values()
+    assert [block.size for (block,) in blocks] == [GI, GI]
+    node.run(4)
+    assert len(node.log.named("duplicate_container")) == 2
+    assert len(node.engine.state.accounting.assignments["u"]) == 2
 
 
 def test_a_machine_that_cannot_be_read_is_a_usage_error(tmp_path: Path) -> None:
