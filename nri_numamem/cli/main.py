@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import argparse
 
     from nri_numamem.cli.parser import Parser
+    from nri_numamem.daemon.supervisor_status import SupervisorStatus
 
 # A full or broken disk.
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -44,9 +45,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         _ignore_signals()
         return _launched()
     chosen = next((word for word in arguments if word in COMMANDS), None)
+    shared = None
     if chosen == "run":
         _ignore_signals()
+        if argv is None:  # in a process of its own
+            shared = _start_observer()  # before the imports, which would make it large
     args = _parser(chosen).parse(arguments)
+    if shared is not None:
+        args.status = shared
     try:
         status = _module(args.command).main(args)
         sys.stdout.flush()
@@ -85,11 +91,18 @@ def _ignore_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
+def _start_observer() -> SupervisorStatus | None:
+    """Start the process that ends this one when it is stuck."""
+    from nri_numamem.daemon import supervisor  # noqa: PLC0415 - only for the plugin
+
+    return supervisor.start_observer()
+
+
 def _launched() -> int:
     """Serve the runtime that launched this process; fork the supervisor before the imports."""
     from nri_numamem.daemon import supervisor  # noqa: PLC0415 - see above
 
-    def make_worker(status: supervisor.SupervisorStatus, runtime_pid: int) -> supervisor.Worker:
+    def make_worker(status: SupervisorStatus, runtime_pid: int) -> supervisor.Worker:
         from nri_numamem.daemon.restarted import Restarted  # noqa: PLC0415 - not in the supervisor
 
         return Restarted(os.environ, status, runtime_pid)

@@ -68,6 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _add_log_arguments(parser)
     _add_root_arguments(parser)
+    # Shared with the process that watches this one; set by cli.main.
+    parser.set_defaults(status=None)
 
 
 def _add_identity_arguments(parser: argparse.ArgumentParser) -> None:
@@ -120,7 +122,9 @@ def main(args: argparse.Namespace) -> int:
     engine = build_engine(settings, roots)
     logs.configure(settings.log_file or "stderr", settings.log_level, settings.log_format)
     system = host_system()
-    service = Service(logs.get_logger(), roots, system, notifier=Notifier(os.environ))
+    service = Service(
+        logs.get_logger(), roots, system, notifier=Notifier(os.environ), status=args.status
+    )
     try:
         service.start(engine, settings, f"started as nri-numamem run --socket {args.socket}")
     except AlreadyRunningError as error:

@@ -2,8 +2,8 @@
 
 The process gets three environment variables, the runtime's socket on descriptor 3, /dev/null for
 standard input and output, and its configuration as text in Configure. It serves that one connection
-and ends with it. The runtime never starts it again, so it records for its supervisor whether an end
-of the process would be a crash.
+and ends with it. The runtime never starts it again, so it records for its supervisor why it ends: a
+runtime that closed the connection but lives on gets another process as an external plugin.
 
 A configuration that cannot be used is rejected where the runtime survives that (NRI >= 0.7.0).
 Older runtimes would exit, so there the plugin stays, manages no container, and logs why.
@@ -31,7 +31,7 @@ from nri_numamem.config.errors import UsageError
 from nri_numamem.daemon.identity import Identity, identity_of
 from nri_numamem.daemon.jobs import PeriodicJob
 from nri_numamem.daemon.service import STDERR, Service, build_engine
-from nri_numamem.daemon.supervisor import SupervisorStatus
+from nri_numamem.daemon.supervisor_status import SupervisorStatus
 from nri_numamem.daemon.system import System, host_system
 from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
@@ -59,7 +59,7 @@ class LaunchedService(Service):
         self, log: Logger, roots: HostRoots, system: System, status: SupervisorStatus | None
     ) -> None:
         crash_descriptor = STDERR if status is None else status.crash_descriptor
-        super().__init__(log, roots, system, crash_descriptor=crash_descriptor)
+        super().__init__(log, roots, system, status=status, crash_descriptor=crash_descriptor)
         self.jobs.add(PeriodicJob("switch to external", self._switch_to_external))
         self._status = status
         self._runtime_pid = os.getppid()
@@ -131,7 +131,7 @@ class LaunchedService(Service):
         return ()
 
     def run(self, channel: Channel, identity: Identity) -> int:
-        """Serve the connections to their end; return the exit status, 0 if that was on purpose."""
+        """Serve the connections to their end; return 0 if the runtime or a signal ended them."""
         with self._system.open_signals() as signals:
             result = self.serve(channel, identity, signals)
             if self.external_channel is not None:
@@ -139,8 +139,11 @@ class LaunchedService(Service):
                 result = self.serve(self.external_channel, identity, signals)
         self.close()
         is_clean = result.ended in (Ended.EOF, Ended.STOPPED)
-        if is_clean and self._status is not None:
-            self._status.over()
+        if self._status is not None:
+            if result.ended is Ended.STOPPED:
+                self._status.over()
+            elif is_clean:
+                self._status.disconnected()
         fields: dict[str, RecordValue] = {
             "cause": result.cause,
             "was_registered": result.registered,

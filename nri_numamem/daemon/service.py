@@ -24,6 +24,7 @@ from nri_numamem.daemon.pod_reaper import PodReaper
 from nri_numamem.daemon.repeated_refusals import RepeatedRefusals
 from nri_numamem.daemon.request_handler import RequestHandler
 from nri_numamem.daemon.signals import DUMP_STATE, REOPEN_LOG, STOPPING
+from nri_numamem.daemon.supervisor_status import SupervisorStatus
 from nri_numamem.daemon.system import SignalSource, System
 from nri_numamem.daemon.watchdog import Watchdog
 from nri_numamem.engine.context import Context
@@ -65,7 +66,8 @@ def build_engine(settings: Settings, roots: HostRoots) -> Engine:
 class Service:
     """The parts of the plugin, and the one engine that they share.
 
-    `crash_descriptor` takes the tracebacks of a process that the watchdog ends.
+    `status` is shared with the process that watches this one, if there is one. `crash_descriptor`
+    takes the tracebacks of a process that is stuck or crashes.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class Service:
         engine: Engine | None = None,
         *,
         notifier: Notifier | None = None,
+        status: SupervisorStatus | None = None,
         crash_descriptor: int = STDERR,
     ) -> None:
         self.engine = engine
@@ -87,7 +90,8 @@ class Service:
         self._connections = 0
         self._signals: SignalSource | None = None
         self.time_limit = system.new_time_limit()
-        self._watchdog = Watchdog(crash_descriptor, system.new_stall_guard)
+        heartbeat = None if status is None else status.beat
+        self._watchdog = Watchdog(crash_descriptor, system.new_stall_guard, heartbeat)
         self._gc_control = GcControl()
         self._repeated_refusals = RepeatedRefusals()
         self._state_store = StateStore(self.emit, system.clock, system.open_state_file)

@@ -1,84 +1,50 @@
-"""Restarts a launched plugin when it dies: a small process beside the plugin that only waits.
+"""Restarts a launched plugin when it dies, and ends it when it is stuck: a small process beside it.
 
 The runtime starts a plugin once. The supervisor is forked off before anything large is imported,
-waits for the end of the plugin (the worker), and starts another worker, which connects to the
+watches the plugin (the worker), and starts another worker when it ends, which connects to the
 runtime's socket. The supervisor is the child and not the parent, because the runtime (NRI >= 0.7)
 kills the process that it launched as soon as that process's connection ends. The supervisor holds
 no end of that connection, for then the runtime would read no end of file. It ends with the runtime:
-a runtime that starts again launches a plugin of its own, and two live plugins of one name break
-every creation.
+a runtime that starts again launches a plugin of its own, and two live plugins conflict.
 
-Supervisor and workers share two files in memory: tracebacks of a crash, and the status. The
-supervisor writes no log, because a log would make it large; the next worker logs for it.
+While the runtime lives the supervisor never gives up: pauses grow instead. Only a plugin that ends
+on purpose (a signal, a rejected configuration) is not started again.
+
+The supervisor writes no log, because a log would make it large; the next worker logs for it.
+``daemon.liveness`` judges whether a worker is stuck.
 """
 
 import os
-import select
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import NoReturn, Protocol
+from typing import Protocol
+
+from nri_numamem.daemon import liveness
+from nri_numamem.daemon.processes import (
+    KernelProcesses,
+    Process,
+    Processes,
+    exit_after,
+    set_process_name,
+)
+from nri_numamem.daemon.supervisor_status import SupervisorStatus
 
 LAST_DESCRIPTOR = 1 << 16
 
-# After so many starts within this time, a further start does not help.
-STARTS_LIMIT = 5
-STARTS_WITHIN_S = 600.0
 # The first pause lets the runtime notice the end of the old connection; each next one is twice as
-# long while the starts are counted.
+# long while earlier starts count.
 PAUSE_S = 1.0
+PAUSE_MAX_S = 60.0
+STARTS_COUNT_FOR_S = 600.0
 
-# The end of a traceback that is kept for the log.
-_CRASH_BYTES = 8192
+# Raised weight of a launched plugin, as in systemd/nri-numamem.service: the containers of the host
+# wait for it.
+NICE = -5
 
-# How the first process ended: it is the runtime's child, so only its traceback shows the cause.
-_CRASHED = "it stalled or crashed"
-_KILLED = "it was killed, or exited without a traceback"
-
-_UNKNOWN, _RUNNING, _OVER = b"?", b"r", b"o"
-
-_SIGKILL = 9
-
-
-class SupervisorStatus:
-    """The two files that supervisor and worker share."""
-
-    def __init__(self) -> None:
-        self.crash_descriptor = os.memfd_create("nri-numamem-crash")
-        self._status = os.memfd_create("nri-numamem-status")
-        os.pwrite(self._status, _UNKNOWN, 0)
-
-    def running(self, configuration: str) -> None:
-        """Record that the plugin started with this text; from now on its death is a crash."""
-        os.ftruncate(self._status, 1)
-        os.pwrite(self._status, configuration.encode(), 1)
-        os.pwrite(self._status, _RUNNING, 0)
-
-    def over(self) -> None:
-        """Record that the plugin ends on purpose."""
-        os.pwrite(self._status, _OVER, 0)
-
-    @property
-    def should_restart(self) -> bool:
-        """Return whether the plugin started and did not end on purpose."""
-        return os.pread(self._status, 1, 0) == _RUNNING
-
-    def configuration(self) -> str:
-        """Return the text that the plugin started with."""
-        return os.pread(self._status, os.fstat(self._status).st_size, 1).decode()
-
-    def take_crash(self) -> str:
-        """Return the end of the traceback of a crash, "" if there is none, and delete it."""
-        size = os.fstat(self.crash_descriptor).st_size
-        text = os.pread(self.crash_descriptor, _CRASH_BYTES, max(0, size - _CRASH_BYTES))
-        os.ftruncate(self.crash_descriptor, 0)
-        os.lseek(self.crash_descriptor, 0, os.SEEK_SET)
-        return text.decode("utf-8", "replace")
-
-    def close(self) -> None:
-        """Close both files."""
-        os.close(self.crash_descriptor)
-        os.close(self._status)
+# How a process ended; the first one is the runtime's child, so only its traceback shows the cause.
+CRASHED = "it was stuck or crashed"
+KILLED = "it was killed, or exited without a traceback"
+DISCONNECTED = "the runtime closed the connection"
 
 
 class Worker(Protocol):
@@ -87,31 +53,9 @@ class Worker(Protocol):
     def restart(self, why: str, crash: str) -> int:
         """Serve again; return the exit status, 0 for an end on purpose."""
 
-    def abandon(self, why: str, crash: str) -> int:
-        """Log that there will be no further start; return the exit status."""
-
-
-class Processes(Protocol):
-    """What the supervisor needs from the kernel; a process is a pidfd."""
-
-    def monotonic_s(self) -> float:
-        """Return the seconds since an arbitrary moment."""
-
-    def wait_for_exit_before(self, process: int, other: int) -> bool:
-        """Wait until `process` exits; False if `other` exits first or at the same time."""
-
-    def exits_within(self, process: int, seconds: float) -> bool:
-        """Return whether `process` exits within this time."""
-
-    def run(self, worker: Callable[[], int], runtime: int) -> int | None:
-        """Run a worker in a process of its own; return its exit status, -N for signal N.
-
-        None if `runtime` exits first; the worker is killed then.
-        """
-
 
 class Supervisor:
-    """Waits and restarts; `runtime` and `process` are pidfds of the runtime and the first worker.
+    """Watches and restarts; `process` is the first worker.
 
     `make_worker` makes a worker, in the process of the worker.
     """
@@ -122,8 +66,8 @@ class Supervisor:
         processes: Processes,
         make_worker: Callable[[], Worker],
         *,
-        runtime: int,
-        process: int,
+        runtime: Process,
+        process: Process,
     ) -> None:
         self._status = status
         self._processes = processes
@@ -134,71 +78,71 @@ class Supervisor:
 
     def run(self) -> int:
         """Return the exit status when the runtime or the plugin has ended for good."""
-        if not self._processes.wait_for_exit_before(self._process, self._runtime):
+        if not self._exits_before_runtime(self._process):
             return 0
-        why = ""
+        exit_status: int | None = None
         while self._status.should_restart:
             crash = self._status.take_crash()
-            why = why or (_CRASHED if crash else _KILLED)
-            now_s = self._processes.monotonic_s()
-            self._starts = [at_s for at_s in self._starts if now_s - at_s < STARTS_WITHIN_S]
-            if len(self._starts) >= STARTS_LIMIT:
-                self._run(partial(_abandon, self._make_worker, why, crash))
+            why = self._cause(exit_status, crash)
+            if self._processes.exits_within(self._runtime, self._next_pause_s()):
                 return 0
-            if self._processes.exits_within(self._runtime, PAUSE_S * 2 ** len(self._starts)):
+            exit_status = self._run_worker(partial(_restart, self._make_worker, why, crash))
+            if not exit_status:
                 return 0
-            self._starts.append(now_s)
-            status = self._run(partial(_restart, self._make_worker, why, crash))
-            if not status:
-                return 0
-            why = f"signal {-status}" if status < 0 else f"exit status {status}"
         return 0
 
-    def _run(self, worker: Callable[[], int]) -> int | None:
-        return self._processes.run(worker, self._runtime)
+    def _cause(self, exit_status: int | None, crash: str) -> str:
+        """Return why the last worker ended; its exit status is None if it was the first."""
+        if self._status.take_disconnected():
+            return DISCONNECTED
+        if exit_status is None:
+            return CRASHED if crash else KILLED
+        return f"signal {-exit_status}" if exit_status < 0 else f"exit status {exit_status}"
+
+    def _next_pause_s(self) -> float:
+        now_s = self._processes.monotonic_s()
+        self._starts = [at_s for at_s in self._starts if now_s - at_s < STARTS_COUNT_FOR_S]
+        pause_s = PAUSE_S
+        for _ in self._starts:
+            pause_s = min(pause_s * 2, PAUSE_MAX_S)
+        self._starts.append(now_s)
+        return pause_s
+
+    def _run_worker(self, worker: Callable[[], int]) -> int | None:
+        """Return the exit status of a worker; None if the runtime exits first."""
+        self._status.beat(0)
+        process = self._processes.start(worker)
+        exits_first = self._exits_before_runtime(process)
+        if not exits_first:
+            self._processes.kill(process)
+        exit_status = self._processes.reap(process)
+        return exit_status if exits_first else None
+
+    def _exits_before_runtime(self, process: Process) -> bool:
+        """Wait until `process` exits, and end it when it is stuck; False if the runtime exits."""
+        # The runtime counts first if both have exited.
+        return watch(self._processes, self._status, process, (self._runtime, process)) is process
+
+
+def watch(
+    processes: Processes, status: SupervisorStatus, process: Process, until: tuple[Process, ...]
+) -> Process:
+    """End `process` when it is stuck; return the first of the processes `until` that exits."""
+    detector = liveness.StallDetector()
+    while True:
+        ended = processes.first_exit(until, liveness.SAMPLE_S)
+        if ended is not None:
+            return ended
+        try:
+            activity = processes.activity(process)
+        except OSError:
+            continue  # it has ended
+        if detector.is_stuck(processes.monotonic_s(), status.beats, activity):
+            processes.abort(process)
 
 
 def _restart(make_worker: Callable[[], Worker], why: str, crash: str) -> int:
     return make_worker().restart(why, crash)
-
-
-def _abandon(make_worker: Callable[[], Worker], why: str, crash: str) -> int:
-    return make_worker().abandon(why, crash)
-
-
-class KernelProcesses:
-    """Processes of this host."""
-
-    def monotonic_s(self) -> float:
-        """Return the seconds since an arbitrary moment."""
-        return time.monotonic()
-
-    def wait_for_exit_before(self, process: int, other: int) -> bool:
-        """Wait until `process` exits; False if `other` exits first or at the same time."""
-        poll = select.poll()
-        poll.register(other, select.POLLIN)
-        poll.register(process, select.POLLIN)
-        return other not in dict(poll.poll())
-
-    def exits_within(self, process: int, seconds: float) -> bool:
-        """Return whether `process` exits within this time."""
-        poll = select.poll()
-        poll.register(process, select.POLLIN)
-        return bool(poll.poll(seconds * 1000))
-
-    def run(self, worker: Callable[[], int], runtime: int) -> int | None:
-        """Run a worker in a process of its own; return its exit status, -N for signal N.
-
-        None if `runtime` exits first; the worker is killed then.
-        """
-        pid = _fork(partial(_run_worker, os.getpid(), worker))
-        process = os.pidfd_open(pid)
-        survived = not self.wait_for_exit_before(process, runtime)
-        if survived:
-            os.kill(pid, _SIGKILL)
-        os.close(process)
-        _, wait_status = os.waitpid(pid, 0)
-        return None if survived else os.waitstatus_to_exitcode(wait_status)
 
 
 def start(
@@ -214,9 +158,11 @@ def start(
     # NRI < 0.6.0 leaks another end of the socket into this process, which would hide the end of
     # file. Before anything is opened here.
     os.closerange(int(descriptor) + 1, LAST_DESCRIPTOR)
+    raise_weight()
     runtime_pid = os.getppid()
     try:
-        process, runtime = os.pidfd_open(os.getpid()), os.pidfd_open(runtime_pid)
+        process = Process(os.getpid(), os.pidfd_open(os.getpid()))
+        runtime = Process(runtime_pid, os.pidfd_open(runtime_pid))
     except OSError:
         return None
     status = SupervisorStatus()
@@ -224,48 +170,48 @@ def start(
     supervisor = Supervisor(status, KernelProcesses(), new_worker, runtime=runtime, process=process)
     if os.fork() == 0:
         os.close(int(descriptor))
-        _exit_after(partial(_supervise, supervisor))
-    os.close(process)
-    os.close(runtime)
+        exit_after(partial(_supervise, supervisor))
+    os.close(process.descriptor)
+    os.close(runtime.descriptor)
     return status
 
 
-def _supervise(supervisor: Supervisor) -> int:
-    _set_process_name("numamem-superv")
-    return supervisor.run()
+def start_observer() -> SupervisorStatus | None:
+    """Fork a process that ends this one when it is stuck; another program restarts this one then.
 
-
-def _run_worker(supervisor_pid: int, worker: Callable[[], int]) -> int:
-    _exit_with_parent(supervisor_pid)
-    _set_process_name("nri-numamem")
-    return worker()
-
-
-def _fork(run: Callable[[], int]) -> int:
-    """Run a function in a process of its own; return its pid."""
-    return os.fork() or _exit_after(run)
-
-
-def _exit_after(run: Callable[[], int]) -> NoReturn:
-    """Run a function and end the process with its status, 70 for a bug."""
-    status = 70  # EX_SOFTWARE of sysexits.h
+    None where the kernel lacks pidfds (before 5.3).
+    """
     try:
-        status = run()
-    finally:
-        os._exit(status)
+        process = Process(os.getpid(), os.pidfd_open(os.getpid()))
+    except OSError:
+        return None
+    status = SupervisorStatus()
+    if os.fork() == 0:
+        exit_after(partial(_observe, status, process))
+    os.close(process.descriptor)
+    return status
 
 
-def _exit_with_parent(parent: int) -> None:
-    """Let the kernel kill this process when its parent ends."""
-    import ctypes  # noqa: PLC0415 - large, and only for the worker
+def _observe(status: SupervisorStatus, process: Process) -> int:
+    # A signal from the terminal is for the plugin, and a reader of its output waits for its end.
+    os.setsid()
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in range(3):
+        os.dup2(null, descriptor)
+    set_process_name("numamem-superv")
+    watch(KernelProcesses(), status, process, (process,))
+    return 0
 
-    pr_set_pdeathsig = 1  # linux/prctl.h
-    ctypes.CDLL(None).prctl(pr_set_pdeathsig, _SIGKILL)
-    if os.getppid() != parent:
-        os._exit(0)  # the parent ended before the call
+
+def raise_weight() -> None:
+    """Lower the nice value of this process to NICE, unless that is not allowed."""
+    try:
+        if os.getpriority(os.PRIO_PROCESS, 0) > NICE:
+            os.setpriority(os.PRIO_PROCESS, 0, NICE)
+    except OSError:
+        return  # a runtime without CAP_SYS_NICE; the plugin works, with less of a busy processor
 
 
-def _set_process_name(name: str) -> None:
-    """Set the name that ps and pgrep show; the kernel keeps 15 characters."""
-    with open("/proc/self/comm", "w", encoding="ascii") as file:  # noqa: PTH123 - no pathlib here
-        file.write(name)
+def _supervise(supervisor: Supervisor) -> int:
+    set_process_name("numamem-superv")
+    return supervisor.run()

@@ -1,9 +1,11 @@
-"""Ends the process when its event loop stalls, so that the runtime reads the end of the stream.
+"""Shows that the event loop is alive, and ends the process when nothing else does.
 
 A runtime that waits for the plugin holds its locks. It waits as long as the socket is open, so a
-process that no longer reads is worse than none. The timer is faulthandler's: a thread in C that
-needs neither the interpreter nor its lock; when the time is over it writes the traceback of every
-thread and calls _exit(1). The time limit of a single request is ``daemon.deadline``.
+process that no longer reads is worse than none. Whether a process without a heartbeat is stuck is
+judged in another process, which sees whether it got to run (``daemon.liveness``). Here is the last
+resort for a host without such a process: faulthandler's timer, a thread in C that needs neither the
+interpreter nor its lock; when the time is over it writes the traceback of every thread and calls
+_exit(1). The time limit of a single request is ``daemon.deadline``.
 """
 
 import faulthandler
@@ -11,9 +13,9 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, Self
 
-# The process survives a stop of 3 s (SIGSTOP, a frozen cgroup), although the last feed may be
-# nri.event_loop.TICK_S old; by then every request has timed out in the runtime.
-STALL_S = 5.5
+# Far above liveness.STUCK_S: the timer cannot distinguish a stuck process from one that is stopped
+# or gets no processor.
+STALL_S = 30.0
 
 STALLED_STATUS = 1
 """The exit status of a process that the watchdog ended."""
@@ -49,17 +51,27 @@ class StallTimer:
         faulthandler.cancel_dump_traceback_later()
 
 
+def _no_heartbeat(_beats: int) -> None:
+    """Do nothing: no other process watches this one."""
+
+
 class Watchdog:
     """A context in which `feed` must be called at least every STALL_S seconds.
 
-    `new_guard` makes the stall guard from the descriptor that takes the tracebacks.
+    `new_guard` makes the stall guard from the descriptor that takes the tracebacks. `heartbeat`
+    takes the number of feeds, 0 outside of the context.
     """
 
     def __init__(
-        self, descriptor: int, new_guard: Callable[[int], StallGuard] = StallTimer
+        self,
+        descriptor: int,
+        new_guard: Callable[[int], StallGuard] = StallTimer,
+        heartbeat: Callable[[int], None] | None = None,
     ) -> None:
         self._descriptor = descriptor
         self._new_guard = new_guard
+        self._heartbeat = heartbeat or _no_heartbeat
+        self._beats = 0
         self._guard: StallGuard | None = None
 
     def __enter__(self) -> Self:
@@ -76,6 +88,7 @@ class Watchdog:
     ) -> None:
         """Cancel the timer; a crash in C still leaves its traceback."""
         if self._guard is not None:
+            self._heartbeat(0)
             self._guard.cancel()
             self._guard = None
 
@@ -83,3 +96,5 @@ class Watchdog:
         """Start the time anew; for ticks and not for requests."""
         if self._guard is not None:
             self._guard.set(STALL_S)
+            self._beats += 1
+            self._heartbeat(self._beats)

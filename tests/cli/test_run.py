@@ -190,8 +190,9 @@ def test_an_unreadable_pod_cgroup_is_logged_and_the_container_placed(
 
 def test_a_missing_socket_is_logged_once_and_tried_again(simulated_host: SimulatedHost) -> None:
     process = simulated_host.start()
+    simulated_host.wait_record("connect_failed")
     with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(2.5)
+        process.wait(1.0)
     (record,) = simulated_host.records("connect_failed")
     assert "No such file" in str(record["cause"])
     assert simulated_host.stop(process) == 0

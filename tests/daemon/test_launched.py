@@ -9,7 +9,7 @@ from nri_numamem.daemon import launched
 from nri_numamem.daemon.external import DEFAULT_SOCKET
 from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.launched import CONNECT_TRIES, LaunchedService
-from nri_numamem.daemon.supervisor import SupervisorStatus
+from nri_numamem.daemon.supervisor_status import SupervisorStatus
 from nri_numamem.engine.engine import Engine
 from nri_numamem.fake_runtime import objects
 from nri_numamem.fake_runtime.version import RuntimeVersion
@@ -83,7 +83,7 @@ def test_the_runtime_configures_and_synchronizes_the_plugin(launch: Launch) -> N
     assert created is not None
     assert created.adjust.linux.resources.cpu.mems == "0"
     assert should_restart == [True]
-    assert not launch.status.should_restart
+    assert launch.status.take_disconnected()
     assert launch.status.configuration() == launch.runtime.config
     assert launch.events == [
         "machine",
@@ -92,6 +92,12 @@ def test_the_runtime_configures_and_synchronizes_the_plugin(launch: Launch) -> N
         "admitted",
         "plugin_exited",
     ]
+
+
+def test_a_signal_ends_the_plugin_on_purpose(launch: Launch) -> None:
+    launch.world.after(3, launch.machinery.signals.stop)
+    assert launch.run() == 0
+    assert not launch.status.should_restart
 
 
 def test_an_unusable_configuration_is_rejected(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import socket
 import sys
 import urllib.error
@@ -121,8 +123,8 @@ def test_a_launched_plugin_serves_metrics_too(tmp_path: Path, address: str) -> N
         found = scrape(address)
         assert found["synchronizations_total"] == 1
         assert found["request_duration_seconds_count Configure"] == 1
-        plugin.connection.close()
         assert plugin.process is not None
+        os.kill(plugin.process.pid, signal.SIGTERM)
         assert plugin.process.wait(WAIT_S) == 0
 
 

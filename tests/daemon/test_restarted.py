@@ -5,10 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from nri_numamem.config.errors import UsageError
 from nri_numamem.daemon import restarted
 from nri_numamem.daemon.external import DEFAULT_SOCKET
 from nri_numamem.daemon.restarted import Restarted
-from nri_numamem.daemon.supervisor import SupervisorStatus
+from nri_numamem.daemon.supervisor import DISCONNECTED
+from nri_numamem.daemon.supervisor_status import SupervisorStatus
+from nri_numamem.engine.engine import Engine
 from nri_numamem.host.fake_sysfs import overlay_of, write_overlay
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.numa import Machine, NumaNode
@@ -33,9 +36,13 @@ def status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Supervis
     logs.configure()
 
 
-def restart(machinery: Machinery, status: SupervisorStatus, traceback: str = "") -> int:
+def restart(
+    machinery: Machinery, status: SupervisorStatus, why: str = "signal 9", traceback: str = ""
+) -> int:
+    """Run a worker until it is stopped after 60 s."""
     worker = Restarted(ENVIRONMENT, status, 4711, machinery.system())
-    return machinery.world.run(lambda: worker.restart("signal 9", traceback))
+    machinery.world.after(60, machinery.signals.stop)
+    return machinery.world.run(lambda: worker.restart(why, traceback))
 
 
 def log(root: Path) -> str:
@@ -46,27 +53,26 @@ def test_a_worker_serves_an_external_connection(status: SupervisorStatus, tmp_pa
     machinery = Machinery(World())
     runtime = VirtualRuntime(machinery, DEFAULT_SOCKET)
     runtime.start()
-    machinery.world.after(5, runtime.stop)
-    assert restart(machinery, status, "traceback") == 0
+    beats: list[int] = []
+    machinery.world.after(30, lambda: beats.append(status.beats))
+    assert restart(machinery, status, traceback="traceback") == 0
     assert runtime.registrations == [("numamem", "10")]
     assert runtime.newest.is_synchronized
+    assert beats[0] >= 15
+    assert status.beats == 0
     text = log(tmp_path)
-    for event in ("restarting_after_crash", "traceback", "synchronized", "plugin_exited"):
+    for event in ("restarting_after_crash", "traceback", "synchronized", "stopped"):
         assert event in text
 
 
-def test_a_worker_whose_connection_fails_is_restarted(status: SupervisorStatus) -> None:
+def test_a_worker_connects_again_while_the_runtime_lives(status: SupervisorStatus) -> None:
     machinery = Machinery(World())
     runtime = VirtualRuntime(machinery, DEFAULT_SOCKET)
-    runtime.start()
-    machinery.world.after(2, lambda: runtime.send_raw(b"\xff" * 64))
-    assert restart(machinery, status) == 1
-
-
-def test_without_a_socket_a_worker_ends(status: SupervisorStatus, tmp_path: Path) -> None:
-    assert restart(Machinery(World()), status) == 0
-    assert "restart_failed" in log(tmp_path)
-    assert "No such file" in log(tmp_path)
+    machinery.world.after(5, runtime.start)
+    machinery.world.after(20, lambda: runtime.send_raw(b"\xff" * 64))
+    machinery.world.after(30, lambda: runtime.plugin.close("a request timed out"))
+    assert restart(machinery, status) == 0
+    assert [one.is_synchronized for one in runtime.served] == [True] * 3
 
 
 def test_a_worker_connects_to_no_other_process(status: SupervisorStatus, tmp_path: Path) -> None:
@@ -75,11 +81,23 @@ def test_a_worker_connects_to_no_other_process(status: SupervisorStatus, tmp_pat
     runtime.start()
     machinery.network.runtime_pid = 1
     assert restart(machinery, status) == 0
-    assert "process 1 listens there, not 4711" in log(tmp_path)
+    assert log(tmp_path).count("process 1 listens there, not 4711") == 1
     assert runtime.registrations == []
 
 
-def test_the_last_start_is_logged(status: SupervisorStatus, tmp_path: Path) -> None:
-    worker = Restarted(ENVIRONMENT, status, 4711, Machinery(World()).system())
-    assert worker.abandon("signal 9", "") == 0
-    assert "restart_limit_reached" in log(tmp_path)
+def test_a_disconnection_is_no_crash(status: SupervisorStatus, tmp_path: Path) -> None:
+    assert restart(Machinery(World()), status, DISCONNECTED) == 0
+    assert "restarting_after_disconnect" in log(tmp_path)
+    assert "restarting_after_crash" not in log(tmp_path)
+
+
+def test_a_worker_that_cannot_start_is_started_again(
+    status: SupervisorStatus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_arguments: object) -> Engine:
+        raise UsageError("no such machine")
+
+    monkeypatch.setattr(restarted, "build_engine", fail)
+    assert restart(Machinery(World()), status) == 1
+    assert "restart_failed" in log(tmp_path)
+    assert "no such machine" in log(tmp_path)

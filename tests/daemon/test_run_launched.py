@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from nri_numamem.daemon.watchdog import STALLED_STATUS
 from nri_numamem.fake_runtime import objects
 from nri_numamem.fake_runtime.plugin import PluginUnavailable
 from nri_numamem.fake_runtime.runtime import FakeRuntime
 from nri_numamem.fake_runtime.version import RuntimeVersion
 from nri_numamem.nri import api_pb2 as api
+from tests.launched_processes import end_supervisors
 from tests.simulated_host import WAIT_S, wait_for
 
 pytestmark = pytest.mark.slow
@@ -32,13 +34,14 @@ NEW = RuntimeVersion("containerd", "v2.3.4", (0, 12, 0))
 TROUBLED = """#!{python}
 import sys, time
 from pathlib import Path
-from nri_numamem.daemon import supervisor, launched, restarted; from nri_numamem.cli import main
+from nri_numamem.daemon import liveness, supervisor, launched, restarted
+from nri_numamem.cli import main
 build, troubles = launched.build_engine, {troubles!r}
 def troubled(settings, roots):
     exec(troubles.pop(0) if troubles else "")
     return build(settings, roots)
 launched.build_engine = troubled
-supervisor.PAUSE_S = 0.05
+supervisor.PAUSE_S, liveness.SAMPLE_S, liveness.STUCK_S = 0.05, 0.3, 2.0
 restarted.DEFAULT_SOCKET = Path({socket!r})
 sys.argv = ["nri-numamem"]
 sys.exit(main.main())
@@ -49,6 +52,14 @@ SLOW, BUG = "time.sleep(60)", "1 / 0"
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     return tmp_path / "log" / "plugin.log"
+
+
+@pytest.fixture(autouse=True)
+def no_process_remains(tmp_path: Path) -> Iterator[None]:
+    """End what the supervisors would start again: the runtime is a part of this process."""
+    yield
+    for mark in (str(tmp_path / "program"), str(PROGRAM)):
+        end_supervisors(mark)
 
 
 def records(log: Path) -> list[dict[str, object]]:
@@ -217,20 +228,20 @@ def test_a_configuration_that_fails_again_is_applied_by_another_process(
 def test_a_configuration_that_hangs_is_applied_by_another_process(
     tmp_path: Path, log: Path
 ) -> None:
-    """The deadline ends the first attempt, the watchdog the second."""
+    """The deadline ends the first attempt, the supervisor the second."""
     with FakeRuntime(NEW) as runtime:
         runtime.listen(tmp_path / "nri.sock")
         first = runtime.launch(
             write_troubled(tmp_path, SLOW, SLOW), "10-nri-numamem", config_of(log)
         )
         assert first.process is not None
-        assert first.process.wait(WAIT_S) == STALLED_STATUS
+        assert first.process.wait(WAIT_S) == -signal.SIGABRT
         first.close("it ended")
         runtime.accept(WAIT_S)
         runtime.synchronize()
         assert mems_of_a_new_one(runtime) != ""
     (died,) = [r for r in records(log) if r["event"] == "restarting_after_crash"]
-    assert died["cause"] == "it stalled or crashed"
+    assert died["cause"] == "it was stuck or crashed"
     assert "troubled" in str(died["exception"])
 
 

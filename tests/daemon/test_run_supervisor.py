@@ -10,18 +10,20 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from nri_numamem.daemon.watchdog import STALLED_STATUS
+from nri_numamem.daemon.supervisor import NICE
 from nri_numamem.fake_runtime import objects
 from nri_numamem.fake_runtime.plugin import ConnectedPlugin
 from nri_numamem.fake_runtime.runtime import FakeRuntime
 from nri_numamem.fake_runtime.version import RuntimeVersion
 from tests.coverage_environment import environment_without_coverage
+from tests.launched_processes import end_supervisors
 from tests.processes import HARMLESS, ignores_signals
 from tests.simulated_host import WAIT_S, wait_for
 
@@ -38,15 +40,16 @@ import runpy, sys
 from pathlib import Path
 from nri_numamem.daemon import supervisor, launched, restarted
 launched.CONNECT_TRIES = 0
-supervisor.PAUSE_S, supervisor.STARTS_LIMIT = {pause_s}, 2
+supervisor.PAUSE_S = {pause_s}
 restarted.DEFAULT_SOCKET = Path({socket!r})
-sys.argv = ["nri-numamem", "2"]
+sys.argv = ["nri-numamem", "3"]
 runpy.run_path({afflicted!r}, run_name="__main__")
 """
 
 # A runtime that launches the plugin, prints its pid, and runs until it is killed.
 RUNTIME = """
 import sys
+import time
 from pathlib import Path
 from nri_numamem.fake_runtime.runtime import FakeRuntime
 program, socket, config = sys.argv[1:]
@@ -112,6 +115,7 @@ class Launched:
 def plugin(tmp_path: Path) -> Iterator[Launched]:
     found = Launched(tmp_path)
     yield found
+    end_supervisors(str(found.program))
     wait_for(lambda: not found.processes())
 
 
@@ -198,23 +202,63 @@ def test_no_process_is_ended_by_a_harmless_signal(plugin: Launched) -> None:
     assert plugin.records("log_reopened")
 
 
-def test_the_cause_of_a_crash_is_logged_and_starts_are_bounded(plugin: Launched) -> None:
+def test_the_cause_of_a_crash_is_logged_and_starts_have_no_limit(plugin: Launched) -> None:
     with FakeRuntime(KILLS, request_timeout_s=20) as runtime:
         launch(runtime, plugin)
-        assert create(runtime, "first", "aborts") == ""
-        accept_again(runtime)
-        assert create(runtime, "second", "hogs") == ""
-        accept_again(runtime)
-        assert create(runtime, "third", "aborts") == ""
-        wait_for(lambda: not plugin.processes())
-    first, second = plugin.records("restarting_after_crash")
-    (last,) = plugin.records("restart_limit_reached")
-    emitted = ("Python error: Aborted", "most recent call first", "Python error: Aborted")
-    for record, text in zip((first, second, last), emitted, strict=True):
-        assert text in str(record["exception"])
+        for number, affliction in enumerate(("aborts", "hogs", "aborts", "aborts", "aborts")):
+            assert create(runtime, f"pod-{number}", affliction) == ""
+            accept_again(runtime)
+        assert create(runtime, "last") != ""
+    first, second, third, *more = plugin.records("restarting_after_crash")
+    assert len(more) == 2
+    for record in (first, second, third, *more):
+        assert "Python error: Aborted" in str(record["exception"])
+        assert "most recent call first" in str(record["exception"])
         assert "afflicted.py" in str(record["exception"])
-    assert first["cause"] == "it stalled or crashed"
-    assert (second["cause"], last["cause"]) == (f"exit status {STALLED_STATUS}", "signal 6")
+    assert first["cause"] == "it was stuck or crashed"
+    assert (second["cause"], third["cause"]) == ("signal 6", "signal 6")
+
+
+@pytest.mark.parametrize("seconds", [3, 6])
+def test_a_stopped_plugin_is_not_ended_by_its_supervisor(plugin: Launched, seconds: int) -> None:
+    with FakeRuntime(KILLS) as runtime:
+        pid = launch(runtime, plugin)
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(seconds)
+        os.kill(pid, signal.SIGCONT)
+        assert create(runtime, "first") != ""
+    assert not plugin.records("restarting_after_crash")
+
+
+def test_a_plugin_without_a_processor_is_not_ended_by_its_supervisor(plugin: Launched) -> None:
+    """SCHED_IDLE beside busy threads on the only processor that it may use."""
+    busy = "while True: pass"
+    with FakeRuntime(KILLS) as runtime:
+        pid = launch(runtime, plugin)
+        processor = min(os.sched_getaffinity(0))
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            os.sched_setaffinity(int(task.name), {processor})
+            os.sched_setscheduler(int(task.name), os.SCHED_IDLE, os.sched_param(0))
+        hogs = [subprocess.Popen([sys.executable, "-c", busy]) for _ in range(2)]
+        for hog in hogs:
+            os.sched_setaffinity(hog.pid, {processor})
+        time.sleep(6)
+        for hog in hogs:
+            hog.kill()
+            hog.wait()
+        assert create(runtime, "first") != ""
+    assert not plugin.records("restarting_after_crash")
+
+
+def test_a_launched_plugin_and_its_supervisor_have_more_weight(plugin: Launched) -> None:
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    with FakeRuntime(KILLS) as runtime:
+        pid = launch(runtime, plugin)
+        found = {os.getpriority(os.PRIO_PROCESS, pid)}
+        found |= {
+            os.getpriority(os.PRIO_PROCESS, other) for other in plugin.processes()["numamem-superv"]
+        }
+    assert found == {min(before, NICE)}
 
 
 def test_accounting_that_lacks_a_container_is_rebuilt_by_another_process(plugin: Launched) -> None:
@@ -235,24 +279,40 @@ def test_accounting_that_lacks_a_container_is_rebuilt_by_another_process(plugin:
 
 
 def test_an_end_of_the_connection_is_no_crash(plugin: Launched) -> None:
+    """The runtime lives: it closed the connection after a late reply."""
     with FakeRuntime(KILLS) as runtime:
         launch(runtime, plugin)
+        assert create(runtime, "first") != ""
         assert runtime.plugin is not None
         runtime.plugin.connection.close()
-        wait_for(lambda: not plugin.processes())
-        with pytest.raises(TimeoutError):
-            runtime.accept(0.5)
-    assert plugin.records("plugin_exited")
+        wait_for(lambda: bool(plugin.records("plugin_exited")))
+        accept_again(runtime)
+        assert create(runtime, "second") != ""
+        accept_again(runtime)
+        assert create(runtime, "third") != ""
+        # The worker connects again by itself.
+        assert len(plugin.records("disconnected")) == 1
+    assert len(plugin.records("restarting_after_disconnect")) == 1
     assert not plugin.records("restarting_after_crash")
 
 
-def test_without_a_socket_the_supervisor_ends(plugin: Launched) -> None:
+def test_a_signal_ends_it_for_good(plugin: Launched) -> None:
+    with FakeRuntime(KILLS) as runtime:
+        os.kill(launch(runtime, plugin), signal.SIGTERM)
+        wait_for(lambda: not plugin.processes())
+    assert plugin.records("plugin_exited")
+
+
+def test_without_a_socket_the_worker_waits_for_one(plugin: Launched) -> None:
     with FakeRuntime(KILLS) as runtime:
         pid = launch(runtime, plugin)
-        plugin.socket.unlink()
+        hidden = plugin.socket.rename(plugin.root / "hidden")
         os.kill(pid, signal.SIGKILL)
-        wait_for(lambda: not plugin.processes())
-    (record,) = plugin.records("restart_failed")
+        wait_for(lambda: bool(plugin.records("connect_failed")))
+        hidden.rename(plugin.socket)
+        accept_again(runtime)
+        assert create(runtime, "first") != ""
+    (record,) = plugin.records("connect_failed")
     assert "No such file" in str(record["cause"])
 
 
@@ -276,9 +336,9 @@ def test_it_does_not_connect_to_another_runtime(plugin: Launched) -> None:
             assert listener.stdout is not None
             assert listener.stdout.readline() == b"up\n"
             os.kill(pid, signal.SIGKILL)
-            wait_for(lambda: not plugin.processes())
+            wait_for(lambda: bool(plugin.records("connect_failed")))
             listener.communicate()
-    (record,) = plugin.records("restart_failed")
+    record, *_ = plugin.records("connect_failed")
     assert f"process {listener.pid} listens there, not {os.getpid()}" in str(record["cause"])
 
 

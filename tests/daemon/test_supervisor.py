@@ -1,59 +1,85 @@
-"""The supervisor with processes of the test, and with those of the kernel."""
+"""The supervisor on a virtual clock, with processes of the test."""
 
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from nri_numamem.daemon import supervisor
+from nri_numamem.daemon.liveness import SAMPLE_S, STUCK_S, Activity
+from nri_numamem.daemon.processes import Process
 from nri_numamem.daemon.supervisor import (
+    CRASHED,
+    DISCONNECTED,
+    KILLED,
+    NICE,
+    PAUSE_MAX_S,
     PAUSE_S,
-    STARTS_LIMIT,
-    KernelProcesses,
     Supervisor,
-    SupervisorStatus,
+    raise_weight,
     start,
+    watch,
 )
+from nri_numamem.daemon.supervisor_status import SupervisorStatus
+
+RUNTIME, FIRST = Process(1, 1), Process(2, 2)
+TICK_S = 1.5
 
 
 class FakeProcesses:
-    """Workers whose exit statuses a test lists; `ends` is when the runtime exits."""
+    """Workers whose exit statuses a test lists, each after a time; `runtime_ends_s` as it says."""
 
-    def __init__(self, *exits: int | None, runtime_ends_s: float = 1e9) -> None:
+    def __init__(self, *exits: int, runtime_ends_s: float = 1e9, first_ends_s: float = 0.0) -> None:
         self.now_s = 0.0
         self.exits = list(exits)
-        self.runtime_ends_s = runtime_ends_s
+        self.ends_s = {RUNTIME: runtime_ends_s, FIRST: first_ends_s}
+        self.statuses: dict[Process, int] = {}
         self.pauses: list[float] = []
+        self.killed: list[Process] = []
 
     def monotonic_s(self) -> float:
         return self.now_s
 
-    def wait_for_exit_before(self, _process: int, _other: int) -> bool:
-        return self.now_s < self.runtime_ends_s
-
-    def exits_within(self, _process: int, seconds: float) -> bool:
+    def exits_within(self, process: Process, seconds: float) -> bool:
         self.pauses.append(seconds)
-        self.now_s += seconds
-        return self.now_s >= self.runtime_ends_s
+        return self.first_exit((process,), seconds) is not None
 
-    def run(self, worker: Callable[[], int], _runtime: int) -> int | None:
-        worker()
-        return self.exits.pop(0) if self.exits else 0
+    def first_exit(self, processes: tuple[Process, ...], seconds: float) -> Process | None:
+        end_s = self.now_s + seconds
+        self.now_s = max(self.now_s, min(end_s, *(self.ends_s[one] for one in processes), end_s))
+        return next((one for one in processes if self.ends_s[one] <= self.now_s), None)
+
+    def activity(self, process: Process) -> Activity:
+        if self.ends_s[process] <= self.now_s:
+            raise ProcessLookupError
+        return Activity("S", 0.0, 0.0)
+
+    def start(self, run: Callable[[], int]) -> Process:
+        run()
+        process = Process(10 + len(self.statuses), 0)
+        self.statuses[process] = self.exits.pop(0) if self.exits else 0
+        self.ends_s[process] = self.now_s
+        return process
+
+    def abort(self, process: Process) -> None:
+        self.killed.append(process)
+        self.ends_s[process] = self.now_s
+
+    def kill(self, process: Process) -> None:
+        self.killed.append(process)
+
+    def reap(self, process: Process) -> int:
+        return self.statuses[process]
 
 
 class RecordingWorker:
     def __init__(self) -> None:
-        self.calls: list[tuple[str, str, str]] = []
+        self.calls: list[tuple[str, str]] = []
 
     def restart(self, why: str, crash: str) -> int:
-        self.calls.append(("restart", why, crash))
-        return 0
-
-    def abandon(self, why: str, crash: str) -> int:
-        self.calls.append(("abandon", why, crash))
+        self.calls.append((why, crash))
         return 0
 
 
@@ -65,82 +91,126 @@ def status() -> Iterator[SupervisorStatus]:
     found.close()
 
 
-def supervise(status: SupervisorStatus, processes: FakeProcesses) -> list[tuple[str, str, str]]:
+def supervise(status: SupervisorStatus, processes: FakeProcesses) -> list[tuple[str, str]]:
     worker = RecordingWorker()
-    supervised = Supervisor(status, processes, lambda: worker, runtime=1, process=2)
+    supervised = Supervisor(status, processes, lambda: worker, runtime=RUNTIME, process=FIRST)
     assert supervised.run() == 0
     return worker.calls
 
 
-def test_workers_are_restarted_after_growing_pauses_and_then_abandoned(
-    status: SupervisorStatus,
-) -> None:
+def test_workers_are_restarted_after_growing_pauses_for_ever(status: SupervisorStatus) -> None:
     os.write(status.crash_descriptor, b"traceback")
-    processes = FakeProcesses(1, -9, 1, 1, 1)
+    processes = FakeProcesses(1, -9, *[1] * 97)
     assert supervise(status, processes) == [
-        ("restart", "it stalled or crashed", "traceback"),
-        ("restart", "exit status 1", ""),
-        ("restart", "signal 9", ""),
-        ("restart", "exit status 1", ""),
-        ("restart", "exit status 1", ""),
-        ("abandon", "exit status 1", ""),
+        (CRASHED, "traceback"),
+        ("exit status 1", ""),
+        ("signal 9", ""),
+        *[("exit status 1", "")] * 97,
     ]
-    assert processes.pauses == [PAUSE_S * 2**n for n in range(STARTS_LIMIT)]
+    assert processes.pauses[:8] == [PAUSE_S * 2**number for number in range(6)] + [PAUSE_MAX_S] * 2
+    assert set(processes.pauses[8:]) == {PAUSE_MAX_S}
+
+
+def test_pauses_start_anew_after_ten_quiet_minutes(status: SupervisorStatus) -> None:
+    processes = FakeProcesses(1, 1, 0)
+    begun = processes.start
+
+    def start_and_live(run: Callable[[], int]) -> Process:
+        process = begun(run)
+        if len(processes.statuses) == 2:
+            processes.ends_s[process] = processes.now_s + 600
+            status.beat(0)
+        return process
+
+    processes.start = start_and_live  # type: ignore[method-assign]
+    supervise(status, processes)
+    assert processes.pauses == [PAUSE_S, 2 * PAUSE_S, PAUSE_S]
 
 
 def test_a_worker_that_ends_on_purpose_is_not_restarted(status: SupervisorStatus) -> None:
     (call,) = supervise(status, FakeProcesses(0))
-    assert call == ("restart", "it was killed, or exited without a traceback", "")
+    assert call == (KILLED, "")
     status.over()
     assert supervise(status, FakeProcesses()) == []
+
+
+def test_a_runtime_that_closed_the_connection_but_lives_gets_a_worker(
+    status: SupervisorStatus,
+) -> None:
+    status.disconnected()
+    assert supervise(status, FakeProcesses(1)) == [(DISCONNECTED, ""), ("exit status 1", "")]
 
 
 def test_the_supervisor_ends_with_the_runtime(status: SupervisorStatus) -> None:
     assert supervise(status, FakeProcesses(runtime_ends_s=0.0)) == []
     assert supervise(status, FakeProcesses(runtime_ends_s=0.5)) == []
-    assert len(supervise(status, FakeProcesses(None))) == 1
+    processes = FakeProcesses(runtime_ends_s=PAUSE_S + 1)
+    begun = processes.start
+
+    def start_and_live(run: Callable[[], int]) -> Process:
+        process = begun(run)
+        processes.ends_s[process] = float("inf")
+        return process
+
+    processes.start = start_and_live  # type: ignore[method-assign]
+    assert len(supervise(status, processes)) == 1
+    assert len(processes.killed) == 1
 
 
-def test_processes_of_the_kernel() -> None:
-    processes = KernelProcesses()
-    runtime = os.pidfd_open(os.getpid())
-    assert not processes.exits_within(runtime, 0.01)
-    assert processes.run(lambda: 3, runtime) == 3
+class VirtualPlugin(FakeProcesses):
+    """A first worker whose event loop ticks, except from `stops_s` to `goes_on_s`.
 
-    def kill() -> int:
-        os.kill(os.getpid(), signal.SIGTERM)
-        return 0
+    Meanwhile its threads are in `state` and run for the share `ran` of the time.
+    """
 
-    assert processes.run(kill, runtime) == -signal.SIGTERM
-    os.close(runtime)
+    def __init__(
+        self,
+        status: SupervisorStatus,
+        state: str,
+        ran: float = 0.0,
+        *,
+        stops_s: float = 20.0,
+        seconds: float = 1e9,
+    ) -> None:
+        super().__init__(runtime_ends_s=200.0, first_ends_s=1e9)
+        self._status = status
+        self._state, self._ran = state, ran
+        self._stops_s, self._goes_on_s = stops_s, stops_s + seconds
 
-    def pause() -> int:
-        signal.pause()
-        return 0
+    @property
+    def _is_away(self) -> bool:
+        return self._stops_s <= self.now_s < self._goes_on_s
 
-    with subprocess.Popen(["sleep", "60"]) as sleeping:
-        ending = os.pidfd_open(sleeping.pid)
-        sleeping.kill()
-        assert processes.run(pause, ending) is None
-        os.close(ending)
-    assert processes.monotonic_s() > 0
+    def activity(self, process: Process) -> Activity:
+        super().activity(process)
+        loop_s = min(self.now_s, self._stops_s) + max(0.0, self.now_s - self._goes_on_s)
+        self._status.beat(1 + int(loop_s / TICK_S))
+        away_s = max(0.0, min(self.now_s, self._goes_on_s) - self._stops_s)
+        return Activity(self._state if self._is_away else "S", self._ran * away_s, 0.0)
 
 
-def test_the_status_is_shared() -> None:
-    status = SupervisorStatus()
-    stands = [status.should_restart]
-    status.running("long text")
-    status.running("text: ä")
-    stands.append(status.should_restart)
-    assert status.configuration() == "text: ä"
-    status.over()
-    stands.append(status.should_restart)
-    assert stands == [False, True, False]
-    os.write(status.crash_descriptor, b"x" * 10_000 + b"end")
-    assert status.take_crash().endswith("xend")
-    assert status.take_crash() == ""
-    os.write(status.crash_descriptor, b"again")
-    assert status.take_crash() == "again"
+@pytest.mark.parametrize("seconds", [1.0, 3.0, 6.0, 60.0])
+@pytest.mark.parametrize("stops_s", [20.0, 20.3, 21.0, 21.9])
+@pytest.mark.parametrize(("state", "ran"), [("?", 0.0), ("R", 0.0), ("R", 0.05)])
+def test_a_plugin_that_is_stopped_or_starved_is_left_running(
+    status: SupervisorStatus, seconds: float, stops_s: float, state: str, ran: float
+) -> None:
+    plugin = VirtualPlugin(status, state, ran, stops_s=stops_s, seconds=seconds)
+    assert supervise(status, plugin) == []
+    assert plugin.killed == []
+    assert plugin.now_s == 200.0
+
+
+@pytest.mark.parametrize(("state", "ran"), [("S", 0.0), ("R", 1.0)], ids=["deadlock", "loop"])
+@pytest.mark.parametrize("stops_s", [20.0, 20.7, 21.9])
+def test_a_plugin_that_is_stuck_is_ended_soon(
+    status: SupervisorStatus, state: str, ran: float, stops_s: float
+) -> None:
+    plugin = VirtualPlugin(status, state, ran, stops_s=stops_s)
+    ended = watch(plugin, status, FIRST, (RUNTIME, FIRST))
+    assert ended is FIRST
+    assert plugin.killed == [FIRST]
+    assert STUCK_S <= plugin.now_s - stops_s + TICK_S <= STUCK_S + 3 * SAMPLE_S
 
 
 def test_an_invalid_descriptor_is_passed_to_the_worker() -> None:
@@ -148,3 +218,33 @@ def test_an_invalid_descriptor_is_passed_to_the_worker() -> None:
         raise AssertionError("nothing is to be started")
 
     assert start({"NRI_PLUGIN_SOCKET": "three"}, never) is None  # type: ignore[arg-type]
+
+
+def test_a_kernel_without_pidfds_has_no_supervisor(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pidfd_open(_pid: int) -> int:
+        raise OSError("Function not implemented")
+
+    monkeypatch.setattr(os, "pidfd_open", pidfd_open)
+    monkeypatch.setattr(os, "closerange", lambda _low, _high: None)
+    monkeypatch.setattr(os, "setpriority", lambda *_arguments: None)
+    assert start({"NRI_PLUGIN_SOCKET": "3"}, lambda *_: RecordingWorker()) is None
+    assert supervisor.start_observer() is None
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, NICE), (19, NICE), (-20, -20)])
+def test_the_weight_is_raised_and_never_lowered(
+    monkeypatch: pytest.MonkeyPatch, before: int, after: int
+) -> None:
+    nice = [before]
+    monkeypatch.setattr(os, "getpriority", lambda _which, _who: nice[-1])
+    monkeypatch.setattr(os, "setpriority", lambda _which, _who, value: nice.append(value))
+    raise_weight()
+    assert nice[-1] == after
+
+
+def test_a_weight_that_cannot_be_raised_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_arguments: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "setpriority", refuse)
+    raise_weight()

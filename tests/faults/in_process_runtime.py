@@ -13,6 +13,7 @@ from nri_numamem.nri import api_pb2 as api
 from nri_numamem.ttrpc import StatusError
 from tests.faults.proxy import SocketProxy
 from tests.faults.runtimes import CONNECT_S, LOOK_S, Content, Reply, Updates
+from tests.launched_processes import end_supervisors
 
 _EVENTS = {
     "RunPodSandbox": api.RUN_POD_SANDBOX,
@@ -79,6 +80,8 @@ class InProcessRuntime:
         if self._link is not None:
             self._link.close()
             self._link = None
+        if self.launches_plugin:  # this process lives on, unlike a runtime that is killed
+            end_supervisors(str(self._root))
 
     def set_content(self, content: Content) -> None:
         """Do nothing: every connection goes through accept_plugin."""

@@ -6,7 +6,6 @@ reply in time, or just too late) still has the same steps.
 """
 
 import random
-import signal
 from collections import Counter
 from pathlib import Path
 
@@ -205,10 +204,9 @@ class Life:
     def _restart_plugin_if_ended(self) -> None:
         status = self.plugin.status
         if status is not None and not self.plugin.is_end_expected:
-            # faulthandler may end in SIGSEGV when threads have just continued.
-            if not self.was_paused_too_long or status not in (STALLED_STATUS, -signal.SIGSEGV):
+            if not self.was_paused_too_long or status != STALLED_STATUS:
                 raise Failure(f"the plugin ended with status {status}: {self.log_tail()}")
-            self.note("the watchdog has ended the plugin")
+            self.note("the timer in C has ended the plugin")
         if not self.plugin.is_running():
             self.start_plugin()
 

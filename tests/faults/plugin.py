@@ -217,12 +217,18 @@ class PluginProcesses:
     def zombies(self) -> list[str]:
         """Return /proc/PID/stat of ended processes of this life that were not reaped."""
         found = []
+        if self._process is not None:
+            self._reap()  # processes that watched a plugin that was killed
         for child in set(_children()) - self._earlier_children:
             with contextlib.suppress(OSError):
                 stat = Path(f"/proc/{child}/stat").read_text()
-                if stat.rpartition(") ")[2].startswith("Z"):
+                if stat.rpartition(") ")[2].startswith("Z") and not self._is_orphan(stat):
                     found.append(stat[:60])
         return found
+
+    def _is_orphan(self, stat: str) -> bool:
+        """Return whether a process watched an external plugin; init would reap it."""
+        return self._process is not None and f"({SUPERVISOR})" in stat
 
     def end(self) -> None:
         """Kill all processes of this life."""
@@ -233,11 +239,11 @@ class PluginProcesses:
 
     def _reap(self) -> bool:
         """Reap ended processes; return whether some are still alive."""
-        if self._process is not None:
-            return self._process.poll() is None
-        is_left = False
-        for child in set(_children()) - self._earlier_children:
-            # Orphans of a dead runtime are our children; a dying process has no command line.
+        is_left = self._process is not None and self._process.poll() is None
+        own = set() if self._process is None else {self._process.pid}
+        for child in set(_children()) - self._earlier_children - own:
+            # Orphans of a dead runtime, or of a dead plugin, are our children; a dying process has
+            # no command line.
             with contextlib.suppress(OSError):
                 if Path(f"/proc/{child}/cmdline").read_bytes() == b"":
                     is_left |= os.waitpid(child, os.WNOHANG) == (0, 0)

@@ -18,18 +18,17 @@ from nri_numamem.daemon import (
     cgroup_scan,
     external,
     launched,
+    liveness,
     machine_monitor,
     pod_reaper,
     restarted,
     supervisor,
-    watchdog,
 )
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.nri import event_loop
 from nri_numamem.observe.state_file import StateFile
 
 SWEEP_S = 0.3
-STALL_S = 3.0
 
 _WAITS: tuple[tuple[ModuleType, str, float | tuple[float, ...]], ...] = (
     (external, "PAUSE_MIN_S", 0.1),
@@ -39,7 +38,8 @@ _WAITS: tuple[tuple[ModuleType, str, float | tuple[float, ...]], ...] = (
     (event_loop, "TICK_S", 0.1),
     (pod_reaper, "REAP_S", SWEEP_S),
     (supervisor, "PAUSE_S", 0.5),
-    (watchdog, "STALL_S", STALL_S),
+    (liveness, "STUCK_S", 3.0),
+    (liveness, "SAMPLE_S", 0.3),
     (machine_monitor, "READ_S", 0.3),
     (cgroup_scan, "SCANS_AFTER_S", (0.3, 1.0)),
 )

@@ -14,7 +14,6 @@ from collections.abc import Callable
 
 from tests.faults.failure import Failure
 from tests.faults.life import Life
-from tests.faults.plugin_program import STALL_S
 from tests.faults.steps import any_step
 
 
@@ -182,13 +181,13 @@ def _pause(life: Life, rng: random.Random, seconds: float) -> None:
     life.restore_connection()
 
 
-def pause_plugin_too_long(life: Life, rng: random.Random) -> bool:
-    """Stop the plugin for longer than its watchdog allows."""
-    if life.was_paused_too_long or life.proxy is None or rng.random() < 0.6:
+def pause_plugin_for_seconds(life: Life, rng: random.Random) -> bool:
+    """Stop the plugin for 1, 3 or 6 s, once in a life; its own guards must not end it."""
+    if life.faults["plugin stopped for seconds"] or rng.random() < 0.6:
         return False
-    life.was_paused_too_long = True
-    life.note("the plugin is stopped for longer than its watchdog allows")
-    _pause(life, rng, STALL_S + 0.3)
+    seconds = rng.choice((1.0, 3.0, 6.0))
+    life.note(f"the plugin is stopped for {seconds:g} s")
+    _pause(life, rng, seconds)
     return True
 
 

@@ -9,6 +9,7 @@ import random
 import signal
 from collections.abc import Callable
 
+from nri_numamem.daemon.watchdog import STALL_S
 from nri_numamem.nri.plugin_service import Overrun
 from tests.faults.host_faults import change_machine, change_machine_under, damage_state
 from tests.faults.life import Life
@@ -90,9 +91,10 @@ def freeze_plugin(machinery: Machinery, life: Life, rng: random.Random) -> bool:
 
 
 def freeze_plugin_long(machinery: Machinery, life: Life, rng: random.Random) -> bool:
-    """Stop the plugin for about as long as its watchdog allows, or longer."""
-    life.was_paused_too_long = True
-    _freeze(machinery, life, rng, rng.choice((3.0, 5.0, 6.0, 10.0)))
+    """Stop the plugin for seconds, or for longer than the timer in C allows."""
+    seconds = rng.choice((1.0, 3.0, 6.0, 10.0, STALL_S + 5.0))
+    life.was_paused_too_long = life.was_paused_too_long or seconds > STALL_S
+    _freeze(machinery, life, rng, seconds)
     return True
 
 

@@ -71,7 +71,7 @@ class EventName(StrEnum):
     RESIZE_REJECTED = "resize_rejected"
     RESIZED = "resized"
     RESTART_FAILED = "restart_failed"
-    RESTART_LIMIT_REACHED = "restart_limit_reached"
+    RESTARTING_AFTER_DISCONNECT = "restarting_after_disconnect"
     RESTARTING_AFTER_CRASH = "restarting_after_crash"
     RUNNING_UNPINNED_NO_CAPACITY = "running_unpinned_no_capacity"
     RUNTIME_NEVER_SYNCHRONIZES = "runtime_never_synchronizes"

@@ -2,8 +2,8 @@
 
 For a container "forgotten" the reply contains nodes, and then the commit fails; for a container
 "undead" the commit of its end fails.
-Run like nri-numamem, or launched by a runtime; the first argument is the watchdog's limit in
-seconds.
+Run like nri-numamem, or launched by a runtime; the first argument is the time in seconds after
+which the supervisor judges a plugin as stuck.
 """
 
 import itertools
@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 
 from nri_numamem.cli import main as command
-from nri_numamem.daemon import watchdog
+from nri_numamem.daemon import liveness
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import CreateContainer, Event, Synchronize
 from nri_numamem.engine.plan import Plan, Record
@@ -51,6 +51,7 @@ def failing(name: str, record: Callable[..., Record]) -> Callable[..., Record]:
 
 records.admitted = failing("forgotten", records.admitted)
 records.ended = failing("undead", records.ended)
-watchdog.STALL_S = float(sys.argv.pop(1))
+liveness.STUCK_S = float(sys.argv.pop(1))
+liveness.SAMPLE_S = 0.3
 Engine.decide = afflicted  # type: ignore[method-assign, assignment]
 sys.exit(command.main())

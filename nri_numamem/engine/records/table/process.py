@@ -22,22 +22,24 @@ EVENTS = {
         fields={**CAUSE, "was_registered": "whether the runtime had accepted the registration"},
     ),
     EventName.RESTARTING_AFTER_CRASH: EventType(
-        "A launched plugin crashed and is started again.",
+        "A launched plugin crashed or was stuck, and is started again.",
         level=Level.ERROR,
         remedy="report the traceback",
         fields={**CAUSE, **EXCEPTION},
     ),
+    EventName.RESTARTING_AFTER_DISCONNECT: EventType(
+        "The runtime disconnected a launched plugin but still runs; another process of the plugin "
+        "connects to the runtime's socket.",
+        level=Level.WARNING,
+        remedy="see the runtime's log; often a request timed out on a busy host",
+        fields=CAUSE,
+    ),
     EventName.RESTART_FAILED: EventType(
-        "A launched plugin crashed and cannot be started again.",
+        "A launched plugin ended and cannot be started again; it is tried again at intervals that "
+        "grow to a minute.",
         level=Level.ERROR,
         remedy="restart the runtime, or run the plugin as a service",
-        fields={**CAUSE, "socket": "path of the runtime's NRI socket", **REMEDY},
-    ),
-    EventName.RESTART_LIMIT_REACHED: EventType(
-        "A launched plugin crashed too often and is not started again.",
-        level=Level.ERROR,
-        remedy="report the traceback; restart the runtime to start the plugin",
-        fields={**CAUSE, **EXCEPTION},
+        fields={**CAUSE, **REMEDY},
     ),
     EventName.JOB_FAILED: EventType(
         "A bug: a periodic job failed; the job runs again at its next time.",

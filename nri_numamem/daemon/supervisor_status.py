@@ -1,0 +1,80 @@
+"""What a plugin and its supervisor share: two files in memory.
+
+One takes the tracebacks of a crash. The other has the plugin's status (one byte), its heartbeat (8
+bytes) and the configuration that it started with.
+
+This module is imported by the supervisor, which must stay small.
+"""
+
+import os
+
+# The end of a traceback that is kept for the log.
+_CRASH_BYTES = 8192
+
+_UNKNOWN, _RUNNING, _DISCONNECTED, _OVER = b"?", b"r", b"d", b"o"
+_STATUS_AT, _BEATS_AT, _CONFIGURATION_AT = 0, 1, 9
+_BEATS_BYTES = 8
+
+
+class SupervisorStatus:
+    """The two files; each process has its descriptors of them."""
+
+    def __init__(self) -> None:
+        self.crash_descriptor = os.memfd_create("nri-numamem-crash")
+        self._status = os.memfd_create("nri-numamem-status")
+        os.pwrite(self._status, _UNKNOWN, _STATUS_AT)
+        self.beat(0)
+
+    def running(self, configuration: str) -> None:
+        """Record that the plugin started with this text; from now on its death is a crash."""
+        os.ftruncate(self._status, _CONFIGURATION_AT)
+        os.pwrite(self._status, configuration.encode(), _CONFIGURATION_AT)
+        os.pwrite(self._status, _RUNNING, _STATUS_AT)
+
+    def disconnected(self) -> None:
+        """Record that the plugin ends because the runtime closed the connection."""
+        if self.should_restart:
+            os.pwrite(self._status, _DISCONNECTED, _STATUS_AT)
+
+    def over(self) -> None:
+        """Record that the plugin ends on purpose."""
+        os.pwrite(self._status, _OVER, _STATUS_AT)
+
+    @property
+    def should_restart(self) -> bool:
+        """Return whether the plugin started and did not end on purpose."""
+        return os.pread(self._status, 1, _STATUS_AT) in (_RUNNING, _DISCONNECTED)
+
+    def take_disconnected(self) -> bool:
+        """Return whether the runtime closed the connection; the plugin counts as running again."""
+        was_disconnected = os.pread(self._status, 1, _STATUS_AT) == _DISCONNECTED
+        if was_disconnected:
+            os.pwrite(self._status, _RUNNING, _STATUS_AT)
+        return was_disconnected
+
+    def beat(self, beats: int) -> None:
+        """Record the number of heartbeats; 0 while no event loop runs."""
+        os.pwrite(self._status, beats.to_bytes(_BEATS_BYTES, "little"), _BEATS_AT)
+
+    @property
+    def beats(self) -> int:
+        """The number of heartbeats; 0 while no event loop runs."""
+        return int.from_bytes(os.pread(self._status, _BEATS_BYTES, _BEATS_AT), "little")
+
+    def configuration(self) -> str:
+        """Return the text that the plugin started with."""
+        size = os.fstat(self._status).st_size
+        return os.pread(self._status, size, _CONFIGURATION_AT).decode()
+
+    def take_crash(self) -> str:
+        """Return the end of the traceback of a crash, "" if there is none, and delete it."""
+        size = os.fstat(self.crash_descriptor).st_size
+        text = os.pread(self.crash_descriptor, _CRASH_BYTES, max(0, size - _CRASH_BYTES))
+        os.ftruncate(self.crash_descriptor, 0)
+        os.lseek(self.crash_descriptor, 0, os.SEEK_SET)
+        return text.decode("utf-8", "replace")
+
+    def close(self) -> None:
+        """Close both files."""
+        os.close(self.crash_descriptor)
+        os.close(self._status)
