@@ -66,6 +66,8 @@ class Model(MemoryModel):
     def admit_container(self, uid: str, container: Mapping[str, Any], others: Others) -> int:
         name, request = container["name"], container["requests"]
         self.preferred_mask = self.previous.get(name, 0)
+        if self.has(Difference.ONE_BY_ONE) and not self.held:
+            self.check_pod(uid, request)
         if not self.has(Difference.ENDED_CONTAINERS):
             mask = self.choose_with(uid, request, others)
             self.allocate(uid, container, mask)
@@ -79,6 +81,20 @@ class Model(MemoryModel):
         self.allocate(uid, container, mask)
         self.release_excess(uid, {}, live=name)
         return mask
+
+    def check_pod(self, uid: str, request: Amounts) -> None:
+        """Refuse the first container of a pod whose limit exceeds what all nodes have free."""
+        limit = self.pod_limit(uid)
+        if limit["memory"] <= request["memory"] and len(limit) == 1:
+            return
+        for resource, size in limit.items():
+            free = sum(node.free.get(resource, 0) for node in self.nodes.values())
+            if max(size, request.get(resource, 0)) > free:
+                raise RefusedError(UNEXPECTED)
+
+    def pod_limit(self, uid: str) -> Amounts:
+        containers = self.life["pods"][uid]["containers"]
+        return self.pod_request(containers, {Difference.INIT_ONLY_RESOURCES})
 
     @property
     def accounting(self) -> tuple[Any, ...]:
@@ -100,9 +116,7 @@ class Model(MemoryModel):
         The request counts as live, and so does the init container `live`, which runs.
         """
         ended = {n for n, held in self.held.items() if held[0] == "init" and n != live}
-        for resource, limit in self.pod_request(
-            self.life["pods"][uid]["containers"], {Difference.INIT_ONLY_RESOURCES}
-        ).items():
+        for resource, limit in self.pod_limit(uid).items():
             used = request.get(resource, 0)
             used += sum(h[2].get(resource, 0) for n, h in self.held.items() if n not in ended)
             kept = sum(h[2].get(resource, 0) for n, h in self.held.items() if n in ended)

@@ -22,8 +22,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 Recorded = list[tuple[Life, list[Answer]]]
 
-# Too rare for 1,000 lives; their examples in cases.json show them.
-RARE = {Difference.ONE_LIST_PER_REQUEST, Difference.EXACT_RELEASE}
+# Too rare for 1,000 lives; the examples in cases.py show them.
+RARE = {
+    Difference.ONE_LIST_PER_REQUEST,
+    Difference.EXACT_RELEASE,
+    Difference.ONE_BY_ONE,
+}
 
 
 @pytest.fixture(scope="module")
