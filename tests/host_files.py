@@ -75,6 +75,25 @@ class HostFiles:
         """Set the memory limit of a pod's cgroup, which exists."""
         (self.cgroup_of(pod) / "memory.max").write_text(f"{limit_bytes}\n")
 
+    def write_container(
+        self, container: api.Container, mems: str, memory_bytes: Mapping[int, int]
+    ) -> None:
+        """Write the cgroup of a container with processes; `memory_bytes` is by NUMA node.
+
+        It has no memory limit, so the plugin does not search it for unreported containers.
+        """
+        folder = self.roots.cgroup / container.linux.cgroups_path.lstrip("/")
+        folder.mkdir(parents=True, exist_ok=True)
+        amounts = "".join(f" N{node}={size}" for node, size in memory_bytes.items())
+        (folder / "memory.numa_stat").write_bytes(f"anon{amounts}\n".encode())
+        (folder / "cgroup.events").write_bytes(b"populated 1\n")
+        (folder / "cpuset.mems").write_bytes(f"{mems}\n".encode())
+
+    def drop_container(self, container: api.Container) -> None:
+        """Remove the cgroup of a container, if it has one."""
+        folder = self.roots.cgroup / container.linux.cgroups_path.lstrip("/")
+        shutil.rmtree(folder, ignore_errors=True)
+
     def drop_cgroup(self, pod: api.PodSandbox) -> None:
         """Remove a pod's cgroup."""
         shutil.rmtree(self.cgroup_of(pod), ignore_errors=True)

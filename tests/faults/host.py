@@ -123,6 +123,8 @@ class LifeHost(HostFiles):
         self.state_file = self.disk / "state"
         self.stderr = root / "stderr"
         self.is_full = False
+        self.has_container_cgroups = False
+        """Whether containers have cgroups too."""
         self._limited: list[int] = []
         for folder in (self.disk, root / "plugins", root / "configs"):
             folder.mkdir()

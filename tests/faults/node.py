@@ -8,6 +8,7 @@ traits in which containerd and CRI-O differ are here, for all runtimes.
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from nri_numamem.fake_runtime import objects
 from nri_numamem.fake_runtime.results import apply_adjustment, overlay_resources
@@ -55,6 +56,12 @@ class Container:
     """Number of synchronizations before its creation."""
     is_exempt: bool = False
     """May exceed the capacity of its nodes: it was resized, or the machine changed."""
+    is_starting: bool = False
+    """Has no cgroup yet; updates reach only the runtime's store."""
+    cgroup_mems: str = ""
+    """cpuset.mems in its cgroup; "" if unset."""
+    must_not_move: bool = False
+    """Has so much memory on other nodes that the plugin must not change them."""
 
     @property
     def is_alive(self) -> bool:
@@ -64,6 +71,12 @@ class Container:
     def mems(self) -> str:
         """cpuset.mems as applied by the runtime; "" if unset."""
         return self.message.linux.resources.cpu.mems
+
+    @property
+    def must_stay_unpinned(self) -> bool:
+        """Whether the plugin must not set nodes while it runs."""
+        has_hugepages = any(self.pod.hugepages.values())
+        return self.must_not_move or has_hugepages or bool(self.message.linux.devices)
 
     @property
     def memory_bytes(self) -> int:
@@ -149,6 +162,26 @@ def _effective(specs: tuple[Spec, ...], size: int) -> int:
     return max([apps, *(s.hugepages.get(size, 0) for s in specs if s.is_init)])
 
 
+class ContainerCgroups(Protocol):
+    """The cgroups of containers on the host."""
+
+    def write(self, container: Container) -> None:
+        """Write what the container's cgroup shows."""
+
+    def drop(self, container: Container) -> None:
+        """Remove the container's cgroup."""
+
+
+class NoContainerCgroups:
+    """Containers have no cgroups, so the plugin reads none."""
+
+    def write(self, _container: Container) -> None:
+        """Do nothing."""
+
+    def drop(self, _container: Container) -> None:
+        """Do nothing."""
+
+
 class Node:
     """All pods that the kubelet or the runtime knows."""
 
@@ -159,6 +192,9 @@ class Node:
         self.ended: list[Container] = []
         """Ended containers, perhaps with running successors; they can be removed."""
         self.synchronizations = 0
+        self.cgroups: ContainerCgroups = NoContainerCgroups()
+        self.is_start_delayed = False
+        """Containers that are created now start later, from their present specification."""
         self.has_unknown_shortfalls = traits.is_crio
         """Shortfalls of exempt containers are unknown: CRI-O forgets updates, so containers are
         placed again, and after a change of the machine only large shortfalls are recorded."""
@@ -180,7 +216,11 @@ class Node:
         """Add a created container, which runs from now on."""
         message.state = api.CONTAINER_RUNNING
         mems = message.linux.resources.cpu.mems
-        container = Container(spec, pod, message, mems, self.synchronizations)
+        container = Container(spec, pod, message, mems, self.synchronizations, cgroup_mems=mems)
+        if self.is_start_delayed:
+            container.is_starting, message.state = True, api.CONTAINER_CREATED
+        else:
+            self.cgroups.write(container)
         pod.containers[spec.name] = container
         pod.reservations.pop(spec.name, None)
         return container
@@ -202,17 +242,30 @@ class Node:
         """Apply the reply to a creation."""
         apply_adjustment(message, reply.adjust, hugetlb=not self.traits.hides_hugepages)
 
+    def finish_start(self, container: Container) -> None:
+        """Start a container whose start was delayed, with the nodes of its creation."""
+        if container.is_starting and container.is_alive:
+            container.is_starting = False
+            container.message.state = api.CONTAINER_RUNNING
+            self.cgroups.write(container)
+
     def update(self, updates: list[api.ContainerUpdate]) -> None:
         """Apply updates of running containers."""
         by_id = {container.message.id: container for container in self.containers()}
         for update in updates:
             if update.container_id in by_id:
-                resources = by_id[update.container_id].message.linux.resources
+                container = by_id[update.container_id]
+                resources = container.message.linux.resources
                 overlay_resources(resources, update.linux.resources)
+                if not container.is_starting:
+                    container.cgroup_mems = container.mems
+                    self.cgroups.write(container)
 
     def end(self, container: Container, *, is_recorded: bool) -> None:
         """Note that a container has ended; `is_recorded`: the plugin must keep a reservation."""
         container.message.state = api.CONTAINER_STOPPED
+        container.is_starting = False
+        self.cgroups.drop(container)
         self.ended.append(container)
         pod = container.pod
         if pod.is_guaranteed and container.mems and is_recorded:

@@ -17,7 +17,7 @@ from tests.faults.heartbeat import Heartbeat
 from tests.faults.life import EVENTUALLY_S, Life, process_parts
 from tests.faults.parameters import ALL
 from tests.faults.steps import any_step, end
-from tests.faults.verdict import check, check_unpinned
+from tests.faults.verdict import check, check_cgroups, check_unpinned
 
 STEPS = (20, 60)
 
@@ -159,6 +159,9 @@ def _finish(life: Life) -> None:
         life.reconnect()
         check(life)
         check_unpinned(life)
+    if life.host.has_container_cgroups:
+        check_cgroups(life)
+        check(life)
     _check_files(life)
     for pod in life.node.running():
         end(life, pod)

@@ -4,6 +4,9 @@ The plugin has some seconds to notice changes without a message: another machine
 without a call, a disk that has room again. Every other condition must hold between any two steps.
 """
 
+from nri_numamem.daemon.cpuset_check import ROUND_S as COMPARED_S
+from nri_numamem.nri import api_pb2 as api
+from nri_numamem.numa import NodeSet
 from tests.faults import checks
 from tests.faults.failure import Failure
 from tests.faults.host import allocatable, movable
@@ -91,3 +94,34 @@ def check_unpinned(life: Life) -> None:
             if free is not None:
                 name = f"{container.pod.message.name}/{container.spec.name}"
                 raise Failure(f"{name} runs without nodes, and node {free} has room: {accounting}")
+
+
+def check_cgroups(life: Life) -> None:
+    """Check that the cgroups of all containers have the nodes of the accounting, in the end.
+
+    A cgroup without nodes is repaired with later replies, so this makes some calls. Where a repair
+    would move too much, a record must say that the container is unpinned.
+    """
+    life.clock.sleep(2 * COMPARED_S)
+    living = [container for container in life.node.containers() if container.pod.is_guaranteed]
+    for _ in living:
+        one = living[0]
+        reply = life.call("UpdateContainer", one.pod.message, one.message, api.LinuxResources())
+        life.node.update(list(api.UpdateContainerResponse.FromString(reply.payload).update))
+        life.clock.sleep(2.0)
+    accounting = life.plugin.accounting()
+    assert accounting is not None
+    assigned = {block.key: block.nodes for block in checks.blocks_of(accounting)}
+    shown = {
+        record["container_id"]
+        for record in life.plugin.journal.named("cpuset_mems_missing")
+        if record["outcome"] == "unpinned"
+    }
+    for container in living:
+        nodes = assigned.get(container.key)
+        mems = NodeSet.parse(container.cgroup_mems)
+        is_shown = not mems and container.message.id in shown
+        if nodes is None or nodes == mems or (is_shown and container.must_stay_unpinned):
+            continue
+        name = f"{container.pod.message.name}/{container.spec.name}"
+        raise Failure(f"the cgroup of {name} has {mems or 'no nodes'}, recorded is {nodes}")

@@ -20,7 +20,7 @@ from tests.faults.process_faults import (
     lose_while_connecting,
     restart_plugin,
 )
-from tests.faults.steps import any_step
+from tests.faults.steps import any_step, create
 from tests.faults.verdict import check
 from tests.lives.runtime import LifeRuntime
 from tests.virtual.system import Machinery
@@ -80,6 +80,31 @@ def kill_runtime_in_request(machinery: Machinery, life: Life, rng: random.Random
         life.runtime_died()
     machinery.world.advance(rng.choice((0.0, 0.1, 3.0)))
     life.restore_connection()
+    return True
+
+
+def start_while_connecting(_machinery: Machinery, life: Life, rng: random.Random) -> bool:
+    """Let a container be started while the plugin connects: updates miss its cgroup."""
+    waiting = [pod for pod in life.node.running() if pod.is_guaranteed and pod.next_spec()]
+    if not waiting or life.proxy is None:
+        return False
+    pod = rng.choice(waiting)
+    spec = pod.next_spec()
+    assert spec is not None
+    life.proxy.cut()
+    life.check_connection()
+    life.node.is_start_delayed = True
+    create(life, rng, pod, spec)
+    life.node.is_start_delayed = False
+    container = pod.containers.get(spec.name)
+    if container is not None and rng.random() < 0.8:
+        del container.message.linux.devices[:]
+        container.must_not_move = rng.random() < 0.2
+    life.note(f"{pod.message.name}/{spec.name} starts while the plugin connects")
+    life.restore_connection()
+    life.clock.sleep(rng.choice((0.1, 3.0, 9.0, 40.0)))
+    if container is not None:
+        life.node.finish_start(container)
     return True
 
 
@@ -176,6 +201,7 @@ FAULTS: dict[str, tuple[Fault, int]] = {
     "cut while connecting": (_shared(lose_while_connecting), 8),
     "runtime killed": (_shared(kill_runtime), 8),
     "runtime killed in a request": (kill_runtime_in_request, 8),
+    "start while connecting": (start_while_connecting, 10),
     "runtime does not read": (stall_runtime, 6),
     "runtime flaps": (flap_runtime, 4),
     "disk full or frozen": (fail_disk, 6),

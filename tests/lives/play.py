@@ -16,6 +16,7 @@ from tests.faults.life import Life
 from tests.faults.parameters import FAKE, choose
 from tests.faults.parts import Parts
 from tests.faults.play import run_life
+from tests.lives.cgroups import HostCgroups
 from tests.lives.faults import injector
 from tests.lives.plugin import VirtualPlugin
 from tests.lives.runtime import LifeProxy, LifeRuntime
@@ -89,6 +90,8 @@ def play(seed: int, directory: str | None = None, steps: tuple[int, int] = STEPS
     world = World()
     machinery = Machinery(world, f"{seed}")
     life = Life(seed, virtual_parts(machinery, seed, root / "host"))
+    life.host.has_container_cgroups = True
+    life.node.cgroups = HostCgroups(life.host)
     try:
         run_life(life, steps, injector(machinery), fault_share=_FAULT_SHARE, min_calls=MIN_CALLS)
     except Failure as failure:

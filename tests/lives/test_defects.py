@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from nri_numamem.daemon import machine_monitor
+from nri_numamem.daemon import host_reader, machine_monitor
+from nri_numamem.daemon.cpuset_check import CpusetCheck
 from nri_numamem.daemon.pod_reaper import PodReaper
 from nri_numamem.engine import containers, context, pod_limit
 from nri_numamem.engine.engine import Engine
+from nri_numamem.host.cgroups import set_mems
 from nri_numamem.host.topology import read_machine
 from nri_numamem.memorymanager import State, policy_static, remove_container
 from nri_numamem.memorymanager.accounting import assign
@@ -73,6 +75,12 @@ def lose_updates(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(encode, "synchronize_response", lambda _plan: api.SynchronizeResponse())
 
 
+def overlook_unset_cgroups(patch: pytest.MonkeyPatch) -> None:
+    """daemon: a cgroup without nodes is taken for an unknown one."""
+    patch.setattr(host_reader, "set_mems", lambda directory: set_mems(directory) or None)
+    patch.setattr(CpusetCheck, "due", lambda _self, _now_s: False)
+
+
 def miss_ended_pods(patch: pytest.MonkeyPatch) -> None:
     """daemon: a pod whose cgroup is gone is not detected."""
     patch.setattr(PodReaper, "find_gone", lambda _self, _pods: [])
@@ -109,6 +117,7 @@ def use_nodes_without_cpus(patch: pytest.MonkeyPatch) -> None:
         drop_last_node,
         ignore_state_file,
         lose_updates,
+        overlook_unset_cgroups,
         miss_ended_pods,
         overlook_machine_change,
         use_nodes_without_cpus,
