@@ -3,7 +3,7 @@
 A transition copies the mappings of the state. That is cheap for one container, but quadratic for
 five thousand. A bulk update copies them once and then changes its copies in place, within one
 computation. Each step gets and returns a state of one pod: the assignments of the pod's containers,
-and the nodes of the machine, which all pods share.
+and the nodes of the machine, which all pods share. Containers of different pods have different ids.
 """
 
 from collections.abc import Mapping
@@ -26,9 +26,17 @@ class BulkUpdate:
         self._reusable = dict(state.accounting.reusable)
         self._holders = dict(state.holders)
         self._keys = dict(state.keys)
+        self._open: tuple[str, EngineState, EngineState] | None = None
+        """The pod that was replaced last: its uid, its view, and its state, not yet stored.
+
+        Containers of one pod follow each other, so the pod is stored once for all of them.
+        """
 
     def pod_view(self, uid: str) -> EngineState:
         """Return a state restricted to one pod's assignments; sandboxes are those of all pods."""
+        if self._open is not None and self._open[0] == uid:
+            return self._open[2]
+        self._store()
         names = self._assignments.get(uid)
         if names is None:
             return self._before.with_all(State(self._machine), {}, {})
@@ -39,7 +47,15 @@ class BulkUpdate:
         return self._before.with_all(accounting, holders, keys)
 
     def replace_pod(self, uid: str, before: EngineState, after: EngineState) -> None:
-        """Replace `before`, the view of a pod, by the state `after` of the same pod."""
+        """Replace `before`, the last view of the pod, by the state `after` of the same pod."""
+        if self._open is not None and self._open[2] is before:
+            before = self._open[1]
+        self._open = (uid, before, after)
+
+    def _store(self) -> None:
+        if self._open is None:
+            return
+        (uid, before, after), self._open = self._open, None
         self._machine = after.accounting.machine_state
         _replace(self._assignments, uid, after.accounting.assignments)
         _replace(self._reusable, uid, after.accounting.reusable)
@@ -48,6 +64,7 @@ class BulkUpdate:
 
     def finish(self) -> EngineState:
         """Return the state with all changes; the bulk update must not be used afterwards."""
+        self._store()
         accounting = State(self._machine, self._assignments, self._reusable)
         return self._before.with_all(accounting, self._holders, self._keys)
 

@@ -29,8 +29,8 @@ def empty() -> EngineState:
 
 
 def step_of(random: Random, uid: str) -> Step:
-    """Return what happens to one container of a pod; container ids repeat."""
-    key, container_id = (uid, random.choice("xy")), random.choice("abcdef")
+    """Return what happens to one container of a pod; container ids repeat within the pod."""
+    key, container_id = (uid, random.choice("xy")), f"{uid}-{random.choice('abcdef')}"
     nodes, size_bytes = random.choice(NODES), random.randrange(600) * MI
     kind = random.choice(["run", "run", "end", "remove"])
 
@@ -81,3 +81,15 @@ def test_the_original_state_is_unchanged() -> None:
         draft.replace_pod("q", before, step_of(Random(number), "q")(before))
     assert begun == kept
     assert draft.finish() != begun
+
+
+def test_a_pod_is_stored_once_for_containers_that_follow_each_other() -> None:
+    bulk = BulkUpdate(empty())
+    for name in "xyz":
+        before = bulk.pod_view("p")
+        adopted = adopt(before.accounting, "p", name, NODES[0], {"memory": MI})
+        after = before.with_holder(Holder(name, "sandbox", ("p", name)), adopted.state)
+        bulk.replace_pod("p", before, after)
+        assert bulk.pod_view("p") is after
+    assert bulk.pod_view("q").accounting.machine_state is after.accounting.machine_state
+    assert bulk.finish().holders == after.holders
