@@ -107,10 +107,14 @@ def _launched() -> int:
 
         return Restarted(os.environ, status, runtime_pid)
 
+    supervisor.raise_weight()  # needs a capability that is dropped next
+    from nri_numamem.daemon.privileges import drop_capabilities  # noqa: PLC0415 - see above
+
+    problem = drop_capabilities()
     status = supervisor.start(os.environ, make_worker)
     from nri_numamem.daemon.launched import main as launched  # noqa: PLC0415 - after the fork
 
-    return launched(os.environ, status)
+    return launched(os.environ, status, problem)
 
 
 class _Command(Protocol):

@@ -126,7 +126,7 @@ class LaunchedService(Service):
                 return ()
             return (_never_synchronizes(str(error), "allow external plugins in the runtime"),)
         self._tries = 0
-        # The old connection is closed before the new one registers: two break every creation.
+        # The old connection is closed before the new one registers: two would conflict.
         self.end_connection("an external plugin is synchronized")
         return ()
 
@@ -170,10 +170,12 @@ class LaunchedService(Service):
         self.emit(Record(EventName.CONFIGURATION_FAILED_INACTIVE, fields))
 
 
-def main(environment: Mapping[str, str], status: SupervisorStatus | None = None) -> int:
+def main(
+    environment: Mapping[str, str], status: SupervisorStatus | None = None, problem: str = ""
+) -> int:
     """Serve the runtime's connection to its end; 0 when the runtime closed it.
 
-    `status` is None if there is no supervisor.
+    `status` is None if there is no supervisor. `problem` is why capabilities were not dropped.
     """
     try:
         identity = identity_of(environment)
@@ -187,6 +189,8 @@ def main(environment: Mapping[str, str], status: SupervisorStatus | None = None)
     logs.configure("auto")
     _load_ahead()
     service = LaunchedService(logs.get_logger(), HostRoots(), host_system(), status)
+    if problem:
+        service.emit(Record(EventName.CAPABILITIES_KEPT, {"error": problem}))
     return service.run(sock, identity)
 
 

@@ -158,7 +158,6 @@ def start(
     # NRI < 0.6.0 leaks another end of the socket into this process, which would hide the end of
     # file. Before anything is opened here.
     os.closerange(int(descriptor) + 1, LAST_DESCRIPTOR)
-    raise_weight()
     runtime_pid = os.getppid()
     try:
         process = Process(os.getpid(), os.pidfd_open(os.getpid()))

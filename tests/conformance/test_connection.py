@@ -166,6 +166,25 @@ def test_a_second_instance_does_not_register(version: str, tmp_path: Path) -> No
         assert len(bench.proxy.connections) == 1
 
 
+@pytest.mark.scenario(61)
+def test_the_second_of_two_instances_adopts(version: str, tmp_path: Path) -> None:
+    """With two state files no lock prevents it; the adaptation shows it what the first set."""
+    with Bench(version, tmp_path) as bench:
+        bench.connected()
+        log = tmp_path / "second.log"
+        other = ("--state-file", str(tmp_path / "other"), "--idx", "20")
+        bench.host.start(*other, log=log)
+        bench.runtime.wait_connected(2)
+        with bench.pod("shared") as pod:
+            container = objects.container(pod, "c", memory_limit_bytes=GI)
+            container.linux.resources.hugepage_limits.add(page_size="2MB", limit=4 * MI)
+            assert mems_of(bench.create(pod, container)) == "0"
+            wait_for(lambda: '"adopted"' in log.read_text(), "the second to adopt")
+            bench.stop(pod, container)
+            bench.remove(pod, container)
+    assert bench.host.records("admitted")
+
+
 @pytest.mark.scenario(41)
 def test_another_plugin_claims_mems(version: str, tmp_path: Path) -> None:
     """The adaptation fails the creation; the runtime undoes it, and the plugin must release it."""

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from nri_numamem.daemon.privileges import KEPT
 from nri_numamem.daemon.supervisor import NICE
 from nri_numamem.fake_runtime import objects
 from nri_numamem.fake_runtime.plugin import ConnectedPlugin
@@ -248,6 +249,30 @@ def test_a_plugin_without_a_processor_is_not_ended_by_its_supervisor(plugin: Lau
             hog.wait()
         assert create(runtime, "first") != ""
     assert not plugin.records("restarting_after_crash")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has capabilities")
+def test_all_processes_work_without_capabilities(plugin: Launched) -> None:
+    """They serve, write log and state file, see a death, restart, and end a stuck worker."""
+
+    def masks() -> dict[str, str]:
+        found = {}
+        for name, pids in plugin.processes().items():
+            status = Path(f"/proc/{pids[0]}/status").read_text()
+            found[name] = next(s.split()[1] for s in status.splitlines() if s[:6] == "CapEff")
+        return found
+
+    with FakeRuntime(KILLS, request_timeout_s=20) as runtime:
+        os.kill(launch(runtime, plugin), signal.SIGKILL)
+        accept_again(runtime)
+        assert create(runtime, "second", "hogs") == ""
+        accept_again(runtime)
+        assert create(runtime, "third") != ""
+        assert set(masks().values()) == {f"{KEPT:016x}"}
+        assert len(masks()) == 2
+        wait_for((plugin.root / "state").exists)
+    assert len(plugin.records("restarting_after_crash")) == 2
+    assert not plugin.records("capabilities_kept")
 
 
 def test_a_launched_plugin_and_its_supervisor_have_more_weight(plugin: Launched) -> None:

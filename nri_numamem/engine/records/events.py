@@ -70,6 +70,7 @@ class EventName(StrEnum):
     RESERVATION_WITHOUT_EFFECT = "reservation_without_effect"
     RESIZE_REJECTED = "resize_rejected"
     RESIZED = "resized"
+    CAPABILITIES_KEPT = "capabilities_kept"
     RESTART_FAILED = "restart_failed"
     RESTARTING_AFTER_DISCONNECT = "restarting_after_disconnect"
     RESTARTING_AFTER_CRASH = "restarting_after_crash"

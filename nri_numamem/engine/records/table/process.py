@@ -21,6 +21,12 @@ EVENTS = {
         alternate=AlternateLevel(Level.ERROR, "neither the runtime nor a signal ended it"),
         fields={**CAUSE, "was_registered": "whether the runtime had accepted the registration"},
     ),
+    EventName.CAPABILITIES_KEPT: EventType(
+        "A launched plugin could not drop the capabilities that it does not need.",
+        level=Level.WARNING,
+        remedy="none is needed; a security profile refused the call in `error`",
+        fields=ERROR,
+    ),
     EventName.RESTARTING_AFTER_CRASH: EventType(
         "A launched plugin crashed or was stuck, and is started again.",
         level=Level.ERROR,
