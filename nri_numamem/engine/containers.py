@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from nri_numamem.engine import alignment, duplicates, pod_level, pod_limit, pod_scope
+from nri_numamem.engine import alignment, duplicates, outstanding, pod_level, pod_limit, pod_scope
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.decision import NO_PLAN, Decision, Transition
 from nri_numamem.engine.events import (
@@ -124,7 +124,14 @@ def _admit(
         excess = pod_limit.excess(seen, pod, container.name, request.resources)
         if excess:
             free = pod_limit.release(seen, pod.uid, excess)
-    ready, placed = place_container(context, free, pod, container, request, others)
+    placed: Placement | Rejection | None = None
+    limit = pod.memory_limit_bytes
+    # A pod of one container, as most are, has nothing outstanding.
+    if limit and (state.outstanding or limit > request.resources[MEMORY] or pod.hugepage_limits):
+        placed = outstanding.rejection_of_first(free, pod, request.resources, context)
+    ready = free
+    if placed is None:
+        ready, placed = place_container(context, free, pod, container, request, others)
     if isinstance(placed, Rejection):
         plan = NO_PLAN
         if context.rejects:

@@ -30,7 +30,7 @@ def synchronize(
     unseen = {c.container_id for c in known if c.cgroup_mems is None}
     cpusets = replace(
         new.cpusets,
-        unconfirmed=frozenset(sent | (unseen & old.cpusets.unconfirmed)),
+        unconfirmed=frozenset(sent | (unseen & old.cpusets.unconfirmed & old.keys.keys())),
         with_devices=frozenset(c.container_id for c in known if c.has_devices),
     )
     return new.with_cpusets(cpusets)

@@ -13,6 +13,7 @@ from nri_numamem.engine import (
     discovered,
     events,
     machine_change,
+    outstanding,
     pending_updates,
     pods,
     synchronize,
@@ -61,12 +62,14 @@ class Engine:
             context.empty_accounting(), previous_nodes=previous_nodes, restored=restored
         )
         self._decision: Decision | None = None
+        self._event: events.Event | None = None
+        """The event of the decision."""
 
     @classmethod
     def with_state(cls, context: Context, state: EngineState) -> "Engine":
-        """Return an engine whose committed state is `state`."""
+        """Return an engine whose committed state is `state`, with its outstanding amounts."""
         engine = cls(context)
-        engine._state = state
+        engine._state = outstanding.computed(state)
         return engine
 
     @property
@@ -86,7 +89,7 @@ class Engine:
         is_waiting = state.pending or state.cpusets.repairs
         if is_waiting and not isinstance(event, events.MachineChanged):
             decision = pending_updates.add_pending_updates(decision, event)
-        self._decision = decision
+        self._decision, self._event = decision, event
         return decision.plan
 
     def commit(self) -> tuple[Record, ...]:
@@ -95,17 +98,19 @@ class Engine:
         If it raises an exception, the state is unchanged and the decision is discarded.
         """
         decision, self._decision = self._decision, None
-        if decision is None:
+        event, self._event = self._event, None
+        if decision is None or event is None:
             return ()
         transition = decision.compute_transition()
+        after = outstanding.after(transition.state, event)
         if transition.context is not None:
             self.context = transition.context
-        self._state = transition.state
+        self._state = after
         return transition.records
 
     def discard(self) -> None:
         """Drop the uncommitted decision, if there is one: its event has not happened."""
-        self._decision = None
+        self._decision = self._event = None
 
     def apply(self, event: events.Event) -> Applied:
         """Decide and commit an event whose reply nothing waits for."""

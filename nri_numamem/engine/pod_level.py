@@ -7,6 +7,8 @@ containers hold should be the limit: a container that grows takes from those tha
 it leaves goes to one of them, as far as its nodes have room.
 """
 
+from dataclasses import replace
+
 from nri_numamem.engine import alignment
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.events import PodSandbox
@@ -35,6 +37,10 @@ def extended(
         wider = alignment.with_nodes(holder, now[0].numa_affinity)
         after = after.with_holder(wider, after.accounting)
         updates.append(Update(holder.container_id, str(now[0].numa_affinity)))
+    if updates:
+        sent = {update.container_id for update in updates}
+        cpusets = replace(after.cpusets, unconfirmed=after.cpusets.unconfirmed | sent)
+        after = after.with_cpusets(cpusets)
     return after, tuple(updates)
 
 

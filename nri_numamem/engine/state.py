@@ -98,6 +98,9 @@ class EngineState:
     restored: "EngineState | None" = None
     """The state of an earlier process, until the first Synchronize confirms or drops its parts."""
     cpusets: Cpusets = NO_CPUSETS
+    outstanding: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Pod uid -> resource -> bytes of the pod's limit that its containers do not hold yet; only
+    begun pods (see ``outstanding``)."""
 
     def holder(self, container_id: str) -> Holder | None:
         """Return the holder with this container id; None if there is none any more."""
@@ -161,6 +164,7 @@ class EngineState:
             self.pending,
             self.restored,
             self.cpusets,
+            self.outstanding,
         )
 
     def without_pod(
@@ -177,6 +181,7 @@ class EngineState:
             self.pending,
             self.restored,
             self.cpusets,
+            self.outstanding,
         )
 
     def with_accounting(self, accounting: State) -> "EngineState":
@@ -228,6 +233,21 @@ class EngineState:
             self.pending,
             self.restored,
             self.cpusets,
+            self.outstanding,
+        )
+
+    def with_outstanding(self, outstanding: Mapping[str, Mapping[str, int]]) -> "EngineState":
+        """Return the state with other outstanding amounts."""
+        return EngineState(
+            self.accounting,
+            self.pods,
+            self.holders,
+            self.keys,
+            self.previous_nodes,
+            self.pending,
+            self.restored,
+            self.cpusets,
+            outstanding,
         )
 
 

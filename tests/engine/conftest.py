@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from nri_numamem.engine import events
+from nri_numamem.engine import events, outstanding
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.plan import Plan, Record
@@ -250,6 +250,9 @@ def new_host() -> Iterator[NewHost]:
     for host in found.made:
         assert check_accounting(host.engine.state.accounting) == ()
         assert found.groups_may_mix or check_groups(host.engine.state.accounting) == ()
+        sandboxes = [pod.uid for pod in host.engine.state.pods.values()]
+        if len(set(sandboxes)) == len(sandboxes):
+            assert outstanding.computed(host.engine.state) is host.engine.state
 
 
 @pytest.fixture

@@ -136,6 +136,7 @@ def test_the_nodes_of_the_pod_are_extended(host: Host) -> None:
     answer = host.create(pod, "two", None)
     assert mems(answer) == "0-1"
     assert answer.updates == (Update(first.container_id, "0-1"),)
+    assert first.container_id in host.engine.state.cpusets.unconfirmed
     assert answer.records[0].fields["extended_container_ids"] == [first.container_id]
     assert held(host) == {"one": 100, "two": 1100}
     assert host.placed()["a"] == {"one": "0-1", "two": "0-1"}

@@ -149,9 +149,11 @@ def test_released_memory_counts_for_the_placement(host: Host) -> None:
 
 
 def test_a_rejected_container_releases_nothing(host: Host) -> None:
-    pod = host.run("a", memory=5000 * MI)
+    for node in range(1, 4):
+        host.create(host.run(f"full-{node}"), "main", 500 * MI, cpus=f"{4 * node}")
+    pod = host.run("a", memory=1100 * MI)
     run_init(host, pod, 400)
-    assert host.create(pod, "app", 4900 * MI).refusal is not None
+    assert host.create(pod, "app", 1050 * MI).refusal is not None
     assert held(host) == {"init": 400}
 
 

@@ -28,7 +28,7 @@ def test_admissions_and_removals() -> None:
 
 
 def test_containers_before_a_refused_one_keep_what_they_have() -> None:
-    pods = [pod("a", "9Gi", containers=3), pod("b", "9Gi")]
+    pods = [pod("a", "6Gi", containers=3), pod("b", "3Gi")]
     steps = [
         {"admit": {"pod": "a"}},
         {"remove": {"pod": "a", "container": "c0"}},
@@ -40,9 +40,11 @@ def test_containers_before_a_refused_one_keep_what_they_have() -> None:
     assert got[0].document["ok"] is False
     assert got[0].document["cpusetMems"] == {"c0": "0", "c1": "1"}
     assert list(got[0].accounting.assignments["a"]) == ["c0", "c1"]
-    assert got[2].document == {"ok": True, "cpusetMems": {"c0": "0"}}
-    assert list(got[3].accounting.assignments) == ["b"]
-    assert got[4].document["cpusetMems"] == {"c0": "1"}
+    # Two containers of a are still to come, and need 12 of the 14 GiB that are free.
+    assert got[2].rejection is not None
+    assert "still need 12Gi; all NUMA nodes together have 14Gi" in got[2].rejection.message
+    assert got[3].accounting.assignments == {}
+    assert got[4].document["cpusetMems"] == {"c0": "0", "c1": "1"}
 
 
 def limited(uid: str, *containers: tuple[str, str, str]) -> Document:
@@ -57,18 +59,19 @@ def limited(uid: str, *containers: tuple[str, str, str]) -> Document:
 
 
 def test_a_refused_app_container_does_not_hold_up_the_next_ones() -> None:
-    apps = limited("a", ("app", "c0", "9Gi"), ("app", "c1", "30Gi"), ("app", "c2", "8Gi"))
+    apps = limited("a", ("app", "c0", "9Gi"), ("app", "c1", "10500Mi"), ("app", "c2", "512Mi"))
     (got,) = documents(scenario({"admit": {"pod": "a"}}, pods=[apps]))
     assert got["ok"] is False
     assert list(got["refused"]) == ["c1"]
     assert got["refused"]["c1"] == got["error"]
-    assert got["cpusetMems"] == {"c0": "0", "c2": "1"}
+    assert got["cpusetMems"] == {"c0": "0", "c2": "0"}
 
 
 @pytest.mark.parametrize("kind", ["init", "sidecar"])
 def test_a_refused_init_container_holds_up_the_next_ones(kind: str) -> None:
-    pods = [limited("a", ("init", "i0", "2Gi"), (kind, "i1", "30Gi"), ("app", "c0", "1Gi"))]
-    (got,) = documents(scenario({"admit": {"pod": "a"}}, pods=pods))
+    containers = (("init", "i0", "2Gi"), (kind, "i1", "12Gi"), ("app", "c0", "1Gi"))
+    pods = [pod("full", "6Gi"), limited("a", *containers)]
+    (_, got) = documents(scenario(admit("full"), admit("a"), pods=pods))
     assert list(got["refused"]) == ["i1"]
     assert got["cpusetMems"] == {"i0": "0"}
 
@@ -85,7 +88,7 @@ def test_init_containers_run_one_after_the_other() -> None:
 
 def test_refused_containers_are_retried_while_the_others_hold_their_memory() -> None:
     pods = [
-        limited("a", ("app", "c0", "9Gi"), ("app", "c1", "8Gi")),
+        limited("a", ("app", "c0", "5Gi"), ("app", "c1", "6Gi")),
         limited("b", ("app", "c0", "9Gi")),
         limited("d", ("app", "c0", "9Gi")),
     ]
@@ -145,7 +148,7 @@ def test_a_pod_that_ended_is_not_retried() -> None:
 
 
 def test_a_misaligned_container_beside_a_refused_one() -> None:
-    pods = [pod("full", "6Gi"), limited("a", ("app", "c0", "2Gi"), ("app", "c1", "30Gi"))]
+    pods = [pod("full", "6Gi"), limited("a", ("app", "c0", "2Gi"), ("app", "c1", "6Gi"))]
     steps = [{"admit": {"pod": "full"}}, admit("a", cpus={"c0": "0-1"})]
     got = documents(scenario(*steps, machine=machine_with_cpus(), pods=pods))
     assert got[1]["cpusetMems"] == {"c0": "1"}
