@@ -13,6 +13,10 @@ _EXCEPTION_CHARACTERS = 16 * 1024
 # Records are flat, but for amounts per resource and node, and dumps of the state.
 _LEVELS = 8
 
+# Concrete types first: a comparison with the abstract class Mapping takes longer.
+_UNCHANGED = (int, float, type(None))
+_MAPPINGS = (dict, Mapping)
+
 
 def bounded(record: Mapping[str, object]) -> dict[str, object]:
     """Return the record with texts of at most 1,024 characters each, and a traceback's end."""
@@ -26,9 +30,9 @@ def bounded(record: Mapping[str, object]) -> dict[str, object]:
 def _bounded(value: object, levels: int) -> object:
     if isinstance(value, str):
         return value if len(value) <= _TEXT_CHARACTERS else cut(value, _TEXT_CHARACTERS)
-    if levels == 0:
+    if levels == 0 or isinstance(value, _UNCHANGED):
         return value
-    if isinstance(value, Mapping):
+    if isinstance(value, _MAPPINGS):
         return {_bounded(key, 1): _bounded(part, levels - 1) for key, part in value.items()}
     if isinstance(value, list | tuple):
         return [_bounded(part, levels - 1) for part in value]
