@@ -9,9 +9,11 @@ import pytest
 
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Container, ContainersFound, MachineChanged, UpdateContainer
+from nri_numamem.engine.placement import hints_for_container
 from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.snapshot import restore, snapshot
-from nri_numamem.memorymanager import HostReservation, Reservation
+from nri_numamem.memorymanager import Container as ManagedContainer
+from nri_numamem.memorymanager import ContainerKind, HostReservation, Pod, Reservation
 from nri_numamem.numa import CpuSet, Machine, MemoryNodes, NodeClass, NodeSet, NumaNode, WithoutCpus
 
 if TYPE_CHECKING:
@@ -350,3 +352,18 @@ def test_the_record_names_a_movable_node_that_was_passed_over(new_host: NewHost)
     placed(host, 100 * MI)
     (record,) = [r for r in host.answers[-1].records if r.event == "admitted"]
     assert {"nodes": "2", "rule": "no_normal_memory"} in record.fields["candidates"]  # type: ignore[operator]
+
+
+def test_hints_have_last_resort_nodes_only_if_nothing_else_fits(new_host: NewHost) -> None:
+    host = new_host(LAST_RESORT, machine())
+    context, accounting = host.engine.context, host.engine.state.accounting
+
+    def affinities(size_bytes: int) -> list[str]:
+        container = ManagedContainer("main", ContainerKind.APP, {"memory": size_bytes})
+        pod = Pod("a", guaranteed=True, containers=(container,))
+        hints = hints_for_container(context, accounting, pod, "main")
+        return [str(hint.affinity) for hint in (hints or {}).get("memory", ())]
+
+    assert affinities(1500 * MI) == ["0-1"]
+    assert affinities(3 * GI)[0] == "0,2"
+    assert affinities(9 * GI) == []
