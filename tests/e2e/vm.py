@@ -1,9 +1,10 @@
 """Boot one image in QEMU and collect the guest's records.
 
-The machine has four NUMA nodes of 1 GiB in two near pairs (0-1 and 2-3), no network, the image's
-disk as a snapshot, and a read-only second drive with the files of this repository. The serial
-console is written to a file. Records are JSON lines over a virtio port, because kernel messages may
-interrupt any line of the console.
+The machine has four NUMA nodes of 1 GiB in two near pairs (0-1 and 2-3), a fifth one without CPUs,
+no network, the image's disk as a snapshot, and a read-only second drive with the files of this
+repository. The fifth node has 256 MiB of slow memory near node 0, as CXL memory has, described by
+HMAT. The serial console is written to a file. Records are JSON lines over a virtio port, because
+kernel messages may interrupt any line of the console.
 
 This module depends on QEMU. Of the guest's records it knows only the key "kind".
 """
@@ -24,12 +25,18 @@ from typing import Any
 from tests.e2e.image import Image
 
 NODES = 4
+"""With CPUs; the node without CPUs has this number."""
 NEAR_PAIRS = ((0, 1), (2, 3))
 ACCELERATOR_VARIABLE = "NRI_NUMAMEM_E2E_ACCEL"
 RESULTS_PORT = "results"
 
 _QEMU = "qemu-system-x86_64"
 _NEAR, _FAR = 12, 20
+_CPULESS_MIB = 256
+# Distance, latency in ns and bandwidth of the node without CPUs; near and far for DRAM.
+_CPULESS_DISTANCE = 30
+_LATENCY_NS = (10, 100)
+_BANDWIDTH = ("10G", "2G")
 
 # TCG: with several threads kernels crash on patched code; with cx16 they double-fault at times.
 _ACCELERATORS = {
@@ -169,7 +176,9 @@ def _command(
 
 
 def _numa() -> list[str]:
-    arguments = ["-m", f"{NODES}G", "-smp", f"{NODES},sockets={NODES},cores=1"]
+    size_mib = NODES * 1024 + _CPULESS_MIB
+    arguments = ["-machine", "hmat=on", "-m", f"{size_mib}M"]
+    arguments += ["-smp", f"{NODES},sockets={NODES},cores=1"]
     for node in range(NODES):
         arguments += ["-object", f"memory-backend-ram,id=m{node},size=1G"]
         arguments += ["-numa", f"node,nodeid={node},cpus={node},memdev=m{node}"]
@@ -177,6 +186,22 @@ def _numa() -> list[str]:
         for target in range(source + 1, NODES):
             distance = _NEAR if (source, target) in NEAR_PAIRS else _FAR
             arguments += ["-numa", f"dist,src={source},dst={target},val={distance}"]
+    return arguments + _node_without_cpus()
+
+
+def _node_without_cpus() -> list[str]:
+    arguments = ["-object", f"memory-backend-ram,id=m{NODES},size={_CPULESS_MIB}M"]
+    arguments += ["-numa", f"node,nodeid={NODES},memdev=m{NODES},initiator=0"]
+    for node in range(NODES):
+        distance = f"dist,src={node},dst={NODES},val={_CPULESS_DISTANCE}"
+        arguments += ["-numa", distance]
+    for initiator in range(NODES):
+        for target in range(NODES + 1):
+            kind = int(target == NODES)
+            shared = f"hmat-lb,initiator={initiator},target={target},hierarchy=memory"
+            latency = f"data-type=access-latency,latency={_LATENCY_NS[kind]}"
+            bandwidth = f"data-type=access-bandwidth,bandwidth={_BANDWIDTH[kind]}"
+            arguments += ["-numa", f"{shared},{latency}", "-numa", f"{shared},{bandwidth}"]
     return arguments
 
 

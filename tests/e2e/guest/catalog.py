@@ -4,6 +4,7 @@ from tests.e2e.guest import (
     scenarios_faults,
     scenarios_hugepages,
     scenarios_lifecycle,
+    scenarios_nodes,
     scenarios_placement,
 )
 from tests.e2e.guest.checks import PHASES, Phase, Scenario
@@ -23,6 +24,7 @@ _LONG = (
     scenarios_placement.PAIRS,
     scenarios_placement.OTHER_CLASSES,
     scenarios_hugepages.HUGEPAGES,
+    scenarios_nodes.EXCLUDED_NODE,
     scenarios_faults.FAULTS,
     scenarios_lifecycle.CLOSING,
 )
