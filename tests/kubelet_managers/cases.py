@@ -270,7 +270,7 @@ CASES = (
         ("main 0-1",),
     ),
     Case(
-        "containers-start-one-by-one",
+        Difference.ONE_BY_ONE,
         life(
             nodes(9, 9),
             {"a": [app(5)], "b": [app(6, "c0"), app(6, "c1")]},
@@ -278,6 +278,17 @@ CASES = (
         ),
         ("main 0", UNEXPECTED),
         ("main 0", f"{UNEXPECTED} after c0 1"),
+    ),
+    Case(
+        Difference.ONE_BY_ONE,
+        life(
+            nodes(9, 4, 4),
+            {"a": [app(9)], "b": [app(6, "c0"), app(6, "c1")]},
+            [admit("a"), admit("b")],
+            "restricted",
+        ),
+        ("main 0", TOPOLOGY),
+        ("main 0", UNEXPECTED),
     ),
     Case(
         "default-policy-is-best-effort",

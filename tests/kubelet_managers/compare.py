@@ -46,7 +46,7 @@ class Tally:
     kubelet_admits: int = 0
     plugin_admits: int = 0
     other_nodes: int = 0
-    books: int = 0
+    block_comparisons: int = 0
     """Comparisons of a pod's blocks."""
     differences: Counter[tuple[Difference, ...]] = field(default_factory=Counter)
 
@@ -58,7 +58,7 @@ class Tally:
             self.kubelet_admits + other.kubelet_admits,
             self.plugin_admits + other.plugin_admits,
             self.other_nodes + other.other_nodes,
-            self.books + other.books,
+            self.block_comparisons + other.block_comparisons,
             self.differences + other.differences,
         )
 
@@ -85,7 +85,7 @@ class Tally:
             f"{self.admissions} admissions: {self.same} same, {self.only_reason} with another"
             f" reason, {self.kubelet_admits} refused by the plugin only, {self.plugin_admits} by"
             f" the kubelet only, {self.other_nodes} on other nodes or with other free memory;"
-            f" {self.books} comparisons of blocks"
+            f" {self.block_comparisons} comparisons of blocks"
         )
         lines = [summary]
         for names, count in sorted(self.differences.items(), key=lambda item: -item[1]):
@@ -213,7 +213,7 @@ class Comparison:
         return True
 
     def _compare_blocks(self, step: Mapping[str, Any], after: KubeletState) -> None:
-        self.tally.books += 1
+        self.tally.block_comparisons += 1
         blocks: Blocks = blocks_of_state(self.host.state, step["admit"])
         want = after.blocks.get(step["admit"], {})
         if blocks != want:

@@ -23,11 +23,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 Recorded = list[tuple[Life, list[Answer]]]
 
 # Too rare for 1,000 lives; the examples in cases.py show them.
-RARE = {
-    Difference.ONE_LIST_PER_REQUEST,
-    Difference.EXACT_RELEASE,
-    Difference.ONE_BY_ONE,
-}
+RARE = {Difference.ONE_LIST_PER_REQUEST, Difference.EXACT_RELEASE}
 
 
 @pytest.fixture(scope="module")
