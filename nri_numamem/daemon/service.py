@@ -283,8 +283,8 @@ class Service:
             PeriodicJob("watchdog after the jobs", self._feed_watchdog),
         ]
 
-    def _feed_watchdog(self, _now_s: float) -> Iterable[Record]:
-        self._watchdog.feed()
+    def _feed_watchdog(self, now_s: float) -> Iterable[Record]:
+        self._watchdog.feed(now_s)
         return ()
 
     def _notify_alive(self, now_s: float) -> Iterable[Record]:

@@ -17,6 +17,10 @@ from typing import Protocol, Self
 # or gets no processor.
 STALL_S = 30.0
 
+# The timer is set anew this often and not at each feed: each time ends a thread and starts another,
+# which are two of the wake-ups of an idle host.
+RESET_S = 10.0
+
 STALLED_STATUS = 1
 """The exit status of a process that the watchdog ended."""
 
@@ -56,7 +60,7 @@ def _no_heartbeat(_beats: int) -> None:
 
 
 class Watchdog:
-    """A context in which `feed` must be called at least every STALL_S seconds.
+    """A context in which `feed` must be called at least every STALL_S - RESET_S seconds.
 
     `new_guard` makes the stall guard from the descriptor that takes the tracebacks. `heartbeat`
     takes the number of feeds, 0 outside of the context.
@@ -73,11 +77,14 @@ class Watchdog:
         self._heartbeat = heartbeat or _no_heartbeat
         self._beats = 0
         self._guard: StallGuard | None = None
+        self._set_at_s: float | None = None
 
     def __enter__(self) -> Self:
         """Start the timer."""
         self._guard = self._new_guard(self._descriptor)
-        self.feed()
+        self._guard.set(STALL_S)
+        self._set_at_s = None
+        self._beat()
         return self
 
     def __exit__(
@@ -92,9 +99,15 @@ class Watchdog:
             self._guard.cancel()
             self._guard = None
 
-    def feed(self) -> None:
-        """Start the time anew; for ticks and not for requests."""
-        if self._guard is not None:
+    def feed(self, now_s: float) -> None:
+        """Beat, and start the time anew if it is old; `now_s` is monotonic. For ticks only."""
+        if self._guard is None:
+            return
+        if self._set_at_s is None or now_s - self._set_at_s >= RESET_S:
             self._guard.set(STALL_S)
-            self._beats += 1
-            self._heartbeat(self._beats)
+            self._set_at_s = now_s
+        self._beat()
+
+    def _beat(self) -> None:
+        self._beats += 1
+        self._heartbeat(self._beats)

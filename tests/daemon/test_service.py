@@ -148,7 +148,7 @@ def test_the_watchdog_is_fed_before_and_after_the_other_jobs(
         order.append("machine read")
         return ()
 
-    monkeypatch.setattr(node.service._watchdog, "feed", lambda: order.append("fed"))
+    monkeypatch.setattr(node.service._watchdog, "feed", lambda _now_s: order.append("fed"))
     monkeypatch.setattr(node.service._machine_monitor, "run", run)
     node.service.tick()
     assert order == ["fed", "machine read", "fed"]

@@ -16,7 +16,7 @@ from nri_numamem.daemon import watchdog
 threading.Thread(target=threading.Event().wait, name="other", daemon=True).start()
 with watchdog.Watchdog(2) as watched:
     watchdog.STALL_S = 0.3
-    watched.feed()
+    watched.feed(time.monotonic())
     if sys.argv[1] == "sleeps":
         time.sleep(60)
     all(itertools.repeat(1))  # never releases the interpreter's lock
@@ -62,13 +62,24 @@ def test_the_timer_runs_only_inside_the_context() -> None:
         return made[-1]
 
     watched = Watchdog(7, new_guard)
-    watched.feed()
+    watched.feed(1.0)
     assert made == []
     with watched:
-        watched.feed()
-    watched.feed()
+        watched.feed(2.0)
+    watched.feed(100.0)
     (guard,) = made
     assert guard.calls == [7, watchdog.STALL_S, watchdog.STALL_S, "cancelled"]
+
+
+def test_the_timer_is_set_anew_only_when_it_is_old() -> None:
+    guard, beats = CountingGuard(7), list[int]()
+    with Watchdog(7, lambda _descriptor: guard, beats.append) as watched:
+        guard.calls.clear()
+        for now_s in range(1, 25, 2):
+            watched.feed(now_s)
+        assert guard.calls == [watchdog.STALL_S] * 3  # at 1, 11 and 21
+        assert beats == list(range(1, 14))
+    assert watchdog.STALL_S - watchdog.RESET_S > 10  # a stop of the process that it survives
 
 
 def test_a_cancelled_timer_ends_nothing() -> None:
