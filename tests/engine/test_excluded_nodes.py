@@ -367,3 +367,23 @@ def test_hints_have_last_resort_nodes_only_if_nothing_else_fits(new_host: NewHos
     assert affinities(1500 * MI) == ["0-1"]
     assert affinities(3 * GI)[0] == "0,2"
     assert affinities(9 * GI) == []
+
+
+def test_a_node_without_cpus_that_is_plugged_in_is_excluded(new_host: NewHost) -> None:
+    host = new_host(policy(), machine(2, 0))
+    placed(host, 600 * MI)
+    new = NumaNode(5, 8 * GI, is_movable_only=True, memory_tier=22)
+    (record,) = host.handle(
+        MachineChanged(Machine((*host.engine.context.machine.nodes, new)))
+    ).records
+    assert record.fields["nodes"] == {
+        "5": {
+            "memory": 8 * GI,
+            "cpus": 0,
+            "distances": "",
+            "class": "movable",
+            "use": "excluded",
+            "memory_tier": 22,
+        }
+    }
+    assert host.free() == [GI - 600 * MI, GI]
