@@ -159,6 +159,19 @@ SETTINGS = (
         "creation with the reason; `RunUnpinned` starts it without NUMA nodes.",
     ),
     Setting(
+        "failOnTimeout",
+        "true or false",
+        "false",
+        "With `true`, and a runtime with NRI 0.12.5 or newer, a request fails when the plugin "
+        "misses the runtime's deadline or its connection ends meanwhile. That is the one request "
+        "in flight, of any pod, managed or not: RunPodSandbox, CreateContainer, UpdateContainer, "
+        "StopContainer, RemoveContainer, StopPodSandbox or RemovePodSandbox; the kubelet tries it "
+        "again. Containers that are created until the plugin is connected again still start "
+        "without NUMA nodes, and Synchronize pins them. So does a container whose request the "
+        "plugin itself ends after 60 % of the deadline. Without the setting such a request "
+        "continues without the plugin.",
+    ),
+    Setting(
         f"{MEMORY_NODES}.{WITHOUT_CPUS}",
         _choice(WITHOUT_CPUS_ACTIONS),
         WITHOUT_CPUS_ACTIONS[0],

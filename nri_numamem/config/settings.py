@@ -71,6 +71,7 @@ KEYS = (
     "stateFile",
     "metricsAddress",
     "whenUnsatisfiable",
+    "failOnTimeout",
     MEMORY_NODES,
     "logLevel",
     "logFile",
@@ -108,6 +109,7 @@ class Settings:
     metrics_address: str = ""
     """HOST:PORT of the metrics endpoint; "" disables it."""
     when_unsatisfiable: str = UNSATISFIABLE_ACTIONS[0]
+    fail_on_timeout: bool = False
     memory_nodes: MemoryNodes = field(default_factory=MemoryNodes)
     """What NUMA nodes without CPUs are for."""
     log_level: str = LOG_LEVELS[0]
@@ -187,6 +189,7 @@ def settings_from_mapping(document: object) -> Settings:
         state_file=_state_file(top),
         metrics_address=read_address(("metricsAddress",), top.get("metricsAddress")),
         when_unsatisfiable=choice("whenUnsatisfiable", UNSATISFIABLE_ACTIONS),
+        fail_on_timeout=read_go_bool(("failOnTimeout",), top.get("failOnTimeout"), default=False),
         memory_nodes=read_memory_nodes(top.get(MEMORY_NODES)),
         log_level=choice("logLevel", LOG_LEVELS),
         log_file=_path("logFile", top, "/var/log/nri-numamem.log"),
@@ -215,6 +218,7 @@ def settings_to_mapping(settings: Settings) -> dict[str, object]:
         "stateFile": settings.state_file,
         "metricsAddress": settings.metrics_address,
         "whenUnsatisfiable": settings.when_unsatisfiable,
+        "failOnTimeout": settings.fail_on_timeout,
         MEMORY_NODES: memory_nodes_document(settings.memory_nodes),
         "logLevel": settings.log_level,
         "logFile": settings.log_file,

@@ -88,6 +88,7 @@ class Service:
         self._system = system
         self._connection: Connection | None = None
         self._connections = 0
+        self._fails_on_timeout = False
         self._signals: SignalSource | None = None
         self.time_limit = system.new_time_limit()
         heartbeat = None if status is None else status.beat
@@ -147,6 +148,7 @@ class Service:
             }
             self.emit(Record(EventName.STATE_RESTORED, fields))
         self._metrics.open(settings.metrics_address)
+        self._fails_on_timeout = settings.fail_on_timeout
 
     def close(self) -> None:
         """Write the state file, and stop serving metrics."""
@@ -169,6 +171,7 @@ class Service:
             limiter=self.limit,
             timed=self._meter.timed,
             request_ids=request_ids,
+            fails_on_timeout=lambda: self._fails_on_timeout,
         )
         self._signals = signals
         self._connection = Connection(channel, session, self, self._system, signals.wake)

@@ -1,10 +1,15 @@
 """What the runtime sends in Configure."""
 
+import re
 from dataclasses import dataclass
 from typing import Self
 
 from nri_numamem.engine.plan import RecordValue
 from nri_numamem.nri import nri_subset_pb2 as api
+
+# NRI 0.12.4 knows the policy as well, but fails the next request after any end of the connection.
+_FAILURE_POLICY_SINCE = (0, 12, 5)
+_RELEASE = re.compile(r"v(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +50,12 @@ class Configuration:
         plugin.
         """
         return self.request_timeout_ms is not None
+
+    @property
+    def knows_failure_policy(self) -> bool:
+        """Whether the runtime's NRI is known to honour ConfigureResponse.failure_policy.
+
+        Only releases count: other builds name themselves as they like.
+        """
+        release = _RELEASE.fullmatch(self.nri_version or "")
+        return release is not None and tuple(map(int, release.groups())) >= _FAILURE_POLICY_SINCE

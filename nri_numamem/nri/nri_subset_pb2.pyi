@@ -93,13 +93,28 @@ class ConfigureRequest(_Message):
 class ConfigureResponse(_Message):
     EVENTS_FIELD_NUMBER: _Final = 2
     events: int
+    FAILURE_POLICY_FIELD_NUMBER: _Final = 3
+    @property
+    def failure_policy(self) -> FailurePolicy: ...
     def __init__(
         self,
         *,
         events: int = ...,
+        failure_policy: FailurePolicy | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: _Literal["failure_policy"]) -> bool: ...
+    def ClearField(self, field_name: _Literal["events", "failure_policy"]) -> None: ...
+
+class FailurePolicy(_Message):
+    FAIL_REQUEST_FIELD_NUMBER: _Final = 1
+    fail_request: bool
+    def __init__(
+        self,
+        *,
+        fail_request: bool = ...,
     ) -> None: ...
     def HasField(self, field_name: _Never) -> bool: ...
-    def ClearField(self, field_name: _Literal["events"]) -> None: ...
+    def ClearField(self, field_name: _Literal["fail_request"]) -> None: ...
 
 class SynchronizeRequest(_Message):
     PODS_FIELD_NUMBER: _Final = 1

@@ -25,26 +25,9 @@ from nri_numamem.nri import nri_subset_pb2 as api
 from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.request_ids import RequestIds
+from nri_numamem.nri.subscription import SUBSCRIBED, subscribe
 from nri_numamem.nri.synchronize_parts import SynchronizeParts, TooLargeError
 from nri_numamem.ttrpc import Code, Request, StatusError
-
-# Since NRI 0.2. An unknown bit closes the connection, 0 subscribes to all, including validation.
-SUBSCRIPTION = sum(
-    1 << (event - 1)
-    for event in (
-        api.RUN_POD_SANDBOX,
-        api.STOP_POD_SANDBOX,
-        api.REMOVE_POD_SANDBOX,
-        api.CREATE_CONTAINER,
-        api.UPDATE_CONTAINER,
-        api.STOP_CONTAINER,
-        api.REMOVE_CONTAINER,
-    )
-)
-_SUBSCRIBED = api.ConfigureResponse(events=SUBSCRIPTION).SerializeToString()
-# Since NRI 0.10; a runtime sends its version since 0.12.
-WITH_POD_UPDATES = SUBSCRIPTION | 1 << (api.UPDATE_POD_SANDBOX - 1)
-_SUBSCRIBED_SINCE_0_12 = api.ConfigureResponse(events=WITH_POD_UPDATES).SerializeToString()
 
 
 class Refused(Exception):  # noqa: N818 - an outcome, not a bug
@@ -96,7 +79,9 @@ class PluginService:
         decoder: Decoder,
         limiter: Limiter = unlimited,
         request_ids: RequestIds | None = None,
+        fails_on_timeout: Callable[[], bool] = bool,
     ) -> None:
+        self._fails_on_timeout = fails_on_timeout
         self.close_reason: str | None = None
         """Why the plugin must close the connection; None while it need not."""
         self.records: list[Record] = []
@@ -192,7 +177,7 @@ class PluginService:
             raise
         self._unapplied = None
         self._record(EventName.CONFIGURED, configuration.fields)
-        return _SUBSCRIBED if configuration.nri_version is None else _SUBSCRIBED_SINCE_0_12
+        return subscribe(configuration, fails_on_timeout=self._fails_on_timeout())
 
     def _read_configuration(self, request: api.ConfigureRequest) -> Configuration:
         configuration = Configuration.of(request)
@@ -283,7 +268,7 @@ class Method:
 
 
 METHODS = {
-    "Configure": Method(api.ConfigureRequest, PluginService.configure, _SUBSCRIBED),
+    "Configure": Method(api.ConfigureRequest, PluginService.configure, SUBSCRIBED),
     # A larger fraction, because an Overrun ends the connection like a late reply.
     "Synchronize": Method(api.SynchronizeRequest, PluginService.synchronize, timeout_fraction=0.9),
     "Shutdown": Method(api.Empty, PluginService.ignore),

@@ -67,10 +67,11 @@ class PluginSession:
         limiter: Limiter = unlimited,
         timed: Timed = untimed,
         request_ids: RequestIds | None = None,
+        fails_on_timeout: Callable[[], bool] = bool,
     ) -> None:
         self.registered = False
         self._refusal: str | None = None
-        self._service = PluginService(handler, decoder, limiter, request_ids)
+        self._service = PluginService(handler, decoder, limiter, request_ids, fails_on_timeout)
         self._name = plugin_name
         self._idx = plugin_idx
         conn_ids = (PLUGIN_SERVICE_CONN, RUNTIME_SERVICE_CONN)

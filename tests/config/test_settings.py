@@ -455,3 +455,11 @@ def test_any_document_is_read_or_refused_on_one_line(document: object) -> None:
     except SettingsError as error:
         text = str(error)
     assert "\n" not in text
+
+
+def test_fail_on_timeout_is_off_unless_it_is_set() -> None:
+    assert not settings_from_mapping({}).fail_on_timeout
+    assert settings_from_mapping({"failOnTimeout": True}).fail_on_timeout
+    assert settings_to_mapping(settings_from_mapping({"failOnTimeout": "true"}))["failOnTimeout"]
+    with pytest.raises(SettingsError, match="failOnTimeout"):
+        settings_from_mapping({"failOnTimeout": "perhaps"})

@@ -88,6 +88,7 @@ SCENARIOS = {
     68: "unified memory.min is the request",
     69: "after CRI-O's restart the mems of earlier updates are sent again",
     70: "replies are valid UTF-8 for any bytes in the request",
+    71: "failOnTimeout: a late reply fails one request, its repetition succeeds",
 }
 
 NOT_TESTED = {

@@ -16,9 +16,12 @@ from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.event_loop import EventLoop
-from nri_numamem.nri.plugin_service import SUBSCRIPTION, WITH_POD_UPDATES
 from nri_numamem.nri.poller import HostClock, SelectorPoller
 from nri_numamem.nri.session import PluginSession
+from nri_numamem.nri.subscription import (
+    SUBSCRIPTION,
+    WITH_POD_UPDATES,
+)
 
 _VERSIONS = [(0, 3, 0), (0, 6, 1), (0, 8, 0), (0, 9, 1), (0, 10, 0), (0, 11, 0), (0, 12, 2)]
 

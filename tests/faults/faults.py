@@ -12,6 +12,7 @@ from tests.faults.host_faults import (
 )
 from tests.faults.life import Life
 from tests.faults.process_faults import (
+    flap_runtime,
     kill_plugin,
     kill_plugin_in_request,
     kill_runtime,
@@ -36,6 +37,7 @@ FAULTS: dict[str, tuple[Fault, int]] = {
     "cut while connecting": (lose_while_connecting, 9),
     "runtime killed": (kill_runtime, 9),
     "runtime killed in a request": (kill_runtime_in_request, 8),
+    "runtime flaps": (flap_runtime, 3),
     "plugin stopped": (pause_plugin, 8),
     "plugin stopped for seconds": (pause_plugin_for_seconds, 2),
     "runtime does not read": (stall_runtime_reads, 7),

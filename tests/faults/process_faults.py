@@ -163,6 +163,19 @@ def _while_stopped(
         timer.join()
 
 
+def flap_runtime(life: Life, rng: random.Random) -> bool:
+    """Kill and start the runtime several times in a short time."""
+    times = 3 if life.parameters.is_launched else rng.choice((3, 6, 12))
+    life.note(f"the runtime is killed {times} times")
+    for _ in range(times):
+        life.runtime_died()
+        time.sleep(rng.choice((0.05, 0.1, 0.4)))
+        life.restart_runtime()
+        time.sleep(rng.choice((0.05, 0.1, 0.4)))
+    life.restore_connection()
+    return True
+
+
 def pause_plugin(life: Life, rng: random.Random) -> bool:
     """Stop the plugin for less or more than the request timeout."""
     seconds = life.runtime.request_timeout_s * rng.choice((0.1, 0.3, 0.5, 1.3))

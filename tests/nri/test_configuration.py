@@ -1,5 +1,7 @@
 """The contents of Configure, with and without what old runtimes do not send."""
 
+import pytest
+
 from nri_numamem.nri import nri_subset_pb2 as api
 from nri_numamem.nri.configuration import Configuration
 
@@ -19,3 +21,22 @@ def test_a_new_runtime_sends_both() -> None:
     assert new.survives_refusal
     about = {"runtime": "cri-o", "runtime_version": "1.35", "nri_version": "v0.12.5"}
     assert new.fields == about
+
+
+@pytest.mark.parametrize(
+    ("version", "knows"),
+    [
+        ("v0.12.5", True),
+        ("v0.13.0", True),
+        ("v1.0.0", True),
+        ("v0.12.4", False),
+        ("v0.12.6-0.20260801000000-abcdef123456", False),
+        ("v0.12.5+dirty", False),
+        ("0.0.0-unknown", False),
+        (None, False),
+    ],
+)
+def test_only_a_release_shows_that_the_runtime_knows_the_failure_policy(
+    version: str | None, knows: bool
+) -> None:
+    assert Configuration("", "containerd", "", version, 2000).knows_failure_policy is knows

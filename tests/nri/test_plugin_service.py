@@ -13,11 +13,13 @@ from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.plugin_service import (
     METHODS,
     STATE_CHANGES,
-    SUBSCRIPTION,
     Limiter,
     Overrun,
     PluginService,
     unlimited,
+)
+from nri_numamem.nri.subscription import (
+    SUBSCRIPTION,
 )
 from nri_numamem.ttrpc import (
     Code,

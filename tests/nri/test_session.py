@@ -13,10 +13,10 @@ from nri_numamem.nri.multiplexer import (
     MuxError,
     frame_message,
 )
-from nri_numamem.nri.plugin_service import (
+from nri_numamem.nri.session import PLUGIN_SERVICE, PluginSession
+from nri_numamem.nri.subscription import (
     SUBSCRIPTION,
 )
-from nri_numamem.nri.session import PLUGIN_SERVICE, PluginSession
 from nri_numamem.ttrpc import (
     ClientConnection,
     Code,
