@@ -152,10 +152,11 @@ def test_memory_away_from_cpus_and_devices_is_a_warning(
 def test_nodes_before_a_refused_container_are_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    described = pod("a", "3Gi")
-    described["spec"]["containers"].append({**described["spec"]["containers"][0], "name": "d"})
+    # The limit of the pod fits, but d needs two nodes, and c is alone on one of them.
+    described = pod("a", "2Gi")
+    described["spec"]["containers"].append({**pod("", "5Gi")["spec"]["containers"][0], "name": "d"})
     document = {
-        "machine": {"nodes": [{"id": 0, "memory": "4Gi"}]},
+        "machine": {"nodes": [{"id": node_id, "memory": "4Gi"} for node_id in range(2)]},
         "pods": [described],
         "steps": [
             {"retry": {"pod": "a"}},
