@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri_numamem.engine import events
+from nri_numamem.engine.cpuset_check import unpinned_containers
 from nri_numamem.engine.events import CgroupUse, CpusetRead, CpusetsRead
 from nri_numamem.engine.plan import Update
 from nri_numamem.engine.policy import Policy
@@ -190,3 +191,17 @@ def test_an_ended_container_gets_no_repair(running: Host) -> None:
     look(running, "")
     assert running.stop(running.newest()).updates == ()
     assert cpusets(running).repairs == {}
+
+
+def test_live_containers_whose_cgroup_has_no_nodes(host: Host) -> None:
+    for number in range(4):
+        host.create(host.run(f"{number}"), container_id=f"c{number}")
+    for number, use in enumerate((USE, MUCH, MUCH)):
+        look(host, "", use, container_id=f"c{number}")
+    host.handle(events.UpdateContainer(host.pods["sandbox-3"], host.newest(), FREE + MI))
+    look(host, "0", USE, container_id="c3")  # set, but not confirmed
+    assert unpinned_containers(host.engine.state) == {"c0", "c1", "c2"}
+    host.engine.apply(
+        events.StopContainer(host.pods["sandbox-2"], host.containers["c2"])
+    )  # its reply repairs the first one
+    assert unpinned_containers(host.engine.state) == {"c1"}

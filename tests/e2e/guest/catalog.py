@@ -6,6 +6,7 @@ from tests.e2e.guest import (
     scenarios_lifecycle,
     scenarios_nodes,
     scenarios_placement,
+    scenarios_starting,
 )
 from tests.e2e.guest.checks import PHASES, Phase, Scenario
 
@@ -26,6 +27,7 @@ _LONG = (
     scenarios_hugepages.HUGEPAGES,
     scenarios_nodes.EXCLUDED_NODE,
     scenarios_faults.FAULTS,
+    scenarios_starting.STARTING,
     scenarios_lifecycle.CLOSING,
 )
 

@@ -99,11 +99,16 @@ class Kubelet:
 
     def run_container(self, pod: Pod, name: str) -> str:
         """Create and start a container, also again after its end; return its id."""
+        container_id = self.create_container(pod, name)
+        self.client.start_container(container_id)
+        return container_id
+
+    def create_container(self, pod: Pod, name: str) -> str:
+        """Create a container without starting it; return its id."""
         attempt = pod.attempts.get(name, 0)
         config = _container_config(pod, pod.container_spec(name), attempt)
         container_id = self.client.create_container(pod.sandbox_id, config, pod.config)
         pod.container_ids[name], pod.attempts[name] = container_id, attempt + 1
-        self.client.start_container(container_id)
         return container_id
 
     def resize_cpu(self, pod: Pod, name: str, cpu_milli: int) -> None:
