@@ -77,11 +77,7 @@ def release(state: EngineState, uid: str, amounts: Mapping[str, int]) -> EngineS
         blocks = state.accounting.assignments[uid][name]
         if name != POOL and blocks != before[name] and not any(block.size for block in blocks):
             accounting = remove_container(state.accounting, uid, name)
-            holder = state.holders.get((uid, name))
-            if holder is None:
-                state = state.with_accounting(accounting)
-            else:
-                state = state.without_holder(holder, accounting)
+            state = state.without_holder(state.holders[uid, name], accounting)
     return state
 
 

@@ -165,11 +165,10 @@ def live_in_sandbox(
     live: dict[str, tuple[Block, ...]] = {}
     is_shared = False
     for name, blocks in state.accounting.assignments.get(pod.uid, {}).items():
-        holder = state.holders.get((pod.uid, name))
-        if holder is not None:
-            is_shared = is_shared or holder.is_shared
-            if name != but and not holder.ended and holder.sandbox_id == pod.sandbox_id:
-                live[name] = blocks
+        holder = state.holders[pod.uid, name]
+        is_shared = is_shared or holder.is_shared
+        if name != but and not holder.ended and holder.sandbox_id == pod.sandbox_id:
+            live[name] = blocks
     return sum_blocks(live), is_shared
 
 
