@@ -124,14 +124,13 @@ def _admit(
         excess = pod_limit.excess(seen, pod, container.name, request.resources)
         if excess:
             free = pod_limit.release(seen, pod.uid, excess)
-    placed: Placement | Rejection | None = None
+    ready, placed = place_container(context, free, pod, container, request, others)
     limit = pod.memory_limit_bytes
     # A pod of one container, as most are, has nothing outstanding.
-    if limit and (state.outstanding or limit > request.resources[MEMORY] or pod.hugepage_limits):
-        placed = outstanding.rejection_of_first(free, pod, request.resources, context)
-    ready = free
-    if placed is None:
-        ready, placed = place_container(context, free, pod, container, request, others)
+    is_of_several = limit and (limit > request.resources[MEMORY] or pod.hugepage_limits)
+    # A rejection of the container itself says more, so it comes first.
+    if not isinstance(placed, Rejection) and limit and (is_of_several or state.outstanding):
+        placed = outstanding.rejection_of_first(free, pod, request.resources, context) or placed
     if isinstance(placed, Rejection):
         plan = NO_PLAN
         if context.rejects:

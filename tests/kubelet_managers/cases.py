@@ -282,10 +282,10 @@ CASES = (
     Case(
         Difference.ONE_BY_ONE,
         life(
-            nodes(9, 4, 4),
+            nodes(9, 9),
             {"a": [app(9)], "b": [app(6, "c0"), app(6, "c1")]},
-            [admit("a"), admit("b")],
-            "restricted",
+            [admit("a"), admit("b", 0, 1, name="c1")],
+            "single-numa-node",
         ),
         ("main 0", TOPOLOGY),
         ("main 0", UNEXPECTED),

@@ -66,15 +66,18 @@ class Model(MemoryModel):
     def admit_container(self, uid: str, container: Mapping[str, Any], others: Others) -> int:
         name, request = container["name"], container["requests"]
         self.preferred_mask = self.previous.get(name, 0)
-        if self.has(Difference.ONE_BY_ONE) and not self.held:
-            self.check_pod(uid, request)
+        begins = self.has(Difference.ONE_BY_ONE) and not self.held
         if not self.has(Difference.ENDED_CONTAINERS):
             mask = self.choose_with(uid, request, others)
+            if begins:
+                self.check_pod(uid, request)
             self.allocate(uid, container, mask)
             return mask
         before = copy.deepcopy(self.accounting)
         self.release_excess(uid, request)
         mask = self.choose_with(uid, request, others)
+        if begins:
+            self.check_pod(uid, request)
         released, self.accounting = self.accounting, before
         if self.crosses(mask) or not self.has_room(uid, request, mask):
             self.accounting = released
