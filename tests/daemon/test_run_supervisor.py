@@ -107,7 +107,8 @@ class Launched:
         return found
 
     def records(self, event: str) -> list[dict[str, object]]:
-        text = (self.root / "plugin.log").read_text()
+        log = self.root / "plugin.log"
+        text = log.read_text() if log.exists() else ""
         lines = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
         return [record for line in lines if (record := json.loads(line))["event"] == event]
 

@@ -83,7 +83,7 @@ def test_a_random_life_is_the_same_over_nri(scope: str, policy: str, seed: int) 
 
 def test_a_half_started_pod_is_the_same_over_nri() -> None:
     """Containers run beside a refused one, which is retried when memory is free again."""
-    half = pod("h", container("m", "5Gi"), container("n", "40Gi"), container("o", "1Gi"))
+    half = pod("h", container("m", "5Gi"), container("n", "3Gi"), container("o", "512Mi"))
     pods = [*PODS, half, pod("r", container("m", "5Gi"), container("n", "6Gi"))]
     steps = [
         *map(admit, "bhr"),
