@@ -180,7 +180,8 @@ def _one(
     data = made.call("CreateContainer", _creation(pod, container))
     watch.spent_ns = {}
     watch.timed(made.session.receive_data, BETWEEN)(data)
-    watch.timed(made.service._requests._after_reply.commit, COMMIT)(made.service.engine)
+    commit = made.service._requests._after_reply.commit
+    watch.timed(commit, COMMIT)(made.service.engine, lambda engine_commit: engine_commit())
     watch.timed(made.after, LOG)()
     spent_ns, watch.spent_ns = watch.spent_ns, {}
     for method in ENDS:

@@ -42,6 +42,7 @@ def _write_cgroup(host: SimulatedHost, container: api.Container, mems: str) -> N
     (directory / "cgroup.events").write_text("populated 1\nfrozen 0\n")
     (directory / "memory.max").write_text(f"{container.linux.resources.memory.limit.value}\n")
     (directory / "cpuset.mems").write_text(f"{mems}\n")
+    (directory / "memory.numa_stat").write_text("anon N0=4096 N1=4096\nfile N0=0 N1=0\n")
 
 
 @pytest.mark.scenario(33)

@@ -223,7 +223,7 @@ def test_invalid_utf_8_in_strings(raw: RawPeer) -> None:
 
 @pytest.mark.scenario(66)
 def test_a_runtime_that_closes_after_configure(host: SimulatedHost) -> None:
-    """The plugin pauses for a second or more before each connection."""
+    """The plugin pauses before each connection, each time longer."""
     arrivals = []
     with RawPeer.listen(host.socket) as listener:
         process = host.start()
@@ -234,7 +234,8 @@ def test_a_runtime_that_closes_after_configure(host: SimulatedHost) -> None:
                 peer.configure()
         assert host.stop(process) == 0
     pauses = [later - earlier for earlier, later in itertools.pairwise(arrivals)]
-    assert min(pauses) >= 1.0
+    assert pauses[0] >= 0.2
+    assert pauses[1] >= 0.4
 
 
 @pytest.mark.scenario(22)

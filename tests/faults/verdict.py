@@ -128,10 +128,16 @@ def check_cgroups(life: Life) -> None:
         for record in life.plugin.journal.named("cpuset_mems_missing")
         if record["outcome"] == "unpinned"
     }
+    without_room = {
+        record["container_id"] for record in life.plugin.journal.named("unpinned_no_capacity")
+    }
     for container in living:
         nodes = assigned.get(container.key)
         mems = NodeSet.parse(container.cgroup_mems)
         is_shown = not mems and container.message.id in shown
+        # Such a container may have the name of an ended one, whose nodes stay reserved.
+        if not mems and container.message.id in without_room:
+            continue
         if nodes is None or nodes == mems or (is_shown and container.must_stay_unpinned):
             continue
         name = f"{container.pod.message.name}/{container.spec.name}"
