@@ -20,6 +20,7 @@ from nri_numamem.engine.events import (
     CreateContainer,
     Event,
     PodSandbox,
+    RemoveContainer,
     Synchronize,
 )
 from nri_numamem.engine.plan import Record
@@ -57,7 +58,7 @@ class CgroupScan:
         self._due_s: list[float] | None = None
         """When to scan, in monotonic seconds; None before a connection's first event."""
         self._reported: set[str] = set()
-        """Ids of containers that were reported or found; not updated after the last scan."""
+        """Ids of containers that were reported or found; until their removal or the last scan."""
 
     def disconnected(self) -> None:
         """Cancel the scans: the next Synchronize reports all containers."""
@@ -74,6 +75,8 @@ class CgroupScan:
             self._reported.update(container.container_id for container in event.containers)
         elif isinstance(event, CreateContainer):
             self._reported.add(event.container.container_id)
+        elif isinstance(event, RemoveContainer):
+            self._reported.discard(event.container.container_id)
 
     def due(self, now_s: float) -> bool:
         """Return whether a scan is due."""
@@ -90,6 +93,8 @@ class CgroupScan:
         except MachineError as error:
             return (Record(EventName.CONTAINER_CGROUP_UNREADABLE, {"error": str(error)}),)
         self._reported.update(container.container_id for _, container in found)
+        if not self._due_s:
+            self._reported = set()
         return engine.apply(ContainersFound(found)).records if found else ()
 
     def _search(self, context: Context, state: EngineState) -> Iterator[_Found]:

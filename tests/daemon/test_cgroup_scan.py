@@ -15,6 +15,7 @@ from nri_numamem.engine.events import (
     CreateContainer,
     Event,
     PodSandbox,
+    RemoveContainer,
     RunPodSandbox,
     StopContainer,
     Synchronize,
@@ -103,6 +104,15 @@ def test_cgroups_are_scanned_twice_after_each_synchronize(cgroups: Cgroups, stan
     assert stand.look(1000.0) == []
     stand.synchronize(pod(1))
     assert stand.look(SOON_S) == [C]  # the others are assigned since
+
+
+def test_removed_containers_are_not_remembered(cgroups: Cgroups, stand: Stand) -> None:
+    stand.synchronize(pod(1))
+    container = Container(A, "s1", "c", MI)
+    stand.looks.observe(CreateContainer(pod(1), container), 1.0)
+    stand.looks.observe(RemoveContainer(pod(1), container), 2.0)
+    cgroups.add(f"kubepods/pod1/{A}")
+    assert stand.look(SOON_S) == [A]
 
 
 def test_after_a_disconnection_it_waits_for_the_next_synchronize(
