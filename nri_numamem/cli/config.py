@@ -100,8 +100,7 @@ def _print_check(path: Path, context: "Context") -> None:
 
 
 def _show(path: Path, settings: Settings) -> None:
-    from rich.table import Table  # noqa: PLC0415 - only for people
-
+    from nri_numamem.cli.render.plain_table import plain_table  # noqa: PLC0415 - people
     from nri_numamem.cli.render.screen import (  # noqa: PLC0415 - only for people
         Screen,
         new_console,
@@ -109,7 +108,7 @@ def _show(path: Path, settings: Settings) -> None:
 
     screen = Screen(new_console())
     screen.heading(f"Settings of {path}")
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table = plain_table()
     table.add_column("key", no_wrap=True)
     table.add_column("value", overflow="fold")
     table.add_column("origin", overflow="fold")

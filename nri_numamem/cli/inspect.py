@@ -249,9 +249,9 @@ def _device_table(devices: Sequence[NetworkDevice]) -> "Table":
 
 def _new_table(*numbers: str) -> "Table":
     """Return a table with columns of numbers."""
-    from rich.table import Table  # noqa: PLC0415 - only for the default output
+    from nri_numamem.cli.render.plain_table import plain_table  # noqa: PLC0415 - people
 
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table = plain_table()
     for name in numbers:
         table.add_column(name, justify="right", no_wrap=True)
     return table

@@ -172,9 +172,8 @@ def _show(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def _show_assignments(screen: "Screen", checkpoint: Checkpoint) -> None:
-    from rich.table import Table  # noqa: PLC0415 - only for people
-
     from nri_numamem.cli.render.node_table import printable  # noqa: PLC0415 - only for people
+    from nri_numamem.cli.render.plain_table import plain_table  # noqa: PLC0415 - people
 
     rows = [
         (uid, name, blocks)
@@ -186,7 +185,7 @@ def _show_assignments(screen: "Screen", checkpoint: Checkpoint) -> None:
         screen.heading("No assignments")
         return
     screen.heading("Assignments")
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table = plain_table()
     table.add_column("pod", overflow="fold")
     table.add_column("container", overflow="fold")
     table.add_column("nodes", no_wrap=True)

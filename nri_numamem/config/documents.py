@@ -6,6 +6,7 @@ keys.
 """
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -32,6 +33,11 @@ def read_file(path: Path) -> bytes:
             f"{name_of(path)}: more than {SIZE_LIMIT_BYTES} bytes; give a smaller file"
         )
     return content
+
+
+def open_without_waiting(path: str, flags: int) -> int:
+    """Open a file, as the `opener` of open(); a FIFO without a writer does not block."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def name_of(path: Path) -> str:

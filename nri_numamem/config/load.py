@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from nri_numamem.config.documents import open_without_waiting
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.settings import (
     Settings,
@@ -49,7 +50,7 @@ def _read(path: Path, named_by: str = "") -> str:
     """Return a file's text; the error for an unreadable file begins with `named_by`, if set."""
     place = f"{named_by}: {path}" if named_by else str(path)
     try:
-        with open(path, "rb", opener=_open_without_waiting) as file:
+        with open(path, "rb", opener=open_without_waiting) as file:
             if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
                 raise UsageError(f"{place}: this is a FIFO; give the path of a regular file")
             content = file.read(_TEXT_LIMIT + 1)
@@ -57,11 +58,6 @@ def _read(path: Path, named_by: str = "") -> str:
         problem = f"{error.strerror or error}; give the path of a readable file"
         raise UsageError(f"{place}: {problem}") from error
     return decode(content, str(path))
-
-
-def _open_without_waiting(path: str, flags: int) -> int:
-    """Open a file; a FIFO without a writer does not block, as it does without O_NONBLOCK."""
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def parse_reserved(values: Iterable[str]) -> tuple[Reservation, ...]:

@@ -4,11 +4,12 @@ In a container the root is where the host's file system is mounted, such as /hos
 raises for a missing file.
 """
 
-import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from nri_numamem.config.documents import open_without_waiting
 
 _LIMIT_BYTES = 4 * 1024 * 1024
 
@@ -30,7 +31,7 @@ class Host:
     def read(self, name: str) -> str | None:
         """Return a file's text; None if it is missing. Raise UnreadableError."""
         try:
-            with open(self.path(name), "rb", opener=_open_without_waiting) as file:
+            with open(self.path(name), "rb", opener=open_without_waiting) as file:
                 return file.read(_LIMIT_BYTES).decode("utf-8", errors="replace")
         except (FileNotFoundError, NotADirectoryError):
             return None
@@ -53,10 +54,6 @@ class Host:
             return []
         except OSError as error:
             raise UnreadableError(f"{name}: {error.strerror}") from error
-
-
-def _open_without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def at(document: object, *keys: str) -> object:

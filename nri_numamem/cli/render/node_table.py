@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from rich.table import Table
 from rich.text import Text
 
+from nri_numamem.cli.render.plain_table import plain_table
 from nri_numamem.memorymanager.state_json import NodeJson, StateJson, TableJson
 from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.quantity import HUGEPAGES_PREFIX, MEMORY, hugepages_page_size, humanize_bytes
@@ -82,7 +83,7 @@ def node_table(
     label_width = max(_LABEL_WIDTH, 2 * len(str(max(nodes))) + 2) if is_folded else _LABEL_WIDTH
     width -= label_width - _LABEL_WIDTH
     bars = _bar_widths(resources, width if containers is None else round(width * 0.72))
-    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
+    table = plain_table(gap=1)
     table.add_column("node", justify="right", width=label_width, no_wrap=True)
     table.add_column("group", width=_GROUP_WIDTH, no_wrap=True)
     for resource in resources:
@@ -112,7 +113,7 @@ def container_table(accounting: StateJson, pod_names: Mapping[str, str]) -> Tabl
     found: dict[NodeSet, list[str]] = {}
     for name, nodes in _containers(accounting, pod_names):
         found.setdefault(nodes, []).append(name)
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table = plain_table()
     table.add_column("nodes", no_wrap=True)
     table.add_column("containers", overflow="fold")
     for nodes, names in sorted(found.items(), key=lambda item: tuple(item[0])):

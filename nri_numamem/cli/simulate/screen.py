@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from rich.table import Table
 
+from nri_numamem.cli.render.plain_table import plain_table
 from nri_numamem.cli.render.screen import Screen, new_console
 from nri_numamem.engine.plan import RecordValue
 from nri_numamem.memorymanager import ContainerKind, Hint, HintMap, NodeVerdict, Rejection, State
@@ -218,7 +219,7 @@ def _show_rejection(screen: Screen, label: str, rejection: Rejection, who: str =
 
 
 def _verdicts(verdicts: Sequence[NodeVerdict]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table = plain_table()
     table.add_column("nodes", overflow="fold", max_width=24)
     for resource in verdicts[0].tables:
         table.add_column(f"{resource} free", justify="right", no_wrap=True)
