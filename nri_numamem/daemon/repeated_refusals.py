@@ -1,8 +1,8 @@
 """Limits the records of a resize that is refused again and again.
 
-The kubelet repeats a refused resize about every second, for as long as the pod wants it. The first
-refusal is logged. Refusals of the same amount for the same container are logged again after
-growing intervals, with the number of those in between. The metrics count all of them.
+The kubelet repeats a refused resize about every second, as long as the pod's specification has it.
+The first refusal is logged. Refusals of the same amount for the same container are logged again
+after growing intervals, with the number of those in between. The metrics count all of them.
 """
 
 from dataclasses import dataclass, replace

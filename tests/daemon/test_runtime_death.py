@@ -35,7 +35,7 @@ class Node:
         self.stop(self.init)
 
     def stop(self, container: api.Container) -> None:
-        """End a container, as the runtime knows it."""
+        """End a container in the runtime's records."""
         self.runtime.containers.remove(container)
         request = api.StopContainerRequest(pod=self.pod, container=container)
         self.runtime.plugin.call("StopContainer", request, api.StopContainerResponse)

@@ -417,7 +417,7 @@ def test_a_container_with_assigned_hugepages_is_shown_as_unpinned(host: Host) ->
 
 
 def test_a_cgroup_whose_parents_have_the_containers_nodes_needs_no_repair(host: Host) -> None:
-    """In cgroup v1 such a value cannot be told from an unset one."""
+    """In cgroup v1 such a value and an unset one look the same."""
     host.create(host.run("a"), mems="0-3")
     seen(host, "0-3", "", replace(MUCH, effective_mems=NodeSet(range(4))))
     plan = host.synchronize()

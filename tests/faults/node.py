@@ -137,7 +137,7 @@ class Pod:
 
     @property
     def memory_limit_bytes(self) -> int:
-        """The limit of the pod's cgroup: what the plugin knows as the pod's limit, or less."""
+        """The limit of the pod's cgroup: the pod's limit in the plugin, or less."""
         at_start = self.message.linux.pod_resources.memory.limit.value
         sizes = {c.spec.name: c.memory_bytes for c in self.containers.values() if c.is_alive}
         apps = sum(sizes.get(s.name, s.memory_bytes) for s in self.specs if not s.is_init)

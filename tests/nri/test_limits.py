@@ -1,4 +1,4 @@
-"""Limits in resource messages: units, absent values, and values that nobody means."""
+"""Limits in resource messages: units, absent values, and values out of range."""
 
 import pytest
 

@@ -80,7 +80,7 @@ class VirtualProcess:
         self.kill(self._stalled_status)
 
     def runs_at_s(self) -> float:
-        """Return the earliest virtual time at which the process wants to run."""
+        """Return the earliest virtual time at which the process runs next."""
         if any(source.is_readable for source in self.sources):
             return self.frozen_until_s
         return max(self.wakes_at_s, self.frozen_until_s)
