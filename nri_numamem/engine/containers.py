@@ -127,9 +127,11 @@ def _admit(
     ready, placed = place_container(context, free, pod, container, request, others)
     limit = pod.memory_limit_bytes
     # A pod of one container, as most are, has nothing outstanding.
-    is_of_several = limit and (limit > request.resources[MEMORY] or pod.hugepage_limits)
+    is_checked = limit and (
+        state.outstanding or limit > request.resources[MEMORY] or pod.hugepage_limits
+    )
     # A rejection of the container itself says more, so it comes first.
-    if not isinstance(placed, Rejection) and limit and (is_of_several or state.outstanding):
+    if is_checked and not isinstance(placed, Rejection):
         placed = outstanding.rejection_of_first(free, pod, request.resources, context) or placed
     if isinstance(placed, Rejection):
         plan = NO_PLAN
