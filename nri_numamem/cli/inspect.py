@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nri_numamem.config.errors import UsageError
-from nri_numamem.config.load import DEFAULT_CONFIG, load_file
+from nri_numamem.config.load import DEFAULT_CONFIG, load_chosen
 from nri_numamem.host.hugepages import HugepagePool, read_pools, read_reserved_pages
 from nri_numamem.host.network import NetworkDevice, read_network_devices
 from nri_numamem.host.roots import HostRoots
@@ -22,7 +22,6 @@ from nri_numamem.host.topology import read_machine
 from nri_numamem.numa import (
     Classification,
     Machine,
-    MemoryNodes,
     MemoryNodesError,
     NodeSet,
     NumaNode,
@@ -67,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Print the machine; raise UsageError if it or the settings cannot be read."""
-    settings = _memory_nodes(args.config)
+    settings = load_chosen(args.config).memory_nodes
     try:
         machine = read_machine(args.sysfs_root, args.proc_root)
         if args.output == "yaml":
@@ -79,13 +78,6 @@ def main(args: argparse.Namespace) -> int:
     except (MachineError, MemoryNodesError) as error:
         raise UsageError(str(error)) from error
     return 0
-
-
-def _memory_nodes(path: Path | None) -> MemoryNodes:
-    """Return the setting `memoryNodes` of a file, or of the default file if it exists."""
-    if path is None and not DEFAULT_CONFIG.exists():
-        return MemoryNodes()
-    return load_file(path or DEFAULT_CONFIG).memory_nodes
 
 
 def _network_devices(sysfs_root: Path) -> list[NetworkDevice]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from nri_numamem.cli.machine_argument import add_machine_argument, machine_of
 from nri_numamem.config.documents import load_document, name_of, read_file
 from nri_numamem.config.errors import UsageError
-from nri_numamem.config.load import DEFAULT_CONFIG, load_file
+from nri_numamem.config.load import DEFAULT_CONFIG, load_chosen
 from nri_numamem.config.settings import Settings, settings_from_mapping
 from nri_numamem.config.values import SettingsError
 from nri_numamem.host.roots import HostRoots
@@ -116,7 +116,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _compare(args: argparse.Namespace, machine: Machine) -> Comparison:
-    settings = _plugin_settings(args.config)
+    settings = load_chosen(args.config)
     kubelet = _kubelet_settings(args.kubelet)
     source = settings if kubelet is None else kubelet
     host = HostReservation(source.kube_reserved, source.system_reserved, source.eviction_hard)
@@ -135,12 +135,6 @@ def _compare(args: argparse.Namespace, machine: Machine) -> Comparison:
         configured = kubelet
     origin = configured.place_of(("reservedMemory",)) if configured.reserved_memory else ""
     return Comparison(parts, demanded, configured.reserved_memory, origin, proposal)
-
-
-def _plugin_settings(path: Path | None) -> Settings:
-    if path is None and not DEFAULT_CONFIG.exists():
-        return Settings()
-    return load_file(path or DEFAULT_CONFIG)
 
 
 def _kubelet_settings(source: str | None) -> Settings | None:

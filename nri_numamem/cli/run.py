@@ -143,13 +143,7 @@ def main(args: argparse.Namespace) -> int:
 
 def settings_of(args: argparse.Namespace) -> Settings:
     """Return the settings of file and flags together; raise UsageError for an invalid one."""
-    path = args.config
-    if path is None and DEFAULT_CONFIG.exists():
-        path = DEFAULT_CONFIG
-    if path is None:
-        settings = configuration.load_text("", "no configuration", args.kubelet_config)
-    else:
-        settings = configuration.load_file(path, args.kubelet_config)
+    settings = configuration.load_chosen(args.config, args.kubelet_config)
     if args.reserved_memory:
         settings = replace(
             settings,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from nri_numamem.config.documents import load_document, name_of, read_file
 from nri_numamem.config.errors import UsageError
+from nri_numamem.engine.text import escape
 from nri_numamem.kubelet.state_file import (
     Checkpoint,
     CheckpointError,
@@ -148,7 +149,6 @@ def _state_json(checkpoint: Checkpoint) -> StateJson:
 
 
 def _show(path: Path, checkpoint: Checkpoint) -> None:
-    from nri_numamem.cli.render.node_table import printable  # noqa: PLC0415 - only for people
     from nri_numamem.cli.render.screen import (  # noqa: PLC0415 - only for people
         Screen,
         new_console,
@@ -156,7 +156,7 @@ def _show(path: Path, checkpoint: Checkpoint) -> None:
 
     screen = Screen(new_console())
     screen.heading(f"{name_of(path)}: format {checkpoint.format}")
-    screen.labelled("policy", printable(checkpoint.policy_name))
+    screen.labelled("policy", escape(checkpoint.policy_name))
     if checkpoint.is_verified:
         screen.labelled("checksum", f"{checkpoint.checksum}, correct")
     elif checkpoint.has_no_checksum:
@@ -172,7 +172,6 @@ def _show(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def _show_assignments(screen: "Screen", checkpoint: Checkpoint) -> None:
-    from nri_numamem.cli.render.node_table import printable  # noqa: PLC0415 - only for people
     from nri_numamem.cli.render.plain_table import plain_table  # noqa: PLC0415 - people
 
     rows = [
@@ -192,9 +191,9 @@ def _show_assignments(screen: "Screen", checkpoint: Checkpoint) -> None:
     table.add_column("resource", no_wrap=True)
     table.add_column("size", justify="right", no_wrap=True)
     for uid, name, blocks in rows:
-        first = (printable(uid), printable(name))
+        first = (escape(uid), escape(name))
         for block in blocks:
             size = humanize_bytes(block.size)
-            table.add_row(*first, str(block.numa_affinity), printable(block.type), size)
+            table.add_row(*first, str(block.numa_affinity), escape(block.type), size)
             first = ("", "")
     screen.shown(table)

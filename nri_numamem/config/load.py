@@ -46,6 +46,16 @@ def load_file(path: Path, kubelet_config: Path | None = None) -> Settings:
     return load_text(_read(path), str(path), kubelet_config)
 
 
+def load_chosen(path: Path | None, kubelet_config: Path | None = None) -> Settings:
+    """Return the settings in a file, or without one those in DEFAULT_CONFIG, if it exists.
+
+    Raises UsageError.
+    """
+    if path is None and not DEFAULT_CONFIG.exists():
+        return load_text("", "no configuration", kubelet_config)
+    return load_file(path or DEFAULT_CONFIG, kubelet_config)
+
+
 def _read(path: Path, named_by: str = "") -> str:
     """Return a file's text; the error for an unreadable file begins with `named_by`, if set."""
     place = f"{named_by}: {path}" if named_by else str(path)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from nri_numamem.config.errors import UsageError
+from nri_numamem.daemon.lock_holder import format_holder, read_holder
 from nri_numamem.daemon.system import StateWriter
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records.events import EventName
@@ -28,8 +29,6 @@ from nri_numamem.observe.state_file import StateFile
 # connection. Less than the 1.2 s that a reply to Configure may take.
 WAIT_S = 0.8
 _POLL_S = 0.02
-
-_HOLDER_BYTES = 300
 
 
 class AlreadyRunningError(UsageError):
@@ -106,7 +105,7 @@ class InstanceLock:
             self._close_candidate()
         since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock.wall_s()))
         os.ftruncate(self._descriptor, 0)
-        text = f"pid {os.getpid()}, since {since}, {self._started_as}\n"
+        text = format_holder(os.getpid(), since, self._started_as)
         os.pwrite(self._descriptor, text.encode(), 0)
 
     def _close_candidate(self) -> None:
@@ -212,7 +211,6 @@ def _lock(path: Path, descriptor: int, clock: Clock, wait_s: float) -> None:
 
 
 def _describe_holder(path: Path, descriptor: int) -> str:
-    text = os.pread(descriptor, _HOLDER_BYTES, 0).decode(errors="replace").strip()
-    shown = "".join(c for c in text if c.isprintable()) or "unknown"
+    shown = read_holder(descriptor).text
     remedy = "stop it, or give each its own stateFile if they serve different runtimes"
     return f"another instance holds {path} ({shown}); {remedy}"

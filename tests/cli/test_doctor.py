@@ -64,5 +64,5 @@ def test_control_characters_are_escaped(
     good_host.path(f"{PLUGINS}/\x1b[2J").chmod(0o755)
     assert main(["doctor", "--root", str(good_host.root)]) == 2
     shown = capsys.readouterr().out
-    assert "\\x1b[2J" in shown
+    assert "\\u001b[2J" in shown
     assert shown.replace("\n", "").isprintable()

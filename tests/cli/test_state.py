@@ -138,5 +138,5 @@ def test_control_characters_do_not_reach_the_terminal(
     assert main(["state", "show", str(path)]) == 1
     shown = capsys.readouterr().out
     assert shown.replace("\n", "").isprintable()
-    assert "\\x1b[2J" in shown
-    assert "uid\\x1b]0;\\x9b" in shown
+    assert "\\u001b[2J" in shown
+    assert "uid\\u001b]0;\\u009b" in shown

@@ -16,6 +16,7 @@ from nri_numamem.cli.doctor.kubelet import check_kubelet
 from nri_numamem.cli.doctor.machine import check_cgroups, check_configuration, check_nodes
 from nri_numamem.cli.doctor.plugin import check_instance
 from nri_numamem.cli.doctor.runtime import check_runtimes
+from nri_numamem.engine.text import escape
 
 _STYLES = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "bold red"}
 _SHOWN = {Verdict.FAIL: "FAIL", Verdict.UNKNOWN: "?"}
@@ -70,7 +71,6 @@ def _show(findings: tuple[Finding, ...]) -> None:
     from rich.table import Table  # noqa: PLC0415 - only for people
     from rich.text import Text  # noqa: PLC0415 - only for people
 
-    from nri_numamem.cli.render.node_table import printable  # noqa: PLC0415 - only for people
     from nri_numamem.cli.render.screen import (  # noqa: PLC0415 - only for people
         Screen,
         new_console,
@@ -81,9 +81,9 @@ def _show(findings: tuple[Finding, ...]) -> None:
     table.add_column(overflow="fold")
     for finding in findings:
         verdict = _SHOWN.get(finding.verdict, str(finding.verdict))
-        text = printable(finding.text)
+        text = escape(finding.text)
         if finding.remedy:
-            text += f"\n{printable(finding.remedy)}"
+            text += f"\n{escape(finding.remedy)}"
         table.add_row(Text(verdict, _STYLES.get(finding.verdict, "")), Text(text))
     screen = Screen(new_console())
     counts = [

@@ -1,13 +1,12 @@
 """Checks of the plugin itself: its running instance, its state file, its libraries."""
 
-import fcntl
-import os
 import time
 from collections.abc import Iterator
 
 from nri_numamem.cli.doctor.findings import Finding, Verdict
 from nri_numamem.cli.doctor.host import Host, UnreadableError
 from nri_numamem.config.settings import STATE_FILE, Settings
+from nri_numamem.daemon.lock_holder import find_holder
 from nri_numamem.engine.snapshot import SnapshotError, restore
 
 
@@ -19,7 +18,7 @@ def check_instance(host: Host, settings: Settings | None) -> Iterator[Finding]:
         yield Finding("instance", Verdict.WARN, text, "set stateFile")
         return
     try:
-        holder = _lock_holder(host, f"{file}.lock")
+        holder = find_holder(host.path(f"{file}.lock"))
     except OSError as error:
         yield Finding("instance", Verdict.UNKNOWN, f"{file}.lock: {error.strerror}", "run as root")
         return
@@ -28,24 +27,8 @@ def check_instance(host: Host, settings: Settings | None) -> Iterator[Finding]:
         text = f"no instance holds {file}.lock: the plugin does not run"
         yield Finding("instance", Verdict.FAIL, text, remedy)
     else:
-        yield Finding("instance", Verdict.OK, f"one instance holds {file}.lock: {holder}")
+        yield Finding("instance", Verdict.OK, f"one instance holds {file}.lock: {holder.text}")
     yield _check_state(host, file)
-
-
-def _lock_holder(host: Host, name: str) -> str | None:
-    """Return what the holder of the lock wrote; None if there is none."""
-    try:
-        descriptor = os.open(host.path(name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        text = os.pread(descriptor, 300, 0).decode(errors="replace").strip()
-        return "".join(c for c in text if c.isprintable())
-    finally:
-        os.close(descriptor)
-    return None
 
 
 def _check_state(host: Host, name: str) -> Finding:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from nri_numamem.cli.render.plain_table import plain_table
+from nri_numamem.engine.text import escape
 from nri_numamem.memorymanager.state_json import NodeJson, StateJson, TableJson
 from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.quantity import HUGEPAGES_PREFIX, MEMORY, hugepages_page_size, humanize_bytes
@@ -19,7 +20,8 @@ from nri_numamem.numa.quantity import HUGEPAGES_PREFIX, MEMORY, hugepages_page_s
 _BAR_LEAST = 6
 _BAR_MOST = 40
 _HUGEPAGES_BAR = 9
-_FREE_WIDTH = 7
+# Wider where an amount such as "1023.5Gi" is.
+_FREE_LEAST = 7
 _LABEL_WIDTH = 5
 _GROUP_WIDTH = 6
 # Width from which the table has a column of containers.
@@ -82,13 +84,14 @@ def node_table(
     # Two ids, a dash and the mark.
     label_width = max(_LABEL_WIDTH, 2 * len(str(max(nodes))) + 2) if is_folded else _LABEL_WIDTH
     width -= label_width - _LABEL_WIDTH
-    bars = _bar_widths(resources, width if containers is None else round(width * 0.72))
+    free_width = _free_width(nodes.values())
+    bars = _bar_widths(resources, width if containers is None else round(width * 0.72), free_width)
     table = plain_table(gap=1)
     table.add_column("node", justify="right", width=label_width, no_wrap=True)
     table.add_column("group", width=_GROUP_WIDTH, no_wrap=True)
     for resource in resources:
         table.add_column(_heading(resource), width=bars[resource], no_wrap=True)
-        table.add_column("free", justify="right", width=_FREE_WIDTH, no_wrap=True)
+        table.add_column("free", justify="right", width=free_width, no_wrap=True)
     if containers is not None:
         table.add_column("containers", no_wrap=True, overflow="ellipsis")
     lines: list[_Line] = []
@@ -119,11 +122,6 @@ def container_table(accounting: StateJson, pod_names: Mapping[str, str]) -> Tabl
     for nodes, names in sorted(found.items(), key=lambda item: tuple(item[0])):
         table.add_row(str(nodes), ", ".join(names))
     return table
-
-
-def printable(text: str) -> str:
-    """Return a text with control characters escaped, so that a file cannot control a terminal."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def _figures(node: NodeJson, bars: Mapping[str, int], *, ascii_only: bool) -> Iterable[str | Text]:
@@ -189,10 +187,15 @@ def _bar(figures: TableJson, width: int, *, ascii_only: bool) -> Text:
     return bar
 
 
-def _bar_widths(resources: list[str], width: int) -> dict[str, int]:
+def _free_width(nodes: Iterable[NodeJson]) -> int:
+    amounts = (figures["free"] for node in nodes for figures in node["memoryMap"].values())
+    return max(_FREE_LEAST, *(len(humanize_bytes(size)) for size in amounts), 0)
+
+
+def _bar_widths(resources: list[str], width: int, free_width: int) -> dict[str, int]:
     """Return resource -> width of its bar: fixed for hugepages, the remainder for memory."""
     pools = len(resources) - 1
-    fixed = _LABEL_WIDTH + _GROUP_WIDTH + pools * _HUGEPAGES_BAR + len(resources) * _FREE_WIDTH
+    fixed = _LABEL_WIDTH + _GROUP_WIDTH + pools * _HUGEPAGES_BAR + len(resources) * free_width
     gaps = 2 + 2 * len(resources)
     memory = min(_BAR_MOST, max(_BAR_LEAST, width - fixed - gaps))
     return {resource: memory if resource == MEMORY else _HUGEPAGES_BAR for resource in resources}
@@ -245,4 +248,4 @@ def _containers(
     for uid, containers in accounting["entries"].items():
         for name, blocks in containers.items():
             nodes = NodeSet(n for block in blocks for n in block["numaAffinity"])
-            yield printable(f"{pod_names.get(uid, uid)}/{name}"), nodes
+            yield escape(f"{pod_names.get(uid, uid)}/{name}"), nodes

@@ -70,6 +70,13 @@ def test_the_table_at_80_columns(accounting: StateJson) -> None:
     ]
 
 
+def test_long_amounts_are_not_cut(accounting: StateJson) -> None:
+    accounting["machineState"]["10"]["memoryMap"]["memory"]["free"] = 1023 * GI + GI // 2
+    lines = _drawn(node_table(accounting, width=80), 80)
+    assert all(len(line) <= 80 for line in lines)
+    assert " 1023.5Gi " in lines[-1]
+
+
 def test_changed_nodes_are_marked(accounting: StateJson) -> None:
     before = copy.deepcopy(accounting)
     before["machineState"]["2"]["numberOfAssignments"] = 0
