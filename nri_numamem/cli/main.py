@@ -33,6 +33,7 @@ COMMANDS = {
     "doctor": "check this host for what keeps the plugin from working",
     "inspect": "show this host's NUMA nodes as the plugin sees them",
     "reserve": "compare reservedMemory with what the kubelet demands, and propose it",
+    "reset": "give pinned containers all nodes of their pods back, for an uninstall",
     "simulate": "show where pods would be placed on a described machine",
     "state": "verify, show or write a memory manager state file of the kubelet",
 }

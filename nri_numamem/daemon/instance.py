@@ -34,6 +34,12 @@ _POLL_S = 0.02
 class AlreadyRunningError(UsageError):
     """Another instance holds the lock; the text names it and a remedy."""
 
+    def __init__(self, path: Path, holder: str) -> None:
+        remedy = "stop it, or give each its own stateFile if they serve different runtimes"
+        super().__init__(f"another instance holds {path} ({holder}); {remedy}")
+        self.holder = holder
+        """What the instance wrote into the file: its pid, its start, and how it was started."""
+
 
 class InstanceLock:
     """A flock on a file. `emit` logs a record when locking is impossible."""
@@ -204,13 +210,7 @@ def _lock(path: Path, descriptor: int, clock: Clock, wait_s: float) -> None:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             if clock.monotonic_s() >= deadline:
-                raise AlreadyRunningError(_describe_holder(path, descriptor)) from error
+                raise AlreadyRunningError(path, read_holder(descriptor).text) from error
             clock.sleep(_POLL_S)
         else:
             return
-
-
-def _describe_holder(path: Path, descriptor: int) -> str:
-    shown = read_holder(descriptor).text
-    remedy = "stop it, or give each its own stateFile if they serve different runtimes"
-    return f"another instance holds {path} ({shown}); {remedy}"

@@ -47,6 +47,17 @@ PAUSE_S = 1.0
 CLOSE_S = 5.0
 
 
+def read_state(path: Path) -> EngineState:
+    """Return the state in a file that another process may be using; nothing is changed.
+
+    Raises OSError, and SnapshotError for a file that cannot be used.
+    """
+    data = _read(path)
+    if len(data) > SIZE_LIMIT_BYTES:
+        raise SnapshotError(f"more than {SIZE_LIMIT_BYTES} bytes")
+    return restore(data, _sha256)
+
+
 class StateFile:
     """One state file. `emit` logs records, from any thread.
 

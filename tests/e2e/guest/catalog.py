@@ -6,6 +6,7 @@ from tests.e2e.guest import (
     scenarios_lifecycle,
     scenarios_nodes,
     scenarios_placement,
+    scenarios_reset,
     scenarios_starting,
 )
 from tests.e2e.guest.checks import PHASES, Phase, Scenario
@@ -28,6 +29,7 @@ _LONG = (
     scenarios_nodes.EXCLUDED_NODE,
     scenarios_faults.FAULTS,
     scenarios_starting.STARTING,
+    scenarios_reset.RESET,
     scenarios_lifecycle.CLOSING,
 )
 

@@ -124,6 +124,17 @@ class Plugin:
             return [self._process.pid] if self._process.poll() is None else []
         return _plugin_pids()
 
+    def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of the program to its end; return its output and status."""
+        return subprocess.run(
+            [str(_PROGRAM), *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+
     def accounting(self) -> dict[str, Any]:
         """Return its state (SIGUSR1): `entries` and `machineState` with the kubelet's keys."""
         (pid,) = self.pids()
