@@ -13,6 +13,7 @@ from nri_numamem.daemon.external import DEFAULT_SOCKET, ExternalPlugin
 from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.instance import AlreadyRunningError
 from nri_numamem.daemon.service import Service, build_engine
+from nri_numamem.daemon.supervisor_status import SERVICE
 from nri_numamem.daemon.system import host_system
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records.events import EventName
@@ -125,6 +126,7 @@ def main(args: argparse.Namespace) -> int:
     service = Service(
         logs.get_logger(), roots, system, notifier=Notifier(os.environ), status=args.status
     )
+    service.metrics.count_start(SERVICE)
     try:
         service.start(engine, settings, f"started as nri-numamem run --socket {args.socket}")
     except AlreadyRunningError as error:

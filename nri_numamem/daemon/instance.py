@@ -158,6 +158,12 @@ class StateStore:
         file = self._file
         return 0 if file is None else file.failed_writes
 
+    @property
+    def written_at_s(self) -> float | None:
+        """When the state file was last written, in seconds since 1970; any thread may read it."""
+        file = self._file
+        return None if file is None else file.written_at_s
+
     def open(self, path: str, started_as: str) -> EngineState | None:
         """Lock, and return the state that an earlier process left, if any; "" for no state file.
 

@@ -31,7 +31,7 @@ from nri_numamem.config.errors import UsageError
 from nri_numamem.daemon.identity import Identity, identity_of
 from nri_numamem.daemon.jobs import PeriodicJob
 from nri_numamem.daemon.service import STDERR, Service, build_engine
-from nri_numamem.daemon.supervisor_status import SupervisorStatus
+from nri_numamem.daemon.supervisor_status import LAUNCHED, SupervisorStatus
 from nri_numamem.daemon.system import System, host_system
 from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
@@ -189,6 +189,7 @@ def main(
     logs.configure("auto")
     _load_ahead()
     service = LaunchedService(logs.get_logger(), HostRoots(), host_system(), status)
+    service.metrics.count_start(LAUNCHED)
     if problem:
         service.emit(Record(EventName.CAPABILITIES_KEPT, {"error": problem}))
     return service.run(sock, identity)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from nri_numamem.config import load as configuration
 from nri_numamem.config.errors import UsageError
+from nri_numamem.daemon import supervisor_status as causes
 from nri_numamem.daemon.external import DEFAULT_SOCKET, ExternalPlugin
 from nri_numamem.daemon.identity import identity_of
 from nri_numamem.daemon.service import Service, build_engine
@@ -80,6 +81,7 @@ class Restarted:
 
     def restart(self, why: str, crash: str) -> int:
         """Serve external connections until a signal; 1 if the plugin cannot start."""
+        self._service.metrics.count_start(_start_cause(why, crash))
         self._service.emit(_restarting(why, crash))
         try:
             engine = build_engine(self._settings, HostRoots())
@@ -100,6 +102,15 @@ class Restarted:
         self._service.emit(Record(EventName.STOPPED))
         logs.flush()
         return 0
+
+
+def _start_cause(why: str, crash: str) -> str:
+    """Return the cause of a start for the metrics."""
+    if why == DISCONNECTED:
+        return causes.DISCONNECTED
+    if crash:
+        return causes.CRASHED
+    return causes.FAILED if why.startswith("exit status") else causes.KILLED
 
 
 def _restarting(why: str, crash: str) -> Record:

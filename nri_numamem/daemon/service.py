@@ -27,13 +27,11 @@ from nri_numamem.daemon.signals import DUMP_STATE, REOPEN_LOG, STOPPING
 from nri_numamem.daemon.supervisor_status import SupervisorStatus
 from nri_numamem.daemon.system import SignalSource, System
 from nri_numamem.daemon.watchdog import Watchdog
-from nri_numamem.engine.context import Context
 from nri_numamem.engine.dump import state_record
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Event, Synchronize
 from nri_numamem.engine.plan import Plan, Record
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.state import EngineState
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.host.topology import read_machine
@@ -112,13 +110,10 @@ class Service:
             self._cgroup_scan,
             self.emit,
         )
-        self._metrics = MetricsEndpoint(
-            self.emit,
-            self._get_state,
-            lambda: self._state_store.failed_writes,
-            self._get_context,
+        self.metrics = MetricsEndpoint(
+            self.emit, system.clock, self._get_engine, self._state_store, roots.cgroup, status
         )
-        self._meter = self._metrics.meter
+        self._meter = self.metrics.meter
         self.jobs = Jobs(self._make_jobs(), system.clock, self.emit)
 
     def use(self, engine: Engine) -> None:
@@ -147,14 +142,14 @@ class Service:
                 "ended_pods": len(restored.previous_nodes),
             }
             self.emit(Record(EventName.STATE_RESTORED, fields))
-        self._metrics.open(settings.metrics_address)
+        self.metrics.open(settings.metrics_address)
         self._fails_on_timeout = settings.fail_on_timeout
 
     def close(self) -> None:
         """Write the state file, and stop serving metrics."""
         self._state_store.close()
         self._machine_monitor.close()
-        self._metrics.close()
+        self.metrics.close()
 
     def serve(
         self, channel: Channel, identity: Identity, signals: SignalSource
@@ -288,6 +283,7 @@ class Service:
 
     def _feed_watchdog(self, now_s: float) -> Iterable[Record]:
         self._watchdog.feed(now_s)
+        self._meter.ticked_at_s = now_s
         return ()
 
     def _notify_alive(self, now_s: float) -> Iterable[Record]:
@@ -308,13 +304,3 @@ class Service:
 
     def _get_engine(self) -> Engine | None:
         return self.engine
-
-    def _get_context(self) -> Context | None:
-        """Return the context for metrics; called from another thread."""
-        engine = self.engine
-        return None if engine is None else engine.context
-
-    def _get_state(self) -> EngineState | None:
-        """Return the state for metrics; called from another thread."""
-        engine = self.engine
-        return None if engine is None else engine.state

@@ -1,7 +1,7 @@
 """What a plugin and its supervisor share: two files in memory.
 
 One takes the tracebacks of a crash. The other has the plugin's status (one byte), its heartbeat (8
-bytes) and the configuration that it started with.
+bytes), the number of its starts by cause (4 bytes each) and the configuration that it started with.
 
 This module is imported by the supervisor, which must stay small.
 """
@@ -12,8 +12,16 @@ import os
 _CRASH_BYTES = 8192
 
 _UNKNOWN, _RUNNING, _DISCONNECTED, _OVER = b"?", b"r", b"d", b"o"
-_STATUS_AT, _BEATS_AT, _CONFIGURATION_AT = 0, 1, 9
-_BEATS_BYTES = 8
+_BEATS_BYTES, _COUNT_BYTES = 8, 4
+
+# Why a process of the plugin was started.
+LAUNCHED, SERVICE, CRASHED, KILLED, FAILED, DISCONNECTED = START_CAUSES = (
+    *("launched", "service", "crashed", "killed", "failed", "disconnected"),
+)
+
+_STATUS_AT, _BEATS_AT = 0, 1
+_STARTS_AT = _BEATS_AT + _BEATS_BYTES
+_CONFIGURATION_AT = _STARTS_AT + len(START_CAUSES) * _COUNT_BYTES
 
 
 class SupervisorStatus:
@@ -24,6 +32,7 @@ class SupervisorStatus:
         self._status = os.memfd_create("nri-numamem-status")
         os.pwrite(self._status, _UNKNOWN, _STATUS_AT)
         self.beat(0)
+        os.ftruncate(self._status, _CONFIGURATION_AT)
 
     def running(self, configuration: str) -> None:
         """Record that the plugin started with this text; from now on its death is a crash."""
@@ -60,6 +69,19 @@ class SupervisorStatus:
     def beats(self) -> int:
         """The number of heartbeats; 0 while no event loop runs."""
         return int.from_bytes(os.pread(self._status, _BEATS_BYTES, _BEATS_AT), "little")
+
+    def count_start(self, cause: str) -> None:
+        """Count a start for one of START_CAUSES."""
+        at = _STARTS_AT + START_CAUSES.index(cause) * _COUNT_BYTES
+        count = int.from_bytes(os.pread(self._status, _COUNT_BYTES, at), "little")
+        os.pwrite(self._status, (count + 1).to_bytes(_COUNT_BYTES, "little"), at)
+
+    @property
+    def starts(self) -> dict[str, int]:
+        """The starts of the plugin by cause, of all its processes with this supervisor."""
+        data = os.pread(self._status, _CONFIGURATION_AT - _STARTS_AT, _STARTS_AT)
+        parts = (data[at : at + _COUNT_BYTES] for at in range(0, len(data), _COUNT_BYTES))
+        return dict(zip(START_CAUSES, (int.from_bytes(p, "little") for p in parts), strict=True))
 
     def configuration(self) -> str:
         """Return the text that the plugin started with."""

@@ -66,6 +66,10 @@ class StateWriter(Protocol):
     def failed_writes(self) -> int:
         """Number of failed writes since the start."""
 
+    @property
+    def written_at_s(self) -> float | None:
+        """When the file was last written, in seconds since 1970; None if it was not."""
+
     def load(self) -> EngineState | None:
         """Return what an earlier process wrote; None when there is nothing usable."""
 

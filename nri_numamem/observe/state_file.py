@@ -17,6 +17,7 @@ import os
 import signal
 import stat
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -74,6 +75,8 @@ class StateFile:
     ) -> None:
         self.failed_writes = 0
         """Number of failed writes since the start."""
+        self.written_at_s: float | None = None
+        """When the file was last written, in seconds since 1970; None if it was not."""
         self._path = path
         self._emit = emit
         self._pause_s = pause_s
@@ -174,6 +177,7 @@ class StateFile:
             if written != self._written or not self._path.exists():
                 _replace(self._path, data)
                 self._written = written
+                self.written_at_s = time.time()
         except OSError as error:
             self._count(errno.errorcode.get(error.errno or 0, "unknown"), _reason(error))
             return False

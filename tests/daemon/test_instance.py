@@ -248,6 +248,7 @@ def test_without_the_lock_the_file_is_not_changed(
 def test_failed_writes_are_counted(emitted: list[Record], tmp_path: Path) -> None:
     class FailingFile:
         failed_writes = 3
+        written_at_s = 7.5
 
         def load(self) -> EngineState | None:
             return None
@@ -259,8 +260,8 @@ def test_failed_writes_are_counted(emitted: list[Record], tmp_path: Path) -> Non
             pass
 
     store = StateStore(emitted.append, HostClock(), lambda _path, _emit: FailingFile())
-    assert store.failed_writes == 0
+    assert (store.failed_writes, store.written_at_s) == (0, None)
     assert store.open(str(tmp_path / "state"), "started as a test") is None
-    assert store.failed_writes == 3
+    assert (store.failed_writes, store.written_at_s) == (3, 7.5)
     store.close()
-    assert store.failed_writes == 0
+    assert (store.failed_writes, store.written_at_s) == (0, None)

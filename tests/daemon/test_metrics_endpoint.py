@@ -16,10 +16,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from nri_numamem.cli import run
+from nri_numamem.daemon.instance import StateStore
 from nri_numamem.daemon.metrics_endpoint import MetricsEndpoint
 from nri_numamem.engine.plan import Record
 from nri_numamem.fake_runtime import objects
 from nri_numamem.fake_runtime.runtime import FakeRuntime, PluginRefused
+from nri_numamem.nri.poller import HostClock
 from tests.simulated_host import WAIT_S, SimulatedHost, wait_for
 
 GI = 1 << 30
@@ -76,6 +78,9 @@ def test_a_service_serves_its_metrics(simulated_host: SimulatedHost, address: st
     assert found["containers_total rejected"] == 1
     assert found["rejections_total UnexpectedAdmissionError"] == 1
     assert found["synchronizations_total"] == 1
+    assert found["starts_total service"] == 1
+    assert found["last_synchronize_timestamp_seconds"] > 1e9
+    assert found["state_file_last_write_timestamp_seconds"] > 1e9
     assert found["request_duration_seconds_count CreateContainer"] == 2
     assert found[f"node_reserved_bytes {node} memory"] == GI
     assert found["internal_errors_total"] == 0
@@ -123,6 +128,7 @@ def test_a_launched_plugin_serves_metrics_too(tmp_path: Path, address: str) -> N
         found = scrape(address)
         assert found["synchronizations_total"] == 1
         assert found["request_duration_seconds_count Configure"] == 1
+        assert found["starts_total launched"] == 1
         assert plugin.process is not None
         os.kill(plugin.process.pid, signal.SIGTERM)
         assert plugin.process.wait(WAIT_S) == 0
@@ -171,9 +177,11 @@ def test_the_flag_wins(tmp_path: Path, arguments: list[str], expected: str) -> N
 
 
 @pytest.fixture
-def endpoint() -> Iterator[MetricsEndpoint]:
+def endpoint(tmp_path: Path) -> Iterator[MetricsEndpoint]:
     records: list[Record] = []
-    made = MetricsEndpoint(records.append, lambda: None, lambda: 0, lambda: None)
+    clock = HostClock()
+    store = StateStore(records.append, clock)
+    made = MetricsEndpoint(records.append, clock, lambda: None, store, tmp_path)
     yield made
     made.close()
 

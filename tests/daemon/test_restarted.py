@@ -9,7 +9,7 @@ from nri_numamem.config.errors import UsageError
 from nri_numamem.daemon import restarted
 from nri_numamem.daemon.external import DEFAULT_SOCKET
 from nri_numamem.daemon.restarted import Restarted
-from nri_numamem.daemon.supervisor import DISCONNECTED
+from nri_numamem.daemon.supervisor import CRASHED, DISCONNECTED, KILLED
 from nri_numamem.daemon.supervisor_status import SupervisorStatus
 from nri_numamem.engine.engine import Engine
 from nri_numamem.host.fake_sysfs import overlay_of, write_overlay
@@ -83,6 +83,23 @@ def test_a_worker_connects_to_no_other_process(status: SupervisorStatus, tmp_pat
     assert restart(machinery, status) == 0
     assert log(tmp_path).count("process 1 listens there, not 4711") == 1
     assert runtime.registrations == []
+
+
+@pytest.mark.parametrize(
+    ("why", "crash", "expected"),
+    [
+        (CRASHED, "Traceback", "crashed"),
+        (KILLED, "", "killed"),
+        ("signal 9", "", "killed"),
+        ("exit status 1", "", "failed"),
+        (DISCONNECTED, "", "disconnected"),
+    ],
+)
+def test_starts_are_counted_by_cause(
+    status: SupervisorStatus, why: str, crash: str, expected: str
+) -> None:
+    assert restart(Machinery(World()), status, why, crash) == 0
+    assert {cause: count for cause, count in status.starts.items() if count} == {expected: 1}
 
 
 def test_a_disconnection_is_no_crash(status: SupervisorStatus, tmp_path: Path) -> None:

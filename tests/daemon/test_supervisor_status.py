@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from nri_numamem.daemon.supervisor_status import SupervisorStatus
+from nri_numamem.daemon.supervisor_status import CRASHED, LAUNCHED, START_CAUSES, SupervisorStatus
 
 
 @pytest.fixture
@@ -26,6 +26,15 @@ def test_the_status_is_shared(status: SupervisorStatus) -> None:
     status.over()
     stands.append(status.should_restart)
     assert stands == [False, True, False]
+
+
+def test_starts_are_counted_by_cause(status: SupervisorStatus) -> None:
+    assert status.starts == dict.fromkeys(START_CAUSES, 0)
+    status.running("text")
+    for cause in (LAUNCHED, *(CRASHED,) * 300):
+        status.count_start(cause)
+    assert status.starts == {**dict.fromkeys(START_CAUSES, 0), LAUNCHED: 1, CRASHED: 300}
+    assert (status.configuration(), status.beats) == ("text", 0)
 
 
 def test_a_plugin_that_was_disconnected_is_started_again(status: SupervisorStatus) -> None:

@@ -126,6 +126,7 @@ class VirtualStateFile:
         self, world: World, disk: Disk, path: Path, emit: Callable[[Record], None]
     ) -> None:
         self.failed_writes = 0
+        self.written_at_s: float | None = None
         self._path = path
         self._world = world
         self._disk = disk
@@ -192,6 +193,7 @@ class VirtualStateFile:
                 self._emit(Record(EventName.STATE_FILE_WRITE_FAILED, dict(fields)))
             return False
         self._path.write_bytes(snapshot(state))
+        self.written_at_s = VirtualClock(self._world).wall_s()
         self._pending = None
         if self._has_failed:
             self._has_failed = False

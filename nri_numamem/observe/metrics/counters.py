@@ -26,6 +26,9 @@ BUCKETS_S = (
     *(0.1, 0.2, 0.5, 1.0, 2.0),
 )
 
+# More than the containers of a large host that are refused at one time; some 300 bytes each.
+REJECTED_LIMIT = 1024
+
 CONFIGURED = EventName.CONFIGURED
 SYNCHRONIZED = EventName.SYNCHRONIZED
 NON_POD_HUGEPAGES = (EventName.NON_POD_HUGEPAGES_FOUND, EventName.NON_POD_HUGEPAGES_CLEARED)
@@ -79,11 +82,16 @@ class Durations:
 class Meter:
     """What happened since the start of the process. Only one thread may write."""
 
-    def __init__(self) -> None:
+    def __init__(self, wall_s: Callable[[], float] = time.time) -> None:
+        self._wall_s = wall_s
         self.events = dict.fromkeys(COUNTED, 0)
         """Event -> number of records."""
         self.reasons = {TOPOLOGY: 0, UNEXPECTED: 0}
         """The kubelet's reason -> number of rejected requests of containers."""
+        self.first_rejections = dict(self.reasons)
+        """The kubelet's reason -> number of containers, without retries of a container."""
+        self._rejected: dict[tuple[str, str, str], None] = {}
+        """Pod uid, container name and reason of the last REJECTED_LIMIT rejected containers."""
         self.misaligned: dict[tuple[str, str], int] = {}
         """Provider and cause -> number of containers that became misaligned."""
         self.cgroup_released_pods = 0
@@ -94,8 +102,14 @@ class Meter:
         """Fields of the last event `configured`."""
         self.synchronized: Mapping[str, RecordValue] = {}
         """Fields of the last event `synchronized`."""
+        self.synchronized_at_s: float | None = None
+        """Time of that event, in seconds since 1970."""
         self.non_pod_hugepages: RecordValue = None
         """NUMA nodes -> resource -> bytes in use by processes outside of pods; None without any."""
+        self.starts: Mapping[str, int] = {}
+        """Cause -> starts of the plugin, of earlier processes with the same supervisor as well."""
+        self.ticked_at_s: float | None = None
+        """When the event loop last showed that it is alive, in monotonic seconds."""
         self.registrations = 0
         self.is_registered = False
 
@@ -113,12 +127,22 @@ class Meter:
         self.events[event] += 1
         if "reason" in fields and "container" in fields:
             # The first container of a rejected pod is counted, not the pod.
-            reason = str(fields["reason"])
-            self.reasons[reason] = self.reasons.get(reason, 0) + 1
+            self._count_rejection(str(fields["reason"]), fields)
         elif "detected_by" in fields:
             self.cgroup_released_pods += 1
         elif event == SYNCHRONIZED:
             self.synchronized = fields
+            self.synchronized_at_s = self._wall_s()
+
+    def _count_rejection(self, reason: str, fields: Mapping[str, RecordValue]) -> None:
+        self.reasons[reason] = self.reasons.get(reason, 0) + 1
+        key = (str(fields.get("pod_uid")), str(fields["container"]), reason)
+        if key in self._rejected:
+            return
+        self.first_rejections[reason] = self.first_rejections.get(reason, 0) + 1
+        self._rejected[key] = None
+        if len(self._rejected) > REJECTED_LIMIT:
+            del self._rejected[next(iter(self._rejected))]
 
     def _count_misaligned(self, causes: RecordValue) -> None:
         for provider, cause in causes.items() if isinstance(causes, Mapping) else ():

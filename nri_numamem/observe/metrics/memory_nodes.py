@@ -7,8 +7,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from nri_numamem.engine.context import Context
 from nri_numamem.memorymanager import State
 from nri_numamem.numa import NodeSet
+from nri_numamem.observe.metrics.families import PREFIX
 
-PREFIX = "nri_numamem_"
 _LABELS = ("numa_node", "class", "use", "memory_tier")
 
 
@@ -49,8 +49,7 @@ def uncharged_bytes(accounting: State, excluded: NodeSet, *, is_excluded: bool) 
 
     All resources of the machine are in the result.
     """
-    resources = {name for node in accounting.machine_state.values() for name in node.memory_map}
-    missing = dict.fromkeys(sorted(resources), 0)
+    missing = dict.fromkeys(resources_of(accounting), 0)
     for containers in accounting.assignments.values():
         for blocks in containers.values():
             for block in blocks:
@@ -58,3 +57,8 @@ def uncharged_bytes(accounting: State, excluded: NodeSet, *, is_excluded: bool) 
                     left = block.size - block.charged
                     missing[block.type] = missing.get(block.type, 0) + left
     return missing
+
+
+def resources_of(accounting: State) -> list[str]:
+    """Return the names of the machine's resources, sorted."""
+    return sorted({name for node in accounting.machine_state.values() for name in node.memory_map})

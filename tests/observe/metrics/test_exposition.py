@@ -38,10 +38,10 @@ from nri_numamem.observe.metrics.counters import COUNTED, NON_POD_HUGEPAGES, Met
 from nri_numamem.observe.metrics.exposition import (
     CONTAINER_OUTCOMES,
     POD_OUTCOMES,
-    PREFIX,
     Metrics,
-    Sources,
 )
+from nri_numamem.observe.metrics.families import PREFIX
+from nri_numamem.observe.metrics.sources import Sources
 from nri_numamem.version import VERSION
 
 GI = 1 << 30
@@ -58,8 +58,10 @@ class Plugin:
         nodes = (NumaNode(0, 4 * GI, {2 * MI: 64}), NumaNode(1, 4 * GI, {2 * MI: 64}))
         given = settings or Policy(reserved_memory=(Reservation(1, {"memory": GI}),))
         self.engine: Engine | None = Engine(Context.of(Machine(nodes), given))
-        self.meter = Meter()
+        self.meter = Meter(lambda: 1e9)
         self.failed_writes = 0
+        self.written_at_s: float | None = None
+        self.remote_bytes: dict[int, int] = {}
 
     def handle(self, event: Event) -> None:
         assert self.engine is not None
@@ -71,8 +73,11 @@ class Plugin:
         sources = Sources(
             self.meter,
             lambda: None if engine is None else engine.state,
-            lambda: self.failed_writes,
             lambda: None if engine is None else engine.context,
+            lambda: self.failed_writes,
+            lambda: self.written_at_s,
+            lambda: self.remote_bytes,
+            lambda: 0.0,
         )
         return Metrics(sources, pause_s=0)
 
@@ -134,6 +139,9 @@ def busy() -> Plugin:
     timed = plugin.meter.timed("CreateContainer", lambda _context, request: request)
     assert [timed(None, number) for number in range(4)] == [0, 1, 2, 3]
     plugin.meter.timed("UpdateContainer", lambda _context, request: request)
+    plugin.meter.starts = {"service": 1}
+    plugin.written_at_s = 1.5e9
+    plugin.remote_bytes = {1: MI}
     return plugin
 
 
@@ -177,6 +185,67 @@ def test_decisions_are_counted_and_all_labels_are_there_from_the_start() -> None
     assert sorted(reasons.values()) == [0, 1]
     assert found["synchronizations_total", ()] == 1
     assert found["last_synchronize_containers", ()] == 0
+
+
+def test_a_retry_of_a_rejected_container_is_no_second_container() -> None:
+    plugin = Plugin()
+    for name in ("app", "app", "other", "app"):
+        plugin.handle(CreateContainer(pod(3), container(3, name, memory=9 * GI)))
+    found = plugin.scrape()
+    reason = (("reason", "UnexpectedAdmissionError"),)
+    assert found["rejections_total", reason] == 4
+    assert found["rejected_containers_total", reason] == 2
+    assert found["rejected_containers_total", (("reason", "TopologyAffinityError"),)] == 0
+
+
+def test_times_of_the_last_synchronize_and_write() -> None:
+    plugin = Plugin()
+    names = {name for name, _ in plugin.scrape()}
+    assert not any(name.endswith("timestamp_seconds") for name in names)
+    plugin.handle(Synchronize((), ()))
+    plugin.written_at_s = 2e9
+    found = plugin.scrape()
+    assert found["last_synchronize_timestamp_seconds", ()] == 1e9
+    assert found["state_file_last_write_timestamp_seconds", ()] == 2e9
+
+
+def test_starts_and_remote_bytes() -> None:
+    found = busy().scrape()
+    assert found["starts_total", (("cause", "service"),)] == 1
+    assert found["remote_bytes", (("numa_node", "1"),)] == MI
+
+
+def test_the_largest_request_that_fits() -> None:
+    plugin = Plugin(Policy())
+    one = (("nodes", "one"), ("resource", "memory"))
+    group = (("nodes", "group"), ("resource", "memory"))
+    found = plugin.scrape()
+    free = found["node_free_bytes", (("numa_node", "1"), ("resource", "memory"))]
+    assert found["largest_request_bytes", one] == free
+    assert found["largest_request_bytes", group] == 2 * free
+    plugin.handle(CreateContainer(pod(0), container(0)))
+    found = plugin.scrape()
+    assert (found["largest_request_bytes", one], found["largest_request_bytes", group]) == (free, 0)
+
+
+def test_a_policy_of_one_node_admits_no_group() -> None:
+    found = Plugin(Policy(topology_manager_policy="single-numa-node")).scrape()
+    assert found["largest_request_bytes", (("nodes", "group"), ("resource", "memory"))] == 0
+
+
+@pytest.mark.parametrize("is_managed_twice", [False, True])
+def test_a_kubelet_that_manages_memory_too(is_managed_twice: bool) -> None:
+    found = Plugin(Policy(is_managed_twice=is_managed_twice)).scrape()
+    assert found["kubelet_memory_manager_conflict", ()] == is_managed_twice
+
+
+def test_the_text_for_node_exporter_has_no_metric_of_that_exporter() -> None:
+    text = busy().metrics().text_renderer()().decode()
+    families = list(text_string_to_metric_families(text))
+    assert all(family.name.startswith(PREFIX) for family in families)
+    found = samples(families)
+    assert found["process_resident_memory_bytes", ()] > MI
+    assert found["containers_total", (("outcome", "admitted"),)] == 3
 
 
 def test_misaligned_containers_by_provider_and_cause() -> None:

@@ -1,0 +1,64 @@
+"""The memory of a container per NUMA node, from `memory.numa_stat` and `hugetlb.SIZE.numa_stat`.
+
+Lines are "anon N0=4096 N1=0" with cgroup v2, and "anon=1 N0=1 N1=0" with v1, which counts pages in
+`memory.numa_stat` and bytes in `hugetlb.SIZE.numa_stat`. In v1 the names of sums with all
+descendants begin with "hierarchical_".
+Source: kernel cgroup-v2.rst, cgroup-v1/memory.rst; hugetlb_cgroup.c, hugetlb_cgroup_read_numa_stat
+(5.17 and newer).
+"""
+
+import os
+import re
+from collections.abc import Collection
+from pathlib import Path
+
+from nri_numamem.host.sysfs import names_in, read_optional
+
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_ON_NODE = re.compile(r"N(\d{1,5})=(\d{1,19})", re.ASCII)
+_HUGETLB = re.compile(r"hugetlb\.[0-9KMGT]+B\.numa_stat", re.ASCII)
+_V1_PREFIX = "hierarchical_"
+
+
+def private_bytes(cgroup_root: Path, directory: Path) -> dict[int, int] | None:
+    """Return node -> bytes of anonymous and hugetlb pages of the container with this cpuset cgroup.
+
+    Page cache is left out, because containers share it. None if the container does not exist or has
+    no memory controller. Raises MachineError for files that cannot be read.
+    """
+    memory = controller_directory(cgroup_root, directory, "memory")
+    text = read_optional(memory / "memory.numa_stat")
+    if text is None:
+        return None
+    found = bytes_per_node(text, {"anon"})
+    hugetlb = controller_directory(cgroup_root, directory, "hugetlb")
+    for name in filter(_HUGETLB.fullmatch, names_in(hugetlb)):
+        pages = read_optional(hugetlb / name) or ""
+        for node, size_bytes in _sums(pages, {"total"}, 1).items():
+            found[node] = found.get(node, 0) + size_bytes
+    return found
+
+
+def controller_directory(cgroup_root: Path, directory: Path, controller: str) -> Path:
+    """Return the directory of the same cgroup in another controller."""
+    cpuset_v1 = cgroup_root / "cpuset"
+    if not directory.is_relative_to(cpuset_v1):
+        return directory
+    return cgroup_root / controller / directory.relative_to(cpuset_v1)
+
+
+def bytes_per_node(text: str, names: Collection[str]) -> dict[int, int]:
+    """Return node -> bytes of the lines with these names, from the text of `memory.numa_stat`."""
+    return _sums(text, names, _PAGE_BYTES if text.startswith("total=") else 1)
+
+
+def _sums(text: str, names: Collection[str], unit_bytes: int) -> dict[int, int]:
+    if _V1_PREFIX in text:
+        names = {f"{_V1_PREFIX}{name}" for name in names}
+    found: dict[int, int] = {}
+    for line in text.splitlines():
+        words = line.split()
+        if words and words[0].partition("=")[0] in names:
+            for node, amount in _ON_NODE.findall(line):
+                found[int(node)] = found.get(int(node), 0) + int(amount) * unit_bytes
+    return found

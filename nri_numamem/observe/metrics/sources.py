@@ -1,0 +1,26 @@
+"""Where the figures of the metrics come from. Needs no library, so that any plugin can make one."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from nri_numamem.engine.context import Context
+from nri_numamem.engine.state import EngineState
+from nri_numamem.observe.metrics.counters import Meter
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Sources of the figures. Any thread may call the functions."""
+
+    meter: Meter
+    state: Callable[[], EngineState | None]
+    """Return the engine's state; None without an engine."""
+    context: Callable[[], Context | None]
+    """Return the engine's context; None without an engine."""
+    failed_writes: Callable[[], int]
+    """Return how many writes of the state file failed."""
+    written_at_s: Callable[[], float | None]
+    """Return when the state file was written, in seconds since 1970; None if it was not."""
+    remote_bytes: Callable[[], Mapping[int, int]]
+    """Return NUMA node -> bytes of pages there of containers that are pinned to other nodes."""
+    monotonic_s: Callable[[], float]

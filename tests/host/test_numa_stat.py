@@ -1,0 +1,66 @@
+"""Memory per NUMA node: cgroup v2 and v1, with and without hugepages."""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from nri_numamem.host.numa_stat import bytes_per_node, private_bytes
+from nri_numamem.host.sysfs import MachineError
+
+Plant = Callable[[Mapping[str, str]], Path]
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+MI = 1 << 20
+V2 = "anon N0=4096 N1=8192\nfile N0=1000 N1=0\nanon_thp N0=7 N1=7\n"
+V1 = "total=9 N0=4 N1=5\nanon=7 N0=3 N1=4\nfile=2 N0=1 N1=1\n"
+V1_WITH_CHILDREN = f"{V1}hierarchical_total=11 N0=6 N1=5\nhierarchical_anon=8 N0=4 N1=4\n"
+
+
+def test_anonymous_and_hugetlb_pages_of_cgroup_v2(plant: Plant) -> None:
+    root = plant(
+        {
+            "cgroup.controllers": "",
+            "c/memory.numa_stat": V2,
+            "c/hugetlb.2MB.numa_stat": f"total={4 * MI} N0=0 N1={4 * MI}\n",
+            "c/hugetlb.1GB.numa_stat": "total=0 N0=0 N1=0\n",
+            "c/hugetlb.2MB.current": f"{4 * MI}\n",
+        }
+    )
+    assert private_bytes(root, root / "c") == {0: 4096, 1: 8192 + 4 * MI}
+
+
+@pytest.mark.parametrize(
+    ("text", "pages"), [(V1, {0: 3, 1: 4}), (V1_WITH_CHILDREN, {0: 4, 1: 4})], ids=["one", "tree"]
+)
+def test_cgroup_v1_counts_pages(plant: Plant, text: str, pages: dict[int, int]) -> None:
+    root = plant(
+        {
+            "cpuset/a/c/cpuset.mems": "0\n",
+            "memory/a/c/memory.numa_stat": text,
+            "hugetlb/a/c/hugetlb.2MB.numa_stat": (
+                f"total=0 N0=0 N1=0\nhierarchical_total={2 * MI} N0={2 * MI} N1=0\n"
+            ),
+        }
+    )
+    expected = {0: pages[0] * PAGE + 2 * MI, 1: pages[1] * PAGE}
+    assert private_bytes(root, root / "cpuset/a/c") == expected
+
+
+def test_a_container_that_ended_or_has_no_memory_controller(plant: Plant) -> None:
+    root = plant({"cgroup.controllers": "", "c/hugetlb.2MB.numa_stat": "total=0 N0=0\n"})
+    assert private_bytes(root, root / "c") is None
+    assert private_bytes(root, root / "gone") is None
+
+
+def test_a_file_that_cannot_be_read(plant: Plant) -> None:
+    root = plant({"cgroup.controllers": "", "c/memory.numa_stat/x": ""})
+    with pytest.raises(MachineError, match=r"memory\.numa_stat"):
+        private_bytes(root, root / "c")
+
+
+def test_only_the_lines_with_these_names_count() -> None:
+    assert bytes_per_node(V2, {"file", "anon_thp"}) == {0: 1007, 1: 7}
+    assert bytes_per_node("anon\n\nanon N0=1 Nx=2 N1=\n", {"anon"}) == {0: 1}
+    assert bytes_per_node("", {"anon"}) == {}
