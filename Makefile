@@ -15,7 +15,7 @@ OTHER_TESTS := $(filter-out $(ROOM_TESTS) tests/e2e tests/conformance, \
   $(sort $(patsubst %/,%,$(dir $(wildcard tests/*/test_*.py)))))
 
 .PHONY: run test test-unit test-other coverage e2e conformance faults lives bench fuzz lint generate \
-  kubelet-answers clean
+  cli-files kubelet-answers clean
 
 # On a host with NRI: join its runtime. Elsewhere: the same plugin on a simulated machine.
 run: $(VENV)/.run
@@ -86,6 +86,10 @@ lint: $(VENV)/.dev
 generate: $(VENV)/.dev
 	$(BIN)/python api/generate.py
 	$(BIN)/python docs/generate.py
+
+# The man page and the shell completions, in build/cli.
+cli-files: $(VENV)/.dev
+	$(BIN)/python packaging/write_cli_files.py build/cli
 
 # Records what the kubelet's own managers answer to the lives of tests/kubelet_managers: builds a
 # program with the module k8s.io/kubernetes, for which it needs Go 1.26 or newer; some five minutes.

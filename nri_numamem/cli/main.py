@@ -10,7 +10,7 @@ import errno
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
 from nri_numamem.config.errors import UsageError
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _ignore_signals()
         if argv is None:  # in a process of its own
             shared = _start_observer()  # before the imports, which would make it large
-    args = _parser(chosen).parse(arguments)
+    args = new_parser([] if chosen is None else [chosen]).parse(arguments)
     if shared is not None:
         args.status = shared
     try:
@@ -133,10 +133,13 @@ def _module(command: str) -> _Command:
     return cast("_Command", importlib.import_module(f"nri_numamem.cli.{command}"))
 
 
-def _parser(chosen: str | None) -> Parser:
+def new_parser(
+    complete: Collection[str] = COMMANDS, parser_class: type[Parser] | None = None
+) -> Parser:
+    """Return the parser of the command line, with the options of the commands in `complete`."""
     from nri_numamem.cli.parser import Parser  # noqa: PLC0415 - see the module's docstring
 
-    parser = Parser(
+    parser = (parser_class or Parser)(
         prog="nri-numamem",
         description="Places the memory and hugepages of Guaranteed containers on as few NUMA nodes "
         "as possible.",
@@ -154,7 +157,7 @@ def _parser(chosen: str | None) -> Parser:
             allow_abbrev=False,
         )
         command.set_defaults(parser=command)
-        if name == chosen:
+        if name in complete:
             module = _module(name)
             command.examples = module.EXAMPLES
             module.add_arguments(command)

@@ -35,7 +35,7 @@ class Parser(argparse.ArgumentParser):
     def format_help(self) -> str:
         """Return the help, with examples at its end."""
         self.description, self.epilog = _protect(self.description), _protect(self.epilog)
-        text = super().format_help().replace(_NON_BREAKING_HYPHEN, "-")
+        text = as_shown(super().format_help())
         examples = "".join(f"  {line}\n" for line in self.examples)
         return f"{text}\nexamples:\n{examples}" if examples else text
 
@@ -58,6 +58,11 @@ class Parser(argparse.ArgumentParser):
             given, allowed = unknown[1], _OPTION.findall(self.format_help())
         near = difflib.get_close_matches(given, allowed, n=1)
         super().error(f"{message}; did you mean {near[0]}?" if near else message)
+
+
+def as_shown(text: str) -> str:
+    """Return a text in which hyphens are protected from line breaks as people read it."""
+    return text.replace(_NON_BREAKING_HYPHEN, "-")
 
 
 def _protect(text: str | None) -> str | None:

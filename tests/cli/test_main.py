@@ -80,7 +80,7 @@ def test_the_plugin_does_not_load_the_output_for_people() -> None:
     """A runtime waits while this is imported, and it stays in memory."""
     code = (
         "import sys; before = {*sys.modules}; from nri_numamem.cli import main\n"
-        "main._parser('run').parse_args(['run']); import nri_numamem.daemon.launched\n"
+        "main.new_parser(['run']).parse_args(['run']); import nri_numamem.daemon.launched\n"
         "from nri_numamem.observe.log import loggers as logs; logs.get_logger()\n"
         "print(*{*sys.modules} - before)"
     )
