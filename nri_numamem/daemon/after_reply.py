@@ -19,8 +19,8 @@ from nri_numamem.engine.records.events import EventName
 from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.nri.request_ids import RequestIds
 
-Commit = Callable[[], tuple[Record, ...]]
-"""Engine.commit."""
+Commit = Callable[[int], tuple[Record, ...]]
+"""Engine.commit: (Unix time) -> records."""
 
 CommitLimiter = Callable[[Commit], tuple[Record, ...]]
 """Calls its argument; raises Overrun when that takes too long."""

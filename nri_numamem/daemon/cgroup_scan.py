@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
+from nri_numamem.daemon.jobs import unknown_time
 from nri_numamem.engine.context import Context, qos_of_cgroup_parent
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import (
@@ -52,9 +53,16 @@ class CgroupScan:
 
     name = "cgroup scan"
 
-    def __init__(self, cgroup_root: Path, get_engine: Callable[[], Engine | None]) -> None:
+    def __init__(
+        self,
+        cgroup_root: Path,
+        get_engine: Callable[[], Engine | None],
+        wall_s: Callable[[], float] = unknown_time,
+    ) -> None:
+        """`wall_s` returns the Unix time, for the reasons in the engine's state."""
         self._cgroup_root = cgroup_root
         self._get_engine = get_engine
+        self._wall_s = wall_s
         self._due_s: list[float] | None = None
         """When to scan, in monotonic seconds; None before a connection's first event."""
         self._reported: set[str] = set()
@@ -95,7 +103,9 @@ class CgroupScan:
         self._reported.update(container.container_id for _, container in found)
         if not self._due_s:
             self._reported = set()
-        return engine.apply(ContainersFound(found)).records if found else ()
+        if not found:
+            return ()
+        return engine.apply(ContainersFound(found), int(self._wall_s())).records
 
     def _search(self, context: Context, state: EngineState) -> Iterator[_Found]:
         places, parents = self._known_places(state)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from nri_numamem.daemon.cgroup_scan import SCANS_AFTER_S
+from nri_numamem.daemon.jobs import unknown_time
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import CpusetRead, CpusetsRead
 from nri_numamem.engine.plan import Record
@@ -37,9 +38,16 @@ class CpusetCheck:
 
     name = "cpuset check"
 
-    def __init__(self, cgroup_root: Path, get_engine: Callable[[], Engine | None]) -> None:
+    def __init__(
+        self,
+        cgroup_root: Path,
+        get_engine: Callable[[], Engine | None],
+        wall_s: Callable[[], float] = unknown_time,
+    ) -> None:
+        """`wall_s` returns the Unix time, for the reasons in the engine's state."""
         self._cgroup_root = cgroup_root
         self._get_engine = get_engine
+        self._wall_s = wall_s
         self._due_s: list[float] = []
         """When to compare all containers, in monotonic seconds."""
         self._slice_at_s: float | None = None
@@ -81,7 +89,9 @@ class CpusetCheck:
         except MachineError as error:
             return self._failed(str(error))
         self._error = ""
-        return engine.apply(CpusetsRead(found)).records if found else ()
+        if not found:
+            return ()
+        return engine.apply(CpusetsRead(found), int(self._wall_s())).records
 
     def _failed(self, error: str) -> Iterable[Record]:
         self._suspects.clear()

@@ -87,4 +87,5 @@ class RequestHandler:
         self._after_reply.emit_records()
 
     def _limit_commit(self, commit: Commit) -> tuple[Record, ...]:
-        return self._time_limit.run(COMMIT_LIMIT_S, commit)
+        wall_s = int(self._clock.wall_s())
+        return self._time_limit.run(COMMIT_LIMIT_S, lambda: commit(wall_s))

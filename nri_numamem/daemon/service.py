@@ -95,8 +95,8 @@ class Service:
         self._repeated_refusals = RepeatedRefusals()
         self._state_store = StateStore(self.emit, system.clock, system.open_state_file)
         self._pod_reaper = PodReaper(roots.cgroup, self._get_engine)
-        self._cgroup_scan = CgroupScan(roots.cgroup, self._get_engine)
-        self._cpuset_check = CpusetCheck(roots.cgroup, self._get_engine)
+        self._cgroup_scan = CgroupScan(roots.cgroup, self._get_engine, system.clock.wall_s)
+        self._cpuset_check = CpusetCheck(roots.cgroup, self._get_engine, system.clock.wall_s)
         self._machine_monitor = MachineMonitor(
             roots, self._get_engine, self.emit, listen=system.listen_uevents
         )

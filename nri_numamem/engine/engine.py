@@ -16,6 +16,7 @@ from nri_numamem.engine import (
     outstanding,
     pending_updates,
     pods,
+    reasons,
     synchronize,
 )
 from nri_numamem.engine.context import Context
@@ -92,17 +93,19 @@ class Engine:
         self._decision, self._event = decision, event
         return decision.plan
 
-    def commit(self) -> tuple[Record, ...]:
+    def commit(self, wall_s: int = 0) -> tuple[Record, ...]:
         """Make the decision the committed state; return its records, none without a decision.
 
-        If it raises an exception, the state is unchanged and the decision is discarded.
+        `wall_s` is the Unix time, for the reasons in the state; 0 if unknown. If it raises an
+        exception, the state is unchanged and the decision is discarded.
         """
-        decision, self._decision = self._decision, None
+        before, decision, self._decision = self._state, self._decision, None
         event, self._event = self._event, None
         if decision is None or event is None:
             return ()
         transition = decision.compute_transition()
         after = outstanding.after(transition.state, event)
+        after = reasons.after(before, after, event, transition.records, wall_s)
         if transition.context is not None:
             self.context = transition.context
         self._state = after
@@ -112,8 +115,8 @@ class Engine:
         """Drop the uncommitted decision, if there is one: its event has not happened."""
         self._decision = self._event = None
 
-    def apply(self, event: events.Event) -> Applied:
-        """Decide and commit an event whose reply nothing waits for."""
+    def apply(self, event: events.Event, wall_s: int = 0) -> Applied:
+        """Decide and commit an event whose reply nothing waits for; `wall_s` as in `commit`."""
         plan = self.decide(event)
         rejection = None if self._decision is None else self._decision.rejection
-        return Applied(plan, self.commit(), rejection)
+        return Applied(plan, self.commit(wall_s), rejection)

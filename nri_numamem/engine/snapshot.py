@@ -9,8 +9,9 @@ little.
 
 Format, version 2: one line of JSON, {"version", "crc32", "payload"}. The payload is a JSON text in
 a string, and the checksum is that of its UTF-8 bytes, so the spelling of numbers and keys does not
-matter. Version 1 had "sha256", a hexadecimal digest, in place of "crc32"; it is still read. The
-same state gives the same bytes.
+matter. Version 1 had "sha256", a hexadecimal digest, in place of "crc32"; it is still read. Some
+keys of the payload are optional, because earlier releases lack them. The same state gives the same
+bytes.
 """
 
 import json
@@ -19,6 +20,8 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias, TypeVar, cast
 
 from nri_numamem.engine.providers import NO_OTHER_PROVIDERS, OtherProviders
+from nri_numamem.engine.reason import Reason, Reasons
+from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.state import PREVIOUS_NODES_LIMIT, Cpusets, EngineState, Holder, Key
 from nri_numamem.memorymanager import Block, State
 from nri_numamem.numa import NodeSet
@@ -33,6 +36,8 @@ _VERSION_LIMIT = 10_000
 
 Sha256: TypeAlias = Callable[[bytes], str]
 """Return the hexadecimal SHA-256 digest of some bytes."""
+
+_EVENTS = frozenset(event.value for event in EventName)
 
 _SHOWN_CHARACTERS = 60
 
@@ -65,8 +70,9 @@ def _payload(state: EngineState) -> str:
     Each holder becomes text by itself: a tree of the whole payload would take several times the
     memory of its text.
     """
+    pinned = state.reasons.pinned
     holders = (
-        _text(_holder_out(holder, state.blocks(key) or ()))
+        _text(_holder_out(holder, state.blocks(key) or (), pinned.get(holder.container_id)))
         for key, holder in sorted(state.holders.items())
     )
     previous_nodes = (
@@ -75,6 +81,8 @@ def _payload(state: EngineState) -> str:
     )
     unconfirmed = sorted(state.cpusets.unconfirmed & state.keys.keys())
     more = f',"unconfirmed":{_text(unconfirmed)}' if unconfirmed else ""
+    unpinned = [_unpinned_out(reason) for _id, reason in sorted(state.reasons.unpinned.items())]
+    more += f',"unpinned":{_text(unpinned)}' if unpinned else ""
     return f'{{"holders":[{",".join(holders)}],"homes":[{",".join(previous_nodes)}]{more}}}'
 
 
@@ -88,30 +96,38 @@ def restore(data: bytes, sha256: Sha256 | None = None) -> EngineState:
     holders: dict[Key, Holder] = {}
     keys: dict[str, Key] = {}
     assignments: dict[str, dict[str, tuple[Block, ...]]] = {}
+    pinned: dict[str, Reason] = {}
     for entry in _list(payload, "holders"):
-        holder, blocks = _holder_in(_object(entry, "holders"))
+        found = _object(entry, "holders")
+        holder, blocks = _holder_in(found)
         if holder.key in holders:
             raise SnapshotError(f"holders: {_cut(holder.key[1])} is there twice in its pod")
         holders[holder.key] = holder
         keys[holder.container_id] = holder.key
         uid, name = holder.key
         assignments.setdefault(uid, {})[name] = blocks
+        reason = _reason_in(found)
+        if reason is not None:
+            pinned[reason.container_id] = reason
     previous_nodes: dict[str, Mapping[str, NodeSet]] = {}
     for entry in _list(payload, "homes")[-PREVIOUS_NODES_LIMIT:]:
         pod = _object(entry, "homes")
         places = _object(pod.get("nodes"), "nodes")
         previous_nodes[_field(pod, "uid", str)] = {name: _nodes(places, name) for name in places}
     unconfirmed = _list(payload, "unconfirmed") if "unconfirmed" in payload else ()
+    entries = _list(payload, "unpinned") if "unpinned" in payload else []
+    reasons = [_reason_in(_object(entry, "unpinned")) for entry in entries]
     return EngineState(
         State({}, assignments),
         holders=holders,
         keys=keys,
         previous_nodes=previous_nodes,
         cpusets=Cpusets(unconfirmed=frozenset(map(str, unconfirmed))),
+        reasons=Reasons(pinned, {one.container_id: one for one in reasons if one is not None}),
     )
 
 
-def _holder_out(holder: Holder, blocks: tuple[Block, ...]) -> _Json:
+def _holder_out(holder: Holder, blocks: tuple[Block, ...], reason: Reason | None) -> _Json:
     uid, name = holder.key
     return {
         "uid": uid,
@@ -123,7 +139,44 @@ def _holder_out(holder: Holder, blocks: tuple[Block, ...]) -> _Json:
         "resources": {block.type: min(block.size, MAX_BYTES) for block in blocks},
         **_misaligned_out(holder.misaligned),
         **({"shared": True} if holder.is_shared else {}),
+        **({} if reason is None else _reason_out(reason)),
     }
+
+
+def _reason_out(reason: Reason) -> _Json:
+    """Return the keys that only some holders have, and that earlier versions ignore."""
+    return {
+        "namespace": reason.namespace,
+        "pod": reason.pod,
+        "event": reason.event.value,
+        "since": reason.since_s,
+    }
+
+
+def _unpinned_out(reason: Reason) -> _Json:
+    uid, name = reason.key
+    return {
+        "uid": uid,
+        "container": name,
+        "containerId": reason.container_id,
+        "sandboxId": reason.sandbox_id,
+        **_reason_out(reason),
+    }
+
+
+def _reason_in(entry: _Json) -> Reason | None:
+    """Return the reason in an entry; None if it has none, or one of a later release."""
+    if entry.get("event") not in _EVENTS:
+        return None
+    return Reason(
+        _field(entry, "containerId", str),
+        _field(entry, "sandboxId", str),
+        (_field(entry, "uid", str), _field(entry, "container", str)),
+        _field(entry, "namespace", str),
+        _field(entry, "pod", str),
+        EventName(_field(entry, "event", str)),
+        _field(entry, "since", int),
+    )
 
 
 def _misaligned_out(misaligned: OtherProviders) -> _Json:

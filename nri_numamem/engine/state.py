@@ -12,6 +12,7 @@ from typing import TypeAlias, TypeVar
 
 from nri_numamem.engine.events import PodSandbox
 from nri_numamem.engine.providers import NO_OTHER_PROVIDERS, OtherProviders
+from nri_numamem.engine.reason import NO_REASONS, Reasons
 from nri_numamem.memorymanager import Block, State
 from nri_numamem.memorymanager.state import copy_of
 from nri_numamem.numa import NodeSet
@@ -101,6 +102,8 @@ class EngineState:
     outstanding: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Pod uid -> resource -> bytes of the pod's limit that its containers do not hold yet; only
     begun pods (see ``outstanding``)."""
+    reasons: Reasons = field(default=NO_REASONS, compare=False)
+    """For people; no decision depends on it."""
 
     def holder(self, container_id: str) -> Holder | None:
         """Return the holder with this container id; None if there is none any more."""
@@ -165,6 +168,7 @@ class EngineState:
             self.restored,
             self.cpusets,
             self.outstanding,
+            self.reasons,
         )
 
     def without_pod(
@@ -182,6 +186,7 @@ class EngineState:
             self.restored,
             self.cpusets,
             self.outstanding,
+            self.reasons,
         )
 
     def with_accounting(self, accounting: State) -> "EngineState":
@@ -234,6 +239,7 @@ class EngineState:
             self.restored,
             self.cpusets,
             self.outstanding,
+            self.reasons,
         )
 
     def with_outstanding(self, outstanding: Mapping[str, Mapping[str, int]]) -> "EngineState":
@@ -248,6 +254,22 @@ class EngineState:
             self.restored,
             self.cpusets,
             outstanding,
+            self.reasons,
+        )
+
+    def with_reasons(self, reasons: Reasons) -> "EngineState":
+        """Return the state with other reasons."""
+        return EngineState(
+            self.accounting,
+            self.pods,
+            self.holders,
+            self.keys,
+            self.previous_nodes,
+            self.pending,
+            self.restored,
+            self.cpusets,
+            self.outstanding,
+            reasons,
         )
 
 

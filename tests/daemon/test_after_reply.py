@@ -31,7 +31,7 @@ class Commits:
 
 
 def unlimited(commit: Commit) -> tuple[Record, ...]:
-    return commit()
+    return commit(0)
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def break_commit(made: Commits, monkeypatch: pytest.MonkeyPatch, plan: Plan) -> 
     def decide(_event: Event) -> Plan:
         return plan
 
-    def commit() -> tuple[Record, ...]:
+    def commit(_wall_s: int) -> tuple[Record, ...]:
         raise RuntimeError("what a bug")
 
     monkeypatch.setattr(made.engine, "decide", decide)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri_numamem.engine import events
+from nri_numamem.engine.reason import NO_REASONS, Reason, Reasons
+from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.snapshot import SnapshotError, restore, snapshot
 from nri_numamem.engine.state import Cpusets, EngineState, Holder
 from nri_numamem.memorymanager import Block, State
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 MI = 1 << 20
 PAGE = 2 * MI
 GOLDEN = Path(__file__).with_name("snapshot-v2.json")
+GOLDEN_WITHOUT_REASONS = Path(__file__).with_name("snapshot-v2-without-reasons.json")
 GOLDEN_1 = Path(__file__).with_name("snapshot-v1.json")
 
 
@@ -89,6 +92,27 @@ def test_the_golden_file_of_version_2(lived: EngineState) -> None:
     document = json.loads(GOLDEN.read_text())
     assert list(document) == ["version", "crc32", "payload"]
     assert zlib.crc32(document["payload"].encode()) == document["crc32"]
+
+
+def test_a_file_without_reasons_is_read(lived: EngineState) -> None:
+    restored = restore(GOLDEN_WITHOUT_REASONS.read_bytes())
+    assert (restored, restored.reasons) == (lasting(lived), NO_REASONS)
+
+
+def test_reasons_have_names_event_and_time(lived: EngineState) -> None:
+    reason = Reason("c9", "s9", ("z", "app"), "ns", "pod-z", EventName.UNPINNED_NO_CAPACITY, 1234)
+    state = lived.with_reasons(Reasons(lived.reasons.pinned, {"c9": reason}))
+    restored = restore(snapshot(state)).reasons
+    assert restored.unpinned == {"c9": reason}
+    assert restored.pinned == {name: lived.reasons.pinned[name] for name in ("c2", "c3")}
+    assert restored.pinned["c3"].pod == "pod-a"
+
+
+def test_a_reason_of_a_later_release_is_ignored() -> None:
+    later = {"namespace": "ns", "pod": "p", "event": "charmed", "since": 1}
+    restored = restore(sealed({"holders": [{**HOLDER, **later}], "homes": [], "unpinned": [later]}))
+    assert restored.reasons == NO_REASONS
+    assert ("a", "app") in restored.holders
 
 
 def test_the_golden_file_of_version_1_is_read(lived: EngineState) -> None:

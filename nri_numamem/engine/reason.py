@@ -1,0 +1,34 @@
+"""When and why a container is pinned or unpinned, as a value; ``reasons`` computes them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from nri_numamem.engine.records.events import EventName
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """When and why a container was pinned, or runs unpinned although its pod is Guaranteed."""
+
+    container_id: str
+    sandbox_id: str
+    key: tuple[str, str]
+    """Pod uid and container name."""
+    namespace: str
+    pod: str
+    """The pod's name."""
+    event: EventName
+    since_s: int = 0
+    """Unix time; 0 if unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reasons:
+    """The reasons of containers, by container id."""
+
+    pinned: Mapping[str, Reason] = field(default_factory=dict)
+    unpinned: Mapping[str, Reason] = field(default_factory=dict)
+    """Containers of Guaranteed pods that run unpinned."""
+
+
+NO_REASONS = Reasons()
