@@ -1,29 +1,32 @@
 """``nri-numamem config``: check, show and write configuration files.
 
 ``config default`` prints a file with all keys and their meaning. ``config show FILE`` prints the
-effective settings and where each was written. ``config check FILE`` does what the plugin does at
-its start, and prints the reserved memory of each NUMA node.
+effective settings and where each was written; with ``--running`` those of the running plugin.
+``config check FILE`` does what the plugin does at its start, and prints the reserved memory of each
+NUMA node.
 """
 
 import argparse
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from nri_numamem.cli.machine_argument import add_machine_argument, machine_of
 from nri_numamem.config import load
+from nri_numamem.config.effective import effective_settings
+from nri_numamem.config.errors import UsageError
 from nri_numamem.config.example import example_text
 from nri_numamem.config.policy import context_of
-from nri_numamem.config.settings import KEYS, STATE_FILE, Settings, settings_to_mapping
+from nri_numamem.config.settings import STATE_FILE, Settings
 from nri_numamem.numa import format_quantity
+from nri_numamem.observe.plugin_file import PluginFileError, plugin_file_of, read_plugin_file
 
 if TYPE_CHECKING:
     from nri_numamem.engine.context import Context
 
-_DEFAULT = "default"
-
 EXAMPLES = (
     "nri-numamem config default > /etc/nri-numamem/config.yaml",
+    "nri-numamem config show --running",
     "nri-numamem config check /etc/nri/conf.d/10-nri-numamem.conf",
 )
 
@@ -36,6 +39,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     description = "Print the effective settings of a file, and where each one was written."
     show = actions.add_parser("show", help="show the settings of a file", description=description)
     _add_files(show)
+    show.add_argument(
+        "--running",
+        action="store_true",
+        help="show the settings of the running plugin instead of FILE; a launched plugin gets its "
+        "configuration from the runtime",
+    )
+    show.add_argument(
+        "--state-file",
+        metavar="FILE",
+        type=Path,
+        default=Path(STATE_FILE),
+        help="the state file of the running plugin (%(default)s)",
+    )
     show.add_argument(
         "--output", choices=("table", "json"), default="table", help="format (default: table)"
     )
@@ -70,23 +86,47 @@ def main(args: argparse.Namespace) -> int:
     if args.action == "default":
         print(example_text(), end="")
         return 0
+    if args.action == "show":
+        heading, document = _running(args.state_file) if args.running else _of_file(args)
+        if args.output == "json":
+            print(json.dumps(document, indent=2))
+        else:
+            _show(heading, document)
+        return 0
     settings = load.load_file(args.file, args.kubelet_config)
-    if args.action == "check":
-        _print_check(args.file, context_of(settings, machine_of(args.machine)))
-    elif args.output == "json":
-        print(json.dumps(settings_document(settings), indent=2))
-    else:
-        _show(args.file, settings)
+    _print_check(args.file, context_of(settings, machine_of(args.machine)))
     return 0
 
 
-def settings_document(settings: Settings) -> dict[str, dict[str, object]]:
-    """Return key -> value and origin of every setting; an unset value is None."""
-    effective = {"stateFile": STATE_FILE, **settings_to_mapping(settings)}
-    return {
-        key: {"value": effective.get(key), "origin": settings.place_of((key,)) or _DEFAULT}
-        for key in KEYS
+_Document: TypeAlias = dict[str, dict[str, object]]
+"""Key -> its value and origin."""
+
+
+def _of_file(args: argparse.Namespace) -> tuple[str, _Document]:
+    settings = load.load_file(args.file, args.kubelet_config)
+    return f"Settings of {args.file}", settings_document(settings)
+
+
+def _running(state_file: Path) -> tuple[str, _Document]:
+    """Return a heading and the settings that the running plugin wrote; UsageError without any."""
+    path = plugin_file_of(state_file)
+    try:
+        facts = read_plugin_file(path)
+    except PluginFileError as error:
+        raise UsageError(f"{error}; run this as root") from error
+    if facts is None:
+        raise UsageError(f"{path}: does not exist; start the plugin, or name its --state-file")
+    settings = {
+        key: {"value": setting.value, "origin": setting.origin}
+        for key, setting in facts.settings.items()
     }
+    return f"Settings of the plugin with pid {facts.pid}, {facts.started_as}", settings
+
+
+def settings_document(settings: Settings) -> _Document:
+    """Return key -> value and origin of every setting; an unset value is None."""
+    found = effective_settings(settings)
+    return {key: {"value": value, "origin": origin} for key, (value, origin) in found.items()}
 
 
 def _print_check(path: Path, context: "Context") -> None:
@@ -99,7 +139,7 @@ def _print_check(path: Path, context: "Context") -> None:
         print(f"  note: {note}")
 
 
-def _show(path: Path, settings: Settings) -> None:
+def _show(heading: str, document: _Document) -> None:
     from nri_numamem.cli.render.plain_table import plain_table  # noqa: PLC0415 - people
     from nri_numamem.cli.render.screen import (  # noqa: PLC0415 - only for people
         Screen,
@@ -107,12 +147,12 @@ def _show(path: Path, settings: Settings) -> None:
     )
 
     screen = Screen(new_console())
-    screen.heading(f"Settings of {path}")
+    screen.heading(heading)
     table = plain_table()
     table.add_column("key", no_wrap=True)
     table.add_column("value", overflow="fold")
     table.add_column("origin", overflow="fold")
-    for key, entry in settings_document(settings).items():
+    for key, entry in document.items():
         table.add_row(key, _flow(entry["value"]), str(entry["origin"]))
     screen.shown(table)
 

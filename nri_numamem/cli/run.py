@@ -3,12 +3,16 @@
 import argparse
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from nri_numamem.config import load as configuration
 from nri_numamem.config.load import DEFAULT_CONFIG
 from nri_numamem.config.settings import LOG_FORMATS, LOG_LEVELS, STATE_FILE, Settings
+from nri_numamem.config.values import SettingsPath
 from nri_numamem.daemon.external import DEFAULT_SOCKET, ExternalPlugin
 from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.instance import AlreadyRunningError
@@ -146,28 +150,37 @@ def main(args: argparse.Namespace) -> int:
 def settings_of(args: argparse.Namespace) -> Settings:
     """Return the settings of file and flags together; raise UsageError for an invalid one."""
     settings = configuration.load_chosen(args.config, args.kubelet_config)
+    changes = list(_changes(args, settings))
+    places = {key: partial(_place, flag) for flag, key, _field, _value in changes}
+    values = {field: value for _flag, _key, field, value in changes}
+    return replace(settings, **values, origins={**settings.origins, **places})
+
+
+def _place(flag: str, _path: SettingsPath) -> str:
+    """Return the place of a setting that a flag sets."""
+    return flag
+
+
+def _changes(args: argparse.Namespace, settings: Settings) -> Iterator[tuple[str, str, str, Any]]:
+    """Yield flag, key, field of Settings and value of what the flags set."""
     if args.reserved_memory:
-        settings = replace(
-            settings,
-            reserved_memory=configuration.parse_reserved(args.reserved_memory),
-            origins={**settings.origins, "reservedMemory": lambda _path: "--reserved-memory"},
-        )
+        reservations = configuration.parse_reserved(args.reserved_memory)
+        yield "--reserved-memory", "reservedMemory", "reserved_memory", reservations
     if args.state_file is not None:
         state_file = str(Path(args.state_file).absolute()) if args.state_file else ""
-        settings = replace(settings, state_file=state_file)
+        yield "--state-file", "stateFile", "state_file", state_file
     elif settings.state_file is None and args.socket.resolve() != DEFAULT_SOCKET.resolve():
         # Another runtime than the host's: an experiment, which must not touch the host's state.
-        settings = replace(settings, state_file="")
+        yield "--socket", "stateFile", "state_file", ""
     if args.metrics_address is not None:
         address = configuration.parse_metrics_address(args.metrics_address)
-        settings = replace(settings, metrics_address=address)
+        yield "--metrics-address", "metricsAddress", "metrics_address", address
     if args.log_file is not None:
-        settings = replace(settings, log_file=str(args.log_file.absolute()))
-    return replace(
-        settings,
-        log_level=args.log_level or settings.log_level,
-        log_format=args.log_format or settings.log_format,
-    )
+        yield "--log-file", "logFile", "log_file", str(args.log_file.absolute())
+    if args.log_level:
+        yield "--log-level", "logLevel", "log_level", args.log_level
+    if args.log_format:
+        yield "--log-format", "logFormat", "log_format", args.log_format
 
 
 def _socket_path(text: str) -> Path:

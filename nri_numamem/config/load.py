@@ -114,11 +114,12 @@ def load_text(text: str, origin: str, kubelet_config: Path | None = None) -> Set
     document = document if isinstance(document, dict) else {}
     own = {key: value for key, value in document.items() if value is not None}
     merged = {**kubelet.settings, **own, key: str(path)}
+    by_flag = {key: lambda _path: "--kubelet-config"} if kubelet_config else {}
     return replace(
         _settings(root, merged, origin),
         kubelet_memory_manager_policy=kubelet.memory_manager_policy,
         kubelet_cpu_manager_policy=kubelet.cpu_manager_policy,
-        origins=kubelet_origins | {key: origins[key] for key in own if key in origins},
+        origins=kubelet_origins | {key: origins[key] for key in own if key in origins} | by_flag,
     )
 
 

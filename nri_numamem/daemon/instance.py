@@ -23,6 +23,7 @@ from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.state import EngineState
 from nri_numamem.nri.poller import Clock
+from nri_numamem.observe.plugin_file import PluginFacts
 from nri_numamem.observe.state_file import StateFile
 
 # A restarted runtime launches a plugin while the previous plugin has not yet seen the end of its
@@ -183,6 +184,11 @@ class StateStore:
         """
         if self._file is not None and not self._lock.is_lost:
             self._file.offer(state)
+
+    def describe(self, facts: PluginFacts) -> None:
+        """Hand over facts about the plugin, likewise."""
+        if self._file is not None and not self._lock.is_lost:
+            self._file.describe(facts)
 
     def check_lock(self, _now_s: float) -> Iterable[Record]:
         """Take the lock again if its file was removed or replaced; a job."""

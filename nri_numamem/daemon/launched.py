@@ -42,6 +42,7 @@ from nri_numamem.nri.plugin_service import Refused
 from nri_numamem.nri.poller import Channel
 from nri_numamem.observe.log import loggers as logs
 from nri_numamem.observe.log.loggers import Logger
+from nri_numamem.observe.plugin_file import StartMode
 
 # Ticks that a runtime has, after it configured the plugin, to listen: it launches other plugins
 # first.
@@ -73,9 +74,10 @@ class LaunchedService(Service):
         External plugins get no text: the configuration of the first connection stays.
         """
         if self.external_channel is not None:
+            super().configure(configuration_)
             return
         try:
-            self._set_up(configuration_.text)
+            self._set_up(configuration_)
         except UsageError as error:
             if configuration_.survives_refusal:
                 refused = Refused(f"nri-numamem: {error}")
@@ -89,9 +91,10 @@ class LaunchedService(Service):
     def configure_late(self, configuration_: Configuration) -> None:
         """Build the engine after the reply; end the connection if that fails because of a bug."""
         if self.external_channel is not None:
+            super().configure_late(configuration_)
             return
         try:
-            self._set_up(configuration_.text)
+            self._set_up(configuration_)
         except UsageError as error:  # too late for a refusal
             self._stay_without_engine(error)
         except Exception as error:  # noqa: BLE001 - logged; another process tries again
@@ -152,18 +155,20 @@ class LaunchedService(Service):
         logs.flush()
         return 0 if is_clean else 1
 
-    def _set_up(self, text: str) -> None:
+    def _set_up(self, configuration_: Configuration) -> None:
+        text = configuration_.text
         settings = configuration.load_text(text, "NRI configuration")
         logs.configure(settings.log_file or "auto", settings.log_level, settings.log_format)
         if self._status is not None:
             self._status.running(text)
         try:
             engine = build_engine(settings, self._roots)
-            self.start(engine, settings, "launched by the runtime")
+            self.start(engine, settings, "launched by the runtime", StartMode.LAUNCHED)
         except UsageError:
             if self._status is not None:
                 self._status.over()
             raise
+        super().configure(configuration_)
 
     def _stay_without_engine(self, error: UsageError) -> None:
         fields = {"error": str(error)}

@@ -25,6 +25,7 @@ from nri_numamem.engine.records.events import EventName
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.nri.poller import Channel
 from nri_numamem.observe.log import loggers as logs
+from nri_numamem.observe.plugin_file import StartMode
 
 
 class RuntimeConnector:
@@ -85,7 +86,8 @@ class Restarted:
         self._service.emit(_restarting(why, crash))
         try:
             engine = build_engine(self._settings, HostRoots())
-            self._service.start(engine, self._settings, "started again after it ended")
+            started_as = "started again after it ended"
+            self._service.start(engine, self._settings, started_as, StartMode.RESTARTED)
         except UsageError as error:
             fields: dict[str, RecordValue] = {
                 "cause": str(error),

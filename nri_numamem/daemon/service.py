@@ -12,6 +12,7 @@ from nri_numamem.config.settings import STATE_FILE, Settings
 from nri_numamem.daemon.cgroup_scan import CgroupScan
 from nri_numamem.daemon.connection import Connection, ConnectionResult
 from nri_numamem.daemon.cpuset_check import CpusetCheck
+from nri_numamem.daemon.description import Description
 from nri_numamem.daemon.gc_control import GcControl
 from nri_numamem.daemon.host_reader import HostReader
 from nri_numamem.daemon.identity import Identity
@@ -43,6 +44,7 @@ from nri_numamem.nri.request_ids import RequestIds
 from nri_numamem.nri.session import PluginSession
 from nri_numamem.observe.log import loggers as logs
 from nri_numamem.observe.log.loggers import Logger
+from nri_numamem.observe.plugin_file import StartMode
 from nri_numamem.observe.systemd import Notifier
 from nri_numamem.version import VERSION
 
@@ -93,6 +95,7 @@ class Service:
         self._watchdog = Watchdog(crash_descriptor, system.new_stall_guard, heartbeat)
         self._gc_control = GcControl()
         self._repeated_refusals = RepeatedRefusals()
+        self._description = Description(system.clock.wall_s)
         self._state_store = StateStore(self.emit, system.clock, system.open_state_file)
         self._pod_reaper = PodReaper(roots.cgroup, self._get_engine)
         self._cgroup_scan = CgroupScan(roots.cgroup, self._get_engine, system.clock.wall_s)
@@ -126,13 +129,20 @@ class Service:
         if vulnerable is not None:
             self.emit(vulnerable)
 
-    def start(self, engine: Engine, settings: Settings, started_as: str) -> None:
+    def start(
+        self,
+        engine: Engine,
+        settings: Settings,
+        started_as: str,
+        mode: StartMode = StartMode.SERVICE,
+    ) -> None:
         """Decide with this engine and the state that an earlier process left.
 
         Raises AlreadyRunningError when another process runs, whose error shows `started_as`.
         """
         path = settings.state_file
         restored = self._state_store.open(STATE_FILE if path is None else path, started_as)
+        self._description.started(settings, mode, started_as)
         self._machine_monitor.logs_uevents = settings.log_level == "debug"
         self.use(Engine(engine.context, restored))
         if restored is not None:
@@ -147,6 +157,8 @@ class Service:
 
     def close(self) -> None:
         """Write the state file, and stop serving metrics."""
+        self._description.ended()
+        self._describe()
         self._state_store.close()
         self._machine_monitor.close()
         self.metrics.close()
@@ -156,6 +168,8 @@ class Service:
     ) -> ConnectionResult:
         """Serve one connection to its end; closes the channel."""
         self._connections += 1
+        self._description.connecting(identity)
+        self._describe()
         request_ids = RequestIds(self._connections)
         self._requests.connected(request_ids)
         session = PluginSession(
@@ -175,6 +189,8 @@ class Service:
                 return self._connection.serve()
         finally:
             self._connection = None
+            self._description.disconnected()
+            self._describe()
             self._meter.disconnected()
 
     def end_connection(self, cause: str) -> None:
@@ -185,10 +201,12 @@ class Service:
     # What the session calls.
 
     def configure(self, configuration: Configuration) -> None:
-        """Ignore the runtime's configuration; an external plugin has its own file."""
+        """Take note of the runtime; an external plugin has its own configuration file."""
+        self._description.configured(configuration)
 
     def configure_late(self, configuration: Configuration) -> None:
         """Do what `configure` did not do in time; the reply was sent, so there is no refusal."""
+        self._description.configured(configuration)
 
     def decide(self, event: Event) -> Plan:
         """Return the plan for the reply to an event; an empty one without an engine."""
@@ -292,9 +310,16 @@ class Service:
 
     def _offer_state(self, _now_s: float) -> Iterable[Record]:
         """Hand over the state to be written; outside of requests, whose time is limited."""
+        self._describe()
         if self.engine is not None:
             self._state_store.offer(self.engine.state)
         return ()
+
+    def _describe(self) -> None:
+        """Hand over what changed about this process, to be written."""
+        facts = self._description.take()
+        if facts is not None:
+            self._state_store.describe(facts)
 
     def _rebuild(self, is_empty: bool) -> None:
         """Let a Synchronize compute the state anew, from an empty one if `is_empty`."""

@@ -25,6 +25,7 @@ from nri_numamem.engine.plan import Record
 from nri_numamem.engine.state import EngineState
 from nri_numamem.host.uevents import UeventSocket
 from nri_numamem.nri.poller import Channel, Clock, HostClock, Poller, SelectorPoller, Source
+from nri_numamem.observe.plugin_file import PluginFacts
 from nri_numamem.observe.state_file import StateFile
 
 _PEER_CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
@@ -75,6 +76,9 @@ class StateWriter(Protocol):
 
     def offer(self, state: EngineState) -> None:
         """Hand over a state to be written; never waits for a disk."""
+
+    def describe(self, facts: PluginFacts) -> None:
+        """Hand over facts about the plugin to be written beside it; never waits either."""
 
     def close(self) -> None:
         """Write what is waiting."""

@@ -1,7 +1,8 @@
 """The state file, which preserves the engine's state across restarts.
 
 ``load`` reads the file once at the start. ``offer`` takes the engine's state, a value that never
-changes, and returns immediately: a thread serializes and writes it. Serializing needs the
+changes, and returns immediately: a thread serializes and writes it, and also what ``describe``
+takes. Serializing needs the
 interpreter's lock, which the event loop needs too, so the thread writes at most once a second, and
 only the newest state. The file is replaced atomically (temporary file, fsync, rename, fsync of the
 directory).
@@ -11,26 +12,22 @@ another version to NAME.version-N. A failed write is logged once per kind of err
 retried. ``engine.snapshot`` defines the contents.
 """
 
-import contextlib
 import errno
-import os
 import signal
-import stat
 import threading
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.snapshot import SnapshotError, SnapshotVersionError, restore, snapshot
 from nri_numamem.engine.state import EngineState
-from nri_numamem.observe.log.sinks import write_all
-
-# Only root may read pod UIDs and amounts.
-_FILE_MODE = 0o600
-_DIRECTORY_MODE = 0o700
+from nri_numamem.observe.files import read_regular, reason_of, replace_file
+from nri_numamem.observe.plugin_file import PluginFacts, encode, plugin_file_of
 
 # A thousand pods take 1 MB.
 SIZE_LIMIT_BYTES = 64 << 20
@@ -47,13 +44,16 @@ PAUSE_S = 1.0
 # How long close() waits for a disk that hangs.
 CLOSE_S = 5.0
 
+_Contents: TypeAlias = dict[Path, Callable[[], bytes]]
+"""File -> function that returns its new contents."""
+
 
 def read_state(path: Path) -> EngineState:
     """Return the state in a file that another process may be using; nothing is changed.
 
     Raises OSError, and SnapshotError for a file that cannot be used.
     """
-    data = _read(path)
+    data = read_regular(path, SIZE_LIMIT_BYTES)
     if len(data) > SIZE_LIMIT_BYTES:
         raise SnapshotError(f"more than {SIZE_LIMIT_BYTES} bytes")
     return restore(data, _sha256)
@@ -82,25 +82,25 @@ class StateFile:
         self._pause_s = pause_s
         self._retry_s = retry_s
         self._offered: EngineState | None = None
-        self._written: int | None = None
+        self._written: dict[Path, int] = {}
         """Hash of the data written last; the data of a thousand pods is a megabyte."""
-        self._reported: set[str] = set()
-        """Kinds of write errors in the log since the last successful write."""
+        self._reported: set[tuple[Path, str]] = set()
+        """Files and kinds of write errors in the log since the file's last successful write."""
         self._keeps_file = False
         """Whether a file of another version is still under the path."""
         self._changed = threading.Condition()
-        self._pending: EngineState | None = None
+        self._pending: _Contents = {}
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
     def load(self) -> EngineState | None:
         """Return the state that an earlier process wrote; None if there is no usable file."""
         try:
-            data = _read(self._path)
+            data = read_regular(self._path, SIZE_LIMIT_BYTES)
         except FileNotFoundError:
             return None
         except OSError as error:
-            self._log(EventName.STATE_FILE_UNREADABLE, {"error": _reason(error)})
+            self._log(self._path, EventName.STATE_FILE_UNREADABLE, {"error": reason_of(error)})
             return None
         if len(data) > SIZE_LIMIT_BYTES:
             self._rename_corrupt(f"more than {SIZE_LIMIT_BYTES} bytes")
@@ -126,8 +126,15 @@ class StateFile:
         if self._keeps_file and not (state.holders or state.pods):
             return
         self._offered = state
+        self._submit(self._path, partial(snapshot, state))
+
+    def describe(self, facts: PluginFacts) -> None:
+        """Have plugin.json written; returns immediately."""
+        self._submit(plugin_file_of(self._path), partial(encode, facts))
+
+    def _submit(self, path: Path, encoded: Callable[[], bytes]) -> None:
         with self._changed:
-            self._pending = state
+            self._pending[path] = encoded
             self._changed.notify()
         if self._thread is None:
             # A daemon thread: a disk that hangs must not keep the process from ending.
@@ -135,7 +142,7 @@ class StateFile:
             self._thread.start()
 
     def close(self) -> None:
-        """Write the pending state, within CLOSE_S, and end the thread."""
+        """Write what is pending, within CLOSE_S, and end the thread."""
         with self._changed:
             self._closing.set()
             self._changed.notify()
@@ -145,57 +152,64 @@ class StateFile:
     def _run(self) -> None:
         # Signals must interrupt the main thread.
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        while (state := self._take()) is not None:
-            if not self._save(state) and not self._wait_to_retry(state):
-                return
+        failed: _Contents = {}
+        retry_at_s = 0.0
+        is_closing = False
+        while not is_closing:
+            taken, is_closing = self._take(retry_at_s if failed else None)
+            is_due = is_closing or time.monotonic() >= retry_at_s
+            contents = {**failed, **taken} if is_due else taken
+            saved = {path for path, encoded in contents.items() if self._save(path, encoded)}
+            if contents.keys() - saved:
+                retry_at_s = time.monotonic() + self._retry_s
+            failed = {
+                path: encoded
+                for path, encoded in {**failed, **contents}.items()
+                if path not in saved
+            }
             self._closing.wait(self._pause_s)
 
-    def _take(self) -> EngineState | None:
-        """Return the next state to write; None at the end."""
+    def _take(self, retry_at_s: float | None) -> tuple["_Contents", bool]:
+        """Wait for contents, close() or the time; return the contents and whether to end."""
+        timeout_s = None if retry_at_s is None else max(0.0, retry_at_s - time.monotonic())
         with self._changed:
-            self._changed.wait_for(lambda: self._pending is not None or self._closing.is_set())
-            state, self._pending = self._pending, None
-            return state
+            self._changed.wait_for(lambda: self._pending or self._closing.is_set(), timeout_s)
+            taken, self._pending = self._pending, {}
+            return taken, self._closing.is_set()
 
-    def _wait_to_retry(self, state: EngineState) -> bool:
-        """Wait for a newer state, the end of the pause, or close(); return False after close()."""
-        with self._changed:
-            if self._closing.is_set():
-                return False
-            self._changed.wait_for(
-                lambda: self._pending is not None or self._closing.is_set(), self._retry_s
-            )
-            if self._pending is None:
-                self._pending = state
-            return True
-
-    def _save(self, state: EngineState) -> bool:
-        """Write one state; return whether the file has it."""
+    def _save(self, path: Path, encoded: Callable[[], bytes]) -> bool:
+        """Write one file; return whether it has the contents."""
         try:
-            data = snapshot(state)
+            data = encoded()
             written = hash(data)
-            if written != self._written or not self._path.exists():
-                _replace(self._path, data)
-                self._written = written
-                self.written_at_s = time.time()
+            if written != self._written.get(path) or not path.exists():
+                replace_file(path, data)
+                self._written[path] = written
+                if path == self._path:
+                    self.written_at_s = time.time()
         except OSError as error:
-            self._count(errno.errorcode.get(error.errno or 0, "unknown"), _reason(error))
+            self._count(path, errno.errorcode.get(error.errno or 0, "unknown"), reason_of(error))
             return False
         except Exception as error:  # noqa: BLE001 - a bug must not end the thread
             text = "".join(traceback.format_exception(error)).rstrip()
-            self._count(type(error).__name__, text)
+            self._count(path, type(error).__name__, text)
             return False
-        if self._reported:
-            self._reported.clear()
-            fields: dict[str, RecordValue] = {"failed_writes": self.failed_writes}
-            self._emit(Record(EventName.STATE_FILE_WRITE_RECOVERED, {**self._place(), **fields}))
+        reported = {entry for entry in self._reported if entry[0] == path}
+        if reported:
+            self._reported -= reported
+            fields: dict[str, RecordValue] = {
+                "path": str(path),
+                "failed_writes": self.failed_writes,
+            }
+            self._emit(Record(EventName.STATE_FILE_WRITE_RECOVERED, fields))
         return True
 
-    def _count(self, kind: str, text: str) -> None:
+    def _count(self, path: Path, kind: str, text: str) -> None:
         self.failed_writes += 1
-        if kind not in self._reported:
-            self._reported.add(kind)
-            self._log(EventName.STATE_FILE_WRITE_FAILED, {"error_kind": kind, "error": text})
+        if (path, kind) not in self._reported:
+            self._reported.add((path, kind))
+            fields: dict[str, RecordValue] = {"error_kind": kind, "error": text}
+            self._log(path, EventName.STATE_FILE_WRITE_FAILED, fields)
 
     def _rename_corrupt(self, problem: str) -> None:
         """Rename a file that cannot be used; replaces the oldest of CORRUPT_KEPT such files."""
@@ -217,53 +231,11 @@ class StateFile:
             self._path.replace(name)
             fields["renamed_to"] = name.name
         except OSError as error:
-            fields["rename_error"] = _reason(error)
-        self._log(event, fields)
+            fields["rename_error"] = reason_of(error)
+        self._log(self._path, event, fields)
 
-    def _place(self) -> dict[str, RecordValue]:
-        return {"path": str(self._path)}
-
-    def _log(self, event: EventName, fields: dict[str, RecordValue]) -> None:
-        self._emit(Record(event, {**self._place(), **fields}))
-
-
-def _reason(error: OSError) -> str:
-    return error.strerror or str(error)
-
-
-def _read(path: Path) -> bytes:
-    """Return the contents, at most one byte more than SIZE_LIMIT_BYTES; never waits for a pipe."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file")
-        return file.read(SIZE_LIMIT_BYTES + 1)
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Replace the file at `path`; after an OSError the old one is still there."""
-    path.parent.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
-    # Always the same name, so that at most one file of a killed process is left.
-    temporary = path.with_name(f".{path.name}.new")
-    temporary.unlink(missing_ok=True)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    try:
-        descriptor = os.open(temporary, flags, _FILE_MODE)
-        try:
-            write_all(descriptor, data)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        temporary.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()  # frees the space if the disk is full
-        raise
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    def _log(self, path: Path, event: EventName, fields: dict[str, RecordValue]) -> None:
+        self._emit(Record(event, {"path": str(path), **fields}))
 
 
 def _sha256(data: bytes) -> str:

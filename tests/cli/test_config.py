@@ -7,6 +7,8 @@ import pytest
 
 from nri_numamem.cli.main import main
 from nri_numamem.config.example import example_text
+from nri_numamem.observe.plugin_file import encode
+from tests.observe.test_plugin_file import FACTS
 
 MACHINE = "machine: {nodes: [{id: 0, memory: 8Gi}, {id: 1, memory: 8Gi}]}\n"
 CONFIG = """\
@@ -106,3 +108,24 @@ def test_what_cannot_be_used_is_one_line_and_status_2(
     assert error.startswith("nri-numamem: ")
     assert problem in error
     assert error.count("\n") == 1
+
+
+def test_the_settings_of_the_running_plugin(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    state_file = tmp_path / "memory_manager_state"
+    show = ["config", "show", "--running", "--state-file", str(state_file)]
+    assert main(show) == 2
+    assert f"{tmp_path}/plugin.json: does not exist; start the plugin" in capsys.readouterr().err
+    (tmp_path / "plugin.json").write_bytes(encode(FACTS))
+    assert main([*show, "--output", "json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["logLevel"] == {"value": "debug", "origin": "NRI configuration:1"}
+    assert main(show) == 0
+    output = capsys.readouterr().out
+    assert "Settings of the plugin with pid 17, launched by the runtime" in output
+    assert "kubelet/config.yaml:7" in output
+    (tmp_path / "plugin.json").write_text("{}")
+    assert main(show) == 2
+    assert "not a document of the plugin; run this as root" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import signal
 import subprocess
 import time
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from nri_numamem.cli import run
+from nri_numamem.config.effective import effective_settings
 from nri_numamem.fake_runtime import objects
 from nri_numamem.fake_runtime.runtime import FakeRuntime, PluginRefused
 from nri_numamem.fake_runtime.version import RuntimeVersion
@@ -333,3 +336,36 @@ def test_the_kubelets_configuration_counts_for_what_is_left_out(
     assert machine["level"] == "warning"
     assert "both memory managers are active" in str(machine["notes"])
     assert simulated_host.records("pod_admitted")
+
+
+def test_flags_are_the_origins_of_their_settings(tmp_path: Path) -> None:
+    parser = argparse.ArgumentParser()
+    run.add_arguments(parser)
+    config, kubelet = tmp_path / "config.yaml", tmp_path / "kubelet.yaml"
+    config.write_text("logLevel: debug\nfailOnTimeout: true\n")
+    kubelet.write_text("kind: KubeletConfiguration\n")
+    flags = [
+        *("--config", str(config), "--kubelet-config", str(kubelet), "--state-file", "/x"),
+        *("--reserved-memory", "0:memory=1Gi", "--metrics-address", "127.0.0.1:1"),
+        *("--log-file", "/l", "--log-level", "error", "--log-format", "json"),
+    ]
+    found = effective_settings(run.settings_of(parser.parse_args(flags)))
+    assert found["logLevel"] == ("error", "--log-level")
+    assert found["failOnTimeout"] == (True, f"{config}:2")
+    origins = {key: origin for key, (_value, origin) in found.items() if origin.startswith("--")}
+    assert origins == {
+        "kubeletConfigFile": "--kubelet-config",
+        "logFile": "--log-file",
+        "logFormat": "--log-format",
+        "logLevel": "--log-level",
+        "metricsAddress": "--metrics-address",
+        "reservedMemory": "--reserved-memory",
+        "stateFile": "--state-file",
+    }
+
+
+def test_another_socket_has_no_state_file() -> None:
+    parser = argparse.ArgumentParser()
+    run.add_arguments(parser)
+    found = effective_settings(run.settings_of(parser.parse_args(["--socket", "/run/other.sock"])))
+    assert found["stateFile"] == ("", "--socket")

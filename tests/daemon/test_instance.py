@@ -19,6 +19,7 @@ from nri_numamem.engine.plan import Record
 from nri_numamem.engine.state import EngineState
 from nri_numamem.memorymanager import State
 from nri_numamem.nri.poller import HostClock
+from nri_numamem.observe.plugin_file import PluginFacts
 
 STATE = EngineState(State({}), previous_nodes={"uid": {}})
 
@@ -254,6 +255,9 @@ def test_failed_writes_are_counted(emitted: list[Record], tmp_path: Path) -> Non
             return None
 
         def offer(self, state: EngineState) -> None:
+            raise NotImplementedError
+
+        def describe(self, facts: PluginFacts) -> None:
             raise NotImplementedError
 
         def close(self) -> None:

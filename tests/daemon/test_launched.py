@@ -19,6 +19,7 @@ from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.numa import CpuSet, Machine, NumaNode
 from nri_numamem.observe.log import loggers as logs
+from nri_numamem.observe.plugin_file import Setting, StartMode, read_plugin_file
 from tests.virtual.log import MemoryLog
 from tests.virtual.runtime import VirtualRuntime
 from tests.virtual.system import Machinery
@@ -92,6 +93,18 @@ def test_the_runtime_configures_and_synchronizes_the_plugin(launch: Launch) -> N
         "admitted",
         "plugin_exited",
     ]
+
+
+def test_the_configuration_of_the_runtime_is_described(launch: Launch, tmp_path: Path) -> None:
+    state_file = tmp_path / "memory_manager_state"
+    launch.runtime.config = f"logFile: {tmp_path}/log\nstateFile: {state_file}\n"
+    assert launch.run() == 0
+    facts = read_plugin_file(tmp_path / "plugin.json")
+    assert facts is not None
+    assert facts.mode is StartMode.LAUNCHED
+    assert facts.settings["stateFile"] == Setting(str(state_file), "NRI configuration:2")
+    assert facts.runtime is not None
+    assert facts.runtime.name == launch.runtime.version.runtime_name
 
 
 def test_a_signal_ends_the_plugin_on_purpose(launch: Launch) -> None:

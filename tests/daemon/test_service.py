@@ -24,6 +24,7 @@ from nri_numamem.host.roots import HostRoots
 from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.numa import CpuSet, Machine, NumaNode
+from nri_numamem.observe.plugin_file import PluginFacts, plugin_file_of, read_plugin_file
 from tests.virtual.log import MemoryLog
 from tests.virtual.runtime import VirtualRuntime
 from tests.virtual.system import Machinery
@@ -191,6 +192,24 @@ def test_the_state_goes_to_the_state_file(node: Node, tmp_path: Path) -> None:
     node.service.start(node.engine, settings, "started again")
     assert len(node.log.named("state_restored")) == 1
     node.service.close()
+
+
+def test_the_process_is_described_beside_the_state_file(node: Node, tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    described: list[PluginFacts | None] = []
+    node.service.start(node.engine, Settings(state_file=str(path)), "started as a test")
+    node.world.after(2, lambda: described.append(read_plugin_file(plugin_file_of(path))))
+    node.run(4)
+    described.append(read_plugin_file(plugin_file_of(path)))
+    serving, ended = described
+    assert serving is not None
+    assert serving.runtime is not None
+    assert serving.runtime.name == node.runtime.version.runtime_name
+    assert (serving.name, serving.is_connected) == ("10-nri-numamem", True)
+    assert serving.ended_s is None
+    assert ended is not None
+    assert not ended.is_connected
+    assert ended.ended_s is not None
 
 
 def test_two_sandboxes_of_one_pod_over_a_connection(node: Node) -> None:

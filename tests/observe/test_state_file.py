@@ -17,9 +17,11 @@ from nri_numamem.engine.snapshot import restore, snapshot
 from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.memorymanager import Block, State
 from nri_numamem.numa import NodeSet
-from nri_numamem.observe import state_file
+from nri_numamem.observe import files, state_file
+from nri_numamem.observe.plugin_file import plugin_file_of, read_plugin_file
 from nri_numamem.observe.state_file import StateFile
 from tests.observe.collected import WAIT_S, Collected
+from tests.observe.test_plugin_file import FACTS
 from tests.simulated_host import wait_for
 
 
@@ -91,8 +93,8 @@ class Gate:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.entered, self.free = threading.Event(), threading.Event()
         self.threads: list[str] = []
-        self._replace = state_file._replace
-        monkeypatch.setattr(state_file, "_replace", self)
+        self._replace = files.replace_file
+        monkeypatch.setattr(state_file, "replace_file", self)
 
     def __call__(self, path: Path, data: bytes) -> None:
         self.threads.append(threading.current_thread().name)
@@ -203,7 +205,7 @@ def test_a_full_or_broken_disk_leaves_the_old_file(
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    owner = state_file if step == "write_all" else os
+    owner = files if step == "write_all" else os
     with monkeypatch.context() as patched:
         patched.setattr(owner, step, fail)
         second = StateFile(path, collected, retry_s=WAIT_S)
@@ -337,7 +339,7 @@ def test_an_error_without_errno_has_its_text(
     def fail(*_: object) -> None:
         raise OSError("odd")
 
-    monkeypatch.setattr(state_file, "_replace", fail)
+    monkeypatch.setattr(state_file, "replace_file", fail)
     file = StateFile(path, collected, retry_s=WAIT_S)
     file.offer(state(1))
     record = collected.wait_for("state_file_write_failed")
@@ -355,7 +357,7 @@ def test_the_thread_leaves_signals_to_others(
     def look(_path: Path, _data: bytes) -> None:
         blocked.append({int(s) for s in signal.pthread_sigmask(signal.SIG_BLOCK, [])})
 
-    monkeypatch.setattr(state_file, "_replace", look)
+    monkeypatch.setattr(state_file, "replace_file", look)
     file = StateFile(path, collected)
     file.offer(state(1))
     file.close()
@@ -394,3 +396,34 @@ def test_a_file_that_was_deleted_is_written_again(path: Path, collected: Collect
     file.offer(state(7))
     file.close()
     assert kept(path) == 7
+
+
+def test_the_plugin_is_described_beside_the_state(path: Path, collected: Collected) -> None:
+    file = StateFile(path, collected)
+    file.offer(state(7))
+    file.describe(FACTS)
+    file.close()
+    assert kept(path) == 7
+    described = plugin_file_of(path)
+    assert read_plugin_file(described) == FACTS
+    assert stat.S_IMODE(described.stat().st_mode) == 0o600
+    assert collected.records == []
+
+
+def test_one_file_that_cannot_be_written_does_not_hold_up_the_other(
+    path: Path, collected: Collected
+) -> None:
+    described = plugin_file_of(path)
+    (described / "in the way").mkdir(parents=True)
+    file = StateFile(path, collected, pause_s=0, retry_s=0.01)
+    file.describe(FACTS)
+    failed = collected.wait_for("state_file_write_failed")
+    assert failed.fields["path"] == str(described)
+    file.offer(state(7))
+    wait_for(path.exists)
+    shutil.rmtree(described)
+    recovered = collected.wait_for("state_file_write_recovered")
+    assert recovered.fields["path"] == str(described)
+    file.close()
+    assert (kept(path), read_plugin_file(described)) == (7, FACTS)
+    assert collected.events == ["state_file_write_failed", "state_file_write_recovered"]

@@ -17,6 +17,7 @@ from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.snapshot import SnapshotError, restore, snapshot
 from nri_numamem.engine.state import EngineState
 from nri_numamem.nri.plugin_service import Overrun
+from nri_numamem.observe.plugin_file import PluginFacts, encode, plugin_file_of
 from tests.virtual.channel import VirtualChannel, VirtualPoller
 from tests.virtual.world import VirtualClock, World
 
@@ -152,6 +153,10 @@ class VirtualStateFile:
             return
         self._offered = self._pending = state
         self._schedule(0.0)
+
+    def describe(self, facts: PluginFacts) -> None:
+        if self._may_write() and not (self._disk.is_full or self._disk.is_frozen):
+            plugin_file_of(self._path).write_bytes(encode(facts))
 
     def close(self) -> None:
         if self._pending is not None and self._may_write():

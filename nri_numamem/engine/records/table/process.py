@@ -132,13 +132,13 @@ EVENTS = {
         fields={**_PATH, **_ERROR_AND_RENAMED},
     ),
     EventName.STATE_FILE_WRITE_FAILED: EventType(
-        "The state file cannot be written; the plugin serves on and retries.",
+        "A file of the state directory cannot be written; the plugin serves on and retries.",
         level=Level.WARNING,
         remedy=_WRITE,
         fields={**_PATH, "error_kind": "errno name, or type of the exception", **ERROR},
     ),
     EventName.STATE_FILE_WRITE_RECOVERED: EventType(
-        "The state file is written again.",
+        "A file of the state directory is written again.",
         fields={**_PATH, "failed_writes": "failed writes since the start"},
     ),
     EventName.METRICS_ENDPOINT_STARTED: EventType(
