@@ -1,6 +1,6 @@
 """Describes this process for the commands of other processes (``observe.plugin_file``).
 
-Changes take place in requests, whose time is limited; the file is written after the replies.
+A change within a request, whose time is limited, is handed over after the reply.
 """
 
 import os
@@ -16,18 +16,23 @@ from nri_numamem.version import VERSION
 
 
 class Description:
-    """The facts about this process; `wall_s` returns the Unix time."""
+    """The facts about this process.
 
-    def __init__(self, wall_s: Callable[[], float]) -> None:
+    `describe` hands them over to be written; `wall_s` returns the Unix time.
+    """
+
+    def __init__(
+        self, describe: Callable[[PluginFacts], None], wall_s: Callable[[], float]
+    ) -> None:
+        self._describe = describe
         self._wall_s = wall_s
         self._facts: PluginFacts | None = None
         """None before the settings are known."""
         self._name = ""
-        self._taken: PluginFacts | None = None
-        """The facts of the last take()."""
+        self._described: PluginFacts | None = None
 
     def started(self, settings: Settings, mode: StartMode, started_as: str) -> None:
-        """Begin with these settings."""
+        """Begin with these settings, perhaps within Configure."""
         found = effective_settings(settings).items()
         self._facts = PluginFacts(
             version=VERSION,
@@ -44,9 +49,10 @@ class Description:
         self._name = f"{identity.idx}-{identity.name}"
         if self._facts is not None:
             self._facts = replace(self._facts, name=self._name)
+            self.flush()
 
     def configured(self, configuration: Configuration) -> None:
-        """Take note of a runtime that configured the plugin."""
+        """Take note of a runtime that configures the plugin, within its request."""
         if self._facts is None:
             return
         now_s = self._now()
@@ -65,18 +71,19 @@ class Description:
         if self._facts is not None and self._facts.is_connected:
             now_s = self._now()
             self._facts = replace(self._facts, is_connected=False, connection_changed_s=now_s)
+            self.flush()
 
     def ended(self) -> None:
         """Take note of the orderly end of the process."""
         if self._facts is not None:
             self._facts = replace(self._facts, ended_s=self._now())
+            self.flush()
 
-    def take(self) -> PluginFacts | None:
-        """Return the facts if they changed since the last call."""
-        if self._facts is self._taken:
-            return None
-        self._taken = self._facts
-        return self._facts
+    def flush(self) -> None:
+        """Hand over the facts if they changed; to be called outside of requests."""
+        if self._facts is not None and self._facts is not self._described:
+            self._described = self._facts
+            self._describe(self._facts)
 
     def _now(self) -> int:
         return int(self._wall_s())

@@ -62,6 +62,7 @@ class LaunchedService(Service):
         crash_descriptor = STDERR if status is None else status.crash_descriptor
         super().__init__(log, roots, system, status=status, crash_descriptor=crash_descriptor)
         self.jobs.add(PeriodicJob("switch to external", self._switch_to_external))
+        self.mode = StartMode.LAUNCHED
         self._status = status
         self._runtime_pid = os.getppid()
         self._tries = 0
@@ -163,7 +164,7 @@ class LaunchedService(Service):
             self._status.running(text)
         try:
             engine = build_engine(settings, self._roots)
-            self.start(engine, settings, "launched by the runtime", StartMode.LAUNCHED)
+            self.start(engine, settings, "launched by the runtime")
         except UsageError:
             if self._status is not None:
                 self._status.over()

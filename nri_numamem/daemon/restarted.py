@@ -79,6 +79,7 @@ class Restarted:
             status=status,
             crash_descriptor=status.crash_descriptor,
         )
+        self._service.mode = StartMode.RESTARTED
 
     def restart(self, why: str, crash: str) -> int:
         """Serve external connections until a signal; 1 if the plugin cannot start."""
@@ -86,8 +87,7 @@ class Restarted:
         self._service.emit(_restarting(why, crash))
         try:
             engine = build_engine(self._settings, HostRoots())
-            started_as = "started again after it ended"
-            self._service.start(engine, self._settings, started_as, StartMode.RESTARTED)
+            self._service.start(engine, self._settings, "started again after it ended")
         except UsageError as error:
             fields: dict[str, RecordValue] = {
                 "cause": str(error),

@@ -95,8 +95,9 @@ class Service:
         self._watchdog = Watchdog(crash_descriptor, system.new_stall_guard, heartbeat)
         self._gc_control = GcControl()
         self._repeated_refusals = RepeatedRefusals()
-        self._description = Description(system.clock.wall_s)
         self._state_store = StateStore(self.emit, system.clock, system.open_state_file)
+        self._description = Description(self._state_store.describe, system.clock.wall_s)
+        self.mode = StartMode.SERVICE
         self._pod_reaper = PodReaper(roots.cgroup, self._get_engine)
         self._cgroup_scan = CgroupScan(roots.cgroup, self._get_engine, system.clock.wall_s)
         self._cpuset_check = CpusetCheck(roots.cgroup, self._get_engine, system.clock.wall_s)
@@ -129,20 +130,14 @@ class Service:
         if vulnerable is not None:
             self.emit(vulnerable)
 
-    def start(
-        self,
-        engine: Engine,
-        settings: Settings,
-        started_as: str,
-        mode: StartMode = StartMode.SERVICE,
-    ) -> None:
+    def start(self, engine: Engine, settings: Settings, started_as: str) -> None:
         """Decide with this engine and the state that an earlier process left.
 
         Raises AlreadyRunningError when another process runs, whose error shows `started_as`.
         """
         path = settings.state_file
         restored = self._state_store.open(STATE_FILE if path is None else path, started_as)
-        self._description.started(settings, mode, started_as)
+        self._description.started(settings, self.mode, started_as)
         self._machine_monitor.logs_uevents = settings.log_level == "debug"
         self.use(Engine(engine.context, restored))
         if restored is not None:
@@ -158,7 +153,6 @@ class Service:
     def close(self) -> None:
         """Write the state file, and stop serving metrics."""
         self._description.ended()
-        self._describe()
         self._state_store.close()
         self._machine_monitor.close()
         self.metrics.close()
@@ -169,7 +163,6 @@ class Service:
         """Serve one connection to its end; closes the channel."""
         self._connections += 1
         self._description.connecting(identity)
-        self._describe()
         request_ids = RequestIds(self._connections)
         self._requests.connected(request_ids)
         session = PluginSession(
@@ -190,7 +183,6 @@ class Service:
         finally:
             self._connection = None
             self._description.disconnected()
-            self._describe()
             self._meter.disconnected()
 
     def end_connection(self, cause: str) -> None:
@@ -310,16 +302,10 @@ class Service:
 
     def _offer_state(self, _now_s: float) -> Iterable[Record]:
         """Hand over the state to be written; outside of requests, whose time is limited."""
-        self._describe()
+        self._description.flush()
         if self.engine is not None:
             self._state_store.offer(self.engine.state)
         return ()
-
-    def _describe(self) -> None:
-        """Hand over what changed about this process, to be written."""
-        facts = self._description.take()
-        if facts is not None:
-            self._state_store.describe(facts)
 
     def _rebuild(self, is_empty: bool) -> None:
         """Let a Synchronize compute the state anew, from an empty one if `is_empty`."""
