@@ -6,6 +6,7 @@ import os
 import stat
 from pathlib import Path
 
+from nri_numamem.config.settings import STATE_FILE
 from nri_numamem.observe.log.sinks import write_all
 
 # Only root may read pod UIDs and amounts.
@@ -19,8 +20,6 @@ def beside(state_file: Path, name: str) -> Path:
     State files in one directory have different names, so `name` has that of the state file as a
     prefix, unless it is the default.
     """
-    from nri_numamem.config.settings import STATE_FILE  # noqa: PLC0415
-
     is_default = state_file.name == Path(STATE_FILE).name
     return state_file.with_name(name if is_default else f"{state_file.name}.{name}")
 

@@ -6,6 +6,7 @@ the document.
 
 import json
 import time
+from calendar import timegm
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -186,6 +187,4 @@ def _time(seconds: int | None) -> str | None:
 
 
 def _seconds(text: str | None) -> int | None:
-    from calendar import timegm  # noqa: PLC0415 - only for readers
-
     return None if text is None else timegm(time.strptime(text, _TIME))

@@ -1,0 +1,40 @@
+"""Files of the state directory."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from nri_numamem.observe.files import beside, read_regular, reason_of, replace_file
+
+
+def test_files_beside_the_default_state_file_have_plain_names() -> None:
+    assert beside(Path("/x/memory_manager_state"), "a.json") == Path("/x/a.json")
+    assert beside(Path("/x/second"), "a.json") == Path("/x/second.a.json")
+
+
+def test_a_file_is_replaced_for_root_only(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "file"
+    for data in (b"one", b"two"):
+        replace_file(path, data)
+        assert path.read_bytes() == data
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_reading_is_limited_and_never_waits(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"12345")
+    assert read_regular(path, 5) == b"12345"
+    assert read_regular(path, 3) == b"1234"
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="not a regular file"):
+        read_regular(pipe, 5)
+
+
+def test_the_reason_of_an_error() -> None:
+    assert reason_of(OSError(28, "No space left on device")) == "No space left on device"
+    assert reason_of(OSError("odd")) == "odd"
