@@ -67,9 +67,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--metrics-address",
-        metavar="HOST:PORT",
-        help="where Prometheus metrics are served, instead of the configuration's metricsAddress; "
-        "empty disables (default)",
+        metavar="ADDRESS",
+        help="where Prometheus metrics are served, HOST:PORT or unix://PATH, instead of the "
+        "configuration's metricsAddress; empty disables (default)",
     )
     _add_log_arguments(parser)
     _add_root_arguments(parser)

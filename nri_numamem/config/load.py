@@ -88,7 +88,7 @@ def parse_reserved(values: Iterable[str]) -> tuple[Reservation, ...]:
 
 
 def parse_metrics_address(value: str) -> str:
-    """Return the HOST:PORT of ``--metrics-address``, or ""; raise UsageError if it is invalid."""
+    """Return the address of ``--metrics-address``, or ""; raise UsageError if it is invalid."""
     try:
         return read_address(("--metrics-address",), value)
     except SettingsError as error:

@@ -146,10 +146,18 @@ SETTINGS = (
     ),
     Setting(
         "metricsAddress",
-        'HOST:PORT, or `""`',
+        'HOST:PORT, unix://PATH, or `""`',
         '""',
-        'Address of the Prometheus endpoint, path /metrics. `""` disables it.',
+        "Address of the HTTP endpoint with the paths /metrics (Prometheus) and /healthz. "
+        '`""` disables it.',
         flag="--metrics-address",
+    ),
+    Setting(
+        "metricsTextfile",
+        "absolute path that ends in .prom",
+        "",
+        "File that gets the metrics every 15 s, for the textfile collector of node_exporter. Its "
+        "directory must exist.",
     ),
     Setting(
         "whenUnsatisfiable",

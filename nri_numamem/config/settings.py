@@ -61,6 +61,9 @@ MAX_ALLOWABLE_MOST = 2**31 - 1
 # The kubelet's file name, in the plugin's own directory.
 STATE_FILE = "/var/lib/nri-numamem/memory_manager_state"
 
+# Debian's directory of the exporter.
+_TEXTFILE_EXAMPLE = "/var/lib/prometheus/node-exporter/nri_numamem.prom"
+
 # PATH_MAX of Linux, which includes the closing NUL.
 _PATH_LIMIT = 4096
 
@@ -70,6 +73,7 @@ KEYS = (
     "kubeletConfigFile",
     "stateFile",
     "metricsAddress",
+    "metricsTextfile",
     "whenUnsatisfiable",
     "failOnTimeout",
     MEMORY_NODES,
@@ -107,7 +111,9 @@ class Settings:
     """Absolute path of the state kept across restarts; "" disables it, None is the program's
     default."""
     metrics_address: str = ""
-    """HOST:PORT of the metrics endpoint; "" disables it."""
+    """HOST:PORT or unix://PATH of the metrics endpoint; "" disables it."""
+    metrics_textfile: str | None = None
+    """Absolute path of the metrics as a text file."""
     when_unsatisfiable: str = UNSATISFIABLE_ACTIONS[0]
     fail_on_timeout: bool = False
     memory_nodes: MemoryNodes = field(default_factory=MemoryNodes)
@@ -188,6 +194,7 @@ def settings_from_mapping(document: object) -> Settings:
         kubelet_config_file=_path("kubeletConfigFile", top, "/var/lib/kubelet/config.yaml"),
         state_file=_state_file(top),
         metrics_address=read_address(("metricsAddress",), top.get("metricsAddress")),
+        metrics_textfile=_textfile(top),
         when_unsatisfiable=choice("whenUnsatisfiable", UNSATISFIABLE_ACTIONS),
         fail_on_timeout=read_go_bool(("failOnTimeout",), top.get("failOnTimeout"), default=False),
         memory_nodes=read_memory_nodes(top.get(MEMORY_NODES)),
@@ -217,6 +224,7 @@ def settings_to_mapping(settings: Settings) -> dict[str, object]:
         "kubeletConfigFile": settings.kubelet_config_file,
         "stateFile": settings.state_file,
         "metricsAddress": settings.metrics_address,
+        "metricsTextfile": settings.metrics_textfile,
         "whenUnsatisfiable": settings.when_unsatisfiable,
         "failOnTimeout": settings.fail_on_timeout,
         MEMORY_NODES: memory_nodes_document(settings.memory_nodes),
@@ -246,6 +254,16 @@ def _max_allowable(path: SettingsPath, value: object) -> int | None:
 def _state_file(top: Mapping[str, object]) -> str | None:
     is_none = top.get("stateFile") == ""
     return "" if is_none else _path("stateFile", top, f'{STATE_FILE}, or "" for none')
+
+
+def _textfile(top: Mapping[str, object]) -> str | None:
+    """Return the path of a file that node_exporter reads: only names that end in .prom."""
+    key = "metricsTextfile"
+    path = _path(key, top, _TEXTFILE_EXAMPLE)
+    if path is not None and not path.endswith(".prom"):
+        remedy = f"write a path such as {_TEXTFILE_EXAMPLE}"
+        raise SettingsError((key,), f"{show(path)} does not end in .prom", remedy)
+    return path
 
 
 def _path(key: str, top: Mapping[str, object], example: str) -> str | None:

@@ -23,6 +23,10 @@ _GO_FALSE = ("0", "f", "F", "false", "FALSE", "False")
 # HOST:PORT, with brackets around IPv6 as in a URL. Binding shows whether the host has the address.
 _ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]{1,253}):([0-9]{1,5})", re.ASCII)
 _PORT_MOST = 65535
+_UNIX = "unix://"
+_UNIX_EXAMPLE = "unix:///run/nri-numamem/metrics.sock"
+# sun_path of Linux has 108 bytes with the closing NUL.
+_SOCKET_PATH_BYTES = 107
 
 # All bounds of settings have at most ten digits. A leading zero means octal to some YAML parsers.
 _INTEGER = re.compile(r"0|[1-9]\d{0,9}", re.ASCII)
@@ -95,14 +99,27 @@ def read_integer(path: SettingsPath, value: object, *, least: int, most: int) ->
 
 
 def read_address(path: SettingsPath, value: object) -> str:
-    """Return a HOST:PORT as written; null and "" give ""."""
+    """Return a HOST:PORT or unix://PATH as written; null and "" give ""."""
     if value is None or value == "":
         return ""
+    if isinstance(value, str) and value.startswith(_UNIX):
+        return _unix_address(path, value)
     match = _ADDRESS.fullmatch(value) if isinstance(value, str) else None
     if match is None or not 1 <= int(match[1]) <= _PORT_MOST:
-        remedy = "write HOST:PORT such as 127.0.0.1:9551 or [::1]:9551"
+        remedy = f"write HOST:PORT such as 127.0.0.1:9551 or [::1]:9551, or {_UNIX_EXAMPLE}"
         raise SettingsError(path, f"{show(value)} is not an address", remedy)
     return match[0]
+
+
+def _unix_address(path: SettingsPath, value: str) -> str:
+    name = value.removeprefix(_UNIX)
+    if not name.startswith("/") or not name.isprintable() or name.endswith("/"):
+        remedy = f"write an absolute path such as {_UNIX_EXAMPLE}"
+        raise SettingsError(path, f"{show(value)} has no path of a socket", remedy)
+    if len(name.encode(errors="surrogateescape")) > _SOCKET_PATH_BYTES:
+        problem = f"the socket's path has more than {_SOCKET_PATH_BYTES} bytes"
+        raise SettingsError(path, problem, "use a shorter one")
+    return value
 
 
 def read_amount_text(path: SettingsPath, value: object) -> str:

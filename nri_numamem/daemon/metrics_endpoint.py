@@ -1,11 +1,12 @@
-"""The metrics endpoint of a running plugin: opened when the settings name an address.
+"""The metrics of a running plugin: served and written where the settings say.
 
-Connects the meter, which always counts, with the server. The server's thread imports the libraries:
-neither a start nor Configure waits for them, and a plugin without an endpoint never has them in
-memory.
+Connects the meter, which always counts, with the server and the text file. Their threads import the
+libraries: neither a start nor Configure waits for them, and a plugin without metrics never has them
+in memory.
 """
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from nri_numamem.daemon.instance import StateStore
@@ -18,11 +19,13 @@ from nri_numamem.engine.state import EngineState
 from nri_numamem.nri.poller import Clock
 from nri_numamem.observe.metrics.counters import Meter
 from nri_numamem.observe.metrics.endpoint import MetricsServer, OpenServer
+from nri_numamem.observe.metrics.health import problems
 from nri_numamem.observe.metrics.sources import Sources
+from nri_numamem.observe.metrics.textfile import Render, TextFile
 
 
 class MetricsEndpoint:
-    """At most one server of metrics. `get_engine` may be called from any thread."""
+    """At most one server of metrics and one text file; any thread may call `get_engine`."""
 
     def __init__(
         self,
@@ -36,8 +39,9 @@ class MetricsEndpoint:
         self.meter = Meter(clock.wall_s)
         self._emit = emit
         self._status = status
-        self._address = ""
-        self._server: MetricsServer | None = None
+        self._places = ("", "")
+        """Address and text file."""
+        self._outputs: list[MetricsServer | TextFile] = []
 
         def state() -> EngineState | None:
             engine = get_engine()
@@ -65,26 +69,40 @@ class MetricsEndpoint:
             self._status.count_start(cause)
             self.meter.starts = self._status.starts
 
-    def open(self, address: str) -> None:
-        """Serve at HOST:PORT from now on, "" for nowhere; never waits for the network."""
-        if address == self._address:
+    def open(self, address: str, textfile: str = "") -> None:
+        """Serve at an address, and write a text file, from now on; "" for none.
+
+        Never waits for network or disk.
+        """
+        if (address, textfile) == self._places:
             return
         self.close()
         if address:
-            self._server = MetricsServer(address, self._load, self._emit)
-            self._server.start()
-        self._address = address
+            self._outputs.append(MetricsServer(address, self._load_server, self._emit))
+        if textfile:
+            self._outputs.append(TextFile(Path(textfile), self._load_renderer, self._emit))
+        for output in self._outputs:
+            output.start()
+        self._places = (address, textfile)
 
     def close(self) -> None:
-        """Serve no more."""
-        self._address = ""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        """Serve and write no more."""
+        self._places = ("", "")
+        for output in self._outputs:
+            output.close()
+        self._outputs.clear()
 
-    def _load(self) -> OpenServer:
+    def _load_server(self) -> OpenServer:
         from nri_numamem.observe.metrics.exposition import Metrics  # noqa: PLC0415 - see above
         from nri_numamem.observe.metrics.wsgi_server import MetricsHTTPServer  # noqa: PLC0415
 
-        metrics = Metrics(self._sources)
-        return lambda address, report: MetricsHTTPServer(address, metrics.wsgi_app(), report)
+        app = Metrics(self._sources).wsgi_app()
+        find_problems = partial(problems, self._sources)
+        return lambda address, report: MetricsHTTPServer(
+            address, app, report, find_problems=find_problems
+        )
+
+    def _load_renderer(self) -> Render:
+        from nri_numamem.observe.metrics.exposition import Metrics  # noqa: PLC0415 - see above
+
+        return Metrics(self._sources).text_renderer()

@@ -147,7 +147,7 @@ class Service:
                 "ended_pods": len(restored.previous_nodes),
             }
             self.emit(Record(EventName.STATE_RESTORED, fields))
-        self.metrics.open(settings.metrics_address)
+        self.metrics.open(settings.metrics_address, settings.metrics_textfile or "")
         self._fails_on_timeout = settings.fail_on_timeout
 
     def close(self) -> None:

@@ -36,6 +36,7 @@ FULL = {
     "kubeletConfigFile": "/var/lib/kubelet/config.yaml",
     "stateFile": "/var/lib/plugin/state",
     "metricsAddress": "[::1]:9551",
+    "metricsTextfile": "/srv/textfiles/nri_numamem.prom",
     "whenUnsatisfiable": "RunUnpinned",
     "logLevel": "debug",
     "logFile": "/var/log/plugin.log",
@@ -81,6 +82,7 @@ def test_every_key_is_read() -> None:
         kubelet_config_file="/var/lib/kubelet/config.yaml",
         state_file="/var/lib/plugin/state",
         metrics_address="[::1]:9551",
+        metrics_textfile="/srv/textfiles/nri_numamem.prom",
         when_unsatisfiable="RunUnpinned",
         log_level="debug",
         log_file="/var/log/plugin.log",
@@ -336,8 +338,43 @@ def test_metrics_are_off_by_default(nothing: str | None) -> None:
 def test_invalid_addresses_are_refused(address: object) -> None:
     text = error_of({"metricsAddress": address})
     assert text.startswith("metricsAddress: ")
-    assert text.endswith(" is not an address; write HOST:PORT such as 127.0.0.1:9551 or [::1]:9551")
+    assert text.endswith(
+        " is not an address; write HOST:PORT such as 127.0.0.1:9551 or [::1]:9551, or "
+        "unix:///run/nri-numamem/metrics.sock"
+    )
     assert len(text) < 200
+
+
+@pytest.mark.parametrize("name", ["/run/x.sock", "/" + "x" * 106])
+def test_metrics_are_served_at_a_unix_socket(name: str) -> None:
+    address = f"unix://{name}"
+    assert settings_from_mapping({"metricsAddress": address}).metrics_address == address
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("", "has no path of a socket"),
+        ("run/x", "has no path of a socket"),
+        ("/run/", "has no path of a socket"),
+        ("/a\0b", "has no path of a socket"),
+        ("/" + "\u00e4" * 54, "more than 107 bytes"),
+    ],
+)
+def test_sockets_without_a_usable_path_are_refused(name: str, problem: str) -> None:
+    text = error_of({"metricsAddress": f"unix://{name}"})
+    assert text.startswith("metricsAddress: ")
+    assert problem in text
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [("/a/metrics.txt", "does not end in .prom"), ("metrics.prom", "is not an absolute path")],
+)
+def test_a_text_file_has_the_name_that_the_exporter_reads(path: str, problem: str) -> None:
+    text = error_of({"metricsTextfile": path})
+    assert text.startswith(f"metricsTextfile: {path!r} {problem}")
+    assert text.endswith("such as /var/lib/prometheus/node-exporter/nri_numamem.prom")
 
 
 def test_endless_values_are_not_printed() -> None:
@@ -422,7 +459,8 @@ SETTINGS = st.builds(
     eviction_hard=amounts("memory.available", "nodefs.available", "pid.available"),
     kubelet_config_file=st.none() | st.just("/var/lib/kubelet/config.yaml"),
     state_file=st.none() | st.just("") | st.just("/var/lib/x"),
-    metrics_address=st.sampled_from(["", "127.0.0.1:9551", "[::1]:9551", "localhost:1"]),
+    metrics_address=st.sampled_from(["", "127.0.0.1:9551", "[::1]:9551", "unix:///run/m"]),
+    metrics_textfile=st.sampled_from([None, "/a/b.prom"]),
     when_unsatisfiable=st.sampled_from(module.UNSATISFIABLE_ACTIONS),
     log_level=st.sampled_from(module.LOG_LEVELS),
     log_file=st.none() | st.just("/var/log/x"),

@@ -154,7 +154,8 @@ def test_an_address_that_is_none_is_one_line_and_status_2(simulated_host: Simula
     assert process.returncode == 2
     assert output.strip() == (
         "nri-numamem: --metrics-address: '9551' is not an address; "
-        "write HOST:PORT such as 127.0.0.1:9551 or [::1]:9551"
+        "write HOST:PORT such as 127.0.0.1:9551 or [::1]:9551, "
+        "or unix:///run/nri-numamem/metrics.sock"
     )
 
 
@@ -191,12 +192,62 @@ def test_an_endpoint_is_opened_once_and_moves(endpoint: MetricsEndpoint, address
     endpoint.close()
     endpoint.open(address)
     assert scrape(address)["connected"] == 0
-    server = endpoint._server
+    outputs = list(endpoint._outputs)
     endpoint.open(address)  # a configuration that is taken a second time
-    assert endpoint._server is server
+    assert endpoint._outputs == outputs
     endpoint.meter.registered()
     assert scrape(address)["connected"] == 1
     endpoint.open("")
     host, _, port = address.partition(":")
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((host, int(port)))
+
+
+def get(path: Path, name: str) -> tuple[int, str]:
+    """Return status and body of a reply at a Unix socket, once it is there."""
+
+    def listens() -> bool:
+        with socket.socket(socket.AF_UNIX) as probe:
+            return probe.connect_ex(str(path)) == 0
+
+    wait_for(listens)
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(WAIT_S)
+        sock.connect(str(path))
+        sock.sendall(f"GET {name} HTTP/1.0\r\n\r\n".encode())
+        reply = b"".join(iter(lambda: sock.recv(1 << 16), b""))
+    head, _, body = reply.partition(b"\r\n\r\n")
+    return int(head.split()[1]), body.decode()
+
+
+def test_a_service_on_a_unix_socket_with_its_health(
+    simulated_host: SimulatedHost, tmp_path: Path
+) -> None:
+    path = tmp_path / "run" / "metrics.sock"
+    with FakeRuntime() as runtime:
+        runtime.listen(simulated_host.socket)
+        process = simulated_host.start("--metrics-address", f"unix://{path}")
+        runtime.accept(WAIT_S)
+        runtime.synchronize()
+        assert get(path, "/healthz") == (200, "ok\n")
+        status, text = get(path, "/metrics")
+        assert (status, "nri_numamem_connected 1.0" in text) == (200, True)
+    wait_for(lambda: get(path, "/healthz")[0] == 503)
+    assert get(path, "/healthz")[1] == "the plugin is not registered with the runtime\n"
+    assert simulated_host.stop(process) == 0
+    assert not path.exists()
+
+
+def test_a_launched_plugin_writes_a_text_file(tmp_path: Path) -> None:
+    path = tmp_path / "nri_numamem.prom"
+    config = (
+        f"metricsTextfile: {path}\nlogFile: {tmp_path / 'log'}\nstateFile: {tmp_path / 'state'}\n"
+    )
+    with FakeRuntime() as runtime:
+        plugin = runtime.launch(PROGRAM, "10-nri-numamem", config)
+        wait_for(path.exists)
+        assert "nri_numamem_connected 1.0" in path.read_text()
+        assert plugin.process is not None
+        os.kill(plugin.process.pid, signal.SIGTERM)
+        assert plugin.process.wait(WAIT_S) == 0
+    assert not path.exists()

@@ -32,7 +32,14 @@ from nri_numamem.scenario.scenario import Scenario
 from nri_numamem.scenario.steps import Admit, Resize, Retry, Stop
 
 # The sandbox has its own log, and its machine no kubelet.
-_SETTINGS_LEFT_OUT = ("logLevel", "logFile", "logFormat", "kubeletConfigFile", "metricsAddress")
+_SETTINGS_LEFT_OUT = (
+    "logLevel",
+    "logFile",
+    "logFormat",
+    "kubeletConfigFile",
+    "metricsAddress",
+    "metricsTextfile",
+)
 
 _Held: TypeAlias = set[tuple[str, str, str, tuple[int, ...], int]]
 

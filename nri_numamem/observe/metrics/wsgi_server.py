@@ -3,21 +3,27 @@
 Each connection has a timeout, and their number is limited. If all CONNECTIONS threads are occupied,
 a new connection replaces the oldest one that has not sent its request yet, so that silent peers,
 however many, do not keep a scraper out. Importing this module takes some 40 ms.
+
+/metrics is the application's; /healthz has the status 200, or 503 with the problems.
 """
 
 import contextlib
 import io
+import os
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from http import HTTPStatus
 from socketserver import TCPServer, ThreadingMixIn
-from typing import Any
+from typing import Any, TypeAlias
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
+from nri_numamem.observe.metrics import unix_socket
+
 PATH = "/metrics"
+HEALTH_PATH = "/healthz"
 
 # Scrapers wait 10 s by default.
 TIMEOUT_S = 5.0
@@ -29,6 +35,9 @@ _REPLACE_S = 1.0
 
 # Without free file descriptors accept() fails immediately until another descriptor is closed.
 _ACCEPT_RETRY_S = 1.0
+
+
+FindProblems: TypeAlias = Callable[[], Sequence[str]]
 
 
 class _Handler(WSGIRequestHandler):
@@ -51,9 +60,10 @@ class _Handler(WSGIRequestHandler):
 
 
 class MetricsHTTPServer(ThreadingMixIn, WSGIServer):
-    """Serves `app` at "HOST:PORT". OSError if the address is not available.
+    """Serves `app` at "HOST:PORT" or "unix://PATH". OSError if the address is not available.
 
-    `report` is called with exceptions that are not the peer's fault, from any thread.
+    `find_problems` returns the lines of /healthz, none if all is well. `report` is called with
+    exceptions that are not the peer's fault, from any thread.
     """
 
     daemon_threads = True
@@ -66,13 +76,14 @@ class MetricsHTTPServer(ThreadingMixIn, WSGIServer):
         app: WSGIApplication,
         report: Callable[[Exception], None],
         *,
+        find_problems: FindProblems = tuple,
         timeout_s: float = TIMEOUT_S,
         connections: int = CONNECTIONS,
     ) -> None:
-        host, _, port = address.rpartition(":")
-        # As bytes: an invalid host name is unknown then (OSError), and no UnicodeError.
-        infos = socket.getaddrinfo(host.strip("[]").encode(), int(port), type=socket.SOCK_STREAM)
-        self.address_family, _, _, _, socket_address = infos[0]
+        self._path = unix_socket.path_of(address)
+        self._bound: os.stat_result | None = None
+        """The file of the Unix socket."""
+        self.address_family, socket_address = _resolve(address)
         self._free_slots = threading.BoundedSemaphore(connections)
         self._silent: dict[socket.socket, None] = {}
         """Connections that have not sent their request, oldest first."""
@@ -80,24 +91,29 @@ class MetricsHTTPServer(ThreadingMixIn, WSGIServer):
         self._report = report
         self._closing = threading.Event()
         handler = type("Handler", (_Handler,), {"timeout": timeout_s})
-        super().__init__((str(socket_address[0]), int(socket_address[1])), handler)
-        self.set_app(metrics_only(app, report))
+        super().__init__(socket_address, handler)
+        self.set_app(routed(app, find_problems, report))
 
     def server_bind(self) -> None:
         """Bind the socket; unlike HTTPServer without a DNS query for the host's name."""
         if self.address_family is socket.AF_INET6 and socket.has_dualstack_ipv6():
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        TCPServer.server_bind(self)
-        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
+        if self._path is not None:
+            self._bound = unix_socket.bind(self.socket, self._path)
+            self.server_name, self.server_port = "localhost", 0
+        else:
+            TCPServer.server_bind(self)
+            self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
         self.setup_environ()
 
     def get_request(self) -> tuple[Any, Any]:
         """Accept a connection; after an error wait a moment, so that the loop does not spin."""
         try:
-            return super().get_request()
+            request, peer = super().get_request()
         except OSError:
             self._closing.wait(_ACCEPT_RETRY_S)
             raise
+        return request, peer or ("unix", 0)  # a client of a Unix socket has no address
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - see base
         """Serve the connection in a thread; close it if too many are being served."""
@@ -151,6 +167,13 @@ class MetricsHTTPServer(ThreadingMixIn, WSGIServer):
             self.handle_request()
         self.server_close()
 
+    def server_close(self) -> None:
+        """Close the socket, and remove the file of a Unix socket."""
+        super().server_close()
+        if self._path is not None and self._bound is not None:
+            unix_socket.remove(self._path, self._bound)
+            self._bound = None
+
     def close(self) -> None:
         """End serve(), from another thread."""
         self._closing.set()
@@ -160,8 +183,22 @@ class MetricsHTTPServer(ThreadingMixIn, WSGIServer):
             self.server_close()
 
 
-def metrics_only(app: WSGIApplication, report: Callable[[Exception], None]) -> WSGIApplication:
-    """Return an application that passes GET and HEAD of PATH to `app`, and reports its bugs."""
+def _resolve(address: str) -> tuple[socket.AddressFamily, Any]:
+    """Return family and socket address of "HOST:PORT" or "unix://PATH"; OSError if unknown."""
+    path = unix_socket.path_of(address)
+    if path is not None:
+        return socket.AF_UNIX, str(path)
+    host, _, port = address.rpartition(":")
+    # As bytes: an invalid host name is unknown then (OSError), and no UnicodeError.
+    infos = socket.getaddrinfo(host.strip("[]").encode(), int(port), type=socket.SOCK_STREAM)
+    family, _, _, _, found = infos[0]
+    return family, (str(found[0]), int(found[1]))
+
+
+def routed(
+    app: WSGIApplication, find_problems: FindProblems, report: Callable[[Exception], None]
+) -> WSGIApplication:
+    """Return an application that passes GET of PATH to `app`, and reports bugs."""
 
     def serve(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         def reply(status: HTTPStatus, text: str = "") -> Iterable[bytes]:
@@ -170,14 +207,20 @@ def metrics_only(app: WSGIApplication, report: Callable[[Exception], None]) -> W
             start_response(f"{status.value} {status.phrase}", headers)
             return [body]
 
-        if environ["PATH_INFO"] != PATH:
-            return reply(HTTPStatus.NOT_FOUND, f"There is only {PATH}")
+        path = environ["PATH_INFO"]
+        if path not in (PATH, HEALTH_PATH):
+            return reply(HTTPStatus.NOT_FOUND, f"There are only {PATH} and {HEALTH_PATH}")
         if environ["REQUEST_METHOD"] != "GET":
             return reply(HTTPStatus.METHOD_NOT_ALLOWED)
         try:
-            return app(environ, start_response)
+            if path == PATH:
+                return app(environ, start_response)
+            problems = find_problems()
         except Exception as error:  # noqa: BLE001 - a bug must not end more than this request
             report(error)
             return reply(HTTPStatus.INTERNAL_SERVER_ERROR)
+        if problems:
+            return reply(HTTPStatus.SERVICE_UNAVAILABLE, "\n".join(problems))
+        return reply(HTTPStatus.OK, "ok")
 
     return serve

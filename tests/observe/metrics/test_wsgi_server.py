@@ -4,6 +4,7 @@ import contextlib
 import socket
 import threading
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from wsgiref.types import StartResponse, WSGIEnvironment
 
 import pytest
@@ -25,6 +26,8 @@ class Site:
         self.errors: list[Exception] = []
         self.body = b"up 1\n"
         self.failure: Exception | None = None
+        self.problems: list[str] | None = []
+        self.address = f"{host}:0"
         self.servers: list[MetricsHTTPServer] = []
         self.threads: list[threading.Thread] = []
 
@@ -35,11 +38,17 @@ class Site:
         start_response("200 OK", [("Content-Type", "text/plain; version=0.0.4")])
         return [self.body]
 
+    def find_problems(self) -> list[str]:
+        if self.problems is None:
+            raise TypeError("a bug")
+        return self.problems
+
     def start(self, *, timeout_s: float = 20, connections: int = 8) -> MetricsHTTPServer:
         server = MetricsHTTPServer(
-            f"{self.host}:0",
+            self.address,
             self.app,
             self.errors.append,
+            find_problems=self.find_problems,
             timeout_s=timeout_s,
             connections=connections,
         )
@@ -283,3 +292,36 @@ def test_a_port_in_use_is_an_os_error(site: Site) -> None:
     server = site.start()
     with pytest.raises(OSError, match="Address already in use"):
         MetricsHTTPServer(f"127.0.0.1:{server.server_port}", site.app, site.errors.append)
+
+
+def test_the_health_has_a_status_of_its_own(site: Site) -> None:
+    site.start()
+    assert site.request(b"GET /healthz HTTP/1.1\r\n\r\n").endswith(b"\r\n\r\nok\n")
+    site.problems = ["one", "two"]
+    reply = site.request(b"GET /healthz HTTP/1.1\r\n\r\n")
+    assert reply.startswith(b"HTTP/1.0 503 Service Unavailable\r\n")
+    assert reply.endswith(b"\r\n\r\none\ntwo\n")
+    assert site.accepted == []
+
+
+def test_a_bug_in_the_health_is_reported(site: Site) -> None:
+    site.problems = None
+    site.start()
+    reply = site.request(b"GET /healthz HTTP/1.1\r\n\r\n")
+    assert reply.startswith(b"HTTP/1.0 500 Internal Server Error\r\n")
+    assert [type(error) for error in site.errors] == [TypeError]
+
+
+def test_a_unix_socket_is_served_and_removed(site: Site, tmp_path: Path) -> None:
+    path = tmp_path / "metrics.sock"
+    site.address = f"unix://{path}"
+    server = site.start()
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(WAIT_S)
+        sock.connect(str(path))
+        sock.sendall(REQUEST)
+        assert read_all(sock).endswith(b"\r\n\r\nup 1\n")
+    server.close()
+    site.threads[0].join(WAIT_S)
+    assert not path.exists()
+    assert site.errors == []

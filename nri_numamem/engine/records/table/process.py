@@ -4,6 +4,7 @@ from nri_numamem.engine.records.events import AlternateLevel, EventName, EventTy
 from nri_numamem.engine.records.table.common import CAUSE, ERROR, EXCEPTION, REMEDY
 
 _PATH = {"path": "path of the file"}
+_ADDRESS = {"address": "host and port, or the path of a Unix socket"}
 _ERROR_AND_RENAMED = {
     **ERROR,
     "renamed_to": "new name of the file",
@@ -141,19 +142,32 @@ EVENTS = {
         "A file of the state directory is written again.",
         fields={**_PATH, "failed_writes": "failed writes since the start"},
     ),
-    EventName.METRICS_ENDPOINT_STARTED: EventType(
-        "The metrics endpoint serves.", fields={"address": "host and port"}
-    ),
+    EventName.METRICS_ENDPOINT_STARTED: EventType("The metrics endpoint serves.", fields=_ADDRESS),
     EventName.METRICS_ENDPOINT_RETRYING: EventType(
         "The address of the metrics endpoint is not available; the plugin retries each minute.",
         level=Level.WARNING,
         remedy="choose another metricsAddress",
-        fields={"address": "host and port", **CAUSE},
+        fields={**_ADDRESS, **CAUSE},
     ),
     EventName.METRICS_ENDPOINT_FAILED: EventType(
         "A bug: the metrics endpoint failed.",
         level=Level.ERROR,
         remedy="report the traceback",
-        fields={"address": "host and port", **EXCEPTION},
+        fields={**_ADDRESS, **EXCEPTION},
+    ),
+    EventName.METRICS_TEXTFILE_STARTED: EventType(
+        "The metrics are written to a text file, for the first time or again.", fields=_PATH
+    ),
+    EventName.METRICS_TEXTFILE_RETRYING: EventType(
+        "The text file of the metrics cannot be written; the plugin retries every 15 s.",
+        level=Level.WARNING,
+        remedy="check the directory of metricsTextfile, the disk and the permissions",
+        fields={**_PATH, **CAUSE},
+    ),
+    EventName.METRICS_TEXTFILE_FAILED: EventType(
+        "A bug: the text file of the metrics could not be made; the plugin retries every 15 s.",
+        level=Level.ERROR,
+        remedy="report the traceback",
+        fields={**_PATH, **EXCEPTION},
     ),
 }

@@ -1,0 +1,49 @@
+"""What /healthz says about the connection, the engine and the event loop."""
+
+from nri_numamem.engine.context import Context
+from nri_numamem.engine.policy import Policy
+from nri_numamem.engine.state import EngineState
+from nri_numamem.numa import Machine, NumaNode
+from nri_numamem.observe.metrics.counters import Meter
+from nri_numamem.observe.metrics.health import SILENT_S, problems
+from nri_numamem.observe.metrics.sources import Sources
+
+CONTEXT = Context.of(Machine((NumaNode(0, 1 << 30),)), Policy())
+STATE = EngineState(CONTEXT.empty_accounting())
+
+
+def sources(meter: Meter, state: EngineState | None = STATE, now_s: float = 100.0) -> Sources:
+    return Sources(
+        meter, lambda: state, lambda: CONTEXT, lambda: 0, lambda: None, dict, lambda: now_s
+    )
+
+
+def test_a_plugin_that_serves_has_no_problem() -> None:
+    meter = Meter()
+    meter.registered()
+    assert problems(sources(meter)) == []
+    meter.ticked_at_s = 100.0 - SILENT_S
+    assert problems(sources(meter)) == []
+
+
+def test_a_plugin_without_a_connection() -> None:
+    meter = Meter()
+    expected = ["the plugin is not registered with the runtime"]
+    assert problems(sources(meter)) == expected
+    meter.registered()
+    meter.ticked_at_s = 0.0
+    meter.disconnected()  # its loop does not tick either
+    assert problems(sources(meter)) == expected
+
+
+def test_a_loop_that_is_silent() -> None:
+    meter = Meter()
+    meter.registered()
+    meter.ticked_at_s = 87.0
+    assert problems(sources(meter)) == ["the event loop has been busy or stuck for 13 s"]
+
+
+def test_a_configuration_that_cannot_be_used() -> None:
+    meter = Meter()
+    meter.registered()
+    assert problems(sources(meter, None)) == ["the configuration cannot be used; see the log"]
