@@ -53,7 +53,7 @@ conformance: $(VENV)/.dev
 	tests/conformance/install-tools
 	$(BIN)/python tests/conformance/run.py
 
-# Random lives of a node on a virtual clock, in one process each: 2,000 take two to three minutes;
+# Random lives of a node on a virtual clock, in one process each: 2,000 take less than two minutes;
 # make lives SEED=17 repeats one life exactly, timing included.
 lives: $(VENV)/.dev
 	$(BIN)/python -m tests.lives.run --lives $(LIVES) $(if $(SEED),--seed $(SEED))

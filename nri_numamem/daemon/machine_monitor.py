@@ -3,7 +3,7 @@
 Sizes of nodes and hugepage pools change while pods run, and the kernel sends no uevent when a pool
 is resized by a write to a file. So the machine is read every READ_S seconds, and at the next tick
 after a uevent about memory or nodes; a burst of uevents causes one or two reads. A read takes
-1.5 ms with eight nodes and two page sizes. A change enters the engine between two requests.
+1 ms with eight nodes and two page sizes. A change enters the engine between two requests.
 
 The same files show whether the kernel has the hugepages that the accounting calls free; the cgroups
 of pods with hugepages show which pages in use belong to pods. Both are read for each creation that
@@ -71,7 +71,10 @@ class MachineMonitor:
         self._uevents: UeventSocket | None = None
         self.logs_uevents = False
         """Whether each uevent is logged, at the level debug."""
+        self._machine: Machine | None = None
+        """The machine of the last read."""
         self._pools: PoolDirectories | None = None
+        """The pools of `_machine`."""
         self._read_at_s = 0.0
         self._refused: Machine | None = None
         self._refusal: Record | None = None
@@ -103,7 +106,8 @@ class MachineMonitor:
         self._read_at_s = now_s
         try:
             machine = read_machine(self._roots.sysfs, self._roots.proc)
-            self._pools = None  # nodes and page sizes may have changed
+            if machine != self._machine:  # nodes or page sizes may have changed
+                self._machine, self._pools = machine, None
             if machine not in (engine.context.machine, self._refused):
                 self._change(engine, machine)
             self._compare(non_pod_hugepages(engine.state.accounting, self._read_use(engine)), now_s)

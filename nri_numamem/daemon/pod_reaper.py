@@ -17,7 +17,7 @@ from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Container, PodCgroupGone, PodSandbox, StopContainer
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.state import EngineState, Holder
-from nri_numamem.host.cgroups import cgroup_directory
+from nri_numamem.host.cgroups import cgroup_directory, cgroup_exists
 from nri_numamem.host.containers import container_folders
 from nri_numamem.host.sysfs import MachineError
 
@@ -101,5 +101,4 @@ class PodReaper:
         return [h for h in holders if h.container_id in gone and h.sandbox_id in state.pods]
 
     def _exists(self, pod: PodSandbox) -> bool:
-        directory = cgroup_directory(self._cgroup_root, pod.cgroup_parent, "cpuset")
-        return directory is not None and directory.is_dir()
+        return cgroup_exists(self._cgroup_root, pod.cgroup_parent)

@@ -46,6 +46,12 @@ def cgroup_directory(cgroup_root: Path, cgroup_path: str, controller: str) -> Pa
     return Path(name) if name else None
 
 
+def cgroup_exists(cgroup_root: Path, cgroup_path: str) -> bool:
+    """Return whether a pod or container has a cgroup, with v1 one of the cpuset controller."""
+    name = _directory_name(cgroup_root, cgroup_path, "cpuset")
+    return bool(name) and os.path.isdir(name)  # noqa: PTH112 - a string
+
+
 def _directory_name(cgroup_root: Path, cgroup_path: str, controller: str) -> str:
     # A string, because making a Path takes longer than reading a file, and a Synchronize calls this
     # twice for each container of the host.

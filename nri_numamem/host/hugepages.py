@@ -30,18 +30,18 @@ _NUMA_STAT = re.compile(r"^(?:[a-z]+_)?total=(\d{1,19})((?: N\d{1,4}=\d{1,20})*)
 class PoolDirectories:
     """The directories of all hugepage pools; they change only with the machine."""
 
-    by_node: Mapping[int, Mapping[int, Path]]
+    by_node: Mapping[int, Mapping[int, str]]
     """NUMA node id -> page size in bytes -> directory. Without NUMA the pools belong to node 0."""
-    system: Mapping[int, Path]
+    system: Mapping[int, str]
     """Page size in bytes -> directory of the whole system's pool."""
 
     @classmethod
     def find(cls, sysfs_root: Path = Path("/sys")) -> Self:
         """List the directories; raise MachineError."""
-        nodes = {node: path / "hugepages" for node, path in node_directories(sysfs_root).items()}
-        nodes = nodes or {0: sysfs_root / SYSTEM_POOLS}
-        by_node = {node: pool_directories(parent) for node, parent in nodes.items()}
-        return cls(by_node, pool_directories(sysfs_root / SYSTEM_POOLS))
+        whole = f"{sysfs_root}/{SYSTEM_POOLS}"
+        nodes = {node: f"{path}/hugepages" for node, path in node_directories(sysfs_root).items()}
+        by_node = {node: pool_directories(path) for node, path in (nodes or {0: whole}).items()}
+        return cls(by_node, pool_directories(whole))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def read_pod_use(
     return found
 
 
-def _read_use(page_size_bytes: int, path: Path) -> Pool:
+def _read_use(page_size_bytes: int, path: str) -> Pool:
     free = read_count(f"{path}/free_hugepages")
     total = read_count(f"{path}/nr_hugepages")
     return Pool(max(0, total - free) * page_size_bytes, free * page_size_bytes)
@@ -130,9 +130,9 @@ def _read_reserved_pages(
     }
 
 
-def _read_pool(path: Path) -> HugepagePool:
+def _read_pool(path: str) -> HugepagePool:
     return HugepagePool(
-        total_pages=read_count(path / "nr_hugepages"),
-        free_pages=read_count(path / "free_hugepages"),
-        surplus_pages=read_count(path / "surplus_hugepages"),
+        total_pages=read_count(f"{path}/nr_hugepages"),
+        free_pages=read_count(f"{path}/free_hugepages"),
+        surplus_pages=read_count(f"{path}/surplus_hugepages"),
     )

@@ -1,7 +1,8 @@
 """Read files of sysfs and procfs strictly, and list directories of NUMA nodes and pools.
 
 Such a file is one short line or a small table. Anything else, such as a truncated copy or a
-directory in its place, raises ``MachineError``. The callers interpret the numbers.
+directory in its place, raises ``MachineError``. The callers interpret the numbers. Paths of many
+files are strings: making a ``Path`` takes as long as reading a file.
 """
 
 import errno
@@ -92,16 +93,17 @@ def shorten(text: str) -> str:
     return repr(text) if len(text) <= 60 else f"{text[:57]!r}..."
 
 
-def node_directories(sysfs_root: Path) -> dict[int, Path]:
+def node_directories(sysfs_root: Path) -> dict[int, str]:
     """Return node id -> directory of the online NUMA nodes, ascending.
 
     Empty without NUMA in the kernel. Source: kernel drivers/base/node.c, ``node<N>``.
     """
-    found: dict[int, Path] = {}
-    parent = sysfs_root / "devices/system/node"
+    found: dict[int, str] = {}
+    parent = f"{sysfs_root}/devices/system/node"
     for name in names_in(parent):
         match = _NODE.fullmatch(name)
-        if match is None or not (path := parent / name).is_dir():
+        path = f"{parent}/{name}"
+        if match is None or not os.path.isdir(path):  # noqa: PTH112 - a string
             continue
         node_id = int(match[1])
         if node_id >= NODE_ID_LIMIT:
@@ -110,25 +112,20 @@ def node_directories(sysfs_root: Path) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
-def pool_directories(parent: Path) -> dict[int, Path]:
+def pool_directories(parent: Path | str) -> dict[int, str]:
     """Return page size in bytes -> directory of the hugepage pools below `parent`, ascending.
 
     Empty for a missing directory (a kernel without hugepages). Source: kernel
     Documentation/admin-guide/mm/hugetlbpage.rst, ``hugepages-<size>kB``.
     """
-    found: dict[int, Path] = {}
-    for path in entries_of(parent):
-        match = _POOL.fullmatch(path.name)
+    found: dict[int, str] = {}
+    for name in names_in(parent):
+        match, path = _POOL.fullmatch(name), f"{parent}/{name}"
         size_kb = int(match[1]) if match else 0
         if size_kb.bit_count() != 1 or size_kb > _PAGE_SIZE_LIMIT_KB:
             raise MachineError(path, "the name is not that of a hugepage pool")
         found[size_kb * 1024] = path
     return dict(sorted(found.items()))
-
-
-def entries_of(directory: Path) -> list[Path]:
-    """Return the entries of a directory in no order; none for a missing directory."""
-    return [directory / name for name in names_in(directory)]
 
 
 def names_in(directory: Path | str) -> list[str]:

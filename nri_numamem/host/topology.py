@@ -15,7 +15,7 @@ from pathlib import Path
 from nri_numamem.host.hugepages import SYSTEM_POOLS
 from nri_numamem.host.sysfs import (
     MachineError,
-    entries_of,
+    names_in,
     node_directories,
     pool_directories,
     read_count,
@@ -71,9 +71,10 @@ class _Kinds:
 def _read_kinds(sysfs_root: Path) -> _Kinds:
     normal = _read_nodes(f"{sysfs_root}/devices/system/node/has_normal_memory")
     tiers: dict[int, int] = {}
-    for path in entries_of(sysfs_root / MEMORY_TIERS):
-        if tier := _TIER.fullmatch(path.name):
-            nodes = _read_nodes(f"{path}/nodelist") or NodeSet()
+    parent = f"{sysfs_root}/{MEMORY_TIERS}"
+    for name in names_in(parent):
+        if tier := _TIER.fullmatch(name):
+            nodes = _read_nodes(f"{parent}/{name}/nodelist") or NodeSet()
             tiers.update(dict.fromkeys(nodes, int(tier[1])))
     # No kernel runs without normal memory: an empty list is no information.
     return _Kinds(normal or None, tiers)
@@ -91,13 +92,13 @@ def _read_nodes(path: str) -> NodeSet | None:
         raise MachineError(path, problem) from error
 
 
-def _read_node(node_id: int, directory: Path, node_ids: tuple[int, ...], kinds: _Kinds) -> NumaNode:
+def _read_node(node_id: int, directory: str, node_ids: tuple[int, ...], kinds: _Kinds) -> NumaNode:
     memory_bytes = _read_mem_total(f"{directory}/meminfo", f"Node {node_id} ")
     has_normal = kinds.normal is None or node_id in kinds.normal
     return NumaNode(
         node_id=node_id,
         memory_bytes=memory_bytes,
-        hugepages=_read_page_counts(directory / "hugepages"),
+        hugepages=_read_page_counts(f"{directory}/hugepages"),
         cpus=_read_cpus(f"{directory}/cpulist"),
         distances=_read_distances(f"{directory}/distance", node_ids),
         is_movable_only=memory_bytes > 0 and not has_normal,
@@ -125,7 +126,7 @@ def _read_mem_total(path: Path | str, prefix: str) -> int:
     return size_bytes
 
 
-def _read_page_counts(parent: Path) -> dict[int, int]:
+def _read_page_counts(parent: Path | str) -> dict[int, int]:
     """Return page size in bytes -> number of pages in the pool."""
     counts: dict[int, int] = {}
     for size_bytes, path in pool_directories(parent).items():

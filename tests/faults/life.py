@@ -296,7 +296,7 @@ class Life:
         """Wait until the plugin has seen the cgroups of all pods."""
         if self.must_not_wait or not self.check_connection():
             return
-        self.clock.sleep(3 * self.plugin.sweep_s)
+        self.clock.sleep(self.plugin.sweep_s)
         for pod in self.node.running():
             pod.swept_by = self.plugin_starts
 

@@ -28,7 +28,7 @@ class Plugin(Protocol):
 
     is_end_expected: bool
     sweep_s: float
-    """The interval of the plugin's search for ended pods."""
+    """The time within which the plugin has searched for ended pods."""
 
     @property
     def journal(self) -> Journal: ...

@@ -85,8 +85,8 @@ class Journal:
 class PluginProcesses:
     """The plugin on a host; `arguments` only for an external plugin."""
 
-    sweep_s = SWEEP_S
-    """The interval of the plugin's search for ended pods."""
+    # The machine may be busy.
+    sweep_s = 3 * SWEEP_S
 
     def __init__(self, host: LifeHost, arguments: list[str] | None) -> None:
         self.journal = Journal(host)

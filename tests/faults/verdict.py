@@ -6,13 +6,18 @@ without a call, a disk that has room again. Every other condition must hold betw
 
 from nri_numamem.daemon.cgroup_scan import SCANS_AFTER_S
 from nri_numamem.daemon.cpuset_check import ROUND_S as COMPARED_S
+from nri_numamem.daemon.cpuset_check import SLICE_S
 from nri_numamem.nri import api_pb2 as api
+from nri_numamem.nri.event_loop import TICK_S
 from nri_numamem.numa import NodeSet
 from tests.faults import checks
 from tests.faults.failure import Failure
 from tests.faults.host import allocatable, movable
 from tests.faults.life import Life
 from tests.faults.node import Container
+
+# A slow round of the cgroup check, whose slices begin at ticks, and the tick after it.
+_ROUND_S = COMPARED_S * (SLICE_S + TICK_S) / SLICE_S + TICK_S
 
 # Of a pod that does not fit as a whole; one node may have room for its first container.
 _STARTS_IN_PART = "so that the pod does not start in part"
@@ -113,7 +118,7 @@ def check_cgroups(life: Life) -> None:
     plugin looks within 30 s; otherwise, and in each eighth life, it takes its slow rounds.
     """
     has_reconnected = life.proxy is not None and life.seed % 8
-    life.clock.sleep(SCANS_AFTER_S[-1] + 5.0 if has_reconnected else 2 * COMPARED_S)
+    life.clock.sleep(SCANS_AFTER_S[-1] + 5.0 if has_reconnected else _ROUND_S)
     living = [container for container in life.node.containers() if container.pod.is_guaranteed]
     for _ in living:
         one = living[0]

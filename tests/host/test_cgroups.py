@@ -7,6 +7,7 @@ import pytest
 
 from nri_numamem.host.cgroups import (
     cgroup_directory,
+    cgroup_exists,
     container_mems,
     pod_hugepage_limits,
     pod_memory_limit,
@@ -60,6 +61,17 @@ def test_every_notation_maps_to_a_directory(plant: Plant, name: str, path: str) 
     assert cgroup_directory(root, name, "hugetlb") == root / "hugetlb" / path
 
 
+def test_a_cgroup_exists_if_its_directory_does(plant: Plant) -> None:
+    root = plant(V2)
+    assert not cgroup_exists(root, "kubepods-pod12.slice")
+    (root / "kubepods.slice/kubepods-pod12.slice").mkdir(parents=True)
+    assert cgroup_exists(root, "kubepods-pod12.slice")
+    (root / "cgroup.controllers").unlink()
+    assert not cgroup_exists(root, "kubepods-pod12.slice")
+    (root / "cpuset/kubepods.slice/kubepods-pod12.slice").mkdir(parents=True)
+    assert cgroup_exists(root, "kubepods-pod12.slice")
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -87,6 +99,7 @@ def test_every_notation_maps_to_a_directory(plant: Plant, name: str, path: str) 
 )
 def test_invalid_names_have_no_directory(tmp_path: Path, name: str) -> None:
     assert cgroup_directory(tmp_path, name, "cpuset") is None
+    assert not cgroup_exists(tmp_path, name)
     assert pod_hugepage_limits(tmp_path, name) == {}
     assert pod_memory_limit(tmp_path, name) is None
     assert container_mems(tmp_path, name) is None

@@ -88,6 +88,7 @@ def play(seed: int, directory: str | None = None, steps: tuple[int, int] = STEPS
     report = Report(seed)
     root = Path(tempfile.mkdtemp(prefix=f"lives-{seed}-", dir=directory))
     world = World()
+    began_s = world.now_s
     machinery = Machinery(world, f"{seed}")
     life = Life(seed, virtual_parts(machinery, seed, root / "host"))
     life.host.has_container_cgroups = True
@@ -103,6 +104,6 @@ def play(seed: int, directory: str | None = None, steps: tuple[int, int] = STEPS
         shutil.rmtree(root, ignore_errors=True)
     report.history, report.records = life.history, life.plugin.journal.records
     report.faults, report.calls, report.connections = life.faults, life.calls, life.connections
-    report.virtual_s = world.now_s
+    report.virtual_s = world.now_s - began_s
     report.took_s = time.monotonic() - begin_s
     return report

@@ -14,6 +14,7 @@ from nri_numamem.daemon.service import Service, build_engine
 from nri_numamem.daemon.watchdog import STALLED_STATUS
 from nri_numamem.engine.dump import accounting_record
 from nri_numamem.engine.records.events import EventName
+from nri_numamem.nri.event_loop import TICK_S
 from nri_numamem.observe.systemd import Notifier
 from tests.host_files import HostFiles
 from tests.virtual.log import MemoryLog
@@ -45,7 +46,8 @@ class Journal(MemoryLog):
 class VirtualPlugin:
     """The external plugin of one life, through all its processes."""
 
-    sweep_s = REAP_S
+    # The job runs at the first tick after its interval.
+    sweep_s = REAP_S + TICK_S
 
     def __init__(self, machinery: Machinery, host: HostFiles, config: str) -> None:
         self.journal = Journal()
