@@ -17,6 +17,7 @@ from nri_numamem.daemon.external import DEFAULT_SOCKET, ExternalPlugin
 from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.instance import AlreadyRunningError
 from nri_numamem.daemon.service import Service, build_engine
+from nri_numamem.daemon.standby import start_when_alone
 from nri_numamem.daemon.supervisor_status import SERVICE
 from nri_numamem.daemon.system import host_system
 from nri_numamem.engine.plan import Record
@@ -121,7 +122,10 @@ def _add_root_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Serve until a signal stops the process; return 0 then, 1 if another instance is running."""
+    """Serve until a signal stops the process; return 0 then.
+
+    Return 1 if another instance runs; a service waits for its end instead.
+    """
     settings = settings_of(args)
     roots = HostRoots(args.sysfs_root, args.proc_root, args.cgroup_root)
     engine = build_engine(settings, roots)
@@ -131,14 +135,21 @@ def main(args: argparse.Namespace) -> int:
         logs.get_logger(), roots, system, notifier=Notifier(os.environ), status=args.status
     )
     service.metrics.count_start(SERVICE)
-    try:
+
+    def start() -> None:
         service.start(engine, settings, f"started as nri-numamem run --socket {args.socket}")
-    except AlreadyRunningError as error:
-        if settings.log_file:
-            service.emit(Record(EventName.NOT_STARTED, {"error": str(error)}))
-        print(f"nri-numamem: {error}", file=sys.stderr)
-        return 1
+
     with system.open_signals() as signals:
+        try:
+            if not service.notifier.is_used:
+                start()
+            elif not start_when_alone(start, service, system, signals):
+                return 0
+        except AlreadyRunningError as error:
+            if settings.log_file:
+                service.emit(Record(EventName.NOT_STARTED, {"error": str(error)}))
+            print(f"nri-numamem: {error}", file=sys.stderr)
+            return 1
         identity = Identity(args.name, args.idx)
         ExternalPlugin(service, system, signals, args.socket, identity).run()
         service.notifier.stopping()

@@ -104,7 +104,8 @@ class ExternalPlugin:
                 if result.ended is Ended.STOPPED:
                     return
             now_s = self._system.clock.monotonic_s()
-            if self._pause(self._backoff.next_s(now_s, self._system.random())):
+            pause_s = self._backoff.next_s(now_s, self._system.random())
+            if pause(self._service, self._system, self._signals, pause_s):
                 return
 
     def _connect(self) -> Channel | None:
@@ -133,21 +134,21 @@ class ExternalPlugin:
             self._service.notifier.status(f"not connected: {result.cause}")
         return result
 
-    def _pause(self, seconds: float) -> bool:
-        """Wait, but handle signals; return whether one of them stops the process."""
-        clock = self._system.clock
-        poller = self._system.new_poller()
-        try:
-            poller.watch(self._signals.wake)
-            end_s = clock.monotonic_s() + seconds
-            while (left_s := end_s - clock.monotonic_s()) > 0:
-                self._service.notifier.alive(clock.monotonic_s())
-                ready = poller.wait(min(left_s, TICK_S))
-                if ready and self._service.handle_signals(self._signals):
-                    return True
-        finally:
-            poller.close()
-        return False
+
+def pause(service: Service, system: System, signals: SignalSource, seconds: float) -> bool:
+    """Wait, but handle signals; return whether one of them stops the process."""
+    poller = system.new_poller()
+    try:
+        poller.watch(signals.wake)
+        end_s = system.clock.monotonic_s() + seconds
+        while (left_s := end_s - system.clock.monotonic_s()) > 0:
+            service.notifier.alive(system.clock.monotonic_s())
+            ready = poller.wait(min(left_s, TICK_S))
+            if ready and service.handle_signals(signals):
+                return True
+    finally:
+        poller.close()
+    return False
 
 
 def _connect_failed(why: str) -> Record:

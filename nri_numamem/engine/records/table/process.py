@@ -14,7 +14,10 @@ _WRITE = "check the disk and the permissions; the plugin retries every 30 s"
 
 EVENTS = {
     EventName.NOT_STARTED: EventType(
-        "The plugin does not start.", level=Level.ERROR, remedy="see `error`", fields=ERROR
+        "The plugin does not start; as a service it waits for the end of another instance.",
+        level=Level.ERROR,
+        remedy="see `error`",
+        fields=ERROR,
     ),
     EventName.STOPPED: EventType("The plugin stopped on a signal."),
     EventName.PLUGIN_EXITED: EventType(
