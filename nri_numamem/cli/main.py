@@ -37,6 +37,7 @@ COMMANDS = {
     "reset": "give pinned containers all nodes of their pods back, for an uninstall",
     "simulate": "show where pods would be placed on a described machine",
     "state": "verify, show or write a memory manager state file of the kubelet",
+    "status": "show what the plugin has placed where, what fits, and what differs",
 }
 
 

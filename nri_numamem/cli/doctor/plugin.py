@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from nri_numamem.cli.doctor.findings import Finding, Verdict
 from nri_numamem.cli.doctor.host import Host, UnreadableError
+from nri_numamem.cli.render.duration import duration
 from nri_numamem.config.settings import STATE_FILE, Settings
 from nri_numamem.daemon.lock_holder import find_holder
 from nri_numamem.engine.snapshot import SnapshotError, restore
@@ -45,11 +46,4 @@ def _check_state(host: Host, name: str) -> Finding:
         remedy = "the next start of the plugin renames it and computes the state anew"
         return Finding("state_file", Verdict.WARN, f"{name}: {error}", remedy)
     age_s = max(0.0, time.time() - host.path(name).stat().st_mtime)
-    return Finding("state_file", Verdict.OK, f"{name} was last changed {_duration(age_s)} ago")
-
-
-def _duration(seconds: float) -> str:
-    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= length:
-            return f"{int(seconds // length)} {unit}"
-    return f"{int(seconds)} s"
+    return Finding("state_file", Verdict.OK, f"{name} was last changed {duration(age_s)} ago")

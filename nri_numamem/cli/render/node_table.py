@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from rich.table import Table
 from rich.text import Text
 
+from nri_numamem.cli.render.bars import ASSIGNED, FREE, POOLS, RESERVED, bar, legend_of
 from nri_numamem.cli.render.plain_table import plain_table
 from nri_numamem.engine.text import escape
 from nri_numamem.memorymanager.state_json import NodeJson, StateJson, TableJson
@@ -22,43 +23,20 @@ _BAR_MOST = 40
 _HUGEPAGES_BAR = 9
 # Wider where an amount such as "1023.5Gi" is.
 _FREE_LEAST = 7
-_LABEL_WIDTH = 5
-_GROUP_WIDTH = 6
+LABEL_WIDTH = 5
+GROUP_WIDTH = 6
 # Width from which the table has a column of containers.
 _WIDE = 100
 # With more nodes, consecutive nodes with equal cells share a line.
-_MAX_UNFOLDED_NODES = 8
+MAX_UNFOLDED_NODES = 8
 
 
-class _Part:
-    """A part of a bar: its name, glyphs and style."""
-
-    def __init__(self, name: str, glyph: str, ascii_glyph: str, style: str) -> None:
-        self.name = name
-        self.style = style
-        self._glyph = glyph
-        self._ascii_glyph = ascii_glyph
-
-    def drawn(self, cells: int, *, ascii_only: bool) -> Text:
-        glyph = self._ascii_glyph if ascii_only else self._glyph
-        return Text(glyph * cells, style=self.style)
-
-
-_RESERVED = _Part("system reserved", "▒", "%", "bright_black")
-_POOLS = _Part("hugepage pools", "≡", "=", "magenta")
-_ASSIGNED = _Part("assigned", "█", "#", "cyan")
-_FREE = _Part("free", "·", ".", "green")
-_PARTS = (_RESERVED, _POOLS, _ASSIGNED, _FREE)
+_PARTS = (RESERVED, POOLS, ASSIGNED, FREE)
 
 
 def legend(*, ascii_only: bool = False) -> Text:
     """Return the legend of the bars as one line."""
-    line = Text()
-    for part in _PARTS:
-        line += part.drawn(2, ascii_only=ascii_only)
-        line.append(f" {part.name}   ")
-    line.rstrip()
-    return line
+    return legend_of(_PARTS, ascii_only=ascii_only)
 
 
 def node_table(
@@ -80,17 +58,19 @@ def node_table(
     containers = (
         _containers_by_node(accounting, pod_names or {}) if shows_containers(width) else None
     )
-    is_folded = len(nodes) > _MAX_UNFOLDED_NODES
+    is_folded = len(nodes) > MAX_UNFOLDED_NODES
     # Two ids, a dash and the mark.
-    label_width = max(_LABEL_WIDTH, 2 * len(str(max(nodes))) + 2) if is_folded else _LABEL_WIDTH
-    width -= label_width - _LABEL_WIDTH
-    free_width = _free_width(nodes.values())
-    bars = _bar_widths(resources, width if containers is None else round(width * 0.72), free_width)
+    label_width = max(LABEL_WIDTH, 2 * len(str(max(nodes))) + 2) if is_folded else LABEL_WIDTH
+    width -= label_width - LABEL_WIDTH
+    free_width = free_width_of(
+        figures["free"] for node in nodes.values() for figures in node["memoryMap"].values()
+    )
+    bars = bar_widths(resources, width if containers is None else round(width * 0.72), free_width)
     table = plain_table(gap=1)
     table.add_column("node", justify="right", width=label_width, no_wrap=True)
-    table.add_column("group", width=_GROUP_WIDTH, no_wrap=True)
+    table.add_column("group", width=GROUP_WIDTH, no_wrap=True)
     for resource in resources:
-        table.add_column(_heading(resource), width=bars[resource], no_wrap=True)
+        table.add_column(heading(resource), width=bars[resource], no_wrap=True)
         table.add_column("free", justify="right", width=free_width, no_wrap=True)
     if containers is not None:
         table.add_column("containers", no_wrap=True, overflow="ellipsis")
@@ -165,37 +145,21 @@ def _folded(lines: Iterable[_Line]) -> list[_Line]:
     return folded
 
 
-def bar_cells(sizes: Sequence[int], width: int) -> list[int]:
-    """Divide `width` cells in proportion to `sizes`; a size above 0 gets at least one cell.
-
-    The largest size gets the rounding difference, so `width` must be a few times len(sizes).
-    """
-    total = sum(sizes)
-    if not total:
-        return [0] * len(sizes)
-    cells = [max(1, round(size * width / total)) if size else 0 for size in sizes]
-    cells[sizes.index(max(sizes))] += width - sum(cells)
-    return cells
-
-
 def _bar(figures: TableJson, width: int, *, ascii_only: bool) -> Text:
     pools = max(0, figures["total"] - figures["systemReserved"] - figures["allocatable"])
     sizes = (figures["systemReserved"], pools, figures["reserved"], figures["free"])
-    bar = Text()
-    for part, cells in zip(_PARTS, bar_cells(sizes, width), strict=True):
-        bar += part.drawn(cells, ascii_only=ascii_only)
-    return bar
+    return bar(list(zip(_PARTS, sizes, strict=True)), width, ascii_only=ascii_only)
 
 
-def _free_width(nodes: Iterable[NodeJson]) -> int:
-    amounts = (figures["free"] for node in nodes for figures in node["memoryMap"].values())
+def free_width_of(amounts: Iterable[int]) -> int:
+    """Return the width of the columns of free bytes."""
     return max(_FREE_LEAST, *(len(humanize_bytes(size)) for size in amounts), 0)
 
 
-def _bar_widths(resources: list[str], width: int, free_width: int) -> dict[str, int]:
+def bar_widths(resources: Sequence[str], width: int, free_width: int) -> dict[str, int]:
     """Return resource -> width of its bar: fixed for hugepages, the remainder for memory."""
     pools = len(resources) - 1
-    fixed = _LABEL_WIDTH + _GROUP_WIDTH + pools * _HUGEPAGES_BAR + len(resources) * free_width
+    fixed = LABEL_WIDTH + GROUP_WIDTH + pools * _HUGEPAGES_BAR + len(resources) * free_width
     gaps = 2 + 2 * len(resources)
     memory = min(_BAR_MOST, max(_BAR_LEAST, width - fixed - gaps))
     return {resource: memory if resource == MEMORY else _HUGEPAGES_BAR for resource in resources}
@@ -220,7 +184,8 @@ def _page_size(resource: str) -> int:
         return 0
 
 
-def _heading(resource: str) -> str:
+def heading(resource: str) -> str:
+    """Return the heading of a resource's bars."""
     return resource if resource == MEMORY else f"{resource.removeprefix(HUGEPAGES_PREFIX)} pages"
 
 

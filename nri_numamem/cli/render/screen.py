@@ -45,14 +45,20 @@ class Screen:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._ascii_only = console.options.ascii_only
+        self.ascii_only = console.options.ascii_only
+        """Whether the output's encoding has only ASCII characters."""
         self._lines = 0
+
+    @property
+    def width(self) -> int:
+        """Columns of what shown() prints."""
+        return self._console.width - _INDENT
 
     def heading(self, title: str) -> None:
         """Print a title and a rule, after an empty line unless it is the first line."""
         if self._lines:
             self._console.print()
-        rule = "-" if self._ascii_only else "─"
+        rule = "-" if self.ascii_only else "─"
         title_text = Text(title, "bold")
         self._print(Rule(title_text, align="left", characters=rule, style="dim"))
 
@@ -88,14 +94,14 @@ class Screen:
             self.labelled("nodes", "unchanged")
             return
         self._console.print()
-        width = self._console.width - _INDENT
+        width = self.width
         self._print_indented(
             node_table(
                 accounting,
                 width=width,
                 pod_names=pod_names,
                 before=before,
-                ascii_only=self._ascii_only,
+                ascii_only=self.ascii_only,
             )
         )
         has_containers = lists_containers and any(accounting["entries"].values())
@@ -106,7 +112,7 @@ class Screen:
     def legend(self) -> None:
         """Print the legend of the bars."""
         self._console.print()
-        self._print_indented(legend(ascii_only=self._ascii_only))
+        self._print_indented(legend(ascii_only=self.ascii_only))
 
     def _print_indented(self, renderable: RenderableType) -> None:
         self._print(Padding(renderable, (0, 0, 0, _INDENT), expand=False))
@@ -115,7 +121,7 @@ class Screen:
         # rich pads lines with blanks; trailing blanks are removed for files and copied text.
         for line in self._console.render_lines(renderable, pad=False):
             # rich shortens long texts with "…" in any encoding.
-            shown = [_in_ascii(segment) for segment in line] if self._ascii_only else line
+            shown = [_in_ascii(segment) for segment in line] if self.ascii_only else line
             self._console.print(_without_trailing_blanks(shown))
             self._lines += 1
 

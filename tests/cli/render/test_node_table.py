@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
-from nri_numamem.cli.render.node_table import bar_cells, legend, node_table
+from nri_numamem.cli.render.bars import bar_cells
+from nri_numamem.cli.render.node_table import legend, node_table
 from nri_numamem.memorymanager.state_json import NodeJson, StateJson, TableJson
 
 GI = 1 << 30

@@ -1,0 +1,215 @@
+"""Read the plugin's lock, state and settings, and its host. Nothing is changed.
+
+A part that cannot be read is described in the facts, and the others are read all the same. Only a
+missing permission for the state directory is an error, because nothing is known then.
+"""
+
+import argparse
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from nri_numamem.cli.live.facts import Cgroup, Facts
+from nri_numamem.config.errors import UsageError
+from nri_numamem.config.load import DEFAULT_CONFIG, load_chosen
+from nri_numamem.config.policy import context_of
+from nri_numamem.config.settings import STATE_FILE, Settings
+from nri_numamem.daemon.lock_holder import LockHolder, find_holder
+from nri_numamem.engine.context import Context
+from nri_numamem.engine.events import PodSandbox
+from nri_numamem.engine.rebuilt import rebuilt
+from nri_numamem.engine.snapshot import SnapshotError
+from nri_numamem.engine.state import EngineState
+from nri_numamem.host.cgroups import pod_hugepage_limits, pod_memory_limit, read_nodes
+from nri_numamem.host.containers import cgroup_path, container_folders, running_container
+from nri_numamem.host.hugepage_users import hugepage_users
+from nri_numamem.host.hugepages import PoolDirectories, read_pod_use, read_pool_use
+from nri_numamem.host.node_memory import read_available
+from nri_numamem.host.numa_stat import bytes_per_node, controller_directory, private_bytes
+from nri_numamem.host.pod_cgroups import count_other_pods, guaranteed_pods
+from nri_numamem.host.roots import HostRoots
+from nri_numamem.host.sysfs import MachineError, read_optional
+from nri_numamem.host.topology import read_machine
+from nri_numamem.numa import NodeSet
+from nri_numamem.observe.state_file import read_state
+
+_LAUNCHED_CONFIGS = Path("/etc/nri/conf.d")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of where the plugin and its host are found."""
+    parser.add_argument(
+        "--state-file",
+        metavar="FILE",
+        help=f"the plugin's state file (default: that of its settings, else {STATE_FILE})",
+    )
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help=f"the plugin's configuration (default: {DEFAULT_CONFIG}, or the file of a launched "
+        f"plugin in {_LAUNCHED_CONFIGS}, if it exists)",
+    )
+    roots = parser.add_argument_group("host filesystem roots")
+    for name in ("sysfs", "proc", "cgroup"):
+        roots.add_argument(
+            f"--{name}-root",
+            type=Path,
+            default=getattr(HostRoots(), name),
+            metavar="DIRECTORY",
+            help="(%(default)s)",
+        )
+
+
+def collect(args: argparse.Namespace) -> Facts:
+    """Return the facts; raise UsageError if the settings or the state directory are unreadable."""
+    roots = HostRoots(args.sysfs_root, args.proc_root, args.cgroup_root)
+    settings, origin = _settings(args.config)
+    file = settings.state_file if args.state_file is None else args.state_file
+    file = STATE_FILE if file is None else file
+    facts = Facts(time.time(), settings, origin, file)
+    if file:
+        facts = replace(facts, holder=_holder(Path(f"{file}.lock")))
+    facts = _with_machine(facts, roots)
+    facts = _with_cgroups(facts, roots)
+    return _with_use(_with_state(facts, roots), roots)
+
+
+def _settings(path: Path | None) -> tuple[Settings, str]:
+    """Return the settings of the plugin, and their file."""
+    if path is None and not DEFAULT_CONFIG.exists():
+        path = next(_launched_configs(), None)
+    return load_chosen(path), _origin_of(path)
+
+
+def _origin_of(path: Path | None) -> str:
+    if path is None:
+        return str(DEFAULT_CONFIG) if DEFAULT_CONFIG.exists() else "no file: defaults"
+    return str(path)
+
+
+def _launched_configs() -> Iterator[Path]:
+    """Yield the configuration files of launched plugins; NRI reads NN-NAME.conf, or NAME.conf."""
+    for path in sorted(_LAUNCHED_CONFIGS.glob("*.conf")):
+        if "numamem" in path.name:
+            yield path
+
+
+def _holder(path: Path) -> LockHolder | None:
+    try:
+        return find_holder(path)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}; run as root") from error
+
+
+def _with_machine(facts: Facts, roots: HostRoots) -> Facts:
+    try:
+        context = context_of(facts.settings, read_machine(roots.sysfs, roots.proc))
+        return replace(facts, context=context, available_bytes=read_available(roots.sysfs))
+    except (MachineError, UsageError) as error:
+        return replace(facts, machine_problem=str(error))
+
+
+def _with_cgroups(facts: Facts, roots: HostRoots) -> Facts:
+    try:
+        found = {
+            cgroup.container_id: cgroup
+            for uid, directory in guaranteed_pods(roots.cgroup).items()
+            for cgroup in _running(roots.cgroup, uid, directory)
+        }
+        return replace(facts, cgroups=found, other_pods=count_other_pods(roots.cgroup))
+    except MachineError as error:
+        return replace(facts, cgroup_problem=str(error))
+
+
+def _running(cgroup_root: Path, uid: str, pod_directory: Path) -> Iterator[Cgroup]:
+    """Yield the containers of a pod that have processes and a limit; a pause container has none."""
+    for container_id, name in container_folders(pod_directory).items():
+        directory = pod_directory / name
+        running = running_container(cgroup_root, directory)
+        if running is None:
+            continue
+        effective = read_nodes(f"{directory}/cpuset.mems.effective")
+        if effective is None:
+            effective = read_nodes(f"{directory}/cpuset.effective_mems")
+        stat = controller_directory(cgroup_root, directory, "memory") / "memory.numa_stat"
+        file_bytes = bytes_per_node(read_optional(stat) or "", {"file"})
+        yield Cgroup(
+            container_id,
+            uid,
+            running.memory_limit_bytes,
+            running.mems,
+            effective or NodeSet(),
+            private_bytes(cgroup_root, directory),
+            sum(file_bytes.values()),
+        )
+
+
+def _with_state(facts: Facts, roots: HostRoots) -> Facts:
+    """Return the facts with the plugin's state."""
+    if not facts.state_file:
+        problem = "the setting stateFile is empty, so the plugin leaves no state"
+        return replace(facts, state_problem=problem)
+    path = Path(facts.state_file)
+    try:
+        state = read_state(path)
+        changed_s = path.stat().st_mtime
+    except FileNotFoundError:
+        return facts
+    except PermissionError as error:
+        raise UsageError(f"{path}: {error.strerror}; run as root") from error
+    except OSError as error:
+        return replace(facts, state_problem=f"{path}: {error.strerror or error}")
+    except SnapshotError as error:
+        return replace(facts, state_problem=f"{path}: {error}")
+    if facts.context is not None:
+        state = _rebuilt(facts.context, state, roots)
+    return replace(facts, state=state, changed_s=changed_s)
+
+
+def _rebuilt(context: Context, restored: EngineState, roots: HostRoots) -> EngineState:
+    """Return the state with its accounting, and with the sandboxes that still have a cgroup."""
+    try:
+        directories = guaranteed_pods(roots.cgroup)
+        sandboxes = {holder.sandbox_id: holder.key[0] for holder in restored.holders.values()}
+        pods = [
+            _sandbox(sandbox_id, uid, directories[uid], roots.cgroup)
+            for sandbox_id, uid in sandboxes.items()
+            if uid in directories
+        ]
+    except MachineError:
+        pods = []  # described in the facts already
+    return rebuilt(context, restored, pods)
+
+
+def _sandbox(sandbox_id: str, uid: str, directory: Path, cgroup_root: Path) -> PodSandbox:
+    path = cgroup_path(cgroup_root, directory)
+    limit_bytes = pod_memory_limit(cgroup_root, path)
+    hugepages = pod_hugepage_limits(cgroup_root, path)
+    return PodSandbox(sandbox_id, uid, "", uid, path, limit_bytes, hugepages)
+
+
+def _with_use(facts: Facts, roots: HostRoots) -> Facts:
+    """Return the facts with the use of the hugepage pools."""
+    try:
+        use = read_pool_use(PoolDirectories.find(roots.sysfs))
+        use = replace(use, by_pods=_by_pods(facts, roots))
+    except MachineError as error:
+        return replace(facts, machine_problem=facts.machine_problem or str(error))
+    is_used = any(pool.used for pools in use.pools.values() for pool in pools.values())
+    users = hugepage_users(roots.proc) if is_used else ()
+    return replace(facts, pool_use=use, hugepage_users=users)
+
+
+def _by_pods(facts: Facts, roots: HostRoots) -> Mapping[str, Mapping[int, Mapping[str, int]]]:
+    """Return pod uid -> node id -> resource -> bytes, of the pods whose cgroup shows them."""
+    if facts.context is None or facts.state is None:
+        return {}
+    sizes = {size for node in facts.context.machine.nodes for size in node.hugepages}
+    found: dict[str, Mapping[int, Mapping[str, int]]] = {}
+    for pod in facts.state.pods.values():
+        use = read_pod_use(roots.cgroup, pod.cgroup_parent, sizes)
+        if use is not None:
+            found[pod.uid] = use
+    return found

@@ -1,0 +1,62 @@
+"""What was read: the plugin's lock and state, the machine, cgroups. Values only, no judgement."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from nri_numamem.config.settings import Settings
+from nri_numamem.daemon.lock_holder import LockHolder
+from nri_numamem.engine.context import Context
+from nri_numamem.engine.state import EngineState
+from nri_numamem.host.hugepage_users import HugepageUser
+from nri_numamem.memorymanager import PoolUse
+from nri_numamem.numa import NodeSet
+
+
+@dataclass(frozen=True, slots=True)
+class Cgroup:
+    """The cgroup of a container that has processes, in a Guaranteed pod."""
+
+    container_id: str
+    pod_uid: str
+    memory_limit_bytes: int
+    mems: NodeSet
+    """The `cpuset.mems` that was set; empty when it was not set."""
+    effective_mems: NodeSet
+    """The nodes from which it gets memory; empty if unknown."""
+    private_bytes: Mapping[int, int] | None
+    """NUMA node id -> bytes of anonymous and hugetlb pages; None if unknown."""
+    file_bytes: int = 0
+    """Page cache and tmpfs; a page counts in the cgroup that used it first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The plugin and its host at one moment. A text about a problem is "" without one."""
+
+    now_s: float
+    """Unix time."""
+    settings: Settings
+    settings_origin: str
+    state_file: str
+    """Path; "" if the settings disable it."""
+    holder: LockHolder | None = None
+    """The running plugin; None if no process holds the lock."""
+    changed_s: float | None = None
+    """Unix time of the last change of the state; None without a state."""
+    state: EngineState | None = None
+    """The plugin's state, with its accounting."""
+    state_problem: str = ""
+    context: Context | None = None
+    """Machine and policy; None if the machine or the settings cannot be used."""
+    machine_problem: str = ""
+    pool_use: PoolUse | None = None
+    """The kernel's hugepage pools; None if they cannot be read."""
+    available_bytes: Mapping[int, int] = field(default_factory=dict)
+    """NUMA node id -> bytes that the kernel has free or reclaimable."""
+    cgroups: Mapping[str, Cgroup] | None = None
+    """Container id -> cgroup; None if they cannot be read."""
+    cgroup_problem: str = ""
+    other_pods: Mapping[str, int] = field(default_factory=dict)
+    """QoS class -> number of pods that are not Guaranteed."""
+    hugepage_users: tuple[HugepageUser, ...] = ()
+    """Processes outside of pods, the largest first."""

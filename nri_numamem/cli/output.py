@@ -1,0 +1,35 @@
+"""The option ``--output`` of the commands that show something, and documents as JSON or YAML."""
+
+import argparse
+import json
+import sys
+
+OUTPUTS = ("table", "json", "yaml")
+
+
+def add_output_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the option; its default is for people."""
+    parser.add_argument(
+        "--output", choices=OUTPUTS, default=OUTPUTS[0], help="format (default: %(default)s)"
+    )
+
+
+def print_document(document: object, output: str) -> None:
+    """Print a document as "json" or "yaml" on standard output."""
+    if output == "json":
+        print(json.dumps(document, indent=2))
+        return
+    import yaml  # noqa: PLC0415 - only here
+
+    yaml.dump(document, sys.stdout, Dumper=_dumper(), sort_keys=False, allow_unicode=False)
+
+
+def _dumper() -> type:
+    """Return a safe dumper without anchors: the same value is written each time."""
+    import yaml  # noqa: PLC0415 - only here
+
+    class Dumper(yaml.SafeDumper):
+        def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002
+            return True
+
+    return Dumper

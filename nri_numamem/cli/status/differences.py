@@ -1,0 +1,137 @@
+"""Differences between the plugin's accounting, the containers' cgroups and the kernel."""
+
+from collections.abc import Iterator, Sequence
+
+from nri_numamem.cli.live.facts import Cgroup, Facts
+from nri_numamem.cli.status.report import Condition, ContainerRow, Difference, Kind
+from nri_numamem.engine.alignment import misaligned_containers
+from nri_numamem.engine.providers import format_nodes
+from nri_numamem.engine.state import EngineState
+from nri_numamem.memorymanager import non_pod_hugepages
+from nri_numamem.numa import MEMORY, humanize_bytes
+
+# Less is noise: the kernel batches its counters, and a program's start touches pages anywhere.
+_REMOTE_LEAST_BYTES = 2 << 20
+_REMOTE_LEAST_SHARE = 0.01
+# The system uses some memory on every host, whatever is reserved for it.
+_SHORT_LEAST_SHARE = 0.1
+_USERS_SHOWN = 3
+
+
+def find_differences(
+    facts: Facts, state: EngineState, rows: Sequence[ContainerRow]
+) -> Iterator[Difference]:
+    """Yield the differences: those of containers in the order of the rows, then those of nodes."""
+    misaligned = {holder.container_id: str(away) for holder, away in misaligned_containers(state)}
+    for row in rows:
+        if row.condition is Condition.UNPINNED:
+            yield Difference(Kind.UNPINNED, _text_of_unpinned(row), row.container_id)
+        elif row.condition is Condition.RUNNING:
+            yield from _of_assignment(facts, state, row)
+            if facts.cgroups is not None:
+                yield from _of_cgroup(facts, row, facts.cgroups.get(row.container_id))
+            if row.container_id in misaligned:
+                text = f"its memory is on no node of its {misaligned[row.container_id]}"
+                yield Difference(Kind.MISALIGNED, text, row.container_id)
+    yield from _of_hugepages(facts, state)
+    yield from _of_memory(facts, state)
+
+
+def _text_of_unpinned(row: ContainerRow) -> str:
+    if row.nodes:
+        text = f"has no assignment, and its cpuset.mems is {row.nodes}"
+    else:
+        text = "runs unpinned"
+    return f"{text}: {row.reason}"
+
+
+def _of_assignment(facts: Facts, state: EngineState, row: ContainerRow) -> Iterator[Difference]:
+    if facts.context is None:
+        return
+    missing = row.nodes - facts.context.machine.node_set
+    if missing:
+        text = f"placed on {format_nodes(missing)}, which the machine does not have"
+        yield Difference(Kind.NODE_MISSING, text, row.container_id)
+    elif facts.context.uses(row.nodes):
+        for block in state.blocks((row.uid, row.name)) or ():
+            short = block.size - block.charged
+            if short:
+                place = format_nodes(row.nodes)
+                text = f"{humanize_bytes(short)} of its {block.type} exceed what {place} can hold"
+                yield Difference(Kind.OVERCOMMITTED, text, row.container_id)
+
+
+def _of_cgroup(facts: Facts, row: ContainerRow, cgroup: Cgroup | None) -> Iterator[Difference]:
+    if cgroup is None:
+        text = "it has no processes: it ended, and the runtime has not reported that yet"
+        if facts.holder is None:
+            text = "it has no processes: it ended after the plugin"
+        yield Difference(Kind.NOT_RUNNING, text, row.container_id)
+        return
+    if not cgroup.mems:
+        text = (
+            f"placed on {format_nodes(row.nodes)}, but its cgroup has no cpuset.mems, so its "
+            "memory can be anywhere; see cpuset_mems_missing in docs/events.md"
+        )
+        yield Difference(Kind.CPUSET_MEMS_UNSET, text, row.container_id)
+    elif cgroup.mems != row.nodes:
+        text = (
+            f"placed on {format_nodes(row.nodes)}, but its cpuset.mems is {cgroup.mems}: something "
+            "else set it, such as the kubelet's memory manager, or an update is under way"
+        )
+        yield Difference(Kind.CPUSET_MEMS_DIFFERS, text, row.container_id)
+    elif cgroup.effective_mems and cgroup.effective_mems != cgroup.mems:
+        text = (
+            f"its cpuset.mems is {cgroup.mems}, but only {cgroup.effective_mems} has an effect: a "
+            "cgroup above it allows no more, or a node is offline"
+        )
+        yield Difference(Kind.CPUSET_MEMS_NOT_EFFECTIVE, text, row.container_id)
+    yield from _remote(row)
+
+
+def _remote(row: ContainerRow) -> Iterator[Difference]:
+    private, remote = row.private_bytes or 0, row.remote_bytes or 0
+    if remote >= _REMOTE_LEAST_BYTES and remote >= private * _REMOTE_LEAST_SHARE:
+        text = (
+            f"{humanize_bytes(remote)} of its {humanize_bytes(private)} are not on "
+            f"{format_nodes(row.nodes)}: allocated before it was pinned, and not moved"
+        )
+        yield Difference(Kind.REMOTE_MEMORY, text, row.container_id)
+
+
+def _of_hugepages(facts: Facts, state: EngineState) -> Iterator[Difference]:
+    if facts.pool_use is None:
+        return
+    found = non_pod_hugepages(state.accounting, facts.pool_use)
+    users = ", ".join(
+        f"{user.name} (pid {user.pid}) {humanize_bytes(user.size_bytes)}"
+        for user in facts.hugepage_users[:_USERS_SHOWN]
+    )
+    by_whom = f"; processes with hugepages there: {users}" if users else ""
+    for nodes, sizes in found.used.items():
+        for resource, size in sizes.items():
+            text = (
+                f"{format_nodes(nodes)}: {humanize_bytes(size)} of {resource} are free in the "
+                f"accounting, but used outside of pods{by_whom}"
+            )
+            yield Difference(Kind.NON_POD_HUGEPAGES, text)
+    for resource, size in found.rsvd.items():
+        text = f"{humanize_bytes(size)} of {resource} are reserved outside of pods, on any node"
+        yield Difference(Kind.NON_POD_HUGEPAGES, text)
+
+
+def _of_memory(facts: Facts, state: EngineState) -> Iterator[Difference]:
+    """Compare free bytes of groups: containers of a group use any of its nodes."""
+    machine = state.accounting.machine_state
+    for nodes in dict.fromkeys(node.cells for node in machine.values()):
+        if not all(node_id in facts.available_bytes for node_id in nodes):
+            continue
+        free = sum(machine[node_id].table(MEMORY).free for node_id in nodes)
+        available = sum(facts.available_bytes[node_id] for node_id in nodes)
+        if available < free * (1 - _SHORT_LEAST_SHARE):
+            text = (
+                f"{format_nodes(nodes)}: {humanize_bytes(free)} are free in the accounting, and "
+                f"{humanize_bytes(available)} in the kernel, page cache included; the system and "
+                "pods that are not managed use the rest"
+            )
+            yield Difference(Kind.NON_POD_MEMORY, text)

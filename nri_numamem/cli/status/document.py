@@ -1,0 +1,120 @@
+"""The report as one object for programs. docs/status.md documents it; its version is in it.
+
+New keys may come in any release; a key that goes, or changes its meaning, raises the version.
+"""
+
+from datetime import UTC, datetime
+
+from nri_numamem.cli.status.report import Amounts, ContainerRow, Difference, Node, Report
+from nri_numamem.memorymanager.largest import Largest
+from nri_numamem.version import VERSION
+
+DOCUMENT_VERSION = 1
+
+
+def report_document(report: Report) -> dict[str, object]:
+    """Return the report; amounts are bytes, node sets lists of ids, times ISO 8601 in UTC."""
+    facts = report.facts
+    return {
+        "version": DOCUMENT_VERSION,
+        "time": format_time(facts.now_s),
+        "plugin": _plugin(report),
+        "policy": {
+            "memoryManagerPolicy": facts.settings.memory_manager_policy,
+            "topologyManagerPolicy": facts.settings.topology_manager_policy,
+            "topologyManagerScope": facts.settings.topology_manager_scope,
+            "whenUnsatisfiable": facts.settings.when_unsatisfiable,
+            "origin": facts.settings_origin,
+        },
+        "state": {
+            "path": facts.state_file or None,
+            "changed": None if facts.changed_s is None else format_time(facts.changed_s),
+        },
+        "nodes": [_node(node) for node in report.nodes],
+        "largestRequest": {
+            resource: {
+                "oneNode": _largest(largest),
+                "severalNodes": _largest(report.several_nodes.get(resource)),
+            }
+            for resource, largest in report.one_node.items()
+        },
+        "containers": [_container(row) for row in report.containers],
+        "notManagedPods": dict(facts.other_pods),
+        "hugepageUsers": [
+            {"pid": user.pid, "name": user.name, "bytes": user.size_bytes}
+            for user in facts.hugepage_users
+        ],
+        "differences": [_difference(difference) for difference in report.differences],
+        "problems": list(report.problems),
+    }
+
+
+def format_time(seconds: float) -> str:
+    """Return a Unix time as ISO 8601 in UTC."""
+    return f"{datetime.fromtimestamp(int(seconds), UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _plugin(report: Report) -> dict[str, object]:
+    holder = report.facts.holder
+    return {
+        "running": None if not report.facts.state_file else holder is not None,
+        "pid": None if holder is None else holder.pid,
+        "since": None if holder is None else holder.since or None,
+        "startedAs": None if holder is None else holder.started_as or None,
+        "commandVersion": VERSION,
+    }
+
+
+def _node(node: Node) -> dict[str, object]:
+    return {
+        "id": node.node_id,
+        "class": node.node_class,
+        "use": node.use,
+        "group": list(node.group),
+        "assigned": node.is_assigned,
+        "resources": {name: _amounts(amounts) for name, amounts in node.amounts.items()},
+    }
+
+
+def _amounts(amounts: Amounts) -> dict[str, int]:
+    return {
+        "total": amounts.total,
+        "systemReserved": amounts.system_reserved,
+        "hugepagePools": amounts.pools,
+        "usedOutsideOfPods": amounts.outside,
+        "assigned": amounts.assigned,
+        "keptForPods": amounts.held,
+        "free": amounts.free,
+    }
+
+
+def _largest(largest: Largest | None) -> dict[str, object] | None:
+    if largest is None:
+        return None
+    return {"bytes": largest.size_bytes, "nodes": list(largest.nodes)}
+
+
+def _container(row: ContainerRow) -> dict[str, object]:
+    return {
+        "podUid": row.uid,
+        "namespace": row.namespace or None,
+        "pod": row.pod or None,
+        "container": row.name or None,
+        "containerId": row.container_id,
+        "condition": row.condition.value,
+        "nodes": list(row.nodes),
+        "resources": dict(row.amounts),
+        "privateBytes": row.private_bytes,
+        "fileBytes": row.file_bytes,
+        "remoteBytes": row.remote_bytes,
+        "since": format_time(row.since_s) if row.since_s else None,
+        "reason": row.reason or None,
+    }
+
+
+def _difference(difference: Difference) -> dict[str, object]:
+    return {
+        "kind": difference.kind.value,
+        "containerId": difference.container_id or None,
+        "text": difference.text,
+    }

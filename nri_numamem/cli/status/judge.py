@@ -1,0 +1,180 @@
+"""Make the report of the facts: what is where, and what fits."""
+
+from collections.abc import Iterator, Mapping
+
+from nri_numamem.cli.live.facts import Cgroup, Facts
+from nri_numamem.cli.status.differences import find_differences
+from nri_numamem.cli.status.report import Amounts, Condition, ContainerRow, Node, Report
+from nri_numamem.engine.context import Context
+from nri_numamem.engine.state import POOL, EngineState, Holder
+from nri_numamem.memorymanager import (
+    Block,
+    NodeState,
+    State,
+    mask_unavailable_hugepages,
+    nodes_of,
+)
+from nri_numamem.memorymanager.largest import largest_on_group, largest_on_node
+from nri_numamem.numa import MEMORY, NodeSet, hugepages_page_size
+from nri_numamem.topologymanager import TopologyPolicy
+
+_Outside = Mapping[int, Mapping[str, int]]
+
+
+def judge(facts: Facts) -> Report:
+    """Return the report."""
+    state = facts.state
+    if facts.context is None:
+        rows = () if state is None else tuple(_rows(facts, state))
+        return Report(facts, containers=rows)
+    if state is None:
+        state = EngineState(facts.context.empty_accounting())
+    masked = state.accounting
+    outside: _Outside = {}
+    if facts.pool_use is not None:
+        found = mask_unavailable_hugepages(state.accounting, facts.pool_use)
+        masked, outside = found.state, found.amounts
+    resources = _resources(masked)
+    allows_groups = facts.context.topology.policy is not TopologyPolicy.SINGLE_NUMA_NODE
+    rows = tuple(_rows(facts, state))
+    return Report(
+        facts,
+        tuple(_nodes(facts.context, state, outside)),
+        {name: largest_on_node(masked, name) for name in resources},
+        {name: largest_on_group(masked, name) for name in resources if allows_groups},
+        rows,
+        tuple(find_differences(facts, state, rows)),
+    )
+
+
+def _resources(accounting: State) -> list[str]:
+    """Return memory, and the hugepages of which the machine has any."""
+    found = {
+        name
+        for node in accounting.machine_state.values()
+        for name, table in node.memory_map.items()
+        if name != MEMORY and table.total
+    }
+    return [MEMORY, *sorted(found, key=hugepages_page_size)]
+
+
+def _nodes(context: Context, state: EngineState, outside: _Outside) -> Iterator[Node]:
+    """Yield the nodes that are not excluded."""
+    held = _held_bytes(state)
+    for node_id, node in state.accounting.machine_state.items():
+        yield Node(
+            node_id,
+            node.cells,
+            node.number_of_assignments > 0,
+            context.classification.classes[node_id].value,
+            context.classification.use_of(node_id).value,
+            {
+                name: _amounts(
+                    node, name, held.get((node_id, name), 0), outside.get(node_id, {}).get(name, 0)
+                )
+                for name in node.memory_map
+            },
+        )
+
+
+def _amounts(node: NodeState, resource: str, held: int, outside: int) -> Amounts:
+    table = node.table(resource)
+    return Amounts(
+        total=table.total,
+        system_reserved=min(table.system_reserved, table.total),
+        pools=max(0, table.total - table.system_reserved - table.allocatable),
+        outside=outside,
+        assigned=table.reserved - held,
+        held=held,
+        free=table.free - outside,
+    )
+
+
+def _held_bytes(state: EngineState) -> dict[tuple[int, str], int]:
+    """Return (node id, resource) -> bytes that no running container uses."""
+    held: dict[tuple[int, str], int] = {}
+    for key, holder in state.holders.items():
+        if _condition(holder) is Condition.RUNNING:
+            continue
+        for block in state.blocks(key) or ():
+            for node_id, size_bytes in block.charges:
+                place = (node_id, block.type)
+                held[place] = held.get(place, 0) + size_bytes
+    return held
+
+
+def _condition(holder: Holder) -> Condition:
+    if holder.key[1] == POOL:
+        return Condition.RESERVED
+    return Condition.ENDED if holder.ended else Condition.RUNNING
+
+
+def _rows(facts: Facts, state: EngineState) -> Iterator[ContainerRow]:
+    """Yield the containers of the accounting by pod and name, then the unpinned ones."""
+    cgroups = facts.cgroups or {}
+    for key, holder in sorted(state.holders.items()):
+        blocks = state.blocks(key) or ()
+        condition = _condition(holder)
+        if condition is Condition.RESERVED and not any(block.size for block in blocks):
+            continue  # its containers use all of it
+        cgroup = cgroups.get(holder.container_id) if condition is Condition.RUNNING else None
+        yield _row(holder, condition, blocks, cgroup)
+    for container_id, cgroup in sorted(cgroups.items()):
+        if container_id not in state.keys:
+            yield _unpinned(facts, cgroup)
+
+
+def _row(
+    holder: Holder, condition: Condition, blocks: tuple[Block, ...], cgroup: Cgroup | None
+) -> ContainerRow:
+    nodes = nodes_of(blocks)
+    return ContainerRow(
+        uid=holder.key[0],
+        namespace="",
+        pod="",
+        name=holder.key[1],
+        container_id=holder.container_id,
+        condition=condition,
+        nodes=nodes,
+        amounts={block.type: block.size for block in blocks},
+        private_bytes=_private_bytes(cgroup),
+        file_bytes=None if cgroup is None else cgroup.file_bytes,
+        remote_bytes=_remote_bytes(cgroup, nodes),
+    )
+
+
+def _unpinned(facts: Facts, cgroup: Cgroup) -> ContainerRow:
+    return ContainerRow(
+        uid=cgroup.pod_uid,
+        namespace="",
+        pod="",
+        name="",
+        container_id=cgroup.container_id,
+        condition=Condition.UNPINNED,
+        nodes=cgroup.mems,
+        amounts={MEMORY: cgroup.memory_limit_bytes},
+        private_bytes=_private_bytes(cgroup),
+        file_bytes=cgroup.file_bytes,
+        remote_bytes=_remote_bytes(cgroup, cgroup.mems),
+        reason=_reason(facts),
+    )
+
+
+def _reason(facts: Facts) -> str:
+    """Return why the accounting may lack a container."""
+    if facts.state is None:
+        return "there is no state of the plugin"
+    now = ", or in this second" if facts.holder is not None else ""
+    return f"it began while the plugin was away{now}"
+
+
+def _private_bytes(cgroup: Cgroup | None) -> int | None:
+    if cgroup is None or cgroup.private_bytes is None:
+        return None
+    return sum(cgroup.private_bytes.values())
+
+
+def _remote_bytes(cgroup: Cgroup | None, nodes: NodeSet) -> int | None:
+    if cgroup is None or cgroup.private_bytes is None or not nodes:
+        return None
+    return sum(size for node_id, size in cgroup.private_bytes.items() if node_id not in nodes)

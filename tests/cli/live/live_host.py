@@ -1,0 +1,169 @@
+"""A host with a plugin's state, lock and cgroups in a directory, for commands that read it.
+
+The state is that of an engine that placed the pods. The cgroups are those of cgroup v2, with the
+kubelet's cgroupfs layout.
+"""
+
+import argparse
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from nri_numamem.cli.live import collect
+from nri_numamem.config.load import load_file
+from nri_numamem.config.policy import context_of
+from nri_numamem.daemon.lock_holder import format_holder
+from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.events import Container, CreateContainer, PodSandbox, StopContainer
+from nri_numamem.engine.plan import Plan
+from nri_numamem.engine.snapshot import snapshot
+from nri_numamem.host.fake_sysfs import overlay_of, write_overlay
+from nri_numamem.numa import CpuSet, Machine, NumaNode
+
+GI = 1 << 30
+CHANGED_S = 1_790_000_000
+NOW_S = CHANGED_S + 200_000
+_CLOSE = {0: 1, 1: 0, 2: 3, 3: 2}
+
+
+def four_nodes() -> Machine:
+    """64 GiB and four 1Gi pages each; 0-1 and 2-3 are close."""
+    return Machine(
+        tuple(
+            NumaNode(
+                node,
+                64 * GI,
+                {GI: 4},
+                CpuSet([node]),
+                {o: 10 if o == node else 12 if o == _CLOSE[node] else 21 for o in _CLOSE},
+            )
+            for node in _CLOSE
+        )
+    )
+
+
+class LiveHost:
+    """The files of a host below `root`."""
+
+    def __init__(self, root: Path, machine: Machine, config: str = "") -> None:
+        self.root = root
+        self.cgroups = root / "cgroup"
+        self.state_file = root / "lib/state"
+        self.config = root / "config.yaml"
+        self.config.write_text(config)
+        self.state_file.parent.mkdir()
+        self.cgroups.mkdir()
+        (self.cgroups / "cgroup.controllers").write_text("cpuset memory hugetlb\n")
+        write_overlay(overlay_of(machine), root)
+        self.engine = Engine(context_of(load_file(self.config), machine))
+        self._ids = 0
+
+    def arguments(self) -> list[str]:
+        """Return the options with which a command reads this host."""
+        options = {
+            "--state-file": self.state_file,
+            "--config": self.config,
+            "--sysfs-root": self.root / "sys",
+            "--proc-root": self.root / "proc",
+            "--cgroup-root": self.cgroups,
+        }
+        return [str(word) for option in options.items() for word in option]
+
+    def parsed(self) -> argparse.Namespace:
+        """Return the parsed options."""
+        parser = argparse.ArgumentParser()
+        collect.add_arguments(parser)
+        return parser.parse_args(self.arguments())
+
+    def new_id(self) -> str:
+        self._ids += 1
+        return f"{self._ids:064x}"
+
+    def sandbox(self, uid: str, memory_bytes: int = 0) -> PodSandbox:
+        """Return a Guaranteed pod whose cgroup exists."""
+        parent = f"/kubepods/pod{uid}"
+        self.directory(uid).mkdir(parents=True, exist_ok=True)
+        return PodSandbox(self.new_id(), uid, "shop", f"{uid}-pod", parent, memory_bytes or None)
+
+    def directory(self, uid: str, container_id: str = "") -> Path:
+        return self.cgroups / "kubepods" / f"pod{uid}" / container_id
+
+    def create(
+        self, pod: PodSandbox, name: str, memory_bytes: int, pages: int = 0
+    ) -> tuple[Container, Plan]:
+        """Create a container in the engine, without a cgroup."""
+        limits = {GI: pages * GI} if pages else {}
+        container = Container(self.new_id(), pod.sandbox_id, name, memory_bytes, limits)
+        plan = self.engine.apply(CreateContainer(pod, container)).plan
+        return container, plan
+
+    def run(
+        self,
+        uid: str,
+        name: str,
+        memory_bytes: int,
+        pages: int = 0,
+        used: Mapping[int, int] | None = None,
+    ) -> Container:
+        """Create a pod with one container that has processes; `used` is anonymous memory."""
+        pod = self.sandbox(uid, memory_bytes)
+        container, plan = self.create(pod, name, memory_bytes, pages)
+        assert plan.adjustment is not None
+        self.write_cgroup(uid, container.container_id, plan.adjustment.cpuset_mems, memory_bytes)
+        self.use(uid, container.container_id, used or {})
+        return container
+
+    def write_cgroup(self, uid: str, container_id: str, mems: str, memory_bytes: int) -> Path:
+        """Write the cgroup of a container with processes."""
+        directory = self.directory(uid, container_id)
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "cgroup.events").write_text("populated 1\n")
+        (directory / "cpuset.mems").write_text(f"{mems}\n")
+        (directory / "cpuset.mems.effective").write_text(f"{mems or '0-3'}\n")
+        (directory / "memory.max").write_text(f"{memory_bytes}\n")
+        return directory
+
+    def use(
+        self, uid: str, container_id: str, anon: Mapping[int, int], file: Mapping[int, int] = {}
+    ) -> None:
+        """Let a container have memory: NUMA node id -> bytes."""
+        lines = [
+            f"{name}{''.join(f' N{node}={size}' for node, size in sizes.items())}\n"
+            for name, sizes in (("anon", anon), ("file", file))
+        ]
+        (self.directory(uid, container_id) / "memory.numa_stat").write_text("".join(lines))
+
+    def stop(self, uid: str, container: Container) -> None:
+        """End a container; its pod goes on."""
+        pod = next(p for p in self.engine.state.pods.values() if p.uid == uid)
+        self.engine.apply(StopContainer(pod, container))
+        (self.directory(uid, container.container_id) / "cgroup.events").write_text("populated 0\n")
+
+    def use_hugepages(self, node: int, pages: int) -> None:
+        """Let something use 1Gi pages of a node, which the cgroups do not show."""
+        pool = f"sys/devices/system/node/node{node}/hugepages/hugepages-1048576kB"
+        (self.root / pool / "free_hugepages").write_text(f"{4 - pages}\n")
+
+    def start_process(self, pid: int, name: str, size_bytes: int, cgroup: str) -> None:
+        """Let a process have hugepages."""
+        directory = self.root / "proc" / str(pid)
+        directory.mkdir(parents=True)
+        status = f"Name:\t{name}\nHugetlbPages:\t{size_bytes >> 10:8} kB\n"
+        (directory / "status").write_text(status)
+        (directory / "cgroup").write_text(f"0::{cgroup}\n")
+
+    def save(self) -> None:
+        """Write the state file."""
+        self.state_file.write_bytes(snapshot(self.engine.state))
+        os.utime(self.state_file, (CHANGED_S, CHANGED_S))
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Let a plugin run: its lock is held."""
+        with Path(f"{self.state_file}.lock").open("w+") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            lock.write(format_holder(2114, "2026-09-19T12:00:00Z", "launched by containerd"))
+            lock.flush()
+            yield

@@ -1,0 +1,168 @@
+"""Facts of a host; a part that cannot be read leaves the others."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from nri_numamem.cli.live import collect as live
+from nri_numamem.config.errors import UsageError
+from nri_numamem.numa import Machine, NodeSet
+from tests.cli.live.live_host import CHANGED_S, GI, LiveHost, four_nodes
+
+
+@pytest.fixture(name="host")
+def _host(tmp_path: Path) -> LiveHost:
+    host = LiveHost(tmp_path, four_nodes())
+    host.run("db", "postgres", 40 * GI, pages=1, used={0: GI})
+    host.save()
+    return host
+
+
+def test_a_running_plugin(host: LiveHost) -> None:
+    with host.running():
+        facts = live.collect(host.parsed())
+    assert facts.holder is not None
+    assert facts.holder.pid == 2114
+    assert facts.changed_s == CHANGED_S
+    assert facts.state is not None
+    ((key, holder),) = facts.state.holders.items()
+    assert key == ("db", "postgres")
+    node = facts.state.accounting.machine_state[0]
+    assert node.table("memory").reserved == 40 * GI
+    assert facts.cgroups is not None
+    cgroup = facts.cgroups[holder.container_id]
+    assert (cgroup.pod_uid, cgroup.mems, cgroup.memory_limit_bytes) == (
+        "db",
+        NodeSet([0]),
+        40 * GI,
+    )
+    assert cgroup.private_bytes == {0: GI}
+    assert (facts.state_problem, facts.machine_problem, facts.cgroup_problem) == ("", "", "")
+
+
+def test_sandboxes_have_the_limits_of_their_cgroups(host: LiveHost) -> None:
+    (host.directory("db") / "memory.max").write_text(f"{50 * GI}\n")
+    (host.directory("db") / "hugetlb.1GB.max").write_text(f"{GI}\n")
+    facts = live.collect(host.parsed())
+    assert facts.state is not None
+    (pod,) = facts.state.pods.values()
+    assert (pod.uid, pod.memory_limit_bytes, pod.hugepage_limits) == ("db", 50 * GI, {GI: GI})
+    assert pod.cgroup_parent == "/kubepods/poddb"
+    assert set(facts.state.holders["db", "postgres"].sandbox_id) <= set(pod.sandbox_id)
+
+
+def test_the_use_of_pods_is_known_where_their_cgroup_shows_it(host: LiveHost) -> None:
+    host.use_hugepages(0, 1)
+    (host.directory("db") / "hugetlb.1GB.numa_stat").write_text(f"total={GI} N0={GI}\n")
+    facts = live.collect(host.parsed())
+    assert facts.pool_use is not None
+    assert facts.pool_use.by_pods == {"db": {0: {"hugepages-1Gi": GI}}}
+    assert facts.pool_use.pools[0]["hugepages-1Gi"].used == GI
+
+
+def test_cgroup_v1(tmp_path: Path) -> None:
+    host = LiveHost(tmp_path, four_nodes())
+    container = host.run("db", "postgres", 40 * GI)
+    host.save()
+    (host.cgroups / "cgroup.controllers").unlink()
+    source = host.directory("db", container.container_id)
+    cpuset = host.cgroups / "cpuset" / source.relative_to(host.cgroups)
+    cpuset.mkdir(parents=True)
+    (cpuset / "cgroup.procs").write_text("7\n")
+    (cpuset / "cpuset.mems").write_text("2\n")
+    (cpuset.parent / "cpuset.mems").write_text("0-3\n")
+    (cpuset / "cpuset.effective_mems").write_text("2\n")
+    memory = host.cgroups / "memory" / source.relative_to(host.cgroups)
+    memory.mkdir(parents=True)
+    (memory / "memory.limit_in_bytes").write_text(f"{40 * GI}\n")
+    facts = live.collect(host.parsed())
+    assert facts.cgroups is not None
+    cgroup = facts.cgroups[container.container_id]
+    assert (cgroup.mems, cgroup.effective_mems) == (NodeSet([2]), NodeSet([2]))
+    assert cgroup.private_bytes is None
+
+
+def test_a_state_file_that_cannot_be_used(host: LiveHost) -> None:
+    host.state_file.write_text("[]")
+    facts = live.collect(host.parsed())
+    assert facts.state is None
+    assert facts.state_problem == f"{host.state_file}: snapshot: not an object"
+    host.state_file.unlink()
+    assert live.collect(host.parsed()).state_problem == ""
+    host.state_file.mkdir()
+    assert "Is a directory" in live.collect(host.parsed()).state_problem
+
+
+def test_a_machine_that_cannot_be_read(host: LiveHost) -> None:
+    (host.root / "sys/devices/system/node/node1/meminfo").unlink()
+    facts = live.collect(host.parsed())
+    assert "node1/meminfo: no such file" in facts.machine_problem
+    assert facts.context is None
+    assert facts.state is not None
+    assert facts.state.holders
+
+
+def test_a_reservation_that_the_machine_lacks(host: LiveHost) -> None:
+    host.config.write_text("reservedMemory: [{numaNode: 9, limits: {memory: 1Gi}}]\n")
+    assert f"{host.config}:1: " in live.collect(host.parsed()).machine_problem
+
+
+def test_pools_that_cannot_be_read(host: LiveHost) -> None:
+    pool = "sys/devices/system/node/node0/hugepages/hugepages-1048576kB/free_hugepages"
+    (host.root / pool).unlink()
+    facts = live.collect(host.parsed())
+    assert facts.pool_use is None
+    assert "free_hugepages" in facts.machine_problem
+
+
+def test_cgroups_that_cannot_be_read(host: LiveHost) -> None:
+    (host.directory("db", "0" * 63 + "2") / "cpuset.mems").write_text("x\n")
+    facts = live.collect(host.parsed())
+    assert facts.cgroups is None
+    assert "cpuset.mems: 'x' is not a list of NUMA nodes" in facts.cgroup_problem
+
+
+def test_a_pod_cgroup_that_cannot_be_read(host: LiveHost) -> None:
+    (host.directory("db") / "memory.max").write_text("x\n")
+    facts = live.collect(host.parsed())
+    assert facts.state is not None
+    assert facts.state.pods == {}
+    assert facts.state.accounting.machine_state[0].number_of_assignments == 2
+
+
+def test_a_missing_permission_is_an_error(host: LiveHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_path: Path) -> None:
+        raise PermissionError(13, os.strerror(13))
+
+    monkeypatch.setattr(live, "read_state", refuse)
+    with pytest.raises(UsageError, match="Permission denied; run as root"):
+        live.collect(host.parsed())
+    monkeypatch.setattr(live, "find_holder", refuse)
+    with pytest.raises(UsageError, match=r"\.lock: Permission denied; run as root"):
+        live.collect(host.parsed())
+
+
+def test_the_settings_of_a_launched_plugin(
+    host: LiveHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "conf.d"
+    folder.mkdir()
+    monkeypatch.setattr(live, "_LAUNCHED_CONFIGS", folder)
+    monkeypatch.setattr(live, "DEFAULT_CONFIG", tmp_path / "none.yaml")
+    args = host.parsed()
+    args.config = None
+    assert live.collect(args).settings_origin == "no file: defaults"
+    (folder / "10-other.conf").write_text("x")
+    (folder / "10-nri-numamem.conf").write_text("topologyManagerScope: pod\n")
+    facts = live.collect(args)
+    assert facts.settings_origin == str(folder / "10-nri-numamem.conf")
+    assert facts.settings.topology_manager_scope == "pod"
+
+
+def test_a_machine_without_hugepages(tmp_path: Path) -> None:
+    nodes = tuple(type(node)(node.node_id, node.memory_bytes) for node in four_nodes().nodes)
+    host = LiveHost(tmp_path, Machine(nodes))
+    facts = live.collect(host.parsed())
+    assert facts.hugepage_users == ()
+    assert facts.cgroups == {}

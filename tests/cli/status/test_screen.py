@@ -1,0 +1,141 @@
+"""The screens of `status`, as files in screens/; WRITE_SCREENS=1 writes them anew."""
+
+import io
+import os
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from nri_numamem.cli.live.collect import collect
+from nri_numamem.cli.main import main
+from nri_numamem.cli.status.judge import judge
+from nri_numamem.cli.status.screen import show
+from nri_numamem.numa import CpuSet, Machine, NumaNode
+from tests.cli.live.live_host import GI, LiveHost, four_nodes
+
+SCREENS = Path(__file__).parent / "screens"
+
+
+def shown(host: LiveHost, columns: int = 80, encoding: str = "utf-8") -> str:
+    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    report = judge(collect(host.parsed()))
+    show(report, Console(file=file, width=columns, highlight=False))
+    file.seek(0)
+    return file.read()
+
+
+def expect(screen: str, name: str) -> None:
+    path = SCREENS / f"{name}.txt"
+    if os.environ.get("WRITE_SCREENS"):
+        path.write_text(screen)
+    assert screen == path.read_text()
+
+
+@pytest.fixture(name="short_paths", autouse=True)
+def _short_paths(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the origin of the settings have a short name, so that lines break where they do."""
+    monkeypatch.setattr("nri_numamem.cli.live.collect._origin_of", lambda _path: "config.yaml")
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_host_with_pods(running_host: LiveHost, columns: int) -> None:
+    expect(shown(running_host, columns), f"pods-{columns}")
+
+
+def test_without_unicode(running_host: LiveHost) -> None:
+    screen = shown(running_host, encoding="ascii")
+    assert screen.isascii()
+    expect(screen, "pods-ascii")
+
+
+def test_without_a_plugin(host: LiveHost) -> None:
+    expect(shown(host), "no-plugin")
+    host.state_file.unlink()
+    screen = " ".join(shown(host).split())
+    assert "state none: " in screen
+    assert "postgres" not in screen
+    assert "its cpuset.mems is 2-3: there is no state of the plugin" in screen
+
+
+def test_a_large_machine_is_grouped_by_distance(tmp_path: Path) -> None:
+    def distance(a: int, b: int) -> int:
+        return 10 if a == b else 12 if a // 4 == b // 4 else 32
+
+    nodes = [
+        NumaNode(a, 64 * GI, {GI: 0}, CpuSet([a]), {b: distance(a, b) for b in range(16)})
+        for a in range(16)
+    ]
+    host = LiveHost(tmp_path, Machine(tuple(nodes)))
+    for uid, size in (("one", 40), ("two", 100), ("three", 50)):
+        host.run(uid, "c", size * GI, used={})
+    host.save()
+    with host.running():
+        expect(shown(host), "16-nodes")
+
+
+def test_a_broken_state_file(running_host: LiveHost) -> None:
+    running_host.state_file.write_text("{")
+    screen = shown(running_host)
+    assert "problem   " in screen
+    assert "not JSON" in screen
+    assert "node group" in screen
+    assert main(["status", *running_host.arguments()]) == 1
+
+
+def test_without_a_machine_the_containers_are_shown(running_host: LiveHost) -> None:
+    (running_host.root / "sys/devices/system/node/node0/meminfo").unlink()
+    screen = shown(running_host)
+    assert "no such file" in screen
+    assert "node group" not in screen
+    assert "postgres" in screen
+
+
+def test_without_a_state_file_nothing_is_known(tmp_path: Path) -> None:
+    host = LiveHost(tmp_path, four_nodes(), 'stateFile: ""\nmemoryManagerPolicy: None\n')
+    arguments = [word for word in host.arguments() if word != str(host.state_file)]
+    arguments.remove("--state-file")
+    assert main(["status", *arguments]) == 1
+
+
+def test_containers_that_run_unpinned(running_host: LiveHost) -> None:
+    unpinned = running_host.new_id()
+    running_host.write_cgroup("late", unpinned, "", 5 * GI)
+    running_host.use("late", unpinned, {0: 4 * GI}, file={0: GI})
+    pinned = running_host.new_id()
+    running_host.write_cgroup("other", pinned, "1", 5 * GI)
+    pause = running_host.write_cgroup("late", running_host.new_id(), "", 0)
+    (pause / "memory.max").write_text("max\n")
+    expect(shown(running_host), "unpinned")
+
+
+def test_control_characters_do_not_reach_the_terminal(running_host: LiveHost) -> None:
+    running_host.run("ev\x1bil", "na\x1bme", GI)
+    running_host.save()
+    screen = shown(running_host)
+    assert "\x1b" not in screen
+    assert "ev\\u001bil" in screen
+
+
+def test_a_pod_as_a_whole(tmp_path: Path) -> None:
+    host = LiveHost(tmp_path, four_nodes(), "topologyManagerScope: pod\n")
+    pod = host.sandbox("whole", 20 * GI)
+    first, plan = host.create(pod, "first", 12 * GI)
+    assert plan.adjustment is not None
+    host.write_cgroup("whole", first.container_id, plan.adjustment.cpuset_mems, 12 * GI)
+    host.save()
+    with host.running():
+        expect(shown(host), "pod-scope")
+
+
+def test_colours_only_on_a_terminal(
+    running_host: LiveHost, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["status", *running_host.arguments()]) == 0
+    assert "\x1b" not in capsys.readouterr().out
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    main(["status", *running_host.arguments()])
+    assert "\x1b[36m" in capsys.readouterr().out
+    monkeypatch.setenv("NO_COLOR", "1")
+    main(["status", *running_host.arguments()])
+    assert "\x1b[36m" not in capsys.readouterr().out
