@@ -6,7 +6,7 @@ A container goes, in this order of rules,
 2. onto the nodes of its pod's live containers, if it shares their memory (pod-level resources);
 3. in pod scope, onto the nodes of its pod, for which room is made first;
 4. onto the nodes that the Topology Manager chooses from the memory manager's hints and those of
-   the other providers.
+   the other providers; of equal nodes, onto one that leaves room for the rest of the pod.
 
 Nothing here changes a state. The runtime's events and all steps of ``simulate`` come here.
 Source of pod scope: kubelet topologymanager, scope_pod.go (one merge, one hint for all containers).
@@ -18,6 +18,7 @@ from functools import partial
 
 from nri_numamem.engine import pod_scope, shared_nodes
 from nri_numamem.engine.context import Context
+from nri_numamem.engine.equal_nodes import place_with_room
 from nri_numamem.engine.events import Container, PodSandbox
 from nri_numamem.engine.providers import (
     NO_OTHER_PROVIDERS,
@@ -86,9 +87,8 @@ def place_container(
     if context.places_pods:
         return _place_in_pod(context, state, pod, key, request.resources, others)
     previous = state.nodes_before(key) if state.previous_nodes else NO_PREVIOUS_NODES
-    return state, place_by_hints(
-        context, state.accounting, key, request.resources, others, previous
-    )
+    place = partial(place_by_hints, context, state.accounting, key, request.resources, others)
+    return state, place_with_room(context, state, pod, request.resources, place, previous)
 
 
 def place_pod(

@@ -4,8 +4,9 @@
 docs/internals/lifecycle.md.
 
 1. Pods of which a container is refused while others of it run. They keep their memory, and the
-   kubelet retries the refused one. Each life is played twice, without and with the rule that a pod
-   begins only if its whole limit fits (engine/outstanding).
+   kubelet retries the refused one. Each life is played three times: without a rule, with the rule
+   that a pod begins only if its whole limit fits (engine/outstanding), and also with the rule that
+   of equally good nodes one wins that leaves room for the rest of the pod (engine/equal_nodes).
 2. Lives whose decisions differ from those of a manager that releases an init container when the
    pod's next container starts, as the kubelet does: with all memory of ended containers kept, and
    with that up to the pod's limit (engine/pod_limit).
@@ -22,11 +23,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 from random import Random
 from unittest import mock
 
-from nri_numamem.engine import outstanding, pod_limit
+from nri_numamem.engine import equal_nodes, outstanding, pod_limit
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import (
@@ -196,20 +198,25 @@ def without(owner: object, name: str, result: object) -> Iterator[None]:
 
 
 def pods_in_part(lives: int) -> list[tuple[str, ...]]:
-    """Return the table of pods that start in part."""
+    """Return the table of pods that start in part: how many of the refused ones, by rules."""
     rows: list[tuple[str, ...]] = [
-        ("policy", "scope", "init containers", "rule", "pods refused", "of these in part", "share")
+        ("policy", "scope", "init containers", "without rules", "limit", "limit, equal nodes")
     ]
     for policy, scope, with_inits in product(("best-effort", ""), SCOPES, (False, True)):
-        with without(outstanding, "rejection_of_first", None):
-            before = _sum(lives, scope, policy, with_inits=with_inits)
-        after = _sum(lives, scope, policy, with_inits=with_inits)
-        for rule, counts in (("without", before), ("with", after)):
-            refused, in_part = counts["refused"], counts["in part"]
-            share = f"{100 * in_part / max(1, refused):.0f} %"
-            shown = "yes" if with_inits else "no"
-            rows.append((policy or "all", scope, shown, rule, f"{refused}", f"{in_part}", share))
+        play = partial(_sum, lives, scope, policy, with_inits=with_inits)
+        with without(equal_nodes, "remaining_request", None):
+            limited = play()
+            with without(outstanding, "rejection_of_first", None):
+                before = play()
+        shown = "yes" if with_inits else "no"
+        cells = map(_share, (before, limited, play()))
+        rows.append((policy or "all", scope, shown, *cells))
     return rows
+
+
+def _share(counts: Counter[str]) -> str:
+    refused, in_part = counts["refused"], counts["in part"]
+    return f"{in_part} of {refused} ({100 * in_part / max(1, refused):.1f} %)"
 
 
 def _sum(lives: int, scope: str, policy: str, *, with_inits: bool) -> Counter[str]:

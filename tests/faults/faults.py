@@ -8,6 +8,7 @@ from tests.faults.host_faults import (
     change_machine_under,
     damage_state,
     fill_disk,
+    freeze_disk,
     second_instance,
 )
 from tests.faults.life import Life
@@ -43,6 +44,7 @@ FAULTS: dict[str, tuple[Fault, int]] = {
     "runtime does not read": (stall_runtime_reads, 7),
     "runtime stopped": (pause_runtime, 5),
     "disk full": (fill_disk, 6),
+    "file system frozen": (freeze_disk, 6),
     "machine changed between starts": (change_machine, 5),
     "machine changed": (change_machine_under, 5),
     "state file damaged": (damage_state, 5),

@@ -1,8 +1,8 @@
 """The simulated host of one life: files of the kernel, cgroups of the pods, and a disk.
 
-The disk has the plugin's log and state file. It is a small tmpfs, so that it can be full; where
-this process may not mount, RLIMIT_FSIZE limits the plugin's writes instead. This module checks
-nothing.
+The disk has the plugin's log and state file. It is a small file system on a loop device, so that it
+can be full or frozen. Without loop devices it is a tmpfs, which cannot be frozen; where this
+process may not mount, RLIMIT_FSIZE limits the plugin's writes instead. This module checks nothing.
 """
 
 import contextlib
@@ -18,6 +18,7 @@ from pathlib import Path
 
 from nri_numamem.numa import CpuSet, Machine, NodeSet, NumaNode
 from nri_numamem.numa.quantity import MEMORY, hugepages_resource
+from tests.faults.loop_disk import LoopDisk, LoopDiskError
 from tests.host_files import HostFiles
 
 NO_NODES = NodeSet()
@@ -123,30 +124,67 @@ class LifeHost(HostFiles):
         self.state_file = self.disk / "state"
         self.stderr = root / "stderr"
         self.is_full = False
+        self.can_be_full = True
+        self.is_frozen = False
+        self.unfreezable_reason = ""
+        """Why the disk cannot be frozen; empty if it can."""
+        self.has_lost_records = False
+        """Whether the plugin has dropped log records."""
         self.has_container_cgroups = False
         """Whether containers have cgroups too."""
         self._limited: list[int] = []
         for folder in (self.disk, root / "plugins", root / "configs"):
             folder.mkdir()
-        self.mounted = mounts and _run(
-            "mount", "-t", "tmpfs", "-o", _DISK, "faults", str(self.disk)
+        self._loop_disk = self._mount_loop_disk() if mounts else None
+        self.mounted = bool(self._loop_disk) or (
+            mounts and _run("mount", "-t", "tmpfs", "-o", _DISK, "faults", str(self.disk))
         )
+
+    def _mount_loop_disk(self) -> LoopDisk | None:
+        try:
+            return LoopDisk(self.disk)
+        except LoopDiskError as error:
+            self.unfreezable_reason = str(error)
+            return None
 
     @property
     def may_lose_records(self) -> bool:
-        """Whether the plugin may lose log records, because the disk has no own file system."""
-        return bool(self._limited)
+        """Whether the plugin may have lost log records."""
+        return bool(self._limited) or self.has_lost_records
 
     @property
     def cannot_log(self) -> bool:
         """Whether the plugin cannot log at present."""
-        return self.is_full and not self.mounted
+        return self.is_frozen or (self.is_full and not self.mounted)
 
-    def own_log(self, *, is_launched: bool) -> Path:
-        """Choose the log file; a launched plugin gets one outside of the disk that may be full."""
+    def choose_log(self, *, is_launched: bool, is_on_disk: bool) -> Path:
+        """Choose the log file.
+
+        A launched plugin has no stderr for what a full disk does not take. So its log is outside of
+        the disk, or, if `is_on_disk`, on one that can be frozen and is never full.
+        """
         if is_launched:
-            self.log = self.root / "plugin.log"
+            self.can_be_full = self._loop_disk is None or not is_on_disk
+            self.log = (self.root if self.can_be_full else self.disk) / "plugin.log"
         return self.log
+
+    def freeze(self, seconds: float) -> bool:
+        """Freeze the disk for this time; return False if it cannot be frozen."""
+        if self._loop_disk is None:
+            return False
+        try:
+            self._loop_disk.freeze(seconds)
+        except LoopDiskError as error:
+            self.unfreezable_reason = str(error)
+            return False
+        self.is_frozen = True
+        return True
+
+    def wait_thawed(self) -> None:
+        """Wait until the disk is not frozen any more."""
+        if self._loop_disk is not None:
+            self._loop_disk.wait_thawed()
+        self.is_frozen = False
 
     def fill(self, pids: Iterable[int]) -> None:
         """Fill the disk, at least for these processes."""
@@ -164,8 +202,10 @@ class LifeHost(HostFiles):
                 return
 
     def free(self) -> None:
-        """Free the disk."""
-        self.is_full = False
+        """Free the disk, and thaw it."""
+        if self._loop_disk is not None:
+            self._loop_disk.thaw()
+        self.is_full = self.is_frozen = False
         (self.disk / "filler").unlink(missing_ok=True)
         for pid in self._limited:
             _limit(pid, resource.RLIM_INFINITY)
@@ -207,7 +247,10 @@ class LifeHost(HostFiles):
         if self.mounted:
             copy = self.root / "copy"
             shutil.copytree(self.disk, copy, dirs_exist_ok=True)
-            _run("umount", "-l", str(self.disk))
+            if self._loop_disk is not None:
+                self._loop_disk.unmount()
+            else:
+                _run("umount", "-l", str(self.disk))
             shutil.copytree(copy, self.disk, dirs_exist_ok=True)
             shutil.rmtree(copy)
             self.mounted = False

@@ -1,4 +1,4 @@
-"""Faults of the host: disk, state file, machine, and a second instance."""
+"""Faults of the host: disk, file system, state file, machine, and a second instance."""
 
 import random
 import subprocess
@@ -9,7 +9,7 @@ from tests.faults.host import changed_machine
 from tests.faults.life import Life
 from tests.faults.plugin import PROGRAM
 from tests.faults.process_faults import kill_plugin, meanwhile
-from tests.faults.steps import any_step
+from tests.faults.steps import any_step, continue_any_pod, end_one, start_pod
 from tests.faults.verdict import check
 
 _SECOND_S = 15.0
@@ -17,6 +17,8 @@ _SECOND_S = 15.0
 
 def fill_disk(life: Life, rng: random.Random) -> bool:
     """Fill the disk for a few steps, perhaps over a restart."""
+    if not life.host.can_be_full:
+        return False
     life.note(f"the disk is {'full' if life.host.mounted else 'full for the plugin (rlimit)'}")
     life.host.fill(life.plugin.workers())
     for _ in range(rng.choice((1, 2, 4))):
@@ -28,6 +30,54 @@ def fill_disk(life: Life, rng: random.Random) -> bool:
     life.host.free()
     life.note("the disk has room again")
     return True
+
+
+def freeze_disk(life: Life, rng: random.Random) -> bool:
+    """Freeze the file system of log and state file for 1 to 6 s, once in a life.
+
+    Meanwhile containers are created, and no request may wait for the file system. After the thaw
+    each of them must have its record, or the record must be counted as dropped.
+    """
+    host = life.host
+    has_files = life.parameters.has_state_file or host.log.is_relative_to(host.disk)
+    if not has_files or life.faults["file system frozen"] or rng.random() < 0.4:
+        return False
+    before = {container.message.id for container in life.node.containers()}
+    seconds, steps = rng.uniform(1.0, 6.0), rng.randrange(6, 16)
+    if not host.freeze(seconds):
+        return False
+    life.note(f"the file system is frozen for {seconds:.1f} s")
+    try:
+        for _ in range(steps):
+            _create_one(life, rng)
+            life.expect_connection()
+            life.clock.sleep(seconds / steps)
+    finally:
+        host.wait_thawed()
+    life.note("the file system is thawed")
+    life.expect_connection()
+    life.restore_connection()
+    check(life)
+    created = [c for c in life.node.containers() if c.mems and c.message.id not in before]
+    check_records(life, [container.message.id for container in created])
+    return True
+
+
+def _create_one(life: Life, rng: random.Random) -> None:
+    """Create a container, in another pod if none waits for one."""
+    if not (continue_any_pod(life, rng) or start_pod(life, rng)):
+        end_one(life, rng)
+
+
+def check_records(life: Life, container_ids: list[str]) -> None:
+    """Check that each container has a record, or that as many were counted as dropped."""
+    records = life.plugin.journal.records
+    shown = {record.get("container_id") for record in records}
+    missing = [one for one in container_ids if one not in shown]
+    losses = [r["dropped_records"] for r in records if r["event"] == "log_records_dropped"]
+    if len(missing) > sum(losses):
+        raise Failure(f"records of {missing} are missing, counted as dropped are {losses}")
+    life.host.has_lost_records |= bool(losses)
 
 
 def change_machine(life: Life, rng: random.Random) -> bool:

@@ -173,6 +173,17 @@ class Life:
                 self.plugin_died()
         return self.connected
 
+    def expect_connection(self) -> None:
+        """Raise Failure if the connection ended without a fault.
+
+        Two exceptions: a launched plugin that never receives a Synchronize continues as an external
+        one, and the watchdog may end a plugin that was stopped for too long some time later.
+        """
+        if not self.check_connection():
+            self.note("the connection has ended")
+            if not (self.parameters.forgets_running or self.was_paused_too_long):
+                raise Failure(f"the connection has ended without a fault: {self.log_tail()}")
+
     def restore_connection(self) -> None:
         """Reconnect if the plugin is disconnected."""
         self.update_content()

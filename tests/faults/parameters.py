@@ -133,28 +133,32 @@ def choose(rng: random.Random, host: LifeHost, kinds: str) -> Parameters:
     scope = rng.choice(("container", "container", "pod"))
     unsatisfiable = rng.choice(("Reject", "Reject", "RunUnpinned"))
     action = rng.choice(("exclude", "exclude", "lastResort", "use"))
+    traits = RuntimeTraits(is_crio, hides_hugepages=rng.random() < (0.1 if is_crio else 0.6))
+    request_timeout_ms = rng.choice((500, 800))
+    variations = {"configure_first": rng.random() < 0.2, "small_parts": rng.random() < 0.2}
+    log = host.choose_log(is_launched=is_launched, is_on_disk=rng.random() < 0.5)
     lines = [
         f"topologyManagerPolicy: {policy}",
         f"topologyManagerScope: {scope}",
         f"whenUnsatisfiable: {unsatisfiable}",
         f"memoryNodes: {{withoutCpus: {action}}}",
         f'stateFile: "{host.state_file if has_state_file else ""}"',
-        f"logFile: {host.own_log(is_launched=is_launched)}",
+        f"logFile: {log}",
         "logFormat: json",
         *(["reservedMemory:"] if reserved else []),
         *(f"- {{numaNode: {n}, limits: {{memory: {size}}}}}" for n, size in reserved.items()),
     ]
     return Parameters(
-        RuntimeTraits(is_crio, hides_hugepages=rng.random() < (0.1 if is_crio else 0.6)),
+        traits,
         is_launched,
         version,
-        rng.choice((500, 800)),
+        request_timeout_ms,
         reserved,
         has_state_file,
         policy,
         scope,
         unsatisfiable,
         action,
-        {"configure_first": rng.random() < 0.2, "small_parts": rng.random() < 0.2},
+        variations,
         "".join(f"{line}\n" for line in lines),
     )

@@ -49,6 +49,8 @@ class Report:
     timed_out_requests: int = 0
     took_s: float = 0.0
     is_mounted: bool = True
+    unfreezable_reason: str = ""
+    """Why the disk cannot be frozen; empty if it can."""
 
 
 def play(
@@ -86,6 +88,7 @@ def play(
     report.history, report.faults = life.history, life.faults
     report.calls, report.slowest_s = life.calls, life.slowest_s
     report.connections = life.connections
+    report.unfreezable_reason = life.host.unfreezable_reason
     report.took_s = time.monotonic() - begin
     if report.problem:
         failed_dir.mkdir(parents=True)
@@ -119,7 +122,8 @@ def run_life(
     total, number = shape.randrange(*steps), 0
     while number < total or _total_calls(life) < min_calls or (min_calls and not life.faults):
         rng = random.Random(f"{life.seed} {number}")
-        _check_connection(life)
+        life.expect_connection()
+        life.restore_connection()
         if number > 2 and rng.random() < fault_share:
             inject(life, rng)
         else:
@@ -134,19 +138,6 @@ def _total_calls(life: Life) -> int:
     """Return the calls of the life, with those that end its pods."""
     pods = [p for p in life.node.running() if p.is_of_current_runtime or life.node.traits.is_crio]
     return life.calls + sum(2 + len(pod.alive()) for pod in pods)
-
-
-def _check_connection(life: Life) -> None:
-    """Raise Failure if the connection ended without a fault.
-
-    Two exceptions: a launched plugin that never receives a Synchronize continues as an external
-    one, and the watchdog may end a plugin that was stopped for too long some time later.
-    """
-    if not life.check_connection():
-        life.note("the connection has ended")
-        if not (life.parameters.forgets_running or life.was_paused_too_long):
-            raise Failure(f"the connection has ended without a fault: {life.log_tail()}")
-    life.restore_connection()
 
 
 def _finish(life: Life) -> None:

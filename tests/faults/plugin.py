@@ -22,6 +22,9 @@ PROGRAM = Path(__file__).with_name("plugin_program.py")
 SUPERVISOR = "numamem-superv"
 GONE_S = 10.0
 
+_OTHERS = ("harness", "mkfs.ext4", "mount", "umount", "fsfreeze")
+"""Names of processes that have the life's directory in their arguments as well."""
+
 _LAUNCHER = """#!{python}
 import runpy, sys
 sys.argv = ["nri-numamem", {root!r}]
@@ -131,7 +134,7 @@ class PluginProcesses:
             with contextlib.suppress(OSError):
                 if self._mark in (folder / "cmdline").read_bytes():
                     found[int(folder.name)] = (folder / "comm").read_text().strip()
-        return {pid: name for pid, name in found.items() if name not in ("harness", "mount")}
+        return {pid: name for pid, name in found.items() if name not in _OTHERS}
 
     def workers(self) -> list[int]:
         """Return the pids of serving processes."""

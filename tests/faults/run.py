@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tests.conformance.catalog import GO_VERSIONS
 from tests.conformance.go_runtime import build
+from tests.faults.loop_disk import remove_leftovers
 from tests.faults.parameters import ALL, FAKE
 from tests.faults.play import Report, play
 from tests.faults.plugin import isolate_process
@@ -35,6 +36,8 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=_JOBS, help="at once (%(default)s)")
     parser.add_argument("--kinds", choices=(ALL, FAKE), default=ALL)
     args = parser.parse_args()
+    for image in remove_leftovers(Path(_MEMORY)):
+        print(f"removed what a killed run left: {image}")
     if args.kinds == ALL:
         for version in GO_VERSIONS:
             build(version)
@@ -109,13 +112,14 @@ def table(reports: list[Report]) -> list[str]:
     lines += ["", f"{'fault':32}{'times':>7}"]
     lines += [f"{name:32}{count:7}" for name, count in faults.most_common()]
     slowest = max(reports, key=lambda report: report.slowest_s)
-    disk = "a tmpfs" if all(r.is_mounted for r in reports) else "RLIMIT_FSIZE, as nothing mounts"
+    disk = "mounts" if all(r.is_mounted for r in reports) else "RLIMIT_FSIZE, as nothing mounts"
     lines += [
         "",
         f"calls {sum(r.calls for r in reports)}, connections {sum(r.connections for r in reports)}",
         f"requests that the plugin timed out: {sum(r.timed_out_requests for r in reports)}",
         f"repeated because the machine stood still: {sum(len(r.inconclusive) for r in reports)}",
         f"slowest call {slowest.slowest_s:.2f} s (life {slowest.seed}); full disks by {disk}",
+        _freezes(reports),
     ]
     return [
         *lines,
@@ -125,6 +129,15 @@ def table(reports: list[Report]) -> list[str]:
             for text in r.inconclusive
         ),
     ]
+
+
+def _freezes(reports: list[Report]) -> str:
+    """Return whether file systems could be frozen, as one line."""
+    without = [report for report in reports if report.unfreezable_reason]
+    if not without:
+        return "file systems that can be frozen: in all lives"
+    reason = without[0].unfreezable_reason
+    return f"lives without the fault 'file system frozen': {len(without)} ({reason})"
 
 
 if __name__ == "__main__":

@@ -214,6 +214,16 @@ CASES = (
         ("main 0", "main 1", "main 1"),
     ),
     Case(
+        Difference.ROOM_FOR_POD,
+        life(
+            nodes(9, 9),
+            {"a": [app(4)], "b": [app(4, "c0"), app(6, "c1")]},
+            [admit("a", 1), admit("b")],
+        ),
+        ("main 1", UNEXPECTED),
+        ("main 1", "c0 1, c1 0"),
+    ),
+    Case(
         Difference.POD_BEFORE_CPUS,
         life(nodes(9, 9, 9), {"a": [app(2)]}, [admit("a", 0, 1, name="")], "restricted", "pod"),
         (TOPOLOGY,),

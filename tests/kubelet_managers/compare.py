@@ -282,6 +282,7 @@ class Models:
             Difference.POD_BEFORE_CPUS: in_pod_scope and has_hints,
             Difference.ENDED_CONTAINERS: has_init and not in_pod_scope,
             Difference.CPUS_FIRST: has_hints,
+            Difference.ROOM_FOR_POD: not in_pod_scope and len(containers) > 1,
             Difference.ONE_BY_ONE: not in_pod_scope and (has_pages or len(containers) > 1),
         }
         return conditions.get(difference, True)

@@ -23,6 +23,7 @@ class Difference(StrEnum):
     POD_BEFORE_CPUS = "pod-is-placed-before-its-cpus"
     ENDED_CONTAINERS = "ended-containers-keep-memory"
     CPUS_FIRST = "cpus-are-chosen-before-memory"
+    ROOM_FOR_POD = "equal-nodes-leave-room-for-the-pod"
     ONE_BY_ONE = "containers-start-one-by-one"
 
 

@@ -68,14 +68,14 @@ class Model(MemoryModel):
         self.preferred_mask = self.previous.get(name, 0)
         begins = self.has(Difference.ONE_BY_ONE) and not self.held
         if not self.has(Difference.ENDED_CONTAINERS):
-            mask = self.choose_with(uid, request, others)
+            mask = self.choose_for_pod(uid, container, others)
             if begins:
                 self.check_pod(uid, request)
             self.allocate(uid, container, mask)
             return mask
         before = copy.deepcopy(self.accounting)
         self.release_excess(uid, request)
-        mask = self.choose_with(uid, request, others)
+        mask = self.choose_for_pod(uid, container, others)
         if begins:
             self.check_pod(uid, request)
         released, self.accounting = self.accounting, before
@@ -84,6 +84,44 @@ class Model(MemoryModel):
         self.allocate(uid, container, mask)
         self.release_excess(uid, {}, live=name)
         return mask
+
+    def choose_for_pod(self, uid: str, container: Mapping[str, Any], others: Others) -> int:
+        """Return the nodes of a container; of equal ones, one that leaves room for its pod."""
+        request = container["requests"]
+        mask = self.choose_with(uid, request, others)
+        is_decided = len(bits(mask)) > 1 or mask == self.preferred_mask
+        if is_decided or not self.has(Difference.ROOM_FOR_POD):
+            return mask
+        live = [h[2] for h in self.held.values() if h[0] != "init"]
+        rest = {
+            resource: size - sum(amounts.get(resource, 0) for amounts in (request, *live))
+            for resource, size in self.pod_limit(uid).items()
+        }
+        rest = {resource: size for resource, size in rest.items() if size > 0}
+        if not rest or self.has_room_after(uid, container, mask, rest):
+            return mask
+        before, wanted = self.preferred_mask, [1 << n for n in self.nodes if 1 << n != mask]
+        for other in (w for w in wanted if self.spread(w) == self.spread(mask)):
+            self.preferred_mask = other
+            is_equal = self.choose_with(uid, request, others) == other
+            if is_equal and self.has_room_after(uid, container, other, rest):
+                mask = other
+                break
+        self.preferred_mask = before
+        return mask
+
+    def has_room_after(
+        self, uid: str, container: Mapping[str, Any], mask: int, rest: Amounts
+    ) -> bool:
+        """Return whether the policy would admit the rest of a pod with the container on `mask`."""
+        before, differences = copy.deepcopy(self.accounting), self.differences
+        self.differences |= {Difference.MISSING_PAGE_SIZE}  # this rule is the plugin's alone
+        self.allocate(uid, {**container, "kind": "app"}, mask)  # it runs
+        found = self.calculate(uid, rest)
+        self.accounting, self.differences = before, differences
+        if self.life["policy"] == "single-numa-node":
+            return any(len(bits(each or 0)) == 1 for each, _ in found)
+        return any(preferred or self.life["policy"] != "restricted" for _, preferred in found)
 
     def check_pod(self, uid: str, request: Amounts) -> None:
         """Refuse the first container of a pod whose limit exceeds what all nodes have free."""
