@@ -28,6 +28,7 @@ run: $(VENV)/.run
 
 # All tests but e2e and conformance.
 test: $(VENV)/.dev
+	tests/packaging/install-tools
 	$(BIN)/pytest
 
 # What to run while working: without tests that start plugins or compare with brute force.
@@ -41,6 +42,7 @@ coverage: $(VENV)/.dev
 
 # The tests that coverage does not run.
 test-other: $(VENV)/.dev
+	tests/packaging/install-tools
 	$(BIN)/pytest $(OTHER_TESTS)
 
 e2e: $(VENV)/.dev

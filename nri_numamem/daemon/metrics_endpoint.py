@@ -11,7 +11,7 @@ from pathlib import Path
 
 from nri_numamem.daemon.instance import StateStore
 from nri_numamem.daemon.remote_memory import RemoteMemory
-from nri_numamem.daemon.supervisor_status import SupervisorStatus
+from nri_numamem.daemon.supervisor_status import START_CAUSES, SupervisorStatus
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.plan import Record
@@ -64,7 +64,7 @@ class MetricsEndpoint:
     def count_start(self, cause: str) -> None:
         """Count a start of the plugin, for one of START_CAUSES."""
         if self._status is None:
-            self.meter.starts = {cause: 1}
+            self.meter.starts = {**dict.fromkeys(START_CAUSES, 0), cause: 1}
         else:
             self._status.count_start(cause)
             self.meter.starts = self._status.starts

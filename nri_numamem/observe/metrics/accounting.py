@@ -7,12 +7,21 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from nri_numamem.engine.alignment import misaligned_containers
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.cpuset_check import unpinned_containers
+from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.state import POOL, EngineState
 from nri_numamem.memorymanager import NodeState, State
 from nri_numamem.memorymanager.largest import largest_on_group, largest_on_node
 from nri_numamem.observe.metrics.families import PREFIX, gauge, gauges
 from nri_numamem.observe.metrics.memory_nodes import resources_of, shortfall_bytes
 from nri_numamem.topologymanager.policies import TopologyPolicy
+
+# Events after which a container of a Guaranteed pod runs unpinned.
+UNPINNED_OUTCOMES = (
+    EventName.UNPINNED_NO_CAPACITY,
+    EventName.RUNNING_UNPINNED_NO_CAPACITY,
+    EventName.UNREPORTED_CONTAINER_FOUND,
+    EventName.CPUSET_MEMS_MISSING,
+)
 
 
 def container_metrics(state: EngineState) -> Iterator[Metric]:
@@ -26,6 +35,12 @@ def container_metrics(state: EngineState) -> Iterator[Metric]:
     yield gauge("misaligned_containers", text, misaligned)
     text = "Running containers with assignments whose cgroup has no cpuset.mems."
     yield gauge("unpinned_containers", text, len(unpinned_containers(state)))
+    yield gauges(
+        "guaranteed_unpinned_containers",
+        "Running containers of Guaranteed pods without NUMA nodes.",
+        "outcome",
+        _unpinned(state),
+    )
     yield gauge("assignments", "Assignments, with those that pods keep for reuse.", assigned)
 
 
@@ -65,6 +80,14 @@ def _tables(nodes: Mapping[int, NodeState]) -> Iterator[Metric]:
         "numa_node",
         sizes,
     )
+
+
+def _unpinned(state: EngineState) -> Mapping[str, int]:
+    """Return event -> number of containers that run unpinned since then."""
+    counts: dict[str, int] = dict.fromkeys(UNPINNED_OUTCOMES, 0)
+    for reason in state.reasons.unpinned.values():
+        counts[reason.event] = counts.get(reason.event, 0) + 1
+    return counts
 
 
 def _shortfall(context: Context, accounting: State) -> Metric:

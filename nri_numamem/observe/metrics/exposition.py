@@ -118,7 +118,8 @@ class Metrics:
         context = self._sources.context()
         if state is not None and context is not None:
             yield from container_metrics(state)
-            yield _remote(self._sources.remote_bytes())
+            known = dict.fromkeys(state.accounting.machine_state, 0)
+            yield _remote({**known, **self._sources.remote_bytes()})
             yield from accounting_metrics(context, state.accounting)
             yield from node_metrics(context, state.accounting)
             yield gauge(

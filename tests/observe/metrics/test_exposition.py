@@ -283,6 +283,18 @@ def test_containers_whose_cgroup_lacks_their_nodes() -> None:
     assert found["cpuset_mems_conflicts_total", ()] == 1
 
 
+def test_guaranteed_containers_that_run_unpinned() -> None:
+    plugin = Plugin(Policy(when_unsatisfiable="RunUnpinned"))
+    for number in range(2):
+        plugin.handle(CreateContainer(pod(number), container(number, memory=9 * GI)))
+    label = (("outcome", "unpinned_no_capacity"),)
+    assert plugin.scrape()["guaranteed_unpinned_containers", label] == 2
+    plugin.handle(StopContainer(pod(0), container(0, memory=9 * GI)))
+    found = plugin.scrape()
+    assert found["guaranteed_unpinned_containers", label] == 1
+    assert found["guaranteed_unpinned_containers", (("outcome", "cpuset_mems_missing"),)] == 0
+
+
 def test_every_outcome_is_one_that_is_counted() -> None:
     assert {*CONTAINER_OUTCOMES, *POD_OUTCOMES} <= set(COUNTED)
 
