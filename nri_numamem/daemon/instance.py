@@ -185,6 +185,11 @@ class StateStore:
         if self._file is not None and not self._lock.is_lost:
             self._file.offer(state)
 
+    def append(self, time_s: float, record: Record) -> None:
+        """Hand over a record for the history, likewise."""
+        if self._file is not None and not self._lock.is_lost:
+            self._file.append(time_s, record)
+
     def describe(self, facts: PluginFacts) -> None:
         """Hand over facts about the plugin, likewise."""
         if self._file is not None and not self._lock.is_lost:

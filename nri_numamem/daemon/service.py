@@ -14,6 +14,7 @@ from nri_numamem.daemon.connection import Connection, ConnectionResult
 from nri_numamem.daemon.cpuset_check import CpusetCheck
 from nri_numamem.daemon.description import Description
 from nri_numamem.daemon.gc_control import GcControl
+from nri_numamem.daemon.history import HistoryFilter
 from nri_numamem.daemon.host_reader import HostReader
 from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.instance import StateStore
@@ -97,6 +98,7 @@ class Service:
         self._repeated_refusals = RepeatedRefusals()
         self._state_store = StateStore(self.emit, system.clock, system.open_state_file)
         self._description = Description(self._state_store.describe, system.clock.wall_s)
+        self._history = HistoryFilter(self._state_store.append, system.clock, self._get_engine)
         self.mode = StartMode.SERVICE
         self._pod_reaper = PodReaper(roots.cgroup, self._get_engine)
         self._cgroup_scan = CgroupScan(roots.cgroup, self._get_engine, system.clock.wall_s)
@@ -153,6 +155,7 @@ class Service:
     def close(self) -> None:
         """Write the state file, and stop serving metrics."""
         self._description.ended()
+        self._history.add(Record(EventName.STOPPED))
         self._state_store.close()
         self._machine_monitor.close()
         self.metrics.close()
@@ -260,13 +263,11 @@ class Service:
     def emit(self, record: Record) -> None:
         """Count a record, and log it unless it repeats an earlier one."""
         self._meter.count(record)
-        filtered = self._repeated_refusals.filtered(record, self._system.clock.monotonic_s())
-        if filtered is None:
-            return
-        record = filtered
-        write = getattr(self._log, record.level)
-        request = {"request_id": record.request_id} if record.request_id else {}
-        write(record.event, **request, **record.fields)
+        self._history.add(record)
+        found = self._repeated_refusals.filtered(record, self._system.clock.monotonic_s())
+        if found is not None:
+            request = {"request_id": found.request_id} if found.request_id else {}
+            getattr(self._log, found.level)(found.event, **request, **found.fields)
 
     def dump_state(self) -> None:
         """Log the allocation state and the kernel's hugepage pools."""

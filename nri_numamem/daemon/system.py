@@ -77,6 +77,9 @@ class StateWriter(Protocol):
     def offer(self, state: EngineState) -> None:
         """Hand over a state to be written; never waits for a disk."""
 
+    def append(self, time_s: float, record: Record) -> None:
+        """Hand over a record for the history, of this Unix time; never waits."""
+
     def describe(self, facts: PluginFacts) -> None:
         """Hand over facts about the plugin to be written beside it; never waits either."""
 

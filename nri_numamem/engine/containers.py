@@ -50,7 +50,7 @@ def create_container(context: Context, state: EngineState, event: CreateContaine
     pod, container = event.pod, event.container
     why = context.unmanaged_reason(pod, container)
     if why is not None:
-        return Decision.computed(NO_PLAN, state, records.not_managed(pod, container, why))
+        return _not_managed(state, pod, container, why)
     others = context.other_providers_of(container)
     duplicate = None
     if (pod.uid, container.name) in state.holders:
@@ -65,13 +65,21 @@ def create_container(context: Context, state: EngineState, event: CreateContaine
         request = request_for(state, pod, container)
     if request is None:
         why = "neither it nor its pod has a memory limit, so its request is unknown"
-        record = records.not_managed(pod, container, why)
-        return Decision.computed(NO_PLAN, state.with_pod(pod), record)
+        return _not_managed(state.with_pod(pod), pod, container, why)
     if container.cpuset_mems:
         decision = _adopt_preset(context, state.with_pod(pod), event, request)
     else:
         decision = _admit(context, state, event, request, others)
     return decision if duplicate is None else duplicates.with_record(decision, duplicate)
+
+
+def _not_managed(state: EngineState, pod: PodSandbox, container: Container, why: str) -> Decision:
+    """Change nothing; the record is made after the reply."""
+
+    def transition() -> Transition:
+        return Transition(state, (records.not_managed(pod, container, why),))
+
+    return Decision(NO_PLAN, transition)
 
 
 def _adopt_preset(

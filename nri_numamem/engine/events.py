@@ -68,6 +68,8 @@ class Container:
     Synchronize and ContainersFound."""
     cgroup_use: CgroupUse | None = None
     """Only in Synchronize, where the cgroup's `cpuset.mems` is not the runtime's."""
+    cpu_limit_millicores: int | None = None
+    """By CPU quota and period; None without a quota."""
 
 
 @dataclass(frozen=True, slots=True)

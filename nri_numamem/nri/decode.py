@@ -26,7 +26,12 @@ from typing import Protocol, TypeAlias
 from nri_numamem.engine import events
 from nri_numamem.memorymanager import PoolUse
 from nri_numamem.nri import nri_subset_pb2 as api
-from nri_numamem.nri.limits import hugepage_limits, memory_limit, unified_hugepages
+from nri_numamem.nri.limits import (
+    cpu_limit_millicores,
+    hugepage_limits,
+    memory_limit,
+    unified_hugepages,
+)
 from nri_numamem.nri.pod_cgroup import (
     NO_LIMITS,
     PodCgroup,
@@ -259,6 +264,7 @@ def _container(
         device_nodes=device_nodes,
         ended=container.state == api.CONTAINER_STOPPED,
         has_devices=bool(container.linux.devices),
+        cpu_limit_millicores=cpu_limit_millicores(cpu),
     )
 
 

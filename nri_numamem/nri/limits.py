@@ -1,4 +1,4 @@
-"""Decodes the memory and hugepage limits of the runtime's resource messages.
+"""Decodes the CPU, memory and hugepage limits of the runtime's resource messages.
 
 The users of a cluster choose some of these values, so the work for them is bounded: more entries
 than a kernel has page sizes are ignored, and amounts are clamped to signed 64 bits, with which the
@@ -31,6 +31,12 @@ def memory_limit(resources: api.LinuxResources) -> int | None:
     """
     limit = resources.memory.limit.value
     return limit if limit > 0 else None
+
+
+def cpu_limit_millicores(cpu: api.LinuxCPU) -> int | None:
+    """Return the CPU limit in thousandths of a CPU; None without a quota (0 or -1)."""
+    quota, period = cpu.quota.value, cpu.period.value
+    return min(quota * 1000 // period, MAX_BYTES) if quota > 0 and period > 0 else None
 
 
 def hugepage_limits(entries: Sequence[api.HugepageLimit]) -> Mapping[int, int] | None:

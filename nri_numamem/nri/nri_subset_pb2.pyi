@@ -534,6 +534,12 @@ class LinuxCPU(_Message):
     SHARES_FIELD_NUMBER: _Final = 1
     @property
     def shares(self) -> OptionalUInt64: ...
+    QUOTA_FIELD_NUMBER: _Final = 2
+    @property
+    def quota(self) -> OptionalInt64: ...
+    PERIOD_FIELD_NUMBER: _Final = 3
+    @property
+    def period(self) -> OptionalUInt64: ...
     CPUS_FIELD_NUMBER: _Final = 6
     cpus: str
     MEMS_FIELD_NUMBER: _Final = 7
@@ -542,11 +548,13 @@ class LinuxCPU(_Message):
         self,
         *,
         shares: OptionalUInt64 | None = ...,
+        quota: OptionalInt64 | None = ...,
+        period: OptionalUInt64 | None = ...,
         cpus: str = ...,
         mems: str = ...,
     ) -> None: ...
-    def HasField(self, field_name: _Literal["shares"]) -> bool: ...
-    def ClearField(self, field_name: _Literal["shares", "cpus", "mems"]) -> None: ...
+    def HasField(self, field_name: _Literal["shares", "quota", "period"]) -> bool: ...
+    def ClearField(self, field_name: _Literal["shares", "quota", "period", "cpus", "mems"]) -> None: ...
 
 class HugepageLimit(_Message):
     PAGE_SIZE_FIELD_NUMBER: _Final = 1

@@ -1,8 +1,8 @@
 """The state file, which preserves the engine's state across restarts.
 
 ``load`` reads the file once at the start. ``offer`` takes the engine's state, a value that never
-changes, and returns immediately: a thread serializes and writes it, and also what ``describe``
-takes. Serializing needs the
+changes, and returns immediately: a thread serializes and writes it, and also what ``describe`` and
+``append`` take. Serializing needs the
 interpreter's lock, which the event loop needs too, so the thread writes at most once a second, and
 only the newest state. The file is replaced atomically (temporary file, fsync, rename, fsync of the
 directory).
@@ -27,6 +27,7 @@ from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.snapshot import SnapshotError, SnapshotVersionError, restore, snapshot
 from nri_numamem.engine.state import EngineState
 from nri_numamem.observe.files import read_regular, reason_of, replace_file
+from nri_numamem.observe.history.writer import HistoryWriter
 from nri_numamem.observe.plugin_file import PluginFacts, encode, plugin_file_of
 
 # A thousand pods take 1 MB.
@@ -90,6 +91,7 @@ class StateFile:
         """Whether a file of another version is still under the path."""
         self._changed = threading.Condition()
         self._pending: _Contents = {}
+        self._history = HistoryWriter(path, emit)
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -121,12 +123,18 @@ class StateFile:
 
         Before the first Synchronize the state is not written if the file has more information.
         """
+        if self._history.is_pending:
+            self._wake()
         if state is self._offered or (state.restored is not None and not state.holders):
             return
         if self._keeps_file and not (state.holders or state.pods):
             return
         self._offered = state
         self._submit(self._path, partial(snapshot, state))
+
+    def append(self, time_s: float, record: Record) -> None:
+        """Have a record written to the history after the next offer(); returns immediately."""
+        self._history.append(time_s, record)
 
     def describe(self, facts: PluginFacts) -> None:
         """Have plugin.json written; returns immediately."""
@@ -135,6 +143,10 @@ class StateFile:
     def _submit(self, path: Path, encoded: Callable[[], bytes]) -> None:
         with self._changed:
             self._pending[path] = encoded
+        self._wake()
+
+    def _wake(self) -> None:
+        with self._changed:
             self._changed.notify()
         if self._thread is None:
             # A daemon thread: a disk that hangs must not keep the process from ending.
@@ -143,6 +155,8 @@ class StateFile:
 
     def close(self) -> None:
         """Write what is pending, within CLOSE_S, and end the thread."""
+        if self._history.is_pending:
+            self._wake()
         with self._changed:
             self._closing.set()
             self._changed.notify()
@@ -157,6 +171,7 @@ class StateFile:
         is_closing = False
         while not is_closing:
             taken, is_closing = self._take(retry_at_s if failed else None)
+            self._history.write()
             is_due = is_closing or time.monotonic() >= retry_at_s
             contents = {**failed, **taken} if is_due else taken
             saved = {path for path, encoded in contents.items() if self._save(path, encoded)}
@@ -173,9 +188,12 @@ class StateFile:
         """Wait for contents, close() or the time; return the contents and whether to end."""
         timeout_s = None if retry_at_s is None else max(0.0, retry_at_s - time.monotonic())
         with self._changed:
-            self._changed.wait_for(lambda: self._pending or self._closing.is_set(), timeout_s)
+            self._changed.wait_for(self._has_work, timeout_s)
             taken, self._pending = self._pending, {}
             return taken, self._closing.is_set()
+
+    def _has_work(self) -> bool:
+        return bool(self._pending) or self._history.is_pending or self._closing.is_set()
 
     def _save(self, path: Path, encoded: Callable[[], bytes]) -> bool:
         """Write one file; return whether it has the contents."""

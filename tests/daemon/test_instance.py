@@ -257,6 +257,9 @@ def test_failed_writes_are_counted(emitted: list[Record], tmp_path: Path) -> Non
         def offer(self, state: EngineState) -> None:
             raise NotImplementedError
 
+        def append(self, time_s: float, record: Record) -> None:
+            raise NotImplementedError
+
         def describe(self, facts: PluginFacts) -> None:
             raise NotImplementedError
 

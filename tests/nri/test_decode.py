@@ -297,6 +297,14 @@ def test_devices_of_privileged_containers_are_not_read(
     assert len(devices.calls) == (0 if is_privileged else 1)
 
 
+def test_the_cpu_limit() -> None:
+    made = container()
+    made.linux.resources.cpu.quota.value = 150_000
+    made.linux.resources.cpu.period.value = 100_000
+    assert create(made).cpu_limit_millicores == 1500
+    assert create(container()).cpu_limit_millicores is None
+
+
 def test_cpu_shares() -> None:
     made = container()
     made.linux.resources.cpu.shares.value = 2048

@@ -3,7 +3,12 @@
 import pytest
 
 from nri_numamem.nri import nri_subset_pb2 as api
-from nri_numamem.nri.limits import hugepage_limits, memory_limit, unified_hugepages
+from nri_numamem.nri.limits import (
+    cpu_limit_millicores,
+    hugepage_limits,
+    memory_limit,
+    unified_hugepages,
+)
 
 MI = 1 << 20
 GI = 1 << 30
@@ -19,6 +24,24 @@ def test_memory_limits(limit: int, expected: int | None) -> None:
 
 def test_an_absent_memory_limit() -> None:
     assert memory_limit(api.LinuxResources()) is None
+
+
+@pytest.mark.parametrize(
+    ("quota", "period", "expected"),
+    [
+        (0, 100_000, None),
+        (-1, 100_000, None),
+        (5, 0, None),
+        (50_000, 100_000, 500),
+        (250_000, 100_000, 2500),
+        (MAX, 1, MAX),
+    ],
+)
+def test_cpu_limits(quota: int, period: int, expected: int | None) -> None:
+    cpu = api.LinuxCPU()
+    cpu.quota.value, cpu.period.value = quota, period
+    assert cpu_limit_millicores(cpu) == expected
+    assert cpu_limit_millicores(api.LinuxCPU()) is None
 
 
 def test_hidden_hugepage_limits() -> None:

@@ -9,15 +9,19 @@ import shutil
 import stat
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from nri_numamem.engine.plan import Record
+from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.snapshot import restore, snapshot
 from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.memorymanager import Block, State
 from nri_numamem.numa import NodeSet
 from nri_numamem.observe import files, state_file
+from nri_numamem.observe.history.reader import read_history
 from nri_numamem.observe.plugin_file import plugin_file_of, read_plugin_file
 from nri_numamem.observe.state_file import StateFile
 from tests.observe.collected import WAIT_S, Collected
@@ -427,3 +431,43 @@ def test_one_file_that_cannot_be_written_does_not_hold_up_the_other(
     file.close()
     assert (kept(path), read_plugin_file(described)) == (7, FACTS)
     assert collected.events == ["state_file_write_failed", "state_file_write_recovered"]
+
+
+def has_entries(path: Path, count: int) -> bool:
+    return len(read_history(path).entries) == count
+
+
+def test_the_history_is_written_with_the_next_state(path: Path, collected: Collected) -> None:
+    file = StateFile(path, collected, pause_s=0)
+    for number in range(2):
+        file.append(number, Record(EventName.ADMITTED, {"pod": f"pod-{number}"}))
+        file.offer(state(7))
+        wait_for(partial(has_entries, path, number + 1))
+    file.append(2, Record(EventName.STOPPED))
+    file.close()
+    found = [(entry.time_s, entry.event) for entry in read_history(path).entries]
+    assert found == [(0, "admitted"), (1, "admitted"), (2, "stopped")]
+    assert collected.records == []
+
+
+def test_the_history_is_written_at_the_end_without_a_state(
+    path: Path, collected: Collected
+) -> None:
+    file = StateFile(path, collected)
+    file.append(1, Record(EventName.STOPPED))
+    file.close()
+    assert [entry.event for entry in read_history(path).entries] == ["stopped"]
+    assert not path.exists()
+
+
+def test_the_history_does_not_wait_for_a_state_that_cannot_be_written(
+    path: Path, collected: Collected
+) -> None:
+    (path / "in the way").mkdir(parents=True)
+    file = StateFile(path, collected, pause_s=0, retry_s=WAIT_S)
+    file.offer(state(1))
+    collected.wait_for("state_file_write_failed")
+    file.append(1, Record(EventName.ADMITTED))
+    file.offer(state(1))
+    wait_for(partial(has_entries, path, 1))
+    file.close()

@@ -1,8 +1,8 @@
 """Records of decisions on containers, and the text of a rejection."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.context import Context, qos_of_cgroup_parent
 from nri_numamem.engine.events import Container, PodSandbox
 from nri_numamem.engine.plan import Adjustment, Record, Update
 from nri_numamem.engine.providers import NO_OTHER_PROVIDERS, OtherProviders
@@ -20,19 +20,47 @@ from nri_numamem.engine.records.fields import (
 from nri_numamem.engine.request import Request, request_of_pod
 from nri_numamem.engine.state import POOL, EngineState, Holder, Key
 from nri_numamem.engine.text import cut_name
-from nri_numamem.memorymanager import Block, Rejection
+from nri_numamem.memorymanager import Block, QosClass, Rejection
 from nri_numamem.numa import NodeSet
 from nri_numamem.topologymanager import Placement
 
 _NOTHING: Mapping[str, int] = {}
+
+NO_MEMORY_LIMIT = "no_memory_limit"
+NO_CPU_LIMIT = "no_cpu_limit"
+CPU_REQUEST_BELOW_LIMIT = "cpu_request_below_limit"
 
 
 def not_managed(
     pod: PodSandbox, container: Container, cause: str, *, is_invalid: bool = False
 ) -> Record:
     """Record a container that is not managed; `is_invalid` if its cpuset.mems cannot be parsed."""
-    fields: Fields = {**container_fields(pod, container), "cause": cause}
+    qos = qos_of_cgroup_parent(pod.cgroup_parent)
+    fields: Fields = {
+        **container_fields(pod, container),
+        "cause": cause,
+        "qos_class": qos.value,
+        "memory_limit_bytes": container.memory_limit_bytes,
+        "pod_memory_limit_bytes": pod.memory_limit_bytes,
+    }
+    if qos is QosClass.BURSTABLE:
+        fields["qos_obstacles"] = [*qos_obstacles(container)]
     return Record(EventName.NOT_MANAGED, fields, alternate=is_invalid)
+
+
+def qos_obstacles(container: Container) -> Iterator[str]:
+    """Yield what of a container keeps its pod from being Guaranteed, as far as NRI shows it.
+
+    NRI shows no memory request. Source: Kubernetes' qos.ComputePodQOS, and the kubelet's
+    conversions to CPU shares and quota.
+    """
+    if container.memory_limit_bytes is None:
+        yield NO_MEMORY_LIMIT
+    limit = container.cpu_limit_millicores
+    if limit is None:
+        yield NO_CPU_LIMIT
+    elif container.cpu_shares is not None and container.cpu_shares < limit * 1024 // 1000:
+        yield CPU_REQUEST_BELOW_LIMIT
 
 
 def admitted(

@@ -29,6 +29,8 @@ class EventName(StrEnum):
     CPUSET_MEMS_REAPPLIED = "cpuset_mems_reapplied"
     DISCONNECTED = "disconnected"
     DUPLICATE_CONTAINER = "duplicate_container"
+    HISTORY_RECORDS_DROPPED = "history_records_dropped"
+    HISTORY_UNUSABLE = "history_unusable"
     HUGEPAGE_POOLS = "hugepage_pools"
     HUGEPAGE_POOLS_UNREADABLE = "hugepage_pools_unreadable"
     INTERNAL_ERROR = "internal_error"

@@ -126,6 +126,35 @@ def test_a_container_that_is_not_managed() -> None:
     assert not_managed(POD, CONTAINER, "invalid", is_invalid=True).level == "warning"
 
 
+@pytest.mark.parametrize(
+    ("memory", "limit", "shares", "obstacles"),
+    [
+        (None, None, None, ["no_memory_limit", "no_cpu_limit"]),
+        (1, None, 512, ["no_cpu_limit"]),
+        (1, 500, 256, ["cpu_request_below_limit"]),
+        (1, 500, 512, []),
+        (1, 501, 513, []),
+        (1, 500, None, []),
+    ],
+)
+def test_what_keeps_a_pod_from_being_guaranteed(
+    memory: int | None, limit: int | None, shares: int | None, obstacles: list[str]
+) -> None:
+    pod = replace(POD, cgroup_parent="/kubepods/burstable/podx", memory_limit_bytes=7)
+    container = Container("id", "s", "main", memory, cpu_shares=shares, cpu_limit_millicores=limit)
+    fields = not_managed(pod, container, "its pod is Burstable").fields
+    assert fields["qos_obstacles"] == obstacles
+    assert (fields["qos_class"], fields["memory_limit_bytes"]) == ("Burstable", memory)
+    assert fields["pod_memory_limit_bytes"] == 7
+
+
+def test_a_guaranteed_pod_has_no_obstacles() -> None:
+    pod = replace(POD, cgroup_parent="/kubepods/podx")
+    fields = not_managed(pod, CONTAINER, "memoryManagerPolicy is None").fields
+    assert fields["qos_class"] == "Guaranteed"
+    assert "qos_obstacles" not in fields
+
+
 def test_an_end_names_what_the_pod_may_reuse() -> None:
     holder = Holder("id", "s", ("uid", "main"))
     state = EngineState(default_state(MACHINE, {}))

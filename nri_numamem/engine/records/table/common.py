@@ -36,4 +36,8 @@ CANDIDATES = {
     "candidates": "node sets that were considered (at most 8), each with a rule, see below",
     "omitted_candidates": "number of further node sets",
 }
+REPEATED = {
+    "repeat_count": "only in the history, and of resizes: records of the same contents since the "
+    "one before, which were left out; the intervals grow from 1 minute to 1 hour"
+}
 ADJUSTMENT = {"adjustment": "what the plugin sets: cpuset_mems, hugepage limits and their route"}

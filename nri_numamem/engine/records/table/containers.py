@@ -11,6 +11,7 @@ from nri_numamem.engine.records.table.common import (
     MERGED_HINT,
     NODES,
     REMEDY,
+    REPEATED,
     REQUEST,
     SHORTFALL,
 )
@@ -43,6 +44,7 @@ _REJECTED = {
     "reason": "the kubelet's reason: TopologyAffinityError or UnexpectedAdmissionError",
     "message": "why each NUMA node was passed over",
     **FREE,
+    **REPEATED,
 }
 _EXCLUDED = {"excluded_nodes": "those of the NUMA nodes that are excluded (memoryNodes)"}
 _ADOPTED = {**CONTAINER, **REQUEST, **NODES, **FREE, **SHORTFALL, **_EXCLUDED}
@@ -108,7 +110,19 @@ EVENTS = {
         "A container is not managed; the plugin changes nothing.",
         level=Level.DEBUG,
         alternate=AlternateLevel(Level.WARNING, "its cpuset.mems cannot be parsed"),
-        fields={**CONTAINER, **CAUSE},
+        fields={
+            **CONTAINER,
+            **CAUSE,
+            "qos_class": "the pod's class by its cgroup: `Guaranteed`, `Burstable`, `BestEffort`, "
+            "or `Unknown`",
+            "memory_limit_bytes": "memory limit of the container; null if it has none",
+            "pod_memory_limit_bytes": "memory limit of the pod, or sum of its containers' limits; "
+            "null if unknown",
+            "qos_obstacles": "of a Burstable pod: what of the container keeps the pod from being "
+            "Guaranteed (`no_memory_limit`, `no_cpu_limit`, `cpu_request_below_limit`), as far as "
+            "NRI shows it; NRI does not show memory requests",
+            **REPEATED,
+        },
     ),
     EventName.PINNED_WHILE_RUNNING: EventType(
         "A running container without NUMA nodes is pinned by an update.", fields=_ADMITTED
@@ -184,8 +198,7 @@ EVENTS = {
         remedy="free memory on its NUMA nodes; the kubelet retries",
         fields={
             **_RESIZE,
-            "repeat_count": "refusals of the same resize since the record before; the intervals "
-            "between records grow from 1 minute to 1 hour",
+            **REPEATED,
         },
     ),
     EventName.CONTAINER_ENDED: EventType(

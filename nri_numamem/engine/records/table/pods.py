@@ -9,6 +9,7 @@ from nri_numamem.engine.records.table.common import (
     MERGED_HINT,
     NODES,
     POD,
+    REPEATED,
     REQUEST,
     SHORTFALL,
 )
@@ -45,6 +46,7 @@ EVENTS = {
             "reason": "the kubelet's reason: TopologyAffinityError or UnexpectedAdmissionError",
             "message": "why each NUMA node was passed over",
             **FREE,
+            **REPEATED,
         },
     ),
     EventName.POD_RELEASED: EventType(

@@ -145,6 +145,18 @@ EVENTS = {
         "A file of the state directory is written again.",
         fields={**_PATH, "failed_writes": "failed writes since the start"},
     ),
+    EventName.HISTORY_UNUSABLE: EventType(
+        "A segment of the history is damaged and renamed; the plugin begins another one.",
+        level=Level.WARNING,
+        remedy="none; the renamed file can be deleted",
+        fields={**_PATH, "renamed_to": "new name of the file"},
+    ),
+    EventName.HISTORY_RECORDS_DROPPED: EventType(
+        "The history lacks some records, because it could not be written, or not fast enough.",
+        level=Level.WARNING,
+        remedy="check the disk and the permissions of the state file's directory",
+        fields={"dropped_records": "records that are missing since the last record of this event"},
+    ),
     EventName.METRICS_ENDPOINT_STARTED: EventType("The metrics endpoint serves.", fields=_ADDRESS),
     EventName.METRICS_ENDPOINT_RETRYING: EventType(
         "The address of the metrics endpoint is not available; the plugin retries each minute.",

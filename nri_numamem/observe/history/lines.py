@@ -1,0 +1,91 @@
+"""The format of a segment: lines, each with a checksum; the first one is the header.
+
+A line is the CRC-32 of the rest in eight hexadecimal digits, a space, a JSON object, and a newline.
+The header has the version and the number of the segment; of two segments the larger number is the
+newer one.
+"""
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+VERSION = 1
+
+NAMES = ("history-0.log", "history-1.log")
+
+_CRC_CHARACTERS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One record of the history."""
+
+    time_s: float
+    """Unix time."""
+    event: str
+    """Name of an event, perhaps of a later release."""
+    request_id: str = ""
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+def encode_header(number: int) -> bytes:
+    """Return the first line of a segment."""
+    return _sealed({"history": VERSION, "number": number})
+
+
+def encode_entry(entry: Entry) -> bytes:
+    """Return the line of an entry."""
+    document = {"time": round(entry.time_s, 3), "event": entry.event}
+    if entry.request_id:
+        document["request_id"] = entry.request_id
+    return _sealed({**document, "fields": entry.fields})
+
+
+def is_intact(line: bytes) -> bool:
+    """Return whether a line is complete and has its checksum."""
+    rest = line[_CRC_CHARACTERS + 1 : -1]
+    return line.endswith(b"\n") and line[: _CRC_CHARACTERS + 1] == _crc(rest) + b" "
+
+
+def header_number(line: bytes) -> int | None:
+    """Return the number in a header; None for any other line and other versions."""
+    document = _opened(line)
+    if document is None or document.get("history") != VERSION:
+        return None
+    number = document.get("number")
+    return number if type(number) is int and number >= 0 else None
+
+
+def decode_entry(line: bytes) -> Entry | None:
+    """Return the entry in a line; None if it is damaged or none."""
+    document = _opened(line)
+    if document is None:
+        return None
+    time_s, event, fields = (document.get(key) for key in ("time", "event", "fields"))
+    is_entry = isinstance(time_s, int | float) and isinstance(event, str)
+    if not is_entry or not isinstance(fields, dict):
+        return None
+    request_id = document.get("request_id", "")
+    return Entry(float(cast("float", time_s)), cast("str", event), str(request_id), fields)
+
+
+def _sealed(document: Mapping[str, object]) -> bytes:
+    # Texts are ASCII with escapes, so a newline ends a line only.
+    text = json.dumps(document, separators=(",", ":"), default=str).encode("ascii")
+    return _crc(text) + b" " + text + b"\n"
+
+
+def _opened(line: bytes) -> dict[str, Any] | None:
+    if not is_intact(line):
+        return None
+    try:
+        document = json.loads(line[_CRC_CHARACTERS + 1 :])
+    except (ValueError, RecursionError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def _crc(text: bytes) -> bytes:
+    return b"%08x" % zlib.crc32(text)

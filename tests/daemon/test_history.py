@@ -1,0 +1,138 @@
+"""What the history gets, and what would only repeat it."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from nri_numamem.daemon.history import EVENTS, HistoryFilter
+from nri_numamem.daemon.repeated_refusals import REFUSALS_LIMIT
+from nri_numamem.engine.context import Context
+from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.plan import Record, RecordValue
+from nri_numamem.engine.policy import Policy
+from nri_numamem.engine.reason import Reason, Reasons
+from nri_numamem.engine.records.events import EventName
+from nri_numamem.numa import Machine, NumaNode
+
+
+@dataclass
+class Clock:
+    now_s: float = 1000.0
+
+    def monotonic_s(self) -> float:
+        return self.now_s
+
+    def wall_s(self) -> float:
+        return self.now_s + 1_000_000
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+@dataclass
+class Chosen:
+    """A filter, and what it chose."""
+
+    clock: Clock = field(default_factory=Clock)
+    entries: list[tuple[float, Record]] = field(default_factory=list)
+    engine: Engine | None = None
+
+    def __post_init__(self) -> None:
+        def append(time_s: float, record: Record) -> None:
+            self.entries.append((time_s, record))
+
+        self.filter = HistoryFilter(append, self.clock, lambda: self.engine)
+
+    def add(self, event: EventName, **fields: RecordValue) -> int:
+        """Add a record of a container; return how many were chosen."""
+        names: dict[str, RecordValue] = {"pod_uid": "u", "container": "app", "container_id": "c"}
+        return self.add_plain(event, **{**names, **fields})
+
+    def add_plain(self, event: EventName, **fields: RecordValue) -> int:
+        """Add a record."""
+        before = len(self.entries)
+        self.filter.add(Record(event, fields))
+        return len(self.entries) - before
+
+
+@pytest.fixture
+def chosen() -> Chosen:
+    return Chosen()
+
+
+def test_decisions_and_the_life_of_the_plugin(chosen: Chosen) -> None:
+    events = [EventName.ADMITTED, EventName.POD_RELEASED, EventName.SYNCHRONIZED, EventName.STOPPED]
+    assert [chosen.add_plain(event) for event in events] == [1, 1, 1, 1]
+    assert chosen.entries[0] == (1_001_000.0, chosen.entries[0][1])
+    others = [EventName.STATE_DUMP, EventName.UEVENTS_RECEIVED, EventName.LOG_REOPENED]
+    assert [chosen.add_plain(event) for event in others] == [0, 0, 0]
+    assert EventName.CONTAINER_ENDED in EVENTS
+
+
+@pytest.mark.parametrize(
+    ("fields", "count"),
+    [
+        ({"qos_class": "Guaranteed"}, 1),
+        ({"qos_class": "Burstable", "memory_limit_bytes": 1}, 1),
+        ({"qos_class": "Burstable", "memory_limit_bytes": None, "pod_memory_limit_bytes": 1}, 1),
+        ({"qos_class": "Burstable", "memory_limit_bytes": None}, 0),
+        ({"qos_class": "BestEffort"}, 0),
+    ],
+)
+def test_unmanaged_containers_with_a_memory_limit(
+    chosen: Chosen, fields: dict[str, RecordValue], count: int
+) -> None:
+    assert chosen.add(EventName.NOT_MANAGED, cause="its pod is Burstable", **fields) == count
+
+
+def test_refusals_that_repeat_the_last_one_are_kept_after_growing_intervals(
+    chosen: Chosen,
+) -> None:
+    def refuse(after_s: float) -> int:
+        chosen.clock.now_s += after_s
+        return chosen.add(EventName.REJECTED, message="nothing fits")
+
+    assert [refuse(s) for s in (0, 10, 10, 41, 60, 59, 1)] == [1, 0, 0, 1, 0, 0, 1]
+    counts = [record.fields.get("repeat_count") for _, record in chosen.entries]
+    assert counts == [None, 2, 2]
+    assert chosen.add(EventName.REJECTED, message="another") == 1
+    assert chosen.add(EventName.REJECTED, message="nothing fits") == 1
+
+
+def test_a_refusal_after_a_success_is_new(chosen: Chosen) -> None:
+    assert chosen.add(EventName.REJECTED, message="nothing fits") == 1
+    assert chosen.add(EventName.ADMITTED) == 1
+    assert chosen.add(EventName.REJECTED, message="nothing fits") == 1
+    assert chosen.add(EventName.CONTAINER_ENDED) == 1
+    assert chosen.add(EventName.REJECTED, message="nothing fits") == 0
+
+
+def test_a_resize_of_another_amount_is_new(chosen: Chosen) -> None:
+    def refuse(size: int) -> int:
+        return chosen.add(EventName.RESIZE_REJECTED, request_bytes={"memory": size})
+
+    assert [refuse(1), refuse(1), refuse(2)] == [1, 0, 1]
+
+
+def test_the_memory_for_refusals_is_bounded(chosen: Chosen) -> None:
+    for number in range(REFUSALS_LIMIT + 10):
+        chosen.add(EventName.REJECTED, pod_uid=f"u{number}", message="m")
+    assert len(chosen.filter._kept) == REFUSALS_LIMIT
+
+
+@pytest.mark.parametrize(("age_s", "count"), [(1, 1), (100, 0), (None, 1)])
+def test_a_container_that_is_adopted_again_is_left_out(
+    chosen: Chosen, age_s: int | None, count: int
+) -> None:
+    engine = Engine(Context.of(Machine((NumaNode(0, 1 << 33),)), Policy()))
+    if age_s is not None:
+        since_s = int(chosen.clock.wall_s()) - age_s
+        reason = Reason("c", "s", ("u", "app"), "ns", "p", EventName.ADMITTED, since_s)
+        state = engine.state.with_reasons(Reasons({"c": reason}))
+        engine = Engine.with_state(engine.context, state)
+    chosen.engine = engine
+    assert chosen.add(EventName.ADOPTED) == count
+
+
+def test_without_an_engine_an_adopted_container_is_new(chosen: Chosen) -> None:
+    assert chosen.add(EventName.ADOPTED) == 1
