@@ -12,18 +12,18 @@ is a pod with a running container, or one that had begun before. A pod without a
 outstanding amount.
 """
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Iterable, Mapping
 
 from nri_numamem.engine import events
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.events import PodSandbox
 from nri_numamem.engine.request import request_of_pod, sum_blocks
 from nri_numamem.engine.state import POOL, EngineState, without
-from nri_numamem.memorymanager import Explanation, Rejection, Request
-from nri_numamem.memorymanager.rejection import UNEXPECTED
+from nri_numamem.memorymanager import Rejection, Request
+from nri_numamem.memorymanager.candidates import free_bytes
+from nri_numamem.memorymanager.policy_static import NO_DEFAULT
+from nri_numamem.memorymanager.rejection import UNEXPECTED, allocation_failed, reject_pod
 from nri_numamem.memorymanager.state import copy_of
-from nri_numamem.numa import humanize_bytes
 
 _NOTHING: Request = {}
 
@@ -57,27 +57,25 @@ def rejection_of_first(
     containers = state.accounting.assignments.get(pod.uid, {})
     if limit is None or not context.rejects or context.places_pods or _has_begun(containers):
         return None
-    for name, size in limit.items():
-        own = max(size, request.get(name, 0))
-        others = sum(
-            amounts.get(name, 0) for uid, amounts in state.outstanding.items() if uid != pod.uid
-        )
-        free = sum(node.table(name).free for node in state.accounting.machine_state.values())
-        if own + others > free:
-            return Rejection(UNEXPECTED, partial(_explain, name, size, others, free))
+    others = _sum(amounts for uid, amounts in state.outstanding.items() if uid != pod.uid)
+    others = {name: others[name] for name in limit if name in others}
+    needed = {name: max(size, request.get(name, 0)) for name, size in limit.items()}
+    nodes = state.accounting.machine_state
+    for name, size in needed.items():
+        if size + others.get(name, 0) > free_bytes(state.accounting, nodes, name):
+            # The kubelet's error for the container that then finds no room.
+            sentence = allocation_failed(NO_DEFAULT)
+            return reject_pod(state.accounting, needed, others, UNEXPECTED, sentence)
     return None
 
 
-def _explain(name: str, size: int, others: int, free: int) -> Explanation:
-    beside = ""
-    if others:
-        needed = humanize_bytes(others, round_up=True)
-        beside = f", and pods of which some containers run still need {needed}"
-    return Explanation(
-        f"the containers of the pod need {name} {humanize_bytes(size, round_up=True)} together"
-        f"{beside}; all NUMA nodes together have {humanize_bytes(free)} free; "
-        "the pod's first container is refused, so that the pod does not start in part"
-    )
+def _sum(several: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Return the sums of amounts, by resource name."""
+    sums: dict[str, int] = {}
+    for amounts in several:
+        for name, size in amounts.items():
+            sums[name] = sums.get(name, 0) + size
+    return sums
 
 
 def _has_begun(containers: Mapping[str, object]) -> bool:

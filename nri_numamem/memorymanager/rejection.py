@@ -11,7 +11,7 @@ The text is computed when it is first read: under `best-effort`, several placeme
 the rejections of all but the last are discarded.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -28,6 +28,8 @@ MESSAGE_LIMIT = 900
 UNEXPECTED = "UnexpectedAdmissionError"
 TOPOLOGY = "TopologyAffinityError"
 NOT_ALIGNED = "Resources cannot be allocated with Topology locality"
+
+_USE_LESS = "remedy: request less, or use a larger host"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,29 +98,71 @@ def reject(
     return Rejection(reason, partial(_explain, state, request, candidates, preferences, sentence))
 
 
+def reject_pod(
+    state: State, request: Request, outstanding: Request, reason: str, sentence: str
+) -> Rejection:
+    """Reject the first container of a pod because all nodes together cannot hold the pod.
+
+    `request` is the pod's; `outstanding` is what pods of which containers run still need.
+    """
+    return Rejection(reason, partial(_explain_pod, state, request, outstanding, sentence))
+
+
 def _explain(
     state: State, request: Request, candidates: Candidates, preferences: Preferences, sentence: str
 ) -> Explanation:
     prefixes = _prefixes(request)
-    verdicts = tuple(
-        NodeVerdict(
-            node_id,
-            {resource: node.table(resource) for resource in prefixes},
-            _rule(state, node, request, prefixes),
-        )
-        for node_id, node in state.machine_state.items()
-    )
+    rule = partial(_rule, state, request=request, prefixes=prefixes)
+    verdicts = _verdicts(state, prefixes, rule)
     head = f"requested {_amounts(request)}; {_size(candidates)}"
     fitting = candidates.best(preferences)
     if fitting is not None:
         head += f"; without topology constraints it would fit on {_nodes(tuple(fitting))}"
-    sentence = f"{_remedy(verdicts, request, candidates, fitting)}; {sentence}"
-    room = MESSAGE_LIMIT - len(f"; {sentence}")
+    remedy = _remedy(verdicts, request, candidates, fitting)
+    return _composed(head, verdicts, prefixes, f"{remedy}; {sentence}")
+
+
+def _explain_pod(
+    state: State, request: Request, outstanding: Request, sentence: str
+) -> Explanation:
+    prefixes = _prefixes(request)
+    verdicts = _verdicts(state, prefixes, lambda _: "not enough together with the other nodes")
+    free = {name: free_bytes(state, state.machine_state, name) for name in prefixes}
+    available = ", ".join(f"{name} {humanize_bytes(size)}" for name, size in free.items())
+    head = f"requested {_amounts(request)} for the pod"
+    if outstanding:
+        head += f"; pods of which some containers run still need {_amounts(outstanding)}"
+    head += f"; all NUMA nodes together have {available} free"
+    exceeds = any(
+        sum(verdict.tables[name].allocatable for verdict in verdicts) < size
+        for name, size in request.items()
+    )
+    remedy = _remedy_of_missing(verdicts, request) or (
+        _USE_LESS if exceeds else "remedy: make room for all containers of the pod, or request less"
+    )
+    why = "refused so that the pod does not start in part"
+    return _composed(head, verdicts, prefixes, f"{why}; {remedy}; {sentence}")
+
+
+def _verdicts(
+    state: State, resources: Iterable[str], rule: Callable[[NodeState], str]
+) -> tuple[NodeVerdict, ...]:
+    return tuple(
+        NodeVerdict(node_id, {name: node.table(name) for name in resources}, rule(node))
+        for node_id, node in state.machine_state.items()
+    )
+
+
+def _composed(
+    head: str, verdicts: tuple[NodeVerdict, ...], prefixes: Mapping[str, str], end: str
+) -> Explanation:
+    """Return the explanation, with as many facts about the nodes as there is room for."""
+    room = MESSAGE_LIMIT - len(f"; {end}")
     for summary in (partial(_one_by_one, origin=_origin), _one_by_one, _by_rule):
         facts = "; ".join((head, *summary(verdicts, prefixes)))
         if len(facts) <= room:
-            return Explanation(f"{facts}; {sentence}", verdicts)
-    return Explanation(f"{facts[: room - 3]}...; {sentence}", verdicts)
+            return Explanation(f"{facts}; {end}", verdicts)
+    return Explanation(f"{facts[: room - 3]}...; {end}", verdicts)
 
 
 def _prefixes(request: Request) -> dict[str, str]:
@@ -150,15 +194,11 @@ def _remedy(
     fitting: NodeSet | None,
 ) -> str:
     """Return what changes the result; it does not depend on what is free at the moment."""
-    missing = [
-        resource
-        for resource in sorted(request, key=resource_order)
-        if not any(verdict.tables[resource].total for verdict in verdicts)
-    ]
+    missing = _remedy_of_missing(verdicts, request)
     if missing:
-        return f"remedy: reserve {' and '.join(missing)} on this host, which has no such pages"
+        return missing
     if candidates.minimum is None:
-        return "remedy: request less, or use a larger host"
+        return _USE_LESS
     if fitting is not None:
         where = "the NUMA nodes of its CPUs and devices"
         return f"remedy: make room on {where}, or set topologyManagerPolicy best-effort"
@@ -170,6 +210,18 @@ def _remedy(
         if all(verdict.tables[name].allocatable >= size for name, size in request.items())
     ]
     return f"remedy: make room on {_nodes(large)}"
+
+
+def _remedy_of_missing(verdicts: tuple[NodeVerdict, ...], request: Request) -> str:
+    """Return the remedy for hugepages that the host lacks; "" if it has all sizes."""
+    missing = [
+        resource
+        for resource in sorted(request, key=resource_order)
+        if not any(verdict.tables[resource].total for verdict in verdicts)
+    ]
+    if not missing:
+        return ""
+    return f"remedy: reserve {' and '.join(missing)} on this host, which has no such pages"
 
 
 def _rule(state: State, node: NodeState, request: Request, prefixes: Mapping[str, str]) -> str:

@@ -46,9 +46,21 @@ def test_two_pods_with_crossed_cpus_both_complete(host: Host) -> None:
     a, b = (host.run(uid, memory=1200 * MI) for uid in "ab")
     assert is_admitted(host.create(a, "one", 600 * MI, cpus="0-3"))
     refusal = host.create(b, "one", 600 * MI, cpus="4-7").refusal or ""
-    assert "need memory 1.18Gi together" in refusal
-    assert "pods of which some containers run still need 600Mi" in refusal
-    assert "have 1.22Gi free" in refusal
+    assert refusal == (
+        "numamem: container one of pod ns/pod-b refused, UnexpectedAdmissionError with cpu on node "
+        "1: requested memory 1.18Gi for the pod; pods of which some containers run still need "
+        "memory 600Mi; all NUMA nodes together have memory 1.22Gi free; "
+        "NUMA node 0: 328Mi free of 928Mi allocatable (1Gi less 64Mi reservedMemory, 32Mi "
+        "hugepages), not enough together with the other nodes; "
+        "NUMA node 1: 928Mi free of 928Mi allocatable (1Gi less 64Mi reservedMemory, 32Mi "
+        "hugepages), not enough together with the other nodes; "
+        "NUMA nodes 2-3: 0 free of 928Mi allocatable (1Gi less 64Mi reservedMemory, 32Mi "
+        "hugepages), not enough together with the other nodes; "
+        "refused so that the pod does not start in part; "
+        "remedy: make room for all containers of the pod, or request less; "
+        "Allocate failed due to [memorymanager] failed to get the default NUMA affinity, no NUMA "
+        "nodes with enough memory is available, which is unexpected"
+    )
     assert is_admitted(host.create(a, "two", 600 * MI, cpus="4-7"))
     host.stop_pod(a)
     assert is_admitted(host.create(b, "one", 600 * MI, cpus="4-7"))
@@ -114,7 +126,8 @@ def test_hugepages_count_like_memory(host: Host) -> None:
     assert is_admitted(host.create(a, "one", 100 * MI, hugepages={PAGE: 10 * PAGE}))
     b = host.run("b", memory=100 * MI, hugepages={PAGE: 8 * PAGE})
     refusal = host.create(b, "one", 100 * MI, hugepages={PAGE: 8 * PAGE}).refusal or ""
-    assert "need hugepages-2Mi 16Mi together" in refusal
+    assert "requested memory 100Mi, hugepages-2Mi 16Mi for the pod" in refusal
+    assert "still need memory 100Mi, hugepages-2Mi 100Mi" in refusal
     c = host.run("c", memory=100 * MI)
     assert is_admitted(host.create(c, "one", 100 * MI))
 

@@ -3,7 +3,8 @@ from types import ModuleType
 from nri_numamem.memorymanager import NodeState, NodeVerdict, Rejection, Request, State, Table
 from nri_numamem.memorymanager.accounting import assign
 from nri_numamem.memorymanager.candidates import candidates_for
-from nri_numamem.memorymanager.rejection import MESSAGE_LIMIT, allocation_failed, reject
+from nri_numamem.memorymanager.policy_static import NO_DEFAULT
+from nri_numamem.memorymanager.rejection import MESSAGE_LIMIT, allocation_failed, reject, reject_pod
 from nri_numamem.numa import NodeSet, Preferences
 
 GI = 2**30
@@ -124,6 +125,55 @@ def test_pages_that_the_host_lacks(worlds: ModuleType) -> None:
     assert message.endswith(
         "; remedy: reserve hugepages-1Gi and hugepages-2Mi on this host, which has no such pages; "
         "Sentence"
+    )
+
+
+def test_a_pod_that_all_nodes_together_cannot_hold_now(worlds: ModuleType) -> None:
+    state = worlds.empty_state({n: {"memory": 4 * GI} for n in range(2)})
+    state = assign(state, "a", "x", NodeSet([0]), {"memory": 3 * GI})
+    rejection = reject_pod(state, {"memory": 4 * GI}, {"memory": 2 * GI}, "Reason", "Sentence")
+    assert rejection.reason == "Reason"
+    assert rejection.message == (
+        "requested memory 4Gi for the pod; "
+        "pods of which some containers run still need memory 2Gi; "
+        "all NUMA nodes together have memory 5Gi free; "
+        "NUMA node 0: 1Gi free of 4Gi allocatable, not enough together with the other nodes; "
+        "NUMA node 1: 4Gi free of 4Gi allocatable, not enough together with the other nodes; "
+        "refused so that the pod does not start in part; "
+        "remedy: make room for all containers of the pod, or request less; Sentence"
+    )
+    assert [verdict.node_id for verdict in rejection.explanation.per_node] == [0, 1]
+
+
+def test_a_pod_that_the_host_cannot_hold(worlds: ModuleType) -> None:
+    state = worlds.empty_state({n: {"memory": 4 * GI} for n in range(2)})
+    message = reject_pod(state, {"memory": 9 * GI}, {}, "Reason", "Sentence").message
+    assert "still need" not in message
+    assert message.endswith("; remedy: request less, or use a larger host; Sentence")
+    request = {"memory": GI, "hugepages-1Gi": GI}
+    message = reject_pod(state, request, {}, "Reason", "Sentence").message
+    assert "all NUMA nodes together have memory 8Gi, hugepages-1Gi 0 free" in message
+    assert message.endswith(
+        "; remedy: reserve hugepages-1Gi on this host, which has no such pages; Sentence"
+    )
+
+
+def test_the_message_of_a_pod_is_short_on_a_large_machine(worlds: ModuleType) -> None:
+    sizes = {"memory": 64 * GI, "hugepages-1Gi": 32 * GI, "hugepages-2Mi": 7 * GI}
+    state = worlds.empty_state(
+        {n: {name: size + (n << 26) for name, size in sizes.items()} for n in range(64)}
+    )
+    request = {name: 50 * size for name, size in sizes.items()}
+    outstanding = {name: 20 * size + 1 for name, size in sizes.items()}
+    sentence = allocation_failed(NO_DEFAULT)
+    message = reject_pod(state, request, outstanding, "Reason", sentence).message
+    assert len(message) <= MESSAGE_LIMIT
+    assert (
+        "NUMA nodes 0-63: memory at most 67.93Gi free, hugepages-1Gi at most 35.93Gi free"
+        in message
+    )
+    assert message.endswith(
+        "; remedy: make room for all containers of the pod, or request less; " + sentence
     )
 
 

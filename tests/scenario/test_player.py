@@ -42,7 +42,10 @@ def test_containers_before_a_refused_one_keep_what_they_have() -> None:
     assert list(got[0].accounting.assignments["a"]) == ["c0", "c1"]
     # Two containers of a are still to come, and need 12 of the 14 GiB that are free.
     assert got[2].rejection is not None
-    assert "still need 12Gi; all NUMA nodes together have 14Gi" in got[2].rejection.message
+    assert (
+        "still need memory 12Gi; all NUMA nodes together have memory 14Gi"
+        in got[2].rejection.message
+    )
     assert got[3].accounting.assignments == {}
     assert got[4].document["cpusetMems"] == {"c0": "0", "c1": "1"}
 
