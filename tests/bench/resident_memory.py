@@ -18,7 +18,7 @@ _MODULES = """
 import sys
 before = {*sys.modules}
 import nri_numamem.cli.main, nri_numamem.cli.run
-nri_numamem.cli.main._parser("run").parse_args(["run"])
+nri_numamem.cli.main.new_parser(["run"]).parse(["run"])
 found = sorted({*sys.modules} - before)
 own = [name for name in found if name.partition(".")[0] == "nri_numamem"]
 standard = [name for name in found if name.partition(".")[0] in sys.stdlib_module_names]

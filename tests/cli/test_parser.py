@@ -1,5 +1,8 @@
 """Help with whole words, suggestions, and the usage of the right command."""
 
+import subprocess
+import sys
+
 import pytest
 
 from nri_numamem.cli.parser import Parser
@@ -86,3 +89,37 @@ def test_a_parser_without_commands(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         Parser(prog="plain").parse(["--unknown"])
     assert capsys.readouterr().err.endswith("plain: error: unrecognized arguments: --unknown\n")
+
+
+@pytest.mark.parametrize(("columns", "lines"), [("40", 5), ("200", 1)])
+def test_the_help_is_as_wide_as_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, columns: str, lines: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    parser = Parser(prog="x", description="some words " * 15)
+    description = parser.format_help().split("\n\n")[1]
+    assert len(description.splitlines()) == lines
+
+
+@pytest.mark.parametrize("columns", ["", "0", "wide"])
+def test_without_a_terminal_the_help_has_80_columns(
+    monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setattr(sys, "stdout", None)
+    text = Parser(prog="x", description="word " * 40).format_help()
+    assert 70 < max(map(len, text.splitlines())) <= 78
+
+
+def test_a_plugin_does_not_load_compression_libraries() -> None:
+    script = """
+import sys
+before = {*sys.modules}
+from nri_numamem.cli.main import new_parser
+new_parser(["run"]).parse(["run"])
+print({"bz2", "lzma", "shutil"} & ({*sys.modules} - before))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "set()\n"
