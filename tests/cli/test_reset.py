@@ -3,14 +3,19 @@
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from nri_numamem.cli.main import main
+from nri_numamem.engine.reason import Reasons
+from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.snapshot import snapshot
 from nri_numamem.fake_runtime import objects
 from nri_numamem.fake_runtime.runtime import FakeRuntime
 from nri_numamem.nri import api_pb2 as api
+from nri_numamem.observe.state_file import read_state
 from tests.simulated_host import SimulatedHost
 
 GI = 1 << 30
@@ -92,6 +97,24 @@ def test_a_pinned_container_gets_all_nodes_back(
     assert ended.runtime.store.containers[ended.container.id].linux.resources.cpu.mems == "0-1"
     assert ended.run() == 0, "a second run finds nothing to do"
     assert "has all nodes of its pod already" in capsys.readouterr().out
+
+
+def test_a_container_that_was_pinned_before_the_plugin(
+    ended: Stand, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = ended.host.state_file
+    written = read_state(state)
+    reasons = {
+        key: replace(reason, event=EventName.ADOPTED)
+        for key, reason in written.reasons.pinned.items()
+    }
+    state.write_bytes(snapshot(written.with_reasons(Reasons(reasons))))
+    assert ended.run() == 0
+    shown = capsys.readouterr().out
+    assert "default/db" in shown
+    assert "left as it is: it had these nodes before the plugin; see --adopted" in shown
+    assert ended.reset("--adopted") == 0
+    assert "0 > 0-1" in capsys.readouterr().out
 
 
 def test_a_dry_run_changes_nothing(stand: Stand, capsys: pytest.CaptureFixture[str]) -> None:

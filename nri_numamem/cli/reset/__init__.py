@@ -6,11 +6,11 @@ cannot be sent. Hugepage limits stay, because NRI updates cannot remove them; th
 """
 
 import argparse
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from nri_numamem.cli.output import add_output_argument, print_document
 from nri_numamem.cli.reset.pins import Condition, Pin, find_directories, read_pins
 from nri_numamem.cli.reset.sender import Sender
 from nri_numamem.config.errors import UsageError
@@ -51,6 +51,7 @@ _REMARKS = {
     "unknown": "the runtime does not report it as running; it ends with its pod",
     Condition.RESET: "has all nodes of its pod already",
     Condition.CHANGED: "left as it is: not the plugin's nodes",
+    Condition.ADOPTED: "left as it is: it had these nodes before the plugin; see --adopted",
     Condition.GONE: "ended",
 }
 _FAILED = ("failed", "unknown")
@@ -60,6 +61,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument(
         "--dry-run", action="store_true", help="show what would be done, without a connection"
+    )
+    parser.add_argument(
+        "--adopted",
+        action="store_true",
+        help="also reset containers that had their nodes before the plugin first saw them",
     )
     parser.add_argument(
         "--socket",
@@ -81,9 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIRECTORY",
         help="(default: %(default)s)",
     )
-    parser.add_argument(
-        "--output", choices=("table", "json"), default="table", help="format (default: table)"
-    )
+    add_output_argument(parser)
     parser.epilog = (
         "Refused while the plugin runs. A plugin that the runtime launches is removed from "
         "/opt/nri/plugins first, and the runtime restarted. Exit status: 0 if no container is "
@@ -100,6 +104,8 @@ def main(args: argparse.Namespace) -> int:
         if lock_file.exists() and not args.dry_run:
             lock.acquire(lock_file, "nri-numamem reset")
         pins = _pins(args.state_file, args.cgroup_root)
+        if args.adopted:
+            pins = tuple(replace(pin, is_adopted=False) for pin in pins)
         results = _dry_run(pins) if args.dry_run else _reset(pins, args, system)
     except AlreadyRunningError as error:
         raise UsageError(f"the plugin runs: {error.holder}; {_STOP_IT}") from error
@@ -107,8 +113,8 @@ def main(args: argparse.Namespace) -> int:
         raise UsageError(str(error)) from error
     finally:
         lock.release()
-    if args.output == "json":
-        print(json.dumps({"containers": [_document(result) for result in results]}, indent=2))
+    if args.output != "table":
+        print_document({"containers": [_document(result) for result in results]}, args.output)
     else:
         _show(results, is_dry_run=args.dry_run)
     return 1 if any(result.outcome in _FAILED for result in results) else 0
@@ -173,7 +179,7 @@ def _reset(pins: Sequence[Pin], args: argparse.Namespace, system: System) -> lis
 def _document(result: Result) -> dict[str, object]:
     pin = result.pin
     return {
-        "podUid": pin.uid,
+        "pod": pin.pod,
         "container": pin.name,
         "containerId": pin.container_id,
         "outcome": result.outcome,
@@ -204,7 +210,7 @@ def _show(results: Sequence[Result], *, is_dry_run: bool) -> None:
         pin = result.pin
         nodes = f"{pin.nodes} > {pin.allowed}" if result.outcome in ("done", "pinned") else ""
         remark = _REMARKS[result.outcome]
-        table.add_row(escape(pin.uid), escape(pin.name), nodes or str(pin.mems or ""), remark)
+        table.add_row(escape(pin.pod), escape(pin.name), nodes or str(pin.mems or ""), remark)
     screen.shown(table)
     limited = [result.pin for result in results if result.pin.hugepages and result.pin.mems]
     if limited:

@@ -10,12 +10,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from nri_numamem.engine.reason import Reason
+from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.state import EngineState, Key
 from nri_numamem.host.cgroups import read_nodes, set_mems
 from nri_numamem.host.containers import container_folders
 from nri_numamem.memorymanager import Block
 from nri_numamem.numa import NodeSet
 from nri_numamem.numa.quantity import MEMORY
+
+# The plugin did not choose the nodes of such containers.
+_FOUND = (EventName.ADOPTED, EventName.CPUSET_MEMS_CONFLICT)
 
 
 class Condition(StrEnum):
@@ -27,6 +32,8 @@ class Condition(StrEnum):
     """It has all nodes of its pod."""
     CHANGED = "changed"
     """Something else set other nodes."""
+    ADOPTED = "adopted"
+    """It has the assigned nodes, and had them before the plugin knew it."""
     GONE = "gone"
     """There is no cgroup: the container ended."""
 
@@ -36,7 +43,8 @@ class Pin:
     """One container with an assignment."""
 
     container_id: str
-    uid: str
+    pod: str
+    """Namespace and name of the pod, or its uid."""
     name: str
     nodes: NodeSet
     """Assigned by the plugin."""
@@ -46,6 +54,8 @@ class Pin:
     """The nodes of its pod's cgroup; empty without a cgroup."""
     hugepages: tuple[str, ...] = ()
     """Resources with a limit that the plugin set, such as "hugepages-2Mi"."""
+    is_adopted: bool = False
+    """Whether the plugin found it with its nodes."""
 
     @property
     def condition(self) -> Condition:
@@ -54,7 +64,9 @@ class Pin:
             return Condition.GONE
         if not self.mems or self.mems == self.allowed:
             return Condition.RESET
-        return Condition.PINNED if self.mems == self.nodes else Condition.CHANGED
+        if self.mems != self.nodes:
+            return Condition.CHANGED
+        return Condition.ADOPTED if self.is_adopted else Condition.PINNED
 
 
 def read_pins(state: EngineState, cgroup_root: Path) -> tuple[Pin, ...]:
@@ -69,7 +81,13 @@ def read_pins(state: EngineState, cgroup_root: Path) -> tuple[Pin, ...]:
     }
     directories = find_directories(cgroup_root, held)
     return tuple(
-        _read_pin(container_id, key, blocks, directories.get(container_id))
+        _read_pin(
+            container_id,
+            key,
+            blocks,
+            directories.get(container_id),
+            state.reasons.pinned.get(container_id),
+        )
         for container_id, (key, blocks) in held.items()
     )
 
@@ -89,16 +107,22 @@ def find_directories(cgroup_root: Path, container_ids: Iterable[str]) -> Mapping
 
 
 def _read_pin(
-    container_id: str, key: Key, blocks: tuple[Block, ...], directory: Path | None
+    container_id: str,
+    key: Key,
+    blocks: tuple[Block, ...],
+    directory: Path | None,
+    reason: Reason | None,
 ) -> Pin:
     mems = None if directory is None else set_mems(directory)
     return Pin(
         container_id,
-        *key,
+        key[0] if reason is None else f"{reason.namespace}/{reason.pod}",
+        key[1],
         nodes=blocks[0].numa_affinity,
         mems=mems,
         allowed=NodeSet() if directory is None else _allowed(directory.parent),
         hugepages=tuple(block.type for block in blocks if block.type != MEMORY and block.size),
+        is_adopted=reason is not None and reason.event in _FOUND,
     )
 
 

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from nri_numamem.cli.reset.pins import Condition, find_directories, read_pins
+from nri_numamem.engine.reason import Reason, Reasons
+from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.memorymanager import Block, State
 from nri_numamem.numa import NodeSet
@@ -49,7 +51,7 @@ def test_the_cgroup_decides(root: Path, mems: str, condition: Condition) -> None
     write_cgroup(root, mems)
     (pin,) = read_pins(state(), root)
     assert pin.condition is condition
-    assert (pin.uid, pin.name, pin.nodes, pin.allowed) == (*KEY, NodeSet([1]), NodeSet(range(4)))
+    assert (pin.pod, pin.name, pin.nodes, pin.allowed) == (*KEY, NodeSet([1]), NodeSet(range(4)))
 
 
 def test_without_a_cgroup_it_is_gone(root: Path) -> None:
@@ -92,3 +94,21 @@ def test_cgroup_v1(tmp_path: Path) -> None:
         (directory.parent / name).write_text("0-1\n")
     (pin,) = read_pins(state(), tmp_path)
     assert (pin.condition, pin.allowed) == (Condition.PINNED, NodeSet([0, 1]))
+
+
+@pytest.mark.parametrize(
+    ("event", "condition"),
+    [
+        (EventName.ADMITTED, Condition.PINNED),
+        (EventName.ADOPTED, Condition.ADOPTED),
+        (EventName.CPUSET_MEMS_CONFLICT, Condition.ADOPTED),
+    ],
+)
+def test_nodes_that_the_plugin_did_not_choose(
+    root: Path, event: EventName, condition: Condition
+) -> None:
+    write_cgroup(root, "1")
+    reason = Reason(ID, "s1", KEY, "prod", "db-0", event)
+    known = state().with_reasons(Reasons({ID: reason}))
+    (pin,) = read_pins(known, root)
+    assert (pin.condition, pin.pod) == (condition, "prod/db-0")
