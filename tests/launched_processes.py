@@ -1,4 +1,7 @@
-"""Ends the supervisors of launched plugins whose runtime is a part of the test's process.
+"""A runtime that launches the plugin in a test's process, and the end of the plugin's supervisors.
+
+A start takes half a second of processor time. On a machine that is busy with other tests that can
+be more than the 5 s that runtimes allow, so these runtimes allow more.
 
 A supervisor ends with the process that launched the plugin, and starts the plugin again as long as
 that process lives. Where a test only closes the fake runtime, it ends the supervisors itself; the
@@ -10,7 +13,18 @@ import os
 import signal
 from pathlib import Path
 
+from nri_numamem.fake_runtime.runtime import FakeRuntime
+from nri_numamem.fake_runtime.version import RuntimeVersion
+from tests.simulated_host import WAIT_S
+
 SUPERVISOR = "numamem-superv"
+
+
+def launching_runtime(
+    version: RuntimeVersion | None = None, *, request_timeout_s: float = 2.0
+) -> FakeRuntime:
+    """Return a runtime that waits longer for a plugin's start than real ones do."""
+    return FakeRuntime(version, registration_timeout_s=WAIT_S, request_timeout_s=request_timeout_s)
 
 
 def processes_with(mark: str) -> dict[int, str]:

@@ -17,7 +17,7 @@ from nri_numamem.fake_runtime.plugin import PluginUnavailable
 from nri_numamem.fake_runtime.runtime import FakeRuntime
 from nri_numamem.fake_runtime.version import RuntimeVersion
 from nri_numamem.nri import api_pb2 as api
-from tests.launched_processes import end_supervisors
+from tests.launched_processes import end_supervisors, launching_runtime
 from tests.simulated_host import WAIT_S, wait_for
 
 pytestmark = pytest.mark.slow
@@ -70,7 +70,7 @@ def records(log: Path) -> list[dict[str, object]]:
 @pytest.mark.parametrize("version", [OLD, MIDDLE, NEW], ids=lambda v: v.nri_version_text)
 def test_serves_its_connection_and_ends_with_it(log: Path, version: RuntimeVersion) -> None:
     config = f"logFile: {log}\nlogFormat: json\nstateFile: {log.with_name('state')}\n"
-    with FakeRuntime(version) as runtime:
+    with launching_runtime(version) as runtime:
         plugin = runtime.launch(PROGRAM, "10-nri-numamem", config)
         runtime.synchronize()
         pod = runtime.run_pod_sandbox(objects.pod("db", memory_limit_bytes=MI))
@@ -90,12 +90,12 @@ def test_serves_its_connection_and_ends_with_it(log: Path, version: RuntimeVersi
 
 
 def test_a_broken_configuration_is_refused_where_the_runtime_survives_it() -> None:
-    with FakeRuntime(NEW) as runtime, pytest.raises(PluginUnavailable, match="logLevle"):
+    with launching_runtime(NEW) as runtime, pytest.raises(PluginUnavailable, match="logLevle"):
         runtime.launch(PROGRAM, "10-nri-numamem", "logLevle: debug\n")
 
 
 def test_a_broken_configuration_does_not_end_an_old_runtime() -> None:
-    with FakeRuntime(MIDDLE) as runtime:
+    with launching_runtime(MIDDLE) as runtime:
         plugin = runtime.launch(PROGRAM, "10-nri-numamem", "logLevle: debug\n")
         runtime.synchronize()
         pod = runtime.run_pod_sandbox(objects.pod("db", memory_limit_bytes=MI))
@@ -121,7 +121,7 @@ def test_a_broken_environment_is_logged_and_ends_the_process(environment: dict[s
 
 def test_a_second_instance_is_refused_where_the_runtime_survives_it(log: Path) -> None:
     config = f"logFile: {log}\nlogFormat: json\nstateFile: {log.with_name('state')}\n"
-    with FakeRuntime(NEW) as first, FakeRuntime(NEW) as second:
+    with launching_runtime(NEW) as first, launching_runtime(NEW) as second:
         pid = launched_pid(first, config)
         with pytest.raises(PluginUnavailable, match=rf"pid {pid}, .*launched by the runtime"):
             second.launch(PROGRAM, "20-nri-numamem", config)
@@ -129,7 +129,7 @@ def test_a_second_instance_is_refused_where_the_runtime_survives_it(log: Path) -
 
 def test_a_second_instance_does_not_end_an_old_runtime(log: Path) -> None:
     config = f"logFile: {log}\nlogFormat: json\nstateFile: {log.with_name('state')}\n"
-    with FakeRuntime(NEW) as first, FakeRuntime(MIDDLE) as second:
+    with launching_runtime(NEW) as first, launching_runtime(MIDDLE) as second:
         pid = launched_pid(first, config)
         second.launch(PROGRAM, "20-nri-numamem", config)
         pod = second.run_pod_sandbox(objects.pod("db", memory_limit_bytes=MI))
@@ -186,7 +186,7 @@ def test_a_configuration_that_was_not_applied_is_applied_after_the_reply(
     tmp_path: Path, log: Path, version: RuntimeVersion, trouble: str
 ) -> None:
     """The Synchronize that follows finds the engine, so the accounting is complete."""
-    with FakeRuntime(version) as runtime:
+    with launching_runtime(version) as runtime:
         running_pod(runtime)
         plugin = runtime.launch(write_troubled(tmp_path, trouble), "10-nri-numamem", config_of(log))
         updates = runtime.synchronize()
@@ -207,7 +207,7 @@ def test_a_configuration_that_fails_again_is_applied_by_another_process(
     tmp_path: Path, log: Path, version: RuntimeVersion
 ) -> None:
     """The runtime synchronizes the new process, so its accounting is current."""
-    with FakeRuntime(version) as runtime:
+    with launching_runtime(version) as runtime:
         running_pod(runtime)
         runtime.listen(tmp_path / "nri.sock")
         program = write_troubled(tmp_path, BUG, BUG)
@@ -229,7 +229,7 @@ def test_a_configuration_that_hangs_is_applied_by_another_process(
     tmp_path: Path, log: Path
 ) -> None:
     """The deadline ends the first attempt, the supervisor the second."""
-    with FakeRuntime(NEW) as runtime:
+    with launching_runtime(NEW) as runtime:
         runtime.listen(tmp_path / "nri.sock")
         first = runtime.launch(
             write_troubled(tmp_path, SLOW, SLOW), "10-nri-numamem", config_of(log)
@@ -248,7 +248,7 @@ def test_a_configuration_that_hangs_is_applied_by_another_process(
 def test_a_refusal_that_comes_too_late_changes_nothing(tmp_path: Path, log: Path) -> None:
     config = config_of(log)
     refused = "raise launched.UsageError('no such machine')"
-    with FakeRuntime(NEW) as runtime:
+    with launching_runtime(NEW) as runtime:
         program = write_troubled(tmp_path, SLOW, refused)
         plugin = runtime.launch(program, "10-nri-numamem", config)
         runtime.synchronize()
@@ -264,7 +264,7 @@ def test_a_refusal_that_comes_too_late_changes_nothing(tmp_path: Path, log: Path
 
 
 def test_an_old_runtime_synchronizes_the_plugin_over_its_socket(tmp_path: Path, log: Path) -> None:
-    with FakeRuntime(MIDDLE) as runtime:
+    with launching_runtime(MIDDLE) as runtime:
         uid = running_pod(runtime)
         runtime.listen(tmp_path / "nri.sock")
         first = runtime.launch(write_troubled(tmp_path), "10-nri-numamem", config_of(log))
@@ -285,7 +285,7 @@ def test_an_old_runtime_synchronizes_the_plugin_over_its_socket(tmp_path: Path, 
 
 
 def test_a_runtime_that_may_deadlock_is_not_connected_to(tmp_path: Path, log: Path) -> None:
-    with FakeRuntime(OLD) as runtime:
+    with launching_runtime(OLD) as runtime:
         runtime.listen(tmp_path / "nri.sock")
         plugin = runtime.launch(write_troubled(tmp_path), "10-nri-numamem", config_of(log))
         wait_for(lambda: "runtime_never_synchronizes" in events_of(log))
@@ -301,7 +301,7 @@ def test_without_a_socket_it_serves_an_old_runtime_as_it_can(tmp_path: Path, log
     program.write_text(
         text.replace("supervisor.PAUSE_S", "launched.CONNECT_TRIES = 1\nsupervisor.PAUSE_S")
     )
-    with FakeRuntime(MIDDLE) as runtime:
+    with launching_runtime(MIDDLE) as runtime:
         plugin = runtime.launch(program, "10-nri-numamem", config_of(log))
         wait_for(lambda: "runtime_never_synchronizes" in events_of(log))
         assert mems_of_a_new_one(runtime) != ""

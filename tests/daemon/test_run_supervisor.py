@@ -24,7 +24,7 @@ from nri_numamem.fake_runtime.plugin import ConnectedPlugin
 from nri_numamem.fake_runtime.runtime import FakeRuntime
 from nri_numamem.fake_runtime.version import RuntimeVersion
 from tests.coverage_environment import environment_without_coverage
-from tests.launched_processes import end_supervisors
+from tests.launched_processes import end_supervisors, launching_runtime
 from tests.processes import HARMLESS, ignores_signals
 from tests.simulated_host import WAIT_S, wait_for
 
@@ -35,6 +35,9 @@ AFFLICTED = Path(__file__).parent / "programs" / "afflicted.py"
 
 KILLS = RuntimeVersion("containerd", "v2.3.4", (0, 12, 0))
 LEAVES = RuntimeVersion("containerd", "v1.7.25", (0, 6, 1))
+
+# Only a plugin that hangs takes as long.
+REQUEST_S = 20
 
 PROGRAM = """#!{python}
 import runpy, sys
@@ -54,7 +57,7 @@ import time
 from pathlib import Path
 from nri_numamem.fake_runtime.runtime import FakeRuntime
 program, socket, config = sys.argv[1:]
-runtime = FakeRuntime()
+runtime = FakeRuntime(registration_timeout_s=30)
 runtime.listen(Path(socket))
 runtime.launch(Path(program), "10-nri-numamem", config)
 runtime.synchronize()
@@ -153,7 +156,7 @@ def accept_again(runtime: FakeRuntime) -> ConnectedPlugin:
 def test_a_killed_worker_is_restarted_over_the_socket(
     plugin: Launched, version: RuntimeVersion
 ) -> None:
-    with FakeRuntime(version) as runtime:
+    with launching_runtime(version, request_timeout_s=REQUEST_S) as runtime:
         pid = launch(runtime, plugin)
         assert create(runtime, "first") != ""
         os.kill(pid, signal.SIGKILL)
@@ -186,7 +189,7 @@ def test_no_process_is_ended_by_a_harmless_signal(plugin: Launched) -> None:
     sender = threading.Thread(target=send)
     sender.start()
     try:
-        with FakeRuntime(LEAVES) as runtime:
+        with launching_runtime(LEAVES, request_timeout_s=REQUEST_S) as runtime:
             os.kill(launch(runtime, plugin), signal.SIGKILL)
             accept_again(runtime)
             assert create(runtime, "first") != ""
@@ -205,7 +208,7 @@ def test_no_process_is_ended_by_a_harmless_signal(plugin: Launched) -> None:
 
 
 def test_the_cause_of_a_crash_is_logged_and_starts_have_no_limit(plugin: Launched) -> None:
-    with FakeRuntime(KILLS, request_timeout_s=20) as runtime:
+    with launching_runtime(KILLS, request_timeout_s=REQUEST_S) as runtime:
         launch(runtime, plugin)
         for number, affliction in enumerate(("aborts", "hogs", "aborts", "aborts", "aborts")):
             assert create(runtime, f"pod-{number}", affliction) == ""
@@ -223,7 +226,7 @@ def test_the_cause_of_a_crash_is_logged_and_starts_have_no_limit(plugin: Launche
 
 @pytest.mark.parametrize("seconds", [3, 6])
 def test_a_stopped_plugin_is_not_ended_by_its_supervisor(plugin: Launched, seconds: int) -> None:
-    with FakeRuntime(KILLS) as runtime:
+    with launching_runtime(KILLS, request_timeout_s=REQUEST_S) as runtime:
         pid = launch(runtime, plugin)
         os.kill(pid, signal.SIGSTOP)
         time.sleep(seconds)
@@ -235,7 +238,7 @@ def test_a_stopped_plugin_is_not_ended_by_its_supervisor(plugin: Launched, secon
 def test_a_plugin_without_a_processor_is_not_ended_by_its_supervisor(plugin: Launched) -> None:
     """SCHED_IDLE beside busy threads on the only processor that it may use."""
     busy = "while True: pass"
-    with FakeRuntime(KILLS) as runtime:
+    with launching_runtime(KILLS, request_timeout_s=REQUEST_S) as runtime:
         pid = launch(runtime, plugin)
         processor = min(os.sched_getaffinity(0))
         for task in Path(f"/proc/{pid}/task").iterdir():
@@ -248,6 +251,9 @@ def test_a_plugin_without_a_processor_is_not_ended_by_its_supervisor(plugin: Lau
         for hog in hogs:
             hog.kill()
             hog.wait()
+        # Other tests may use this processor too.
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            os.sched_setscheduler(int(task.name), os.SCHED_OTHER, os.sched_param(0))
         assert create(runtime, "first") != ""
     assert not plugin.records("restarting_after_crash")
 
@@ -263,7 +269,7 @@ def test_all_processes_work_without_capabilities(plugin: Launched) -> None:
             found[name] = next(s.split()[1] for s in status.splitlines() if s[:6] == "CapEff")
         return found
 
-    with FakeRuntime(KILLS, request_timeout_s=20) as runtime:
+    with launching_runtime(KILLS, request_timeout_s=REQUEST_S) as runtime:
         os.kill(launch(runtime, plugin), signal.SIGKILL)
         accept_again(runtime)
         assert create(runtime, "second", "hogs") == ""
@@ -278,7 +284,7 @@ def test_all_processes_work_without_capabilities(plugin: Launched) -> None:
 
 def test_a_launched_plugin_and_its_supervisor_have_more_weight(plugin: Launched) -> None:
     before = os.getpriority(os.PRIO_PROCESS, 0)
-    with FakeRuntime(KILLS) as runtime:
+    with launching_runtime(KILLS, request_timeout_s=REQUEST_S) as runtime:
         pid = launch(runtime, plugin)
         found = {os.getpriority(os.PRIO_PROCESS, pid)}
         found |= {
@@ -288,7 +294,7 @@ def test_a_launched_plugin_and_its_supervisor_have_more_weight(plugin: Launched)
 
 
 def test_accounting_that_lacks_a_container_is_rebuilt_by_another_process(plugin: Launched) -> None:
-    with FakeRuntime(KILLS) as runtime:
+    with launching_runtime(KILLS, request_timeout_s=REQUEST_S) as runtime:
         launch(runtime, plugin)
         assert create(runtime, "first", "forgotten") != ""
         wait_for(lambda: bool(plugin.records("plugin_exited")))
@@ -306,7 +312,7 @@ def test_accounting_that_lacks_a_container_is_rebuilt_by_another_process(plugin:
 
 def test_an_end_of_the_connection_is_no_crash(plugin: Launched) -> None:
     """The runtime lives: it closed the connection after a late reply."""
-    with FakeRuntime(KILLS) as runtime:
+    with launching_runtime(KILLS, request_timeout_s=REQUEST_S) as runtime:
         launch(runtime, plugin)
         assert create(runtime, "first") != ""
         assert runtime.plugin is not None
@@ -323,14 +329,14 @@ def test_an_end_of_the_connection_is_no_crash(plugin: Launched) -> None:
 
 
 def test_a_signal_ends_it_for_good(plugin: Launched) -> None:
-    with FakeRuntime(KILLS) as runtime:
+    with launching_runtime(KILLS, request_timeout_s=REQUEST_S) as runtime:
         os.kill(launch(runtime, plugin), signal.SIGTERM)
         wait_for(lambda: not plugin.processes())
     assert plugin.records("plugin_exited")
 
 
 def test_without_a_socket_the_worker_waits_for_one(plugin: Launched) -> None:
-    with FakeRuntime(KILLS) as runtime:
+    with launching_runtime(KILLS, request_timeout_s=REQUEST_S) as runtime:
         pid = launch(runtime, plugin)
         hidden = plugin.socket.rename(plugin.root / "hidden")
         os.kill(pid, signal.SIGKILL)
@@ -351,7 +357,7 @@ def test_it_does_not_connect_to_another_runtime(plugin: Launched) -> None:
         "print('up', flush=True)\n"
         "sys.stdin.read()\n"
     )
-    with FakeRuntime(KILLS) as runtime:
+    with launching_runtime(KILLS, request_timeout_s=REQUEST_S) as runtime:
         pid = launch(runtime, plugin)
         plugin.socket.unlink()
         with subprocess.Popen(
