@@ -11,10 +11,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from nri_numamem.cli.live.facts import Cgroup, Facts
+from nri_numamem.config.effective import DEFAULT
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.load import DEFAULT_CONFIG, load_chosen
 from nri_numamem.config.policy import context_of
-from nri_numamem.config.settings import STATE_FILE, Settings
+from nri_numamem.config.settings import (
+    STATE_FILE,
+    Settings,
+    SettingsError,
+    settings_from_mapping,
+)
 from nri_numamem.daemon.lock_holder import LockHolder, find_holder
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.events import PodSandbox
@@ -32,6 +38,12 @@ from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError, read_optional
 from nri_numamem.host.topology import read_machine
 from nri_numamem.numa import NodeSet
+from nri_numamem.observe.plugin_file import (
+    PluginFacts,
+    PluginFileError,
+    plugin_file_of,
+    read_plugin_file,
+)
 from nri_numamem.observe.state_file import read_state
 
 _LAUNCHED_CONFIGS = Path("/etc/nri/conf.d")
@@ -71,6 +83,7 @@ def collect(args: argparse.Namespace) -> Facts:
     facts = Facts(time.time(), settings, origin, file)
     if file:
         facts = replace(facts, holder=_holder(Path(f"{file}.lock")))
+        facts = _with_plugin(facts, is_configured=args.config is not None)
     facts = _with_machine(facts, roots)
     facts = _with_cgroups(facts, roots)
     return _with_use(_with_state(facts, roots), roots)
@@ -101,6 +114,33 @@ def _holder(path: Path) -> LockHolder | None:
         return find_holder(path)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}; run as root") from error
+
+
+def _with_plugin(facts: Facts, *, is_configured: bool) -> Facts:
+    """Return the facts with what the plugin wrote about itself.
+
+    Its settings count, unless the caller names a configuration.
+    """
+    try:
+        plugin = read_plugin_file(plugin_file_of(Path(facts.state_file)))
+        if plugin is None:
+            return facts
+        facts = replace(facts, plugin=plugin)
+        if is_configured:
+            return facts
+        written = {key: setting.value for key, setting in plugin.settings.items()}
+        settings = settings_from_mapping(written)
+    except (PluginFileError, SettingsError) as error:
+        return replace(facts, plugin_problem=str(error))
+    return replace(facts, settings=settings, settings_origin=_origins(plugin))
+
+
+def _origins(plugin: PluginFacts) -> str:
+    """Return the files and flags that the plugin's settings come from."""
+    origins = {setting.origin for setting in plugin.settings.values()} - {DEFAULT}
+    # A place in a file is FILE:LINE.
+    files = {origin.rpartition(":")[0] or origin for origin in origins}
+    return ", ".join(sorted(files)) or "defaults"
 
 
 def _with_machine(facts: Facts, roots: HostRoots) -> Facts:

@@ -10,6 +10,7 @@ from nri_numamem.engine.state import EngineState
 from nri_numamem.host.hugepage_users import HugepageUser
 from nri_numamem.memorymanager import PoolUse
 from nri_numamem.numa import NodeSet
+from nri_numamem.observe.plugin_file import PluginFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,9 @@ class Facts:
     """Path; "" if the settings disable it."""
     holder: LockHolder | None = None
     """The running plugin; None if no process holds the lock."""
+    plugin: PluginFacts | None = None
+    """What the running plugin, or the last one, wrote about itself; None if unknown."""
+    plugin_problem: str = ""
     changed_s: float | None = None
     """Unix time of the last change of the state; None without a state."""
     state: EngineState | None = None

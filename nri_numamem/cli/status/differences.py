@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from nri_numamem.cli.live.facts import Cgroup, Facts
+from nri_numamem.cli.render.times import format_time
 from nri_numamem.cli.status.report import Condition, ContainerRow, Difference, Kind
 from nri_numamem.engine.alignment import misaligned_containers
 from nri_numamem.engine.providers import format_nodes
@@ -42,7 +43,8 @@ def _text_of_unpinned(row: ContainerRow) -> str:
         text = f"has no assignment, and its cpuset.mems is {row.nodes}"
     else:
         text = "runs unpinned"
-    return f"{text}: {row.reason}"
+    since = f" since {format_time(row.since_s)}" if row.since_s else ""
+    return f"{text}{since}: {row.reason}"
 
 
 def _of_assignment(facts: Facts, state: EngineState, row: ContainerRow) -> Iterator[Difference]:

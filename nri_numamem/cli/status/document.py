@@ -3,8 +3,7 @@
 New keys may come in any release; a key that goes, or changes its meaning, raises the version.
 """
 
-from datetime import UTC, datetime
-
+from nri_numamem.cli.render.times import format_time
 from nri_numamem.cli.status.report import Amounts, ContainerRow, Difference, Node, Report
 from nri_numamem.memorymanager.largest import Largest
 from nri_numamem.version import VERSION
@@ -19,6 +18,7 @@ def report_document(report: Report) -> dict[str, object]:
         "version": DOCUMENT_VERSION,
         "time": format_time(facts.now_s),
         "plugin": _plugin(report),
+        "runtime": _runtime(report),
         "policy": {
             "memoryManagerPolicy": facts.settings.memory_manager_policy,
             "topologyManagerPolicy": facts.settings.topology_manager_policy,
@@ -49,20 +49,35 @@ def report_document(report: Report) -> dict[str, object]:
     }
 
 
-def format_time(seconds: float) -> str:
-    """Return a Unix time as ISO 8601 in UTC."""
-    return f"{datetime.fromtimestamp(int(seconds), UTC):%Y-%m-%dT%H:%M:%SZ}"
-
-
 def _plugin(report: Report) -> dict[str, object]:
-    holder = report.facts.holder
+    holder, plugin = report.facts.holder, report.facts.plugin
     return {
         "running": None if not report.facts.state_file else holder is not None,
         "pid": None if holder is None else holder.pid,
         "since": None if holder is None else holder.since or None,
         "startedAs": None if holder is None else holder.started_as or None,
+        "version": None if plugin is None else plugin.version,
+        "mode": None if plugin is None else plugin.mode.value,
+        "ended": None if plugin is None else _time(plugin.ended_s),
         "commandVersion": VERSION,
     }
+
+
+def _runtime(report: Report) -> dict[str, object] | None:
+    plugin = report.facts.plugin
+    if plugin is None or plugin.runtime is None:
+        return None
+    return {
+        "name": plugin.runtime.name,
+        "version": plugin.runtime.version,
+        "nriVersion": plugin.runtime.nri_version,
+        "connected": plugin.is_connected and report.facts.holder is not None,
+        "connectionChanged": _time(plugin.connection_changed_s),
+    }
+
+
+def _time(seconds: int | None) -> str | None:
+    return None if seconds is None else format_time(seconds)
 
 
 def _node(node: Node) -> dict[str, object]:

@@ -6,9 +6,10 @@ from nri_numamem.cli.live.facts import Cgroup, Facts
 from nri_numamem.cli.status.differences import find_differences
 from nri_numamem.cli.status.report import Amounts, Condition, ContainerRow, Node, Report
 from nri_numamem.engine.context import Context
+from nri_numamem.engine.reason import Reason
+from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.state import POOL, EngineState, Holder
 from nri_numamem.memorymanager import (
-    Block,
     NodeState,
     State,
     mask_unavailable_hugepages,
@@ -17,6 +18,12 @@ from nri_numamem.memorymanager import (
 from nri_numamem.memorymanager.largest import largest_on_group, largest_on_node
 from nri_numamem.numa import MEMORY, NodeSet, hugepages_page_size
 from nri_numamem.topologymanager import TopologyPolicy
+
+_REASONS = {
+    EventName.UNPINNED_NO_CAPACITY: "nothing fitted when it was created (RunUnpinned)",
+    EventName.RUNNING_UNPINNED_NO_CAPACITY: "it began while the plugin was away, and nothing fits",
+    EventName.UNREPORTED_CONTAINER_FOUND: "the runtime does not report it, so it cannot be pinned",
+}
 
 _Outside = Mapping[int, Mapping[str, int]]
 
@@ -109,61 +116,80 @@ def _condition(holder: Holder) -> Condition:
     return Condition.ENDED if holder.ended else Condition.RUNNING
 
 
-def _rows(facts: Facts, state: EngineState) -> Iterator[ContainerRow]:
-    """Yield the containers of the accounting by pod and name, then the unpinned ones."""
+def _rows(facts: Facts, state: EngineState) -> list[ContainerRow]:
+    """Return the containers by pod and name."""
+    return sorted(
+        (*_assigned(facts, state), *_unpinned(facts, state)),
+        key=lambda row: (row.title, row.name, row.container_id),
+    )
+
+
+def _assigned(facts: Facts, state: EngineState) -> Iterator[ContainerRow]:
+    """Yield the containers of the accounting."""
     cgroups = facts.cgroups or {}
-    for key, holder in sorted(state.holders.items()):
+    names = _pod_names(state)
+    for key, holder in state.holders.items():
         blocks = state.blocks(key) or ()
         condition = _condition(holder)
         if condition is Condition.RESERVED and not any(block.size for block in blocks):
             continue  # its containers use all of it
         cgroup = cgroups.get(holder.container_id) if condition is Condition.RUNNING else None
-        yield _row(holder, condition, blocks, cgroup)
-    for container_id, cgroup in sorted(cgroups.items()):
-        if container_id not in state.keys:
-            yield _unpinned(facts, cgroup)
+        reason = state.reasons.pinned.get(holder.container_id)
+        namespace, pod = names.get(key[0], ("", ""))
+        nodes = nodes_of(blocks)
+        yield ContainerRow(
+            uid=key[0],
+            namespace=namespace,
+            pod=pod,
+            name=key[1],
+            container_id=holder.container_id,
+            condition=condition,
+            nodes=nodes,
+            amounts={block.type: block.size for block in blocks},
+            private_bytes=_private_bytes(cgroup),
+            file_bytes=None if cgroup is None else cgroup.file_bytes,
+            remote_bytes=_remote_bytes(cgroup, nodes),
+            since_s=0 if reason is None else reason.since_s,
+        )
 
 
-def _row(
-    holder: Holder, condition: Condition, blocks: tuple[Block, ...], cgroup: Cgroup | None
-) -> ContainerRow:
-    nodes = nodes_of(blocks)
-    return ContainerRow(
-        uid=holder.key[0],
-        namespace="",
-        pod="",
-        name=holder.key[1],
-        container_id=holder.container_id,
-        condition=condition,
-        nodes=nodes,
-        amounts={block.type: block.size for block in blocks},
-        private_bytes=_private_bytes(cgroup),
-        file_bytes=None if cgroup is None else cgroup.file_bytes,
-        remote_bytes=_remote_bytes(cgroup, nodes),
-    )
+def _pod_names(state: EngineState) -> dict[str, tuple[str, str]]:
+    """Return pod uid -> namespace and name."""
+    reasons = (*state.reasons.pinned.values(), *state.reasons.unpinned.values())
+    return {reason.key[0]: (reason.namespace, reason.pod) for reason in reasons}
 
 
-def _unpinned(facts: Facts, cgroup: Cgroup) -> ContainerRow:
-    return ContainerRow(
-        uid=cgroup.pod_uid,
-        namespace="",
-        pod="",
-        name="",
-        container_id=cgroup.container_id,
-        condition=Condition.UNPINNED,
-        nodes=cgroup.mems,
-        amounts={MEMORY: cgroup.memory_limit_bytes},
-        private_bytes=_private_bytes(cgroup),
-        file_bytes=cgroup.file_bytes,
-        remote_bytes=_remote_bytes(cgroup, cgroup.mems),
-        reason=_reason(facts),
-    )
+def _unpinned(facts: Facts, state: EngineState) -> Iterator[ContainerRow]:
+    """Yield the running containers of Guaranteed pods without an assignment."""
+    names = _pod_names(state)
+    for container_id, cgroup in (facts.cgroups or {}).items():
+        if container_id in state.keys:
+            continue
+        reason = state.reasons.unpinned.get(container_id)
+        namespace, pod = names.get(cgroup.pod_uid, ("", ""))
+        yield ContainerRow(
+            uid=cgroup.pod_uid,
+            namespace=namespace,
+            pod=pod,
+            name="" if reason is None else reason.key[1],
+            container_id=container_id,
+            condition=Condition.UNPINNED,
+            nodes=cgroup.mems,
+            amounts={MEMORY: cgroup.memory_limit_bytes},
+            private_bytes=_private_bytes(cgroup),
+            file_bytes=cgroup.file_bytes,
+            remote_bytes=_remote_bytes(cgroup, cgroup.mems),
+            since_s=0 if reason is None else reason.since_s,
+            reason=_text_of(facts, reason),
+        )
 
 
-def _reason(facts: Facts) -> str:
-    """Return why the accounting may lack a container."""
+def _text_of(facts: Facts, reason: Reason | None) -> str:
+    """Return why a container has no assignment."""
     if facts.state is None:
         return "there is no state of the plugin"
+    if reason is not None:
+        return _REASONS.get(reason.event, f"see {reason.event} in docs/events.md")
     now = ", or in this second" if facts.holder is not None else ""
     return f"it began while the plugin was away{now}"
 

@@ -141,5 +141,10 @@ class Report:
     def problems(self) -> tuple[str, ...]:
         """What could not be read."""
         facts = self.facts
-        found = (facts.state_problem, facts.machine_problem, facts.cgroup_problem)
+        found = (
+            facts.plugin_problem,
+            facts.state_problem,
+            facts.machine_problem,
+            facts.cgroup_problem,
+        )
         return tuple(problem for problem in found if problem)

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from nri_numamem.cli.live.facts import Facts
 from nri_numamem.cli.render.bars import ASSIGNED, FREE, HELD, NOT_FOR_PODS, POOLS, bar, legend_of
 from nri_numamem.cli.render.duration import duration
 from nri_numamem.cli.render.node_table import (
@@ -19,8 +20,8 @@ from nri_numamem.cli.render.node_table import (
 )
 from nri_numamem.cli.render.plain_table import plain_table
 from nri_numamem.cli.render.screen import Screen
+from nri_numamem.cli.render.times import format_time
 from nri_numamem.cli.status.clusters import clusters_of
-from nri_numamem.cli.status.document import format_time
 from nri_numamem.cli.status.report import (
     Amounts,
     Condition,
@@ -57,10 +58,11 @@ def _show_plugin(screen: Screen, report: Report) -> None:
     if not facts.state_file:
         screen.labelled("plugin", "unknown: without stateFile there is no lock", "yellow")
     elif facts.holder is None:
-        text = "does not run: containers that start now get no NUMA nodes"
+        text = f"does not run{_end(facts)}: containers that start now get no NUMA nodes"
         screen.labelled("plugin", text, "bold red")
     else:
         screen.labelled("plugin", f"runs: {escape(_holder(facts.holder, facts.now_s))}", "green")
+    _show_runtime(screen, facts)
     settings = facts.settings
     policy = f"{settings.topology_manager_policy}, scope {settings.topology_manager_scope}"
     if settings.memory_manager_policy != "Static":
@@ -76,6 +78,37 @@ def _show_plugin(screen: Screen, report: Report) -> None:
         screen.labelled("state", f"none: {escape(facts.state_file)} does not exist yet")
     for problem in report.problems:
         screen.labelled("problem", escape(problem), "red")
+
+
+def _end(facts: Facts) -> str:
+    """Return when the last plugin ended, if known."""
+    if facts.plugin is None or facts.plugin.ended_s is None:
+        return ""
+    return f" since {format_time(facts.plugin.ended_s)}"
+
+
+def _show_runtime(screen: Screen, facts: Facts) -> None:
+    plugin = facts.plugin
+    if plugin is None or facts.holder is None:
+        return
+    if plugin.version != VERSION:
+        text = f"the plugin is version {escape(plugin.version)}; restart it to run this one"
+        screen.labelled("", text, "yellow")
+    if plugin.runtime is None:
+        text = "none has accepted the plugin yet: containers that start now get no NUMA nodes"
+        screen.labelled("runtime", text, "bold red")
+        return
+    runtime, changed = plugin.runtime, ""
+    if plugin.connection_changed_s is not None:
+        changed = f" since {format_time(plugin.connection_changed_s)}"
+    name = escape(f"{runtime.name} {runtime.version}")
+    if runtime.nri_version:
+        name += escape(f", NRI {runtime.nri_version}")
+    if plugin.is_connected:
+        screen.labelled("runtime", f"{name}; connected{changed}")
+    else:
+        text = f"{name}; not connected{changed}: containers that start now get no NUMA nodes"
+        screen.labelled("runtime", text, "bold red")
 
 
 def _holder(holder: LockHolder, now_s: float) -> str:

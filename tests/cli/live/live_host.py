@@ -9,9 +9,11 @@ import fcntl
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from nri_numamem.cli.live import collect
+from nri_numamem.config.effective import effective_settings
 from nri_numamem.config.load import load_file
 from nri_numamem.config.policy import context_of
 from nri_numamem.daemon.lock_holder import format_holder
@@ -21,6 +23,14 @@ from nri_numamem.engine.plan import Plan
 from nri_numamem.engine.snapshot import snapshot
 from nri_numamem.host.fake_sysfs import overlay_of, write_overlay
 from nri_numamem.numa import CpuSet, Machine, NumaNode
+from nri_numamem.observe.plugin_file import (
+    PluginFacts,
+    RuntimeFacts,
+    Setting,
+    StartMode,
+    encode,
+    plugin_file_of,
+)
 
 GI = 1 << 30
 CHANGED_S = 1_790_000_000
@@ -52,8 +62,8 @@ class LiveHost:
         self.cgroups = root / "cgroup"
         self.state_file = root / "lib/state"
         self.config = root / "config.yaml"
+        self.state_file.parent.mkdir(parents=True)
         self.config.write_text(config)
-        self.state_file.parent.mkdir()
         self.cgroups.mkdir()
         (self.cgroups / "cgroup.controllers").write_text("cpuset memory hugetlb\n")
         write_overlay(overlay_of(machine), root)
@@ -85,7 +95,7 @@ class LiveHost:
         """Return a Guaranteed pod whose cgroup exists."""
         parent = f"/kubepods/pod{uid}"
         self.directory(uid).mkdir(parents=True, exist_ok=True)
-        return PodSandbox(self.new_id(), uid, "shop", f"{uid}-pod", parent, memory_bytes or None)
+        return PodSandbox(self.new_id(), uid, "shop", f"{uid}-x", parent, memory_bytes or None)
 
     def directory(self, uid: str, container_id: str = "") -> Path:
         return self.cgroups / "kubepods" / f"pod{uid}" / container_id
@@ -96,7 +106,7 @@ class LiveHost:
         """Create a container in the engine, without a cgroup."""
         limits = {GI: pages * GI} if pages else {}
         container = Container(self.new_id(), pod.sandbox_id, name, memory_bytes, limits)
-        plan = self.engine.apply(CreateContainer(pod, container)).plan
+        plan = self.engine.apply(CreateContainer(pod, container), CHANGED_S).plan
         return container, plan
 
     def run(
@@ -158,6 +168,23 @@ class LiveHost:
         """Write the state file."""
         self.state_file.write_bytes(snapshot(self.engine.state))
         os.utime(self.state_file, (CHANGED_S, CHANGED_S))
+
+    def describe(self, **changes: object) -> None:
+        """Write plugin.json: a connected plugin with the settings of the configuration."""
+        found = effective_settings(load_file(self.config)).items()
+        facts = PluginFacts(
+            version="1.2.3",
+            pid=2114,
+            mode=StartMode.LAUNCHED,
+            started_as="launched by containerd",
+            started_s=CHANGED_S - 2,
+            settings={key: Setting(value, origin) for key, (value, origin) in found},
+            runtime=RuntimeFacts("containerd", "2.1.9", "0.11.0", CHANGED_S - 1),
+            is_connected=True,
+            connection_changed_s=CHANGED_S - 1,
+        )
+        path = plugin_file_of(self.state_file)
+        path.write_bytes(encode(replace(facts, **changes)))  # type: ignore[arg-type]
 
     @contextmanager
     def running(self) -> Iterator[None]:

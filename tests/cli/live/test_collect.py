@@ -8,6 +8,7 @@ import pytest
 from nri_numamem.cli.live import collect as live
 from nri_numamem.config.errors import UsageError
 from nri_numamem.numa import Machine, NodeSet
+from nri_numamem.observe.plugin_file import Setting, plugin_file_of
 from tests.cli.live.live_host import CHANGED_S, GI, LiveHost, four_nodes
 
 
@@ -158,6 +159,39 @@ def test_the_settings_of_a_launched_plugin(
     facts = live.collect(args)
     assert facts.settings_origin == str(folder / "10-nri-numamem.conf")
     assert facts.settings.topology_manager_scope == "pod"
+
+
+def test_the_settings_of_the_running_plugin(
+    host: LiveHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "DEFAULT_CONFIG", tmp_path / "none.yaml")
+    host.config.write_text("topologyManagerScope: pod\nreservedMemory: []\nmetricsAddress: ''\n")
+    host.describe()
+    args = host.parsed()
+    args.config = None
+    facts = live.collect(args)
+    assert facts.settings.topology_manager_scope == "pod"
+    assert facts.settings_origin == str(host.config)
+    assert facts.plugin is not None
+    host.config.write_text("topologyManagerScope: container\n")
+    named = live.collect(host.parsed())
+    assert named.settings.topology_manager_scope == "container"
+    assert named.plugin == facts.plugin
+    host.describe(settings={})
+    assert live.collect(args).settings_origin == "defaults"
+
+
+def test_a_description_that_cannot_be_used(host: LiveHost) -> None:
+    host.describe(settings={"topologyManagerScope": Setting("node", "--flag")})
+    args = host.parsed()
+    args.config = None
+    facts = live.collect(args)
+    assert facts.plugin_problem.startswith("topologyManagerScope: unknown value 'node'")
+    assert facts.plugin is not None
+    plugin_file_of(host.state_file).write_text("{}")
+    facts = live.collect(args)
+    assert "plugin.json: not a document of the plugin" in facts.plugin_problem
+    assert facts.plugin is None
 
 
 def test_a_machine_without_hugepages(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ def _host(tmp_path: Path) -> LiveHost:
     host.write_cgroup("db-2", backup.container_id, "0", 8 * GI)
     host.stop("db-2", backup)
     host.save()
+    host.describe()
     for path in ("burstable/podb1", "burstable/podb2", "besteffort/podx"):
         (host.cgroups / "kubepods" / path).mkdir(parents=True)
     return host

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,8 @@ from nri_numamem.cli.live.collect import collect
 from nri_numamem.cli.status.judge import judge
 from nri_numamem.cli.status.report import Kind
 from nri_numamem.engine.providers import OtherProviders
+from nri_numamem.engine.reason import Reason, Reasons
+from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.state import EngineState
 from nri_numamem.host.fake_sysfs import overlay_of, write_overlay
 from nri_numamem.numa import Machine, NodeSet
@@ -95,10 +98,45 @@ def test_a_running_container_without_an_assignment(running_host: LiveHost) -> No
     running_host.write_cgroup("late", running_host.new_id(), "", GI)
     running_host.write_cgroup("kubelets", running_host.new_id(), "1", GI)
     texts = [text for kind, text in found(running_host) if kind is Kind.UNPINNED]
-    assert [text.partition(":")[0] for text in texts] == [
+    assert {text.partition(":")[0] for text in texts} == {
         "runs unpinned",
         "has no assignment, and its cpuset.mems is 1",
-    ]
+    }
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ("whenUnsatisfiable: RunUnpinned\n", "nothing fitted when it was created (RunUnpinned)"),
+        ("{}\n", "it began while the plugin was away, or in this second"),
+    ],
+)
+def test_why_a_container_runs_unpinned(tmp_path: Path, settings: str, text: str) -> None:
+    host = LiveHost(tmp_path / "other", four_nodes(), settings)
+    pod = host.sandbox("big", 300 * GI)
+    container, _plan = host.create(pod, "main", 300 * GI)
+    host.write_cgroup("big", container.container_id, "", 300 * GI)
+    host.save()
+    with host.running():
+        report = judge(collect(host.parsed()))
+    (row,) = report.containers
+    (difference,) = report.differences
+    assert difference.text.endswith(f": {text}")
+    is_known = "RunUnpinned" in text
+    assert (row.title, row.name) == (("shop/big-x", "main") if is_known else ("big", ""))
+    assert (" since 2026-09-21T14:13:20Z" in difference.text) is is_known
+
+
+def test_an_event_of_a_later_version(running_host: LiveHost) -> None:
+    facts = collect(running_host.parsed())
+    assert facts.state is not None
+    assert facts.cgroups is not None
+    running_host.write_cgroup("late", "f" * 64, "", GI)
+    reason = Reason("f" * 64, "s", ("late", "main"), "shop", "late-x", EventName.SYNCHRONIZED)
+    state = facts.state.with_reasons(Reasons({}, {reason.container_id: reason}))
+    cgroups = collect(running_host.parsed()).cgroups
+    (difference,) = judge(replace(facts, state=state, cgroups=cgroups)).differences
+    assert difference.text == "runs unpinned: see synchronized in docs/events.md"
 
 
 def test_hugepages_used_outside_of_pods(running_host: LiveHost) -> None:

@@ -21,7 +21,17 @@ def test_the_document(running_host: LiveHost, capsys: pytest.CaptureFixture[str]
         "pid": 2114,
         "since": "2026-09-19T12:00:00Z",
         "startedAs": "launched by containerd",
+        "version": "1.2.3",
+        "mode": "launched",
+        "ended": None,
         "commandVersion": "1.2.3",
+    }
+    assert document["runtime"] == {
+        "name": "containerd",
+        "version": "2.1.9",
+        "nriVersion": "0.11.0",
+        "connected": True,
+        "connectionChanged": "2026-09-21T14:13:19Z",
     }
     assert document["state"]["changed"] == "2026-09-21T14:13:20Z"
     memory = document["nodes"][0]["resources"]["memory"]
@@ -42,6 +52,8 @@ def test_the_document(running_host: LiveHost, capsys: pytest.CaptureFixture[str]
     containers = {each["container"]: each for each in document["containers"]}
     assert containers["backup"]["condition"] == "ended"
     assert containers["dpdk"]["nodes"] == [1]
+    assert containers["dpdk"]["pod"] == "upf-7-x"
+    assert containers["dpdk"]["since"] == "2026-09-21T14:13:20Z"
     assert containers["dpdk"]["resources"] == {"memory": 24 * GI, "hugepages-1Gi": 2 * GI}
     figures = [containers["dpdk"][f"{name}Bytes"] for name in ("private", "file", "remote")]
     assert figures == [9 * GI, 0, 3 * GI]
@@ -70,6 +82,7 @@ def test_unknown_values_are_null(host: LiveHost, capsys: pytest.CaptureFixture[s
     document = json.loads(capsys.readouterr().out)
     assert document["plugin"]["running"] is None
     assert document["plugin"]["pid"] is None
+    assert document["runtime"] is None
     assert document["state"] == {"path": None, "changed": None}
     assert document["largestRequest"]["memory"]["severalNodes"] is None
     assert len(document["problems"]) == 1

@@ -1,5 +1,6 @@
 """The screens of `status`, as files in screens/; WRITE_SCREENS=1 writes them anew."""
 
+import fcntl
 import io
 import os
 from pathlib import Path
@@ -12,7 +13,8 @@ from nri_numamem.cli.main import main
 from nri_numamem.cli.status.judge import judge
 from nri_numamem.cli.status.screen import show
 from nri_numamem.numa import CpuSet, Machine, NumaNode
-from tests.cli.live.live_host import GI, LiveHost, four_nodes
+from nri_numamem.observe.plugin_file import RuntimeFacts
+from tests.cli.live.live_host import GI, NOW_S, LiveHost, four_nodes
 
 SCREENS = Path(__file__).parent / "screens"
 
@@ -56,6 +58,42 @@ def test_without_a_plugin(host: LiveHost) -> None:
     assert "state none: " in screen
     assert "postgres" not in screen
     assert "its cpuset.mems is 2-3: there is no state of the plugin" in screen
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"version": "9.9.9"}, "the plugin is version 9.9.9; restart it to run this one"),
+        ({"runtime": None}, "runtime none has accepted the plugin yet: containers that start now"),
+        (
+            {"is_connected": False},
+            "containerd 2.1.9, NRI 0.11.0; not connected since 2026-09-21T14:13:19Z: containers",
+        ),
+        (
+            {"runtime": RuntimeFacts("crio", "1.29", None, 1), "connection_changed_s": None},
+            "runtime crio 1.29; connected policy",
+        ),
+    ],
+    ids=["another version", "no runtime", "not connected", "old runtime"],
+)
+def test_the_connection_of_the_plugin(
+    running_host: LiveHost, changes: dict[str, object], text: str
+) -> None:
+    running_host.describe(**changes)
+    assert text in " ".join(shown(running_host).split())
+
+
+def test_a_plugin_that_ended(host: LiveHost) -> None:
+    host.describe(ended_s=NOW_S)
+    assert "does not run since 2026-09-23T21:46:40Z: containers" in " ".join(shown(host).split())
+
+
+def test_a_lock_without_a_date(host: LiveHost) -> None:
+    lock = Path(f"{host.state_file}.lock")
+    with lock.open("w+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        lock.write_text("something else")
+        assert "runs: something else" in shown(host)
 
 
 def test_a_large_machine_is_grouped_by_distance(tmp_path: Path) -> None:

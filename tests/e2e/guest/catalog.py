@@ -8,6 +8,7 @@ from tests.e2e.guest import (
     scenarios_placement,
     scenarios_reset,
     scenarios_starting,
+    scenarios_status,
 )
 from tests.e2e.guest.checks import PHASES, Phase, Scenario
 
@@ -25,6 +26,7 @@ _LONG = (
     scenarios_placement.ONE_NODE,
     scenarios_placement.PAIRS,
     scenarios_placement.OTHER_CLASSES,
+    scenarios_status.STATUS,
     scenarios_hugepages.HUGEPAGES,
     scenarios_nodes.EXCLUDED_NODE,
     scenarios_faults.FAULTS,
