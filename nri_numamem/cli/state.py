@@ -2,8 +2,8 @@
 
 ``state show FILE`` verifies the checksum and prints policy, format, nodes and assignments. A wrong
 checksum is an error with exit status 1, but the file is shown. ``state export FILE`` converts the
-plugin's state, a log record "state_dump" or the output of ``simulate --output json``, into a state
-file of format V1.
+plugin's state, the last record "state_dump" of a log or the output of ``simulate --output json``,
+into a state file of format V1.
 """
 
 import argparse
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from nri_numamem.config.documents import load_document, name_of, read_file
 from nri_numamem.config.errors import UsageError
+from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.text import escape
 from nri_numamem.kubelet.state_file import (
     Checkpoint,
@@ -25,6 +26,8 @@ from nri_numamem.kubelet.state_file import (
 from nri_numamem.memorymanager import State
 from nri_numamem.memorymanager.state_json import StateJson, block_json, state_json
 from nri_numamem.numa import humanize_bytes
+from nri_numamem.observe.log.journal import FIELD_PREFIX
+from nri_numamem.observe.log.read_back import IncompleteRecordError, last_record
 from nri_numamem.scenario.scenario import ScenarioError, scenario_from_document
 
 if TYPE_CHECKING:
@@ -32,9 +35,14 @@ if TYPE_CHECKING:
 
 DEFAULT_FILE = Path("/var/lib/kubelet/memory_manager_state")
 
+_DUMP_FIELDS = {
+    "machineState": f"{FIELD_PREFIX}MACHINESTATE",
+    "entries": f"{FIELD_PREFIX}ENTRIES",
+}
+
 EXAMPLES = (
     "nri-numamem state show /var/lib/kubelet/memory_manager_state",
-    "nri-numamem state export dump.json > memory_manager_state",
+    "nri-numamem state export /var/log/nri-numamem/nri-numamem.log > memory_manager_state",
 )
 
 
@@ -75,8 +83,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "file",
         metavar="FILE",
         type=Path,
-        help='a log record "state_dump", or the output of `simulate --output json`; - is standard '
-        "input",
+        help="a log whose last record state_dump is used, as JSON lines or as the output of "
+        "`journalctl -o export`; or the output of `simulate --output json`; - is standard input",
     )
 
 
@@ -86,11 +94,19 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _export(path: Path) -> int:
-    document = load_document(read_file(path), name_of(path))
+    content = read_file(path)
+    try:
+        dump = last_record(content, EventName.STATE_DUMP, _DUMP_FIELDS)
+    except IncompleteRecordError as error:
+        raise UsageError(f"{name_of(path)}: {error}") from error
+    document = load_document(content, name_of(path)) if dump is None else dump
     parts = ("machineState", "entries")
     if not isinstance(document, dict) or any(part not in document for part in parts):
         problem = "no machineState and entries"
-        remedy = "give a log record state_dump or the output of simulate --output json"
+        remedy = (
+            "give a log with a record state_dump (JSON lines, or the output of journalctl "
+            "-o export), or the output of simulate --output json"
+        )
         raise UsageError(f"{name_of(path)}: {problem}; {remedy}")
     state = {part: document[part] for part in parts}
     try:

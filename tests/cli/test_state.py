@@ -1,9 +1,14 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nri_numamem.cli.main import main
+from nri_numamem.fake_runtime import objects
+from nri_numamem.fake_runtime.runtime import FakeRuntime
+from nri_numamem.observe.log.journal import encode_journal
+from tests.simulated_host import WAIT_S, SimulatedHost
 
 FOLDER = Path(__file__).parent.parent / "cases" / "state"
 ALPHA = FOLDER / "alpha-1.21-two-nodes.json"
@@ -107,6 +112,52 @@ def test_a_simulations_state_becomes_a_state_file(
     assert shown["policyName"] == "Static"
     assert shown["entries"] == case["expect"]["entries"]
     assert shown["machineState"] == json.loads(accounting.read_text())["machineState"]
+
+
+def test_the_log_of_a_plugin_becomes_a_state_file(
+    simulated_host: SimulatedHost, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with FakeRuntime() as runtime:
+        runtime.listen(simulated_host.socket)
+        process = simulated_host.start()
+        runtime.accept(WAIT_S)
+        for number in range(40):
+            pod = runtime.run_pod_sandbox(objects.pod(f"p{number}", memory_limit_bytes=1 << 20))
+            container = objects.container(pod, "c", memory_limit_bytes=1 << 20)
+            runtime.create_container(pod, container)
+            if not number:
+                simulated_host.accounting(process)
+        dump = simulated_host.accounting(process)
+        assert simulated_host.stop(process) == 0
+    exported = tmp_path / "memory_manager_state"
+
+    def export(log: Path) -> dict[str, Any]:
+        assert main(["state", "export", str(log)]) == 0
+        exported.write_text(capsys.readouterr().out)
+        assert main(["state", "show", "--output", "json", str(exported)]) == 0
+        found: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return found
+
+    shown = export(simulated_host.log)
+    assert shown["verified"] is True
+    assert len(shown["entries"]) == 40
+    assert shown["entries"] == dump["entries"]
+    # What journalctl -o export prints of the same record.
+    journal = tmp_path / "journal.export"
+    journal.write_bytes(b"__CURSOR=1\n" + encode_journal(dump) + b"\n")
+    assert export(journal) == shown
+
+
+def test_a_dump_without_its_fields_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "journal.json"
+    path.write_text('{"NRI_NUMAMEM_EVENT":"state_dump","NRI_NUMAMEM_MACHINESTATE":null}')
+    assert main(["state", "export", str(path)]) == 2
+    assert capsys.readouterr().err == (
+        f"nri-numamem: {path}: the journal's field NRI_NUMAMEM_MACHINESTATE is left out; "
+        "use journalctl -o export, or -o json --all\n"
+    )
 
 
 @pytest.mark.parametrize(

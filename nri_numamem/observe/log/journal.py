@@ -1,5 +1,8 @@
 """Sends log records to the systemd journal by its native protocol.
 
+A service of systemd has the journal as stderr. What is written there is cut into lines of at most
+48 KiB (LineMax), without priorities and fields, so records go to the journal's socket instead.
+
 Each record is a datagram to the journal's socket, with fields as KEY=value lines. Sending never
 waits: a full queue raises BlockingIOError. A record that is too large for a datagram is sent as a
 sealed memory file. No socket stays open, so a restart of the journal has no effect.
@@ -12,6 +15,7 @@ import os
 import re
 import socket
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 
 from nri_numamem.engine.text import escape
@@ -20,13 +24,14 @@ from nri_numamem.observe.log.sinks import write_all
 
 JOURNAL_SOCKET = Path("/run/systemd/journal/socket")
 SYSLOG_IDENTIFIER = "nri-numamem"
+FIELD_PREFIX = "NRI_NUMAMEM_"
+"""All programs of the host share the names of the journal's fields."""
 
 # syslog(3) severities.
 _PRIORITIES = {"debug": "7", "info": "6", "warning": "4", "error": "3"}
-# The journal drops fields with longer names, and those that start with a digit or underscore.
+# The journal drops fields with longer names.
 _NAME_LIMIT = 64
 _NOT_IN_NAMES = re.compile(r"[^A-Z0-9_]", re.ASCII)
-_OWN_NAMES = ("MESSAGE", "PRIORITY", "SYSLOG_IDENTIFIER")
 # The journal accepts memory files only if they cannot be changed any more.
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
@@ -53,6 +58,20 @@ class JournalSink:
         """Do nothing: no socket stays open."""
 
 
+def is_stderr(environment: Mapping[str, str], descriptor: int = 2) -> bool:
+    """Return whether stderr is a stream to the journal.
+
+    JOURNAL_STREAM has the device and inode of the stream that systemd made; a process may inherit
+    the variable and have another stderr. Source: systemd.exec(5).
+    """
+    device, _, inode = environment.get("JOURNAL_STREAM", "").partition(":")
+    try:
+        status = os.fstat(descriptor)
+    except OSError:
+        return False
+    return (device, inode) == (str(status.st_dev), str(status.st_ino))
+
+
 def _send_as_file(sender: socket.socket, datagram: bytes, path: str) -> None:
     descriptor = os.memfd_create("journal-record", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
@@ -68,15 +87,15 @@ def encode_journal(record: Record) -> bytes:
     """Return the fields of a record in the journal's format.
 
     MESSAGE is what ``journalctl`` shows: the event as words, with its fields. Each field is also
-    there under its name in capitals, for searches such as ``journalctl POD_UID=…``. Only a
-    traceback has several lines; other characters that are not printable are escaped.
+    there under its name in capitals, for searches such as ``journalctl NRI_NUMAMEM_POD_UID=…``.
+    Only a traceback has several lines; other characters that are not printable are escaped.
     """
     level = text_of(record["level"])
     fields = {
         "MESSAGE": render_message(record),
         "PRIORITY": _PRIORITIES.get(level, _PRIORITIES["info"]),
         "SYSLOG_IDENTIFIER": SYSLOG_IDENTIFIER,
-        "EVENT": text_of(record["event"]),
+        _field_name("event"): text_of(record["event"]),
     }
     for key, value in record.items():
         if key not in HEAD_KEYS:
@@ -86,11 +105,8 @@ def encode_journal(record: Record) -> bytes:
 
 
 def _field_name(key: str) -> str:
-    """Return the key in capitals, without characters that the journal refuses."""
-    name = _NOT_IN_NAMES.sub("_", key.upper())
-    if name in _OWN_NAMES or not name[:1].isalpha():
-        name = f"FIELD_{name.lstrip('_')}"
-    return name[:_NAME_LIMIT]
+    """Return the key in capitals with the prefix, without characters that the journal refuses."""
+    return f"{FIELD_PREFIX}{_NOT_IN_NAMES.sub('_', key.upper())}"[:_NAME_LIMIT]
 
 
 def _encode_field(name: str, text: str) -> bytes:

@@ -23,7 +23,7 @@ from typing import Any, Protocol
 import structlog
 
 from nri_numamem.observe.log.bounds import bounded
-from nri_numamem.observe.log.journal import JOURNAL_SOCKET, JournalSink
+from nri_numamem.observe.log.journal import JOURNAL_SOCKET, JournalSink, is_stderr
 from nri_numamem.observe.log.render import (
     EXCEPTION_KEY,
     HEAD_KEYS,
@@ -101,8 +101,9 @@ def configure(
 ) -> None:
     """Send the records of all loggers to `sink` from now on.
 
-    `sink` is "stderr", "journal", "auto" (the journal's socket if it exists, else LOG_FILE), the
-    path of a file, or a sink. `level` is a key of LEVELS. `log_format` is "json", "console" or
+    `sink` is "stderr" (the journal's socket if stderr is the journal and `log_format` is "auto"),
+    "journal", "auto" (the journal's socket if it exists, else LOG_FILE), the path of a file, or a
+    sink. `level` is a key of LEVELS. `log_format` is "json", "console" or
     "auto": console on a terminal, else JSON; the journal has its own format. A sink that cannot be
     opened is no error here: each record tries it and falls back.
     """
@@ -142,7 +143,8 @@ def _sinks_for(sink: str | Path | Sink, log_format: str) -> tuple[Sink, ...]:
     stream = StreamSink(STDERR, _stream_renderer(log_format))
     file_renderer = render_console if log_format == "console" else render_json
     if sink == "stderr":
-        return (stream,)
+        is_journal = log_format == "auto" and is_stderr(os.environ, STDERR)
+        return (JournalSink(JOURNAL_SOCKET), stream) if is_journal else (stream,)
     if sink == "journal":
         return (JournalSink(JOURNAL_SOCKET), FileSink(LOG_FILE, file_renderer))
     if isinstance(sink, str | Path):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.observe.log.journal import JournalSink, encode_journal
+from nri_numamem.observe.log.journal import JournalSink, encode_journal, is_stderr
 from nri_numamem.observe.log.render import Record
 
 HEAD: Record = {"ts": "2026-01-31T12:00:00.123Z", "level": "warning", "event": "node passed over"}
@@ -51,10 +51,10 @@ def test_a_record_becomes_one_datagram(journal: socket.socket) -> None:
         "MESSAGE": "node passed over pod_uid=u-1 nodes=[0,1] free bytes=5",
         "PRIORITY": "4",
         "SYSLOG_IDENTIFIER": "nri-numamem",
-        "EVENT": "node passed over",
-        "POD_UID": "u-1",
-        "NODES": "[0,1]",
-        "FREE_BYTES": "5",
+        "NRI_NUMAMEM_EVENT": "node passed over",
+        "NRI_NUMAMEM_POD_UID": "u-1",
+        "NRI_NUMAMEM_NODES": "[0,1]",
+        "NRI_NUMAMEM_FREE_BYTES": "5",
     }
 
 
@@ -69,20 +69,45 @@ def test_priorities(level: str, priority: str) -> None:
 def test_field_names_the_journal_would_refuse() -> None:
     record = {"message": "m", "_x": 1, "9": 2, "ü": 3, "": 4, "priority": 5, "n" * 80: 6}
     fields = decode(encode_journal({**HEAD, **record}))
-    assert fields["FIELD_MESSAGE"] == "m"
     assert fields["PRIORITY"] == "4"
-    assert fields["FIELD_PRIORITY"] == "5"
-    assert fields["FIELD_X"] == "1"
-    assert fields["FIELD_9"] == "2"
-    assert fields["N" * 64] == "6"
-    assert all(name[0] in "EFMNPS" and len(name) <= 64 for name in fields)
+    prefix = "NRI_NUMAMEM_"
+    own = {name.removeprefix(prefix): text for name, text in fields.items() if prefix in name}
+    assert own == {
+        "EVENT": "node passed over",
+        "MESSAGE": "m",
+        "_X": "1",
+        "9": "2",
+        "_": "3",
+        "": "4",
+        "PRIORITY": "5",
+        "N" * 52: "6",
+    }
+    assert all(len(name) <= 64 for name in fields)
+
+
+def test_stderr_is_the_journal_only_if_it_is_the_stream_of_systemd(tmp_path: Path) -> None:
+    with (tmp_path / "stream").open("w") as stream:
+        status = os.fstat(stream.fileno())
+        own = {"JOURNAL_STREAM": f"{status.st_dev}:{status.st_ino}"}
+        assert is_stderr(own, stream.fileno())
+        assert not is_stderr({}, stream.fileno())
+        assert not is_stderr({"JOURNAL_STREAM": f"{status.st_dev}:1"}, stream.fileno())
+        with (tmp_path / "other").open("w") as other:
+            assert not is_stderr(own, other.fileno())
+    assert not is_stderr(own, stream_that_is_closed())
+
+
+def stream_that_is_closed() -> int:
+    descriptor = os.open("/dev/null", os.O_RDONLY)
+    os.close(descriptor)
+    return descriptor
 
 
 def test_text_of_several_lines() -> None:
     fields = decode(encode_journal({**HEAD, "exception": "Traceback:\n  a\nError", "x": "\ud800"}))
-    assert fields["EXCEPTION"] == "Traceback:\n  a\nError"
+    assert fields["NRI_NUMAMEM_EXCEPTION"] == "Traceback:\n  a\nError"
     assert fields["MESSAGE"].splitlines()[1:] == ["    Traceback:", "      a", "    Error"]
-    assert fields["X"] == "\\ud800"
+    assert fields["NRI_NUMAMEM_X"] == "\\ud800"
 
 
 def test_a_large_record_travels_as_a_sealed_file(journal: socket.socket) -> None:
@@ -96,7 +121,7 @@ def test_a_large_record_travels_as_a_sealed_file(journal: socket.socket) -> None
     with os.fdopen(descriptor, "rb") as file:
         assert fcntl.fcntl(file, fcntl.F_GET_SEALS) == 0b1111
         file.seek(0)
-        assert decode(file.read())["TEXT"] == text
+        assert decode(file.read())["NRI_NUMAMEM_TEXT"] == text
 
 
 def fill(sink: JournalSink) -> int:
@@ -112,10 +137,10 @@ def fill(sink: JournalSink) -> int:
 def test_a_busy_journal_does_not_block(journal: socket.socket) -> None:
     sink = JournalSink(Path("journal"))
     sent = fill(sink)
-    numbers = [int(decode(journal.recv(1 << 16))["N"]) for _ in range(sent)]
+    numbers = [int(decode(journal.recv(1 << 16))["NRI_NUMAMEM_N"]) for _ in range(sent)]
     assert numbers == list(range(sent))
     sink.write({**HEAD, "n": -1})
-    assert decode(journal.recv(1 << 16))["N"] == "-1"
+    assert decode(journal.recv(1 << 16))["NRI_NUMAMEM_N"] == "-1"
 
 
 def test_a_journal_that_stops_and_starts_again(tmp_path: Path, journal: socket.socket) -> None:
@@ -137,6 +162,6 @@ def test_fields_of_the_journal_are_printable() -> None:
         "exception": "line 1\nline 2\x1b[2J",
     }
     fields = decode(encode_journal(record))
-    assert fields["POD"] == r"a\n\u001b[2J\u202e\u0085"
-    assert fields["EXCEPTION"] == "line 1\nline 2\\u001b[2J"
+    assert fields["NRI_NUMAMEM_POD"] == r"a\n\u001b[2J\u202e\u0085"
+    assert fields["NRI_NUMAMEM_EXCEPTION"] == "line 1\nline 2\\u001b[2J"
     assert fields["MESSAGE"].replace("\n", "").isprintable()

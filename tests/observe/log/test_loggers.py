@@ -209,6 +209,16 @@ def test_a_file_that_cannot_be_made_falls_back_to_stderr(
     assert "file/below" in record["sink_error"] or "file" in record["sink_error"]
 
 
+def test_stderr_that_is_the_journal_is_not_used_as_a_stream(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert kinds("stderr") == [StreamSink]
+    monkeypatch.setattr(logs, "is_stderr", lambda _environment, _descriptor: True)
+    assert kinds("stderr") == [JournalSink, StreamSink]
+    # An explicit format is for whatever reads the stream.
+    assert [type(found) for found in logs._sinks_for("stderr", "json")] == [StreamSink]
+
+
 def kinds(sink: str | Path) -> list[type]:
     return [type(found) for found in logs._sinks_for(sink, "auto")]
 
