@@ -43,6 +43,7 @@ def containers_found(context: Context, state: EngineState, event: ContainersFoun
             continue
         state, updates, made = place_running(context, state, pod, container, request)
         if not updates:
+            state = state.with_unassigned([pod.sandbox_id])
             records.extend(_unreported(made, "unpinned"))
             continue
         state = pod_limit.release_excess(state, pod)

@@ -50,6 +50,8 @@ def rejection_of_first(
 ) -> Rejection | None:
     """Return why a pod cannot begin with a container, or None if it can or has begun.
 
+    A pod of which only containers without an assignment run has begun, though it has no outstanding
+    amount.
     With RunUnpinned the pod runs in any case, so its first container is placed where it fits. In
     pod scope the pod is placed as a whole before.
     """
@@ -57,6 +59,8 @@ def rejection_of_first(
     containers = state.accounting.assignments.get(pod.uid, {})
     if limit is None or not context.rejects or context.places_pods or _has_begun(containers):
         return None
+    if pod.sandbox_id in state.cpusets.without_assignment:
+        return None  # some of it runs already
     others = _sum(amounts for uid, amounts in state.outstanding.items() if uid != pod.uid)
     others = {name: others[name] for name in limit if name in others}
     needed = {name: max(size, request.get(name, 0)) for name, size in limit.items()}

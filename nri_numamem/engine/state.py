@@ -63,6 +63,8 @@ class Cpusets:
     unpinned: frozenset[str] = frozenset()
     """Their cgroup has no `cpuset.mems`, and must not get one while they run."""
     with_devices: frozenset[str] = frozenset()
+    without_assignment: frozenset[str] = frozenset()
+    """Ids of sandboxes, of which a container runs that no nodes could hold."""
 
     def without(self, container_id: str) -> "Cpusets":
         """Return the value in which the container's cgroup has its nodes."""
@@ -175,7 +177,10 @@ class EngineState:
         self, sandbox_id: str, previous_nodes: Mapping[str, Mapping[str, NodeSet]]
     ) -> "EngineState":
         """Return the state without the sandbox, and with these previous nodes."""
-        pods = without(self.pods, sandbox_id)
+        pods, cpusets = without(self.pods, sandbox_id), self.cpusets
+        if sandbox_id in cpusets.without_assignment:
+            remaining = cpusets.without_assignment - {sandbox_id}
+            cpusets = replace(cpusets, without_assignment=remaining)
         return EngineState(
             self.accounting,
             pods,
@@ -184,7 +189,7 @@ class EngineState:
             previous_nodes,
             self.pending,
             self.restored,
-            self.cpusets,
+            cpusets,
             self.outstanding,
             self.reasons,
         )
@@ -218,6 +223,11 @@ class EngineState:
     def with_cpusets(self, cpusets: Cpusets) -> "EngineState":
         """Return the state with other knowledge of the cgroups' cpusets."""
         return self if cpusets == self.cpusets else replace(self, cpusets=cpusets)
+
+    def with_unassigned(self, sandbox_ids: Iterable[str]) -> "EngineState":
+        """Return the state in which containers of these sandboxes run that no nodes could hold."""
+        known = self.cpusets.without_assignment.union(sandbox_ids)
+        return self.with_cpusets(replace(self.cpusets, without_assignment=known))
 
     def with_devices(self, container_id: str) -> "EngineState":
         """Return the state in which the container has devices."""

@@ -201,6 +201,7 @@ def _place_all(
 ) -> tuple[EngineState, list[Update], list[Record]]:
     """Place running containers that have no nodes; return the updates that pin them."""
     bulk, updates, found = BulkUpdate(state), list[Update](), list[Record]()
+    unassigned: list[str] = []
     for pod, container in unpinned:
         before = bulk.pod_view(pod.uid)
         after, duplicate = duplicates.separate(before, pod, container)
@@ -211,12 +212,14 @@ def _place_all(
         if made:
             event = EventName.PINNED_WHILE_RUNNING
             updates.extend(made)
+        else:
+            unassigned.append(pod.sandbox_id)
         found += [
             record if record.event is EventName.MISALIGNED else replace(record, event=event)
             for record in placed
         ]
         found += [] if duplicate is None else [duplicate]
-    return bulk.finish(), updates, found
+    return bulk.finish().with_unassigned(unassigned), updates, found
 
 
 def place_running(

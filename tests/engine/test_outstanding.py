@@ -166,6 +166,43 @@ def test_after_a_synchronize_only_begun_pods_have_amounts(host: Host, new_host: 
     assert outstanding_of(fresh) == {"running": 500}
 
 
+def without_nodes(host: Host, pod: events.PodSandbox) -> events.Container:
+    """Return a container that was created while the plugin was away, and fits on no nodes."""
+    return events.Container("lost", pod.sandbox_id, "one", 4000 * MI)
+
+
+def check_begun_without_assignment(host: Host, pod: events.PodSandbox) -> None:
+    """Check that the next container of the pod is placed, and none of a pod that begins."""
+    assert outstanding_of(host) == {}
+    other = host.run("other", memory=4200 * MI)
+    assert "so that the pod does not start in part" in (host.create(other, "x").refusal or "")
+    assert is_admitted(host.create(pod, "two", 200 * MI))
+    host.stop_pod(pod)
+    again = host.run("a", memory=4200 * MI)
+    assert "so that the pod does not start in part" in (host.create(again, "two").refusal or "")
+
+
+def test_a_pod_whose_container_runs_unpinned_after_a_synchronize_has_begun(host: Host) -> None:
+    pod = host.run("a", memory=4200 * MI)
+    lost = without_nodes(host, pod)
+    host.containers[lost.container_id] = lost
+    host.synchronize()
+    check_begun_without_assignment(host, pod)
+
+
+def test_a_pod_of_an_unreported_container_that_fits_on_no_nodes_has_begun(host: Host) -> None:
+    pod = host.run("a", memory=4200 * MI)
+    host.handle(events.ContainersFound(((pod, without_nodes(host, pod)),)))
+    check_begun_without_assignment(host, pod)
+
+
+def test_only_the_newest_synchronize_counts(host: Host) -> None:
+    pod = host.run("a", memory=4200 * MI)
+    host.handle(events.ContainersFound(((pod, without_nodes(host, pod)),)))
+    host.synchronize()
+    assert not is_admitted(host.create(pod, "two", 200 * MI))
+
+
 @pytest.mark.parametrize("qos", ["burstable/", "besteffort/"])
 def test_pods_that_are_not_managed_have_none(host: Host, qos: str) -> None:
     pod = host.run("a", qos, memory=600 * MI)
