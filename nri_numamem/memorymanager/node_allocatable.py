@@ -91,12 +91,16 @@ def _name(place: str) -> str:
 
 def _read(place: str, text: str, capacity_bytes: int | None) -> int:
     percentage = None if capacity_bytes is None else _PERCENTAGE.fullmatch(text)
+    setting, _, name = place.partition(".")
     if percentage is not None and capacity_bytes is not None:
-        return capacity_bytes * parse_exact(percentage[1]) // (100 * EXACT_ONE)
+        share = parse_exact(percentage[1])
+        if share > 100 * EXACT_ONE:  # Source: kubelet eviction, parseThresholdStatement
+            problem = f"{text} is more than 100%; write a smaller percentage, or an amount"
+            raise ReservedMemoryError(f"{place}: {problem}", (setting, name))
+        return capacity_bytes * share // (100 * EXACT_ONE)
     try:
         return parse_quantity(text)
     except ValueError as error:
-        setting, _, name = place.partition(".")
         raise ReservedMemoryError(f"{place}: {error}", (setting, name)) from error
 
 

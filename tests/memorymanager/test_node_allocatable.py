@@ -113,8 +113,13 @@ def test_without_reservations_per_node_the_hosts_is_distributed() -> None:
             ("kubeReserved", "memory"),
         ),
         (
+            HostReservation({}, {}, {"memory.available": "100%"}),
+            "evictionHard.memory.available: evictionHard 10Gi of memory are reserved, but ",
+            ("evictionHard", "memory.available"),
+        ),
+        (
             HostReservation({}, {}, {"memory.available": "110%"}),
-            "evictionHard.memory.available: evictionHard 11Gi of memory are reserved, but ",
+            "evictionHard.memory.available: 110% is more than 100%; write a smaller percentage",
             ("evictionHard", "memory.available"),
         ),
         (
