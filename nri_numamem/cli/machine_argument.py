@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from nri_numamem.config.documents import load_document, name_of, read_file
+from nri_numamem.config.documents import load_document, name_of, place_in, read_file
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.values import SettingsError
 from nri_numamem.host.roots import HostRoots
@@ -27,14 +27,15 @@ def machine_of(path: Path | None) -> Machine:
     """Return the machine in a file, or this host's without one; raise UsageError."""
     if path is None:
         return _this_host()
-    document = load_document(read_file(path), name_of(path))
+    content = read_file(path)
+    document = load_document(content, name_of(path))
     if not isinstance(document, dict) or "machine" not in document:
         remedy = "give a scenario, or what `nri-numamem inspect --output yaml` prints"
         raise UsageError(f"{name_of(path)}: no key machine; {remedy}")
     try:
         return values.read_machine(("machine",), document["machine"])
     except SettingsError as error:
-        raise UsageError(f"{name_of(path)}: {error}") from error
+        raise UsageError(f"{place_in(content, name_of(path), error.path)}: {error}") from error
 
 
 def _this_host() -> Machine:

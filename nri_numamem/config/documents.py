@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 
 from nri_numamem.config.errors import UsageError
-from nri_numamem.config.strict_yaml import decode, parse
+from nri_numamem.config.strict_yaml import DocumentError, decode, line_of, parse
+from nri_numamem.config.values import SettingsPath
 
 # A scenario for 1,024 NUMA nodes with thousands of pods needs a few MiB.
 SIZE_LIMIT_BYTES = 32 * 1024 * 1024
@@ -54,6 +55,15 @@ def load_document(content: bytes, origin: str) -> object:
         except (ValueError, RecursionError):
             pass  # flow style of YAML, or an error; the YAML parser names its line
     return parse(text, origin)[1]
+
+
+def place_in(content: bytes, origin: str, path: SettingsPath) -> str:
+    """Return "ORIGIN:LINE" for a path in a document that load_document() has accepted."""
+    try:
+        root = parse(decode(content, origin), origin)[0]
+    except DocumentError:  # JSON that is no YAML, such as one with tabs
+        return origin
+    return f"{origin}:{line_of(root, path)}"
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:

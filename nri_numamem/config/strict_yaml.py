@@ -84,7 +84,8 @@ def line_of(root: Any, path: tuple[str | int, ...]) -> int:  # noqa: ANN401 - a 
 def _child_of(node: Any, step: str | int) -> tuple[Any, Any] | None:  # noqa: ANN401
     """Return the node at which a child begins (the key in a mapping) and the child's node."""
     if isinstance(step, int):
-        return node.value[step], node.value[step]
+        found = node.value[step : step + 1] if node.id == "sequence" else []
+        return (found[0], found[0]) if found else None
     for key, value in node.value if node.id == "mapping" else ():
         if key.value == step:
             return key, value

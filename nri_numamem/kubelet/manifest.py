@@ -33,6 +33,8 @@ def pod_from_manifest(manifest: object) -> Pod:
         Container(_text(f"{place}.name", found.get("name")), kind, read(place, found))
         for place, kind, found in _containers(spec)
     )
+    if not any(container.kind is ContainerKind.APP for container in containers):
+        raise ManifestError("spec.containers: no containers; a pod has at least one")
     names = [container.name for container in containers]
     for name in names:
         if names.count(name) > 1:
@@ -142,7 +144,20 @@ def _texts(place: str, holder: Mapping[str, object]) -> tuple[dict[str, str], di
     here = f"{place}.resources"
     resources = _mapping(here, holder.get("resources"))
     limits = _quantities(f"{here}.limits", resources.get("limits"))
-    return {**limits, **_quantities(f"{here}.requests", resources.get("requests"))}, limits
+    requests = _quantities(f"{here}.requests", resources.get("requests"))
+    for resource, text in requests.items():
+        if resource in limits and _exceeds(text, limits[resource]):
+            problem = f"{text} is above the limit {limits[resource]}"
+            raise ManifestError(f"{here}.requests.{resource}: {problem}")
+    return {**limits, **requests}, limits
+
+
+def _exceeds(text: str, limit: str) -> bool:
+    """Return whether a quantity is larger than another one; False if either is invalid."""
+    try:
+        return parse_exact(text) > parse_exact(limit)
+    except ValueError:
+        return False  # an error of its own follows
 
 
 def _quantities(place: str, value: object) -> dict[str, str]:

@@ -10,6 +10,8 @@ from nri_numamem.config.values import (
     read_integer,
     read_mapping,
 )
+from nri_numamem.engine.providers import format_nodes
+from nri_numamem.memorymanager import Hint
 from nri_numamem.numa import Distances, NodeSet, Preferences
 from nri_numamem.scenario.values import read_flag, read_hint, read_list, read_node_set
 from nri_numamem.topologymanager import ProviderHints, Topology, TopologyPolicy
@@ -38,8 +40,12 @@ def read_merge(path: SettingsPath, value: object, default: Topology, nodes: Node
     if what.get("policy") is not None:
         here = (*path, "policy")
         policy = TopologyPolicy(read_choice(here, what["policy"], TOPOLOGY_MANAGER_POLICIES))
+    machine = nodes
     if what.get("numaNodes") is not None:
         nodes = read_node_set((*path, "numaNodes"), what["numaNodes"])
+        if machine and not nodes.issubset(machine):
+            problem = f"the machine has no NUMA {format_nodes(nodes - machine)}"
+            raise SettingsError((*path, "numaNodes"), problem, f"its nodes are {machine}")
     if not nodes:
         raise SettingsError((*path, "numaNodes"), "no NUMA node", "write the ids of all nodes")
     prefer_closest = read_flag(
@@ -51,7 +57,7 @@ def read_merge(path: SettingsPath, value: object, default: Topology, nodes: Node
     if what.get("distances") is not None:
         distances = _read_distances((*path, "distances"), what["distances"], nodes)
     providers = tuple(
-        _read_provider((*path, "providers", index), provider)
+        _read_provider((*path, "providers", index), provider, nodes)
         for index, provider in enumerate(read_list((*path, "providers"), what.get("providers")))
     )
     return Merge(Topology(policy, Preferences(distances, prefer_closest)), nodes, providers)
@@ -81,15 +87,23 @@ def _read_distances(path: SettingsPath, value: object, nodes: NodeSet) -> Distan
     return Distances(found)
 
 
-def _read_provider(path: SettingsPath, value: object) -> ProviderHints:
+def _read_provider(path: SettingsPath, value: object, nodes: NodeSet) -> ProviderHints:
     if value is None:
         return None
     return {
         resource: None
         if hints is None
         else tuple(
-            read_hint((*path, resource, index), hint)
+            _read_hint((*path, resource, index), hint, nodes)
             for index, hint in enumerate(read_list((*path, resource), hints))
         )
         for resource, hints in read_mapping(path, value).items()
     }
+
+
+def _read_hint(path: SettingsPath, value: object, nodes: NodeSet) -> Hint:
+    hint = read_hint(path, value)
+    if hint.affinity is not None and not hint.affinity.issubset(nodes):
+        problem = f"numaNodes lacks {format_nodes(hint.affinity - nodes)}"
+        raise SettingsError((*path, "affinity"), problem, f"write ids from {nodes}")
+    return hint

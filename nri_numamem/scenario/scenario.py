@@ -83,7 +83,9 @@ def _read(document: Mapping[object, object], state: WrittenState | None) -> Scen
         )
     context, accounting = _start(machine, settings, state)
     pods = read_pods(("pods",), top.get("pods"))
-    around = Surroundings(pods, context.topology, NodeSet(accounting.machine_state))
+    around = Surroundings(
+        pods, context.topology, NodeSet(accounting.machine_state), state.entries or {}
+    )
     steps = read_steps(("steps",), top.get("steps"), around)
     has_nodes = machine is not None or state.machine_state is not None
     if not has_nodes and not all(isinstance(step, Merge) for step in steps):

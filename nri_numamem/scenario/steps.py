@@ -1,7 +1,7 @@
 """The steps of a scenario, read from the document.
 
-A step is a mapping with one key, its verb. Pods and containers that a step names must be there;
-the removal of an unknown pod or container changes nothing, as in the kubelet.
+A step is a mapping with one key, its verb. Pods, containers and NUMA nodes that a step names must
+be there.
 """
 
 from collections.abc import Callable, Mapping
@@ -108,6 +108,9 @@ class Surroundings:
     pods: Mapping[str, ScenarioPod]
     topology: Topology
     numa_nodes: NodeSet
+    """Those of the machine; empty if no machine is described."""
+    written: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    """Pod uid -> container name -> anything, of the state at the start."""
 
 
 def read_steps(path: SettingsPath, value: object, around: Surroundings) -> tuple[Step, ...]:
@@ -190,10 +193,22 @@ def _read_hints(path: SettingsPath, value: object, around: Surroundings) -> Step
     return Hints(*_read_container(path, what, around))
 
 
-def _read_remove(path: SettingsPath, value: object, _around: Surroundings) -> Step:
+def _read_remove(path: SettingsPath, value: object, around: Surroundings) -> Step:
     what = read_mapping(path, value, ("pod", "container"))
     uid = read_text((*path, "pod"), what.get("pod"))
-    return Remove(uid, read_text((*path, "container"), what.get("container")))
+    written = around.written.get(uid, {})
+    if uid not in around.pods and uid not in around.written:
+        known = {**around.pods, **around.written}
+        raise SettingsError((*path, "pod"), f"no pod has the uid {show(uid)}", _one_of(uid, known))
+    here = (*path, "container")
+    name = read_text(here, what.get("container"))
+    names = dict.fromkeys(written)
+    if uid in around.pods:
+        names |= {container.name: None for container in around.pods[uid].pod.containers}
+    if name not in names:
+        problem = f"pod {show(uid)} has no container {show(name)}"
+        raise SettingsError(here, problem, _one_of(name, names))
+    return Remove(uid, name)
 
 
 def _read_pod(path: SettingsPath, what: Mapping[str, object], around: Surroundings) -> str:

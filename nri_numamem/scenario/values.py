@@ -97,7 +97,18 @@ def read_machine(path: SettingsPath, value: object) -> Machine:
         if node.node_id in nodes:
             raise SettingsError((*here, index, "id"), f"{node.node_id} is given twice", "change it")
         nodes[node.node_id] = node
+    for index, entry in enumerate(entries):
+        _check_distances((*here, index, "distances"), entry, nodes)
     return Machine(tuple(node for _, node in sorted(nodes.items())))
+
+
+def _check_distances(path: SettingsPath, entry: object, nodes: Mapping[int, NumaNode]) -> None:
+    node = read_mapping(path[:-1], entry)
+    for node_id in read_by_node(path, node.get("distances")):
+        if node_id not in nodes:
+            problem = f"the machine has no NUMA node {node_id}"
+            remedy = f"give distances to its nodes, {NodeSet(nodes)}"
+            raise SettingsError((*path, str(node_id)), problem, remedy)
 
 
 def _read_node(path: SettingsPath, value: object) -> NumaNode:

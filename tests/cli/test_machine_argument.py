@@ -19,9 +19,9 @@ def test_a_machine_in_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("steps: []\n", "no key machine; give a scenario, or what `nri-numamem inspect "),
-        ("- 1\n", "no key machine; "),
-        ("machine: {}\n", "machine.nodes: no NUMA node; write - {id: 0"),
+        ("steps: []\n", " no key machine; give a scenario, or what `nri-numamem inspect "),
+        ("- 1\n", " no key machine; "),
+        ("steps: []\nmachine: {}\n", "2: machine.nodes: no NUMA node; write - {id: 0"),
     ],
 )
 def test_a_file_without_a_machine(tmp_path: Path, text: str, problem: str) -> None:
@@ -29,7 +29,7 @@ def test_a_file_without_a_machine(tmp_path: Path, text: str, problem: str) -> No
     path.write_text(text)
     with pytest.raises(UsageError) as caught:
         machine_of(path)
-    assert str(caught.value).startswith(f"{path}: {problem}")
+    assert str(caught.value).startswith(f"{path}:{problem}")
 
 
 def test_this_host(monkeypatch: pytest.MonkeyPatch) -> None:

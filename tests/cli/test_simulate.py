@@ -129,7 +129,60 @@ def test_standard_input(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"steps: [{admit: {pod: x}}]")))
     assert main(["simulate", "-"]) == 2
     error = capsys.readouterr().err
-    assert error.startswith("nri-numamem: standard input: steps[0].admit.pod: no pod has the uid")
+    assert error.startswith("nri-numamem: standard input:1: steps[0].admit.pod: no pod has the uid")
+
+
+MACHINE = "machine:\n  nodes:\n  - {id: 0, memory: 4Gi}\n  - {id: 1, memory: 4Gi}\n"
+POD = """pods:
+- metadata: {uid: a}
+  spec:
+    containers:
+    - name: c
+      resources: {limits: {cpu: 1, memory: 1Gi}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            f"{MACHINE}{POD}steps:\n- remove: {{pod: a, container: x}}\n",
+            "12: steps[0].remove.container: pod 'a' has no container 'x'",
+        ),
+        (
+            f"{MACHINE}{POD}steps:\n- remove:\n    pod: z\n    container: c\n",
+            "13: steps[0].remove.pod: no pod has the uid 'z'",
+        ),
+        (
+            "machine: {nodes: [{id: 0, memory: 4Gi, distances: {\n  0: 10,\n  7: 20}}]}\n",
+            "3: machine.nodes[0].distances.7: the machine has no NUMA node 7",
+        ),
+        (
+            f"{MACHINE}{POD}".replace(
+                "limits: {cpu: 1", "requests: {memory: 2Gi}, limits: {cpu: 1"
+            ),
+            "10: pods[0].spec.containers[0].resources.requests.memory: 2Gi is above the limit 1Gi",
+        ),
+        (
+            f"{MACHINE}pods:\n- metadata: {{uid: a}}\n  spec: {{}}\n",
+            "7: pods[0].spec.containers: no containers",
+        ),
+        (
+            f"{MACHINE}steps:\n- merge:\n    numaNodes: [0, 9]\n",
+            "7: steps[0].merge.numaNodes: the machine has no NUMA node 9",
+        ),
+    ],
+    ids=["container", "pod", "distance", "request", "no containers", "merge"],
+)
+def test_an_error_names_file_and_line(
+    text: str, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "scenario.yaml"
+    path.write_text(text)
+    assert main(["simulate", str(path)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"nri-numamem: {path}:{problem}")
+    assert error.count("\n") == 1
 
 
 @pytest.mark.parametrize("text", ["a: [", "[]", "steps: 5", '{"steps": [{"admit": {}}]}'])

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nri_numamem.config import documents
-from nri_numamem.config.documents import load_document, name_of, read_file
+from nri_numamem.config.documents import load_document, name_of, place_in, read_file
 from nri_numamem.config.errors import UsageError
 
 
@@ -69,3 +69,10 @@ def test_files_and_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(documents, "SIZE_LIMIT_BYTES", 4)
     with pytest.raises(UsageError, match="more than 4 bytes"):
         read_file(path)
+
+
+def test_the_place_of_a_path() -> None:
+    assert place_in(b"a:\n- 1\n- b: 2\n", "f", ("a", 1, "b")) == "f:3"
+    assert place_in(b'{"a": [1,\n{"b": 2}]}', "f", ("a", 1, "b")) == "f:2"
+    # JSON that is no YAML.
+    assert place_in(b'{\n\t"a": 1}', "f", ("a",)) == "f"

@@ -71,4 +71,6 @@ def test_lines_of_values() -> None:
     assert line_of(root, ("b", 1, "y")) == 5
     assert line_of(root, ("b", 1, "z", "deeper")) == 4
     assert line_of(root, ("a", "z")) == 1
+    assert line_of(root, ("b", 2, "y")) == 2
+    assert line_of(root, ("a", 0)) == 1
     assert line_of(None, ("a",)) == 1

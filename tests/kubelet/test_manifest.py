@@ -134,10 +134,20 @@ def test_pod_level_limits_and_the_limits_of_containers() -> None:
             ),
         ),
         (
-            {**manifest(), "status": {"qosClass": "Best"}},
+            {**manifest({}), "status": {"qosClass": "Best"}},
             "status.qosClass: 'Best' is none of Guaranteed, Burstable, BestEffort",
         ),
-        ({**manifest(), "status": {"qosClass": 1}}, "status.qosClass: "),
+        ({**manifest({}), "status": {"qosClass": 1}}, "status.qosClass: "),
+        (manifest(), "spec.containers: no containers; a pod has at least one"),
+        (manifest(init=({},)), "spec.containers: no containers"),
+        (
+            manifest({"requests": {"memory": "2Gi"}, "limits": {"memory": "1Gi", "cpu": 1}}),
+            "spec.containers[0].resources.requests.memory: 2Gi is above the limit 1Gi",
+        ),
+        (
+            manifest({}, resources={"requests": {"cpu": "1500m"}, "limits": {"cpu": 1}}),
+            "spec.resources.requests.cpu: 1500m is above the limit 1",
+        ),
     ],
 )
 def test_invalid_manifests(document: object, problem: str) -> None:

@@ -10,7 +10,7 @@ def test_admissions_and_removals() -> None:
         {"admit": {"pod": "a"}},
         {"admit": {"pod": "b"}},
         {"remove": {"pod": "a", "container": "c0"}},
-        {"remove": {"pod": "unknown", "container": "x"}},
+        {"remove": {"pod": "a", "container": "c0"}},
         {"admit": {"pod": "b"}},
     ]
     got = outcomes(scenario(*steps, pods=[pod("a", "5Gi"), pod("b", "15Gi")]))

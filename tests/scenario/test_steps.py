@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from nri_numamem.config.values import SettingsError
@@ -36,13 +38,14 @@ def test_every_verb() -> None:
             {"allocate": {"pod": "a", "container": "c", "hint": {"affinity": [1]}}},
             {"hints": {"pod": "a", "container": "c"}},
             {"remove": {"pod": "x", "container": "y"}},
+            {"remove": {"pod": "a", "container": "c"}},
             {"resize": {"pod": "a", "container": "c", "memory": "2Ki"}},
             {"stop": {"pod": "a", "container": "c"}},
             {"retry": {}},
             {"retry": {"pod": "a"}},
             {"admit": {"pod": "a", "cpus": {"c": "1,0"}, "devices": {"c": [[0], [1, 2]]}}},
         ],
-        around("a"),
+        replace(around("a"), written={"x": {"y": ()}}),
     )
     assert steps == (
         Admit("a"),
@@ -50,6 +53,7 @@ def test_every_verb() -> None:
         Allocate("a", "c", Hint(NodeSet([1]), preferred=False)),
         Hints("a", "c"),
         Remove("x", "y"),
+        Remove("a", "c"),
         Resize("a", "c", 2048),
         Stop("a", "c"),
         Retry(),
@@ -70,6 +74,14 @@ def test_every_verb() -> None:
             "steps[0]: 2 verbs in one step; write one of admit,",
         ),
         ([{"admit": {}}], "steps[0].admit.pod: missing; write a name"),
+        (
+            [{"remove": {"pod": "x", "container": "c"}}],
+            "steps[0].remove.pod: no pod has the uid 'x'; allowed: a",
+        ),
+        (
+            [{"remove": {"pod": "a", "container": "d"}}],
+            "steps[0].remove.container: pod 'a' has no container 'd'; allowed: c",
+        ),
         (
             [{"admit": {"pod": "a", "cpus": {"d": "1"}}}],
             "steps[0].admit.cpus.d: unknown key; allowed: c",

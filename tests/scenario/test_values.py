@@ -69,6 +69,10 @@ def test_nodes_without_cpus() -> None:
         ({"distances": {"1": 1, "01": 1}}, "machine.nodes[0].distances.01: this is no id"),
         ({"movableOnly": 1}, "machine.nodes[0].movableOnly: 1 is not a boolean"),
         ({"memoryTier": -1}, "machine.nodes[0].memoryTier: -1 is out of range"),
+        (
+            {"distances": {"0": 10, "5": 20}},
+            "machine.nodes[0].distances.5: the machine has no NUMA node 5; give distances to its",
+        ),
         ({"distances": {"0": 256}}, "machine.nodes[0].distances.0: 256 is out of range"),
     ],
 )
@@ -117,7 +121,7 @@ def test_pods() -> None:
             "pods[0].spec.containers[0].name: expected a text",
         ),
         (
-            [{"metadata": {"uid": "a"}}, {"metadata": {"uid": "a"}}],
+            [{"metadata": {"uid": "a"}, "spec": {"containers": [{"name": "c"}]}}] * 2,
             "pods[1].metadata.uid: another pod has the uid 'a'; give each its own",
         ),
     ],

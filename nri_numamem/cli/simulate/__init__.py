@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from nri_numamem.config.documents import load_document, name_of, read_file
+from nri_numamem.config.documents import load_document, name_of, place_in, read_file
 from nri_numamem.config.errors import UsageError
 from nri_numamem.kubelet.go_values import shown
 from nri_numamem.kubelet.state_file import CheckpointError, parse_checkpoint, verify
@@ -76,12 +76,13 @@ def main(args: argparse.Namespace) -> int:
 def load_scenario(path: Path, state_path: Path | None = None) -> Scenario:
     """Return the scenario in a file, or standard input; UsageError names the place."""
     origin = name_of(path)
-    document = load_document(read_file(path), origin)
+    content = read_file(path)
+    document = load_document(content, origin)
     state = None if state_path is None else _state_from(state_path)
     try:
         return scenario_from_document(document, state)
     except ScenarioError as error:
-        raise UsageError(f"{origin}: {error}") from error
+        raise UsageError(f"{place_in(content, origin, error.path)}: {error}") from error
 
 
 def _state_from(path: Path) -> WrittenState:
