@@ -31,6 +31,7 @@ COMMANDS = {
     "config": "check, show or write a configuration file",
     "demo": "show the plugin at work on a simulated machine with 4 NUMA nodes",
     "doctor": "check this host for what keeps the plugin from working",
+    "explain": "show why a container was placed, refused or not managed",
     "gather": "write an archive with what a bug report needs",
     "inspect": "show this host's NUMA nodes as the plugin sees them",
     "reserve": "compare reservedMemory with what the kubelet demands, and propose it",

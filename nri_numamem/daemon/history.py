@@ -10,11 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from nri_numamem.daemon.repeated_refusals import (
-    FIRST_INTERVAL_S,
-    LAST_INTERVAL_S,
-    REFUSALS_LIMIT,
-)
+from nri_numamem.daemon.repeated_refusals import LAST_INTERVAL_S, REFUSALS_LIMIT
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
@@ -50,6 +46,9 @@ _REPEATED = (
     EventName.POD_REJECTED,
     EventName.NOT_MANAGED,
 )
+
+# The kubelet's first retries come after 10 to 15 s.
+FIRST_INTERVAL_S = 10.0
 
 # Older reasons than this are those of an earlier adoption.
 _NEW_S = 5.0

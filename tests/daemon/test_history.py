@@ -92,7 +92,7 @@ def test_refusals_that_repeat_the_last_one_are_kept_after_growing_intervals(
         chosen.clock.now_s += after_s
         return chosen.add(EventName.REJECTED, message="nothing fits")
 
-    assert [refuse(s) for s in (0, 10, 10, 41, 60, 59, 1)] == [1, 0, 0, 1, 0, 0, 1]
+    assert [refuse(s) for s in (0, 4, 4, 3, 10, 9, 1)] == [1, 0, 0, 1, 0, 0, 1]
     counts = [record.fields.get("repeat_count") for _, record in chosen.entries]
     assert counts == [None, 2, 2]
     assert chosen.add(EventName.REJECTED, message="another") == 1

@@ -17,6 +17,7 @@ from nri_numamem.engine.records.fields import (
     hint_value,
     pod_name,
 )
+from nri_numamem.engine.records.holders import holders_of
 from nri_numamem.engine.request import Request, request_of_pod
 from nri_numamem.engine.state import POOL, EngineState, Holder, Key
 from nri_numamem.engine.text import cut_name
@@ -177,8 +178,11 @@ def rejected(
         "policy": context.policy.topology_manager_policy,
         "reason": rejection.reason,
         "message": rejection.message,
-        "free_bytes": free_bytes(state, request.resources),
+        "free_bytes": free_bytes(state, choice.resources),
+        "holders": holders_of(state, pod.uid, choice.resources),
     }
+    if resources is not None:
+        fields["pod_request_bytes"] = dict(resources)
     return Record(EventName.REJECTED, fields)
 
 

@@ -38,6 +38,6 @@ CANDIDATES = {
 }
 REPEATED = {
     "repeat_count": "only in the history, and of resizes: records of the same contents since the "
-    "one before, which were left out; the intervals grow from 1 minute to 1 hour"
+    "one before, which were left out; the intervals grow up to 1 hour"
 }
 ADJUSTMENT = {"adjustment": "what the plugin sets: cpuset_mems, hugepage limits and their route"}

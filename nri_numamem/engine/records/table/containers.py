@@ -44,6 +44,10 @@ _REJECTED = {
     "reason": "the kubelet's reason: TopologyAffinityError or UnexpectedAdmissionError",
     "message": "why each NUMA node was passed over",
     **FREE,
+    "holders": "the largest holders of the requested resources (at most 16): names, NUMA nodes and "
+    "bytes",
+    "pod_request_bytes": "request of the pod as a whole, which the candidates are for "
+    "(topologyManagerScope: pod)",
     **REPEATED,
 }
 _EXCLUDED = {"excluded_nodes": "those of the NUMA nodes that are excluded (memoryNodes)"}

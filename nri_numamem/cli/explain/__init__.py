@@ -1,0 +1,92 @@
+"""``nri-numamem explain``: why a container was placed, refused or not managed.
+
+Everything comes from the history that the plugin left beside its state file (``observe.history``);
+nothing is computed from the present accounting. So the command works while the plugin runs, and
+when it does not. ``select`` finds the entries, ``story`` says what they mean, ``screen`` shows it.
+"""
+
+import argparse
+import time
+from pathlib import Path
+
+from nri_numamem.cli.explain.document import document_of
+from nri_numamem.cli.explain.select import Query
+from nri_numamem.cli.explain.story import Story, story_of
+from nri_numamem.cli.output import add_output_argument, print_document
+from nri_numamem.config.errors import UsageError
+from nri_numamem.config.settings import STATE_FILE
+from nri_numamem.daemon.lock_holder import find_holder
+from nri_numamem.observe.files import reason_of
+from nri_numamem.observe.history.reader import History, read_history
+
+EXAMPLES = (
+    "nri-numamem explain web-0",
+    "nri-numamem explain telco/upf-8d/dpdk --last 3",
+    "nri-numamem explain web-0 --output json",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument(
+        "pod",
+        metavar="POD[/CONTAINER]",
+        help="name or UID of a pod, NAMESPACE/POD, POD/CONTAINER or NAMESPACE/POD/CONTAINER",
+    )
+    parser.add_argument(
+        "--last",
+        metavar="N",
+        type=_count,
+        default=1,
+        help="show the last N decisions on each container (default: %(default)s)",
+    )
+    add_output_argument(parser)
+    parser.add_argument(
+        "--state-file",
+        metavar="FILE",
+        type=Path,
+        default=Path(STATE_FILE),
+        help="the plugin's state file, beside which the history is (default: %(default)s)",
+    )
+    parser.epilog = (
+        "Needs root, because the state directory is readable by root only. Exit status: 0 if the "
+        "history has the pod, 1 if not, 2 if the command line is wrong or the history cannot be "
+        "read."
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    """Explain a pod; return 1 if the history does not have it."""
+    history, is_running = _read(args.state_file)
+    story = story_of(Query.parsed(args.pod), history, args.last, is_running=is_running)
+    _show(story, args.output)
+    return 0 if story.containers else 1
+
+
+def _read(state_file: Path) -> tuple[History, bool]:
+    """Return the history, and whether a plugin runs; raise UsageError if they are unreadable."""
+    try:
+        is_running = find_holder(Path(f"{state_file}.lock")) is not None
+        return read_history(state_file), is_running
+    except PermissionError as error:
+        place = f"{state_file.parent}: {reason_of(error)}"
+        raise UsageError(f"{place}; run this as root") from error
+    except OSError as error:
+        place = f"{state_file.parent}: {reason_of(error)}"
+        raise UsageError(f"{place}; name the plugin's --state-file") from error
+
+
+def _show(story: Story, output: str) -> None:
+    if output != "table":
+        print_document(document_of(story), output)
+        return
+    from nri_numamem.cli.explain.screen import show  # noqa: PLC0415 - only for people
+    from nri_numamem.cli.render.screen import Screen, new_console  # noqa: PLC0415 - only for people
+
+    show(story, Screen(new_console()), time.time())
+
+
+def _count(text: str) -> int:
+    if text.isascii() and text.isdecimal() and 0 < int(text) <= 1000:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 1000")

@@ -1,0 +1,68 @@
+"""A story as a document for ``--output json`` and ``yaml``; docs/explain.md describes it."""
+
+import time
+
+from nri_numamem.cli.explain.story import Away, ContainerStory, Story, outcome_of
+from nri_numamem.observe.history.lines import Entry
+
+VERSION = 1
+
+
+def document_of(story: Story) -> dict[str, object]:
+    """Return the document."""
+    return {
+        "version": VERSION,
+        "query": story.query.text,
+        "history": {
+            "begins": _time(story.begins_s),
+            "ends": _time(story.ends_s),
+            "skippedLines": story.skipped_lines,
+        },
+        "pluginRuns": story.is_running,
+        "away": [_away(one) for one in story.away],
+        "containers": [_container(one) for one in story.containers],
+        "earlierPodUids": list(story.earlier_uids),
+        "didYouMean": story.suggestion or None,
+    }
+
+
+def _container(story: ContainerStory) -> dict[str, object]:
+    names, refusals = story.names, story.refusals
+    return {
+        "namespace": names.namespace,
+        "pod": names.pod,
+        "podUid": names.pod_uid,
+        "container": names.container,
+        "outcome": story.outcome.value,
+        "repeated": None
+        if refusals is None
+        else {
+            "count": refusals.count,
+            "first": _time(refusals.first_s),
+            "last": _time(refusals.last_s),
+        },
+        "decisions": [_entry(entry) for entry in story.decisions],
+        "later": [_entry(entry) for entry in story.later],
+        "siblings": [_entry(entry) for entry in story.siblings],
+        "remedy": story.advice.remedy or None,
+        "commands": list(story.advice.commands),
+    }
+
+
+def _entry(entry: Entry) -> dict[str, object]:
+    outcome = outcome_of(entry)
+    return {
+        "time": _time(entry.time_s),
+        "event": entry.event,
+        "outcome": None if outcome is None else outcome.value,
+        "requestId": entry.request_id or None,
+        "fields": dict(entry.fields),
+    }
+
+
+def _away(away: Away) -> dict[str, object]:
+    return {"since": _time(away.since_s), "until": _time(away.until_s), "cause": away.cause}
+
+
+def _time(seconds: float | None) -> str | None:
+    return None if seconds is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

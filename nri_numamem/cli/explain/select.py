@@ -1,0 +1,83 @@
+"""Finds the entries of a pod or a container in the history."""
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from nri_numamem.observe.history.lines import Entry
+
+Key: TypeAlias = tuple[str, str]
+"""Pod uid and container name; "" for the pod as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Names of a container in the history."""
+
+    namespace: str
+    pod: str
+    pod_uid: str
+    container: str
+
+    @property
+    def full_pod(self) -> str:
+        """NAMESPACE/POD."""
+        return f"{self.namespace}/{self.pod}"
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What the user named."""
+
+    text: str
+    parts: tuple[str, ...]
+
+    @classmethod
+    def parsed(cls, text: str) -> "Query":
+        """Return the query in POD, NAMESPACE/POD, POD/CONTAINER or NAMESPACE/POD/CONTAINER."""
+        return cls(text, tuple(text.strip("/").split("/", 2)))
+
+    def matches(self, names: Names) -> bool:
+        """Return whether a container is meant; two parts may be either form."""
+        pods = (names.pod, names.pod_uid)
+        match self.parts:
+            case (pod,):
+                return pod in pods
+            case (first, second):
+                is_container = first in pods and second == names.container
+                return is_container or (first == names.namespace and second in pods)
+            case (namespace, pod, container):
+                return namespace == names.namespace and pod in pods and container == names.container
+            case _:
+                return False
+
+    def suggestion(self, entries: Iterable[Entry]) -> str:
+        """Return the most similar pod in the history as NAMESPACE/POD; "" without one."""
+        pods = {names.full_pod: names.pod for names in map(names_of, entries) if names.pod}
+        by_name = {name: full for full, name in pods.items()}
+        wanted = self.parts[-1] if len(self.parts) < 3 else self.parts[1]
+        near = difflib.get_close_matches(wanted, by_name, n=1)
+        near = near or difflib.get_close_matches(self.text, pods, n=1)
+        return by_name.get(near[0], near[0]) if near else ""
+
+
+def names_of(entry: Entry) -> Names:
+    """Return the names in an entry; "" for those that it lacks."""
+    keys = ("namespace", "pod", "pod_uid", "container")
+    return Names(*(str(entry.fields.get(key) or "") for key in keys))
+
+
+def by_container(entries: Iterable[Entry], query: Query) -> Mapping[Key, list[Entry]]:
+    """Return the entries of each container that the query means, in the order of their first."""
+    found: dict[Key, list[Entry]] = {}
+    for entry in entries:
+        names = names_of(entry)
+        if names.pod_uid and query.matches(names):
+            found.setdefault((names.pod_uid, names.container), []).append(entry)
+    return found
+
+
+def of_pod(entries: Iterable[Entry], uid: str) -> Iterator[Entry]:
+    """Yield all entries of a pod."""
+    return (entry for entry in entries if entry.fields.get("pod_uid") == uid)

@@ -1,0 +1,130 @@
+"""The parts of the screen that the snapshots of test_explain do not have."""
+
+import re
+
+import pytest
+
+from nri_numamem.cli.explain.screen import show
+from nri_numamem.cli.explain.select import Query
+from nri_numamem.cli.explain.story import story_of
+from nri_numamem.cli.render.screen import Screen, new_console
+from nri_numamem.observe.history.lines import Entry
+from nri_numamem.observe.history.reader import History
+
+GI = 1 << 30
+NAMES = {"namespace": "ns", "pod": "p", "pod_uid": "u", "container": "c"}
+
+
+@pytest.fixture(autouse=True)
+def _width(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+
+
+def shown(
+    capsys: pytest.CaptureFixture[str], *entries: Entry, skipped: int = 0, last: int = 1
+) -> str:
+    story = story_of(Query.parsed("p"), History(entries, skipped), last)
+    show(story, Screen(new_console()), 100.0)
+    return capsys.readouterr().out
+
+
+def entry(time_s: float, event: str, **fields: object) -> Entry:
+    return Entry(time_s, event, "1-2", {**NAMES, **fields})
+
+
+def test_a_resize(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(
+        capsys,
+        entry(1, "admitted"),
+        entry(
+            2,
+            "resized",
+            request_bytes={"memory": GI},
+            previous_nodes="0",
+            nodes="0-1",
+            adjustment={"cpuset_mems": "0-1"},
+            shortfall_bytes={"memory": GI},
+            candidates=[
+                {"nodes": "0", "rule": "not_enough_free"},
+                {"nodes": "0-1", "rule": "chosen"},
+            ],
+            omitted_candidates=3,
+            free_bytes={"0": {"memory": 2 * GI}},
+        ),
+        last=2,
+    )
+    assert "before    node 0\n  nodes     0-1\n" in text
+    assert "short     1Gi memory more than is allocatable there" in text
+    assert re.search(r"\b0 +2Gi  not enough free\n", text)
+    assert "3 more" in text
+    assert text.count("when  ") == 2
+
+
+@pytest.mark.parametrize(
+    ("event", "fields", "because"),
+    [
+        ("unpinned_no_capacity", {}, "whenUnsatisfiable is RunUnpinned"),
+        ("running_unpinned_no_capacity", {}, "it was created while the plugin was away"),
+        (
+            "cpuset_mems_missing",
+            {"outcome": "unpinned", "cause": "it has devices"},
+            "it has devices",
+        ),
+    ],
+)
+def test_why_a_container_runs_unpinned(
+    capsys: pytest.CaptureFixture[str], event: str, fields: dict[str, str], because: str
+) -> None:
+    text = shown(capsys, entry(1, event, **fields))
+    assert text.startswith("ns/p, container c: runs unpinned")
+    assert f"because   {because}" in text
+
+
+def test_what_came_later_and_damaged_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(
+        capsys,
+        entry(1, "admitted", merged_hint={"affinity": None, "preferred": False}),
+        entry(2, "container_ended"),
+        entry(3, "pod_released", container="", cause="its cgroup is gone"),
+        skipped=2,
+    )
+    assert "merged    any nodes, not preferred" in text
+    assert "later     1970-01-01 00:00:02 UTC  container ended" in text
+    assert "pod released, cause its cgroup is gone" in text
+    assert "2 damaged lines of the history were skipped" in text
+
+
+def test_rules_of_later_releases(capsys: pytest.CaptureFixture[str]) -> None:
+    candidates = [{"nodes": "0", "rule": "too_hot"}]
+    text = shown(capsys, entry(1, "rejected", request_bytes={}, candidates=candidates))
+    assert "too hot" in text
+
+
+def test_hints_and_the_whole_pod(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(
+        capsys,
+        entry(
+            1,
+            "rejected",
+            request_bytes={"memory": GI},
+            pod_request_bytes={"memory": 90 * GI},
+            hints={"memory": [], "cpu": "0", "devices": ["0-1", "1"]},
+            policy="restricted",
+            reason="TopologyAffinityError",
+        ),
+    )
+    assert "asked     90Gi memory for the whole pod" in text
+    assert "others    cpu on node 0, devices on nodes 0-1 and node 1" in text
+    assert "policy    topologyManagerPolicy restricted; TopologyAffinityError" in text
+
+
+def test_a_pod_that_nothing_placed(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, entry(1, "container_ended"), entry(2, "container_ended", pod_uid="v"))
+    assert "no decision in the history" in text
+    assert "1 earlier pods with this name; the newest has the UID u" in text
+
+
+def test_other_classes_are_not_managed(capsys: pytest.CaptureFixture[str]) -> None:
+    cause = "memoryManagerPolicy is None"
+    text = shown(capsys, entry(1, "not_managed", qos_class="Guaranteed", cause=cause))
+    assert "because   memoryManagerPolicy is None\n            container c\n" in text

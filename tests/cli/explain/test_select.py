@@ -1,0 +1,70 @@
+"""Which containers a name means."""
+
+import pytest
+
+from nri_numamem.cli.explain.select import Names, Query, by_container, names_of, of_pod
+from nri_numamem.observe.history.lines import Entry
+
+NAMES = Names("ns", "pod", "uid", "app")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_meant"),
+    [
+        ("pod", True),
+        ("uid", True),
+        ("ns", False),
+        ("ns/pod", True),
+        ("ns/uid", True),
+        ("pod/app", True),
+        ("uid/app", True),
+        ("pod/other", False),
+        ("other/pod", False),
+        ("ns/pod/app", True),
+        ("ns/uid/app", True),
+        ("other/pod/app", False),
+        ("ns/pod/other", False),
+        ("ns/pod/", True),
+        ("", False),
+        ("a/b/c/d", False),
+    ],
+)
+def test_what_a_name_means(text: str, is_meant: bool) -> None:
+    assert Query.parsed(text).matches(NAMES) is is_meant
+
+
+def entry(time_s: float, **fields: object) -> Entry:
+    return Entry(time_s, "admitted", "", fields)
+
+
+def test_entries_by_container_and_pod() -> None:
+    named = {"namespace": "ns", "pod": "pod", "pod_uid": "uid"}
+    entries = [
+        entry(1, **named, container="app"),
+        entry(2, **named, container="b"),
+        entry(3, **named),
+        entry(4, **named, container="app"),
+        entry(5),
+        entry(6, pod="pod"),
+    ]
+    found = by_container(entries, Query.parsed("pod"))
+    assert {key: [e.time_s for e in group] for key, group in found.items()} == {
+        ("uid", "app"): [1, 4],
+        ("uid", "b"): [2],
+        ("uid", ""): [3],
+    }
+    assert [e.time_s for e in of_pod(entries, "uid")] == [1, 2, 3, 4]
+    assert names_of(entries[0]).full_pod == "ns/pod"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("upf-8", "telco/upf-8d"), ("telco/upf8d", "telco/upf-8d"), ("zzz", "")],
+)
+def test_the_most_similar_pod(text: str, expected: str) -> None:
+    entries = [
+        entry(1, namespace="telco", pod="upf-8d", pod_uid="u"),
+        entry(1, namespace="db", pod="postgres-0", pod_uid="v"),
+        entry(1),
+    ]
+    assert Query.parsed(text).suggestion(entries) == expected

@@ -1,0 +1,156 @@
+"""What the entries of a pod mean."""
+
+from pathlib import Path
+
+import pytest
+
+from nri_numamem.cli.explain.select import Query
+from nri_numamem.cli.explain.story import (
+    Away,
+    ContainerStory,
+    Outcome,
+    Story,
+    outcome_of,
+    repeats,
+    story_of,
+)
+from nri_numamem.engine import events
+from nri_numamem.engine.policy import Policy
+from nri_numamem.observe.history.lines import Entry
+from nri_numamem.observe.history.reader import History, read_history
+from tests.cli.explain.stories import GI, Past
+
+NAMES = {"namespace": "ns", "pod": "p", "pod_uid": "u", "container": "c"}
+
+
+def entry(time_s: float, event: str, **fields: object) -> Entry:
+    return Entry(time_s, event, "", {**NAMES, **fields})
+
+
+def story(*entries: Entry, last: int = 1, query: str = "p") -> Story:
+    return story_of(Query.parsed(query), History(entries), last)
+
+
+def only(found: Story) -> ContainerStory:
+    (container,) = found.containers
+    return container
+
+
+def told(past: Past, query: str) -> Story:
+    """Return the story in a real history."""
+    return story_of(Query.parsed(query), read_history(past.state_file), 1)
+
+
+@pytest.mark.parametrize(
+    ("event", "fields", "outcome"),
+    [
+        ("admitted", {}, Outcome.PLACED),
+        ("rejected", {}, Outcome.REFUSED),
+        ("not_managed", {}, Outcome.NOT_MANAGED),
+        ("running_unpinned_no_capacity", {}, Outcome.UNPINNED),
+        ("unreported_container_found", {"outcome": "unpinned"}, Outcome.UNPINNED),
+        ("unreported_container_found", {"outcome": "adopted"}, Outcome.PLACED),
+        ("cpuset_mems_missing", {"outcome": "unpinned"}, Outcome.UNPINNED),
+        ("cpuset_mems_missing", {"outcome": "repair_deferred"}, None),
+        ("container_ended", {}, None),
+        ("of_a_later_release", {}, None),
+    ],
+)
+def test_outcomes(event: str, fields: dict[str, object], outcome: Outcome | None) -> None:
+    assert outcome_of(entry(1, event, **fields)) is outcome
+
+
+def test_refusals_in_a_row_are_counted_with_those_that_were_left_out() -> None:
+    found = only(
+        story(
+            entry(1, "rejected"),
+            entry(2, "admitted"),
+            entry(3, "rejected"),
+            entry(4, "rejected", repeat_count=5),
+            last=2,
+        )
+    )
+    assert found.refusals is not None
+    assert (found.refusals.count, found.refusals.first_s, found.refusals.last_s) == (7, 3, 4)
+    assert [one.time_s for one in found.decisions] == [4, 3]
+    assert repeats(entry(1, "rejected", repeat_count="x")) == 1
+
+
+def test_a_placed_container_has_no_refusals_and_what_came_later() -> None:
+    found = only(
+        story(
+            entry(1, "rejected"),
+            entry(2, "admitted"),
+            entry(3, "container_ended"),
+            entry(4, "container_ended", container="other"),
+            entry(5, "pod_released", container=""),
+            query="p/c",
+        )
+    )
+    assert (found.outcome, found.refusals) == (Outcome.PLACED, None)
+    assert [one.event for one in found.later] == ["container_ended", "pod_released"]
+
+
+def test_events_without_a_decision_are_unknown() -> None:
+    found = only(story(entry(1, "container_ended")))
+    assert (found.outcome, found.decisions) == (Outcome.UNKNOWN, ())
+
+
+def test_the_newest_of_several_pods_with_a_name() -> None:
+    found = story(
+        entry(1, "admitted", pod_uid="b"),
+        entry(3, "admitted", pod_uid="a"),
+        entry(2, "admitted", pod_uid="c"),
+    )
+    assert only(found).names.pod_uid == "a"
+    assert found.earlier_uids == ["c", "b"]
+
+
+def test_times_without_a_plugin() -> None:
+    found = story(
+        Entry(1, "machine"),
+        Entry(2, "synchronized"),
+        Entry(3, "disconnected"),
+        Entry(4, "synchronized"),
+        Entry(5, "stopped"),
+        Entry(6, "machine"),
+        Entry(7, "synchronized"),
+        Entry(8, "admitted"),
+        Entry(20, "machine"),
+        Entry(21, "synchronized"),
+        Entry(22, "restarting_after_crash"),
+    )
+    assert list(found.away) == [
+        Away(1, 2, "the plugin started"),
+        Away(3, 4, "the runtime closed the connection"),
+        Away(5, 7, "the plugin stopped"),
+        Away(8, 21, "the plugin ended without a record"),
+        Away(22, None, "the plugin crashed"),
+    ]
+
+
+def test_an_empty_history() -> None:
+    found = story()
+    assert (found.containers, found.begins_s, found.ends_s, found.away) == ([], None, None, [])
+
+
+def test_a_container_that_a_lenient_policy_runs_unpinned(tmp_path: Path) -> None:
+    past = Past(tmp_path / "s", Policy(when_unsatisfiable="RunUnpinned"))
+    past.begin()
+    past.create(past.pod("ns/large"), "main", 400)
+    found = only(told(past, "ns/large"))
+    assert (found.outcome, found.decisions[0].event) == (Outcome.UNPINNED, "unpinned_no_capacity")
+    assert found.advice.remedy == "request less, or use a larger host"
+
+
+def test_a_pod_that_is_placed_as_a_whole(tmp_path: Path) -> None:
+    policy = Policy(topology_manager_scope="pod", topology_manager_policy="restricted")
+    past = Past(tmp_path / "s", policy)
+    past.begin()
+    pod = past.pod("ns/whole", memory_limit_bytes=40 * GI)
+    past.create(pod, "main", 30)
+    found = told(past, "ns/whole")
+    shown = {one.names.container: one.outcome for one in found.containers}
+    assert shown == {"": Outcome.PLACED, "main": Outcome.PLACED}
+    past.handle(events.StopPodSandbox(pod))
+    assert only(told(past, "ns/whole/main")).later[-1].event == "pod_released"
