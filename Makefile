@@ -98,6 +98,7 @@ cli-files: $(VENV)/.dev
 kubelet-answers: $(VENV)/.dev
 	tests/conformance/install-tools
 	$(BIN)/python -m tests.kubelet_managers.answers
+	$(BIN)/python -m tests.kubelet_managers.ended_containers --record
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

@@ -88,8 +88,9 @@ SOURCES = {
         "no normal memory, only for a set with another node",
         "used outside of pods",
         "which is unexpected",
+        "not enough together with the other nodes",
+        "so that the pod does not start in part",
     ),
-    "engine/outstanding.py": ("so that the pod does not start in part",),
     "engine/placement.py": ("the pod's memory is on",),
 }
 
