@@ -86,7 +86,7 @@ def _discard_output() -> None:
 def _ignore_signals() -> None:
     """Ignore the signals that must not end a plugin, until it handles them.
 
-    Its supervisor and restarted workers inherit this. Before this call, while the interpreter
+    Its supervisor inherits this until it forwards them. Before this call, while the interpreter
     starts, the kernel's default applies: such a signal ends the process.
     """
     import signal  # noqa: PLC0415 - other commands keep the default

@@ -135,6 +135,7 @@ def main(args: argparse.Namespace) -> int:
         logs.get_logger(), roots, system, notifier=Notifier(os.environ), status=args.status
     )
     service.metrics.count_start(SERVICE)
+    service.live.reads_from(partial(settings_of, args), "stderr")
 
     def start() -> None:
         service.start(engine, settings, f"started as nri-numamem run --socket {args.socket}")

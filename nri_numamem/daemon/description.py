@@ -33,16 +33,22 @@ class Description:
 
     def started(self, settings: Settings, mode: StartMode, started_as: str) -> None:
         """Begin with these settings, perhaps within Configure."""
-        found = effective_settings(settings).items()
         self._facts = PluginFacts(
             version=VERSION,
             pid=os.getpid(),
             mode=mode,
             started_as=started_as,
             started_s=self._now(),
-            settings={key: Setting(value, origin) for key, (value, origin) in found},
+            settings=_described(settings),
             name=self._name,
         )
+
+    def changed(self, settings: Settings) -> None:
+        """Take note of settings that may have changed since the start."""
+        facts = self._facts
+        if facts is not None and facts.settings != _described(settings):
+            self._facts = replace(facts, settings=_described(settings))
+            self.flush()
 
     def connecting(self, identity: Identity) -> None:
         """Take note of the name in the registration."""
@@ -87,3 +93,8 @@ class Description:
 
     def _now(self) -> int:
         return int(self._wall_s())
+
+
+def _described(settings: Settings) -> dict[str, Setting]:
+    found = effective_settings(settings).items()
+    return {key: Setting(value, origin) for key, (value, origin) in found}

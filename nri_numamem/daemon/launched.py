@@ -25,11 +25,13 @@ import re
 import socket
 import traceback
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from nri_numamem.config import load as configuration
 from nri_numamem.config.errors import UsageError
 from nri_numamem.daemon.identity import Identity, identity_of
 from nri_numamem.daemon.jobs import PeriodicJob
+from nri_numamem.daemon.live_settings import read_drop_in
 from nri_numamem.daemon.service import STDERR, Service, build_engine
 from nri_numamem.daemon.supervisor_status import LAUNCHED, SupervisorStatus
 from nri_numamem.daemon.system import System, host_system
@@ -64,6 +66,7 @@ class LaunchedService(Service):
         self.jobs.add(PeriodicJob("switch to external", self._switch_to_external))
         self.mode = StartMode.LAUNCHED
         self._status = status
+        self._identity = Identity()
         self._runtime_pid = os.getppid()
         self._tries = 0
         self.external_channel: Channel | None = None
@@ -136,6 +139,7 @@ class LaunchedService(Service):
 
     def run(self, channel: Channel, identity: Identity) -> int:
         """Serve the connections to their end; return 0 if the runtime or a signal ended them."""
+        self._identity = identity
         with self._system.open_signals() as signals:
             result = self.serve(channel, identity, signals)
             if self.external_channel is not None:
@@ -159,6 +163,7 @@ class LaunchedService(Service):
     def _set_up(self, configuration_: Configuration) -> None:
         text = configuration_.text
         settings = configuration.load_text(text, "NRI configuration")
+        self.live.reads_from(partial(read_drop_in, self._identity, text), "auto")
         logs.configure(settings.log_file or "auto", settings.log_level, settings.log_format)
         if self._status is not None:
             self._status.running(text)

@@ -99,12 +99,36 @@ class KernelProcesses:
 
 
 def _send(process: Process, number: int) -> None:
-    import signal  # noqa: PLC0415 - large, and rarely needed
+    import signal  # noqa: PLC0415 - see the docstring of this module
 
     try:
         signal.pidfd_send_signal(process.descriptor, number)
     except ProcessLookupError:
         return  # it has ended
+
+
+def forward_signals(find_process: Callable[[], Process | None]) -> None:
+    """Send the signals for operators (``daemon.signals``) on to a process, None for no process.
+
+    Without this the sender would have to tell apart plugin and supervisor.
+    """
+    import signal  # noqa: PLC0415 - see the docstring of this module
+
+    def forward(number: int, _frame: object) -> None:
+        process = find_process()
+        if process is not None:
+            _send(process, number)
+
+    for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, forward)
+
+
+def _ignore_signals() -> None:
+    """Ignore these signals, until the plugin in this process handles them."""
+    import signal  # noqa: PLC0415 - see the docstring of this module
+
+    for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def exit_after(run: Callable[[], int]) -> NoReturn:
@@ -117,6 +141,7 @@ def exit_after(run: Callable[[], int]) -> NoReturn:
 
 
 def _run_worker(parent_pid: int, run: Callable[[], int]) -> int:
+    _ignore_signals()
     _exit_with_parent(parent_pid)
     set_process_name("nri-numamem")
     return run()

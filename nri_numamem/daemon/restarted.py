@@ -9,6 +9,7 @@ no other process than the runtime that launched the first one.
 import errno
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from nri_numamem.config import load as configuration
@@ -16,6 +17,7 @@ from nri_numamem.config.errors import UsageError
 from nri_numamem.daemon import supervisor_status as causes
 from nri_numamem.daemon.external import DEFAULT_SOCKET, ExternalPlugin
 from nri_numamem.daemon.identity import identity_of
+from nri_numamem.daemon.live_settings import read_drop_in
 from nri_numamem.daemon.service import Service, build_engine
 from nri_numamem.daemon.supervisor import DISCONNECTED
 from nri_numamem.daemon.supervisor_status import SupervisorStatus
@@ -80,6 +82,9 @@ class Restarted:
             crash_descriptor=status.crash_descriptor,
         )
         self._service.mode = StartMode.RESTARTED
+
+        read = partial(read_drop_in, self._identity, status.configuration())
+        self._service.live.reads_from(read, "auto")
 
     def restart(self, why: str, crash: str) -> int:
         """Serve external connections until a signal; 1 if the plugin cannot start."""

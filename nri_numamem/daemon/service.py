@@ -20,12 +20,13 @@ from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.instance import StateStore
 from nri_numamem.daemon.invariant_check import InvariantCheck
 from nri_numamem.daemon.jobs import Job, Jobs, PeriodicJob
+from nri_numamem.daemon.live_settings import LiveSettings
 from nri_numamem.daemon.machine_monitor import MachineMonitor
 from nri_numamem.daemon.metrics_endpoint import MetricsEndpoint
 from nri_numamem.daemon.pod_reaper import PodReaper
 from nri_numamem.daemon.repeated_refusals import RepeatedRefusals
 from nri_numamem.daemon.request_handler import RequestHandler
-from nri_numamem.daemon.signals import DUMP_STATE, REOPEN_LOG, STOPPING
+from nri_numamem.daemon.signals import DUMP_STATE, STOPPING
 from nri_numamem.daemon.supervisor_status import SupervisorStatus
 from nri_numamem.daemon.system import SignalSource, System
 from nri_numamem.daemon.watchdog import Watchdog
@@ -43,7 +44,6 @@ from nri_numamem.nri.poller import Channel
 from nri_numamem.nri.protobuf_version import check_protobuf
 from nri_numamem.nri.request_ids import RequestIds
 from nri_numamem.nri.session import PluginSession
-from nri_numamem.observe.log import loggers as logs
 from nri_numamem.observe.log.loggers import Logger
 from nri_numamem.observe.plugin_file import StartMode
 from nri_numamem.observe.systemd import Notifier
@@ -89,7 +89,7 @@ class Service:
         self._system = system
         self._connection: Connection | None = None
         self._connections = 0
-        self._fails_on_timeout = False
+        self.live = LiveSettings(self.emit, self._apply)
         self._signals: SignalSource | None = None
         self.time_limit = system.new_time_limit()
         heartbeat = None if status is None else status.beat
@@ -140,7 +140,7 @@ class Service:
         path = settings.state_file
         restored = self._state_store.open(STATE_FILE if path is None else path, started_as)
         self._description.started(settings, self.mode, started_as)
-        self._machine_monitor.logs_uevents = settings.log_level == "debug"
+        self.live.started(settings)
         self.use(Engine(engine.context, restored))
         if restored is not None:
             self._pod_reaper.expect(holder.sandbox_id for holder in restored.holders.values())
@@ -149,8 +149,6 @@ class Service:
                 "ended_pods": len(restored.previous_nodes),
             }
             self.emit(Record(EventName.STATE_RESTORED, fields))
-        self.metrics.open(settings.metrics_address, settings.metrics_textfile or "")
-        self._fails_on_timeout = settings.fail_on_timeout
 
     def close(self) -> None:
         """Write the state file, and stop serving metrics."""
@@ -176,7 +174,7 @@ class Service:
             limiter=self.limit,
             timed=self._meter.timed,
             request_ids=request_ids,
-            fails_on_timeout=lambda: self._fails_on_timeout,
+            fails_on_timeout=lambda: self.live.fails_on_timeout,
         )
         self._signals = signals
         self._connection = Connection(channel, session, self, self._system, signals.wake)
@@ -255,9 +253,7 @@ class Service:
         numbers = signals.take()
         if DUMP_STATE in numbers:
             self.dump_state()
-        if REOPEN_LOG in numbers:
-            logs.reopen()
-            self.emit(Record(EventName.LOG_REOPENED))
+        self.live.take(numbers)
         return not numbers.isdisjoint(STOPPING)
 
     def emit(self, record: Record) -> None:
@@ -274,6 +270,12 @@ class Service:
         if self.engine is not None:
             self.emit(state_record(self.engine.state))
             self._machine_monitor.show(self.engine)
+
+    def _apply(self, settings: Settings) -> None:
+        """Apply the settings that may change while the plugin runs."""
+        self._machine_monitor.logs_uevents = settings.log_level == "debug"
+        self.metrics.open(settings.metrics_address, settings.metrics_textfile or "")
+        self._description.changed(settings)
 
     def _make_jobs(self) -> list[Job]:
         return [

@@ -1,8 +1,9 @@
 """Signals as bytes on a socket, so that the serving loop sees them between two requests.
 
 SIGTERM and SIGINT stop the plugin, SIGUSR1 dumps its state to the log, SIGHUP opens the log file
-again; ``cli.main`` ignores SIGUSR2, and the others before they are handled here. Python's own
-handlers run between two bytecodes; the wake-up descriptor ends a wait in the kernel at once.
+and reads the configuration again, SIGUSR2 switches the log level debug on and off; ``cli.main``
+ignores the last three before they are handled here. Python's own handlers run between two
+bytecodes; the wake-up descriptor ends a wait in the kernel at once.
 """
 
 import signal
@@ -12,8 +13,9 @@ from typing import Self
 
 STOPPING = (signal.SIGTERM, signal.SIGINT)
 DUMP_STATE = signal.SIGUSR1
-REOPEN_LOG = signal.SIGHUP
-_HANDLED = (*STOPPING, DUMP_STATE, REOPEN_LOG)
+RELOAD = signal.SIGHUP
+TOGGLE_DEBUG = signal.SIGUSR2
+_HANDLED = (*STOPPING, DUMP_STATE, RELOAD, TOGGLE_DEBUG)
 
 
 class Signals:

@@ -25,6 +25,7 @@ from nri_numamem.daemon.processes import (
     Process,
     Processes,
     exit_after,
+    forward_signals,
     set_process_name,
 )
 from nri_numamem.daemon.supervisor_status import SupervisorStatus
@@ -74,12 +75,15 @@ class Supervisor:
         self._make_worker = make_worker
         self._runtime = runtime
         self._process = process
+        self.worker: Process | None = process
+        """The process of the plugin; None between two of them."""
         self._starts: list[float] = []
 
     def run(self) -> int:
         """Return the exit status when the runtime or the plugin has ended for good."""
         if not self._exits_before_runtime(self._process):
             return 0
+        self.worker = None
         exit_status: int | None = None
         while self._status.should_restart:
             crash = self._status.take_crash()
@@ -111,10 +115,11 @@ class Supervisor:
     def _run_worker(self, worker: Callable[[], int]) -> int | None:
         """Return the exit status of a worker; None if the runtime exits first."""
         self._status.beat(0)
-        process = self._processes.start(worker)
+        self.worker = process = self._processes.start(worker)
         exits_first = self._exits_before_runtime(process)
         if not exits_first:
             self._processes.kill(process)
+        self.worker = None
         exit_status = self._processes.reap(process)
         return exit_status if exits_first else None
 
@@ -198,6 +203,7 @@ def _observe(status: SupervisorStatus, process: Process) -> int:
     for descriptor in range(3):
         os.dup2(null, descriptor)
     set_process_name("numamem-superv")
+    forward_signals(lambda: process)
     watch(KernelProcesses(), status, process, (process,))
     return 0
 
@@ -212,5 +218,6 @@ def raise_weight() -> None:
 
 
 def _supervise(supervisor: Supervisor) -> int:
+    forward_signals(lambda: supervisor.worker)
     set_process_name("numamem-superv")
     return supervisor.run()

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from nri_numamem.daemon.processes import KernelProcesses, Process
+from nri_numamem.daemon.processes import KernelProcesses, Process, forward_signals
 
 
 @pytest.fixture
@@ -35,6 +35,29 @@ def test_exit_statuses(processes: KernelProcesses) -> None:
     assert processes.exits_within(killed, 30)
     processes.kill(killed)  # it is a zombie, which is no error
     assert processes.reap(killed) == -signal.SIGKILL
+
+
+def test_signals_are_forwarded_to_the_present_process(processes: KernelProcesses) -> None:
+    number = signal.SIGUSR2
+
+    def forward() -> int:
+        """Return the signal that ended the process to which it is forwarded."""
+        other = processes.start(wait)
+        present: list[Process] = []
+        forward_signals(lambda: present[0] if present else None)
+        os.kill(os.getpid(), number)  # there is no process: nothing happens
+        present.append(other)
+        while not processes.exits_within(other, 0.01):
+            os.kill(os.getpid(), number)
+        os.kill(os.getpid(), number)  # it has ended, but its status was not read
+        return processes.reap(other)
+
+    def wait() -> int:
+        assert signal.getsignal(number) is signal.SIG_IGN
+        signal.signal(number, lambda *_: os._exit(7))
+        return pause()
+
+    assert processes.reap(processes.start(forward)) == 7
 
 
 def test_the_first_of_the_list_counts_when_both_have_exited(processes: KernelProcesses) -> None:

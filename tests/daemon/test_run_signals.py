@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 
 from nri_numamem.fake_runtime import objects
 from nri_numamem.fake_runtime.runtime import FakeRuntime
-from tests.processes import HARMLESS, ignores_signals
+from tests.processes import HARMLESS, children, handles_signals, ignores_signals
 from tests.simulated_host import SimulatedHost, wait_for
 
 GI = 1 << 30
@@ -48,4 +49,35 @@ def test_a_log_file_that_was_renamed_is_opened_again(simulated_host: SimulatedHo
     process.send_signal(signal.SIGHUP)
     assert simulated_host.wait_record("log_reopened")["level"] == "info"
     assert simulated_host.stop(process) == 0
-    assert [record["event"] for record in simulated_host.records()] == ["log_reopened", "stopped"]
+    events = [record["event"] for record in simulated_host.records()]
+    assert events == ["log_reopened", "configuration_reloaded", "stopped"]
+
+
+def test_a_changed_configuration_is_read_again(simulated_host: SimulatedHost) -> None:
+    config = simulated_host.root / "config.yaml"
+    config.write_text("logLevel: info\n")
+    process = simulated_host.start("--config", str(config))
+    simulated_host.wait_record("connect_failed")
+    config.write_text("logLevel: debug\ntopologyManagerScope: pod\n")
+    process.send_signal(signal.SIGHUP)
+    record = simulated_host.wait_record("configuration_reloaded")
+    assert record["level"] == "warning"
+    assert record["applied"] == ["logLevel"]
+    assert record["needs_restart"] == ["topologyManagerScope"]
+    config.write_text("logLevel: [\n")
+    process.send_signal(signal.SIGHUP)
+    assert f"{config}:" in simulated_host.wait_record("configuration_reload_failed")["error"]
+    process.send_signal(signal.SIGUSR2)
+    assert simulated_host.wait_record("log_level_changed")["log_level"] == "info"
+    assert simulated_host.stop(process) == 0
+
+
+def test_the_observer_of_a_service_forwards_signals(simulated_host: SimulatedHost) -> None:
+    process = simulated_host.start()
+    simulated_host.wait_record("connect_failed")
+    (observer,) = children(process.pid)
+    wait_for(lambda: handles_signals(observer))
+    os.kill(observer, signal.SIGUSR2)
+    assert simulated_host.wait_record("log_level_changed")["log_level"] == "debug"
+    assert children(process.pid) == [observer]
+    assert simulated_host.stop(process) == 0

@@ -1,10 +1,10 @@
 import signal
 
-from nri_numamem.daemon.signals import DUMP_STATE, REOPEN_LOG, STOPPING, Signals
+from nri_numamem.daemon.signals import DUMP_STATE, RELOAD, STOPPING, TOGGLE_DEBUG, Signals
 
 
 def test_signals_arrive_at_the_source_and_the_handlers_are_restored() -> None:
-    numbers = (*STOPPING, DUMP_STATE, REOPEN_LOG)
+    numbers = (*STOPPING, DUMP_STATE, RELOAD, TOGGLE_DEBUG)
     before = [signal.getsignal(number) for number in numbers]
     with Signals() as signals:
         assert signals.take() == set()

@@ -32,7 +32,6 @@ NOT_LISTED = {
     "machine_unreadable",
     "metrics_endpoint_failed",
     "metrics_textfile_failed",
-    "metrics_textfile_retrying",
     "no_node_has_cpus",
     "plugin_exited",
     "pod_adopted",

@@ -123,6 +123,11 @@ def reopen() -> None:
     _OUTPUT.reopen()
 
 
+def set_level(level: str) -> None:
+    """Drop records below this level from now on."""
+    _OUTPUT.threshold = LEVELS[level]
+
+
 def dropped_records() -> int:
     """Return how many records were dropped since the start."""
     return _OUTPUT.losses.total

@@ -96,7 +96,25 @@ EVENTS = {
     ),
     EventName.LOG_REOPENED: EventType(
         "SIGHUP: the log file, if there is one, was closed and opened again.",
-        remedy="none; to apply a changed configuration, restart the plugin",
+    ),
+    EventName.LOG_LEVEL_CHANGED: EventType(
+        "SIGUSR2: the log level was switched to debug, or back.",
+        fields={"log_level": "level in use from now on, until SIGHUP or SIGUSR2"},
+    ),
+    EventName.CONFIGURATION_RELOADED: EventType(
+        "SIGHUP: the configuration was read again.",
+        alternate=AlternateLevel(Level.WARNING, "some settings need a restart"),
+        remedy="restart the plugin, or the runtime that launched it, to apply `needs_restart`",
+        fields={
+            "applied": "settings that changed, and are in effect",
+            "needs_restart": "settings that changed in the file, and take effect at a restart",
+        },
+    ),
+    EventName.CONFIGURATION_RELOAD_FAILED: EventType(
+        "SIGHUP: the configuration cannot be read or used; the former settings stay in effect.",
+        level=Level.ERROR,
+        remedy="correct the configuration and send SIGHUP again",
+        fields=ERROR,
     ),
     EventName.PROTOBUF_VULNERABLE: EventType(
         "The installed protobuf, which parses the runtime's messages, has a known vulnerability.",

@@ -1,0 +1,139 @@
+"""Settings that change while the plugin runs: SIGHUP reads them again, SIGUSR2 switches debug.
+
+A decision depends on none of these settings, so they can change between any two requests. A change
+of any other setting needs a restart, because the accounting of running containers depends on it;
+the record of a reload names such settings.
+"""
+
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from pathlib import Path
+
+from nri_numamem.config import load as configuration
+from nri_numamem.config.errors import UsageError
+from nri_numamem.config.settings import Settings, settings_to_mapping
+from nri_numamem.daemon.identity import Identity
+from nri_numamem.daemon.signals import RELOAD, TOGGLE_DEBUG
+from nri_numamem.engine.plan import Record, RecordValue
+from nri_numamem.engine.records.events import EventName
+from nri_numamem.observe.log import loggers as logs
+
+DROP_INS = Path("/etc/nri/conf.d")
+"""The default directory of both runtimes for the configurations of launched plugins."""
+
+# Key -> field of Settings.
+LIVE = {
+    "logLevel": "log_level",
+    "logFile": "log_file",
+    "logFormat": "log_format",
+    "metricsAddress": "metrics_address",
+    "metricsTextfile": "metrics_textfile",
+    "failOnTimeout": "fail_on_timeout",
+}
+
+ReadSettings = Callable[[], Settings]
+"""Reads the configuration again; UsageError if it cannot be read or used."""
+
+
+class LiveSettings:
+    """The present settings. `apply` gets them at the start and after each change."""
+
+    def __init__(self, emit: Callable[[Record], None], apply: Callable[[Settings], None]) -> None:
+        self.fails_on_timeout = False
+        self._emit = emit
+        self._apply = apply
+        self._sink = "stderr"
+        self._read: ReadSettings | None = None
+        self._settings: Settings | None = None
+        """None before the start."""
+        self._level = ""
+        """The level in use; SIGUSR2 changes it without the settings."""
+
+    def reads_from(self, read: ReadSettings, sink: str) -> None:
+        """Read the settings from there at a reload; the log goes to `sink` without a logFile."""
+        self._read, self._sink = read, sink
+
+    def started(self, settings: Settings) -> None:
+        """Begin with these settings, for which the log is configured already."""
+        self._use(settings)
+
+    def take(self, signals: AbstractSet[int]) -> None:
+        """Act on the signals among these numbers that concern settings or log."""
+        if RELOAD in signals:
+            logs.reopen()
+            self._emit(Record(EventName.LOG_REOPENED))
+            self._reload()
+        if TOGGLE_DEBUG in signals:
+            self._toggle_debug()
+
+    def _reload(self) -> None:
+        before = self._settings
+        if before is None or self._read is None:
+            return
+        try:
+            found = self._read()
+        except UsageError as error:
+            self._emit(Record(EventName.CONFIGURATION_RELOAD_FAILED, {"error": str(error)}))
+            return
+        changed = _changed_keys(before, found)
+        after = replace(before, **{field: getattr(found, field) for field in LIVE.values()})
+        if (after.log_file, after.log_format) != (before.log_file, before.log_format):
+            logs.configure(after.log_file or self._sink, after.log_level, after.log_format)
+        else:
+            logs.set_level(after.log_level)
+        self._use(after)
+        applied: list[RecordValue] = [key for key in changed if key in LIVE]
+        waiting: list[RecordValue] = [key for key in changed if key not in LIVE]
+        fields: dict[str, RecordValue] = {"applied": applied, "needs_restart": waiting}
+        self._emit(Record(EventName.CONFIGURATION_RELOADED, fields, alternate=bool(waiting)))
+
+    def _toggle_debug(self) -> None:
+        """Switch to debug, or from debug to the level of the settings (info if that is debug)."""
+        if self._settings is None:
+            return
+        usual = self._settings.log_level
+        level = "debug"
+        if self._level == "debug":
+            level = usual if usual != "debug" else "info"
+        record = Record(EventName.LOG_LEVEL_CHANGED, {"log_level": level})
+        # Logged while the lower of both levels is in use.
+        if level != "debug":
+            self._emit(record)
+        logs.set_level(level)
+        if level == "debug":
+            self._emit(record)
+        self._level = level
+        self._apply(replace(self._settings, log_level=level))
+
+    def _use(self, settings: Settings) -> None:
+        self._settings, self._level = settings, settings.log_level
+        self.fails_on_timeout = settings.fail_on_timeout
+        self._apply(settings)
+
+
+def read_drop_in(identity: Identity, text: str, directory: Path = DROP_INS) -> Settings:
+    """Return the settings in the file that the runtime reads for a launched plugin.
+
+    `text` is what the runtime sent. Raises UsageError, also if there was a text and there is no
+    file: the runtime has another directory then. Source: NRI pkg/adaptation, getPluginConfig.
+    """
+    names = [f"{identity.idx}-{identity.name}.conf", f"{identity.name}.conf"]
+    for name in names:
+        path = directory / name
+        try:
+            path.lstat()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise UsageError(f"{path}: {error.strerror}; restart the runtime instead") from error
+        return configuration.load_file(path)
+    if text:
+        problem = f"{directory}: neither {names[0]} nor {names[1]} is there"
+        raise UsageError(f"{problem}; restart the runtime, which has another directory")
+    return configuration.load_text("", "no configuration")
+
+
+def _changed_keys(before: Settings, after: Settings) -> list[str]:
+    old, new = settings_to_mapping(before), settings_to_mapping(after)
+    return sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
