@@ -161,6 +161,10 @@ def _flow(value: object) -> str:
     """Return a value in YAML's flow style."""
     if value is None:
         return "unset"
+    if value == "":
+        return '""'
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, dict):
         return f"{{{', '.join(f'{key}: {_flow(entry)}' for key, entry in value.items())}}}"
     if isinstance(value, list):

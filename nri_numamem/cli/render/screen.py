@@ -4,6 +4,7 @@ Lines are at most as wide as the terminal and 120 columns. They have no trailing
 colours unless the output is a terminal.
 """
 
+import os
 from collections.abc import Mapping
 
 from rich.console import Console, RenderableType
@@ -28,9 +29,20 @@ _LABEL_WIDTH = 8
 
 
 class _Console(Console):
+    @property
+    def encoding(self) -> str:
+        """The encoding of the output; Python uses UTF-8 in the C locale too."""
+        return "ascii" if _is_c_locale() else super().encoding
+
     def on_broken_pipe(self) -> None:
         """Leave the error to the entry point; rich would exit with status 1."""
         raise BrokenPipeError
+
+
+def _is_c_locale() -> bool:
+    """Return whether the environment names the C locale; an empty one names none."""
+    names = (os.environ.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
+    return next(filter(None, names), "") in ("C", "POSIX")
 
 
 def new_console() -> Console:
