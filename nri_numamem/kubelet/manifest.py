@@ -8,7 +8,14 @@ request too. Only containers, their resources and the QoS class are read.
 from collections.abc import Iterator, Mapping
 
 from nri_numamem.memorymanager.pod import Container, ContainerKind, Pod, QosClass
-from nri_numamem.numa.quantity import is_memory_resource, parse_exact, parse_quantity
+from nri_numamem.numa.quantity import (
+    MEMORY,
+    format_quantity,
+    hugepages_page_size,
+    is_memory_resource,
+    parse_exact,
+    parse_quantity,
+)
 
 _CLASSES = (QosClass.GUARANTEED, QosClass.BURSTABLE, QosClass.BEST_EFFORT)
 
@@ -119,7 +126,19 @@ def _memory_amounts(place: str, texts: Mapping[str, str]) -> dict[str, int]:
                     f"{place}.{resource}: [memorymanager] failed to represent quantity as int64: "
                     f"{error}"
                 ) from error
+            _check_whole_pages(f"{place}.{resource}", resource, sizes[resource])
     return sizes
+
+
+def _check_whole_pages(place: str, resource: str, size_bytes: int) -> None:
+    """Raise ManifestError for a part of a page. Source: Kubernetes' validation of containers."""
+    try:
+        page_bytes = 1 if resource == MEMORY else hugepages_page_size(resource)
+    except ValueError:
+        return  # no machine has such pages
+    if size_bytes % page_bytes:
+        problem = f"{format_quantity(size_bytes)} is not a whole number of pages"
+        raise ManifestError(f"{place}: {problem} of {format_quantity(page_bytes)}")
 
 
 def _amounts(place: str, holder: Mapping[str, object]) -> tuple[dict[str, int], dict[str, int]]:

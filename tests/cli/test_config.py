@@ -90,7 +90,7 @@ def test_check_for_this_host(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     [
         (CONFIG.replace("1Gi", "9Gi"), MACHINE, "config.yaml:3: reservedMemory[0].limits.memory: "),
         (CONFIG.replace("debug", "loud"), MACHINE, "config.yaml:1: logLevel: unknown value 'loud'"),
-        (CONFIG, "machine: {}\n", "machine.yaml: machine.nodes: no NUMA node; write - {id: 0"),
+        (CONFIG, "machine: {}\n", "machine.yaml:1: machine.nodes: no NUMA node; write - {id: 0"),
     ],
 )
 def test_what_cannot_be_used_is_one_line_and_status_2(
