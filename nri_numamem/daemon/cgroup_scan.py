@@ -28,6 +28,7 @@ from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.state import EngineState
 from nri_numamem.host.cgroups import cgroup_directory, pod_hugepage_limits, pod_memory_limit
+from nri_numamem.host.container_use import container_use
 from nri_numamem.host.containers import (
     cgroup_path,
     container_folders,
@@ -146,6 +147,9 @@ class CgroupScan:
             running = running_container(self._cgroup_root, directory / name)
             if running is not None:
                 pod = _sandbox_of(pods, directory, folders)
+                use = None
+                if not running.mems:
+                    use = container_use(self._cgroup_root, directory / name)
                 yield (
                     pod,
                     Container(
@@ -154,6 +158,7 @@ class CgroupScan:
                         name=container_id,
                         memory_limit_bytes=running.memory_limit_bytes,
                         cgroup_mems=running.mems,
+                        cgroup_use=use,
                     ),
                 )
 

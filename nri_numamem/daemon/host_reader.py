@@ -95,7 +95,7 @@ class HostReader:
             mems = set_mems(directory) if directory else None
             if mems is None:
                 return container
-            if str(mems) == container.cpuset_mems:
+            if mems and str(mems) == container.cpuset_mems:
                 return replace(container, cgroup_mems=mems)
             use = container_use(self._roots.cgroup, Path(directory))
         except MachineError as error:

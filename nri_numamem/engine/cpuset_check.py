@@ -10,7 +10,7 @@ from nri_numamem.engine import alignment, pod_scope
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.cpuset_verdict import Verdict, judge, repair_obstacle
 from nri_numamem.engine.decision import Transition
-from nri_numamem.engine.events import Container, CpusetRead, CpusetsRead
+from nri_numamem.engine.events import Container, CpusetRead, CpusetsRead, PodSandbox
 from nri_numamem.engine.plan import Record, Update
 from nri_numamem.engine.records import cpusets as records
 from nri_numamem.engine.state import Cpusets, EngineState, Holder
@@ -34,6 +34,29 @@ def synchronize(
         with_devices=frozenset(c.container_id for c in known if c.has_devices),
     )
     return new.with_cpusets(cpusets)
+
+
+def leave_unpinned(
+    state: EngineState, pod: PodSandbox, container: Container
+) -> tuple[EngineState, Record] | None:
+    """Return the state in which a container that `state` has just placed gets no nodes now.
+
+    The container runs, and never had nodes. To set them would move its memory, as a repair does, so
+    the same limit applies. None if nothing forbids it. A container without a cgroup has no memory.
+    """
+    key = (pod.uid, container.name)
+    blocks = state.blocks(key)
+    if container.cgroup_mems is None or not blocks:
+        return None
+    nodes, use = blocks[0].numa_affinity, container.cgroup_use
+    obstacle = repair_obstacle(nodes, use, blocks, has_devices=container.has_devices)
+    verdict = judge(nodes, NodeSet(), use, is_unconfirmed=False, obstacle=obstacle)
+    if verdict is not Verdict.UNPINNED:
+        return None
+    cpusets = state.cpusets
+    unpinned = replace(cpusets, unpinned=cpusets.unpinned | {container.container_id})
+    record = records.missing(state, state.holders[key], nodes, obstacle)
+    return state.with_cpusets(unpinned), record
 
 
 def cpusets_read(context: Context, state: EngineState, event: CpusetsRead) -> Transition:

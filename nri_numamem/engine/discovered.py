@@ -7,7 +7,7 @@ cgroup's limit is its request. Its name is unknown, so the container's id is its
 Synchronize.
 
 To pin such a container takes an update, which is pending until a reply can carry it
-(``pending_updates``).
+(``pending_updates``). A container whose memory must not move stays unpinned (``cpuset_check``).
 """
 
 from collections.abc import Iterable
@@ -17,11 +17,12 @@ from nri_numamem.engine import pod_limit, pod_scope
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.decision import Transition
 from nri_numamem.engine.events import ContainersFound
+from nri_numamem.engine.place_running import place_running
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.request import request_for
 from nri_numamem.engine.state import EngineState
-from nri_numamem.engine.synchronize import adopt_running, place_running
+from nri_numamem.engine.synchronize import adopt_running
 
 
 def containers_found(context: Context, state: EngineState, event: ContainersFound) -> Transition:
@@ -41,15 +42,18 @@ def containers_found(context: Context, state: EngineState, event: ContainersFoun
             state = pod_limit.release_excess(state, pod)
             records.extend(_unreported(made, "adopted"))
             continue
-        state, updates, made = place_running(context, state, pod, container, request)
-        if not updates:
+        ran = place_running(context, state, pod, container, request)
+        state = ran.state
+        if not ran.is_placed:
             state = state.with_unassigned([pod.sandbox_id])
-            records.extend(_unreported(made, "unpinned"))
+            records.extend(_unreported(ran.records, "unpinned"))
             continue
         state = pod_limit.release_excess(state, pod)
-        found = {update.container_id for update in updates}
+        found = {update.container_id for update in ran.updates}
         state = replace(state, pending=state.pending | found)
-        records.extend(_unreported(made, "pinning_deferred"))
+        is_pinned = ran.missing is None
+        records.extend(_unreported(ran.records, "pinning_deferred" if is_pinned else "unpinned"))
+        records.extend(() if ran.missing is None else (ran.missing,))
     return Transition(state, tuple(records))
 
 

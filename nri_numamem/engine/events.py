@@ -67,7 +67,7 @@ class Container:
     """`cpuset.mems` of its cgroup: empty if unset, None without a cgroup or if unknown; only in
     Synchronize and ContainersFound."""
     cgroup_use: CgroupUse | None = None
-    """Only in Synchronize, where the cgroup's `cpuset.mems` is not the runtime's."""
+    """Only with `cgroup_mems`, where these are unset or not the runtime's."""
     cpu_limit_millicores: int | None = None
     """By CPU quota and period; None without a quota."""
 

@@ -13,7 +13,13 @@ from nri_numamem.engine.reason import Reason, Reasons
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.state import EngineState
 
-_ADOPTING = frozenset({EventName.ADOPTED, EventName.UNREPORTED_CONTAINER_FOUND})
+_ADOPTING = frozenset(
+    {
+        EventName.ADOPTED,
+        EventName.UNREPORTED_CONTAINER_FOUND,
+        EventName.CPUSET_MEMS_REAPPLIED,
+    }
+)
 """Events that say nothing new about a container with a reason."""
 
 _PINNING = _ADOPTING | {

@@ -3,8 +3,9 @@
 The runtime is the truth. A container that runs with a `cpuset.mems` keeps its nodes, even where no
 rule would have placed it there, such as on an excluded node. Memory that a pod kept between two of
 its containers stays reserved while the pod exists. A managed container that runs unpinned (it was
-created while the plugin was absent) is placed now and updated. The order is by sandbox id and
-container id, so the same list always gives the same accounting.
+created while the plugin was absent) is placed now, and updated unless that would move too much
+(``place_running``). The order is by sandbox id and container id, so the same list always gives the
+same accounting.
 
 Where only the sum of a pod's hugepages is known, it stays with the container that had it, and else
 goes to the pod's oldest container.
@@ -16,14 +17,14 @@ contains one; later replies contain the others.
 
 from dataclasses import dataclass, replace
 
-from nri_numamem.engine import alignment, cpuset_check, duplicates, pod_level, pod_limit, pod_scope
+from nri_numamem.engine import alignment, cpuset_check, duplicates, pod_limit, pod_scope
 from nri_numamem.engine.bulk_update import BulkUpdate
 from nri_numamem.engine.containers import record_running
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.decision import Decision
 from nri_numamem.engine.events import Container, PodSandbox, Synchronize
-from nri_numamem.engine.placement import place_container
-from nri_numamem.engine.plan import Adjustment, Plan, Record, Update
+from nri_numamem.engine.place_running import place_running
+from nri_numamem.engine.plan import Plan, Record, Update
 from nri_numamem.engine.records import containers as records
 from nri_numamem.engine.records import cpusets as cpuset_records
 from nri_numamem.engine.records import machine as machine_records
@@ -37,7 +38,7 @@ from nri_numamem.engine.request import (
     within_pod_limit,
 )
 from nri_numamem.engine.state import POOL, EngineState
-from nri_numamem.memorymanager import Rejection, adopt, mark_reusable
+from nri_numamem.memorymanager import adopt, mark_reusable
 from nri_numamem.numa import NodeSet
 
 
@@ -201,55 +202,30 @@ def _place_all(
 ) -> tuple[EngineState, list[Update], list[Record]]:
     """Place running containers that have no nodes; return the updates that pin them."""
     bulk, updates, found = BulkUpdate(state), list[Update](), list[Record]()
-    unassigned: list[str] = []
+    unassigned, unpinned_ids = list[str](), set[str]()
     for pod, container in unpinned:
         before = bulk.pod_view(pod.uid)
         after, duplicate = duplicates.separate(before, pod, container)
         request = request_for(after, pod, container)
-        after, made, placed = place_running(context, after, pod, container, request)
-        bulk.replace_pod(pod.uid, before, after)
+        ran = place_running(context, after, pod, container, request)
+        bulk.replace_pod(pod.uid, before, ran.state)
         event = EventName.RUNNING_UNPINNED_NO_CAPACITY
-        if made:
+        if ran.is_placed:
             event = EventName.PINNED_WHILE_RUNNING
-            updates.extend(made)
+            updates.extend(ran.updates)
         else:
             unassigned.append(pod.sandbox_id)
+        if ran.missing is not None:
+            unpinned_ids.add(container.container_id)
         found += [
             record if record.event is EventName.MISALIGNED else replace(record, event=event)
-            for record in placed
+            for record in ran.records
+            if ran.missing is None or record.event is EventName.MISALIGNED
         ]
-        found += [] if duplicate is None else [duplicate]
-    return bulk.finish().with_unassigned(unassigned), updates, found
-
-
-def place_running(
-    context: Context,
-    state: EngineState,
-    pod: PodSandbox,
-    container: Container,
-    request: Request | None,
-) -> tuple[EngineState, tuple[Update, ...], list[Record]]:
-    """Choose nodes for a container that runs without nodes, and record it there.
-
-    The updates pin it, and extend the containers that share memory with it. Without updates
-    nothing fits, or, without a record, the request is unknown.
-    """
-    if request is None:
-        return state, (), []
-    others = context.other_providers_of(container)
-    ready, placed = place_container(context, state, pod, container, request, others)
-    if isinstance(placed, Rejection):
-        record = records.rejected(context, state, pod, container, request, placed, others)
-        return state, (), [record]
-    ready, updates = pod_level.extended(state, ready, pod.uid)
-    holder, more = alignment.placed(ready, pod, container, request, placed, others)
-    state = ready.with_holder(holder, placed.accounting)
-    adjustment = Adjustment(str(placed.nodes))
-    record = records.admitted(
-        ready, state, pod, container, request, placed, others, adjustment, updates
-    )
-    own = Update(container.container_id, str(placed.nodes))
-    return state, (*updates, own), [record, *more]
+        found += [record for record in (ran.missing, duplicate) if record is not None]
+    cpusets = replace(state.cpusets, unpinned=state.cpusets.unpinned | unpinned_ids)
+    after = bulk.finish().with_cpusets(cpusets).with_unassigned(unassigned)
+    return after, updates, found
 
 
 def _drop_stale_reservations(

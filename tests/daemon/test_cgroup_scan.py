@@ -57,6 +57,7 @@ class Cgroups:
         (directory / "cgroup.events").write_text(f"populated {populated}\nfrozen 0\n")
         (directory / "cpuset.mems").write_text(f"{mems}\n")
         (directory / "memory.max").write_text(f"{limit}\n")
+        (directory / "memory.numa_stat").write_text("anon N0=1048576\n")
 
 
 class Stand:

@@ -130,6 +130,15 @@ def test_the_use_of_a_container_is_read_where_its_nodes_differ(
     assert found.cgroup_use == CgroupUse(memory_bytes={0: 5, 1: 0})
 
 
+def test_the_use_of_a_container_that_never_had_nodes_is_read(reading: Reading) -> None:
+    (reading.cgroup / "c/cpuset.mems").write_text("\n")
+    (reading.cgroup / "c/memory.numa_stat").write_text("anon N0=5 N1=0\n")
+    container = Container("c", "s", "main")
+    found = reading.reader.read_cpuset(container, GUARANTEED, "/kubepods/pod1/c")
+    assert found.cgroup_mems == NodeSet()
+    assert found.cgroup_use == CgroupUse(memory_bytes={0: 5, 1: 0})
+
+
 def test_a_container_cgroup_that_cannot_be_read_is_logged(reading: Reading) -> None:
     (reading.cgroup / "c/cpuset.mems").write_text("many\n")
     assert read_cpuset(reading, "/kubepods/pod1/c").cgroup_mems is None

@@ -21,12 +21,19 @@ GI = 1 << 30
 FREE = 1024 * MI - 64 * MI - 32 * MI
 
 
+USE = events.CgroupUse(memory_bytes={0: MI})
+
+
 def found(
-    pod: events.PodSandbox, container_id: str, mems: str = "", memory: int = 200 * MI
+    pod: events.PodSandbox,
+    container_id: str,
+    mems: str = "",
+    memory: int = 200 * MI,
+    use: events.CgroupUse = USE,
 ) -> tuple[events.PodSandbox, events.Container]:
     nodes = NodeSet.parse(mems)
     container = events.Container(
-        container_id, pod.sandbox_id, container_id, memory, cgroup_mems=nodes
+        container_id, pod.sandbox_id, container_id, memory, cgroup_mems=nodes, cgroup_use=use
     )
     return pod, container
 
@@ -70,6 +77,20 @@ def test_a_found_container_without_nodes_is_pinned_with_the_next_reply(host: Hos
     assert host.create(other, "third").updates == ()
 
 
+def test_a_found_container_whose_memory_must_not_move_stays_unpinned(host: Host) -> None:
+    pod = host.run("a")
+    much = events.CgroupUse(memory_bytes={0: 300 * MI, 1: 300 * MI})
+    discovered, missing = find(host, found(pod, "x", use=much)).records
+    assert discovered.event == "unreported_container_found"
+    assert discovered.fields["outcome"] == "unpinned"
+    assert missing.event == "cpuset_mems_missing"
+    assert missing.fields["outcome"] == "unpinned"
+    assert missing.fields["cause"] == f"{300 * MI} bytes of memory would move"
+    assert host.placed() == {"a": {"x": "0"}}
+    assert host.engine.state.cpusets.unpinned == {"x"}
+    assert host.create(host.run("b")).updates == ()
+
+
 def test_found_containers_that_are_known_or_not_managed_are_ignored(host: Host) -> None:
     pod, burstable = host.run("a"), host.run("b", "burstable/")
     host.create(pod, container_id="known")
@@ -102,7 +123,7 @@ def test_the_next_synchronize_contains_the_name(host: Host, new_host: NewHost) -
     pod = host.run("a")
     find(host, found(pod, "x", "2"), found(pod, "y"))
     listed = [
-        replace(found(pod, "x")[1], name="one", cpuset_mems="2"),
+        replace(found(pod, "x", "2")[1], name="one", cpuset_mems="2"),
         replace(found(pod, "y")[1], name="two"),
     ]
     host.containers = {container.container_id: container for container in listed}

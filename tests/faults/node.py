@@ -193,6 +193,8 @@ class Node:
         """Ended containers, perhaps with running successors; they can be removed."""
         self.synchronizations = 0
         self.cgroups: ContainerCgroups = NoContainerCgroups()
+        self.has_devices = True
+        """Whether new containers have a device."""
         self.is_start_delayed = False
         """Containers that are created now start later, from their present specification."""
         self.has_unknown_shortfalls = traits.is_crio
@@ -229,7 +231,7 @@ class Node:
         """Return a container as the runtime sends it before its creation."""
         pod.attempts += 1
         pod.attempted_names.add(spec.name)
-        return objects.container(
+        message = objects.container(
             pod.message,
             spec.name,
             memory_limit_bytes=spec.memory_bytes,
@@ -237,6 +239,9 @@ class Node:
             qos=pod.qos,
             attempt=pod.attempts,
         )
+        if not self.has_devices:
+            del message.linux.devices[:]
+        return message
 
     def adjust(self, message: api.Container, reply: api.CreateContainerResponse) -> None:
         """Apply the reply to a creation."""

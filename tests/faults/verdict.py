@@ -55,6 +55,7 @@ def _problems(life: Life) -> tuple[list[str], list[str]]:
         for r in records[life.first_record :]
         if r["event"].endswith("unpinned_no_capacity")
     }
+    exempt |= shown_unpinned(life)
     excluded = life.parameters.excluded(life.seen_machine)
     amounts = allocatable(life.seen_machine, life.parameters.reserved, excluded)
     found = checks.AccountingCheck(life.node, accounting, records, amounts)
@@ -74,6 +75,16 @@ def _problems(life: Life) -> tuple[list[str], list[str]]:
     if life.parameters.keeps_state and not life.host.is_full:
         later += found.state_file(life.host.state_entries())
     return now, later
+
+
+def shown_unpinned(life: Life) -> set[str]:
+    """Return the ids of containers that must stay unpinned, and of which a record says so."""
+    shown = {
+        record["container_id"]
+        for record in life.plugin.journal.named("cpuset_mems_missing")
+        if record["outcome"] == "unpinned"
+    }
+    return {c.message.id for c in life.node.containers() if c.must_stay_unpinned} & shown
 
 
 def check_refusal(life: Life, text: str, container: Container) -> None:
@@ -99,9 +110,10 @@ def check_unpinned(life: Life) -> None:
     """Check, right after a Synchronize, that no node has room for unpinned containers."""
     if life.parameters.places_pods:
         return
-    accounting = life.plugin.accounting()
+    accounting, shown = life.plugin.accounting(), shown_unpinned(life)
     for container in life.node.containers():
-        if accounting is not None and container.pod.is_guaranteed and not container.mems:
+        is_ours = container.pod.is_guaranteed and container.message.id not in shown
+        if accounting is not None and is_ours and not container.mems:
             free = checks.single_node_with_room(
                 accounting, container, life.node, movable(life.seen_machine)
             )
@@ -128,11 +140,7 @@ def check_cgroups(life: Life) -> None:
     accounting = life.plugin.accounting()
     assert accounting is not None
     assigned = {block.key: block.nodes for block in checks.blocks_of(accounting)}
-    shown = {
-        record["container_id"]
-        for record in life.plugin.journal.named("cpuset_mems_missing")
-        if record["outcome"] == "unpinned"
-    }
+    shown = shown_unpinned(life)
     without_room = {
         record["container_id"] for record in life.plugin.journal.named("unpinned_no_capacity")
     }
@@ -143,7 +151,7 @@ def check_cgroups(life: Life) -> None:
         # Such a container may have the name of an ended one, whose nodes stay reserved.
         if not mems and container.message.id in without_room:
             continue
-        if nodes is None or nodes == mems or (is_shown and container.must_stay_unpinned):
+        if nodes is None or nodes == mems or is_shown:
             continue
         name = f"{container.pod.message.name}/{container.spec.name}"
         raise Failure(f"the cgroup of {name} has {mems or 'no nodes'}, recorded is {nodes}")
