@@ -60,7 +60,7 @@ def examine(host: Host) -> Iterator[Finding]:
     nodes, machine = check_nodes(host)
     configuration, settings = check_configuration(host, machine)
     yield from check_runtimes(host)
-    yield from check_instance(host, settings)
+    yield from check_instance(host, settings, machine)
     yield from configuration
     yield from check_kubelet(host, settings)
     yield check_cgroups(host)

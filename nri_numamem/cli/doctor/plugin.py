@@ -1,17 +1,34 @@
 """Checks of the plugin itself: its running instance, its state file, its libraries."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from pathlib import Path
 
 from nri_numamem.cli.doctor.findings import Finding, Verdict
 from nri_numamem.cli.doctor.host import Host, UnreadableError
 from nri_numamem.cli.render.duration import duration
 from nri_numamem.config.settings import STATE_FILE, Settings
 from nri_numamem.daemon.lock_holder import find_holder
+from nri_numamem.engine.reason import Reason
+from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.snapshot import SnapshotError, restore
+from nri_numamem.engine.state import EngineState
+from nri_numamem.numa import Machine, NodeSet, humanize_bytes
+from nri_numamem.numa.quantity import MEMORY, hugepages_page_size
+from nri_numamem.observe.plugin_file import (
+    PluginFileError,
+    StartMode,
+    plugin_file_of,
+    read_plugin_file,
+)
+
+# Names in one finding; the number shows how many there are.
+_LISTED = 5
 
 
-def check_instance(host: Host, settings: Settings | None) -> Iterator[Finding]:
+def check_instance(
+    host: Host, settings: Settings | None, machine: Machine | None
+) -> Iterator[Finding]:
     """Check whether an instance holds the lock, and the state that it writes."""
     file = STATE_FILE if settings is None or settings.state_file is None else settings.state_file
     if not file:
@@ -29,21 +46,93 @@ def check_instance(host: Host, settings: Settings | None) -> Iterator[Finding]:
         yield Finding("instance", Verdict.FAIL, text, remedy)
     else:
         yield Finding("instance", Verdict.OK, f"one instance holds {file}.lock: {holder.text}")
-    yield _check_state(host, file)
+    yield from _check_restarts(host, file)
+    yield from _check_state(host, file, machine)
 
 
-def _check_state(host: Host, name: str) -> Finding:
+def _check_restarts(host: Host, state_file: str) -> Iterator[Finding]:
+    """Check whether the supervisor had to start the plugin again."""
+    name = str(plugin_file_of(Path(state_file)))
+    try:
+        facts = read_plugin_file(host.path(name))
+    except PluginFileError as error:
+        yield Finding("restarts", Verdict.UNKNOWN, str(error), "run as root")
+        return
+    if facts is not None and facts.mode is StartMode.RESTARTED:
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(facts.started_s))
+        text = f"the supervisor started the plugin again at {when} UTC (pid {facts.pid})"
+        remedy = "its log says why: a crash, a loop that was stuck, or the runtime disconnected it"
+        yield Finding("restarts", Verdict.WARN, text, remedy)
+
+
+def _check_state(host: Host, name: str, machine: Machine | None) -> Iterator[Finding]:
     try:
         text = host.read(name)
     except UnreadableError as error:
-        return Finding("state_file", Verdict.UNKNOWN, str(error), "run as root")
+        yield Finding("state_file", Verdict.UNKNOWN, str(error), "run as root")
+        return
     if text is None:
         text = f"{name} does not exist: nothing was placed yet"
-        return Finding("state_file", Verdict.OK, text)
+        yield Finding("state_file", Verdict.OK, text)
+        return
     try:
-        restore(text.encode())
+        state = restore(text.encode())
     except SnapshotError as error:
         remedy = "the next start of the plugin renames it and computes the state anew"
-        return Finding("state_file", Verdict.WARN, f"{name}: {error}", remedy)
+        yield Finding("state_file", Verdict.WARN, f"{name}: {error}", remedy)
+        return
     age_s = max(0.0, time.time() - host.path(name).stat().st_mtime)
-    return Finding("state_file", Verdict.OK, f"{name} was last changed {duration(age_s)} ago")
+    text = f"{name} was last changed {duration(age_s)} ago"
+    yield Finding("state_file", Verdict.OK, text)
+    yield from _check_containers(state)
+    if machine is not None:
+        yield from _check_pools(state, machine)
+
+
+def _check_containers(state: EngineState) -> Iterator[Finding]:
+    """Check for containers that run unpinned, and for nodes that something else set."""
+    unpinned = state.reasons.unpinned.values()
+    if unpinned:
+        names = _listed(unpinned)
+        text = f"containers of Guaranteed pods that run unpinned: {len(unpinned)} ({names})"
+        remedy = "nri-numamem explain POD says why, and what to do"
+        yield Finding("unpinned_containers", Verdict.WARN, text, remedy)
+    conflicts = [
+        reason
+        for reason in state.reasons.pinned.values()
+        if reason.event is EventName.CPUSET_MEMS_CONFLICT
+    ]
+    if conflicts:
+        text = f"something else set cpuset.mems of {_listed(conflicts)}"
+        remedy = "find it: the kubelet's Memory Manager, another NRI plugin, an operator"
+        yield Finding("cpuset_mems", Verdict.WARN, text, remedy)
+
+
+def _check_pools(state: EngineState, machine: Machine) -> Iterator[Finding]:
+    """Check for pools that are smaller than what containers were given."""
+    held: dict[tuple[NodeSet, str], int] = {}
+    for containers in state.accounting.assignments.values():
+        for block in (block for blocks in containers.values() for block in blocks):
+            if block.type != MEMORY:
+                place = (block.numa_affinity, block.type)
+                held[place] = held.get(place, 0) + block.size
+    for (nodes, resource), size_bytes in held.items():
+        page_bytes = hugepages_page_size(resource)
+        pool_bytes = sum(
+            node.hugepages.get(page_bytes, 0) * page_bytes
+            for node in machine.nodes
+            if node.node_id in nodes
+        )
+        if size_bytes > pool_bytes:
+            text = (
+                f"containers on nodes {nodes} hold {humanize_bytes(size_bytes)} of {resource}, and "
+                f"the pools there have {humanize_bytes(pool_bytes)}: a pool became smaller"
+            )
+            remedy = "raise nr_hugepages of these nodes again, or end containers there"
+            yield Finding("hugepage_pools", Verdict.WARN, text, remedy)
+
+
+def _listed(reasons: Collection[Reason]) -> str:
+    names = [f"{reason.namespace}/{reason.pod}/{reason.key[1]}" for reason in reasons]
+    more = len(names) - _LISTED
+    return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")

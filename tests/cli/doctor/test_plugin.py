@@ -6,6 +6,13 @@ import pytest
 
 from nri_numamem.cli.doctor.findings import Verdict
 from nri_numamem.cli.main import main
+from nri_numamem.engine.reason import Reason, Reasons
+from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.snapshot import snapshot
+from nri_numamem.engine.state import EngineState, Holder
+from nri_numamem.memorymanager import Block, State
+from nri_numamem.numa import NodeSet
+from nri_numamem.observe.plugin_file import PluginFacts, StartMode, encode
 from tests.cli.doctor.host_files import CONFIG, EMPTY_STATE, STATE, Change, HostFiles, expect_fault
 
 
@@ -17,9 +24,58 @@ def disable_the_lock(files: HostFiles) -> None:
     files.write(CONFIG, 'stateFile: ""\n')
 
 
+KEY = ("u1", "main")
+ID = "a" * 64
+
+
+def state(event: EventName, *, pinned: bool, page_bytes: int = 0) -> str:
+    nodes = NodeSet([0])
+    blocks = (Block(nodes, "memory", 1 << 30), Block(nodes, "hugepages-2Mi", page_bytes))
+    reason = Reason(ID, "s1", KEY, "prod", "db-0", event)
+    reasons = Reasons({ID: reason}) if pinned else Reasons({}, {ID: reason})
+    return snapshot(
+        EngineState(
+            State({}, {"u1": {"main": blocks}} if pinned else {}),
+            holders={KEY: Holder(ID, "s1", KEY)} if pinned else {},
+            keys={ID: KEY} if pinned else {},
+        ).with_reasons(reasons)
+    ).decode()
+
+
+def leave_a_container_unpinned(files: HostFiles) -> None:
+    files.write(STATE, state(EventName.UNPINNED_NO_CAPACITY, pinned=False))
+
+
+def let_another_program_pin(files: HostFiles) -> None:
+    files.write(STATE, state(EventName.CPUSET_MEMS_CONFLICT, pinned=True))
+
+
+def shrink_a_pool(files: HostFiles) -> None:
+    files.write(STATE, state(EventName.ADMITTED, pinned=True, page_bytes=4 << 20))
+
+
+def restart_the_plugin(files: HostFiles) -> None:
+    facts = PluginFacts("1.2.3", 9, StartMode.RESTARTED, "launched", 1_700_000_000)
+    files.write(STATE.replace("memory_manager_state", "plugin.json"), encode(facts).decode())
+
+
+def damage_the_description(files: HostFiles) -> None:
+    files.write(STATE.replace("memory_manager_state", "plugin.json"), "{")
+
+
 @pytest.mark.parametrize(
     ("change", "check", "verdict", "text"),
     [
+        (
+            leave_a_container_unpinned,
+            "unpinned_containers",
+            Verdict.WARN,
+            "that run unpinned: 1 (prod/db-0/main)",
+        ),
+        (let_another_program_pin, "cpuset_mems", Verdict.WARN, "of prod/db-0/main"),
+        (shrink_a_pool, "hugepage_pools", Verdict.WARN, "on nodes 0 hold 4Mi of hugepages-2Mi"),
+        (restart_the_plugin, "restarts", Verdict.WARN, "at 2023-11-14 22:13:20 UTC (pid 9)"),
+        (damage_the_description, "restarts", Verdict.UNKNOWN, "plugin.json: not a document"),
         (damage_the_state, "state_file", Verdict.WARN, "memory_manager_state: "),
         (disable_the_lock, "instance", Verdict.WARN, "stateFile is empty"),
     ],
@@ -38,3 +94,14 @@ def test_no_instance_runs(host_files: HostFiles, capsys: pytest.CaptureFixture[s
     assert main(["doctor", "--root", str(host_files.root), "--output", "json"]) == 2
     listed = json.loads(capsys.readouterr().out)["findings"]
     assert [entry["verdict"] for entry in listed].count("fail") == 1
+
+
+def test_a_list_of_containers_is_cut(good_host: HostFiles) -> None:
+    reasons = {
+        str(number): Reason(str(number), "s", ("u", f"c{number}"), "ns", "p", EventName.ADMITTED)
+        for number in range(7)
+    }
+    unpinned = EngineState(State({}, {})).with_reasons(Reasons({}, reasons))
+    good_host.write(STATE, snapshot(unpinned).decode())
+    text = good_host.findings()["unpinned_containers"].text
+    assert text.endswith("ns/p/c3, ns/p/c4 and 2 more)")

@@ -1,6 +1,7 @@
 """All checks in their order; the guest runs them, and the host expects a report of each."""
 
 from tests.e2e.guest import (
+    scenarios_doctor,
     scenarios_faults,
     scenarios_hugepages,
     scenarios_lifecycle,
@@ -31,6 +32,7 @@ _LONG = (
     scenarios_nodes.EXCLUDED_NODE,
     scenarios_faults.FAULTS,
     scenarios_starting.STARTING,
+    scenarios_doctor.DOCTOR,
     scenarios_reset.RESET,
     scenarios_lifecycle.CLOSING,
 )
