@@ -76,16 +76,19 @@ def synchronize(
     cpus: dict[tuple[str, int | None], NodeSet | None] = {}
     for container in containers:
         holder = new.holder(container.container_id)
-        blocks = None if holder is None else new.blocks(holder.key)
-        if holder is None or holder.ended or not blocks:
-            continue
         before = old.holder(container.container_id)
+        if holder is None or holder.ended:
+            continue
         known = NO_OTHER_PROVIDERS if before is None else before.misaligned
         kind = (container.cpuset_cpus, container.cpu_shares)
         if kind not in cpus:  # most containers have the CPUs of the shared pool
             cpus[kind] = context.other_providers_of(container).cpu
+        near = OtherProviders(known.devices, cpus[kind])
+        blocks = new.blocks(holder.key)
+        if not blocks or near == holder.misaligned == NO_OTHER_PROVIDERS:
+            continue
         nodes = blocks[0].numa_affinity
-        misaligned = OtherProviders(known.devices, cpus[kind]).misaligned_with(nodes)
+        misaligned = near.misaligned_with(nodes)
         if misaligned != holder.misaligned:
             changed[holder.key] = replace(holder, misaligned=misaligned)
         if misaligned not in (NO_OTHER_PROVIDERS, known, holder.misaligned):

@@ -109,9 +109,13 @@ def record_running(
 ) -> tuple[EngineState, Mapping[str, int]]:
     """Record a container that has its nodes; also return its shortfall in bytes."""
     adopted = adopt(state.accounting, pod.uid, container.name, nodes, request.resources)
+    return state.with_holder(holder_of(pod, container, request), adopted.state), adopted.shortfall
+
+
+def holder_of(pod: PodSandbox, container: Container, request: Request) -> Holder:
+    """Return the holder of a container that runs."""
     key = (pod.uid, container.name)
-    holder = Holder(container.container_id, pod.sandbox_id, key, is_shared=request.is_shared)
-    return state.with_holder(holder, adopted.state), adopted.shortfall
+    return Holder(container.container_id, pod.sandbox_id, key, is_shared=request.is_shared)
 
 
 def _admit(

@@ -12,7 +12,7 @@ from nri_numamem.engine.decision import Decision, Transition
 from nri_numamem.engine.events import Container, PodSandbox
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records.containers import duplicate
-from nri_numamem.engine.state import EngineState
+from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.memorymanager import rename_container
 
 
@@ -24,7 +24,18 @@ def separate(
     The record is None if no such container runs.
     """
     key = (pod.uid, container.name)
-    other = state.holders.get(key)
+    other = running_duplicate(state, pod, container)
+    if other is None:
+        return state, None
+    renamed = replace(other, key=(pod.uid, other.container_id))
+    accounting = rename_container(state.accounting, *key, other.container_id)
+    state = state.without_holder(other, state.accounting).with_holder(renamed, accounting)
+    return state, duplicate(pod, container, other)
+
+
+def running_duplicate(state: EngineState, pod: PodSandbox, container: Container) -> Holder | None:
+    """Return the holder of a container's key if it runs in another sandbox; None otherwise."""
+    other = state.holders.get((pod.uid, container.name))
     is_separate = (
         other is None
         or other.ended
@@ -32,12 +43,7 @@ def separate(
         or other.sandbox_id == pod.sandbox_id
         or other.sandbox_id not in state.pods
     )
-    if other is None or is_separate:
-        return state, None
-    renamed = replace(other, key=(pod.uid, other.container_id))
-    accounting = rename_container(state.accounting, *key, other.container_id)
-    state = state.without_holder(other, state.accounting).with_holder(renamed, accounting)
-    return state, duplicate(pod, container, other)
+    return None if is_separate else other
 
 
 def with_record(decision: Decision, record: Record) -> Decision:

@@ -16,10 +16,11 @@ contains one; later replies contain the others.
 """
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 from nri_numamem.engine import alignment, cpuset_check, duplicates, pod_limit, pod_scope
 from nri_numamem.engine.bulk_update import BulkUpdate
-from nri_numamem.engine.containers import record_running
+from nri_numamem.engine.containers import holder_of, record_running
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.decision import Decision
 from nri_numamem.engine.events import Container, PodSandbox, Synchronize
@@ -29,6 +30,7 @@ from nri_numamem.engine.records import containers as records
 from nri_numamem.engine.records import cpusets as cpuset_records
 from nri_numamem.engine.records import machine as machine_records
 from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.fields import FreeBytes
 from nri_numamem.engine.reported_nodes import Action, ReportedNodes, reported_nodes
 from nri_numamem.engine.request import (
     Request,
@@ -107,12 +109,13 @@ def _classify(
     """Return the managed running containers, with and without nodes."""
     pinned: list[_Pinned] = []
     unpinned: _Unpinned = []
+    parse = cache(NodeSet.parse)  # many containers have the same nodes
     for container in sorted(event.containers, key=_order):
         pod = pods.get(container.sandbox_id)
         if container.ended or pod is None or context.unmanaged_reason(pod, container) is not None:
             continue
         try:
-            in_runtime = NodeSet.parse(container.cpuset_mems)
+            in_runtime = parse(container.cpuset_mems)
         except ValueError:
             continue  # not from this plugin; the kernel used what it could parse
         keeps_updates = event.keeps_updates
@@ -140,19 +143,18 @@ def _adopt_all(
     `known` is `old` with the containers that had no names.
     """
     bulk, updates, found = BulkUpdate(state), list[Update](), list[Record]()
+    free_bytes = FreeBytes()
     cpusets, is_repaired = state.cpusets, False
     for running in pinned:
         pod, container, reported = running.pod, running.container, running.reported
         container_id, nodes = container.container_id, reported.nodes
-        before = bulk.pod_view(pod.uid)
-        after, duplicate = duplicates.separate(before, pod, container)
-        request = _request(known, old, after, pod, container)
-        after, record = adopt_running(context, after, pod, container, request, nodes)
-        bulk.replace_pod(pod.uid, before, after)
-        found += record
+        duplicate = _separate_duplicate(bulk, pod, container)
+        request = _request(known, old, bulk.present(), pod, container)
+        if request is not None:
+            found.append(_adopt(context, bulk, running, request, free_bytes))
         found += [] if duplicate is None else [duplicate]
-        action = reported.action
-        if action is Action.NONE or not record or not nodes.issubset(context.machine.node_set):
+        action, machine = reported.action, context.machine
+        if action is Action.NONE or request is None or not nodes.issubset(machine.node_set):
             continue
         if action is Action.REPAIR and is_repaired:
             cpusets = cpuset_check.with_repair(
@@ -164,8 +166,33 @@ def _adopt_all(
             updates.append(Update(container_id, str(nodes)))
             is_repaired |= action is Action.REPAIR
         is_sent = container_id not in cpusets.repairs
+        after = bulk.present()
         found.append(cpuset_records.reported(after, pod, container, reported, is_sent=is_sent))
     return bulk.finish().with_cpusets(cpusets), updates, found
+
+
+def _separate_duplicate(bulk: BulkUpdate, pod: PodSandbox, container: Container) -> Record | None:
+    """Do as ``duplicates.separate`` says; most containers have no duplicate."""
+    if duplicates.running_duplicate(bulk.present(), pod, container) is None:
+        return None
+    before = bulk.pod_view(pod.uid)
+    after, record = duplicates.separate(before, pod, container)
+    bulk.replace_pod(pod.uid, before, after)
+    return record
+
+
+def _adopt(
+    context: Context,
+    bulk: BulkUpdate,
+    running: _Pinned,
+    request: Request,
+    free_bytes: records.FreeBytesOf,
+) -> Record:
+    """Record a container on the nodes on which it runs."""
+    pod, container, nodes = running.pod, running.container, running.reported.nodes
+    shortfall = bulk.adopt(holder_of(pod, container, request), nodes, request.resources)
+    after, excluded = bulk.present(), context.classification.excluded
+    return records.adopted(after, pod, container, request, nodes, shortfall, excluded, free_bytes)
 
 
 def _request(

@@ -12,14 +12,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
+from nri_numamem.memorymanager.new_blocks import add_blocks, known_nodes, shortfall_of
 from nri_numamem.memorymanager.state import Block, NodeState, Request, State, copy_of
 from nri_numamem.numa.nodeset import NodeSet
-from nri_numamem.numa.quantity import MEMORY
-
-
-def resource_order(resource: str) -> tuple[bool, str]:
-    """Sort `memory` first, then hugepages by name: the one order of resources everywhere."""
-    return (resource != MEMORY, resource)
 
 
 def assign(state: State, uid: str, name: str, nodes: NodeSet, request: Request) -> State:
@@ -29,20 +24,24 @@ def assign(state: State, uid: str, name: str, nodes: NodeSet, request: Request) 
     check before. Raises ValueError if the container is assigned already. Source: kubelet
     memorymanager, Allocate and updateMachineState: the lowest node is filled first.
     """
-    machine = dict(state.machine_state)
     containers = dict(state.assignments.get(uid, {}))
     if name in containers:
         raise ValueError(f"container {name} of pod {uid} is assigned already")
-    blocks: list[Block] = []
-    for resource in sorted(request, key=resource_order):
-        charges = _reuse_blocks(state, uid, containers, nodes, resource, request[resource])
-        missing = request[resource] - sum(charges.values())
-        for node_id in nodes:
-            missing -= _charge(machine, charges, node_id, resource, missing)
-        block = Block(nodes, resource, request[resource], tuple(sorted(charges.items())))
-        blocks.append(block)
-    _add_blocks(machine, nodes, len(blocks))
-    containers[name] = tuple(blocks)
+    reused: dict[str, dict[int, int]] = {}
+    if uid in state.reusable:
+        for resource, wanted in request.items():
+            reused[resource] = _reuse_blocks(state, uid, containers, nodes, resource, wanted)
+    machine = dict(state.machine_state)
+    containers[name] = add_blocks(machine, nodes, request, reused)
+    return _with_containers(state, machine, uid, containers)
+
+
+def _with_containers(
+    state: State,
+    machine: Mapping[int, NodeState],
+    uid: str,
+    containers: Mapping[str, tuple[Block, ...]],
+) -> State:
     assignments = copy_of(state.assignments)
     assignments[uid] = containers
     return State(machine, assignments, state.reusable)
@@ -86,45 +85,6 @@ def _shrink(block: Block, wanted: int) -> tuple[Block, dict[int, int]]:
             charges.append((node_id, size_bytes - removed_bytes))
     size = block.size - sum(removed.values())
     return replace(block, size=size, charges=tuple(charges)), removed
-
-
-def _charge(
-    machine: dict[int, NodeState], charges: dict[int, int], node_id: int, resource: str, most: int
-) -> int:
-    """Charge up to `most` bytes to a node, as far as they are free; return their number.
-
-    A node that the machine does not have has nothing free.
-    """
-    node = machine.get(node_id)
-    size_bytes = 0 if node is None else min(most, node.table(resource).free)
-    if node is None or size_bytes <= 0:
-        return 0
-    tables = {**node.memory_map, resource: node.memory_map[resource].charge(size_bytes)}
-    machine[node_id] = node.with_tables(tables)
-    charges[node_id] = charges.get(node_id, 0) + size_bytes
-    return size_bytes
-
-
-def _add_blocks(machine: dict[int, NodeState], nodes: NodeSet, blocks: int) -> None:
-    """Count a number of blocks on each of their nodes, and make the nodes a group.
-
-    A node that the machine does not have, such as an excluded one, is in no group.
-    """
-    group = known_nodes(machine, nodes)
-    for node_id in group:
-        node = machine[node_id]
-        if blocks:
-            count = node.number_of_assignments
-            cells = node.cells | group if count else group
-            spans = {**node.spans, nodes: node.spans.get(nodes, 0) + blocks}
-            machine[node_id] = node.with_blocks(count + blocks, cells, spans)
-
-
-def known_nodes(machine: Mapping[int, NodeState], nodes: NodeSet) -> NodeSet:
-    """Return those of the nodes that the machine has."""
-    if all(map(machine.__contains__, nodes)):
-        return nodes
-    return NodeSet(filter(machine.__contains__, nodes))
 
 
 def mark_reusable(state: State, uid: str, name: str) -> State:
@@ -311,9 +271,7 @@ def adopt(state: State, uid: str, name: str, nodes: NodeSet, request: Request) -
     fewer nodes may have its only room.
     """
     state = remove_container(state, uid, name)
-    without_reusable = State(state.machine_state, state.assignments)
-    after = assign(without_reusable, uid, name, nodes, request)
-    after = State(after.machine_state, after.assignments, state.reusable)
-    blocks = after.assignments[uid][name]
-    shortfall = {b.type: b.size - b.charged for b in blocks if b.size > b.charged}
-    return Adoption(after, shortfall)
+    machine = dict(state.machine_state)
+    blocks = add_blocks(machine, nodes, request)
+    after = _with_containers(state, machine, uid, {**state.assignments.get(uid, {}), name: blocks})
+    return Adoption(after, shortfall_of(blocks))

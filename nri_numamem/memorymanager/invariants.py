@@ -10,7 +10,7 @@ The kubelet has no charges; otherwise its state obeys the same rules.
 from collections.abc import Iterator
 from itertools import chain, islice
 
-from nri_numamem.memorymanager.accounting import known_nodes
+from nri_numamem.memorymanager.new_blocks import known_nodes
 from nri_numamem.memorymanager.state import Block, NodeState, State, Table, spans_of
 from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.quantity import MEMORY

@@ -15,8 +15,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from nri_numamem.memorymanager.accounting import resource_order
 from nri_numamem.memorymanager.candidates import Candidates, free_bytes
+from nri_numamem.memorymanager.new_blocks import resource_order
 from nri_numamem.memorymanager.state import NodeState, Request, State, Table
 from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.preferences import Preferences

@@ -70,6 +70,43 @@ def test_update_per_pod_has_the_same_result(seed: int) -> None:
     assert check_accounting(made.accounting) == ()
 
 
+@pytest.mark.parametrize("seed", range(100))
+def test_adoption_in_place_has_the_same_result(seed: int) -> None:
+    random = Random(seed)
+    begun = empty()
+    for _ in range(random.randrange(5)):
+        begun = step_of(random, random.choice("pqr"))(begun)
+    before = replace(begun, holders=dict(begun.holders), keys=dict(begun.keys))
+    whole, bulk = begun, BulkUpdate(begun)
+    for number in range(random.randrange(40)):
+        uid = random.choice("pqr")
+        if random.random() < 0.3:
+            step = step_of(random, uid)
+            whole, view = step(whole), bulk.pod_view(uid)
+            bulk.replace_pod(uid, view, step(view))
+        else:
+            holder = Holder(f"{uid}-{number}", f"sandbox-{uid}", (uid, random.choice("xyz")))
+            nodes, request = random.choice(NODES), {"memory": random.randrange(600) * MI}
+            adopted = adopt(whole.accounting, *holder.key, nodes, request)
+            whole = whole.with_holder(holder, adopted.state)
+            assert bulk.adopt(holder, nodes, request) == adopted.shortfall
+        if random.random() < 0.5:
+            assert bulk.present() == whole
+    assert bulk.finish() == whole
+    assert begun == before
+    assert check_accounting(whole.accounting) == ()
+
+
+def test_a_view_does_not_change_with_later_adoptions() -> None:
+    bulk = BulkUpdate(empty())
+    bulk.adopt(Holder("c", "s", ("p", "x")), NODES[0], {"memory": MI})
+    view = bulk.pod_view("p")
+    kept = repr(view)
+    bulk.adopt(Holder("d", "s", ("p", "y")), NODES[0], {"memory": MI})
+    assert repr(view) == kept
+    assert bulk.present().blocks(("p", "y")) is not None
+
+
 def test_the_original_state_is_unchanged() -> None:
     state = step_of(Random(1), "p")(empty())
     begun = replace(state, pods={}, pending=frozenset({"f"}))
@@ -91,5 +128,5 @@ def test_a_pod_is_stored_once_for_containers_that_follow_each_other() -> None:
         after = before.with_holder(Holder(name, "sandbox", ("p", name)), adopted.state)
         bulk.replace_pod("p", before, after)
         assert bulk.pod_view("p") is after
-    assert bulk.pod_view("q").accounting.machine_state is after.accounting.machine_state
+    assert bulk.pod_view("q").accounting.machine_state == after.accounting.machine_state
     assert bulk.finish().holders == after.holders

@@ -19,7 +19,7 @@ from nri_numamem.memorymanager import (
     remove_pod,
     rename_container,
 )
-from nri_numamem.memorymanager.accounting import assign, resource_order, unmark_reusable
+from nri_numamem.memorymanager.accounting import assign, unmark_reusable
 from nri_numamem.numa import NodeSet
 
 N0, N1, N01, N12 = NodeSet([0]), NodeSet([1]), NodeSet([0, 1]), NodeSet([1, 2])
@@ -257,8 +257,3 @@ def test_a_state_that_counts_more_blocks_than_it_lists(worlds: ModuleType) -> No
     assert cells(remove_container(more, "a", "y")) == ["0-1", "0-1"]
     fewer = {n: type(node)(0, node.memory_map, node.cells) for n, node in uncounted.items()}
     assert counts(remove_container(State(fewer, state.assignments), "a", "y")) == [0, 0]
-
-
-def test_memory_is_sorted_before_hugepages() -> None:
-    names = ["hugepages-2Mi", "memory", "hugepages-1Gi"]
-    assert sorted(names, key=resource_order) == ["memory", "hugepages-1Gi", "hugepages-2Mi"]

@@ -1,6 +1,6 @@
 """Records of decisions on containers, and the text of a rejection."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from nri_numamem.engine.context import Context, qos_of_cgroup_parent
 from nri_numamem.engine.events import Container, PodSandbox
@@ -26,6 +26,9 @@ from nri_numamem.numa import NodeSet
 from nri_numamem.topologymanager import Placement
 
 _NOTHING: Mapping[str, int] = {}
+
+FreeBytesOf = Callable[[EngineState, Iterable[str]], Fields]
+"""``fields.free_bytes``, or ``fields.FreeBytes`` for many records of one event."""
 
 NO_MEMORY_LIMIT = "no_memory_limit"
 NO_CPU_LIMIT = "no_cpu_limit"
@@ -127,11 +130,13 @@ def adopted(
     nodes: NodeSet,
     shortfall: Mapping[str, int],
     excluded: NodeSet,
+    free_bytes: FreeBytesOf = free_bytes,
 ) -> Record:
     """Record a container that has its NUMA nodes already; `shortfall` exceeds their allocatable.
 
     `excluded` are the machine's excluded nodes. Where the container has one of them there is no
-    shortfall, since that node may hold any number of bytes.
+    shortfall, since that node may hold any number of bytes. `free_bytes` is for one of many
+    records.
     """
     fields: Fields = {
         **container_fields(pod, container),
@@ -139,12 +144,12 @@ def adopted(
         "nodes": str(nodes),
         "free_bytes": free_bytes(state, request.resources),
     }
-    on_excluded = nodes & excluded
-    if on_excluded:
-        fields["excluded_nodes"] = str(on_excluded)
+    is_on_excluded = not nodes.isdisjoint(excluded)
+    if is_on_excluded:
+        fields["excluded_nodes"] = str(nodes & excluded)
     elif shortfall:
         fields["shortfall_bytes"] = dict(shortfall)
-    return Record(EventName.ADOPTED, fields, alternate=bool(on_excluded or shortfall))
+    return Record(EventName.ADOPTED, fields, alternate=is_on_excluded or bool(shortfall))
 
 
 def rejected(

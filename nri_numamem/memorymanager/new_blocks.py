@@ -1,0 +1,73 @@
+"""New blocks: charge the bytes of a request to nodes, and make the nodes a group.
+
+This is the one step of the accounting that changes a mapping in place. Its callers own the mapping:
+``accounting`` copies a state's nodes for one container, and the engine for thousands of running
+containers.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from nri_numamem.memorymanager.state import NO_TABLE, Block, NodeState, Request, Table
+from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.quantity import MEMORY
+
+_NOTHING_REUSED: Mapping[str, dict[int, int]] = {}
+
+
+def resource_order(resource: str) -> tuple[bool, str]:
+    """Sort `memory` first, then hugepages by name: the one order of resources everywhere."""
+    return (resource != MEMORY, resource)
+
+
+def add_blocks(
+    machine: dict[int, NodeState],
+    nodes: NodeSet,
+    request: Request,
+    reused: Mapping[str, dict[int, int]] = _NOTHING_REUSED,
+) -> tuple[Block, ...]:
+    """Return new blocks on `nodes`; charge them to the nodes, count them, and make a group.
+
+    `machine` is changed in place. The lowest node is filled first, as far as bytes are free.
+    `reused` are bytes that are charged already: resource -> node id -> bytes. A node that the
+    machine does not have, such as an excluded one, has nothing free and is in no group.
+    """
+    tables = {n: dict(machine[n].memory_map) for n in nodes if n in machine}
+    blocks: list[Block] = []
+    for resource in sorted(request, key=resource_order):
+        charges = reused.get(resource, {})
+        missing = request[resource] - sum(charges.values())
+        for node_id, of_node in tables.items():
+            size_bytes = min(missing, of_node.get(resource, NO_TABLE).free)
+            if size_bytes > 0:
+                of_node[resource] = of_node[resource].charge(size_bytes)
+                charges[node_id] = charges.get(node_id, 0) + size_bytes
+                missing -= size_bytes
+        blocks.append(Block(nodes, resource, request[resource], tuple(sorted(charges.items()))))
+    group = nodes if len(tables) == len(nodes) else NodeSet(tables)
+    for node_id in tables if blocks else ():
+        machine[node_id] = _with_blocks(
+            machine[node_id], tables[node_id], nodes, group, len(blocks)
+        )
+    return tuple(blocks)
+
+
+def _with_blocks(
+    node: NodeState, tables: Mapping[str, Table], nodes: NodeSet, group: NodeSet, number: int
+) -> NodeState:
+    """Return a node of `group` with other tables, and a number of blocks on `nodes` more."""
+    count = node.number_of_assignments
+    cells = group if not count or node.cells == group else node.cells | group
+    spans = {**node.spans, nodes: node.spans.get(nodes, 0) + number}
+    return NodeState(count + number, tables, cells, spans, node.lacks_normal_memory)
+
+
+def known_nodes(machine: Mapping[int, NodeState], nodes: NodeSet) -> NodeSet:
+    """Return those of the nodes that the machine has."""
+    if all(map(machine.__contains__, nodes)):
+        return nodes
+    return NodeSet(filter(machine.__contains__, nodes))
+
+
+def shortfall_of(blocks: Iterable[Block]) -> dict[str, int]:
+    """Return resource name -> bytes, > 0, of adopted blocks that are not charged."""
+    return {b.type: b.size - b.charged for b in blocks if b.size > b.charged}
