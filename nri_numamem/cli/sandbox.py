@@ -28,7 +28,7 @@ from nri_numamem.numa import Machine
 
 # Python starts in a fraction of a second, on a loaded machine in a few seconds.
 _START_TIMEOUT_S = 20.0
-_DUMP_TIMEOUT_S = 5.0
+_DUMP_TIMEOUT_S = 20.0
 _EXIT_TIMEOUT_S = 5.0
 _POLL_S = 0.01
 # The plugin replies in milliseconds; containerd's 2 s would fail on a loaded machine.

@@ -1,6 +1,7 @@
 """Failures of the plugin in a sandbox; the demo's sandbox stands for all."""
 
 import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -44,6 +45,20 @@ def test_a_plugin_that_logs_no_state(make: Make, monkeypatch: pytest.MonkeyPatch
         pytest.raises(SandboxError, match="did not log its state; its log is empty"),
     ):
         sandbox.accounting()
+
+
+def test_a_plugin_that_gets_no_processor_for_seconds_is_waited_for() -> None:
+    with DemoSandbox() as sandbox:
+        process = sandbox._process
+        assert process is not None
+        process.send_signal(signal.SIGSTOP)
+        going_on = threading.Timer(5.5, process.send_signal, [signal.SIGCONT])
+        going_on.start()
+        try:
+            assert sandbox.accounting()["entries"] == {}
+        finally:
+            process.send_signal(signal.SIGCONT)
+            going_on.cancel()
 
 
 def test_a_plugin_that_does_not_reply(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

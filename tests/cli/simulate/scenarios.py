@@ -58,7 +58,7 @@ STEPS = [
     *removal("b", "x"),
     *removal("c", "x"),
     admit("c"),
-    *removal("a", "m", "n", "i1", "i2", "log", "none"),
+    *removal("a", "m", "n", "i1", "i2", "log"),
     admit("b"),
     admit("b"),
     *removal("nobody", "x"),

@@ -1,7 +1,6 @@
 """Scenarios before a real plugin process, which must give what the managers give."""
 
 import json
-import random
 import sys
 from dataclasses import replace
 from functools import partial
@@ -13,6 +12,7 @@ from nri_numamem.cli.main import main
 from nri_numamem.cli.simulate.nri import compare_over_nri
 from nri_numamem.memorymanager import Explanation, Rejection
 from nri_numamem.numa import NodeSet
+from tests.cli.simulate.lives import random_life
 from tests.cli.simulate.scenarios import (
     GI,
     INIT,
@@ -57,26 +57,7 @@ def test_the_same_over_nri(
 @pytest.mark.parametrize("policy", ["best-effort", "restricted"])
 @pytest.mark.parametrize("scope", ["container", "pod"])
 def test_a_random_life_is_the_same_over_nri(scope: str, policy: str, seed: int) -> None:
-    settings = {"topologyManagerScope": scope, "topologyManagerPolicy": policy}
-    chance = random.Random(seed)
-    uids = [f"u{number}" for number in range(30)]
-    pods, steps = [], []
-    for uid in uids:
-        names = [f"c{i}" for i in range(chance.randint(1, 3))]
-        made = [
-            container(n, f"{chance.randint(1, 60) * 128}Mi", f"{chance.randint(0, 9) * 32}Mi")
-            for n in names
-        ]
-        pods.append(pod(uid, *made[:1], init=made[1:]))
-        steps.append(admit(uid))
-        if chance.random() < 0.7:
-            gone = chance.choice(uids[: len(pods)])
-            described = pods[uids.index(gone)]["spec"]
-            everyone = described["containers"] + described["initContainers"]
-            steps += removal(gone, *(one["name"] for one in everyone))
-            steps += [admit(uid)] if chance.random() < 0.5 else [{"retry": {}}]
-    steps.append({"retry": {"pod": uids[-1]}})
-    scenario, outcomes = played(document(steps, pods, settings=settings))
+    scenario, outcomes = played(random_life(scope, policy, seed))
     assert compare_over_nri(scenario, outcomes, "s") == []
     assert any(outcome.rejection for outcome in outcomes)
 

@@ -1,0 +1,67 @@
+"""Random lives of a host, from seeds, played by `simulate` and by a plugin process.
+
+    python -m tests.cli.simulate.lives 1-120
+
+plays the lives of these seeds under two policies in both scopes, one after the other, and prints
+those in which the two differ. Each takes a second. On a machine where the plugin gets no processor
+for two seconds its failure is such a difference, too.
+"""
+
+import argparse
+import random
+from collections.abc import Iterable, Iterator
+from itertools import product
+
+from nri_numamem.cli.simulate.nri import compare_over_nri
+from nri_numamem.numa import NodeSet
+from tests.cli.simulate.scenarios import Document, admit, container, document, played, pod, removal
+
+POLICIES = ("best-effort", "restricted")
+SCOPES = ("container", "pod")
+
+
+def random_life(scope: str, policy: str, seed: int) -> Document:
+    """Return the scenario of a seed: 30 pods that come and go, and retries of refused ones."""
+    settings = {"topologyManagerScope": scope, "topologyManagerPolicy": policy}
+    chance = random.Random(seed)
+    uids = [f"u{number}" for number in range(30)]
+    pods, steps = [], []
+    for uid in uids:
+        names = [f"c{i}" for i in range(chance.randint(1, 3))]
+        made = [
+            container(n, f"{chance.randint(1, 60) * 128}Mi", f"{chance.randint(0, 9) * 32}Mi")
+            for n in names
+        ]
+        pods.append(pod(uid, *made[:1], init=made[1:]))
+        steps.append(admit(uid))
+        if chance.random() < 0.7:
+            gone = chance.choice(uids[: len(pods)])
+            described = pods[uids.index(gone)]["spec"]
+            everyone = described["containers"] + described["initContainers"]
+            steps += removal(gone, *(one["name"] for one in everyone))
+            steps += [admit(uid)] if chance.random() < 0.5 else [{"retry": {}}]
+    steps.append({"retry": {"pod": uids[-1]}})
+    return document(steps, pods, settings=settings)
+
+
+def differences(seeds: Iterable[int]) -> Iterator[str]:
+    """Yield one line for each difference in the lives of these seeds."""
+    for seed, policy, scope in product(seeds, POLICIES, SCOPES):
+        scenario, outcomes = played(random_life(scope, policy, seed))
+        for line in compare_over_nri(scenario, outcomes, f"life {seed}"):
+            yield f"seed {seed}, {policy}, {scope} scope: {line}"
+
+
+def main() -> None:
+    """Print the differences, and their number."""
+    parser = argparse.ArgumentParser(description="Random lives of simulate against the plugin.")
+    parser.add_argument("seeds", type=NodeSet.parse, help="seeds, such as 1-120")
+    count = 0
+    for line in differences(parser.parse_args().seeds):
+        print(line, flush=True)
+        count += 1
+    print(f"{count} differences")
+
+
+if __name__ == "__main__":
+    main()
