@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from nri_numamem.config.errors import UsageError
-from nri_numamem.config.strict_yaml import DocumentError, decode, line_of, parse
+from nri_numamem.config.strict_yaml import DocumentError, decode, line_of, parse, parse_all
 from nri_numamem.config.values import SettingsPath
 
 # A scenario for 1,024 NUMA nodes with thousands of pods needs a few MiB.
@@ -57,11 +57,22 @@ def load_document(content: bytes, origin: str) -> object:
     return parse(text, origin)[1]
 
 
-def place_in(content: bytes, origin: str, path: SettingsPath) -> str:
-    """Return "ORIGIN:LINE" for a path in a document that load_document() has accepted."""
+def load_documents(content: bytes, origin: str) -> list[object]:
+    """Return the documents of a YAML stream, or of a JSON file; raise UsageError.
+
+    A stream without content has none.
+    """
+    text = decode(content, origin)
+    if text.lstrip().startswith("{"):
+        return [load_document(content, origin)]
+    return [document for _, document in parse_all(text, origin)]
+
+
+def place_in(content: bytes, origin: str, path: SettingsPath, index: int = 0) -> str:
+    """Return "ORIGIN:LINE" for a path in the document number `index`, which was read before."""
     try:
-        root = parse(decode(content, origin), origin)[0]
-    except DocumentError:  # JSON that is no YAML, such as one with tabs
+        root = parse_all(decode(content, origin), origin)[index][0]
+    except (DocumentError, IndexError):  # JSON that is no YAML, such as one with tabs
         return origin
     return f"{origin}:{line_of(root, path)}"
 

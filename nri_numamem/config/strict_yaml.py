@@ -8,7 +8,8 @@ line of a value.
 
 import functools
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from nri_numamem.config.errors import UsageError
@@ -40,12 +41,30 @@ def parse(text: str, origin: str) -> tuple[Any, object]:
 
     Errors begin with `origin`. Raises DocumentError.
     """
-    import yaml  # noqa: PLC0415 - see the module's docstring
-
-    try:
+    with _errors(text, origin):
         loader = _loader_class()(text)
         root = loader.get_single_node()
         return root, None if root is None else loader.construct_document(root)
+
+
+def parse_all(text: str, origin: str) -> list[tuple[Any, object]]:
+    """Return root node and value of each document of a stream; raise DocumentError."""
+    with _errors(text, origin):
+        loader = _loader_class()(text)
+        found: list[tuple[Any, object]] = []
+        while loader.check_node():
+            root = loader.get_node()
+            found.append((root, loader.construct_document(root)))
+        return found
+
+
+@contextmanager
+def _errors(text: str, origin: str) -> Iterator[None]:
+    """Turn the errors of the parser into a DocumentError."""
+    import yaml  # noqa: PLC0415 - see the module's docstring
+
+    try:
+        yield
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1

@@ -25,9 +25,9 @@ from nri_numamem.engine.placement import hints_for_container, place_with_hint
 from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.state import POOL, EngineState, Holder, Key
-from nri_numamem.memorymanager import Container as DescribedContainer
 from nri_numamem.memorymanager import (
     ContainerKind,
+    PoolUse,
     Rejection,
     State,
     drop_reusable_of_others,
@@ -38,10 +38,10 @@ from nri_numamem.scenario.events import (
     container_event,
     resized_sandbox,
     sandbox_event,
-    sandbox_of_entries,
 )
 from nri_numamem.scenario.outcome import Outcome
 from nri_numamem.scenario.scenario import Scenario
+from nri_numamem.scenario.start import begin_with_accounting, begin_with_state
 from nri_numamem.scenario.steps import (
     Admit,
     Allocate,
@@ -67,9 +67,18 @@ def play(scenario: Scenario) -> Iterator[Outcome]:
 class Player:
     """An engine, and what runs on its host."""
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        start: EngineState | None = None,
+        pool_use: PoolUse | None = None,
+    ) -> None:
+        """Begin with the scenario's accounting, or with the state `start` of a host.
+
+        `pool_use` is the present use of the host's hugepage pools, if known.
+        """
         self._scenario = scenario
-        self._engine = Engine.with_state(scenario.context, EngineState(scenario.accounting))
+        self._pool_use = pool_use
         self._sandboxes: dict[str, PodSandbox] = {}
         """Pod uid -> its sandbox, while the pod is on the host."""
         self._running: dict[Key, Container] = {}
@@ -80,22 +89,26 @@ class Player:
         """Pod uid -> the admission whose containers were refused, the latest last."""
         self._created = 0
         """Number of sandboxes and containers so far; makes their ids unique."""
-        self._start()
+        if start is None:
+            begun = begin_with_accounting(scenario, self._new_id)
+        else:
+            begun = begin_with_state(start)
+        self._engine = Engine.with_state(scenario.context, begun.state)
+        self._sandboxes.update(begun.sandboxes)
+        self._running.update(begun.running)
 
-    def _start(self) -> None:
-        """Let the containers run that the accounting has at the start."""
-        state = self._engine.state
-        for uid, containers in self._scenario.accounting.assignments.items():
-            sandbox = self._sandboxes[uid] = self._new_sandbox(uid)
-            state = state.with_pod(sandbox)
-            for name, blocks in containers.items():
-                requests = {block.type: block.size for block in blocks}
-                described = DescribedContainer(name, ContainerKind.APP, requests)
-                container = container_event(self._new_id(), sandbox, described)
-                self._running[uid, name] = container
-                holder = Holder(container.container_id, sandbox.sandbox_id, (uid, name))
-                state = state.with_holder(holder, state.accounting)
-        self._engine = Engine.with_state(self._scenario.context, state)
+    def end_pod(self, uid: str) -> None:
+        """End a pod with all its containers; KeyError if it is not on the host."""
+        self._engine.apply(StopPodSandbox(self._sandboxes.pop(uid)))
+        self._refused.pop(uid, None)
+        for keys in (self._running, self._ended_inits):
+            for key in [key for key in keys if key[0] == uid]:
+                del keys[key]
+
+    @property
+    def accounting(self) -> State:
+        """The accounting, without pools of pods that their containers have used up."""
+        return self._accounting()
 
     def play(self, step: Step) -> Outcome:
         """Play one step."""
@@ -136,7 +149,7 @@ class Player:
                     cpus=step.cpus.get(described.name, ""),
                     devices=step.devices.get(described.name, ()),
                 )
-                applied = self._engine.apply(CreateContainer(sandbox, container))
+                applied = self._engine.apply(CreateContainer(sandbox, container, self._pool_use))
                 if applied.rejection is not None:
                     is_refused = applied.plan.refusal is not None
                     (refused if is_refused else unpinned)[described.name] = applied.rejection
@@ -208,13 +221,8 @@ class Player:
         self._ended_inits.pop(key, None)
         names = state.accounting.assignments.get(step.uid, {}).keys() - {POOL, step.container}
         running = any(uid == step.uid for uid, _ in self._running)
-        sandbox = self._sandboxes.get(step.uid)
-        if sandbox is not None and not names and not running:
-            self._engine.apply(StopPodSandbox(sandbox))
-            del self._sandboxes[step.uid]
-            self._refused.pop(step.uid, None)
-            for ended in [key for key in self._ended_inits if key[0] == step.uid]:
-                del self._ended_inits[ended]
+        if step.uid in self._sandboxes and not names and not running:
+            self.end_pod(step.uid)
         elif (holder := state.holders.get(key)) is not None:
             previous_nodes = state.previous_nodes_with([holder])
             accounting = remove_container(state.accounting, *key)
@@ -258,15 +266,10 @@ class Player:
     def _run_sandbox(self, uid: str) -> PodSandbox:
         """Return the pod's sandbox; start it if there is none."""
         if uid not in self._sandboxes:
-            sandbox = self._sandboxes[uid] = self._new_sandbox(uid)
-            self._engine.apply(RunPodSandbox(sandbox))
+            sandbox = sandbox_event(self._new_id(), self._scenario.pods[uid])
+            self._sandboxes[uid] = sandbox
+            self._engine.apply(RunPodSandbox(sandbox, self._pool_use))
         return self._sandboxes[uid]
-
-    def _new_sandbox(self, uid: str) -> PodSandbox:
-        described = self._scenario.pods.get(uid)
-        if described is not None:
-            return sandbox_event(self._new_id(), described)
-        return sandbox_of_entries(self._new_id(), uid, self._scenario.accounting.assignments[uid])
 
     def _new_id(self) -> str:
         self._created += 1

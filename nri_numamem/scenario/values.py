@@ -189,23 +189,26 @@ def read_pods(path: SettingsPath, value: object) -> dict[str, ScenarioPod]:
     pods: dict[str, ScenarioPod] = {}
     for index, manifest in enumerate(read_list(path, value)):
         here = (*path, index)
-        top = read_mapping(here, manifest)
-        try:
-            pod = pod_from_manifest(top)
-            qos = qos_class(top)
-        except ManifestError as error:
-            place, _, problem = str(error).partition(": ")
-            inside = (int(w) if w.isdecimal() else w for w in _PLACE_WORD.findall(place))
-            remedy = "correct it there, as kubectl get pod -o yaml prints pods"
-            raise SettingsError((*here, *inside), problem, remedy) from error
-        if pod.uid in pods:
-            problem = f"another pod has the uid {show(pod.uid)}"
+        pod = read_pod(here, manifest)
+        uid = pod.pod.uid
+        if uid in pods:
+            problem = f"another pod has the uid {show(uid)}"
             raise SettingsError((*here, "metadata", "uid"), problem, "give each its own")
-        metadata = read_mapping((*here, "metadata"), top.get("metadata"))
-        pods[pod.uid] = ScenarioPod(
-            pod,
-            str(metadata.get("name") or pod.uid),
-            str(metadata.get("namespace") or "default"),
-            qos,
-        )
+        pods[uid] = pod
     return pods
+
+
+def read_pod(path: SettingsPath, manifest: object) -> ScenarioPod:
+    """Return the pod of a manifest."""
+    top = read_mapping(path, manifest)
+    try:
+        pod = pod_from_manifest(top)
+        qos = qos_class(top)
+    except ManifestError as error:
+        place, _, problem = str(error).partition(": ")
+        inside = (int(w) if w.isdecimal() else w for w in _PLACE_WORD.findall(place))
+        remedy = "correct it there, as kubectl get pod -o yaml prints pods"
+        raise SettingsError((*path, *inside), problem, remedy) from error
+    metadata = read_mapping((*path, "metadata"), top.get("metadata"))
+    name, namespace = metadata.get("name"), metadata.get("namespace")
+    return ScenarioPod(pod, str(name or pod.uid), str(namespace or "default"), qos)

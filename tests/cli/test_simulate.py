@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from nri_numamem.cli.main import main
 
@@ -249,3 +250,55 @@ def test_states_with_pod_level_assignments(
     state.write_text(json.dumps({**v1, **pods}))
     assert main(["simulate", "--state", str(state), str(path)]) == 2
     assert "podEntries: pod pod holds memory as a whole" in capsys.readouterr().err
+
+
+def test_refusals_and_the_exit_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "scenario.yaml"
+    path.write_text(documented("yaml"))
+    assert main(["simulate", "--summary", str(path)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "  1. Admit pod default/database: restore on 0, postgres on 0",
+        "  2. Admit pod default/analytics: spark on 2-3",
+        "  3. Admit pod default/cache: redis rejected",
+        "  4. Remove container spark of pod default/analytics: done",
+        "  5. Admit pod default/cache: redis on 2-3",
+    ]
+    assert main(["simulate", "--summary", "--fail-on-refusal", str(path)]) == 1
+    path.write_text(f"{MACHINE}{POD}steps:\n- admit: {{pod: a}}\n")
+    assert main(["simulate", "--fail-on-refusal", str(path)]) == 0
+
+
+def test_a_summary_of_other_steps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    one = "{pod: a, container: c"
+    steps = (
+        "retry: {}",
+        "retry: {pod: a}",
+        f"resize: {one}, memory: 99Gi}}",
+        f"hints: {one}}}",
+        "merge: {policy: restricted, providers: [{cpu: []}]}",
+    )
+    path = tmp_path / "scenario.yaml"
+    listed = "".join(f"- {step}\n" for step in ("admit: {pod: a}", *steps))
+    path.write_text(f"{MACHINE}{POD.replace('1Gi', '3Gi')}steps:\n{listed}")
+    assert main(["simulate", "--summary", str(path)]) == 0
+    assert [line.partition(": ")[2] for line in capsys.readouterr().out.splitlines()] == [
+        "c on 0",
+        "nothing to retry",
+        "nothing to retry",
+        "rejected",
+        "done",
+        "nodes 0-1, not preferred: not admitted",
+    ]
+
+
+def test_yaml_is_the_same_document_as_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "scenario.yaml"
+    path.write_text(documented("yaml"))
+    expected = run(path, capsys)
+    assert main(["simulate", "--output", "yaml", str(path)]) == 0
+    assert yaml.safe_load(capsys.readouterr().out) == expected

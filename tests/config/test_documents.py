@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nri_numamem.config import documents
-from nri_numamem.config.documents import load_document, name_of, place_in, read_file
+from nri_numamem.config.documents import load_document, load_documents, name_of, place_in, read_file
 from nri_numamem.config.errors import UsageError
 
 
@@ -76,3 +76,14 @@ def test_the_place_of_a_path() -> None:
     assert place_in(b'{"a": [1,\n{"b": 2}]}', "f", ("a", 1, "b")) == "f:2"
     # JSON that is no YAML.
     assert place_in(b'{\n\t"a": 1}', "f", ("a",)) == "f"
+
+
+def test_streams_of_documents() -> None:
+    content = b"a: 1\n---\nb: 2\n---\n"
+    assert load_documents(content, "f") == [{"a": 1}, {"b": 2}, None]
+    assert load_documents(b"# nothing\n", "f") == []
+    assert load_documents(b'{"a": 1}', "f") == [{"a": 1}]
+    assert place_in(content, "f", ("b",), 1) == "f:3"
+    assert place_in(content, "f", ("b",), 9) == "f"
+    with pytest.raises(UsageError, match="f:4: "):
+        load_documents(b"a: 1\n---\nb: 2\nb: 3\n", "f")

@@ -30,6 +30,29 @@ _KINDS = {
 }
 
 
+def show_summary(scenario: Scenario, outcomes: Sequence[Outcome]) -> None:
+    """Print one line per step, for large machines and long scenarios."""
+    screen = Screen(new_console())
+    for number, outcome in enumerate(outcomes, start=1):
+        screen.text(f"{number}. {_title(scenario, outcome.step)}: {_summary(outcome)}")
+
+
+def _summary(outcome: Outcome) -> str:
+    """Return the result of a step in a few words."""
+    if outcome.retried is not None:
+        return "; ".join(_summary(each) for each in outcome.retried.values()) or "nothing to retry"
+    texts = [
+        f"{name} {'not managed' if mems is None else f'on {mems}'}"
+        for name, mems in (outcome.cpuset_mems or {}).items()
+    ]
+    texts += [f"{name} rejected" for name in outcome.refused]
+    if outcome.rejection is not None and not outcome.refused:
+        texts.append("rejected")
+    if outcome.hint is not None:
+        texts.append(f"{_hint(outcome.hint)}: {'admitted' if outcome.admits else 'not admitted'}")
+    return ", ".join(texts) or "done"
+
+
 def show(scenario: Scenario, outcomes: Sequence[Outcome]) -> None:
     """Print the whole play on standard output."""
     screen = Screen(new_console())
@@ -118,7 +141,7 @@ def _show_outcome(screen: Screen, scenario: Scenario, before: State, outcome: Ou
     elif outcome.cpuset_mems is not None:
         _show_mems(screen, outcome)
         for rejection in (outcome.unpinned or {}).values():
-            _show_rejection(screen, "reason", rejection)
+            show_rejection(screen, "reason", rejection)
     elif outcome.hint is not None:
         verdict = "admitted" if outcome.admits else "not admitted"
         style = "green" if outcome.admits else "red"
@@ -148,10 +171,10 @@ def _listed(nodes: RecordValue) -> str:
 def _show_rejections(screen: Screen, outcome: Outcome, first: Rejection) -> None:
     """Show why containers were refused; name them if the pod has others."""
     if len(outcome.refused) + len(outcome.cpuset_mems or ()) < 2:
-        _show_rejection(screen, "rejected", first)
+        show_rejection(screen, "rejected", first)
         return
     for name, rejection in outcome.refused.items():
-        _show_rejection(screen, "rejected", rejection, f"{name}: ")
+        show_rejection(screen, "rejected", rejection, f"{name}: ")
     if outcome.cpuset_mems:
         text = f"the kubelet creates {', '.join(outcome.refused)} again; the others keep running"
         screen.labelled("then", text)
@@ -169,7 +192,7 @@ def _show_retried(screen: Screen, scenario: Scenario, outcome: Outcome) -> None:
 
 def _asked(pod: ScenarioPod, step: Admit | Allocate | Hints) -> str:
     named = [
-        f"{container.name}{_KINDS[container.kind]} {_amounts(container.requests)}"
+        f"{container.name}{_KINDS[container.kind]} {amounts_text(container.requests)}"
         for container in pod.pod.containers
         if isinstance(step, Admit) or container.name == step.container
     ]
@@ -177,7 +200,8 @@ def _asked(pod: ScenarioPod, step: Admit | Allocate | Hints) -> str:
     return f"{text}; with the hint {_hint(step.hint)}" if isinstance(step, Allocate) else text
 
 
-def _amounts(amounts: Mapping[str, int]) -> str:
+def amounts_text(amounts: Mapping[str, int]) -> str:
+    """Return amounts as one line."""
     texts = [f"{resource} {format_quantity(size)}" for resource, size in amounts.items()]
     return ", ".join(texts) or "nothing"
 
@@ -208,13 +232,16 @@ def _held(accounting: State, step: Remove | Stop) -> str:
     )
 
 
-def _show_rejection(screen: Screen, label: str, rejection: Rejection, who: str = "") -> None:
+def show_rejection(
+    screen: Screen, label: str, rejection: Rejection, who: str = "", *, has_table: bool = True
+) -> None:
+    """Print why a container was rejected, and why each node was passed over."""
     # The message has one part per node or set of nodes, which the table shows better.
     parts = rejection.message.split("; ")
     problem = "; ".join(part for part in parts if not part.startswith("NUMA node"))
     screen.labelled(label, f"{who}{rejection.reason}: {problem}", "red")
     verdicts = rejection.explanation.per_node
-    if verdicts:
+    if verdicts and has_table:
         screen.shown(_verdicts(verdicts))
 
 

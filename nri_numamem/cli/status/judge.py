@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from nri_numamem.cli.live.facts import Cgroup, Facts
+from nri_numamem.cli.live.names import pod_names
 from nri_numamem.cli.status.differences import find_differences
 from nri_numamem.cli.status.report import Amounts, Condition, ContainerRow, Node, Report
 from nri_numamem.engine.context import Context
@@ -127,7 +128,7 @@ def _rows(facts: Facts, state: EngineState) -> list[ContainerRow]:
 def _assigned(facts: Facts, state: EngineState) -> Iterator[ContainerRow]:
     """Yield the containers of the accounting."""
     cgroups = facts.cgroups or {}
-    names = _pod_names(state)
+    names = pod_names(state)
     for key, holder in state.holders.items():
         blocks = state.blocks(key) or ()
         condition = _condition(holder)
@@ -153,15 +154,9 @@ def _assigned(facts: Facts, state: EngineState) -> Iterator[ContainerRow]:
         )
 
 
-def _pod_names(state: EngineState) -> dict[str, tuple[str, str]]:
-    """Return pod uid -> namespace and name."""
-    reasons = (*state.reasons.pinned.values(), *state.reasons.unpinned.values())
-    return {reason.key[0]: (reason.namespace, reason.pod) for reason in reasons}
-
-
 def _unpinned(facts: Facts, state: EngineState) -> Iterator[ContainerRow]:
     """Yield the running containers of Guaranteed pods without an assignment."""
-    names = _pod_names(state)
+    names = pod_names(state)
     for container_id, cgroup in (facts.cgroups or {}).items():
         if container_id in state.keys:
             continue

@@ -89,7 +89,7 @@ class LiveHost:
 
     def new_id(self) -> str:
         self._ids += 1
-        return f"{self._ids:064x}"
+        return f"{0xABC << 244 | self._ids:064x}"
 
     def sandbox(self, uid: str, memory_bytes: int = 0) -> PodSandbox:
         """Return a Guaranteed pod whose cgroup exists."""

@@ -118,7 +118,7 @@ def test_pools_that_cannot_be_read(host: LiveHost) -> None:
 
 
 def test_cgroups_that_cannot_be_read(host: LiveHost) -> None:
-    (host.directory("db", "0" * 63 + "2") / "cpuset.mems").write_text("x\n")
+    (host.directory("db", "abc" + "0" * 60 + "2") / "cpuset.mems").write_text("x\n")
     facts = live.collect(host.parsed())
     assert facts.cgroups is None
     assert "cpuset.mems: 'x' is not a list of NUMA nodes" in facts.cgroup_problem

@@ -1,0 +1,182 @@
+"""Try objects of Kubernetes on a host: how many of their pods fit, and where.
+
+The host is the plugin's, as it is now, or an empty machine. The engine that serves the runtime
+decides. CPUs and devices are not known before a container exists, so they are not considered.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from nri_numamem.cli.live.names import pod_names
+from nri_numamem.config.settings import Settings
+from nri_numamem.config.values import SettingsError
+from nri_numamem.engine.context import Context
+from nri_numamem.engine.state import EngineState
+from nri_numamem.kubelet.workload import Workload
+from nri_numamem.memorymanager import PoolUse, Rejection, State
+from nri_numamem.memorymanager.state_json import state_json
+from nri_numamem.numa import NodeSet
+from nri_numamem.scenario.player import Player
+from nri_numamem.scenario.scenario import Scenario
+from nri_numamem.scenario.state import WrittenState
+from nri_numamem.scenario.steps import Admit
+from nri_numamem.scenario.values import ScenarioPod, read_pod
+
+_PODS_SHOWN = 8
+
+
+class UnknownPodError(ValueError):
+    """The state has no such pod; the text names those that it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The result for one object."""
+
+    workload: Workload
+    pod: ScenarioPod
+    """Its first pod."""
+    placed: tuple[tuple[str, Mapping[str, str | None]], ...] = ()
+    """Per pod that fits: its name, and container -> `cpuset.mems`, None without nodes."""
+    rejection: Rejection | None = None
+    """Why the next pod does not fit."""
+    runs_on: NodeSet | None = None
+    """The nodes of a pod that runs already, and is not tried; None for others."""
+
+    @property
+    def fits(self) -> bool:
+        """Return whether all its pods fit or run."""
+        return self.rejection is None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The results for all objects, in their order."""
+
+    before: State
+    trials: tuple[Trial, ...]
+    accountings: tuple[State, ...]
+    """After each trial."""
+    pod_names: Mapping[str, str]
+    """Pod uid -> "namespace/name" of known pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Where the pods are tried."""
+
+    settings: Settings
+    context: Context
+    state: EngineState
+    pool_use: PoolUse | None = None
+
+
+def try_workloads(host: Host, workloads: Iterable[Workload], without: Iterable[str]) -> Result:
+    """Try the objects one after the other; each pod that fits stays for the next ones.
+
+    `without` names pods of the host that end before. Raises UnknownPodError, and SettingsError for
+    an invalid pod.
+    """
+    pods: dict[str, ScenarioPod] = {}
+    context, state = host.context, host.state
+    scenario = Scenario(
+        context.machine, host.settings, context, WrittenState(), state.accounting, pods, ()
+    )
+    names = {uid: f"{namespace}/{name}" for uid, (namespace, name) in pod_names(state).items()}
+    player = Player(scenario, state, host.pool_use)
+    for uid in [_uid_of(state, names, name) for name in without]:
+        player.end_pod(uid)
+    before = player.accounting
+    trials: list[Trial] = []
+    accountings: list[State] = []
+    for workload in workloads:
+        trials.append(_try(player, pods, workload))
+        accountings.append(player.accounting)
+    names |= {uid: f"{pod.namespace}/{pod.name}" for uid, pod in pods.items()}
+    return Result(before, tuple(trials), tuple(accountings), names)
+
+
+def _uid_of(state: EngineState, names: Mapping[str, str], wanted: str) -> str:
+    """Return the uid of a pod that is named by its uid, "namespace/name", or its name."""
+    uids = {holder.key[0] for holder in state.holders.values()}
+    found = sorted(
+        uid
+        for uid in uids
+        if wanted in (uid, names.get(uid), names.get(uid, "/").partition("/")[2])
+    )
+    if len(found) == 1:
+        return found[0]
+    shown = ", ".join(sorted(names.get(uid, uid) for uid in found or uids)[:_PODS_SHOWN])
+    if found:
+        raise UnknownPodError(f"{wanted} is the name of several pods; give one of {shown}")
+    remedy = f"give one such as {shown}" if shown else "the plugin has placed no pod"
+    raise UnknownPodError(f"the plugin has placed no pod {wanted}; {remedy}")
+
+
+def _try(player: Player, pods: dict[str, ScenarioPod], workload: Workload) -> Trial:
+    first = _pod(workload, 0)
+    running = player.accounting.assignments.get(first.pod.uid)
+    if running is not None:
+        blocks = chain.from_iterable(running.values())
+        nodes = NodeSet(node_id for block in blocks for node_id in block.numa_affinity)
+        return Trial(workload, first, runs_on=nodes)
+    placed: list[tuple[str, Mapping[str, str | None]]] = []
+    for number in range(workload.replicas):
+        uid = _uid(workload, number)
+        name = workload.name if workload.kind == "Pod" else f"{workload.name}-{number}"
+        pods[uid] = replace(first, pod=replace(first.pod, uid=uid), name=name)
+        outcome = player.play(Admit(uid))
+        unpinned = next(iter((outcome.unpinned or {}).values()), None)
+        rejection = outcome.rejection or unpinned
+        if rejection is not None:
+            player.end_pod(uid)
+            return Trial(workload, first, tuple(placed), rejection)
+        placed.append((name, outcome.cpuset_mems or {}))
+    return Trial(workload, first, tuple(placed))
+
+
+def check_pod(workload: Workload) -> None:
+    """Raise SettingsError, with its path in the document, if the pod is invalid."""
+    _pod(workload, 0)
+
+
+def _pod(workload: Workload, number: int) -> ScenarioPod:
+    """Return a pod of an object; SettingsError with its path in the document."""
+    manifest = workload.manifest
+    metadata = manifest.get("metadata")
+    if metadata is not None and not isinstance(metadata, Mapping):
+        raise SettingsError((*workload.path, "metadata"), "expected a mapping", "write KEY: VALUE")
+    own = {
+        "uid": _uid(workload, number),
+        "name": workload.name,
+        "namespace": workload.namespace,
+    }
+    return read_pod(workload.path, {**manifest, "metadata": {**(metadata or {}), **own}})
+
+
+def _uid(workload: Workload, number: int) -> str:
+    return workload.uid or f"{workload.kind}/{workload.namespace}/{workload.name}/{number}"
+
+
+def workload_document(result: Result) -> dict[str, object]:
+    """Return the trials as one object, with the accounting after the last one."""
+    accounting: State = result.accountings[-1] if result.accountings else result.before
+    return {"workloads": [_trial(trial) for trial in result.trials], **state_json(accounting)}
+
+
+def _trial(trial: Trial) -> dict[str, object]:
+    workload, rejection = trial.workload, trial.rejection
+    return {
+        "kind": workload.kind,
+        "namespace": workload.namespace,
+        "name": workload.name,
+        "qosClass": str(trial.pod.qos),
+        "replicas": workload.replicas,
+        "fit": workload.replicas if trial.runs_on is not None else len(trial.placed),
+        "runsOn": None if trial.runs_on is None else list(trial.runs_on),
+        "pods": [{"name": name, "cpusetMems": dict(mems)} for name, mems in trial.placed],
+        "error": None
+        if rejection is None
+        else {"reason": rejection.reason, "message": rejection.message},
+    }
