@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from nri_numamem.daemon.refusal_ids import RefusalIds, with_id
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Event
 from nri_numamem.engine.plan import Plan, Record
@@ -37,6 +38,9 @@ class AfterReply:
         self._request_ids = RequestIds()
         self._request_id = ""
         """The request of the uncommitted decision."""
+        self._refusal_ids = RefusalIds()
+        self._refusal_id = ""
+        """The id in the refusal of the uncommitted decision."""
         self._records: list[Record] = []
         """Records of committed events, to be logged after the replies."""
         self._emit = emit
@@ -48,8 +52,16 @@ class AfterReply:
 
     def decide(self, engine: Engine, event: Event) -> Plan:
         """Return the plan of an event that `commit` or `discard` follows."""
-        self._plan = plan = engine.decide(event)
+        plan = engine.decide(event)
         self._request_id = self._request_ids.current
+        rejection = engine.rejection
+        if plan.refusal is None or rejection is None:
+            self._refusal_id = ""
+            self._refusal_ids.admitted(event)
+        else:
+            self._refusal_id = self._refusal_ids.id_of(event, rejection.reason, self._request_id)
+            plan = replace(plan, refusal=with_id(plan.refusal, self._refusal_id))
+        self._plan = plan
         return plan
 
     def commit(self, engine: Engine | None, limited: CommitLimiter) -> None:
@@ -58,7 +70,10 @@ class AfterReply:
         if engine is None or plan is None:
             return
         try:
-            self._add(limited(engine.commit), self._request_id)
+            records = limited(engine.commit)
+            if self._refusal_id not in ("", self._request_id):
+                records = tuple(_with_refusal_id(record, self._refusal_id) for record in records)
+            self._add(records, self._request_id)
         except Overrun as overrun:
             self.failure = "the state after a reply took too long"
             text = "".join(traceback.format_exception(overrun)).rstrip()
@@ -90,3 +105,9 @@ class AfterReply:
         records, self._records = self._records, []
         for record in records:
             self._emit(record)
+
+
+def _with_refusal_id(record: Record, refusal_id: str) -> Record:
+    if record.event not in (EventName.REJECTED, EventName.RESIZE_REJECTED):
+        return record
+    return replace(record, fields={**record.fields, "refusal_id": refusal_id})

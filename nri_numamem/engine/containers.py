@@ -148,7 +148,7 @@ def _admit(
     if isinstance(placed, Rejection):
         plan = NO_PLAN
         if context.rejects:
-            plan = Plan(refusal=records.rejection_text(pod, container, placed, others))
+            plan = Plan(refusal=records.rejection_text(context, pod, container, placed, others))
         reject = partial(_reject, context, state, free, event, request, others, placed)
         return Decision(plan, reject, placed)
     kept = pod_limit.without_release(seen, free, ready, placed) if excess else None

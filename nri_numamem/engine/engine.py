@@ -93,6 +93,11 @@ class Engine:
         self._decision, self._event = decision, event
         return decision.plan
 
+    @property
+    def rejection(self) -> Rejection | None:
+        """Why the uncommitted decision gives a container no nodes, if it does."""
+        return None if self._decision is None else self._decision.rejection
+
     def commit(self, wall_s: int = 0) -> tuple[Record, ...]:
         """Make the decision the committed state; return its records, none without a decision.
 
@@ -117,6 +122,5 @@ class Engine:
 
     def apply(self, event: events.Event, wall_s: int = 0) -> Applied:
         """Decide and commit an event whose reply nothing waits for; `wall_s` as in `commit`."""
-        plan = self.decide(event)
-        rejection = None if self._decision is None else self._decision.rejection
+        plan, rejection = self.decide(event), self.rejection
         return Applied(plan, self.commit(wall_s), rejection)

@@ -31,7 +31,6 @@ from nri_numamem.engine.state import NO_PREVIOUS_NODES, POOL, EngineState, Key
 from nri_numamem.memorymanager import Container as ManagedContainer
 from nri_numamem.memorymanager import (
     ContainerKind,
-    Explanation,
     Hint,
     HintMap,
     Pod,
@@ -45,7 +44,7 @@ from nri_numamem.memorymanager import (
 )
 from nri_numamem.memorymanager import Request as Resources
 from nri_numamem.memorymanager.hints import FULL_HINTS_NODES, kept_blocks
-from nri_numamem.memorymanager.rejection import NOT_ALIGNED, TOPOLOGY
+from nri_numamem.memorymanager.rejection import not_aligned
 from nri_numamem.memorymanager.state import views
 from nri_numamem.numa import NodeSet
 from nri_numamem.topologymanager import (
@@ -258,8 +257,7 @@ def _place_beside(
 
 
 def _not_aligned(nodes: NodeSet) -> Rejection:
-    message = f"{NOT_ALIGNED}; the pod's memory is on {format_nodes(nodes)}"
-    return Rejection(TOPOLOGY, partial(Explanation, message))
+    return not_aligned(f"the pod's memory is on {format_nodes(nodes)}")
 
 
 def _place_in_pod(
@@ -273,7 +271,7 @@ def _place_in_pod(
     """Place a container in pod scope: on the pod's nodes if the pod is placed as a whole."""
     ready = _make_room(context, state, pod, others)
     if isinstance(ready, Rejection):
-        return state, ready
+        return state, ready.of_pod()
     nodes = pod_scope.pool_nodes(ready, pod.uid)
     if nodes is None:
         previous = ready.nodes_before(key)

@@ -20,7 +20,7 @@ from nri_numamem.memorymanager.new_blocks import resource_order
 from nri_numamem.memorymanager.state import NodeState, Request, State, Table
 from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.preferences import Preferences
-from nri_numamem.numa.quantity import MEMORY, humanize_bytes
+from nri_numamem.numa.quantity import HUGEPAGES_PREFIX, MEMORY, humanize_bytes
 
 # Kubernetes events cut a message at 1,024 bytes; runtime and caller add their own words.
 MESSAGE_LIMIT = 900
@@ -54,10 +54,23 @@ class Explanation:
 class Rejection:
     """A rejected request; two rejections are equal if their explanations are."""
 
-    def __init__(self, reason: str, explain: Callable[[], Explanation]) -> None:
-        """Take the kubelet's reason, e.g. UnexpectedAdmissionError, and compute the text later."""
+    def __init__(
+        self,
+        reason: str,
+        explain: Callable[[], Explanation],
+        explain_within: Callable[[int], Explanation] | None = None,
+        *,
+        is_of_pod: bool = False,
+    ) -> None:
+        """Take the kubelet's reason, e.g. UnexpectedAdmissionError, and compute the text later.
+
+        `explain_within` computes it for a number of characters.
+        """
         self.reason = reason
+        self.is_of_pod = is_of_pod
+        """Whether the request is that of the pod as a whole, in pod scope."""
         self._explain = explain
+        self._explain_within = explain_within
 
     @cached_property
     def explanation(self) -> Explanation:
@@ -68,6 +81,18 @@ class Rejection:
     def message(self) -> str:
         """The explanation's text."""
         return self.explanation.message
+
+    def message_within(self, limit: int) -> str:
+        """Return the text with at most `limit` characters, with fewer facts if necessary."""
+        if len(self.message) <= limit:
+            return self.message
+        if self._explain_within is not None:
+            return self._explain_within(limit).message
+        return f"{self.message[: limit - 3]}..."
+
+    def of_pod(self) -> "Rejection":
+        """Return the rejection of a request that is the pod's as a whole."""
+        return Rejection(self.reason, self._explain, self._explain_within, is_of_pod=True)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Rejection):
@@ -95,7 +120,8 @@ def reject(
     sentence: str,
 ) -> Rejection:
     """Reject `request`; `sentence`, the kubelet's error text, is the end of the message."""
-    return Rejection(reason, partial(_explain, state, request, candidates, preferences, sentence))
+    explain = partial(_explain, state, request, candidates, preferences, sentence)
+    return Rejection(reason, explain, explain)
 
 
 def reject_pod(
@@ -105,11 +131,23 @@ def reject_pod(
 
     `request` is the pod's; `outstanding` is what pods of which containers run still need.
     """
-    return Rejection(reason, partial(_explain_pod, state, request, outstanding, sentence))
+    explain = partial(_explain_pod, state, request, outstanding, sentence)
+    return Rejection(reason, explain, explain)
+
+
+def not_aligned(fact: str) -> Rejection:
+    """Reject a container whose CPUs and devices are away from where its memory must be."""
+    remedy = "remedy: set topologyManagerPolicy best-effort, or create the pod anew"
+    return Rejection(TOPOLOGY, partial(Explanation, f"{fact}; {remedy}; {NOT_ALIGNED}"))
 
 
 def _explain(
-    state: State, request: Request, candidates: Candidates, preferences: Preferences, sentence: str
+    state: State,
+    request: Request,
+    candidates: Candidates,
+    preferences: Preferences,
+    sentence: str,
+    limit: int = MESSAGE_LIMIT,
 ) -> Explanation:
     prefixes = _prefixes(request)
     rule = partial(_rule, state, request=request, prefixes=prefixes)
@@ -119,11 +157,15 @@ def _explain(
     if fitting is not None:
         head += f"; without topology constraints it would fit on {_nodes(tuple(fitting))}"
     remedy = _remedy(verdicts, request, candidates, fitting)
-    return _composed(head, verdicts, prefixes, f"{remedy}; {sentence}")
+    return _composed(head, verdicts, prefixes, f"{remedy}; {sentence}", limit)
 
 
 def _explain_pod(
-    state: State, request: Request, outstanding: Request, sentence: str
+    state: State,
+    request: Request,
+    outstanding: Request,
+    sentence: str,
+    limit: int = MESSAGE_LIMIT,
 ) -> Explanation:
     prefixes = _prefixes(request)
     verdicts = _verdicts(state, prefixes, lambda _: "not enough together with the other nodes")
@@ -141,7 +183,7 @@ def _explain_pod(
         _USE_LESS if exceeds else "remedy: make room for all containers of the pod, or request less"
     )
     why = "refused so that the pod does not start in part"
-    return _composed(head, verdicts, prefixes, f"{why}; {remedy}; {sentence}")
+    return _composed(head, verdicts, prefixes, f"{why}; {remedy}; {sentence}", limit)
 
 
 def _verdicts(
@@ -154,15 +196,19 @@ def _verdicts(
 
 
 def _composed(
-    head: str, verdicts: tuple[NodeVerdict, ...], prefixes: Mapping[str, str], end: str
+    head: str,
+    verdicts: tuple[NodeVerdict, ...],
+    prefixes: Mapping[str, str],
+    end: str,
+    limit: int,
 ) -> Explanation:
     """Return the explanation, with as many facts about the nodes as there is room for."""
-    room = MESSAGE_LIMIT - len(f"; {end}")
+    room = limit - len(f"; {end}")
     for summary in (partial(_one_by_one, origin=_origin), _one_by_one, _by_rule):
         facts = "; ".join((head, *summary(verdicts, prefixes)))
         if len(facts) <= room:
             return Explanation(f"{facts}; {end}", verdicts)
-    return Explanation(f"{facts[: room - 3]}...; {end}", verdicts)
+    return Explanation(f"{facts[: max(0, room - 3)]}...; {end}"[-limit:], verdicts)
 
 
 def _prefixes(request: Request) -> dict[str, str]:
@@ -221,7 +267,8 @@ def _remedy_of_missing(verdicts: tuple[NodeVerdict, ...], request: Request) -> s
     ]
     if not missing:
         return ""
-    return f"remedy: reserve {' and '.join(missing)} on this host, which has no such pages"
+    pages = " and ".join(resource.removeprefix(HUGEPAGES_PREFIX) for resource in missing)
+    return f"remedy: reserve {' and '.join(missing)}, this host has no {pages} pages"
 
 
 def _rule(state: State, node: NodeState, request: Request, prefixes: Mapping[str, str]) -> str:

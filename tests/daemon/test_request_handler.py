@@ -171,3 +171,24 @@ def test_accounting_that_lacks_a_container_decides_nothing_more(
     assert requests.handler.failure == "the accounting lacks the contents of a reply"
     requests.handler.connected(RequestIds(2))
     assert requests.handler.failure is None
+
+
+def test_retries_of_a_refused_container_have_the_same_text(tmp_path: Path) -> None:
+    (tmp_path / "cgroup.controllers").touch()
+    requests, ids = Requests(tmp_path), RequestIds()
+    requests.handler.connected(ids)
+    texts = []
+    for attempt in range(3):
+        ids.number += 1
+        large = Container(f"c{attempt}", "s1", "main", 5 << 30)
+        texts.append(requests.handler.decide(CreateContainer(POD, large)).refusal)
+        requests.handler.commit()
+    assert texts[0] is not None
+    assert texts[0].startswith("numamem: container main of pod default/db refused, ")
+    assert " [1-1]: requested memory 5Gi; " in texts[0]
+    assert texts == [texts[0]] * 3
+    records = [record for record in requests.emitted if record.event == "rejected"]
+    assert [record.request_id for record in records] == ["1-1", "1-2", "1-3"]
+    assert [record.fields.get("refusal_id") for record in records] == [None, "1-1", "1-1"]
+    ids.number += 1
+    assert requests.handler.decide(CreateContainer(POD, CONTAINER)).refusal is None

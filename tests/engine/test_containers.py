@@ -371,7 +371,8 @@ def test_a_limit_that_fits_nowhere_is_refused_and_changes_nothing(host: Host) ->
     plan = crowded_update(host)
     assert plan.refusal == (
         "numamem: container main of pod ns/pod-b cannot be resized to memory 1.18Gi: 472Mi too "
-        "much for node 0 (NUMA node 0 has 528Mi free), and no larger set of nodes may be used"
+        "much for node 0 (NUMA node 0 has 528Mi free), and no larger set of nodes may be used; "
+        "remedy: make room there, or create the pod anew"
     )
     assert plan.updates == ()
     (record,) = plan.records

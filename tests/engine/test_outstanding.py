@@ -50,12 +50,9 @@ def test_two_pods_with_crossed_cpus_both_complete(host: Host) -> None:
         "numamem: container one of pod ns/pod-b refused, UnexpectedAdmissionError with cpu on node "
         "1: requested memory 1.18Gi for the pod; pods of which some containers run still need "
         "memory 600Mi; all NUMA nodes together have memory 1.22Gi free; "
-        "NUMA node 0: 328Mi free of 928Mi allocatable (1Gi less 64Mi reservedMemory, 32Mi "
-        "hugepages), not enough together with the other nodes; "
-        "NUMA node 1: 928Mi free of 928Mi allocatable (1Gi less 64Mi reservedMemory, 32Mi "
-        "hugepages), not enough together with the other nodes; "
-        "NUMA nodes 2-3: 0 free of 928Mi allocatable (1Gi less 64Mi reservedMemory, 32Mi "
-        "hugepages), not enough together with the other nodes; "
+        "NUMA node 0: 328Mi free of 928Mi allocatable, not enough together with the other nodes; "
+        "NUMA node 1: 928Mi free of 928Mi allocatable, not enough together with the other nodes; "
+        "NUMA nodes 2-3: 0 free of 928Mi allocatable, not enough together with the other nodes; "
         "refused so that the pod does not start in part; "
         "remedy: make room for all containers of the pod, or request less; "
         "Allocate failed due to [memorymanager] failed to get the default NUMA affinity, no NUMA "
@@ -143,7 +140,7 @@ def test_in_pod_scope_the_pod_is_placed_as_a_whole(new_host: NewHost) -> None:
     host.create(host.run("a", memory=600 * MI), "one", 100 * MI)
     assert outstanding_of(host) == {}
     refusal = host.create(host.run("b", memory=4000 * MI), "one", 100 * MI).refusal or ""
-    assert "requested memory 3.91Gi" in refusal
+    assert "requested the whole pod's memory 3.91Gi" in refusal
 
 
 def test_after_a_synchronize_only_begun_pods_have_amounts(host: Host, new_host: NewHost) -> None:

@@ -155,7 +155,7 @@ def test_a_pod_that_does_not_fit_is_refused_at_its_first_container_and_may_retry
         assert events_of(plan) == ["rejected"]
         assert plan.refusal is not None
         assert plan.refusal.startswith("numamem: container main of pod ns/pod-a refused, ")
-        assert "requested memory 500Mi" in plan.refusal
+        assert "requested the whole pod's memory 500Mi" in plan.refusal
     assert pods.engine.state.blocks(("a", "")) is None
     pods.stop_pod(other)
     assert pods.create(pod, memory=100 * MI).adjustment == Adjustment("0")
@@ -238,10 +238,12 @@ def test_strict_policies_refuse_memory_that_cannot_be_near_the_cpus(
     assert host.create(full, cpus="8").adjustment == Adjustment("2")
     first = host.run("a", memory=500 * MI)
     refusal = host.create(first, "one", 100 * MI, cpus="8").refusal or ""
-    assert "TopologyAffinityError with cpu on node 2: " in refusal
+    assert "TopologyAffinityError (topologyManagerPolicy " in refusal
+    assert ") with cpu on node 2: requested " in refusal
     assert host.create(first, "one", 100 * MI, cpus="0").adjustment == Adjustment("0")
     refusal = host.create(first, "two", 100 * MI, cpus="4").refusal or ""
-    assert refusal.endswith("with Topology locality; the pod's memory is on node 0")
+    assert "the pod's memory is on node 0; remedy: " in refusal
+        assert refusal.endswith("with Topology locality")
 
 
 def test_a_restart_of_the_runtime_keeps_pools(pods: Host) -> None:

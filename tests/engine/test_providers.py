@@ -153,7 +153,8 @@ def test_strict_policies_refuse_if_the_node_is_full(new_host: NewHost, policy: s
     assert plan.refusal is not None
     assert plan.refusal.startswith(
         "numamem: container main of pod ns/pod-a refused, "
-        "TopologyAffinityError with cpu on node 2, devices on node 2: requested memory "
+        f"TopologyAffinityError (topologyManagerPolicy {policy}) with cpu on node 2, devices on "
+        "node 2: requested memory "
     )
     assert other_hints(plan) == {"cpu": "2", "devices": ["2"]}
     assert host.create(pod).adjustment == Adjustment("0")
@@ -173,9 +174,9 @@ def test_strict_policies_refuse_conflicting_cpus_and_devices(
 ) -> None:
     host = new_host(settings(policy))
     refusal = host.create(host.run("a"), cpus="8", devices=["1"]).refusal or ""
-    assert "TopologyAffinityError with cpu on node 2, devices on node 1: " in refusal
+    assert f"{policy}) with cpu on node 2, devices on node 1: " in refusal
     refusal = host.create(host.run("b"), devices=["1", "2"]).refusal or ""
-    assert "TopologyAffinityError with devices on nodes 1-2: " in refusal
+    assert f"{policy}) with devices on nodes 1-2: " in refusal
 
 
 def test_devices_on_two_nodes_have_the_memory_near_both(host: Host) -> None:

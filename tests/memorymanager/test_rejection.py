@@ -1,10 +1,24 @@
 from types import ModuleType
 
-from nri_numamem.memorymanager import NodeState, NodeVerdict, Rejection, Request, State, Table
+from nri_numamem.memorymanager import (
+    Explanation,
+    NodeState,
+    NodeVerdict,
+    Rejection,
+    Request,
+    State,
+    Table,
+)
 from nri_numamem.memorymanager.accounting import assign
 from nri_numamem.memorymanager.candidates import candidates_for
 from nri_numamem.memorymanager.policy_static import NO_DEFAULT
-from nri_numamem.memorymanager.rejection import MESSAGE_LIMIT, allocation_failed, reject, reject_pod
+from nri_numamem.memorymanager.rejection import (
+    MESSAGE_LIMIT,
+    allocation_failed,
+    not_aligned,
+    reject,
+    reject_pod,
+)
 from nri_numamem.numa import NodeSet, Preferences
 
 GI = 2**30
@@ -123,7 +137,7 @@ def test_pages_that_the_host_lacks(worlds: ModuleType) -> None:
     state = worlds.empty_state({0: {"memory": 4 * GI, "hugepages-1Gi": 0}})
     message = refuse(state, {"memory": GI, "hugepages-1Gi": GI, "hugepages-2Mi": GI}).message
     assert message.endswith(
-        "; remedy: reserve hugepages-1Gi and hugepages-2Mi on this host, which has no such pages; "
+        "; remedy: reserve hugepages-1Gi and hugepages-2Mi, this host has no 1Gi and 2Mi pages; "
         "Sentence"
     )
 
@@ -153,9 +167,7 @@ def test_a_pod_that_the_host_cannot_hold(worlds: ModuleType) -> None:
     request = {"memory": GI, "hugepages-1Gi": GI}
     message = reject_pod(state, request, {}, "Reason", "Sentence").message
     assert "all NUMA nodes together have memory 8Gi, hugepages-1Gi 0 free" in message
-    assert message.endswith(
-        "; remedy: reserve hugepages-1Gi on this host, which has no such pages; Sentence"
-    )
+    assert message.endswith("; remedy: reserve hugepages-1Gi, this host has no 1Gi pages; Sentence")
 
 
 def test_the_message_of_a_pod_is_short_on_a_large_machine(worlds: ModuleType) -> None:
@@ -184,3 +196,40 @@ def test_rejections_with_equal_explanations_are_equal(worlds: ModuleType) -> Non
     assert hash(refused) == hash(again)
     assert refused != refused.message
     assert repr(refused).startswith("Rejection('Reason', Explanation(message='requested memory ")
+
+
+def test_a_message_for_less_room_has_fewer_facts(worlds: ModuleType) -> None:
+    state = worlds.empty_state({n: {"memory": (64 + n) * GI} for n in range(8)})
+    rejection = refuse(state, {"memory": 1000 * GI})
+    assert rejection.message_within(MESSAGE_LIMIT) == rejection.message
+    for limit in (500, 300, 200):
+        text = rejection.message_within(limit)
+        assert len(text) <= limit
+        assert text.startswith("requested memory 1000Gi; ")
+        assert text.endswith("; remedy: request less, or use a larger host; Sentence")
+    assert "NUMA nodes 0-7: at most 71Gi free" in rejection.message_within(300)
+    assert len(rejection.message_within(10)) == 10
+
+
+def test_a_message_of_one_part_is_cut() -> None:
+    rejection = Rejection("Reason", lambda: Explanation("x" * 50))
+    assert rejection.message_within(50) == "x" * 50
+    assert rejection.message_within(20) == "x" * 17 + "..."
+
+
+def test_the_rejection_of_a_pod_as_a_whole_is_marked(worlds: ModuleType) -> None:
+    state = worlds.empty_state({0: {"memory": GI}})
+    rejection = refuse(state, {"memory": 2 * GI})
+    assert not rejection.is_of_pod
+    assert rejection.of_pod().is_of_pod
+    assert rejection.of_pod() == rejection
+    assert rejection.of_pod().message_within(150) == rejection.message_within(150)
+
+
+def test_a_container_that_cannot_be_aligned() -> None:
+    rejection = not_aligned("the pod's memory is on node 0")
+    assert rejection.reason == "TopologyAffinityError"
+    assert rejection.message == (
+        "the pod's memory is on node 0; remedy: set topologyManagerPolicy best-effort, or create "
+        "the pod anew; Resources cannot be allocated with Topology locality"
+    )

@@ -20,8 +20,9 @@ from nri_numamem.engine.records.fields import (
 from nri_numamem.engine.records.holders import holders_of
 from nri_numamem.engine.request import Request, request_of_pod
 from nri_numamem.engine.state import POOL, EngineState, Holder, Key
-from nri_numamem.engine.text import cut_name
+from nri_numamem.engine.text import NAME_CHARACTERS, cut
 from nri_numamem.memorymanager import Block, QosClass, Rejection
+from nri_numamem.memorymanager.rejection import TOPOLOGY
 from nri_numamem.numa import NodeSet
 from nri_numamem.topologymanager import Placement
 
@@ -29,6 +30,13 @@ _NOTHING: Mapping[str, int] = {}
 
 FreeBytesOf = Callable[[EngineState, Iterable[str]], Fields]
 """``fields.free_bytes``, or ``fields.FreeBytes`` for many records of one event."""
+
+# With room for the id of the refusal, which the daemon adds: 900 characters in all.
+TEXT_LIMIT = 880
+
+# Room for remedy and kubelet's sentence; names that leave less are shortened.
+_MESSAGE_LEAST = 350
+_SHORT_NAME_CHARACTERS = 60
 
 NO_MEMORY_LIMIT = "no_memory_limit"
 NO_CPU_LIMIT = "no_cpu_limit"
@@ -192,13 +200,33 @@ def rejected(
 
 
 def rejection_text(
-    pod: PodSandbox, container: Container, rejection: Rejection, others: OtherProviders
+    context: Context,
+    pod: PodSandbox,
+    container: Container,
+    rejection: Rejection,
+    others: OtherProviders,
 ) -> str:
-    """Return the text of the reply, which `kubectl describe pod` shows."""
+    """Return the text of the reply, which `kubectl describe pod` shows, TEXT_LIMIT characters.
+
+    It names no other pod. The same facts give the same text.
+    """
+    reason = rejection.reason
+    if reason == TOPOLOGY:
+        reason += f" (topologyManagerPolicy {context.policy.topology_manager_policy})"
     hints = f" with {others}" if others != NO_OTHER_PROVIDERS else ""
-    return (
-        f"{PREFIX}container {cut_name(container.name)} of pod {pod_name(pod)} refused, "
-        f"{rejection.reason}{hints}: {rejection.message}"
+    for limit in (NAME_CHARACTERS, _SHORT_NAME_CHARACTERS):
+        head = (
+            f"{PREFIX}container {cut(container.name, limit)} of pod {pod_name(pod, limit)} "
+            f"refused, {reason}{hints}: "
+        )
+        room = TEXT_LIMIT - len(head)
+        if room >= _MESSAGE_LEAST:
+            break
+    if not rejection.is_of_pod:
+        return f"{head}{rejection.message_within(room)}"
+    whole = "the whole pod's "
+    return head + rejection.message_within(room - len(whole)).replace(
+        "requested ", f"requested {whole}", 1
     )
 
 

@@ -9,7 +9,7 @@ from nri_numamem.engine.events import Container, PodSandbox
 from nri_numamem.engine.plan import Adjustment, RecordValue
 from nri_numamem.engine.providers import CPU, DEVICES, OtherProviders
 from nri_numamem.engine.state import EngineState
-from nri_numamem.engine.text import cut_name
+from nri_numamem.engine.text import NAME_CHARACTERS, cut
 from nri_numamem.memorymanager import Hint, NodeState
 from nri_numamem.numa import hugepages_resource
 
@@ -19,9 +19,9 @@ PREFIX = "numamem: "
 Fields = dict[str, RecordValue]
 
 
-def pod_name(pod: PodSandbox) -> str:
-    """Return NAMESPACE/NAME of a pod, for a text."""
-    return f"{cut_name(pod.namespace)}/{cut_name(pod.name)}"
+def pod_name(pod: PodSandbox, limit: int = NAME_CHARACTERS) -> str:
+    """Return NAMESPACE/NAME of a pod for a text, each with at most `limit` characters."""
+    return f"{cut(pod.namespace, limit)}/{cut(pod.name, limit)}"
 
 
 def pod_fields(pod: PodSandbox) -> Fields:

@@ -20,7 +20,10 @@ from nri_numamem.engine.records.fields import (
 from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.engine.text import cut_name
 from nri_numamem.memorymanager import Block, Resized
-from nri_numamem.numa import MEMORY, humanize_bytes
+from nri_numamem.numa import MEMORY, NodeSet, humanize_bytes
+
+# Of a text of at most 900 characters; names have 63 to 253.
+_FREE_CHARACTERS = 240
 
 
 def resized(
@@ -78,17 +81,26 @@ def rejection_text(
     state: EngineState, pod: PodSandbox, holder: Holder, new_bytes: int, done: Resized
 ) -> str:
     """Return the text of the reply."""
-    rest = "; ".join(
-        f"NUMA node {node_id} has {humanize_bytes(node.table(MEMORY).free)} free"
-        for node_id, node in state.accounting.machine_state.items()
-        if node_id in done.nodes
-    )
     short = humanize_bytes(done.shortfall[MEMORY], round_up=True)
+    name, size = cut_name(holder.key[1]), humanize_bytes(new_bytes, round_up=True)
     return (
-        f"{PREFIX}container {cut_name(holder.key[1])} of pod {pod_name(pod)} cannot be resized to "
-        f"memory {humanize_bytes(new_bytes, round_up=True)}: {short} too much for "
-        f"{format_nodes(done.nodes)} ({rest}), and no larger set of nodes may be used"
+        f"{PREFIX}container {name} of pod {pod_name(pod)} cannot be resized to memory {size}: "
+        f"{short} too much for {format_nodes(done.nodes)} ({_free(state, done.nodes)}), and no "
+        "larger set of nodes may be used; remedy: make room there, or create the pod anew"
     )
+
+
+def _free(state: EngineState, nodes: NodeSet) -> str:
+    """Return the free memory of each node, or if that is too long, the most of one."""
+    free = {
+        node_id: node.table(MEMORY).free
+        for node_id, node in state.accounting.machine_state.items()
+        if node_id in nodes
+    }
+    each = "; ".join(f"NUMA node {n} has {humanize_bytes(size)} free" for n, size in free.items())
+    if len(each) <= _FREE_CHARACTERS:
+        return each
+    return f"at most {humanize_bytes(max(free.values()))} free on one node"
 
 
 def _who(pod: PodSandbox, holder: Holder, before: tuple[Block, ...]) -> Fields:

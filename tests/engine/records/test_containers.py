@@ -11,6 +11,7 @@ from nri_numamem.engine.plan import Record
 from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.engine.records.containers import (
+    TEXT_LIMIT,
     adopted,
     ended,
     not_managed,
@@ -111,13 +112,51 @@ def test_in_pod_scope_a_rejection_is_of_the_pods_request() -> None:
 
 
 def test_the_text_of_a_rejection_names_the_other_providers() -> None:
+    context = Context.of(MACHINE, Policy())
     rejection = Rejection("Reason", lambda: Explanation("message"))
     text = "numamem: container main of pod ns/db refused, Reason"
-    assert rejection_text(POD, CONTAINER, rejection, NO_OTHER_PROVIDERS) == f"{text}: message"
+    found = rejection_text(context, POD, CONTAINER, rejection, NO_OTHER_PROVIDERS)
+    assert found == f"{text}: message"
     others = OtherProviders(cpu=NodeSet([1]))
-    assert rejection_text(POD, CONTAINER, rejection, others) == (
+    assert rejection_text(context, POD, CONTAINER, rejection, others) == (
         f"{text} with cpu on node 1: message"
     )
+
+
+def test_the_policy_is_named_where_it_decides() -> None:
+    context = Context.of(MACHINE, Policy(topology_manager_policy="restricted"))
+    rejection = Rejection("TopologyAffinityError", lambda: Explanation("message"))
+    text = rejection_text(context, POD, CONTAINER, rejection, NO_OTHER_PROVIDERS)
+    assert "refused, TopologyAffinityError (topologyManagerPolicy restricted): message" in text
+
+
+def test_in_pod_scope_the_text_has_the_amount_of_the_whole_pod() -> None:
+    engine = Engine(Context.of(MACHINE, Policy(topology_manager_scope="pod")))
+    pod = replace(POD, memory_limit_bytes=90 * GI)
+    applied = engine.apply(CreateContainer(pod, CONTAINER))
+    assert "requested the whole pod's memory 90Gi; " in (applied.plan.refusal or "")
+    assert applied.records[0].fields["pod_request_bytes"] == {"memory": 90 * GI}
+
+
+@pytest.mark.parametrize("length", [1, 63, 253, 5000])
+@pytest.mark.parametrize("scope", ["container", "pod"])
+def test_a_text_has_at_most_900_characters_also_with_64_nodes(length: int, scope: str) -> None:
+    """The id of the refusal comes on top."""
+    nodes = tuple(NumaNode(n, (4 + n) * GI, cpus=CpuSet([n])) for n in range(64))
+    policy = Policy(topology_manager_policy="single-numa-node", topology_manager_scope=scope)
+    engine = Engine(Context.of(Machine(nodes), policy))
+    other = PodSandbox("t", "tenant", "tenants", "secret-pod", "/kubepods/podtenant")
+    engine.apply(CreateContainer(other, Container("o", "t", "secret-app", 3 * GI)))
+    name = "n" * length
+    pod = PodSandbox("s", "u", name, name, "/kubepods/podu", memory_limit_bytes=900 * GI)
+    container = Container("c", "s", name, 900 * GI, cpuset_cpus="0-63")
+    text = engine.apply(CreateContainer(pod, container)).plan.refusal
+    assert text is not None
+    assert len(text) <= TEXT_LIMIT < 900
+    assert text.startswith("numamem: container n")
+    assert text.endswith("Resources cannot be allocated with Topology locality")
+    assert "; remedy: " in text
+    assert "secret" not in text
 
 
 def test_a_container_that_is_not_managed() -> None:

@@ -13,7 +13,7 @@ from nri_numamem.engine.events import (
 )
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.policy import Policy
-from nri_numamem.numa import Machine, NumaNode
+from nri_numamem.numa import CpuSet, Machine, NumaNode
 
 GI = 1 << 30
 MACHINE = Machine(tuple(NumaNode(n, 4 * GI) for n in (0, 1)))
@@ -66,3 +66,16 @@ def list_of(record: Record) -> list[object]:
     listed = record.fields["candidates"]
     assert isinstance(listed, list)
     return [*listed]
+
+
+def test_the_text_of_a_resize_is_short_on_64_nodes() -> None:
+    nodes = tuple(NumaNode(n, (4 * GI) + n, cpus=CpuSet([n])) for n in range(64))
+    engine = Engine(Context.of(Machine(nodes), Policy()))
+    pod = PodSandbox("s", "uid", "n" * 63, "p" * 253, "/kubepods/poduid")
+    container = Container("id", "s", "c" * 63, 250 * GI)
+    engine.apply(CreateContainer(pod, container))
+    text = engine.apply(UpdateContainer(pod, container, 900 * GI)).plan.refusal
+    assert text is not None
+    assert len(text) <= 880
+    assert "(at most 1.9Gi free on one node)" in text
+    assert "; remedy: make room there" in text

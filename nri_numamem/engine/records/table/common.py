@@ -40,4 +40,8 @@ REPEATED = {
     "repeat_count": "only in the history, and of resizes: records of the same contents since the "
     "one before, which were left out; the intervals grow up to 1 hour"
 }
+REFUSAL_ID = {
+    "refusal_id": "request of the container's first refusal for this reason, if this is a retry; "
+    "the text of every retry has it"
+}
 ADJUSTMENT = {"adjustment": "what the plugin sets: cpuset_mems, hugepage limits and their route"}

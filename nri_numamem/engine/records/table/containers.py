@@ -10,6 +10,7 @@ from nri_numamem.engine.records.table.common import (
     HINTS,
     MERGED_HINT,
     NODES,
+    REFUSAL_ID,
     REMEDY,
     REPEATED,
     REQUEST,
@@ -48,6 +49,7 @@ _REJECTED = {
     "bytes",
     "pod_request_bytes": "request of the pod as a whole, which the candidates are for "
     "(topologyManagerScope: pod)",
+    **REFUSAL_ID,
     **REPEATED,
 }
 _EXCLUDED = {"excluded_nodes": "those of the NUMA nodes that are excluded (memoryNodes)"}
@@ -202,6 +204,7 @@ EVENTS = {
         remedy="free memory on its NUMA nodes; the kubelet retries",
         fields={
             **_RESIZE,
+            **REFUSAL_ID,
             **REPEATED,
         },
     ),
