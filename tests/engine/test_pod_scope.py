@@ -243,7 +243,7 @@ def test_strict_policies_refuse_memory_that_cannot_be_near_the_cpus(
     assert host.create(first, "one", 100 * MI, cpus="0").adjustment == Adjustment("0")
     refusal = host.create(first, "two", 100 * MI, cpus="4").refusal or ""
     assert "the pod's memory is on node 0; remedy: " in refusal
-        assert refusal.endswith("with Topology locality")
+    assert refusal.endswith("with Topology locality")
 
 
 def test_a_restart_of_the_runtime_keeps_pools(pods: Host) -> None:
