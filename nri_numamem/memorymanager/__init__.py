@@ -103,13 +103,14 @@ from nri_numamem.memorymanager.hugepage_pools import (
 )
 from nri_numamem.memorymanager.invariants import check_accounting, check_groups
 from nri_numamem.memorymanager.node_allocatable import HostReservation, derive, resolve_reserved
+from nri_numamem.memorymanager.node_verdicts import NodeVerdict
 from nri_numamem.memorymanager.pod import Container, ContainerKind, Pod, QosClass, pod_request
 from nri_numamem.memorymanager.policy_static import (
     choose_nodes,
     nodes_of,
     record_allocation,
 )
-from nri_numamem.memorymanager.rejection import Explanation, NodeVerdict, Rejection
+from nri_numamem.memorymanager.rejection import Explanation, Rejection
 from nri_numamem.memorymanager.reserved_memory import (
     Reservation,
     ReservedMemoryError,

@@ -11,16 +11,25 @@ The text is computed when it is first read: under `best-effort`, several placeme
 the rejections of all but the last are discarded.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 
 from nri_numamem.memorymanager.candidates import Candidates, free_bytes
 from nri_numamem.memorymanager.new_blocks import resource_order
-from nri_numamem.memorymanager.state import NodeState, Request, State, Table
+from nri_numamem.memorymanager.node_verdicts import (
+    NodeVerdict,
+    by_rule,
+    format_node_ids,
+    one_by_one,
+    origin_of,
+    prefixes_of,
+    rule_of,
+)
+from nri_numamem.memorymanager.state import NodeState, Request, State
 from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.preferences import Preferences
-from nri_numamem.numa.quantity import HUGEPAGES_PREFIX, MEMORY, humanize_bytes
+from nri_numamem.numa.quantity import HUGEPAGES_PREFIX, humanize_bytes
 
 # Kubernetes events cut a message at 1,024 bytes; runtime and caller add their own words.
 MESSAGE_LIMIT = 900
@@ -30,16 +39,6 @@ TOPOLOGY = "TopologyAffinityError"
 NOT_ALIGNED = "Resources cannot be allocated with Topology locality"
 
 _USE_LESS = "remedy: request less, or use a larger host"
-
-
-@dataclass(frozen=True, slots=True)
-class NodeVerdict:
-    """What one NUMA node had for a request, and which rule excluded it."""
-
-    node_id: int
-    tables: Mapping[str, Table]
-    """Requested resource -> its table on the node."""
-    rule: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +148,13 @@ def _explain(
     sentence: str,
     limit: int = MESSAGE_LIMIT,
 ) -> Explanation:
-    prefixes = _prefixes(request)
-    rule = partial(_rule, state, request=request, prefixes=prefixes)
+    prefixes = prefixes_of(request)
+    rule = partial(rule_of, state, request=request, prefixes=prefixes)
     verdicts = _verdicts(state, prefixes, rule)
     head = f"requested {_amounts(request)}; {_size(candidates)}"
     fitting = candidates.best(preferences)
     if fitting is not None:
-        head += f"; without topology constraints it would fit on {_nodes(tuple(fitting))}"
+        head += f"; without topology constraints it would fit on {format_node_ids(tuple(fitting))}"
     remedy = _remedy(verdicts, request, candidates, fitting)
     return _composed(head, verdicts, prefixes, f"{remedy}; {sentence}", limit)
 
@@ -167,7 +166,7 @@ def _explain_pod(
     sentence: str,
     limit: int = MESSAGE_LIMIT,
 ) -> Explanation:
-    prefixes = _prefixes(request)
+    prefixes = prefixes_of(request)
     verdicts = _verdicts(state, prefixes, lambda _: "not enough together with the other nodes")
     free = {name: free_bytes(state, state.machine_state, name) for name in prefixes}
     available = ", ".join(f"{name} {humanize_bytes(size)}" for name, size in free.items())
@@ -204,17 +203,11 @@ def _composed(
 ) -> Explanation:
     """Return the explanation, with as many facts about the nodes as there is room for."""
     room = limit - len(f"; {end}")
-    for summary in (partial(_one_by_one, origin=_origin), _one_by_one, _by_rule):
+    for summary in (partial(one_by_one, origin=origin_of), one_by_one, by_rule):
         facts = "; ".join((head, *summary(verdicts, prefixes)))
         if len(facts) <= room:
             return Explanation(f"{facts}; {end}", verdicts)
     return Explanation(f"{facts[: max(0, room - 3)]}...; {end}"[-limit:], verdicts)
-
-
-def _prefixes(request: Request) -> dict[str, str]:
-    """Return resource -> its name in front of an amount; "" if only memory is requested."""
-    order = sorted(request, key=resource_order)
-    return {resource: "" if order == [MEMORY] else f"{resource} " for resource in order}
 
 
 def _amounts(request: Request) -> str:
@@ -255,7 +248,7 @@ def _remedy(
         for verdict in verdicts
         if all(verdict.tables[name].allocatable >= size for name, size in request.items())
     ]
-    return f"remedy: make room on {_nodes(large)}"
+    return f"remedy: make room on {format_node_ids(large)}"
 
 
 def _remedy_of_missing(verdicts: tuple[NodeVerdict, ...], request: Request) -> str:
@@ -269,96 +262,3 @@ def _remedy_of_missing(verdicts: tuple[NodeVerdict, ...], request: Request) -> s
         return ""
     pages = " and ".join(resource.removeprefix(HUGEPAGES_PREFIX) for resource in missing)
     return f"remedy: reserve {' and '.join(missing)}, this host has no {pages} pages"
-
-
-def _rule(state: State, node: NodeState, request: Request, prefixes: Mapping[str, str]) -> str:
-    if len(node.cells) > 1:
-        free = [
-            f"{prefix}{humanize_bytes(free_bytes(state, node.cells, resource))} free"
-            for resource, prefix in prefixes.items()
-        ]
-        return f"in group {node.cells} with {', '.join(free)}"
-    if node.lacks_normal_memory:
-        return "no normal memory, only for a set with another node"
-    if node.number_of_assignments:
-        return "has single-node assignments"
-    if any(node.table(resource).allocatable < amount for resource, amount in request.items()):
-        return "unused, too small by itself"
-    return "unused"
-
-
-def _origin(resource: str, table: Table) -> str:
-    """Return how the allocatable amount results: "8Gi less 1Gi reservedMemory, ..."; or ""."""
-    parts = {"reservedMemory": table.system_reserved}
-    if resource == MEMORY:
-        parts["hugepages"] = table.total - table.system_reserved - table.allocatable
-    less = [f"{humanize_bytes(size)} {name}" for name, size in parts.items() if size > 0]
-    return f"{humanize_bytes(table.total)} less {', '.join(less)}" if less else ""
-
-
-def _no_origin(_resource: str, _table: Table) -> str:
-    return ""
-
-
-def _one_by_one(
-    verdicts: tuple[NodeVerdict, ...],
-    prefixes: Mapping[str, str],
-    origin: Callable[[str, Table], str] = _no_origin,
-) -> list[str]:
-    ids: dict[str, list[int]] = {}
-    for verdict in verdicts:
-        parts = [
-            f"{prefixes[resource]}{humanize_bytes(table.free)} free"
-            f" of {humanize_bytes(table.allocatable)} allocatable"
-            f"{_notes(origin(resource, table), _non_pod_note(resource, table))}"
-            for resource, table in verdict.tables.items()
-        ]
-        ids.setdefault(", ".join((*parts, verdict.rule)), []).append(verdict.node_id)
-    return [f"{_nodes(node_ids)}: {text}" for text, node_ids in ids.items()]
-
-
-def _non_pod_note(resource: str, table: Table) -> str:
-    size_bytes = _non_pod_bytes(resource, table)
-    return f"{humanize_bytes(size_bytes)} used outside of pods" if size_bytes else ""
-
-
-def _notes(*notes: str) -> str:
-    text = "; ".join(note for note in notes if note)
-    return f" ({text})" if text else ""
-
-
-def _non_pod_bytes(resource: str, table: Table) -> int:
-    """Return the masked bytes of a hugepage pool (see ``hugepage_pools``)."""
-    return 0 if resource == MEMORY else max(0, table.allocatable - table.reserved - table.free)
-
-
-def _by_rule(verdicts: tuple[NodeVerdict, ...], prefixes: Mapping[str, str]) -> list[str]:
-    ids: dict[str, list[int]] = {}
-    most: dict[tuple[str, str], int] = {}
-    non_pod: dict[str, int] = {}
-    for verdict in verdicts:
-        rule = "in other groups" if verdict.rule.startswith("in group ") else verdict.rule
-        ids.setdefault(rule, []).append(verdict.node_id)
-        for resource, table in verdict.tables.items():
-            non_pod[resource] = non_pod.get(resource, 0) + _non_pod_bytes(resource, table)
-            most[rule, resource] = max(most.get((rule, resource), 0), table.free)
-
-    def text(rule: str) -> str:
-        parts = [
-            f"{prefix}at most {humanize_bytes(most[rule, resource])} free"
-            for resource, prefix in prefixes.items()
-        ]
-        return ", ".join((*parts, rule))
-
-    notes = [
-        f"{humanize_bytes(size_bytes)} of {resource} used outside of pods"
-        for resource, size_bytes in non_pod.items()
-        if size_bytes
-    ]
-    return notes + [f"{_nodes(node_ids)}: {text(rule)}" for rule, node_ids in ids.items()]
-
-
-def _nodes(node_ids: Collection[int]) -> str:
-    if len(node_ids) == 1:
-        return f"NUMA node {next(iter(node_ids))}"
-    return f"NUMA nodes {NodeSet(node_ids)}"

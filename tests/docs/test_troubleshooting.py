@@ -82,13 +82,15 @@ SOURCES = {
         "exceeds all NUMA nodes together",
         "fits on 1 empty NUMA node",
         "without topology constraints it would fit on",
+        "which is unexpected",
+        "not enough together with the other nodes",
+        "so that the pod does not start in part",
+    ),
+    "memorymanager/node_verdicts.py": (
         "has single-node assignments",
         "unused, too small by itself",
         "no normal memory, only for a set with another node",
         "used outside of pods",
-        "which is unexpected",
-        "not enough together with the other nodes",
-        "so that the pod does not start in part",
     ),
     "engine/placement.py": ("the pod's memory is on",),
 }
