@@ -61,7 +61,6 @@ STEPS = [
     *removal("a", "m", "n", "i1", "i2", "log"),
     admit("b"),
     admit("b"),
-    *removal("nobody", "x"),
     admit("a"),
 ]
 STATE = {
