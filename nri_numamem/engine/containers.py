@@ -230,9 +230,9 @@ def update_container(context: Context, state: EngineState, event: UpdateContaine
     holder, new = state.holder(event.container.container_id), event.memory_limit_bytes
     before = None if holder is None else state.blocks(holder.key)
     if holder is None or holder.ended or not before or new is None:
-        return Decision.computed(NO_PLAN, state)
+        return _without_effect(context, state, event, holder)
     if Block(before[0].numa_affinity, MEMORY, new) in before:
-        return Decision.computed(NO_PLAN, state)
+        return _without_effect(context, state, event, holder)
     ready, new = pod_level.make_room(context, state, event.pod, holder, new)
     done = resize(context, ready.accounting, holder.key, new)
     if context.rejects and MEMORY in done.shortfall and new > _memory_of(before):
@@ -254,6 +254,24 @@ def update_container(context: Context, state: EngineState, event: UpdateContaine
         next_state = next_state.with_cpusets(cpusets)
     record = resizes.resized(next_state, event.pod, holder, before, done)
     return Decision.computed(Plan(updates=updates), next_state, record)
+
+
+def _without_effect(
+    context: Context, state: EngineState, event: UpdateContainer, holder: Holder | None
+) -> Decision:
+    """Change nothing; the record, which only the log level debug shows, is made after the reply."""
+
+    def transition() -> Transition:
+        pod, container = event.pod, event.container
+        if holder is None or not state.blocks(holder.key):
+            cause = context.unmanaged_reason(pod, container) or "it has no assignment"
+        elif holder.ended:
+            cause = "it has ended"
+        else:
+            cause = "its memory limit does not change"
+        return Transition(state, (resizes.without_effect(pod, container, cause),))
+
+    return Decision(NO_PLAN, transition)
 
 
 def _memory_of(blocks: tuple[Block, ...]) -> int:

@@ -43,13 +43,16 @@ from nri_numamem.engine.state import POOL, EngineState
 from nri_numamem.memorymanager import adopt, mark_reusable
 from nri_numamem.numa import NodeSet
 
+# Begins the name of a cgroup in a cause; each container outside of Kubernetes has another one.
+_CGROUP_NAME = " in the cgroup parent "
+
 
 def synchronize(context: Context, state: EngineState, event: Synchronize) -> Decision:
     """Return the state that the runtime describes, with updates for containers in wrong places."""
     pods = {pod.sandbox_id: pod for pod in event.pods}
     old = _known_state(state)
     is_restored = old is not state
-    pinned, unpinned = _classify(context, old, pods, event)
+    pinned, unpinned, not_managed = _classify(context, old, pods, event)
     known, old = old, _without_unnamed(old, event)
     gone = [holder for holder in old.holders.values() if holder.sandbox_id not in pods]
     new = EngineState(
@@ -69,7 +72,7 @@ def synchronize(context: Context, state: EngineState, event: Synchronize) -> Dec
     new = cpuset_check.synchronize(old, new, event.containers, placed)
     new, more = alignment.synchronize(context, old, new, event.containers)
     found += more
-    found.append(machine_records.synchronized(new, event, len(pinned), len(updates)))
+    found.append(machine_records.synchronized(new, event, len(pinned), len(updates), not_managed))
     # A runtime rejects a reply that names a container twice.
     by_container = {update.container_id: update for update in updates}
     return Decision.computed(Plan(updates=tuple(by_container.values())), new, *found)
@@ -105,14 +108,23 @@ _Unpinned = list[tuple[PodSandbox, Container]]
 
 def _classify(
     context: Context, old: EngineState, pods: dict[str, PodSandbox], event: Synchronize
-) -> tuple[list[_Pinned], _Unpinned]:
-    """Return the managed running containers, with and without nodes."""
+) -> tuple[list[_Pinned], _Unpinned, dict[str, int]]:
+    """Return the managed running containers, with and without nodes, and the number of others.
+
+    That number is by cause, without the names of cgroups.
+    """
     pinned: list[_Pinned] = []
+    not_managed: dict[str, int] = {}
     unpinned: _Unpinned = []
     parse = cache(NodeSet.parse)  # many containers have the same nodes
     for container in sorted(event.containers, key=_order):
         pod = pods.get(container.sandbox_id)
-        if container.ended or pod is None or context.unmanaged_reason(pod, container) is not None:
+        if container.ended or pod is None:
+            continue
+        why = context.unmanaged_reason(pod, container)
+        if why is not None:
+            cause = why.partition(_CGROUP_NAME)[0]
+            not_managed[cause] = not_managed.get(cause, 0) + 1
             continue
         try:
             in_runtime = parse(container.cpuset_mems)
@@ -124,7 +136,7 @@ def _classify(
             pinned.append(_Pinned(pod, container, found))
         else:
             unpinned.append((pod, container))
-    return pinned, unpinned
+    return pinned, unpinned, not_managed
 
 
 def _order(container: Container) -> tuple[str, int, str]:

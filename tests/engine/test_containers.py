@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri_numamem.engine import events
-from nri_numamem.engine.plan import Adjustment, HugepageRoute, Update
+from nri_numamem.engine.plan import Adjustment, HugepageRoute, RecordValue, Update
 from nri_numamem.engine.policy import Policy
 from nri_numamem.memorymanager import Reservation
 from nri_numamem.numa import Machine, NumaNode
@@ -302,15 +302,34 @@ def update(host: Host, memory: int | None) -> Answer:
     return host.handle(events.UpdateContainer(pod, container, memory))
 
 
+def without_effect(host: Host, memory: int | None) -> RecordValue:
+    """Update a container without an effect; return the cause in the record."""
+    before = host.engine.state
+    answer = update(host, memory)
+    (record,) = answer.records
+    assert answer == Answer(records=(record,))
+    assert host.engine.state == before
+    assert (record.event, record.level) == ("update_without_effect", "debug")
+    assert record.fields["container_id"] == host.newest().container_id
+    return record.fields["cause"]
+
+
 def test_an_update_without_another_memory_limit_changes_nothing(host: Host) -> None:
     host.create(host.run("a"))
-    assert update(host, None) == Answer()
-    assert update(host, 200 * MI) == Answer()
+    assert without_effect(host, None) == "its memory limit does not change"
+    assert without_effect(host, 200 * MI) == "its memory limit does not change"
 
 
 def test_an_update_of_an_unmanaged_container_changes_nothing(host: Host) -> None:
     host.create(host.run("a", "burstable/"))
-    assert update(host, 300 * MI) == Answer()
+    assert without_effect(host, 300 * MI) == "its pod is Burstable"
+
+
+def test_an_update_of_an_unknown_container_changes_nothing(host: Host) -> None:
+    pod = host.run("a")
+    unknown = events.Container("unknown", pod.sandbox_id, "main", 200 * MI)
+    host.containers[unknown.container_id] = unknown
+    assert without_effect(host, 300 * MI) == "it has no assignment"
 
 
 def test_an_update_of_an_ended_container_changes_nothing(host: Host) -> None:
@@ -318,7 +337,7 @@ def test_an_update_of_an_ended_container_changes_nothing(host: Host) -> None:
     container = host.newest()
     host.stop(container)
     host.containers[container.container_id] = container
-    assert update(host, 300 * MI) == Answer()
+    assert without_effect(host, 300 * MI) == "it has ended"
 
 
 def test_more_memory_is_charged_to_the_same_nodes(host: Host) -> None:
@@ -342,7 +361,7 @@ def test_less_memory_is_released(host: Host) -> None:
 def test_the_recorded_amount_changes_nothing(host: Host) -> None:
     host.create(host.run("a"))
     update(host, 300 * MI)
-    assert update(host, 300 * MI) == Answer()
+    assert without_effect(host, 300 * MI) == "its memory limit does not change"
 
 
 def test_a_limit_that_the_node_cannot_hold_gets_more_nodes(host: Host) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import CgroupUse
+from nri_numamem.engine.events import CgroupUse, Container, PodSandbox
 from nri_numamem.engine.plan import Record, Update
 from nri_numamem.engine.snapshot import restore, snapshot
 from nri_numamem.memorymanager.state_json import state_json
@@ -491,3 +491,17 @@ def test_a_container_that_is_listed_twice_is_updated_once(host: Host) -> None:
     again = replace(host.newest(), name="again")
     host.containers["again"] = again
     assert [u.container_id for u in host.synchronize().updates] == [container_id]
+
+
+def test_containers_that_are_not_managed_are_counted_by_cause(host: Host) -> None:
+    for number in range(3):
+        host.create(host.run(f"b{number}", "burstable/"))
+    host.create(host.run("a"))
+    for number in range(2):
+        parent = f"/other{number}"
+        pod = PodSandbox(f"s{number}", f"o{number}", "default", "o", parent)
+        host.pods[pod.sandbox_id] = pod
+        new = Container(f"o{number}", pod.sandbox_id, "c", 200 * MI)
+        host.containers[new.container_id] = new
+    record = host.synchronize().records[-1]
+    assert record.fields["not_managed"] == {"its pod is Burstable": 3, "no QoS class": 2}

@@ -102,6 +102,7 @@ class EventName(StrEnum):
     UEVENTS_UNAVAILABLE = "uevents_unavailable"
     UNPINNED_NO_CAPACITY = "unpinned_no_capacity"
     UNREPORTED_CONTAINER_FOUND = "unreported_container_found"
+    UPDATE_WITHOUT_EFFECT = "update_without_effect"
 
 
 class Level(StrEnum):

@@ -1,5 +1,7 @@
 """Records of the allocation state as a whole."""
 
+from collections.abc import Mapping
+
 from nri_numamem.engine.events import Synchronize
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records.events import EventName
@@ -9,14 +11,22 @@ from nri_numamem.numa import MEMORY
 
 
 def synchronized(
-    state: EngineState, event: Synchronize, adopted_count: int, updated_count: int
+    state: EngineState,
+    event: Synchronize,
+    adopted_count: int,
+    updated_count: int,
+    not_managed: Mapping[str, int],
 ) -> Record:
-    """Record that the allocation state was rebuilt from the runtime's list."""
+    """Record that the allocation state was rebuilt from the runtime's list.
+
+    `not_managed` maps why running containers are not managed to their number.
+    """
     fields: Fields = {
         "pod_count": len(event.pods),
         "container_count": len(event.containers),
         "adopted_count": adopted_count,
         "updated_count": updated_count,
+        "not_managed": dict(not_managed),
         "free_bytes": free_bytes(state, (MEMORY,)),
     }
     return Record(EventName.SYNCHRONIZED, fields)

@@ -4,7 +4,7 @@ A rejection makes only the resize fail: the container runs on as before. The kub
 in the pod's condition, and retries.
 """
 
-from nri_numamem.engine.events import PodSandbox
+from nri_numamem.engine.events import Container, PodSandbox
 from nri_numamem.engine.plan import Adjustment, Record, RecordValue
 from nri_numamem.engine.providers import format_nodes
 from nri_numamem.engine.records.candidates import Rule
@@ -13,6 +13,7 @@ from nri_numamem.engine.records.fields import (
     PREFIX,
     Fields,
     adjustment_value,
+    container_fields,
     free_bytes,
     pod_fields,
     pod_name,
@@ -52,6 +53,12 @@ def resized(
     if done.shortfall:
         fields["shortfall_bytes"] = dict(done.shortfall)
     return Record(EventName.RESIZED, fields, alternate=bool(done.shortfall))
+
+
+def without_effect(pod: PodSandbox, container: Container, cause: str) -> Record:
+    """Record an update that concerns neither the nodes nor the assignment of its container."""
+    fields: Fields = {**container_fields(pod, container), "cause": cause}
+    return Record(EventName.UPDATE_WITHOUT_EFFECT, fields)
 
 
 def rejected(

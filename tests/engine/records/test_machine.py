@@ -9,11 +9,14 @@ from nri_numamem.numa import Machine, NumaNode
 
 def test_a_rebuilt_state() -> None:
     state = EngineState(default_state(Machine((NumaNode(0, 1 << 30),)), {}))
-    record = synchronized(state, Synchronize((), ()), adopted_count=2, updated_count=1)
+    record = synchronized(
+        state, Synchronize((), ()), adopted_count=2, updated_count=1, not_managed={"why": 3}
+    )
     assert record.fields == {
         "pod_count": 0,
         "container_count": 0,
         "adopted_count": 2,
         "updated_count": 1,
+        "not_managed": {"why": 3},
         "free_bytes": {"0": {"memory": 1 << 30}},
     }

@@ -41,6 +41,7 @@ EVENTS = {
             "container_count": "containers that the runtime reported",
             "adopted_count": "containers that keep their NUMA nodes",
             "updated_count": "containers whose cpuset.mems is updated",
+            "not_managed": "why running containers are not managed, with their number",
             **FREE,
         },
     ),

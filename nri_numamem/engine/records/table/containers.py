@@ -208,6 +208,12 @@ EVENTS = {
             **REPEATED,
         },
     ),
+    EventName.UPDATE_WITHOUT_EFFECT: EventType(
+        "A container is updated, but not its memory limit, or it is not managed; the plugin "
+        "changes nothing.",
+        level=Level.DEBUG,
+        fields={**CONTAINER, **CAUSE},
+    ),
     EventName.CONTAINER_ENDED: EventType(
         "A container ended; its pod may reuse the memory.",
         fields={
