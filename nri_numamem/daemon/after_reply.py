@@ -4,8 +4,8 @@ The caller commits after each batch of replies, and before each further request 
 outside of that request's time limit. If a commit fails because of a bug, the event has not
 happened. That is harmless if the reply was empty. Otherwise a container uses memory that the
 accounting lacks, so the connection ends, and the next Synchronize rebuilds the state. A commit has
-a time limit of its own, because the next request waits for it; a commit that exceeds the limit ends
-the connection as well, since its event may have released memory.
+a limit of processor time, because the next request waits for it; a commit that exceeds the limit
+ends the connection as well, since its event may have released memory.
 """
 
 import traceback

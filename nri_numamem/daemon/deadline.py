@@ -5,6 +5,10 @@ itself: no second thread, no lock around the socket, no late result. It reaches 
 not: C code that keeps the interpreter's lock but checks for signals (a regular expression, large
 numbers), and system calls. Code that never checks for signals is handled by the watchdog. For the
 main thread only.
+
+The limit of a request is real time, because the runtime waits for the reply. Where the runtime does
+not wait, it is time on a processor: a process that is stopped (SIGSTOP), or waits for a processor,
+is not slower when it runs again.
 """
 
 import signal
@@ -15,7 +19,8 @@ from typing import Self, TypeVar
 
 from nri_numamem.nri.plugin_service import Overrun
 
-# Should the exception be lost (in a finalizer, for instance), it is raised again.
+# Should the exception be lost (in a finalizer, for instance), it is raised again; and time on a
+# processor passes more slowly than the timer's, so the signal comes again.
 _AGAIN_S = 0.05
 
 # The caller's time may be over already (on a machine that is too busy). A timer takes no negative
@@ -32,7 +37,8 @@ class Deadline:
         self._is_open = False
         """Whether a computation is running."""
         self._until_s = 0.0
-        """When its time is over, in time.monotonic's seconds."""
+        """When its time is over, in seconds of `_clock`."""
+        self._clock = time.monotonic
         self._before: object = None
 
     def __enter__(self) -> Self:
@@ -51,7 +57,16 @@ class Deadline:
 
     def run(self, limit_s: float, call: Callable[[], _Result]) -> _Result:
         """Return what `call` returns; Overrun when that takes longer than `limit_s`."""
-        self._until_s = time.monotonic() + limit_s
+        return self._run(limit_s, call, time.monotonic)
+
+    def run_on_processor(self, limit_s: float, call: Callable[[], _Result]) -> _Result:
+        """Return what `call` returns; Overrun when it runs on a processor for `limit_s`."""
+        return self._run(limit_s, call, time.thread_time)
+
+    def _run(
+        self, limit_s: float, call: Callable[[], _Result], clock: Callable[[], float]
+    ) -> _Result:
+        self._clock, self._until_s = clock, clock() + limit_s
         try:
             try:
                 self._is_open = True
@@ -68,5 +83,5 @@ class Deadline:
         return result
 
     def _expire(self, _number: int, _frame: FrameType | None) -> None:
-        if self._is_open and time.monotonic() >= self._until_s:
+        if self._is_open and self._clock() >= self._until_s:
             raise Overrun

@@ -17,8 +17,8 @@ from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.nri.poller import Clock
 from nri_numamem.nri.request_ids import RequestIds
 
-# The time for the state after a reply, which takes less than a millisecond. The watchdog acts
-# later.
+# The time on a processor for the state after a reply, which takes less than a millisecond. A plugin
+# that is stopped meanwhile has lost nothing. The watchdog acts later.
 COMMIT_LIMIT_S = 2.0
 
 
@@ -88,4 +88,4 @@ class RequestHandler:
 
     def _limit_commit(self, commit: Commit) -> tuple[Record, ...]:
         wall_s = int(self._clock.wall_s())
-        return self._time_limit.run(COMMIT_LIMIT_S, lambda: commit(wall_s))
+        return self._time_limit.run_on_processor(COMMIT_LIMIT_S, lambda: commit(wall_s))

@@ -48,6 +48,9 @@ class TimeLimit(Protocol):
     def run(self, limit_s: float, call: Callable[[], _Result]) -> _Result:
         """Return what `call` returns; Overrun in the middle of `call` after `limit_s`."""
 
+    def run_on_processor(self, limit_s: float, call: Callable[[], _Result]) -> _Result:
+        """Do the same; only time counts in which `call` runs on a processor."""
+
 
 class SignalSource(Protocol):
     """The signals that the process received."""

@@ -110,6 +110,25 @@ def test_a_signal_at_every_step_of_the_end(monkeypatch: pytest.MonkeyPatch) -> N
                 deadline.run(1e-4, spin)
 
 
+def test_a_limit_on_the_processor_does_not_count_a_wait() -> None:
+    with Deadline() as deadline:
+        assert deadline.run_on_processor(0.05, lambda: time.sleep(0.3)) is None
+        with pytest.raises(Overrun):
+            deadline.run(0.05, lambda: time.sleep(60))
+
+
+def test_a_limit_on_the_processor_ends_a_computation() -> None:
+    def spin() -> None:
+        while True:
+            pass
+
+    begin_s = time.thread_time()
+    with Deadline() as deadline, pytest.raises(Overrun):
+        deadline.run_on_processor(0.1, spin)
+    assert time.thread_time() - begin_s >= 0.1
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+
+
 def test_other_errors_pass() -> None:
     def broken() -> None:
         raise ValueError("a bug")

@@ -1,12 +1,16 @@
 """Decisions within their time limit, in a virtual world."""
 
+import time
 from pathlib import Path
 
 import pytest
 
+from nri_numamem.daemon import request_handler
 from nri_numamem.daemon.cgroup_scan import CgroupScan
+from nri_numamem.daemon.deadline import Deadline
 from nri_numamem.daemon.pod_reaper import PodReaper
 from nri_numamem.daemon.request_handler import COMMIT_LIMIT_S, RequestHandler
+from nri_numamem.daemon.system import TimeLimit
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Container, CreateContainer, PodSandbox, RunPodSandbox
@@ -26,7 +30,7 @@ CONTAINER = Container("c1", "s1", "main", 1 << 20)
 class Requests:
     """A request handler with an engine of two nodes of 1 GiB."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, time_limit: TimeLimit | None = None) -> None:
         nodes = tuple(NumaNode(node, 1 << 30) for node in range(2))
         self.engine: Engine | None = Engine(Context.of(Machine(nodes), Policy()))
         self.machinery = Machinery(World())
@@ -35,7 +39,7 @@ class Requests:
         self.reaper = PodReaper(root, self.get_engine)
         self.handler = RequestHandler(
             self.get_engine,
-            system.new_time_limit(),
+            time_limit or system.new_time_limit(),
             system.clock,
             self.reaper,
             CgroupScan(root, self.get_engine),
@@ -99,6 +103,27 @@ def test_the_request_before_is_committed_outside_of_the_time_limit(requests: Req
     with pytest.raises(Overrun):
         requests.handler.limit(1, late)
     assert requests.pods == ["u1"]
+
+
+@pytest.mark.timeout(60, method="thread")  # pytest-timeout's default uses the deadline's signal
+def test_time_in_which_the_plugin_is_stopped_does_not_count_for_a_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_handler, "COMMIT_LIMIT_S", 0.05)
+    deadline = Deadline()
+    requests = Requests(tmp_path, deadline)
+    commit = Engine.commit
+
+    def stopped(engine: Engine, wall_s: int) -> tuple[Record, ...]:
+        time.sleep(0.3)
+        return commit(engine, wall_s)
+
+    monkeypatch.setattr(Engine, "commit", stopped)
+    with deadline:
+        requests.handler.decide(CreateContainer(POD, CONTAINER))
+        requests.handler.commit()
+    assert [record.event for record in requests.emitted] == ["admitted"]
+    assert requests.handler.failure is None
 
 
 @pytest.mark.parametrize("after_calls", [0, 3])

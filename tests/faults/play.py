@@ -25,7 +25,7 @@ _FAULT = 0.16
 _CHECK = 0.12
 
 # These events have the traceback of the interrupted computation.
-_WITH_TRACEBACK = ("request_timed_out", "commit_timed_out", "synchronize_timed_out")
+_WITH_TRACEBACK = ("request_timed_out", "synchronize_timed_out")
 _WATCHDOG = "Timeout (0:00:"
 _ALARMING = ("Traceback", "internal_error", "exception")
 

@@ -74,6 +74,9 @@ class VirtualTimeLimit:
 
     def __exit__(self, *_details: object) -> None: ...
 
+    def run_on_processor(self, limit_s: float, call: Callable[[], _Result]) -> _Result:
+        return self.run(limit_s, call)
+
     def run(self, limit_s: float, call: Callable[[], _Result]) -> _Result:
         plan = self._interruption
         if plan.error is None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.events import PodSandbox
-from nri_numamem.engine.plan import Record
+from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.records.candidates import Choice, decision_fields
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.records.fields import Fields, free_bytes, hint_value, pod_fields
@@ -12,6 +12,9 @@ from nri_numamem.engine.state import POOL, EngineState, Holder
 from nri_numamem.memorymanager import Rejection
 from nri_numamem.numa import MEMORY, NodeSet
 from nri_numamem.topologymanager import Placement
+
+# A user may start thousands of init containers in a pod.
+_NAMES_LIMIT = 50
 
 
 def admitted(
@@ -77,10 +80,10 @@ def rejected(
 
 def released(state: EngineState, pod: PodSandbox, holders: Iterable[Holder]) -> Record:
     """Record a pod that ended; its memory is free again."""
-    fields: Fields = {
-        **pod_fields(pod),
-        # The reservation of a pod as a whole has the empty container name.
-        "containers": [holder.key[1] for holder in holders if holder.key[1]],
-        "free_bytes": free_bytes(state, (MEMORY,)),
-    }
+    # The reservation of a pod as a whole has the empty container name.
+    names = [holder.key[1] for holder in holders if holder.key[1]]
+    fields: Fields = {**pod_fields(pod), "containers": list[RecordValue](names[:_NAMES_LIMIT])}
+    if len(names) > _NAMES_LIMIT:
+        fields["container_count"] = len(names)
+    fields["free_bytes"] = free_bytes(state, (MEMORY,))
     return Record(EventName.POD_RELEASED, fields)

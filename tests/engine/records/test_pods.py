@@ -7,8 +7,8 @@ from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import PodSandbox, RunPodSandbox, StopPodSandbox, Synchronize
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.policy import Policy
-from nri_numamem.engine.records.pods import adopted
-from nri_numamem.engine.state import EngineState
+from nri_numamem.engine.records.pods import adopted, released
+from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.memorymanager import default_state
 from nri_numamem.numa import Machine, NodeSet, NumaNode
 
@@ -50,6 +50,14 @@ def test_a_release_names_the_containers(engine: Engine) -> None:
     run(engine, 2 * GI)
     (record,) = engine.apply(StopPodSandbox(pod(2 * GI))).records
     assert (record.event, record.fields["containers"]) == ("pod_released", [])
+
+
+@pytest.mark.parametrize("count", [50, 51, 3000])
+def test_a_release_names_some_of_many_containers(count: int) -> None:
+    holders = [Holder(f"c{n}", "s", ("uid", f"init-{n}")) for n in range(count)]
+    record = released(EngineState(default_state(MACHINE, {})), pod(GI), holders)
+    assert record.fields["containers"] == [f"init-{n}" for n in range(50)]
+    assert record.fields.get("container_count") == (count if count > 50 else None)
 
 
 def test_an_adoption_names_the_shortfall() -> None:

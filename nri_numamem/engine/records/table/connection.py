@@ -77,10 +77,10 @@ EVENTS = {
         fields=EXCEPTION,
     ),
     EventName.COMMIT_TIMED_OUT: EventType(
-        "The state after a reply took too long to compute; the connection is closed, and the next "
-        "Synchronize rebuilds the state.",
+        "The state after a reply took too much processor time; the connection is closed, and the "
+        "next Synchronize rebuilds the state.",
         level=Level.ERROR,
-        remedy="check the load of the host; `exception` shows where the time was spent",
+        remedy="report the traceback, which shows where the time was spent",
         fields=EXCEPTION,
     ),
     EventName.CONNECT_FAILED: EventType(

@@ -53,7 +53,8 @@ EVENTS = {
         "A pod ended; the memory of its containers is free again.",
         fields={
             **POD,
-            "containers": "names of its containers",
+            "containers": "names of its containers, at most 50",
+            "container_count": "the number of its containers, if there are more",
             **FREE,
             "detected_by": "how its end was noticed, if not by the runtime's report",
         },
