@@ -50,7 +50,8 @@ def place_running(
     others = context.other_providers_of(container)
     preferring = _prefer_nodes_of_memory(state, pod, container)
     ready, placed = place_container(context, preferring, pod, container, request, others)
-    ready = replace(ready, previous_nodes=state.previous_nodes)
+    if preferring is not state:
+        ready = replace(ready, previous_nodes=state.previous_nodes)
     if isinstance(placed, Rejection):
         record = records.rejected(context, state, pod, container, request, placed, others)
         return PlacedRunning(state, records=(record,))
