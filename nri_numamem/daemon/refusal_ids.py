@@ -5,11 +5,14 @@ a refusal has the id of the request in which the container was refused first for
 the records of the retries have it as `refusal_id`.
 """
 
+import re
 from dataclasses import dataclass
 from itertools import islice
 
 from nri_numamem.engine.events import CreateContainer, Event, UpdateContainer
 from nri_numamem.engine.records.fields import PREFIX
+
+_ID = re.compile(r" \[\d+-\d+\]", re.ASCII)
 
 # More than the containers of a large host that are refused at one time.
 LIMIT = 1024
@@ -57,3 +60,8 @@ def with_id(text: str, refusal_id: str) -> str:
         return text
     head, colon, tail = text.removeprefix(PREFIX).partition(": ")
     return f"{PREFIX}{head} [{refusal_id}]{colon}{tail}"
+
+
+def without_id(text: str) -> str:
+    """Return the text of a refusal as it was before with_id()."""
+    return _ID.sub("", text, count=1)

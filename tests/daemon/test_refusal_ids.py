@@ -2,7 +2,7 @@
 
 import pytest
 
-from nri_numamem.daemon.refusal_ids import LIMIT, RefusalIds, with_id
+from nri_numamem.daemon.refusal_ids import LIMIT, RefusalIds, with_id, without_id
 from nri_numamem.engine.events import Container, CreateContainer, PodSandbox, UpdateContainer
 from nri_numamem.engine.events import StopPodSandbox as Stop
 
@@ -57,4 +57,5 @@ def test_where_the_id_is(text: str, expected: str) -> None:
     found = with_id(text, "1-2")
     assert found.startswith("numamem: ")
     assert found.endswith(expected)
+    assert without_id(found) == text
     assert with_id(text, "") == text

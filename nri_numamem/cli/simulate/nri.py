@@ -19,6 +19,7 @@ import yaml
 from nri_numamem.cli.sandbox import PLUGIN_COMMAND, PluginSandbox, SandboxError
 from nri_numamem.cli.simulate.playable import check_playable, last_removals
 from nri_numamem.config.settings import settings_to_mapping
+from nri_numamem.daemon.refusal_ids import without_id
 from nri_numamem.fake_runtime import objects
 from nri_numamem.fake_runtime.runtime import PluginRefused
 from nri_numamem.memorymanager import ContainerKind, QosClass, Rejection, Request
@@ -258,7 +259,7 @@ def _compare(place: str, outcome: Outcome, played: Played) -> list[str]:
 
 
 def _is_same(rejection: Rejection, refusal: str) -> bool:
-    return rejection.reason in refusal or rejection.message in refusal
+    return rejection.reason in refusal or rejection.message in without_id(refusal)
 
 
 def _shown(mems: Mapping[str, str | None]) -> str:

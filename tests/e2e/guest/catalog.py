@@ -2,6 +2,7 @@
 
 from tests.e2e.guest import (
     scenarios_doctor,
+    scenarios_explain,
     scenarios_faults,
     scenarios_hugepages,
     scenarios_lifecycle,
@@ -28,6 +29,7 @@ _LONG = (
     scenarios_placement.PAIRS,
     scenarios_placement.OTHER_CLASSES,
     scenarios_status.STATUS,
+    scenarios_explain.EXPLAIN,
     scenarios_hugepages.HUGEPAGES,
     scenarios_nodes.EXCLUDED_NODE,
     scenarios_faults.FAULTS,
