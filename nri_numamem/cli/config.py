@@ -7,11 +7,11 @@ NUMA node.
 """
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from nri_numamem.cli.machine_argument import add_machine_argument, machine_of
+from nri_numamem.cli.output import add_output_argument, print_document
 from nri_numamem.config import load
 from nri_numamem.config.effective import effective_settings
 from nri_numamem.config.errors import UsageError
@@ -52,9 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=Path(STATE_FILE),
         help="the state file of the running plugin (%(default)s)",
     )
-    show.add_argument(
-        "--output", choices=("table", "json"), default="table", help="format (default: table)"
-    )
+    add_output_argument(show)
     description = "Check a configuration file as the plugin does at its start."
     check = actions.add_parser("check", help="check a file", description=description)
     _add_files(check)
@@ -88,8 +86,8 @@ def main(args: argparse.Namespace) -> int:
         return 0
     if args.action == "show":
         heading, document = _running(args.state_file) if args.running else _of_file(args)
-        if args.output == "json":
-            print(json.dumps(document, indent=2))
+        if args.output != "table":
+            print_document(document, args.output)
         else:
             _show(heading, document)
         return 0

@@ -6,12 +6,12 @@ and on this host (without ``--sysfs-root``) network devices with their NUMA node
 """
 
 import argparse
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nri_numamem.cli.output import OUTPUTS, print_document
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.load import DEFAULT_CONFIG, load_chosen
 from nri_numamem.host.hugepages import HugepagePool, read_pools, read_reserved_pages
@@ -43,9 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument(
         "--output",
-        choices=("table", "yaml"),
-        default="table",
-        help="yaml is the `machine` of a scenario (default: table)",
+        choices=OUTPUTS,
+        default=OUTPUTS[0],
+        help="json and yaml are the `machine` of a scenario (default: %(default)s)",
     )
     parser.add_argument(
         "--config",
@@ -69,8 +69,8 @@ def main(args: argparse.Namespace) -> int:
     settings = load_chosen(args.config).memory_nodes
     try:
         machine = read_machine(args.sysfs_root, args.proc_root)
-        if args.output == "yaml":
-            _print_yaml(machine)
+        if args.output != "table":
+            print_document({"machine": machine_document(machine)}, args.output)
         else:
             pools, reserved = read_pools(args.sysfs_root), read_reserved_pages(args.sysfs_root)
             found = classify(machine, settings)
@@ -112,12 +112,6 @@ def _node_document(node: NumaNode) -> dict[str, object]:
     if node.memory_tier is not None:
         document["memoryTier"] = node.memory_tier
     return document
-
-
-def _print_yaml(machine: Machine) -> None:
-    import yaml  # noqa: PLC0415 - only here
-
-    yaml.safe_dump({"machine": machine_document(machine)}, sys.stdout, sort_keys=False)
 
 
 def _print_tables(

@@ -7,11 +7,11 @@ into a state file of format V1.
 """
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nri_numamem.cli.output import add_output_argument, print_document
 from nri_numamem.config.documents import load_document, name_of, read_file
 from nri_numamem.config.errors import UsageError
 from nri_numamem.engine.records.events import EventName
@@ -61,9 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=DEFAULT_FILE,
         help="the state file; - is standard input (default: %(default)s)",
     )
-    show.add_argument(
-        "--output", choices=("table", "json"), default="table", help="format (default: table)"
-    )
+    add_output_argument(show)
     show.epilog = (
         "Exit status: 0 if the checksum is correct or missing, 1 if it is wrong, 2 if FILE cannot "
         "be read."
@@ -124,8 +122,8 @@ def _show_file(args: argparse.Namespace) -> int:
     except CheckpointError as error:
         print(f"nri-numamem: {name_of(args.file)}: {error}", file=sys.stderr)
         return 1
-    if args.output == "json":
-        print(json.dumps(checkpoint_document(checkpoint), indent=2))
+    if args.output != "table":
+        print_document(checkpoint_document(checkpoint), args.output)
     else:
         _show(args.file, checkpoint)
     try:

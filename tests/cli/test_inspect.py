@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,16 @@ def test_the_machine_of_a_scenario(roots: list[str], capsys: pytest.CaptureFixtu
             ]
         }
     }
+
+
+def test_json_is_the_same_machine(roots: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", "--output", "yaml", *roots]) == 0
+    nodes = yaml.safe_load(capsys.readouterr().out)["machine"]["nodes"]
+    assert main(["inspect", "--output", "json", *roots]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [node["id"] for node in document["machine"]["nodes"]] == [0, 8]
+    # The keys of an object are text in JSON.
+    assert document == json.loads(json.dumps({"machine": {"nodes": nodes}}))
 
 
 def test_the_settings_decide_about_nodes_without_cpus(

@@ -1,10 +1,13 @@
 import argparse
 import json
+from pathlib import Path
 
 import pytest
 import yaml
 
+from nri_numamem.cli.main import main
 from nri_numamem.cli.output import add_output_argument, print_document
+from tests.cli.doctor.host_files import CONFIG, HostFiles
 
 
 def test_the_option() -> None:
@@ -25,3 +28,21 @@ def test_both_formats_have_the_same_document(capsys: pytest.CaptureFixture[str])
     assert shown.startswith("b:")
     assert shown.isascii()
     assert "&" not in shown
+
+
+@pytest.mark.parametrize("command", ["doctor", "config show", "state show"])
+def test_commands_show_one_document_in_both_formats(
+    command: str, host_files: HostFiles, capsys: pytest.CaptureFixture[str]
+) -> None:
+    operands = {
+        "doctor": ["--root", str(host_files.root)],
+        "config show": [str(host_files.path(CONFIG))],
+        "state show": [str(Path(__file__).parents[1] / "cases/state/v1-one-node.json")],
+    }
+    shown = {}
+    for output in ("json", "yaml"):
+        main([*command.split(), "--output", output, *operands[command]])
+        shown[output] = capsys.readouterr().out
+    document = json.loads(shown["json"])
+    assert document
+    assert yaml.safe_load(shown["yaml"]) == document

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.rebuilt import rebuilt
 from nri_numamem.engine.snapshot import restore, snapshot
-from nri_numamem.memorymanager import check_accounting
+from nri_numamem.memorymanager import State, check_accounting
 from nri_numamem.numa import NodeSet
 from tests.engine.conftest import four_nodes
 
@@ -96,3 +97,12 @@ def test_nodes_that_are_gone_hold_nothing(new_host: NewHost) -> None:
     assert after.blocks(("a", "main")) is not None
     assert after.accounting.machine_state[1].cells == NodeSet([1])
     assert check_accounting(after.accounting) == ()
+
+
+def test_a_container_without_blocks_is_left_out(host: Host) -> None:
+    host.create(host.run("a"))
+    state = restore(snapshot(host.engine.state))
+    empty = replace(state, accounting=State({}, {"a": {"main": ()}}))
+    after = rebuilt(host.engine.context, empty)
+    assert after.holders == {}
+    assert after.accounting.assignments == {}

@@ -5,7 +5,6 @@ to the runtime.
 """
 
 import argparse
-import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -16,6 +15,7 @@ from nri_numamem.cli.doctor.kubelet import check_kubelet
 from nri_numamem.cli.doctor.machine import check_cgroups, check_configuration, check_nodes
 from nri_numamem.cli.doctor.plugin import check_instance
 from nri_numamem.cli.doctor.runtime import check_runtimes
+from nri_numamem.cli.output import add_output_argument, print_document
 from nri_numamem.engine.text import escape
 
 _STYLES = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "bold red"}
@@ -36,9 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIRECTORY",
         help="where the host's file system is mounted, such as /host (default: %(default)s)",
     )
-    parser.add_argument(
-        "--output", choices=("table", "json"), default="table", help="format (default: table)"
-    )
+    add_output_argument(parser)
     parser.epilog = (
         "Verdicts: ok, warn, FAIL, and ? where a check could not look. Exit status: 0 without "
         "problems, 1 with warnings, 2 if a check failed."
@@ -48,8 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Run all checks and print their findings; return the exit status."""
     findings = tuple(examine(Host(args.root)))
-    if args.output == "json":
-        print(json.dumps({"findings": [asdict(finding) for finding in findings]}, indent=2))
+    if args.output != "table":
+        documents = [finding_document(finding) for finding in findings]
+        print_document({"findings": documents}, args.output)
     else:
         _show(findings)
     return status_of(findings)
@@ -65,6 +64,11 @@ def examine(host: Host) -> Iterator[Finding]:
     yield from check_kubelet(host, settings)
     yield check_cgroups(host)
     yield nodes
+
+
+def finding_document(finding: Finding) -> dict[str, str]:
+    """Return a finding as plain text values."""
+    return {key: str(value) for key, value in asdict(finding).items()}
 
 
 def _show(findings: tuple[Finding, ...]) -> None:
