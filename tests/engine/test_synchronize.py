@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -48,6 +48,16 @@ def test_a_restart_of_the_runtime_keeps_the_accounting(host: Host, new_host: New
     fresh.pods, fresh.containers = host.pods, host.containers
     assert fresh.synchronize().updates == ()
     assert state_json(fresh.engine.state.accounting) == before
+
+
+def test_each_adopted_container_shows_what_is_free_after_it(host: Host) -> None:
+    for number in range(3):
+        host.create(host.run(f"p{number}"), memory=100 * MI, mems="0")
+    records = [record for record in host.synchronize().records if record.event == "adopted"]
+    tables = [cast("Any", record.fields["free_bytes"]) for record in records]
+    assert [table["0"]["memory"] for table in tables] == [
+        FREE - taken * MI for taken in (100, 200, 300)
+    ]
 
 
 def test_hugepages_that_a_pod_shares_count_once(host: Host, new_host: NewHost) -> None:

@@ -71,7 +71,7 @@ class FreeBytes:
         before, found = self._known.get(names, ({}, {}))
         changed = {n: node for n, node in nodes.items() if node is not before.get(n)}
         found = {**found, **_free_bytes(changed, names)}
-        self._known[names] = nodes, found
+        self._known[names] = dict(nodes), found  # a bulk update changes its nodes in place
         return found
 
 
