@@ -1,15 +1,15 @@
-"""Equal choices: of NUMA nodes that rank equally, the one after which the rest of the pod fits.
+"""Equal choices: of NUMA nodes that rank equally, one that leaves room for the rest of the pod.
 
 The kubelet takes the lowest id of equally good nodes. So the first container of a pod can take the
 only node that has room for a later one, while it would fit on another node as well. The later
 containers are not known yet, but their sum is: the pod's limit less what its live containers hold.
-The first equally good node wins after which one node set has room for that sum. If there is none,
-the lowest id wins.
+If that sum fits on one node only, and no longer with the container on it, the next equally good
+node wins. If the sum fits on no node, the lowest id wins.
 
 The rule applies to placements on one node, container by container. It never gives up a CPU or
-device hint, a closer node or the previous nodes, and never leads to a rejection. Choices between
-sets of several nodes, and the outstanding amounts of other pods, have no measurable effect
-(``python -m tests.bench.pods_in_part``).
+device hint, a closer node or the previous nodes, and never leads to a rejection. Sums that need
+several nodes, choices between sets of nodes, and the outstanding amounts of other pods have no
+measurable effect (``python -m tests.bench.pods_in_part``), but would take time.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from nri_numamem.engine.pod_limit import held
 from nri_numamem.engine.request import request_of_pod
 from nri_numamem.engine.state import EngineState
 from nri_numamem.memorymanager import Rejection, Request, State
-from nri_numamem.memorymanager.candidates import Candidates
+from nri_numamem.memorymanager.candidates import is_admissible
 from nri_numamem.numa import NodeSet
 from nri_numamem.topologymanager import Placement
 
@@ -42,27 +42,30 @@ def place_with_room(
         return placed
     # A pod of one container, as most are, has no rest.
     rest = remaining_request(state, pod, placed.name, request)
-    if not rest or _has_room(context, placed.accounting, pod.uid, rest):
+    if not rest or _nodes_with_room(state.accounting, pod.uid, rest) != [placed.nodes]:
         return placed
-    if not _has_room(context, state.accounting, pod.uid, rest):
+    if is_admissible(placed.accounting, pod.uid, rest, placed.nodes):
         return placed
-    return _with_room(context, state, placed, place, rest) or placed
+    return _on_next_equal_node(context, placed, place) or placed
 
 
-def _with_room(
-    context: Context, state: EngineState, placed: Placement, place: Place, rest: Request
-) -> Placement | None:
-    """Return the placement on the first node as good as that of `placed` that leaves room."""
+def _nodes_with_room(accounting: State, uid: str, rest: Request) -> list[NodeSet]:
+    """Return the single nodes on which a container with the rest of the pod would fit."""
+    nodes = (NodeSet((node_id,)) for node_id in accounting.machine_state)
+    return [each for each in nodes if is_admissible(accounting, uid, rest, each)]
+
+
+def _on_next_equal_node(context: Context, placed: Placement, place: Place) -> Placement | None:
+    """Return the placement on the first other node that is as good as that of `placed`."""
     rank = context.topology.preferences.rank
     *best, _id = rank(placed.nodes)
-    for nodes in (NodeSet((node_id,)) for node_id in state.accounting.machine_state):
+    for nodes in (NodeSet((node_id,)) for node_id in placed.before.machine_state):
         *found, _id = rank(nodes)
         # Distances come after the nodes that `place` is given.
-        other = place(nodes) if found == best and nodes != placed.nodes else placed
-        if isinstance(other, Rejection) or other.nodes != nodes:
-            continue
-        if _has_room(context, other.accounting, placed.pod.uid, rest):
-            return other
+        if found == best and nodes != placed.nodes:
+            other = place(nodes)
+            if isinstance(other, Placement) and other.nodes == nodes:
+                return other
     return None
 
 
@@ -79,12 +82,3 @@ def remaining_request(
     live, _ = held(state, pod, but=name)
     rest = {each: size - live.get(each, 0) - request.get(each, 0) for each, size in limit.items()}
     return {each: size for each, size in rest.items() if size > 0}
-
-
-def _has_room(context: Context, accounting: State, uid: str, rest: Request) -> bool:
-    """Return whether the policy would admit one container with the rest of the pod."""
-    candidates = Candidates(accounting, uid, rest, NodeSet())
-    best = candidates.best(context.topology.preferences)
-    if best is None or len(best) == 1:
-        return best is not None
-    return context.topology.policy.admits_several_nodes(candidates.hint(best))

@@ -61,7 +61,14 @@ def test_the_lowest_id_wins_if_the_rest_fits_after_it(host: Host) -> None:
     assert nodes_of(host, pod, "two", 500) == "0"
 
 
-def test_the_lowest_id_wins_if_the_rest_fits_on_no_node_set(host: Host) -> None:
+def test_the_lowest_id_wins_if_the_rest_fits_beside_the_container(host: Host) -> None:
+    """No other node could hold the rest."""
+    pod = host.run("a", memory=850 * MI)
+    assert nodes_of(host, pod, "one", 300) == "0"
+    assert nodes_of(host, pod, "two", 550) == "0"
+
+
+def test_the_lowest_id_wins_if_the_rest_fits_on_no_node(host: Host) -> None:
     pod = host.run("a", memory=1300 * MI)
     assert nodes_of(host, pod, "one", 300) == "0"
     assert [nodes_of(host, pod, name, 500) for name in ("two", "three")] == ["0", "1"]
@@ -134,24 +141,15 @@ def test_what_an_ended_container_holds_is_room_for_the_rest(host: Host) -> None:
     assert nodes_of(host, pod, "two", 650) == "0"
 
 
-@pytest.mark.parametrize(
-    ("policy", "first"), [("best-effort", "2"), ("restricted", "2"), ("single-numa-node", "0")]
-)
-def test_the_rest_may_need_several_nodes_if_the_policy_admits_it(
-    new_host: NewHost, policy: str, first: str
-) -> None:
+@pytest.mark.parametrize("policy", ["best-effort", "restricted"])
+def test_the_lowest_id_wins_if_the_rest_needs_several_nodes(new_host: NewHost, policy: str) -> None:
     """Only two nodes without assignments hold 1,700 MiB together."""
     host = new_host(Policy(reserved_memory=RESERVED, topology_manager_policy=policy))
     fill(host, 0, 0, 100, 100)
     pod = host.run("a", memory=2000 * MI)
-    assert nodes_of(host, pod, "one", 300) == first
+    assert nodes_of(host, pod, "one", 300) == "0"
 
 
-def test_under_restricted_the_rest_must_fit_on_as_few_nodes_as_possible(
-    new_host: NewHost,
-) -> None:
-    """The rest would fit on one empty node; two nodes are no room for it."""
-    host = new_host(Policy(reserved_memory=RESERVED, topology_manager_policy="restricted"))
-    fill(host, 300, 300, 300, 300)
-    pod = host.run("a", memory=1200 * MI)
-    assert nodes_of(host, pod, "one", 500) == "0"
+def test_the_lowest_id_wins_if_the_container_fits_on_no_other_node(host: Host) -> None:
+    pod = host.run("a", memory=1400 * MI)
+    assert nodes_of(host, pod, "one", 600) == "0"

@@ -98,30 +98,32 @@ class Model(MemoryModel):
             for resource, size in self.pod_limit(uid).items()
         }
         rest = {resource: size for resource, size in rest.items() if size > 0}
-        if not rest or self.has_room_after(uid, container, mask, rest):
+        if not rest or self.nodes_with_room(uid, rest) != {mask}:
             return mask
-        before, wanted = self.preferred_mask, [1 << n for n in self.nodes if 1 << n != mask]
-        for other in (w for w in wanted if self.spread(w) == self.spread(mask)):
+        before = copy.deepcopy(self.accounting)
+        self.allocate(uid, {**container, "kind": "app"}, mask)  # it runs
+        remaining, self.accounting = self.nodes_with_room(uid, rest), before
+        return mask if remaining else self.next_equal(uid, request, others, mask)
+
+    def next_equal(self, uid: str, request: Amounts, others: Others, mask: int) -> int:
+        """Return the first other node that is as good for a request as `mask`, or `mask`."""
+        before = self.preferred_mask
+        for other in (1 << n for n in self.nodes if 1 << n != mask):
             self.preferred_mask = other
-            is_equal = self.choose_with(uid, request, others) == other
-            if is_equal and self.has_room_after(uid, container, other, rest):
+            is_closer = self.spread(mask) != self.spread(other)
+            if not is_closer and self.choose_with(uid, request, others) == other:
                 mask = other
                 break
         self.preferred_mask = before
         return mask
 
-    def has_room_after(
-        self, uid: str, container: Mapping[str, Any], mask: int, rest: Amounts
-    ) -> bool:
-        """Return whether the policy would admit the rest of a pod with the container on `mask`."""
-        before, differences = copy.deepcopy(self.accounting), self.differences
+    def nodes_with_room(self, uid: str, rest: Amounts) -> set[int]:
+        """Return the single nodes that hold the rest of a pod."""
+        differences = self.differences
         self.differences |= {Difference.MISSING_PAGE_SIZE}  # this rule is the plugin's alone
-        self.allocate(uid, {**container, "kind": "app"}, mask)  # it runs
-        found = self.calculate(uid, rest)
-        self.accounting, self.differences = before, differences
-        if self.life["policy"] == "single-numa-node":
-            return any(len(bits(each or 0)) == 1 for each, _ in found)
-        return any(preferred or self.life["policy"] != "restricted" for _, preferred in found)
+        found = {mask for mask, _ in self.calculate(uid, rest) if mask and len(bits(mask)) == 1}
+        self.differences = differences
+        return found
 
     def check_pod(self, uid: str, request: Amounts) -> None:
         """Refuse the first container of a pod whose limit exceeds what all nodes have free."""
