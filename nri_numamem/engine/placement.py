@@ -222,7 +222,7 @@ def _shared_hugepages_nodes(state: EngineState, key: Key) -> NodeSet | None:
     Only the pod's sum is known. The first container took all of it, and the others should reach
     those pages.
     """
-    for blocks in state.blocks_of_live_others(key).values():
+    for blocks in state.blocks_of_live_others(key):
         for block in blocks:
             if block.type.startswith("hugepages-"):
                 return block.numa_affinity

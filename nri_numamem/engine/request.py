@@ -162,14 +162,15 @@ def live_in_sandbox(
     The amounts are by resource name, without the container `but`. A pod's memory stays shared when
     the container that was the sign has ended.
     """
-    live: dict[str, tuple[Block, ...]] = {}
+    live: dict[str, int] = {}
     is_shared = False
     for name, blocks in state.accounting.assignments.get(pod.uid, {}).items():
         holder = state.holders[pod.uid, name]
         is_shared = is_shared or holder.is_shared
         if name != but and not holder.ended and holder.sandbox_id == pod.sandbox_id:
-            live[name] = blocks
-    return sum_blocks(live), is_shared
+            for block in blocks:
+                live[block.type] = live.get(block.type, 0) + block.size
+    return live, is_shared
 
 
 def request_of_pod(pod: PodSandbox) -> Mapping[str, int] | None:

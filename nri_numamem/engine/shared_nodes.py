@@ -11,7 +11,7 @@ from nri_numamem.numa import NodeSet
 def of_live_others(state: EngineState, key: Key) -> list[NodeSet]:
     """Return the node sets of a pod's other live containers, without excluded and lost nodes."""
     usable = NodeSet(state.accounting.machine_state)
-    sets = [b[0].numa_affinity for b in state.blocks_of_live_others(key).values() if b]
+    sets = [b[0].numa_affinity for b in state.blocks_of_live_others(key) if b]
     return [nodes for nodes in dict.fromkeys(sets) if nodes.issubset(usable)]
 
 

@@ -5,7 +5,7 @@ fails changes nothing. The accounting belongs to the memory manager, by pod uid 
 The engine adds sandbox ids and container ids, and the previous nodes of pods that ended.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TypeAlias, TypeVar
@@ -116,14 +116,12 @@ class EngineState:
         """Return the blocks of a container; None if it has no assignment."""
         return self.accounting.assignments.get(key[0], {}).get(key[1])
 
-    def blocks_of_live_others(self, key: Key) -> Mapping[str, tuple[Block, ...]]:
-        """Return the blocks of the other containers of a pod that have not ended, by name."""
+    def blocks_of_live_others(self, key: Key) -> Iterator[tuple[Block, ...]]:
+        """Yield the blocks of each other container of a pod that has not ended."""
         uid, name = key
-        return {
-            other: blocks
-            for other, blocks in self.accounting.assignments.get(uid, {}).items()
-            if other != name and self._is_live((uid, other))
-        }
+        for other, blocks in self.accounting.assignments.get(uid, {}).items():
+            if other != name and self._is_live((uid, other)):
+                yield blocks
 
     def runs_in_other_sandbox(self, key: Key, sandbox_id: str) -> bool:
         """Return whether a container runs, in another sandbox than this one."""
