@@ -20,6 +20,11 @@ _LEVELS = {"burstable": "Burstable", "besteffort": "BestEffort"}
 _DEPTH = 3
 
 
+def has_pod_cgroups(cgroup_root: Path) -> bool:
+    """Return whether the kubelet's cgroup of all pods is there; raise MachineError."""
+    return next(_tops(cgroup_root), None) is not None
+
+
 def guaranteed_pods(cgroup_root: Path) -> dict[str, Path]:
     """Return pod uid -> cgroup directory of the Guaranteed pods; raise MachineError."""
     return {uid: path for top in _tops(cgroup_root) for uid, path in pod_directories(top).items()}

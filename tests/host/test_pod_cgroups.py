@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.host.pod_cgroups import count_other_pods, guaranteed_pods
+from nri_numamem.host.pod_cgroups import count_other_pods, guaranteed_pods, has_pod_cgroups
 
 
 def make(root: Path, *names: str) -> None:
@@ -41,3 +41,6 @@ def test_a_host_without_pods(tmp_path: Path) -> None:
     assert guaranteed_pods(tmp_path) == {}
     assert count_other_pods(tmp_path) == {"Burstable": 0, "BestEffort": 0}
     assert guaranteed_pods(tmp_path / "missing") == {}
+    assert not has_pod_cgroups(tmp_path)
+    make(tmp_path, "kubepods.slice")
+    assert has_pod_cgroups(tmp_path)

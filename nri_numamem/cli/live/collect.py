@@ -33,7 +33,7 @@ from nri_numamem.host.hugepage_users import hugepage_users
 from nri_numamem.host.hugepages import PoolDirectories, read_pod_use, read_pool_use
 from nri_numamem.host.node_memory import read_available
 from nri_numamem.host.numa_stat import bytes_per_node, controller_directory, private_bytes
-from nri_numamem.host.pod_cgroups import count_other_pods, guaranteed_pods
+from nri_numamem.host.pod_cgroups import count_other_pods, guaranteed_pods, has_pod_cgroups
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError, read_optional
 from nri_numamem.host.topology import read_machine
@@ -46,6 +46,8 @@ from nri_numamem.observe.plugin_file import (
 )
 from nri_numamem.observe.state_file import read_state
 
+# Settings that no decision about placement depends on.
+_NOT_OF_PLACEMENT = ("stateFile", "metricsAddress", "logLevel", "logFile", "logFormat")
 _LAUNCHED_CONFIGS = Path("/etc/nri/conf.d")
 
 
@@ -136,8 +138,12 @@ def _with_plugin(facts: Facts, *, is_configured: bool) -> Facts:
 
 
 def _origins(plugin: PluginFacts) -> str:
-    """Return the files and flags that the plugin's settings come from."""
-    origins = {setting.origin for setting in plugin.settings.values()} - {DEFAULT}
+    """Return the files and flags that the settings of placement come from."""
+    origins = {
+        setting.origin
+        for key, setting in plugin.settings.items()
+        if key not in _NOT_OF_PLACEMENT and setting.origin != DEFAULT
+    }
     # A place in a file is FILE:LINE.
     files = {origin.rpartition(":")[0] or origin for origin in origins}
     return ", ".join(sorted(files)) or "defaults"
@@ -153,6 +159,8 @@ def _with_machine(facts: Facts, roots: HostRoots) -> Facts:
 
 def _with_cgroups(facts: Facts, roots: HostRoots) -> Facts:
     try:
+        if not has_pod_cgroups(roots.cgroup):
+            return facts  # no pod ever ran, or the host's cgroups are not mounted here
         found = {
             cgroup.container_id: cgroup
             for uid, directory in guaranteed_pods(roots.cgroup).items()
@@ -205,7 +213,11 @@ def _with_state(facts: Facts, roots: HostRoots) -> Facts:
         return replace(facts, state_problem=f"{path}: {error}")
     if facts.context is not None:
         state = _rebuilt(facts.context, state, roots)
-    return replace(facts, state=state, changed_s=changed_s)
+    facts = replace(facts, state=state, changed_s=changed_s)
+    if state.holders and facts.cgroups is None and not facts.cgroup_problem:
+        problem = f"{roots.cgroup} has no cgroup of pods (kubepods), so containers are not compared"
+        return replace(facts, cgroup_problem=f"{problem}; mount the host's cgroups")
+    return facts
 
 
 def _rebuilt(context: Context, restored: EngineState, roots: HostRoots) -> EngineState:

@@ -177,6 +177,9 @@ def test_the_settings_of_the_running_plugin(
     named = live.collect(host.parsed())
     assert named.settings.topology_manager_scope == "container"
     assert named.plugin == facts.plugin
+    flags = {"logLevel": Setting("info", "--log-level"), "failOnTimeout": Setting(None, "--x")}
+    host.describe(settings=flags)
+    assert live.collect(args).settings_origin == "--x"
     host.describe(settings={})
     assert live.collect(args).settings_origin == "defaults"
 
@@ -199,4 +202,13 @@ def test_a_machine_without_hugepages(tmp_path: Path) -> None:
     host = LiveHost(tmp_path, Machine(nodes))
     facts = live.collect(host.parsed())
     assert facts.hugepage_users == ()
-    assert facts.cgroups == {}
+    assert (facts.cgroups, facts.cgroup_problem) == (None, "")
+
+
+def test_a_host_whose_cgroups_are_not_mounted(host: LiveHost) -> None:
+    (host.cgroups / "kubepods").rename(host.cgroups / "other")
+    facts = live.collect(host.parsed())
+    assert facts.cgroups is None
+    assert "has no cgroup of pods (kubepods)" in facts.cgroup_problem
+    assert facts.state is not None
+    assert facts.state.holders
