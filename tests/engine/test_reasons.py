@@ -6,8 +6,10 @@ import pytest
 
 from nri_numamem.engine import events
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.plan import Record
 from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.reason import Reason
+from nri_numamem.engine.reasons import after
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.snapshot import restore, snapshot
 from nri_numamem.numa import NodeSet
@@ -146,3 +148,13 @@ def test_a_cgroup_without_nodes_that_must_not_be_repaired(host: Host) -> None:
     repaired = events.CpusetsRead((events.CpusetRead("c-a", NodeSet([0])),))
     host.engine.apply(repaired, 3000)
     assert unpinned(host) == {}
+
+
+def test_a_container_that_no_event_shows_has_no_sandbox(host: Host) -> None:
+    container = create(host, "a", 1000)
+    event = events.StopContainer(host.pods[container.sandbox_id], container)
+    record = Record(EventName.RUNNING_UNPINNED_NO_CAPACITY, {"container_id": "other"})
+    before = host.engine.state
+    found = after(before, before, event, [record], 2000).reasons.unpinned["other"]
+    assert found.sandbox_id == ""
+    assert found.since_s == 2000
