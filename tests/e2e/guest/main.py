@@ -97,7 +97,8 @@ def _run_phase(report: Report, phase: Phase) -> tuple[_Placements, str | None]:
     finally:
         daemon.stop()
         the_plugin.kill()
-        for name, path in (("containerd", daemon.log), ("plugin", plugin.LOG)):
+        logs = {"containerd": daemon.log, "plugin": plugin.LOG, "commands": plugin.COMMANDS}
+        for name, path in logs.items():
             text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
             report.write("log", name=f"{phase.name}-{name}.log", text=text)
     report.write("phase", name=phase.name, seconds=round(time.monotonic() - started, 1))

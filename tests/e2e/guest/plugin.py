@@ -22,6 +22,8 @@ _LAUNCH_CONFIG = Path("/etc/nri/conf.d/10-nri-numamem.conf")
 _CONFIG = Path("/etc/nri-numamem/config.yaml")
 _SOCKET = "/var/run/nri/nri.sock"
 LOG = Path("/var/log/nri-numamem/nri-numamem.log")
+COMMANDS = Path("/var/log/e2e/commands.log")
+"""Output of the commands of one phase."""
 
 # Start of the process name of a launched plugin's supervisor, which restarts it after a crash.
 _SUPERVISOR = "numamem-"
@@ -48,7 +50,7 @@ class Plugin:
         """Write the configuration and the link; start no process."""
         self.launched = launched
         self._process: subprocess.Popen[bytes] | None = None
-        for path in (_LAUNCH_LINK, _LAUNCH_CONFIG, _CONFIG, LOG):
+        for path in (_LAUNCH_LINK, _LAUNCH_CONFIG, _CONFIG, LOG, COMMANDS):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.unlink(missing_ok=True)
         reserved = "".join(
@@ -125,15 +127,23 @@ class Plugin:
         return _plugin_pids()
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a command of the program to its end; return its output and status."""
-        return subprocess.run(
+        """Run a command of the program to its end; return its output and status.
+
+        COMMANDS gets what it prints.
+        """
+        done = subprocess.run(
             [str(_PROGRAM), *arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=TIMEOUT_S,
             check=False,
+            env={**os.environ, "COLUMNS": "80"},
         )
+        COMMANDS.parent.mkdir(parents=True, exist_ok=True)
+        with COMMANDS.open("a", encoding="utf-8") as log:
+            log.write(f"$ nri-numamem {' '.join(arguments)}\n{done.stdout}{done.stderr}\n")
+        return done
 
     def accounting(self) -> dict[str, Any]:
         """Return its state (SIGUSR1): `entries` and `machineState` with the kubelet's keys."""
