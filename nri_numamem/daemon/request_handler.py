@@ -81,6 +81,12 @@ class RequestHandler:
             self._after_reply.discard(engine)
             raise
 
+    def note_unpinned(self, record: Record) -> None:
+        """Let the state say why a container runs unpinned whose creation got an empty reply."""
+        engine = self._get_engine()
+        if engine is not None:
+            engine.note_unpinned(record, int(self._clock.wall_s()))
+
     def commit(self) -> None:
         """Commit the last decision and log the records; to be called after the replies."""
         self._after_reply.commit(self._get_engine(), self._limit_commit)

@@ -225,6 +225,7 @@ class Service:
         self._requests.commit()
         unapplied = session.take_unapplied()
         for record in session.take_records():
+            self._requests.note_unpinned(record)
             self.emit(record)
         session.after_replies()
         if unapplied is not None:

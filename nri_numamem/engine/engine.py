@@ -116,6 +116,10 @@ class Engine:
         self._state = after
         return transition.records
 
+    def note_unpinned(self, record: Record, wall_s: int = 0) -> None:
+        """Keep the reason if the record is of a Guaranteed container that got an empty reply."""
+        self._state = reasons.with_failed(self._state, record, wall_s)
+
     def discard(self) -> None:
         """Drop the uncommitted decision, if there is one: its event has not happened."""
         self._decision = self._event = None

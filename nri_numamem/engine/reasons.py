@@ -12,6 +12,7 @@ from nri_numamem.engine.plan import Record
 from nri_numamem.engine.reason import Reason, Reasons
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.state import EngineState
+from nri_numamem.memorymanager import QosClass
 
 _ADOPTING = frozenset(
     {
@@ -30,6 +31,8 @@ _PINNING = _ADOPTING | {
 }
 
 _UNPINNED = frozenset({EventName.UNPINNED_NO_CAPACITY, EventName.RUNNING_UNPINNED_NO_CAPACITY})
+
+_FAILED = frozenset({EventName.REQUEST_TIMED_OUT, EventName.INTERNAL_ERROR})
 
 _END_OF_CONTAINER = (events.StopContainer, events.RemoveContainer)
 _END_OF_POD = (events.StopPodSandbox, events.RemovePodSandbox, events.PodCgroupGone)
@@ -74,6 +77,29 @@ def after(
     if is_whole or len(pinned) > len(state.keys):
         pinned = {name: reason for name, reason in pinned.items() if name in state.keys}
     return state.with_reasons(Reasons(pinned, unpinned))
+
+
+def with_failed(state: EngineState, record: Record, wall_s: int) -> EngineState:
+    """Return the state with the reason of a container whose creation failed or took too long.
+
+    It runs unpinned. The state has nothing else of it, because its event has not happened.
+    """
+    fields = record.fields
+    is_failed = record.event in _FAILED and fields.get("qos_class") == QosClass.GUARANTEED
+    container_id = str(fields.get("container_id", ""))
+    if not is_failed or not container_id:
+        return state
+    reason = Reason(
+        container_id,
+        str(fields.get("sandbox_id", "")),
+        (str(fields.get("pod_uid", "")), str(fields.get("container", ""))),
+        str(fields.get("namespace", "")),
+        str(fields.get("pod", "")),
+        record.event,
+        wall_s,
+    )
+    known = state.reasons
+    return state.with_reasons(Reasons(known.pinned, {**known.unpinned, container_id: reason}))
 
 
 def is_unpinned(record: Record) -> bool:

@@ -10,12 +10,14 @@ because a runtime permanently closes a plugin that replies later.
 
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from google.protobuf.message import DecodeError, Message
 
+from nri_numamem.engine.context import qos_of_cgroup_parent
 from nri_numamem.engine.events import Event
 from nri_numamem.engine.plan import Plan, Record, RecordValue
 from nri_numamem.engine.records.events import EventName
@@ -114,9 +116,11 @@ class PluginService:
             return self._limiter(limit_s, partial(self._serve, method, request.payload))
         except Overrun as overrun:
             del self.records[recorded:]  # the limiter has undone what they describe
-            return self._end_overrun(method, limit_s, overrun)
+            return self._end_overrun(method, request.payload, limit_s, overrun)
 
-    def _end_overrun(self, method: "Method", limit_s: float, overrun: Overrun) -> bytes:
+    def _end_overrun(
+        self, method: "Method", payload: bytes, limit_s: float, overrun: Overrun
+    ) -> bytes:
         name = method.request.DESCRIPTOR.name
         text = "".join(traceback.format_exception(overrun)).rstrip()
         fields: dict[str, RecordValue] = {"method": name, "limit_ms": round(limit_s * 1000)}
@@ -126,6 +130,9 @@ class PluginService:
             # that is in use. A new connection gets a new Synchronize.
             self.close_reason = f"Synchronize took longer than {round(limit_s * 1000)} ms"
             event = EventName.SYNCHRONIZE_TIMED_OUT
+        if method.request is api.CreateContainerRequest:
+            with suppress(DecodeError, UnicodeDecodeError):
+                fields |= _container_fields(api.CreateContainerRequest.FromString(payload))
         self._record(event, {**fields, "exception": text})
         return method.empty_response
 
@@ -144,6 +151,8 @@ class PluginService:
         except Exception as error:  # noqa: BLE001 - a bug must not block the node's pods
             text = "".join(traceback.format_exception(error)).rstrip()
             fields: dict[str, RecordValue] = {"method": message.DESCRIPTOR.name, "exception": text}
+            if isinstance(message, api.CreateContainerRequest):
+                fields |= _container_fields(message)
             self._record(EventName.INTERNAL_ERROR, fields)
             return method.empty_response
 
@@ -252,6 +261,20 @@ class PluginService:
     def ignore(self, _request: Message) -> bytes:
         """Reply with an empty message to a call without a subscription."""
         return b""
+
+
+def _container_fields(request: api.CreateContainerRequest) -> dict[str, RecordValue]:
+    """Return the fields that name a container, which runs unpinned after an empty reply."""
+    pod, container = request.pod, request.container
+    return {
+        "pod": pod.name,
+        "namespace": pod.namespace,
+        "container": container.name,
+        "pod_uid": pod.uid,
+        "container_id": container.id,
+        "sandbox_id": container.pod_sandbox_id,
+        "qos_class": qos_of_cgroup_parent(pod.linux.cgroup_parent).value,
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,10 @@ from nri_numamem.daemon.system import TimeLimit
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Container, CreateContainer, PodSandbox, RunPodSandbox
-from nri_numamem.engine.plan import Plan, Record
+from nri_numamem.engine.plan import Plan, Record, RecordValue
 from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.records import containers as records
+from nri_numamem.engine.records.events import EventName
 from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.nri.request_ids import RequestIds
 from nri_numamem.numa import Machine, NumaNode
@@ -217,3 +218,14 @@ def test_retries_of_a_refused_container_have_the_same_text(tmp_path: Path) -> No
     assert [record.fields.get("refusal_id") for record in records] == [None, "1-1", "1-1"]
     ids.number += 1
     assert requests.handler.decide(CreateContainer(POD, CONTAINER)).refusal is None
+
+
+def test_a_creation_with_an_empty_reply_is_kept_as_the_reason(requests: Requests) -> None:
+    fields: dict[str, RecordValue] = {"container_id": "c1", "qos_class": "Guaranteed"}
+    record = Record(EventName.REQUEST_TIMED_OUT, fields)
+    requests.handler.note_unpinned(record)
+    assert requests.engine is not None
+    reason = requests.engine.state.reasons.unpinned["c1"]
+    assert reason.since_s == int(requests.machinery.system().clock.wall_s())
+    requests.engine = None
+    requests.handler.note_unpinned(record)

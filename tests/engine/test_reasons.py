@@ -6,7 +6,7 @@ import pytest
 
 from nri_numamem.engine import events
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.plan import Record
+from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.reason import Reason
 from nri_numamem.engine.reasons import after
@@ -158,3 +158,32 @@ def test_a_container_that_no_event_shows_has_no_sandbox(host: Host) -> None:
     found = after(before, before, event, [record], 2000).reasons.unpinned["other"]
     assert found.sandbox_id == ""
     assert found.since_s == 2000
+
+
+@pytest.mark.parametrize("event", [EventName.REQUEST_TIMED_OUT, EventName.INTERNAL_ERROR])
+def test_a_container_whose_creation_failed(host: Host, event: EventName) -> None:
+    pod = host.run("a")
+    fields: dict[str, RecordValue] = {
+        "pod": pod.name,
+        "namespace": pod.namespace,
+        "container": "main",
+        "pod_uid": pod.uid,
+        "container_id": "c",
+        "sandbox_id": pod.sandbox_id,
+        "qos_class": "Guaranteed",
+    }
+    for other in (
+        Record(EventName.ADMITTED, {"container_id": "c"}),
+        Record(event),
+        Record(event, {**fields, "qos_class": "Burstable"}),
+        Record(event, {**fields, "container_id": ""}),
+    ):
+        host.engine.note_unpinned(other, 2000)
+    assert unpinned(host) == {}
+    host.engine.note_unpinned(Record(event, fields), 2000)
+    assert unpinned(host) == {"c": (event.value, 2000)}
+    reason = host.engine.state.reasons.unpinned["c"]
+    assert (reason.key, reason.sandbox_id) == (("a", "main"), "sandbox-a")
+    host.containers["c"] = events.Container("c", pod.sandbox_id, "main", 200 * MI)
+    synchronize(host, 3000)
+    assert unpinned(host) == {}

@@ -195,6 +195,7 @@ def test_a_bug_gets_an_empty_response_and_a_record_with_its_traceback(
     (record,) = runtime.session.take_records()
     assert record.level == "error"
     assert record.fields["method"] == "CreateContainerRequest"
+    assert record.fields["container_id"] == creation().container.id
     assert "ZeroDivisionError: a bug" in str(record.fields["exception"])
     handler.plan = lambda _event: Plan(Adjustment("0"))
     assert runtime.call("CreateContainer", creation())
@@ -230,6 +231,33 @@ def test_an_overrun_gets_an_empty_response_and_a_record(handler: FakeHandler) ->
         assert record.level == "error"
         assert record.fields["limit_ms"] == 1200
     assert late.close_reason is None
+
+
+def test_the_record_of_an_overrun_names_the_container(handler: FakeHandler) -> None:
+    late = service(handler, overrunning)
+    pod = api.PodSandbox(id="s", name="db", namespace="ns", uid="u")
+    pod.linux.cgroup_parent = "/kubepods/podu"
+    container = api.Container(id="c", pod_sandbox_id="s", name="app")
+    payload = api.CreateContainerRequest(pod=pod, container=container).SerializeToString()
+    late.serve(METHODS["CreateContainer"], request(payload))
+    fields = late.records[0].fields
+    assert {name: fields[name] for name in ("pod", "namespace", "container", "pod_uid")} == {
+        "pod": "db",
+        "namespace": "ns",
+        "container": "app",
+        "pod_uid": "u",
+    }
+    assert (fields["container_id"], fields["sandbox_id"]) == ("c", "s")
+    assert fields["qos_class"] == "Guaranteed"
+
+
+def test_an_overrun_with_an_invalid_payload_has_no_names(handler: FakeHandler) -> None:
+    def at_once(_limit_s: float, _call: Callable[[], bytes]) -> bytes:
+        raise Overrun
+
+    late = service(handler, at_once)
+    assert late.serve(METHODS["CreateContainer"], request(b"\xff\xff")) == b""
+    assert "container_id" not in late.records[0].fields
 
 
 def test_an_overrun_of_synchronize_closes_the_connection(handler: FakeHandler) -> None:

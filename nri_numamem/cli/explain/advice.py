@@ -45,6 +45,8 @@ def advice_of(names: Names, decision: Entry | None, siblings: Sequence[Entry]) -
         case "resize_rejected":
             remedy = "free memory on its NUMA nodes, or create the pod anew; the kubelet retries"
             return Advice(remedy, _commands(names))
+        case "request_timed_out" | "internal_error":
+            return Advice("restart the pod; the next Synchronize pins it too, if it fits")
         case "unreported_container_found" if decision.fields.get("outcome") == "unpinned":
             return Advice("free memory on the NUMA nodes, then restart the pod", _commands(names))
         case _:

@@ -41,6 +41,8 @@ _POLICIES = {
     "unpinned_no_capacity": "whenUnsatisfiable is RunUnpinned, and nothing fits",
     "running_unpinned_no_capacity": "it was created while the plugin was away, and nothing fits",
     "unreported_container_found": "the runtime did not report it, and nothing fits",
+    "request_timed_out": "its creation took too long, and got an empty reply",
+    "internal_error": "a bug: its creation got an empty reply",
     "cpuset_mems_missing": "its cgroup has no cpuset.mems",
 }
 

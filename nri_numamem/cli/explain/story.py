@@ -135,6 +135,9 @@ def story_of(query: Query, history: History, last: int, *, is_running: bool = Tr
 
 def outcome_of(entry: Entry) -> Outcome | None:
     """Return the outcome that an entry decides; None if it decides none."""
+    if entry.event in ("request_timed_out", "internal_error"):
+        is_unpinned = entry.fields.get("qos_class") == "Guaranteed"
+        return Outcome.UNPINNED if is_unpinned else None
     if entry.event in _BY_FIELD:
         outcome = entry.fields.get("outcome")
         if outcome == "unpinned":

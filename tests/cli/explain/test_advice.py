@@ -93,6 +93,7 @@ def test_what_nri_does_not_show_is_not_guessed() -> None:
         (entry("resize_rejected"), "free memory on its NUMA nodes"),
         (entry("unreported_container_found", outcome="unpinned"), "free memory on the NUMA nodes"),
         (entry("cpuset_mems_missing", remedy="restart the container"), "restart the container"),
+        (entry("request_timed_out"), "restart the pod"),
         (entry("admitted"), ""),
         (None, ""),
     ],

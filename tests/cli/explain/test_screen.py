@@ -64,6 +64,7 @@ def test_a_resize(capsys: pytest.CaptureFixture[str]) -> None:
     ("event", "fields", "because"),
     [
         ("unpinned_no_capacity", {}, "whenUnsatisfiable is RunUnpinned"),
+        ("request_timed_out", {"qos_class": "Guaranteed"}, "its creation took too long"),
         ("running_unpinned_no_capacity", {}, "it was created while the plugin was away"),
         (
             "cpuset_mems_missing",

@@ -52,6 +52,8 @@ def told(past: Past, query: str) -> Story:
         ("unreported_container_found", {"outcome": "adopted"}, Outcome.PLACED),
         ("cpuset_mems_missing", {"outcome": "unpinned"}, Outcome.UNPINNED),
         ("cpuset_mems_missing", {"outcome": "repair_deferred"}, None),
+        ("request_timed_out", {"qos_class": "Guaranteed"}, Outcome.UNPINNED),
+        ("internal_error", {"qos_class": "Burstable"}, None),
         ("container_ended", {}, None),
         ("of_a_later_release", {}, None),
     ],

@@ -1,9 +1,21 @@
 """Events of the connection to the runtime, and of its requests."""
 
 from nri_numamem.engine.records.events import EventName, EventType, Level
-from nri_numamem.engine.records.table.common import CAUSE, ERROR, EXCEPTION, FREE, REMEDY
+from nri_numamem.engine.records.table.common import (
+    CAUSE,
+    CONTAINER,
+    ERROR,
+    EXCEPTION,
+    FREE,
+    REMEDY,
+)
 
 _METHOD = {"method": "type of the request"}
+_CREATED = {
+    **CONTAINER,
+    "sandbox_id": "of CreateContainer: the sandbox of the container",
+    "qos_class": "of CreateContainer: the pod's class; a `Guaranteed` container runs unpinned",
+}
 _LIMIT = {"limit_ms": "time limit of the request"}
 _RUNTIME = {
     "runtime": "name of the runtime",
@@ -61,13 +73,13 @@ EVENTS = {
         "A request took too long and got an empty reply; its container runs unpinned.",
         level=Level.ERROR,
         remedy="check the load of the host; `exception` shows where the time was spent",
-        fields={**_METHOD, **_LIMIT, **EXCEPTION},
+        fields={**_METHOD, **_LIMIT, **_CREATED, **EXCEPTION},
     ),
     EventName.INTERNAL_ERROR: EventType(
         "A bug: a request got an empty reply; its container runs unpinned.",
         level=Level.ERROR,
         remedy="report the traceback",
-        fields={**_METHOD, **EXCEPTION},
+        fields={**_METHOD, **_CREATED, **EXCEPTION},
     ),
     EventName.INTERNAL_ERROR_AFTER_REPLY: EventType(
         "A bug: the state after a reply could not be computed; the connection is closed, "
