@@ -4,7 +4,7 @@
 over has not happened, except that pods whose cgroups are gone stay released.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from nri_numamem.daemon.after_reply import AfterReply, Commit
 from nri_numamem.daemon.cgroup_scan import CgroupScan
@@ -39,6 +39,7 @@ class RequestHandler:
         self._clock = clock
         self._pod_reaper = pod_reaper
         self._cgroup_scan = cgroup_scan
+        self._emit = emit
         self._after_reply = AfterReply(emit)
 
     @property
@@ -81,11 +82,13 @@ class RequestHandler:
             self._after_reply.discard(engine)
             raise
 
-    def note_unpinned(self, record: Record) -> None:
-        """Let the state say why a container runs unpinned whose creation got an empty reply."""
+    def emit(self, records: Iterable[Record]) -> None:
+        """Log records of requests; let the state keep which containers got an empty reply."""
         engine = self._get_engine()
-        if engine is not None:
-            engine.note_unpinned(record, int(self._clock.wall_s()))
+        for record in records:
+            if engine is not None:
+                engine.note_unpinned(record, int(self._clock.wall_s()))
+            self._emit(record)
 
     def commit(self) -> None:
         """Commit the last decision and log the records; to be called after the replies."""

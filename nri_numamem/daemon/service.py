@@ -224,9 +224,7 @@ class Service:
         """Commit and log what was decided; to be called when the replies were sent."""
         self._requests.commit()
         unapplied = session.take_unapplied()
-        for record in session.take_records():
-            self._requests.note_unpinned(record)
-            self.emit(record)
+        self._requests.emit(session.take_records())
         session.after_replies()
         if unapplied is not None:
             self.configure_late(unapplied)

@@ -223,9 +223,10 @@ def test_retries_of_a_refused_container_have_the_same_text(tmp_path: Path) -> No
 def test_a_creation_with_an_empty_reply_is_kept_as_the_reason(requests: Requests) -> None:
     fields: dict[str, RecordValue] = {"container_id": "c1", "qos_class": "Guaranteed"}
     record = Record(EventName.REQUEST_TIMED_OUT, fields)
-    requests.handler.note_unpinned(record)
+    requests.handler.emit([record])
     assert requests.engine is not None
     reason = requests.engine.state.reasons.unpinned["c1"]
     assert reason.since_s == int(requests.machinery.system().clock.wall_s())
     requests.engine = None
-    requests.handler.note_unpinned(record)
+    requests.handler.emit([record])
+    assert requests.emitted == [record, record]
