@@ -17,7 +17,6 @@ from typing import Any, Protocol, TypeAlias
 
 from google.protobuf.message import DecodeError, Message
 
-from nri_numamem.engine.context import qos_of_cgroup_parent
 from nri_numamem.engine.events import Event
 from nri_numamem.engine.plan import Plan, Record, RecordValue
 from nri_numamem.engine.records.events import EventName
@@ -25,6 +24,7 @@ from nri_numamem.engine.text import cut, escape
 from nri_numamem.nri import encode
 from nri_numamem.nri import nri_subset_pb2 as api
 from nri_numamem.nri.configuration import Configuration
+from nri_numamem.nri.created import names_of_created
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.request_ids import RequestIds
 from nri_numamem.nri.subscription import SUBSCRIBED, subscribe
@@ -132,7 +132,7 @@ class PluginService:
             event = EventName.SYNCHRONIZE_TIMED_OUT
         if method.request is api.CreateContainerRequest:
             with suppress(DecodeError, UnicodeDecodeError):
-                fields |= _container_fields(api.CreateContainerRequest.FromString(payload))
+                fields |= names_of_created(api.CreateContainerRequest.FromString(payload))
         self._record(event, {**fields, "exception": text})
         return method.empty_response
 
@@ -152,7 +152,7 @@ class PluginService:
             text = "".join(traceback.format_exception(error)).rstrip()
             fields: dict[str, RecordValue] = {"method": message.DESCRIPTOR.name, "exception": text}
             if isinstance(message, api.CreateContainerRequest):
-                fields |= _container_fields(message)
+                fields |= names_of_created(message)
             self._record(EventName.INTERNAL_ERROR, fields)
             return method.empty_response
 
@@ -261,20 +261,6 @@ class PluginService:
     def ignore(self, _request: Message) -> bytes:
         """Reply with an empty message to a call without a subscription."""
         return b""
-
-
-def _container_fields(request: api.CreateContainerRequest) -> dict[str, RecordValue]:
-    """Return the fields that name a container, which runs unpinned after an empty reply."""
-    pod, container = request.pod, request.container
-    return {
-        "pod": pod.name,
-        "namespace": pod.namespace,
-        "container": container.name,
-        "pod_uid": pod.uid,
-        "container_id": container.id,
-        "sandbox_id": container.pod_sandbox_id,
-        "qos_class": qos_of_cgroup_parent(pod.linux.cgroup_parent).value,
-    }
 
 
 @dataclass(frozen=True, slots=True)
