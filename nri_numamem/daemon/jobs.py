@@ -5,13 +5,23 @@ records to be logged. A job that fails because of a bug is logged and runs again
 keeps no other job from running. Only the main thread runs jobs.
 """
 
+import math
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
+from nri_numamem.daemon.system import TimeLimit
+from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records.events import EventName
+from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.nri.poller import Clock
+
+# As for the state after a reply. The jobs take milliseconds with 500 pods; the watchdog acts later.
+JOB_LIMIT_S = 2.0
+
+# A job that exceeded the limit once may do so again, and the requests should get their share.
+PAUSE_S = 60.0
 
 
 class Job(Protocol):
@@ -52,6 +62,41 @@ class PeriodicJob:
         """Call the function."""
         self._ran_at_s = now_s
         return self._call(now_s)
+
+
+class LimitedJob:
+    """A job that works on the engine, with a limit of processor time: requests wait meanwhile.
+
+    A run that exceeds the limit has failed, and the job pauses. What the engine committed before
+    stays, and so do the records that the job emitted itself.
+    """
+
+    def __init__(
+        self, job: Job, time_limit: TimeLimit, get_engine: Callable[[], Engine | None]
+    ) -> None:
+        self.name = job.name
+        self._job = job
+        self._time_limit = time_limit
+        self._get_engine = get_engine
+        self._paused_until_s = -math.inf
+
+    def due(self, now_s: float) -> bool:
+        """Return whether the job is due, and not paused."""
+        return now_s >= self._paused_until_s and self._job.due(now_s)
+
+    def run(self, now_s: float) -> Iterable[Record]:
+        """Run the job; raise TimeoutError if it exceeds the limit."""
+        try:
+            return self._time_limit.run_on_processor(
+                JOB_LIMIT_S, lambda: list(self._job.run(now_s))
+            )
+        except Overrun as overrun:
+            engine = self._get_engine()
+            if engine is not None:
+                engine.discard()
+            self._paused_until_s = now_s + PAUSE_S
+            text = f"the job took more than {JOB_LIMIT_S:g} s of processor time"
+            raise TimeoutError(text) from overrun
 
 
 class Jobs:

@@ -19,7 +19,7 @@ from nri_numamem.daemon.host_reader import HostReader
 from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.instance import StateStore
 from nri_numamem.daemon.invariant_check import InvariantCheck
-from nri_numamem.daemon.jobs import Job, Jobs, PeriodicJob
+from nri_numamem.daemon.jobs import Job, Jobs, LimitedJob, PeriodicJob
 from nri_numamem.daemon.live_settings import LiveSettings
 from nri_numamem.daemon.machine_monitor import MachineMonitor
 from nri_numamem.daemon.metrics_endpoint import MetricsEndpoint
@@ -277,19 +277,19 @@ class Service:
         self._description.changed(settings)
 
     def _make_jobs(self) -> list[Job]:
+        limit, get_engine = self.time_limit, self._get_engine
         return [
             PeriodicJob("watchdog", self._feed_watchdog),
             PeriodicJob("systemd", self._notify_alive),
             self._machine_monitor,
-            self._pod_reaper,
+            LimitedJob(self._pod_reaper, limit, get_engine),
             PeriodicJob("instance lock", self._state_store.check_lock, STATE_FILE_S),
             PeriodicJob("state file", self._offer_state, STATE_FILE_S),
-            self._cgroup_scan,
-            self._cpuset_check,
-            self._invariant_check,
+            LimitedJob(self._cgroup_scan, limit, get_engine),
+            LimitedJob(self._cpuset_check, limit, get_engine),
+            LimitedJob(self._invariant_check, limit, get_engine),
             self._gc_control,
-            # Reading the host can take seconds where the kernel is busy; the wait for the next
-            # tick comes on top of it.
+            # Reading the host can take seconds; the wait for the next tick comes on top of it.
             PeriodicJob("watchdog after the jobs", self._feed_watchdog),
         ]
 

@@ -4,9 +4,15 @@ from collections.abc import Iterable
 
 import pytest
 
-from nri_numamem.daemon.jobs import Jobs, PeriodicJob
+from nri_numamem.daemon.deadline import Deadline
+from nri_numamem.daemon.jobs import PAUSE_S, Jobs, LimitedJob, PeriodicJob
+from nri_numamem.engine.context import Context
+from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.events import PodSandbox, RunPodSandbox
 from nri_numamem.engine.plan import Record
+from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.records.events import EventName
+from nri_numamem.numa import Machine, NumaNode
 from tests.virtual.world import VirtualClock, World
 
 
@@ -80,3 +86,66 @@ def test_a_failing_job_is_logged_once_and_stops_no_other(world: World) -> None:
     jobs.run_due()
     assert len(emitted) == 2
     assert len(ran) == 4
+
+
+class Endless:
+    """A job that decides an event, and then never ends."""
+
+    name = "endless"
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.runs_at_s: list[float] = []
+        self.is_endless = True
+
+    def due(self, _now_s: float) -> bool:
+        return True
+
+    def run(self, now_s: float) -> Iterable[Record]:
+        self.runs_at_s.append(now_s)
+        if self.is_endless:
+            self.engine.decide(RunPodSandbox(PodSandbox("s", "u", "ns", "db", "/kubepods/podu")))
+            while True:
+                pass
+        yield Record(EventName.STOPPED)
+
+
+@pytest.mark.timeout(60, method="thread")  # pytest-timeout's default uses the deadline's signal
+def test_a_job_that_takes_too_long_is_ended_and_pauses(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nri_numamem.daemon.jobs.JOB_LIMIT_S", 0.05)
+    engine = Engine(Context.of(Machine((NumaNode(0, 1 << 30),)), Policy()))
+    endless, emitted, begin_s = Endless(engine), list[Record](), world.now_s
+    with Deadline() as deadline:
+        job = LimitedJob(endless, deadline, lambda: engine)
+        jobs = Jobs([job], VirtualClock(world), emitted.append)
+        jobs.run_due()
+        jobs.run_due()
+        assert endless.runs_at_s == [begin_s]
+        (record,) = emitted
+        assert (record.event, record.fields["job"]) == ("job_failed", "endless")
+        assert "more than 0.05 s of processor time" in str(record.fields["exception"])
+        engine.apply(RunPodSandbox(PodSandbox("s", "u", "ns", "db", "/kubepods/podu")))
+        endless.is_endless = False
+        world.now_s += PAUSE_S
+        jobs.run_due()
+    assert [record.event for record in emitted[1:]] == ["stopped"]
+
+
+@pytest.mark.timeout(60, method="thread")
+def test_without_an_engine_there_is_nothing_to_discard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("nri_numamem.daemon.jobs.JOB_LIMIT_S", 0.05)
+
+    def spin(_now_s: float) -> Iterable[Record]:
+        while True:
+            pass
+
+    with Deadline() as deadline:
+        job = LimitedJob(PeriodicJob("spin", spin), deadline, lambda: None)
+        assert job.due(0.0)
+        with pytest.raises(TimeoutError):
+            job.run(0.0)
+        assert not job.due(PAUSE_S - 1)

@@ -133,6 +133,7 @@ def test_a_commit_has_a_time_limit_of_its_own(requests: Requests, after_calls: i
     requests.handler.decide(CreateContainer(POD, CONTAINER))
     begin_s = world.now_s
     interruption.error, interruption.after_calls = Overrun, after_calls
+    interruption.is_after_reply = True
     requests.handler.commit()
     assert world.now_s == begin_s + COMMIT_LIMIT_S
     assert [record.event for record in requests.emitted] == ["commit_timed_out"]

@@ -45,6 +45,8 @@ class Interruption:
 
     after_calls: int = 0
     """The number of function calls of the package after which it happens; 0 for at once."""
+    is_after_reply: bool = False
+    """It happens to a computation after a reply instead, whose limit is processor time."""
     error: type[BaseException] | None = None
     """Overrun (the request takes too long) or Killed; None for nothing."""
 
@@ -75,11 +77,14 @@ class VirtualTimeLimit:
     def __exit__(self, *_details: object) -> None: ...
 
     def run_on_processor(self, limit_s: float, call: Callable[[], _Result]) -> _Result:
-        return self.run(limit_s, call)
+        return self._run(limit_s, call, is_after_reply=True)
 
     def run(self, limit_s: float, call: Callable[[], _Result]) -> _Result:
+        return self._run(limit_s, call, is_after_reply=False)
+
+    def _run(self, limit_s: float, call: Callable[[], _Result], *, is_after_reply: bool) -> _Result:
         plan = self._interruption
-        if plan.error is None:
+        if plan.error is None or plan.is_after_reply != is_after_reply:
             return call()
         error, left = plan.error, plan.after_calls
         plan.error = None
