@@ -6,9 +6,9 @@ the document.
 
 import json
 import time
-from calendar import timegm
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -187,4 +187,6 @@ def _time(seconds: int | None) -> str | None:
 
 
 def _seconds(text: str | None) -> int | None:
-    return None if text is None else timegm(time.strptime(text, _TIME))
+    if text is None:
+        return None
+    return int(datetime.strptime(text, _TIME).replace(tzinfo=UTC).timestamp())
