@@ -34,6 +34,7 @@ def write_drive(wheel: Path) -> Path:
     """Write the second drive with the wheel and the guest's files; return its path."""
     guest = (path for path in _GUEST.iterdir() if path.is_file())
     files = {f"wheel/{wheel.name}": wheel} | {str(path.relative_to(ROOT)): path for path in guest}
+    files["README.md"] = ROOT / "README.md"
     drive = OUT / "drive.tar"
     vm.write_drive(drive, files)
     return drive

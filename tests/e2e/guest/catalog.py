@@ -5,6 +5,7 @@ from tests.e2e.guest import (
     scenarios_explain,
     scenarios_faults,
     scenarios_hugepages,
+    scenarios_journal,
     scenarios_lifecycle,
     scenarios_nodes,
     scenarios_placement,
@@ -36,6 +37,7 @@ _LONG = (
     scenarios_starting.STARTING,
     scenarios_doctor.DOCTOR,
     scenarios_reset.RESET,
+    scenarios_journal.JOURNAL,
     scenarios_lifecycle.CLOSING,
 )
 

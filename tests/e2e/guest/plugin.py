@@ -71,6 +71,19 @@ class Plugin:
         command += ["--config", str(_CONFIG), "--log-file", str(LOG)]
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
 
+    def connect_as_service(self, stderr: int, environment: dict[str, str]) -> None:
+        """Start an external plugin that logs to a descriptor, with these variables as well."""
+        config = _CONFIG.with_name("service.yaml")
+        lines = _CONFIG.read_text(encoding="ascii").splitlines(keepends=True)
+        config.write_text("".join(line for line in lines if not line.startswith("log")))
+        self._process = subprocess.Popen(
+            [str(_PROGRAM), "run", "--socket", _SOCKET, "--idx", "10", "--config", str(config)],
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=stderr,
+            stderr=stderr,
+        )
+
     def wait_for_end(self) -> int | None:
         """Wait until it has exited; return the status of an external plugin."""
         if self._process is not None:

@@ -1,0 +1,139 @@
+"""Scenario of the plugin as a service of systemd: its log in a real journal.
+
+The commands are those of the README, in a shell, as an operator types them.
+"""
+
+import json
+import re
+import subprocess
+from functools import partial
+from pathlib import Path
+
+from tests.e2e.guest.checks import Check, Host, expect
+from tests.e2e.guest.cri import CriError
+from tests.e2e.guest.journal import Journal
+from tests.e2e.guest.kubelet import ContainerSpec, PodSpec
+from tests.e2e.guest.waiting import TIMEOUT_S, wait_until
+
+_README = Path("/e2e/README.md")
+_BIN = "/opt/nri-numamem/bin"
+_TOO_LARGE = PodSpec("too-large", (ContainerSpec("main", 64 << 30),))
+
+# Command of the README -> words in its output, and words that are not there.
+_EXPECTED = {
+    "journalctl -t nri-numamem": ((" machine version=", " pod=too-large "), ()),
+    "journalctl -t nri-numamem -p warning": ((" pod=too-large ",), (" machine version=",)),
+    "journalctl NRI_NUMAMEM_EVENT=rejected -o verbose": (
+        ("NRI_NUMAMEM_POD=too-large", "NRI_NUMAMEM_REASON=", "PRIORITY=4"),
+        ("NRI_NUMAMEM_EVENT=machine",),
+    ),
+    "journalctl -t nri-numamem -o export | nri-numamem state export -": (
+        ('"machineState"', '"checksum"'),
+        (),
+    ),
+}
+
+# A dump of more pods than a datagram or a line of the journal can hold, as the plugin sends it.
+_LARGE_PODS = 3000
+_LARGE_DUMP = f"""
+from nri_numamem.observe.log import loggers
+block = {{"numaAffinity": [0], "type": "memory", "size": 1 << 20}}
+table = {{"total": 1 << 40, "systemReserved": 0, "allocatable": 1 << 40}}
+used = {_LARGE_PODS} << 20
+memory = table | {{"reserved": used, "free": (1 << 40) - used}}
+node = {{"numberOfAssignments": {_LARGE_PODS}, "memoryMap": {{"memory": memory}}, "cells": [0]}}
+entries = {{f"pod-{{n:036}}": {{"main": [block]}} for n in range({_LARGE_PODS})}}
+loggers.configure("journal")
+loggers.get_logger().info("state_dump", machineState={{"0": node}}, entries=entries)
+loggers.flush()
+"""
+
+
+def _readme_commands_find_the_records(host: Host) -> str:
+    try:
+        with Journal() as journal:
+            with host.containerd.ignoring_a_lost_plugin():
+                _end(host)
+                host.plugin.connect_as_service(journal.stderr.fileno(), journal.environment)
+                host.containerd.wait_for_plugin(launched=False)
+            found = _run_commands(host)
+            large = _large_dump()
+            host.kubelet.remove_all()
+    finally:
+        with host.containerd.ignoring_a_lost_plugin():
+            _end(host)
+            host.plugin.connect()
+            host.containerd.wait_for_plugin(launched=False)
+    return f"{found} commands; a dump of {large} bytes"
+
+
+def _end(host: Host) -> None:
+    host.plugin.terminate()
+    host.plugin.wait_for_end()
+
+
+def _run_commands(host: Host) -> int:
+    pod = host.kubelet.run_sandbox(_TOO_LARGE)
+    try:
+        host.kubelet.create_container(pod, "main")
+    except CriError:
+        pass
+    else:
+        raise AssertionError("a container of 64 GiB was created")
+    commands = _readme_commands()
+    signals = [command for command in commands if command.startswith("kill")]
+    expect(len(signals) == 3, f"signals in the README: {signals}")
+    for command in signals:
+        _shell(command)
+    for event in ("state_dump", "log_level_changed", "configuration_reloaded"):
+        wait_until(partial(_messages, event), f"the record {event}")
+    others = [command for command in commands if command.startswith("journalctl")]
+    expect(set(others) == set(_EXPECTED), f"commands in the README: {others}")
+    for command in others:
+        output = _shell(command)
+        there, absent = _EXPECTED[command]
+        missing = [words for words in there if words not in output]
+        expect(not missing, f"{command}: {missing} not in {output[:2000]}")
+        wrong = [words for words in absent if words in output]
+        expect(not wrong, f"{command}: {wrong} in {output[:2000]}")
+    return len(commands)
+
+
+def _large_dump() -> int:
+    """Send a large dump to the journal, and export it; return its size."""
+    subprocess.run([f"{_BIN}/python", "-c", _LARGE_DUMP], check=True, timeout=TIMEOUT_S)
+    command = "journalctl -t nri-numamem -o export | nri-numamem state export -"
+
+    def exported() -> str | None:
+        text = _shell(command)
+        return text if len(json.loads(text)["entries"]) == _LARGE_PODS else None
+
+    return len(wait_until(exported, "the large dump in the journal"))
+
+
+def _readme_commands() -> list[str]:
+    """Return the commands of the README's block on the log, without comments."""
+    blocks = re.findall(r"```sh\n(.*?)```", _README.read_text(encoding="utf-8"), re.DOTALL)
+    (block,) = (block for block in blocks if "journalctl -t nri-numamem " in block)
+    return [line.partition(" #")[0].strip() for line in block.splitlines()]
+
+
+def _messages(event: str) -> str:
+    return _shell(f"journalctl NRI_NUMAMEM_EVENT={event} -o cat").strip()
+
+
+def _shell(command: str) -> str:
+    result = subprocess.run(
+        ["sh", "-c", f'PATH="{_BIN}:$PATH"; {command}'],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    expect(result.returncode == 0, f"{command}: {result.returncode}, {result.stderr}")
+    return result.stdout
+
+
+JOURNAL = (
+    Check("readme_commands_find_the_records", _readme_commands_find_the_records, ("external",)),
+)
