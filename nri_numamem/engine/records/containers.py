@@ -214,20 +214,21 @@ def rejection_text(
     if reason == TOPOLOGY:
         reason += f" (topologyManagerPolicy {context.policy.topology_manager_policy})"
     hints = f" with {others}" if others != NO_OTHER_PROVIDERS else ""
-    for limit in (NAME_CHARACTERS, _SHORT_NAME_CHARACTERS):
-        head = (
-            f"{PREFIX}container {cut(container.name, limit)} of pod {pod_name(pod, limit)} "
-            f"refused, {reason}{hints}: "
-        )
-        room = TEXT_LIMIT - len(head)
-        if room >= _MESSAGE_LEAST:
-            break
+    end = f"refused, {reason}{hints}: "
+    head = f"{_named(pod, container, NAME_CHARACTERS)} {end}"
+    if TEXT_LIMIT - len(head) < _MESSAGE_LEAST:
+        head = f"{_named(pod, container, _SHORT_NAME_CHARACTERS)} {end}"
+    room = TEXT_LIMIT - len(head)
     if not rejection.is_of_pod:
         return f"{head}{rejection.message_within(room)}"
     whole = "the whole pod's "
     return head + rejection.message_within(room - len(whole)).replace(
         "requested ", f"requested {whole}", 1
     )
+
+
+def _named(pod: PodSandbox, container: Container, limit: int) -> str:
+    return f"{PREFIX}container {cut(container.name, limit)} of pod {pod_name(pod, limit)}"
 
 
 def ended(state: EngineState, pod: PodSandbox, holder: Holder) -> Record:
