@@ -106,7 +106,7 @@ def _large_dump() -> int:
 
     def exported() -> str | None:
         text = _shell(command)
-        return text if len(json.loads(text)["entries"]) == _LARGE_PODS else None
+        return text if len(json.loads(text).get("entries", {})) == _LARGE_PODS else None
 
     return len(wait_until(exported, "the large dump in the journal"))
 
