@@ -182,7 +182,19 @@ class StateFile:
                 for path, encoded in {**failed, **contents}.items()
                 if path not in saved
             }
-            self._closing.wait(self._pause_s)
+            self._pause()
+
+    def _pause(self) -> None:
+        """Wait before the next files are written; write the history if much of it waits."""
+        end_s = time.monotonic() + self._pause_s
+        while (left_s := end_s - time.monotonic()) > 0 and not self._closing.is_set():
+            with self._changed:
+                self._changed.wait_for(self._must_write_history, left_s)
+            if self._history.has_batch:
+                self._history.write()
+
+    def _must_write_history(self) -> bool:
+        return self._history.has_batch or self._closing.is_set()
 
     def _take(self, retry_at_s: float | None) -> tuple["_Contents", bool]:
         """Wait for contents, close() or the time; return the contents and whether to end."""

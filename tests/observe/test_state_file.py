@@ -22,6 +22,7 @@ from nri_numamem.memorymanager import Block, State
 from nri_numamem.numa import NodeSet
 from nri_numamem.observe import files, state_file
 from nri_numamem.observe.history.reader import read_history
+from nri_numamem.observe.history.writer import BATCH
 from nri_numamem.observe.plugin_file import plugin_file_of, read_plugin_file
 from nri_numamem.observe.state_file import StateFile
 from tests.observe.collected import WAIT_S, Collected
@@ -448,6 +449,18 @@ def test_the_history_is_written_with_the_next_state(path: Path, collected: Colle
     found = [(entry.time_s, entry.event) for entry in read_history(path).entries]
     assert found == [(0, "admitted"), (1, "admitted"), (2, "stopped")]
     assert collected.records == []
+
+
+def test_much_history_is_written_during_the_pause(path: Path, collected: Collected) -> None:
+    file = StateFile(path, collected, pause_s=10 * WAIT_S)
+    file.append(0, Record(EventName.ADMITTED))
+    file.offer(state(1))
+    wait_for(partial(has_entries, path, 1))
+    for number in range(BATCH):
+        file.append(number, Record(EventName.ADMITTED))
+    file.offer(state(2))
+    wait_for(partial(has_entries, path, 1 + BATCH))
+    file.close()
 
 
 def test_the_history_is_written_at_the_end_without_a_state(

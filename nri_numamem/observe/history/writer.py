@@ -27,6 +27,9 @@ SEGMENT_BYTES = 4 << 20
 # More than the records of a Synchronize of the largest hosts; some 2 KiB each.
 QUEUE_LIMIT = 4096
 
+# Records that are encoded at once. More would leave the process larger than it needs to be.
+BATCH = 64
+
 # A record of 1,024 NUMA nodes has some 64 KiB.
 _LINE_LIMIT_BYTES = 256 << 10
 
@@ -66,6 +69,11 @@ class HistoryWriter:
         """Whether there is something to write."""
         return bool(self._queue)
 
+    @property
+    def has_batch(self) -> bool:
+        """Whether so much waits that it should be written before the next regular time."""
+        return len(self._queue) >= BATCH
+
     def append(self, time_s: float, record: Record) -> None:
         """Have a record written, at this Unix time; never waits."""
         if len(self._queue) >= self._queue_limit:
@@ -74,11 +82,15 @@ class HistoryWriter:
             self._queue.append((time_s, record))
 
     def write(self) -> None:
-        """Write what was appended; raises no Exception."""
-        if not self._queue:
-            return
+        """Write what was appended so far; raises no Exception."""
         # The event loop goes on to append; deques are safe between threads.
-        items = [self._queue.popleft() for _ in range(len(self._queue))]
+        left = len(self._queue)
+        while left:
+            items = [self._queue.popleft() for _ in range(min(BATCH, left))]
+            self._write_batch(items)
+            left -= len(items)
+
+    def _write_batch(self, items: list[_Item]) -> None:
         try:
             if not self._is_open:
                 self._open()

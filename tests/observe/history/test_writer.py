@@ -47,6 +47,20 @@ def segment(path: Path, index: int) -> Path:
     return path.with_name(f"history-{index}.log")
 
 
+def test_more_than_a_batch_is_written_in_order(path: Path) -> None:
+    writing = Writing(path, queue_limit=1000)
+    writing.writer = HistoryWriter(path, writing.logged.append, 10 * SEGMENT_BYTES, 1000)
+    for number in range(writer_module.BATCH - 1):
+        writing.writer.append(number, Record(EventName.ADMITTED))
+    few = writing.writer.has_batch
+    for number in range(writer_module.BATCH - 1, 150):
+        writing.writer.append(number, Record(EventName.ADMITTED))
+    assert (few, writing.writer.has_batch) == (False, True)
+    writing.writer.write()
+    assert times(path) == list(range(150))
+    assert not writing.writer.is_pending
+
+
 def test_records_are_appended_and_survive_a_restart(path: Path) -> None:
     writing = Writing(path)
     writing.add(1, 2)
