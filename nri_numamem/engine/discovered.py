@@ -30,10 +30,11 @@ def containers_found(context: Context, state: EngineState, event: ContainersFoun
     records: list[Record] = []
     for pod, container in event.found:
         is_known = state.holder(container.container_id) is not None
-        if is_known or context.unmanaged_reason(pod, container) is not None:
+        is_managed = context.unmanaged_reason(pod, container) is None
+        request = request_for(state.with_pod(pod), pod, container)
+        if is_known or not is_managed or request is None:
             continue
         state = state.with_pod(pod)
-        request = request_for(state, pod, container)
         if container.cgroup_mems:
             state, made = adopt_running(
                 context, state, pod, container, request, container.cgroup_mems

@@ -225,12 +225,10 @@ def adopt_running(
     state: EngineState,
     pod: PodSandbox,
     container: Container,
-    request: Request | None,
+    request: Request,
     nodes: NodeSet,
 ) -> tuple[EngineState, list[Record]]:
-    """Record a container on the nodes on which it runs; no record if its request is unknown."""
-    if request is None:
-        return state, []
+    """Record a container on the nodes on which it runs."""
     state, shortfall = record_running(state, pod, container, request, nodes)
     excluded = context.classification.excluded
     return state, [records.adopted(state, pod, container, request, nodes, shortfall, excluded)]

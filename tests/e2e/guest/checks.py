@@ -8,10 +8,11 @@ the scenario's end.
 This module knows the records and the order of checks, and no scenario.
 """
 
+import contextlib
 import json
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -69,6 +70,23 @@ class Host:
         self.kubelet.client.close()
         self.kubelet.client = self.containerd.start()
         self.containerd.wait_for_plugin(launched=self.plugin.launched)
+
+    @contextlib.contextmanager
+    def without_plugin(self) -> Iterator[None]:
+        """End an external plugin by SIGTERM; afterwards start it, and wait for its connection."""
+        with self.containerd.ignoring_a_lost_plugin():
+            self.plugin.terminate()
+            self.plugin.wait_for_end()
+            try:
+                yield
+            finally:
+                self.start_plugin()
+
+    def start_plugin(self) -> None:
+        """Start an external plugin that has ended, and wait for its new connection."""
+        with self.containerd.ignoring_a_lost_plugin():
+            self.plugin.restart()
+            self.containerd.wait_for_plugin(launched=False)
 
     def running(self) -> dict[str, tuple[Any, ...]]:
         """Return "pod/container" -> id, processes, nodes, none of which a restart may change.

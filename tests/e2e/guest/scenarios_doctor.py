@@ -74,13 +74,8 @@ def _doctor_names_ten_faults(host: Host) -> str:
         {_CONFIG: config.replace("64Mi", "900Gi", 1), _KUBELET: _GOOD_KUBELET},
         configuration="fail",
     )
-    host.plugin.terminate()
-    host.plugin.wait_for_end()
-    try:
+    with host.without_plugin():
         expect_faults({_KUBELET: _GOOD_KUBELET}, instance="fail")
-    finally:
-        host.plugin.restart()
-        host.containerd.wait_for_plugin(launched=False)
     return f"{seen} faults"
 
 

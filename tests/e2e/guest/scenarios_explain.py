@@ -66,12 +66,9 @@ def _explain_an_unmanaged_pod(host: Host) -> str:
 
 
 def _explain_without_a_plugin(host: Host) -> str:
-    host.plugin.terminate()
-    host.plugin.wait_for_end()
-    result = host.plugin.command("explain", _PLACED.name, "--output", "json")
-    unknown = host.plugin.command("explain", "no-such-pod")
-    host.plugin.restart()
-    host.containerd.wait_for_plugin(launched=False)
+    with host.without_plugin():
+        result = host.plugin.command("explain", _PLACED.name, "--output", "json")
+        unknown = host.plugin.command("explain", "no-such-pod")
     expect(result.returncode == 0, f"status {result.returncode}: {result.stderr}")
     document = json.loads(result.stdout)
     expect(document["pluginRuns"] is False, "the plugin runs")

@@ -28,17 +28,14 @@ def _reset_is_refused_while_the_plugin_runs(host: Host) -> str:
 
 def _reset_gives_all_nodes_back(host: Host) -> str:
     pod = host.kubelet.pod("pinned")
-    host.plugin.terminate()
-    host.plugin.wait_for_end()
-    result = host.plugin.command("reset", "--output", "json")
+    with host.without_plugin():
+        result = host.plugin.command("reset", "--output", "json")
+        after = _mems(pod)
+        host.kubelet.resize_cpu(pod, "main", 1100)
+        resized = _mems(pod)
+        host.kubelet.remove_all()  # its nodes would be adopted
     expect(result.returncode == 0, f"status {result.returncode}: {result.stdout}{result.stderr}")
     outcomes = [entry["outcome"] for entry in json.loads(result.stdout)["containers"]]
-    after = _mems(pod)
-    host.kubelet.resize_cpu(pod, "main", 1100)
-    resized = _mems(pod)
-    host.kubelet.remove_all()  # its nodes would be adopted
-    host.plugin.restart()
-    host.containerd.wait_for_plugin(launched=False)
     expect(outcomes == ["done"], f"outcomes {outcomes}")
     expect(after == _ALL, f"cpuset.mems is {sorted(after)}")
     expect(resized == _ALL, f"after an update by the runtime it is {sorted(resized)}")

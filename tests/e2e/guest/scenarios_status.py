@@ -44,13 +44,10 @@ def _status_shows_a_placed_container(host: Host) -> str:
 
 
 def _status_shows_an_unpinned_container(host: Host) -> str:
-    host.plugin.terminate()
-    host.plugin.wait_for_end()
-    pod = host.kubelet.run(_UNPINNED)
-    status, document = _status(host)
-    row, own = _row(document, pod), _differences(document, pod)
-    host.plugin.restart()
-    host.containerd.wait_for_plugin(launched=False)
+    with host.without_plugin():
+        pod = host.kubelet.run(_UNPINNED)
+        status, document = _status(host)
+        row, own = _row(document, pod), _differences(document, pod)
     expect(status == 1, f"status {status} without a plugin")
     expect(document["plugin"]["running"] is False, f"{document['plugin']}")
     expect(bool(row) and row["condition"] == "unpinned", f"{document['containers']}")
