@@ -158,7 +158,7 @@ def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
     request = request_of(entry)
     if request:
         whole = " for the whole pod" if fields.get("pod_request_bytes") else ""
-        yield "asked", f"{amounts_text(request)}{whole}"
+        yield "request", f"{amounts_text(request)}{whole}"
     hints = fields.get("hints") or {}
     others = [
         f"{name} on {_nodes(nodes)}" for name, nodes in hints.items() if name != MEMORY and nodes

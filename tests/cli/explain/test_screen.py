@@ -114,7 +114,7 @@ def test_hints_and_the_whole_pod(capsys: pytest.CaptureFixture[str]) -> None:
             reason="TopologyAffinityError",
         ),
     )
-    assert "asked     90Gi memory for the whole pod" in text
+    assert "request   90Gi memory for the whole pod" in text
     assert "others    cpu on node 0, devices on nodes 0-1 and node 1" in text
     assert "policy    topologyManagerPolicy restricted; TopologyAffinityError" in text
 
