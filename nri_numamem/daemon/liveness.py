@@ -23,6 +23,9 @@ SAMPLE_S = 2.0
 """The interval of the samples; longer than a tick, so that each sample of a healthy plugin shows
 another heartbeat."""
 
+LATE_S = 2 * SAMPLE_S
+"""The time between two samples from which on the later one is ignored."""
+
 _SLEEPING, _RUNNABLE, _OTHER = "S", "R", "?"
 
 
@@ -48,9 +51,11 @@ class StallDetector:
     def is_stuck(self, now_s: float, beats: int, activity: Activity) -> bool:
         """Return whether the process is stuck; `beats` is 0 while its event loop does not run."""
         if beats and beats == self._beats:
-            # A sample that came late is no proof: this process did not get to run either.
-            elapsed_s = min(now_s - self._at_s, 2 * SAMPLE_S)
-            self._stuck_s += _counted_s(elapsed_s, self._activity, activity)
+            elapsed_s = now_s - self._at_s
+            # A sample that came late is no proof: this process did not get to run either. Where a
+            # hypervisor takes the processor away, the kernel even counts that as run time.
+            if elapsed_s < LATE_S:
+                self._stuck_s += _counted_s(elapsed_s, self._activity, activity)
         else:
             self._stuck_s = 0.0
         self._at_s, self._beats, self._activity = now_s, beats, activity

@@ -12,7 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.daemon.liveness import SAMPLE_S, STUCK_S, Activity, StallDetector, read_activity
+from nri_numamem.daemon.liveness import (
+    LATE_S,
+    SAMPLE_S,
+    STUCK_S,
+    Activity,
+    StallDetector,
+    read_activity,
+)
 from nri_numamem.nri.event_loop import TICK_S
 from tests.simulated_host import wait_for
 
@@ -56,8 +63,11 @@ def test_sleep_that_was_a_wait_for_a_processor_does_not_count() -> None:
     assert stuck_after_s("S", queued=0.5) == pytest.approx(2 * STUCK_S, abs=SAMPLE_S)
 
 
-def test_a_sample_that_comes_late_counts_for_two_intervals_only() -> None:
-    assert stuck_after_s("S", interval_s=60.0) == 120.0
+@pytest.mark.parametrize("state", ["S", "R"])
+def test_a_sample_that_comes_late_does_not_count(state: str) -> None:
+    """A hypervisor that takes the processor away stops this process as well."""
+    assert stuck_after_s(state, ran=1.0, interval_s=LATE_S) is None
+    assert stuck_after_s(state, ran=1.0, interval_s=0.9 * LATE_S) is not None
 
 
 @pytest.mark.parametrize("beats", [[7, 8, 9], [0, 0, 0], [7, 0, 7]])
