@@ -56,11 +56,13 @@ def test_a_killed_process_has_written_its_state(simulated_host: SimulatedHost) -
         runtime.create_container(pod, objects.container(pod, "server", memory_limit_bytes=GI))
         state = simulated_host.state_file
         wait_for(lambda: state.exists() and b"server" in state.read_bytes())
-        wait_for((state.parent / "plugin.json").exists)
+        for name in ("plugin.json", "history-0.log"):
+            wait_for((state.parent / name).exists)
         process.kill()
         process.wait()
-        names = {path.name for path in state.parent.iterdir()}
-        assert names == {"memory_manager_state", "memory_manager_state.lock", "plugin.json"}
+        names = sorted(path.name for path in state.parent.iterdir())
+        lock = "memory_manager_state.lock"
+        assert names == ["history-0.log", "memory_manager_state", lock, "plugin.json"]
     with FakeRuntime(store=runtime.store) as second:
         second.listen(simulated_host.socket)
         again = simulated_host.start()  # the lock went with the process
