@@ -74,13 +74,13 @@ class Host:
     @contextlib.contextmanager
     def without_plugin(self) -> Iterator[None]:
         """End an external plugin by SIGTERM; afterwards start it, and wait for its connection."""
-        with self.containerd.ignoring_a_lost_plugin():
-            self.plugin.terminate()
-            self.plugin.wait_for_end()
-            try:
+        try:
+            with self.containerd.ignoring_a_lost_plugin():
+                self.plugin.terminate()
+                self.plugin.wait_for_end()
                 yield
-            finally:
-                self.start_plugin()
+        finally:
+            self.start_plugin()
 
     def start_plugin(self) -> None:
         """Start an external plugin that has ended, and wait for its new connection."""
