@@ -5,8 +5,7 @@ A container goes, in this order of rules,
 1. near the hugepages that its pod's containers share, if only their sum is known;
 2. onto the nodes of its pod's live containers, if it shares their memory (pod-level resources);
 3. in pod scope, onto the nodes of its pod, for which room is made first;
-4. onto the nodes that the Topology Manager chooses from the memory manager's hints and those of
-   the other providers; of equal nodes, onto one that leaves room for the rest of the pod.
+4. where the hints of all providers lead; of equal nodes onto one with room for the pod's rest.
 
 Nothing here changes a state. The runtime's events and all steps of ``simulate`` come here.
 Source of pod scope: kubelet topologymanager, scope_pod.go (one merge, one hint for all containers).
@@ -47,6 +46,7 @@ from nri_numamem.memorymanager.hints import FULL_HINTS_NODES, kept_blocks
 from nri_numamem.memorymanager.rejection import not_aligned
 from nri_numamem.memorymanager.state import views
 from nri_numamem.numa import NodeSet
+from nri_numamem.numa.quantity import MEMORY
 from nri_numamem.topologymanager import (
     Placement,
     ProviderHints,
@@ -87,6 +87,8 @@ def place_container(
         return _place_in_pod(context, state, pod, key, request.resources, others)
     previous = state.nodes_before(key) if state.previous_nodes else NO_PREVIOUS_NODES
     place = partial(place_by_hints, context, state.accounting, key, request.resources, others)
+    if request.resources.get(MEMORY) == pod.memory_limit_bytes and not pod.hugepage_limits:
+        return state, place(previous)  # nothing is left for other containers of the pod
     return state, place_with_room(context, state, pod, request.resources, place, previous)
 
 
