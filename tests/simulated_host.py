@@ -19,6 +19,7 @@ from tests.host_files import HostFiles
 
 GI = 1 << 30
 WAIT_S = 30
+REPEAT_S = 5
 
 PLUGIN = (sys.executable, "-m", "nri_numamem")
 
@@ -75,10 +76,21 @@ class SimulatedHost(HostFiles):
         return self.records(event)[-1]
 
     def accounting(self, process: subprocess.Popen[str]) -> dict[str, Any]:
-        """Request a dump of the state and return the record."""
+        """Request a dump of the state and return the record.
+
+        The request is repeated, because a log whose queue is full drops records.
+        """
         seen = len(self.records("state_dump"))
-        process.send_signal(signal.SIGUSR1)
-        wait_for(lambda: len(self.records("state_dump")) > seen, "a record of the state")
+        requested_s = float("-inf")
+
+        def is_dumped() -> bool:
+            nonlocal requested_s
+            if time.monotonic() - requested_s > REPEAT_S:
+                requested_s = time.monotonic()
+                process.send_signal(signal.SIGUSR1)
+            return len(self.records("state_dump")) > seen
+
+        wait_for(is_dumped, "a record of the state")
         return self.records("state_dump")[-1]
 
     def stop(self, process: subprocess.Popen[str]) -> int:
