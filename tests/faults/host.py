@@ -21,6 +21,8 @@ from nri_numamem.numa.quantity import MEMORY, hugepages_resource
 from tests.faults.loop_disk import LoopDisk, LoopDiskError
 from tests.host_files import HostFiles
 
+# Of the files that the plugin writes and reads; a flipped bit can make another one of it.
+_STATE_VERSION = 2
 NO_NODES = NodeSet()
 KI, MI, GI = 1 << 10, 1 << 20, 1 << 30
 PAGE_SIZES = PAGE_2MI, PAGE_1GI = 2 * MI, GI
@@ -211,10 +213,11 @@ class LifeHost(HostFiles):
             _limit(pid, resource.RLIM_INFINITY)
 
     def state_entries(self) -> dict[tuple[str, str], StateEntry]:
-        """Return the entries of the state file; none if it is damaged."""
+        """Return the entries of the state file; none if it is damaged, or of another version."""
         try:
             envelope = json.loads(self.state_file.read_bytes())
-            if zlib.crc32(envelope["payload"].encode()) != envelope["crc32"]:
+            is_intact = zlib.crc32(envelope["payload"].encode()) == envelope["crc32"]
+            if envelope["version"] != _STATE_VERSION or not is_intact:
                 return {}
             payload = json.loads(envelope["payload"])
             return {

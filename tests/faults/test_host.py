@@ -78,8 +78,11 @@ def test_the_state_file_is_read_unless_it_is_damaged(host: LifeHost) -> None:
     holder = Holder("container", "sandbox", ("uid", "app"))
     state = EngineState(accounting, holders={holder.key: holder}, keys={"container": holder.key})
     entries = {("uid", "app"): StateEntry("0", 5)}
+    written = snapshot(state)
+    host.state_file.write_bytes(written.replace(b'"version":2', b'"version":3'))
+    assert host.state_entries() == {}
     for seed in range(20):
-        host.state_file.write_bytes(snapshot(state))
+        host.state_file.write_bytes(written)
         assert host.state_entries() == entries
         host.damage_state(random.Random(seed))
         assert host.state_entries() == {}
