@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -96,7 +95,9 @@ def test_a_state_directory_that_was_removed_comes_back_with_its_lock(
         first = simulated_host.start()
         runtime.accept(30)
         runtime.synchronize()
-        shutil.rmtree(simulated_host.state_file.parent)
+        # In one step: the plugin may write files of the directory while it is removed.
+        directory = simulated_host.state_file.parent
+        directory.rename(directory.with_name("removed"))
         simulated_host.wait_record("lock_restored")
         second = simulated_host.start()
         output, _ = second.communicate(timeout=30)
