@@ -24,6 +24,8 @@ from nri_numamem.observe.plugin_file import PluginFileError, plugin_file_of, rea
 if TYPE_CHECKING:
     from nri_numamem.engine.context import Context
 
+DOCUMENT_VERSION = 1
+
 EXAMPLES = (
     "nri-numamem config default > /etc/nri-numamem/config.yaml",
     "nri-numamem config show --running",
@@ -87,7 +89,7 @@ def main(args: argparse.Namespace) -> int:
     if args.action == "show":
         heading, document = _running(args.state_file) if args.running else _of_file(args)
         if args.output != "table":
-            print_document(document, args.output)
+            print_document({"version": DOCUMENT_VERSION, "settings": document}, args.output)
         else:
             _show(heading, document)
         return 0

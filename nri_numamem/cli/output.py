@@ -1,4 +1,8 @@
-"""The option ``--output`` of the commands that show something, and documents as JSON or YAML."""
+"""The option ``--output`` of the commands that show something, and documents as JSON or YAML.
+
+docs/output.md documents the documents. Each begins with its version, which is raised when a key
+goes or changes its meaning; new keys may come in any release.
+"""
 
 import argparse
 import json

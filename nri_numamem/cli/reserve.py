@@ -6,13 +6,13 @@ and its drop-in directory, compares it with what is configured, and divides it a
 """
 
 import argparse
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nri_numamem.cli.machine_argument import add_machine_argument, machine_of
+from nri_numamem.cli.output import OUTPUTS, print_document
 from nri_numamem.config.documents import load_document, name_of, read_file
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.load import DEFAULT_CONFIG, load_chosen
@@ -31,6 +31,7 @@ from nri_numamem.memorymanager import (
 from nri_numamem.numa import Machine, format_quantity
 from nri_numamem.numa.quantity import parse_quantity
 
+DOCUMENT_VERSION = 1
 DEFAULT_KUBELET = "/var/lib/kubelet/config.yaml"
 # The error with which a kubelet ends. Source: kubelet memorymanager, validateReservedMemory.
 _ERROR = re.compile(
@@ -90,10 +91,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_machine_argument(parser)
     parser.add_argument(
         "--output",
-        choices=("table", "flag", "yaml", "json"),
-        default="table",
-        help="flag is the kubelet's --reserved-memory; yaml is the key reservedMemory of the "
-        "kubelet's configuration and of the plugin's (default: table)",
+        choices=(*OUTPUTS, "config", "flag"),
+        default=OUTPUTS[0],
+        help="json and yaml are the whole comparison; of the proposal alone, config is the key "
+        "reservedMemory of the kubelet's configuration and of the plugin's, and flag the kubelet's "
+        "--reserved-memory (default: %(default)s)",
     )
     parser.epilog = (
         "Exit status: 0 if what is configured is what the kubelet demands, or nothing is "
@@ -106,10 +108,11 @@ def main(args: argparse.Namespace) -> int:
     comparison = _compare(args, machine_of(args.machine))
     if args.output == "flag":
         print(_flag(comparison.proposal))
-    elif args.output == "yaml":
-        print(_yaml(comparison.proposal), end="")
-    elif args.output == "json":
-        print(json.dumps(comparison_document(comparison), indent=2))
+    elif args.output == "config":
+        entries = _entries(comparison.proposal, as_text=True)
+        print_document({"reservedMemory": entries}, "yaml")
+    elif args.output != "table":
+        print_document(comparison_document(comparison), args.output)
     else:
         _show(comparison)
     return 1 if comparison.configured and comparison.differences else 0
@@ -191,8 +194,9 @@ def _demand_of(error: str) -> dict[str, int]:
 
 
 def comparison_document(comparison: Comparison) -> dict[str, object]:
-    """Return the comparison as one JSON object; amounts are bytes."""
+    """Return the comparison as one object; amounts are bytes. docs/output.md documents it."""
     return {
+        "version": DOCUMENT_VERSION,
         "demanded": {
             resource: {"bytes": size, "parts": dict(comparison.parts.get(resource, {}))}
             for resource, size in comparison.demanded.items()
@@ -222,14 +226,6 @@ def _entries(reserved: Reserved, *, as_text: bool) -> list[dict[str, object]]:
 def _flag(reserved: Reserved) -> str:
     entries = [f"{node_id}:{_amounts(limits, '=', ',')}" for node_id, limits in reserved.items()]
     return f"--reserved-memory '{';'.join(entries)}'"
-
-
-def _yaml(reserved: Reserved) -> str:
-    import yaml  # noqa: PLC0415 - only here
-
-    return str(
-        yaml.safe_dump({"reservedMemory": _entries(reserved, as_text=True)}, sort_keys=False)
-    )
 
 
 def _amounts(limits: Mapping[str, int], sign: str, separator: str) -> str:
@@ -264,4 +260,6 @@ def _show(comparison: Comparison) -> None:
     screen.heading("Proposal, in proportion to the nodes' memory")
     for node_id, limits in comparison.proposal.items():
         screen.text(f"node {node_id}: {_amounts(limits, ' ', ', ')}")
-    screen.text("As the kubelet's flag: --output flag. As YAML for either file: --output yaml.")
+    screen.text(
+        "To copy it: --output config for either file, --output flag for the kubelet's flag."
+    )

@@ -40,6 +40,8 @@ _DUMP_FIELDS = {
     "entries": f"{FIELD_PREFIX}ENTRIES",
 }
 
+DOCUMENT_VERSION = 1
+
 EXAMPLES = (
     "nri-numamem state show /var/lib/kubelet/memory_manager_state",
     "nri-numamem state export /var/log/nri-numamem/nri-numamem.log > memory_manager_state",
@@ -143,8 +145,9 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
 
 def checkpoint_document(checkpoint: Checkpoint) -> dict[str, object]:
-    """Return the content as one JSON object with the kubelet's keys."""
+    """Return the content as one object with the kubelet's keys."""
     return {
+        "version": DOCUMENT_VERSION,
         "format": checkpoint.format.value,
         "policyName": checkpoint.policy_name,
         "checksum": checkpoint.checksum,

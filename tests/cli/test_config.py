@@ -41,7 +41,7 @@ def test_show_as_json(
     kubelet.write_text("kind: KubeletConfiguration\nkubeReserved: {memory: 1Gi}\n")
     arguments = ["config", "show", config, "--kubelet-config", str(kubelet), "--output", "json"]
     assert main(arguments) == 0
-    shown = json.loads(capsys.readouterr().out)
+    shown = json.loads(capsys.readouterr().out)["settings"]
     assert shown["logLevel"] == {"value": "debug", "origin": f"{config}:1"}
     assert shown["reservedMemory"]["origin"] == f"{config}:2"
     assert shown["kubeReserved"] == {"value": {"memory": "1Gi"}, "origin": f"{kubelet}:2"}
@@ -120,7 +120,7 @@ def test_the_settings_of_the_running_plugin(
     assert f"{tmp_path}/plugin.json: does not exist; start the plugin" in capsys.readouterr().err
     (tmp_path / "plugin.json").write_bytes(encode(FACTS))
     assert main([*show, "--output", "json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
+    shown = json.loads(capsys.readouterr().out)["settings"]
     assert shown["logLevel"] == {"value": "debug", "origin": "NRI configuration:1"}
     assert main(show) == 0
     output = capsys.readouterr().out

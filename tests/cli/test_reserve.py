@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from nri_numamem.cli.main import main
 from nri_numamem.config.load import load_text
@@ -68,8 +69,31 @@ def test_the_plugins_settings_without_a_kubelet(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().out == "--reserved-memory '0:memory=512Mi;1:memory=512Mi'\n"
 
 
-def test_the_proposal_as_yaml_is_a_configuration(capsys: pytest.CaptureFixture[str]) -> None:
-    reserve("--kubelet", "kubelet.yaml", "--config", "config.yaml", "--output", "yaml")
+def test_the_document(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("config.yaml").write_text(RESERVED)
+    arguments = ["--kubelet", "kubelet.yaml", "--config", "config.yaml", "--output"]
+    for output, parse in (("json", json.loads), ("yaml", yaml.safe_load)):
+        reserve(*arguments, output, status=1)
+        assert parse(capsys.readouterr().out) == {
+            "version": 1,
+            "demanded": {
+                "memory": {
+                    "bytes": 1124 << 20,
+                    "parts": {"kubeReserved": 1 << 30, "evictionHard": 100 << 20},
+                }
+            },
+            "configured": [{"numaNode": 0, "limits": {"memory": 1 << 30}}],
+            "origin": "config.yaml:1",
+            "differences": {"memory": -100 << 20},
+            "proposal": [
+                {"numaNode": 0, "limits": {"memory": 562 << 20}},
+                {"numaNode": 1, "limits": {"memory": 562 << 20}},
+            ],
+        }
+
+
+def test_the_proposal_as_a_configuration(capsys: pytest.CaptureFixture[str]) -> None:
+    reserve("--kubelet", "kubelet.yaml", "--config", "config.yaml", "--output", "config")
     settings = load_text(capsys.readouterr().out, "proposal")
     assert [entry.limits for entry in settings.reserved_memory] == [{"memory": 562 << 20}] * 2
 

@@ -16,6 +16,7 @@ from nri_numamem.fake_runtime import objects
 from nri_numamem.fake_runtime.runtime import FakeRuntime
 from nri_numamem.nri import api_pb2 as api
 from nri_numamem.observe.state_file import read_state
+from tests.cli.documented import documented_entry, documented_keys
 from tests.simulated_host import SimulatedHost
 
 GI = 1 << 30
@@ -121,7 +122,10 @@ def test_a_dry_run_changes_nothing(stand: Stand, capsys: pytest.CaptureFixture[s
     """Also while the plugin runs."""
     assert stand.host.stop(stand.process) == 0
     assert stand.run("--dry-run", "--output=json") == 0
-    (found,) = json.loads(capsys.readouterr().out)["containers"]
+    document = json.loads(capsys.readouterr().out)
+    assert list(document) == documented_keys("reset")
+    (found,) = document["containers"]
+    assert list(found) == documented_entry("reset", "containers")
     assert (found["outcome"], found["assigned"], found["podNodes"]) == ("pinned", "0", "0-1")
     assert (stand.directory / "cpuset.mems").read_text() == "0\n"
 

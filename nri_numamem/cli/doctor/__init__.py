@@ -21,6 +21,8 @@ from nri_numamem.engine.text import escape
 _STYLES = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "bold red"}
 _SHOWN = {Verdict.FAIL: "FAIL", Verdict.UNKNOWN: "?"}
 
+DOCUMENT_VERSION = 1
+
 EXAMPLES = (
     "nri-numamem doctor",
     "nri-numamem doctor --root /host --output json",
@@ -48,7 +50,7 @@ def main(args: argparse.Namespace) -> int:
     findings = tuple(examine(Host(args.root)))
     if args.output != "table":
         documents = [finding_document(finding) for finding in findings]
-        print_document({"findings": documents}, args.output)
+        print_document({"version": DOCUMENT_VERSION, "findings": documents}, args.output)
     else:
         _show(findings)
     return status_of(findings)

@@ -29,6 +29,8 @@ from nri_numamem.observe.state_file import read_state
 
 _IDENTITY = Identity("nri-numamem-reset", "10")
 
+DOCUMENT_VERSION = 1
+
 EXAMPLES = (
     "nri-numamem reset --dry-run",
     "nri-numamem reset",
@@ -114,7 +116,8 @@ def main(args: argparse.Namespace) -> int:
     finally:
         lock.release()
     if args.output != "table":
-        print_document({"containers": [_document(result) for result in results]}, args.output)
+        documents = [_document(result) for result in results]
+        print_document({"version": DOCUMENT_VERSION, "containers": documents}, args.output)
     else:
         _show(results, is_dry_run=args.dry_run)
     return 1 if any(result.outcome in _FAILED for result in results) else 0

@@ -16,6 +16,7 @@ from nri_numamem.cli.live import collect as live
 from nri_numamem.cli.machine_argument import add_machine_argument, machine_of
 from nri_numamem.cli.output import add_output_argument, print_document
 from nri_numamem.cli.simulate.workloads import (
+    DOCUMENT_VERSION,
     Host,
     UnknownPodError,
     check_pod,
@@ -224,9 +225,10 @@ def _state_from(path: Path) -> WrittenState:
 
 
 def result_document(scenario: Scenario, outcomes: Sequence[Outcome]) -> dict[str, object]:
-    """Return the results as one JSON object, with the accounting after the last step."""
+    """Return the results as one object, with the accounting after the last step."""
     accounting = outcomes[-1].accounting if outcomes else scenario.accounting
     return {
+        "version": DOCUMENT_VERSION,
         "steps": [outcome.document for outcome in outcomes],
         **state_json(accounting),
     }

@@ -23,6 +23,7 @@ from nri_numamem.scenario.state import WrittenState
 from nri_numamem.scenario.steps import Admit
 from nri_numamem.scenario.values import ScenarioPod, read_pod
 
+DOCUMENT_VERSION = 1
 _PODS_SHOWN = 8
 
 
@@ -162,7 +163,11 @@ def _uid(workload: Workload, number: int) -> str:
 def workload_document(result: Result) -> dict[str, object]:
     """Return the trials as one object, with the accounting after the last one."""
     accounting: State = result.accountings[-1] if result.accountings else result.before
-    return {"workloads": [_trial(trial) for trial in result.trials], **state_json(accounting)}
+    return {
+        "version": DOCUMENT_VERSION,
+        "workloads": [_trial(trial) for trial in result.trials],
+        **state_json(accounting),
+    }
 
 
 def _trial(trial: Trial) -> dict[str, object]:

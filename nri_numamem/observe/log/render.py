@@ -95,18 +95,38 @@ def sentence_of(event: str) -> str:
     return event.replace("_", " ")
 
 
-def _with_suffixes(key: object, value: object, levels: int = 2) -> object:
+def _with_suffixes(key: object, value: object) -> object:
     """Return a field's value with amounts of memory as quantities: 2097152 -> "2Mi".
 
-    A key that is a resource name or ends in "_bytes" stands before an amount. Records hold
-    {resource: bytes} and {node: {resource: bytes}}, hence the two `levels`.
+    A key that is a resource name or ends in "_bytes" stands before amounts, at any depth.
     """
-    if type(value) is int and isinstance(key, str):
-        is_amount = key.endswith("_bytes") or is_memory_resource(key)
-        return humanize_bytes(value) if is_amount else value
-    if not isinstance(value, Mapping) or levels == 0:
+    try:
+        return _quantities(value, is_amount=_names_amounts(key))
+    except RecursionError:  # a cycle
         return value
-    return {name: _with_suffixes(name, part, levels - 1) for name, part in value.items()}
+
+
+def _quantities(value: object, *, is_amount: bool) -> object:
+    if type(value) is int:
+        return humanize_bytes(value) if is_amount else value
+    if isinstance(value, list | tuple):
+        return [_quantities(part, is_amount=is_amount) for part in value]
+    if not isinstance(value, Mapping):
+        return value
+    # A block of the kubelet's state file is {"numaAffinity", "type", "size"}.
+    sized = value.get("type")
+    is_block = isinstance(sized, str) and is_memory_resource(sized)
+    return {
+        name: _quantities(
+            part,
+            is_amount=is_amount or _names_amounts(name) or (is_block and name == "size"),
+        )
+        for name, part in value.items()
+    }
+
+
+def _names_amounts(key: object) -> bool:
+    return isinstance(key, str) and (key.endswith("_bytes") or is_memory_resource(key))
 
 
 def _quoted(text: str) -> str:

@@ -98,7 +98,7 @@ def _shortfall(context: Context, accounting: State) -> Metric:
 def _largest(context: Context, accounting: State) -> Metric:
     metric = GaugeMetricFamily(
         f"{PREFIX}largest_request_bytes",
-        "The largest request that still fits on one NUMA node, or on a group of several.",
+        "Most free bytes on one NUMA node, or on a group of several, whatever the CPUs.",
         labels=["nodes", "resource"],
     )
     allows_groups = context.topology.policy is not TopologyPolicy.SINGLE_NUMA_NODE

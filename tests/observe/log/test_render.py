@@ -112,6 +112,39 @@ def test_people_read_amounts_of_memory_with_suffixes() -> None:
     assert json.loads(render_json(record))["request_bytes"] == {"memory": 3 << 29}
 
 
+def test_amounts_have_one_unit_at_every_depth() -> None:
+    gib = 1 << 30
+    record = {
+        **HEAD,
+        "holders": [{"pod": "a", "held_bytes": {"memory": gib}, "node_count": gib}],
+        "nodes": {
+            "0": {"memory": gib, "reserved": {"hugepages-1Gi": gib, "more": [{"memory": 1}]}}
+        },
+        "assigned_bytes": {"0": [gib, {"any": {"name": gib}}], "is_known": True},
+        # The keys of the kubelet's state file.
+        "machineState": {"0": {"memoryMap": {"memory": {"total": gib}}, "cells": [0]}},
+        "entries": {"uid": {"c": [{"numaAffinity": [0], "type": "memory", "size": gib}]}},
+        "size": gib,
+        "block": {"type": "other", "size": 1},
+        "untyped": {"type": 7, "size": 1},
+    }
+    assert render_message(record) == (
+        'started holders=[{"pod":"a","held_bytes":{"memory":"1Gi"},"node_count":1073741824}]'
+        ' nodes={"0":{"memory":"1Gi","reserved":{"hugepages-1Gi":"1Gi","more":[{"memory":"1"}]}}}'
+        ' assigned_bytes={"0":["1Gi",{"any":{"name":"1Gi"}}],"is_known":true}'
+        ' machineState={"0":{"memoryMap":{"memory":{"total":"1Gi"}},"cells":[0]}}'
+        ' entries={"uid":{"c":[{"numaAffinity":[0],"type":"memory","size":"1Gi"}]}}'
+        ' size=1073741824 block={"type":"other","size":1} untyped={"type":7,"size":1}'
+    )
+    assert json.loads(render_json(record))["nodes"]["0"]["memory"] == gib
+
+
+def test_a_cycle_below_an_amount_is_no_error() -> None:
+    cycle: dict[str, object] = {"memory": 1 << 30}
+    cycle["again_bytes"] = cycle
+    assert "again_bytes" in render_message({**HEAD, "free_bytes": cycle})
+
+
 def test_the_message_has_neither_time_nor_padding() -> None:
     assert render_message({**HEAD, "pod": "a b", "n": 1}) == 'started pod="a b" n=1'
 
