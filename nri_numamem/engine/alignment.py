@@ -83,10 +83,11 @@ def synchronize(
         kind = (container.cpuset_cpus, container.cpu_shares)
         if kind not in cpus:  # most containers have the CPUs of the shared pool
             cpus[kind] = context.other_providers_of(container).cpu
-        near = OtherProviders(known.devices, cpus[kind])
-        blocks = new.blocks(holder.key)
-        if not blocks or near == holder.misaligned == NO_OTHER_PROVIDERS:
+        cpu, blocks = cpus[kind], new.blocks(holder.key)
+        has_hints = cpu is not None or known.devices
+        if not blocks or not (has_hints or holder.misaligned != NO_OTHER_PROVIDERS):
             continue
+        near = OtherProviders(known.devices, cpu)
         nodes = blocks[0].numa_affinity
         misaligned = near.misaligned_with(nodes)
         if misaligned != holder.misaligned:

@@ -44,12 +44,16 @@ class ReportedNodes:
 
 
 def reported_nodes(
-    old: EngineState, container: Container, in_runtime: NodeSet, *, keeps_updates: bool
+    old: EngineState, container: Container, listed: ReportedNodes, *, keeps_updates: bool
 ) -> ReportedNodes:
-    """Return the nodes of a container; `old` is the state before the Synchronize."""
-    in_cgroup = container.cgroup_mems
+    """Return the nodes of a container; `old` is the state before the Synchronize.
+
+    `listed` are the nodes in the runtime's list: the result for a container whose cgroup does not
+    show other nodes.
+    """
+    in_cgroup, in_runtime = container.cgroup_mems, listed.nodes
     if in_cgroup is None or in_cgroup == in_runtime:
-        return ReportedNodes(in_runtime)
+        return listed
     if not in_runtime:
         return ReportedNodes(in_cgroup, Action.STORE, "the runtime does not know them")
     holder = old.holder(container.container_id)

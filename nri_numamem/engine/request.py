@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from nri_numamem.engine.events import Container, PodSandbox
-from nri_numamem.engine.state import POOL, EngineState
+from nri_numamem.engine.state import POOL, EngineState, Holder
 from nri_numamem.memorymanager import Block
 from nri_numamem.numa import hugepages_resource
 
@@ -86,13 +86,12 @@ def request_at_synchronize(
     return request_of(pod, container, assigned)
 
 
-def request_that_shares(known: EngineState, container: Container) -> Request | None:
+def request_that_shares(known: EngineState, holder: Holder) -> Request | None:
     """Return the request of a running container that shares its pod's memory in `known`.
 
     It keeps its share. None for another container.
     """
-    holder = known.holder(container.container_id)
-    if holder is None or holder.ended or not holder.is_shared:
+    if holder.ended or not holder.is_shared:
         return None
     blocks = known.blocks(holder.key) or ()
     return Request({block.type: block.size for block in blocks}, is_shared=True)
@@ -140,12 +139,13 @@ def within_pod_limit(
     state: EngineState, pod: PodSandbox, container: Container, request: Request
 ) -> Request:
     """Return the request, limited to the rest of the pod's limit if the container shares it."""
-    limit = request_of_pod(pod)
-    if limit is None:
+    limit_bytes = pod.memory_limit_bytes
+    if not limit_bytes:
         return request
     live, is_shared = live_in_sandbox(state, pod, container.name)
-    exceeds = live and live.get(MEMORY, 0) + request.resources[MEMORY] > limit[MEMORY]
-    if not (exceeds or is_shared or request.is_shared):
+    exceeds = live and live.get(MEMORY, 0) + request.resources[MEMORY] > limit_bytes
+    limit = request_of_pod(pod) if exceeds or is_shared or request.is_shared else None
+    if limit is None:
         return request
     resources = {
         name: max(0, min(size, limit.get(name, size) - live.get(name, 0)))
@@ -185,8 +185,9 @@ def request_of_pod(pod: PodSandbox) -> Mapping[str, int] | None:
 def _hugepages(pod: PodSandbox, container: Container) -> tuple[HugepageSource, Mapping[int, int]]:
     """Return the limits that are not 0, and their source, which has no meaning without limits."""
     # The reply of this plugin comes back as unified keys, so they come first.
-    if max(container.hugepages_unified.values(), default=0) > 0:
-        source, limits = HugepageSource.UNIFIED, container.hugepages_unified
+    unified = container.hugepages_unified
+    if unified and max(unified.values()) > 0:
+        source, limits = HugepageSource.UNIFIED, unified
     elif container.hugepage_limits is None:
         source, limits = HugepageSource.POD, pod.hugepage_limits
     else:

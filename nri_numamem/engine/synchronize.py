@@ -15,7 +15,7 @@ may be sent again. Of the updates that may move memory because a cgroup lacks it
 contains one; later replies contain the others.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
 from nri_numamem.engine import alignment, cpuset_check, duplicates, pod_limit, pod_scope
@@ -94,14 +94,8 @@ def _without_unnamed(old: EngineState, event: Synchronize) -> EngineState:
     return old
 
 
-@dataclass(frozen=True, slots=True)
-class _Pinned:
-    """A running container that has nodes."""
-
-    pod: PodSandbox
-    container: Container
-    reported: ReportedNodes
-
+_Pinned = tuple[PodSandbox, Container, ReportedNodes]
+"""A running container that has nodes."""
 
 _Unpinned = list[tuple[PodSandbox, Container]]
 
@@ -116,27 +110,33 @@ def _classify(
     pinned: list[_Pinned] = []
     not_managed: dict[str, int] = {}
     unpinned: _Unpinned = []
-    parse = cache(NodeSet.parse)  # many containers have the same nodes
+    listed_nodes = cache(_listed_nodes)  # many containers have the same nodes
+    pod_reasons = {sandbox_id: context.unmanaged_reason(pod) for sandbox_id, pod in pods.items()}
     for container in sorted(event.containers, key=_order):
         pod = pods.get(container.sandbox_id)
         if container.ended or pod is None:
             continue
-        why = context.unmanaged_reason(pod, container)
+        why = pod_reasons[container.sandbox_id]
+        if why is None and not container.name:
+            why = context.unmanaged_reason(pod, container)
         if why is not None:
             cause = why.partition(_CGROUP_NAME)[0]
             not_managed[cause] = not_managed.get(cause, 0) + 1
             continue
         try:
-            in_runtime = parse(container.cpuset_mems)
+            listed = listed_nodes(container.cpuset_mems)
         except ValueError:
             continue  # not from this plugin; the kernel used what it could parse
-        keeps_updates = event.keeps_updates
-        found = reported_nodes(old, container, in_runtime, keeps_updates=keeps_updates)
+        found = reported_nodes(old, container, listed, keeps_updates=event.keeps_updates)
         if found.nodes:
-            pinned.append(_Pinned(pod, container, found))
+            pinned.append((pod, container, found))
         else:
             unpinned.append((pod, container))
     return pinned, unpinned, not_managed
+
+
+def _listed_nodes(cpuset_mems: str) -> ReportedNodes:
+    return ReportedNodes(NodeSet.parse(cpuset_mems))
 
 
 def _order(container: Container) -> tuple[str, int, str]:
@@ -157,13 +157,12 @@ def _adopt_all(
     bulk, updates, found = BulkUpdate(state), list[Update](), list[Record]()
     free_bytes = FreeBytes()
     cpusets, is_repaired = state.cpusets, False
-    for running in pinned:
-        pod, container, reported = running.pod, running.container, running.reported
+    for pod, container, reported in pinned:
         container_id, nodes = container.container_id, reported.nodes
         duplicate = _separate_duplicate(bulk, pod, container)
         request = _request(known, old, bulk.present(), pod, container)
         if request is not None:
-            found.append(_adopt(context, bulk, running, request, free_bytes))
+            found.append(_adopt(context, bulk, pod, container, request, nodes, free_bytes))
         found += [] if duplicate is None else [duplicate]
         action, machine = reported.action, context.machine
         if action is Action.NONE or request is None or not nodes.issubset(machine.node_set):
@@ -196,12 +195,13 @@ def _separate_duplicate(bulk: BulkUpdate, pod: PodSandbox, container: Container)
 def _adopt(
     context: Context,
     bulk: BulkUpdate,
-    running: _Pinned,
+    pod: PodSandbox,
+    container: Container,
     request: Request,
+    nodes: NodeSet,
     free_bytes: records.FreeBytesOf,
 ) -> Record:
     """Record a container on the nodes on which it runs."""
-    pod, container, nodes = running.pod, running.container, running.reported.nodes
     shortfall = bulk.adopt(holder_of(pod, container, request), nodes, request.resources)
     after, excluded = bulk.present(), context.classification.excluded
     return records.adopted(after, pod, container, request, nodes, shortfall, excluded, free_bytes)
@@ -211,11 +211,12 @@ def _request(
     known: EngineState, old: EngineState, new: EngineState, pod: PodSandbox, container: Container
 ) -> Request | None:
     """Return the request of a running container that has nodes; None if it is unknown."""
-    request = request_that_shares(known, container)
-    if request is not None:
-        return request
+    holder = known.holder(container.container_id)
+    shared = None if holder is None else request_that_shares(known, holder)
+    if shared is not None:
+        return shared
     request = request_at_synchronize(old, new, pod, container)
-    if request is not None and known.holder(container.container_id) is None:
+    if request is not None and holder is None:
         return within_pod_limit(new, pod, container, request)
     return request
 

@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 
 from nri_numamem.engine.events import CgroupUse, Container
-from nri_numamem.engine.reported_nodes import Action, reported_nodes
+from nri_numamem.engine.reported_nodes import Action, ReportedNodes, reported_nodes
 from nri_numamem.engine.state import Cpusets, EngineState, Holder
 from nri_numamem.memorymanager import Block, State
 from nri_numamem.numa import NodeSet
 
+LISTED = ReportedNodes(NodeSet([1]))
 KEY = ("uid", "main")
 USE = CgroupUse(memory_bytes={})
 CONTAINERD, CRIO = True, False
@@ -65,7 +66,7 @@ def test_the_nodes_and_the_action(
 ) -> None:
     mems = None if in_cgroup is None else NodeSet.parse(in_cgroup)
     container = Container("c", "s", "main", 1, cgroup_mems=mems, cgroup_use=USE)
-    runtime = NodeSet.parse(in_runtime)
+    runtime = ReportedNodes(NodeSet.parse(in_runtime))
     found = reported_nodes(before(assigned), container, runtime, keeps_updates=keeps_updates)
     assert (str(found.nodes), found.action) == (nodes, action)
     assert bool(found.cause) == (action not in (Action.NONE, Action.SHOW_CONFLICT))
@@ -75,22 +76,22 @@ def test_the_nodes_and_the_action(
 def test_an_unconfirmed_update_is_repaired() -> None:
     container = Container("c", "s", "main", 1, cgroup_mems=NodeSet([2]), cgroup_use=USE)
     old = before("1", is_unconfirmed=True)
-    found = reported_nodes(old, container, NodeSet([1]), keeps_updates=CONTAINERD)
+    found = reported_nodes(old, container, LISTED, keeps_updates=CONTAINERD)
     assert (str(found.nodes), found.action) == ("1", Action.REPAIR)
 
 
 def test_what_must_not_be_repaired_is_shown() -> None:
     container = Container("c", "s", "main", 1, cgroup_mems=NodeSet(), has_devices=True)
-    found = reported_nodes(before("1"), container, NodeSet([1]), keeps_updates=CONTAINERD)
+    found = reported_nodes(before("1"), container, LISTED, keeps_updates=CONTAINERD)
     assert found.action is Action.SHOW_UNPINNED
     assert found.cause == "the container has devices"
     held = replace(container, cgroup_mems=NodeSet([2]))
-    found = reported_nodes(before(""), held, NodeSet([1]), keeps_updates=CONTAINERD)
+    found = reported_nodes(before(""), held, LISTED, keeps_updates=CONTAINERD)
     assert (str(found.nodes), found.action) == ("2", Action.SHOW_CONFLICT)
 
 
 def test_effective_nodes_of_the_accounting_need_no_action() -> None:
     use = replace(USE, effective_mems=NodeSet([1]))
     container = Container("c", "s", "main", 1, cgroup_mems=NodeSet(), cgroup_use=use)
-    found = reported_nodes(before("1"), container, NodeSet([1]), keeps_updates=CONTAINERD)
+    found = reported_nodes(before("1"), container, LISTED, keeps_updates=CONTAINERD)
     assert (str(found.nodes), found.action) == ("1", Action.NONE)
