@@ -24,8 +24,9 @@ from nri_numamem.engine.records.table import EVENTS
 from nri_numamem.observe.log.render import Record, render_json
 from nri_numamem.observe.log.sinks import Sink, StreamSink
 
-QUEUE_RECORDS = 1000
-"""A request makes a few records of about one kilobyte each."""
+QUEUE_RECORDS = 4096
+"""A request makes a few records, a Synchronize one per container. A record of a container takes some
+2.4 kB on a machine with eight NUMA nodes, so a full queue takes 10 MiB."""
 
 FLUSH_S = 0.2
 

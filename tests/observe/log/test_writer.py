@@ -95,6 +95,19 @@ def test_a_sink_that_hangs_holds_up_nothing_and_losses_are_reported(frozen: Froz
     assert frozen.closed.wait(WAIT_S)
 
 
+def test_a_synchronize_of_thousands_of_containers_is_kept_whole(frozen: FrozenSink) -> None:
+    losses = Losses()
+    writer = LogWriter([frozen], losses)
+    put_to_frozen(writer, frozen, 1 + 4096)  # the sink has one of them
+    assert losses.total == 0
+    writer.put(event("one too many"))
+    assert losses.total == 1
+    frozen.thawed.set()
+    writer.flush(WAIT_S)
+    assert frozen.events == [0, 1, *range(1, 1 + 4096)]
+    writer.close()
+
+
 def test_a_flush_that_takes_too_long_writes_to_stderr(frozen: FrozenSink) -> None:
     reader, descriptor = os.pipe()
     losses = Losses()
