@@ -33,7 +33,7 @@ def add_blocks(
     """
     tables = {n: dict(machine[n].memory_map) for n in nodes if n in machine}
     blocks: list[Block] = []
-    for resource in sorted(request, key=resource_order):
+    for resource in sorted(request, key=resource_order) if len(request) > 1 else request:
         charges = reused.get(resource, {})
         missing = request[resource] - sum(charges.values())
         for node_id, of_node in tables.items():

@@ -25,8 +25,8 @@ from nri_numamem.observe.log.render import Record, render_json
 from nri_numamem.observe.log.sinks import Sink, StreamSink
 
 QUEUE_RECORDS = 4096
-"""A request makes a few records, a Synchronize one per container. A record of a container takes some
-2.4 kB on a machine with eight NUMA nodes, so a full queue takes 10 MiB."""
+"""A request makes a few records, a Synchronize one per container. A container's record takes 2.4 kB
+on a machine with eight NUMA nodes, so a full queue takes 10 MiB."""
 
 FLUSH_S = 0.2
 
