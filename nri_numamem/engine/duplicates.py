@@ -34,7 +34,11 @@ def separate(
 
 
 def running_duplicate(state: EngineState, pod: PodSandbox, container: Container) -> Holder | None:
-    """Return the holder of a container's key if it runs in another sandbox; None otherwise."""
+    """Return the holder of a container's key if it runs in another sandbox; None otherwise.
+
+    Also None where the key with the container id is in use: the two cannot be separated then. Only
+    a runtime that uses one id or name for several containers causes that.
+    """
     other = state.holders.get((pod.uid, container.name))
     is_separate = (
         other is None
@@ -42,6 +46,7 @@ def running_duplicate(state: EngineState, pod: PodSandbox, container: Container)
         or other.container_id == container.container_id
         or other.sandbox_id == pod.sandbox_id
         or other.sandbox_id not in state.pods
+        or (pod.uid, other.container_id) in state.holders
     )
     return None if is_separate else other
 

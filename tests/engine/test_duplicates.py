@@ -151,3 +151,16 @@ def test_in_pod_scope_the_pod_is_reserved_beside_the_earlier_container(new_host:
     assert used(host) == 800 * MI
     host.synchronize()
     assert used(host) == 800 * MI
+
+
+@pytest.mark.parametrize("name", ["old-id", "other"])
+def test_a_name_that_is_the_id_of_another_container(host: Host, name: str) -> None:
+    old = host.run("a", sandbox="old")
+    host.create(old, name, memory=300 * MI, container_id="old-id")
+    if name != "old-id":
+        host.create(old, "old-id", memory=300 * MI, container_id="third")
+    new = host.run("a", sandbox="new")
+    answer = host.create(new, name, memory=300 * MI, container_id="new-id")
+    assert answer.adjustment is not None
+    assert warnings(answer) == []
+    assert host.placed()["a"].keys() == {name, "old-id"}
