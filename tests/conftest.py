@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records.table import EVENTS
@@ -16,8 +16,14 @@ from tests.simulated_host import SimulatedHost
 
 PROPERTY = Path(__file__).parent / "property"
 
-# Machines are shared and noisy: the duration of an example means nothing.
-settings.register_profile("numamem", deadline=None)
+# Machines are shared and noisy: the duration of an example means nothing. The examples are the same
+# in each run; `make fuzz` draws new ones.
+settings.register_profile(
+    "numamem",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("numamem")
 
 

@@ -1,11 +1,12 @@
 """Fuzz the targets, each in its own process, several at the same time: `make fuzz`.
 
-    tests/fuzz/run.py [--seconds N] [--jobs N] [TARGET ...]
+    tests/fuzz/run.py [--seconds N] [--jobs N] [--seed N] [TARGET ...]
 
 It starts with tests/fuzz/corpus and adds inputs with new coverage to build/fuzz/TARGET/corpus. An
 input that fails, hangs or exceeds the memory limit is written to build/fuzz/TARGET, and the exit
 status is 1; `run.py --replay FILE TARGET` runs it again. minimize.py adds the results of a longer
-run to the committed corpus. The exit status is 2 where the fuzzer is not installed.
+run to the committed corpus. The exit status is 2 where the fuzzer is not installed. With a seed,
+the same code gets the same inputs, as many as there is time for.
 """
 
 import argparse
@@ -35,6 +36,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Fuzz the plugin.")
     parser.add_argument("--seconds", type=int, default=20, help="for each target (%(default)s)")
     parser.add_argument("--jobs", type=int, default=_cores(), help="parallel targets (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="0: another one in each run")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="run one input and end")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("targets", nargs="*", metavar="TARGET", default=targets.NAMES)
@@ -43,7 +45,7 @@ def main() -> int:
     if unknown:
         parser.error(f"no target {min(unknown)}; there are {', '.join(targets.NAMES)}")
     if args.child:
-        _fuzz(args.targets[0], args.seconds)
+        _fuzz(args.targets[0], args.seconds, args.seed)
     if args.replay:
         for name in args.targets:
             targets.load(name)(args.replay.read_bytes())
@@ -54,7 +56,7 @@ def main() -> int:
         print("It has wheels for 3.11 to 3.13; choose one: make clean; make PYTHON=python3.13 fuzz")
         return 2
     with ThreadPoolExecutor(args.jobs) as pool:
-        passed = pool.map(lambda name: _run(name, args.seconds), args.targets)
+        passed = pool.map(lambda name: _run(name, args.seconds, args.seed), args.targets)
         failed = [name for name, well in zip(args.targets, passed, strict=True) if not well]
     if failed:
         print(f"Findings in {', '.join(failed)}; the inputs are in {_OUT}/TARGET")
@@ -66,10 +68,10 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def _run(name: str, seconds: int) -> bool:
+def _run(name: str, seconds: int, seed: int) -> bool:
     folder = _OUT / name
     (folder / "corpus").mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, __file__, "--child", f"--seconds={seconds}", name]
+    command = [sys.executable, __file__, "--child", f"--seconds={seconds}", f"--seed={seed}", name]
     memory = _MEMORY if Path(_MEMORY).is_dir() else None
     # The fuzzer ends its process without removing its temporary files.
     with (
@@ -90,7 +92,7 @@ def _run(name: str, seconds: int) -> bool:
     return ended.returncode == 0 and bool(lines) and lines[-1].startswith("Done ")
 
 
-def _fuzz(name: str, seconds: int) -> None:
+def _fuzz(name: str, seconds: int, seed: int) -> None:
     """Fuzz one target and end the process."""
     import atheris  # imported here, because --replay works without it
 
@@ -98,7 +100,12 @@ def _fuzz(name: str, seconds: int) -> None:
         target = targets.load(name)
     folder = _OUT / name
     found, seeds = folder / "corpus", targets.CORPUS / name
-    options = [*_LIMITS, f"-max_total_time={seconds}", f"-artifact_prefix={folder}/"]
+    options = [
+        *_LIMITS,
+        f"-max_total_time={seconds}",
+        f"-seed={seed}",
+        f"-artifact_prefix={folder}/",
+    ]
     if name in targets.TEXT_TARGETS:
         options.append(f"-dict={targets.FOLDER / 'words.dict'}")
     atheris.Setup([sys.argv[0], *options, str(found), str(seeds)], target)

@@ -47,6 +47,8 @@ def _explain_a_refused_pod(host: Host) -> str:
     for text in texts:
         expect(f" [{first}]: requested memory 64Gi" in text, f"not of {first}: {text}")
     expect(bool(container["remedy"] and container["commands"]), f"{container}")
+    screen = host.plugin.command("explain", f"{_NAMESPACE}/{_REFUSED.name}")
+    expect("refused" in screen.stdout and "64Gi" in screen.stdout, screen.stdout + screen.stderr)
     host.kubelet.remove(pod)
     return f"[{first}]: {container['remedy']}"
 
