@@ -19,12 +19,13 @@ from typing import NamedTuple
 
 STUCK_S = 5.5
 """The time without a heartbeat, as counted above, after which a plugin is stuck."""
-SAMPLE_S = 2.0
+SAMPLE_S = 3.0
 """The interval of the samples; longer than a tick, so that each sample of a healthy plugin shows
 another heartbeat."""
 
-LATE_S = 2 * SAMPLE_S
-"""The time between two samples from which on the later one is ignored."""
+LATE_S = 1.5 * SAMPLE_S
+"""The time between two samples from which on the later one is ignored; less than STUCK_S, so one
+sample alone never ends a plugin."""
 
 _SLEEPING, _RUNNABLE, _OTHER = "S", "R", "?"
 

@@ -15,11 +15,11 @@ from typing import Protocol, Self
 
 # Far above liveness.STUCK_S: the timer cannot distinguish a stuck process from one that is stopped
 # or gets no processor.
-STALL_S = 30.0
+STALL_S = 40.0
 
 # The timer is set anew this often and not at each feed: each time ends a thread and starts another,
 # which are two of the wake-ups of an idle host.
-RESET_S = 10.0
+RESET_S = 20.0
 
 STALLED_STATUS = 1
 """The exit status of a process that the watchdog ended."""

@@ -17,7 +17,7 @@ READ_BYTES = 64 << 10
 
 # Interval of on_tick, the only timer that wakes an idle host. The watchdog is fed there; its limit
 # leaves room for a stop of the process of 3 s.
-TICK_S = 1.5
+TICK_S = 2.0
 
 # Limit of the bytes that wait for a runtime that does not read. Replies are small; this is
 # thousands of them.

@@ -4,13 +4,11 @@ The machine has 1 TiB of memory, some hugepages in each NUMA node, and four node
 """
 
 import json
-import os
 import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from resource import struct_rusage
 from types import TracebackType
 from typing import Self
 
@@ -155,14 +153,6 @@ class Host:
         except RuntimeSideError as error:
             output = (self.root / "output").read_text(errors="replace")
             raise RuntimeError(f"{error}; the plugin wrote:\n{output}") from error
-
-    def end(self) -> struct_rusage:
-        """Terminate the plugin; return the kernel's resource usage of all its threads."""
-        assert self.process is not None
-        self.process.terminate()
-        _, status, used = os.wait4(self.process.pid, 0)
-        self.process.returncode = os.waitstatus_to_exitcode(status)
-        return used
 
     def close(self) -> None:
         """Kill the plugin."""

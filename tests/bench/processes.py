@@ -1,45 +1,77 @@
 """Read a process's resident memory, CPU time and wake-ups from /proc."""
 
+import contextlib
 import os
+import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 PROC = Path("/proc")
 _KB = 1024
 
+# A thread that ends between two readings loses its wake-ups since the first one.
+_READ_S = 0.2
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Resource usage of a process since its start."""
+    """Resource usage of a process while it was observed."""
 
     cpu_s: float
     wakeups: int
     """Number of voluntary context switches of its threads."""
 
-    def since(self, before: Self) -> Self:
-        """Return the usage since an earlier reading."""
-        return type(self)(self.cpu_s - before.cpu_s, self.wakeups - before.wakeups)
+
+class Observation:
+    """Observes a process from now on, also threads that end meanwhile.
+
+    The kernel shows the switches of an ended thread only in the total of an ended process, and
+    start and end of a process make dozens of them. So the threads are read again and again.
+    """
+
+    def __init__(self, pid: int, proc: Path = PROC) -> None:
+        self._folder = proc / str(pid)
+        self._begun_cpu_s = self._cpu_s()
+        self._wakeups = self._begun_wakeups = self._threads()
+
+    def read(self) -> None:
+        """Read the threads; to be called several times per second."""
+        self._wakeups = self._wakeups | self._threads()
+
+    def usage(self) -> Usage:
+        """Return the usage until the last reading."""
+        wakeups = sum(self._wakeups.values()) - sum(self._begun_wakeups.values())
+        return Usage(self._cpu_s() - self._begun_cpu_s, wakeups)
+
+    def _threads(self) -> dict[str, int]:
+        """Return thread id -> wake-ups since the thread's start."""
+        found = {}
+        for task in (self._folder / "task").iterdir():
+            # A thread that has just ended has no file any more.
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                found[task.name] = _number(task / "status", "voluntary_ctxt_switches:")
+        return found
+
+    def _cpu_s(self) -> float:
+        fields = (self._folder / "stat").read_text().rpartition(") ")[2].split()
+        ticks = int(fields[11]) + int(fields[12])  # utime and stime, proc_pid_stat(5)
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def observe(observations: Iterable[Observation], seconds: float) -> None:
+    """Read the threads of processes for some time."""
+    found = list(observations)
+    end_s = time.monotonic() + seconds
+    while (left_s := end_s - time.monotonic()) > 0:
+        time.sleep(min(left_s, _READ_S))
+        for observation in found:
+            observation.read()
 
 
 def resident_bytes(pid: int, proc: Path = PROC) -> int:
     """Return a process's VmRSS in bytes."""
     return _number(proc / str(pid) / "status", "VmRSS:") * _KB
-
-
-def usage(pid: int, proc: Path = PROC) -> Usage:
-    """Return a process's usage; wake-ups count its living threads only."""
-    fields = (proc / str(pid) / "stat").read_text().rpartition(") ")[2].split()
-    ticks = int(fields[11]) + int(fields[12])  # utime and stime, proc_pid_stat(5)
-    wakeups = sum(_wakeups(task) for task in (proc / str(pid) / "task").iterdir())
-    return Usage(ticks / os.sysconf("SC_CLK_TCK"), wakeups)
-
-
-def _wakeups(task: Path) -> int:
-    try:
-        return _number(task / "status", "voluntary_ctxt_switches:")
-    except (FileNotFoundError, ProcessLookupError):  # the thread has just ended
-        return 0
 
 
 def descendants(pid: int, proc: Path = PROC) -> list[int]:

@@ -1,20 +1,20 @@
 """Measure a plugin without requests: start time, resident memory, idle CPU time and wake-ups.
 
-Our plugin is measured twice: as an external service, and launched by the runtime, where it has a
-supervisor process.
+Our plugin is measured twice: as an external service, and launched by the runtime. An observer or a
+supervisor runs beside it.
 """
 
 import tempfile
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
 from tests.bench.creation import CONSTANT, OURS
 from tests.bench.go_runtime import GoRuntime
 from tests.bench.host import GI, Host, Programs
-from tests.bench.processes import descendants, resident_bytes, usage
+from tests.bench.processes import Observation, descendants, observe, resident_bytes
 from tests.bench.workload import workload
 
 NODES = 8
@@ -22,6 +22,7 @@ PODS = 500
 PEERS = (CONSTANT, OURS)
 LAUNCHED = "launched"
 SUPERVISOR = "supervisor"
+OBSERVER = "observer"
 
 # Time for the work that a process does after its start.
 SETTLE_S = 2.0
@@ -79,28 +80,18 @@ def measure_starts(programs: Programs, *, rounds: int) -> dict[str, Start]:
 
 
 def measure_idle(programs: Programs, *, idle_s: float) -> dict[str, IdleUsage]:
-    """Return memory and idle usage of the peers, the launched plugin and its supervisor.
-
-    The kernel shows wake-ups of ended threads only when their process ends. Each peer therefore
-    runs as two processes: one ends when the other's idle time begins, and the difference of their
-    totals counts. The launched plugin and its supervisor are the runtime's children, so only their
-    living threads count.
-    """
+    """Return memory and idle usage of the peers, the launched plugin and the processes beside."""
     with ExitStack() as stack:
         root = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        filled = _start(stack, root / "filled", programs)
-        brief, idle = (_start(stack, root / name, programs) for name in ("brief", "idle"))
-        launched = _launched(stack, root, programs)
+        filled, idle = (_start(stack, root / name, programs) for name in ("filled", "idle"))
+        pids = {peer: host.pid for peer, (host, _) in idle.items()}
+        (pids[OBSERVER],) = descendants(pids[OURS])
+        pids |= _launched(stack, root, programs)
         time.sleep(SETTLE_S)
-        before = {peer: host.end() for peer, (host, _) in brief.items()}
-        pids = launched | {peer: host.pid for peer, (host, _) in idle.items()}
-        begun = {name: usage(pid) for name, pid in pids.items()}
         memory = {name: resident_bytes(pid) for name, pid in pids.items()}
-        time.sleep(idle_s)
-        found = {name: usage(pid).since(begun[name]) for name, pid in pids.items()}
-        for peer, (host, _) in idle.items():
-            wakeups = host.end().ru_nvcsw - before[peer].ru_nvcsw
-            found[peer] = replace(found[peer], wakeups=wakeups)
+        observations = {name: Observation(pid) for name, pid in pids.items()}
+        observe(observations.values(), idle_s)
+        found = {name: observation.usage() for name, observation in observations.items()}
         for _, runtime in filled.values():
             runtime.set_workload(workload(GI), "placed")
             runtime.fill(PODS)

@@ -1,4 +1,3 @@
-import signal
 from pathlib import Path
 
 import pytest
@@ -68,15 +67,3 @@ def test_the_error_quotes_a_plugin_that_does_not_register(tmp_path: Path) -> Non
             RuntimeError, match="no plugin registered; the plugin wrote:\nit is broken"
         ):
             host.wait_for(side)
-
-
-def test_end_returns_the_resource_usage(tmp_path: Path) -> None:
-    program = tmp_path / "plugin"
-    program.write_text("#!/bin/sh\nexec sleep 60\n")
-    program.chmod(0o755)
-    with Host(tmp_path / "host", 2, Programs(program, tmp_path)) as host:
-        host.start("ours")
-        assert host.process is not None
-        used = host.end()
-        assert used.ru_maxrss > 0
-        assert host.process.returncode == -signal.SIGTERM

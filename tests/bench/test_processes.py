@@ -1,26 +1,31 @@
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.bench.processes import Usage, descendants, resident_bytes, usage
+from tests.bench.processes import Observation, Usage, descendants, observe, resident_bytes
+
+
+def set_thread(proc: Path, pid: int, thread: int, wakeups: int) -> None:
+    """Let a process have a thread that woke up so often."""
+    folder = proc / str(pid) / "task" / str(thread)
+    folder.mkdir(exist_ok=True)
+    (folder / "status").write_text(
+        f"voluntary_ctxt_switches:\t{wakeups}\nnonvoluntary_ctxt_switches:\t99\n"
+    )
 
 
 @pytest.fixture
 def proc(tmp_path: Path) -> Path:
     """Return a /proc with process 7, its child 8 with an unusual name, and grandchild 9."""
-    ticks = os.sysconf("SC_CLK_TCK")
     for pid, name, parent in ((7, "runtime", 1), (8, "a) b (c", 7), (9, "supervisor", 8)):
         folder = tmp_path / str(pid)
-        times = f"{3 * ticks} {ticks}"
         (folder / "task").mkdir(parents=True)
-        (folder / "stat").write_text(f"{pid} ({name}) S {parent} 0 0 0 0 0 0 0 0 0 {times} 0\n")
+        (folder / "stat").write_text(f"{pid} ({name}) S {parent} 0 0 0 0 0 0 0 0 0 0 0 0\n")
         (folder / "status").write_text("Name: x\nVmRSS:\t  12 kB\n")
-        for thread, switches in ((pid, 5), (pid + 100, 6)):
-            (folder / "task" / str(thread)).mkdir()
-            (folder / "task" / str(thread) / "status").write_text(
-                f"voluntary_ctxt_switches:\t{switches}\nnonvoluntary_ctxt_switches:\t99\n"
-            )
+        set_thread(tmp_path, pid, pid, 5)
+        set_thread(tmp_path, pid, pid + 100, 6)
     (tmp_path / "4242").mkdir()  # the process has just ended
     (tmp_path / "self").mkdir()
     return tmp_path
@@ -30,17 +35,50 @@ def test_resident_memory_is_in_bytes(proc: Path) -> None:
     assert resident_bytes(8, proc) == 12 * 1024
 
 
+def test_wakeups_before_an_observation_do_not_count(proc: Path) -> None:
+    observation = Observation(8, proc)
+    observation.read()
+    assert observation.usage() == Usage(cpu_s=0.0, wakeups=0)
+
+
 def test_wakeups_of_all_threads_count(proc: Path) -> None:
-    assert usage(8, proc) == Usage(cpu_s=4.0, wakeups=11)
+    observation = Observation(8, proc)
+    set_thread(proc, 8, 8, 7)
+    set_thread(proc, 8, 999, 3)  # a thread that started meanwhile
+    observation.read()
+    assert observation.usage().wakeups == 2 + 3
+
+
+def test_wakeups_of_an_ended_thread_count(proc: Path) -> None:
+    observation = Observation(8, proc)
+    set_thread(proc, 8, 108, 10)
+    observation.read()
+    shutil.rmtree(proc / "8" / "task" / "108")
+    set_thread(proc, 8, 8, 6)
+    observation.read()
+    assert observation.usage().wakeups == 4 + 1
 
 
 def test_a_thread_that_has_just_ended_is_skipped(proc: Path) -> None:
+    observation = Observation(8, proc)
     (proc / "8" / "task" / "999").mkdir()
-    assert usage(8, proc) == Usage(cpu_s=4.0, wakeups=11)
+    observation.read()
+    assert observation.usage().wakeups == 0
 
 
-def test_usage_since_an_earlier_reading() -> None:
-    assert Usage(3.0, 8).since(Usage(1.0, 5)) == Usage(2.0, 3)
+def test_cpu_time_is_in_seconds(proc: Path) -> None:
+    observation = Observation(8, proc)
+    ticks = os.sysconf("SC_CLK_TCK")
+    stat = f"8 (a) b (c) S 7 0 0 0 0 0 0 0 0 0 {3 * ticks} {ticks} 0\n"
+    (proc / "8" / "stat").write_text(stat)
+    assert observation.usage().cpu_s == 4.0
+
+
+def test_processes_are_read_at_the_end_of_the_time(proc: Path) -> None:
+    observation = Observation(8, proc)
+    set_thread(proc, 8, 8, 7)
+    observe([observation], 0.01)
+    assert observation.usage().wakeups == 2
 
 
 def test_children_of_children_are_found(proc: Path) -> None:
@@ -50,6 +88,8 @@ def test_children_of_children_are_found(proc: Path) -> None:
 
 def test_the_kernels_files_are_readable() -> None:
     pid = os.getpid()
+    observation = Observation(pid)
+    observation.read()
     assert resident_bytes(pid) > 1 << 20
-    assert usage(pid).cpu_s > 0
+    assert observation.usage().wakeups >= 0
     assert descendants(pid) == []

@@ -17,11 +17,11 @@ from nri_numamem.engine.events import (
 )
 from nri_numamem.engine.plan import Record, Update
 from nri_numamem.engine.policy import Policy
+from nri_numamem.nri.event_loop import TICK_S
 from nri_numamem.numa import Machine, NumaNode
 
 MI = 1 << 20
 SOON_S, LATER_S = SCANS_AFTER_S
-TICK_S = 1.5
 
 
 def container_id(number: int) -> str:

@@ -21,14 +21,14 @@ from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.service import Service, build_engine
 from nri_numamem.fake_runtime import objects
 from nri_numamem.nri import api_pb2 as api
-from nri_numamem.nri.event_loop import Ended
+from nri_numamem.nri.event_loop import TICK_S, Ended
 from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.numa import CpuSet, Machine, NumaNode
 from tests.host_files import HostFiles
 from tests.virtual.log import MemoryLog
 from tests.virtual.runtime import VirtualRuntime
 from tests.virtual.system import Machinery
-from tests.virtual.world import World
+from tests.virtual.world import VirtualProcess, World
 
 GI = 1 << 30
 SOCKET = Path("/run/nri.sock")
@@ -109,6 +109,25 @@ def test_a_plugin_outlives_its_runtime(host: Host) -> None:
     assert service.engine is not None
     assert list(service.engine.state.accounting.assignments) == [pod.uid]
     assert b"server" in host.state_file.read_bytes()
+
+
+def test_an_idle_plugin_wakes_up_for_ticks_only(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, resume = host.world, VirtualProcess.resume
+    woken_at_s: list[float] = []
+
+    def wake_up(process: VirtualProcess) -> None:
+        woken_at_s.append(world.now_s)
+        resume(process)
+
+    monkeypatch.setattr(VirtualProcess, "resume", wake_up)
+    begin_s = world.now_s
+    host.runtime.start()
+    world.after(601, host.stop)
+    host.run()
+    ticks = [at_s for at_s in woken_at_s if 1 < at_s - begin_s <= 600]
+    assert len(ticks) == 600 / TICK_S
 
 
 def test_a_registration_that_is_rejected_is_not_repeated_soon(host: Host) -> None:

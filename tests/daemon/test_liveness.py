@@ -20,6 +20,7 @@ from nri_numamem.daemon.liveness import (
     StallDetector,
     read_activity,
 )
+from nri_numamem.daemon.watchdog import RESET_S
 from nri_numamem.nri.event_loop import TICK_S
 from tests.simulated_host import wait_for
 
@@ -74,12 +75,22 @@ def test_a_sample_that_comes_late_does_not_count(state: str) -> None:
 def test_a_heartbeat_or_an_end_of_the_loop_starts_anew(beats: list[int]) -> None:
     detector = StallDetector()
     for number in range(SAMPLES):
-        sample = Activity("S", 0.0, 0.0)
-        assert not detector.is_stuck(number * SAMPLE_S, beats[number % 3] + number // 3, sample)
+        beat = beats[number % 3]
+        beat += number // 3 if beat else 0
+        assert not detector.is_stuck(number * SAMPLE_S, beat, Activity("S", 0.0, 0.0))
 
 
 def test_a_sample_of_a_healthy_plugin_shows_another_heartbeat() -> None:
     assert TICK_S < SAMPLE_S < STUCK_S
+
+
+def test_one_sample_is_not_enough() -> None:
+    assert SAMPLE_S < LATE_S < STUCK_S
+
+
+def test_an_idle_plugin_and_its_supervisor_wake_up_less_than_once_per_second() -> None:
+    # Setting the timer anew ends a thread and starts another.
+    assert 1 / TICK_S + 1 / SAMPLE_S + 2 / RESET_S < 1
 
 
 @pytest.fixture

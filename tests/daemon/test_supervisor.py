@@ -23,9 +23,9 @@ from nri_numamem.daemon.supervisor import (
     watch,
 )
 from nri_numamem.daemon.supervisor_status import SupervisorStatus
+from nri_numamem.nri.event_loop import TICK_S
 
 RUNTIME, FIRST = Process(1, 1), Process(2, 2)
-TICK_S = 1.5
 
 
 class FakeProcesses:

@@ -67,6 +67,28 @@ def test_an_offered_state_is_written_before_close_returns(path: Path, collected:
     assert collected.records == []
 
 
+class RecordedWaits(threading.Condition):
+    """Records the time limits of its waits, in seconds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.limits_s: list[float | None] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.limits_s.append(timeout)
+        return super().wait(timeout)
+
+
+def test_without_work_the_thread_waits_without_a_limit(path: Path, collected: Collected) -> None:
+    file = StateFile(path, collected, pause_s=0.0)
+    file._changed = waits = RecordedWaits()
+    file.append(0.0, Record(EventName.STOPPED))
+    file.offer(state(7))
+    wait_for(lambda: bool(waits.limits_s))
+    assert waits.limits_s == [None]
+    file.close()
+
+
 def test_nothing_offered_nothing_written(path: Path, collected: Collected) -> None:
     file = StateFile(path, collected)
     assert file.load() is None
