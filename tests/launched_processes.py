@@ -21,9 +21,9 @@ SUPERVISOR = "numamem-superv"
 
 
 def launching_runtime(
-    version: RuntimeVersion | None = None, *, request_timeout_s: float = 2.0
+    version: RuntimeVersion | None = None, *, request_timeout_s: float = 5.0
 ) -> FakeRuntime:
-    """Return a runtime that waits longer for a plugin's start than real ones do."""
+    """Return a runtime that waits longer for a plugin than real ones do."""
     return FakeRuntime(version, registration_timeout_s=WAIT_S, request_timeout_s=request_timeout_s)
 
 

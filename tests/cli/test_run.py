@@ -118,7 +118,12 @@ def test_a_pod_older_than_the_runtime_ends_with_its_cgroup(simulated_host: Simul
         container = objects.container(pod, "server", memory_limit_bytes=GI)
         runtime.create_container(pod, container)
         assert simulated_host.accounting(process)["entries"] != {}
-        time.sleep(6)
+        # Before a refusal the plugin looks for the cgroups of all pods.
+        large = runtime.run_pod_sandbox(objects.pod("large", memory_limit_bytes=9 * GI))
+        with pytest.raises(PluginRefused):
+            runtime.create_container(
+                large, objects.container(large, "huge", memory_limit_bytes=9 * GI)
+            )
         directory.rmdir()
         wait_for_empty_accounting(simulated_host, process)
         assert simulated_host.stop(process) == 0

@@ -119,7 +119,7 @@ def test_the_runtime_restarts(version: str, tmp_path: Path) -> None:
 @pytest.mark.scenario(65)
 def test_a_short_request_timeout_is_kept(version: str, tmp_path: Path) -> None:
     # A shorter timeout would fail on a busy machine.
-    options: dict[str, object] = {"request-timeout": "500ms"}
+    options: dict[str, object] = {"request-timeout": "1s"}
     with Bench(version, tmp_path, command=FAULTY_PLUGIN, options=options) as bench:
         bench.connected()
         pod = objects.pod("slow")

@@ -196,14 +196,14 @@ def test_an_old_runtimes_large_synchronize(host: SimulatedHost) -> None:
 
 
 @pytest.mark.scenario(16)
-def test_a_slow_handler_with_a_timeout_of_300_ms(host: SimulatedHost) -> None:
+def test_a_slow_handler_with_a_short_timeout(host: SimulatedHost) -> None:
     with (
-        FakeRuntime(NEW, request_timeout_s=0.3) as runtime,
+        FakeRuntime(NEW, request_timeout_s=1.0) as runtime,
         _connected(host, runtime, faulty=True),
     ):
         runtime.synchronize()
         pod = runtime.run_pod_sandbox(objects.pod("slow", memory_limit_bytes=GI))
-        container = objects.container(pod, "sleep-1.0", memory_limit_bytes=GI)
+        container = objects.container(pod, "sleep-1.5", memory_limit_bytes=GI)
         assert runtime.create_container(pod, container).linux.resources.cpu.mems == ""
         assert runtime.plugin is not None
         assert runtime.plugin.why_closed == ""

@@ -1,7 +1,6 @@
 """The plugin as a service, on a virtual clock: connections that come, go and fail."""
 
 import itertools
-import time
 from pathlib import Path
 
 import pytest
@@ -85,9 +84,8 @@ def test_a_plugin_outlives_its_runtime(host: Host) -> None:
     world.after(100, runtime.stop)
     world.after(130, runtime.start)
     world.after(200, host.stop)
-    began_s, began_world_s = time.monotonic(), world.now_s
+    began_world_s = world.now_s
     service = host.run()
-    assert time.monotonic() - began_s < 2
     assert 200 <= world.now_s - began_world_s < 202
     (created,) = replies
     assert created is not None

@@ -25,7 +25,7 @@ AFFLICTED = str(Path(__file__).parent / "programs" / "afflicted.py")
 def test_a_late_request_gets_an_empty_response_and_has_not_happened(
     simulated_host: SimulatedHost, affliction: str
 ) -> None:
-    with FakeRuntime() as runtime:
+    with FakeRuntime(request_timeout_s=5) as runtime:
         runtime.listen(simulated_host.socket)
         process = simulated_host.start(command=(sys.executable, AFFLICTED, PATIENT))
         plugin = runtime.accept(30)
@@ -40,32 +40,16 @@ def test_a_late_request_gets_an_empty_response_and_has_not_happened(
         assert plugin.connection.recorder.violations == []
         assert simulated_host.stop(process) == 0
     (record,) = simulated_host.records("request_timed_out")
-    assert record["limit_ms"] == 1200
+    assert record["limit_ms"] == 3000  # 60 % of the runtime's own timeout, not of the default
     assert record["method"] == "CreateContainerRequest"
     assert "afflicted.py" in str(record["exception"])
     assert [r["container"] for r in simulated_host.records("admitted")] == ["server"]
 
 
-def test_the_runtimes_own_timeout_counts(simulated_host: SimulatedHost) -> None:
-    with FakeRuntime(request_timeout_s=0.5) as runtime:
-        runtime.listen(simulated_host.socket)
-        process = simulated_host.start(command=(sys.executable, AFFLICTED, PATIENT))
-        plugin = runtime.accept(30)
-        runtime.synchronize()
-        pod = runtime.run_pod_sandbox(objects.pod("db", memory_limit_bytes=GI))
-        late = objects.container(pod, "sleeps", memory_limit_bytes=GI)
-        assert runtime.create_container(pod, late).linux.resources.cpu.mems == ""
-        assert plugin.why_closed == ""
-        assert simulated_host.stop(process) == 0
-    (record,) = simulated_host.records("request_timed_out")
-    assert isinstance(record["limit_ms"], int)
-    assert record["limit_ms"] <= 300
-
-
 def test_a_synchronize_that_takes_too_long_ends_the_connection(
     simulated_host: SimulatedHost,
 ) -> None:
-    with FakeRuntime() as runtime:
+    with FakeRuntime(request_timeout_s=10) as runtime:
         pod = runtime.run_pod_sandbox(objects.pod("db", memory_limit_bytes=GI))
         runtime.create_container(pod, objects.container(pod, "sleeps", memory_limit_bytes=GI))
         runtime.listen(simulated_host.socket)
@@ -78,7 +62,7 @@ def test_a_synchronize_that_takes_too_long_ends_the_connection(
         assert simulated_host.stop(process) == 0
     assert simulated_host.records("synchronize_timed_out")
     (record,) = simulated_host.records("connection_closed_by_plugin")
-    assert record["cause"] == "Synchronize took longer than 1800 ms"
+    assert record["cause"] == "Synchronize took longer than 9000 ms"
 
 
 def test_a_container_that_could_not_be_recorded_ends_the_connection(
@@ -92,8 +76,7 @@ def test_a_container_that_could_not_be_recorded_ends_the_connection(
         pod = runtime.run_pod_sandbox(objects.pod("db", memory_limit_bytes=GI))
         forgotten = objects.container(pod, "forgotten", memory_limit_bytes=GI)
         assert runtime.create_container(pod, forgotten).linux.resources.cpu.mems == "0"
-        while not simulated_host.records("disconnected"):
-            time.sleep(0.01)
+        simulated_host.wait_record("disconnected")
         restored.close("it ended")
         plugin = runtime.accept(30)
         runtime.synchronize()
@@ -152,7 +135,7 @@ def test_a_stuck_loop_ends_the_process(simulated_host: SimulatedHost) -> None:
 @pytest.mark.parametrize("seconds", [1, 3, 6])
 def test_a_stop_of_some_seconds_is_survived(simulated_host: SimulatedHost, seconds: int) -> None:
     assert STALL_S > TICK_S + 6.0
-    with FakeRuntime() as runtime:
+    with FakeRuntime(request_timeout_s=20) as runtime:
         runtime.listen(simulated_host.socket)
         process = simulated_host.start(command=(sys.executable, AFFLICTED, IMPATIENT))
         plugin = runtime.accept(30)
@@ -174,8 +157,11 @@ def test_pauses_grow_while_the_runtime_disconnects_repeatedly(
         runtime.listen(simulated_host.socket)
         process = simulated_host.start()
         for _ in range(4):
-            runtime.accept(30).close("dropped after Configure")
-        with pytest.raises(TimeoutError):  # after pauses of 0.2, 0.4 and 0.8 s comes one of 1.6 s
-            runtime.accept(1.0)
+            plugin = runtime.accept(30)
+            began_s = time.monotonic()
+            plugin.close("dropped after Configure")
+        runtime.accept(30)
+        # After pauses of 0.2, 0.4 and 0.8 s.
+        assert time.monotonic() - began_s >= 1.6
         assert simulated_host.stop(process) == 0
     assert len(simulated_host.records("disconnected")) == 4

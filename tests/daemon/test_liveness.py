@@ -102,13 +102,18 @@ def spinning() -> Iterator[subprocess.Popen[bytes]]:
     process.wait()
 
 
+def thread_states(folder: Path) -> set[str]:
+    texts = [(task / "stat").read_text() for task in folder.iterdir()]
+    return {text.rpartition(") ")[2][0] for text in texts}
+
+
 def test_threads_of_the_kernel(spinning: subprocess.Popen[bytes]) -> None:
     folder = Path(f"/proc/{spinning.pid}/task")
     wait_for(lambda: len(list(folder.iterdir())) == 2 and read_activity(spinning.pid).ran_s > 0.2)
     assert read_activity(spinning.pid).state == "R"
     spinning.send_signal(signal.SIGSTOP)
     wait_for(lambda: read_activity(spinning.pid).state == "?")
-    time.sleep(0.1)  # until the other thread has stopped as well
+    wait_for(lambda: thread_states(folder) == {"T"})
     before = read_activity(spinning.pid)
     time.sleep(0.1)
     assert read_activity(spinning.pid).ran_s == before.ran_s

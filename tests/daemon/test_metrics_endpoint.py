@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import sys
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +21,7 @@ from nri_numamem.engine.plan import Record
 from nri_numamem.fake_runtime import objects
 from nri_numamem.fake_runtime.runtime import FakeRuntime, PluginRefused
 from nri_numamem.nri.poller import HostClock
+from tests.launched_processes import launching_runtime
 from tests.simulated_host import WAIT_S, SimulatedHost, wait_for
 
 GI = 1 << 30
@@ -42,11 +42,11 @@ def scrape(address: str) -> dict[str, float]:
         try:
             with urllib.request.urlopen(f"http://{address}/metrics", timeout=WAIT_S) as reply:
                 texts.append(reply.read().decode())
-        except urllib.error.URLError:
+        except OSError:
             return False
         return True
 
-    wait_for(is_up)
+    wait_for(is_up, "a reply of the metrics endpoint")
     return {
         " ".join((sample.name.removeprefix("nri_numamem_"), *sample.labels.values())): sample.value
         for family in text_string_to_metric_families(texts[0])
@@ -70,9 +70,14 @@ def test_a_service_serves_its_metrics(simulated_host: SimulatedHost, address: st
             runtime.create_container(
                 large, objects.container(large, "huge", memory_limit_bytes=9 * GI)
             )
-        # Another thread writes the file.
-        written = "state_file_last_write_timestamp_seconds"
-        wait_for(lambda: scrape(address).get(written, 0) > 1e9)
+
+        def has_counted() -> bool:
+            """Decisions are counted after the reply, and a thread writes the state file."""
+            found = scrape(address)
+            is_written = found.get("state_file_last_write_timestamp_seconds", 0) > 1e9
+            return is_written and found["containers_total rejected"] == 1
+
+        wait_for(has_counted)
         found = scrape(address)
         assert simulated_host.stop(process) == 0
     assert found["connected"] == 1
@@ -124,11 +129,11 @@ def test_a_launched_plugin_serves_metrics_too(tmp_path: Path, address: str) -> N
     config = (
         f"metricsAddress: {address}\nlogFile: {tmp_path / 'log'}\nstateFile: {tmp_path / 'state'}\n"
     )
-    with FakeRuntime() as runtime:
+    with launching_runtime() as runtime:
         plugin = runtime.launch(PROGRAM, "10-nri-numamem", config)
         runtime.synchronize()
+        wait_for(lambda: scrape(address)["synchronizations_total"] == 1)
         found = scrape(address)
-        assert found["synchronizations_total"] == 1
         assert found["request_duration_seconds_count Configure"] == 1
         assert found["starts_total launched"] == 1
         assert plugin.process is not None
@@ -231,7 +236,7 @@ def test_a_service_on_a_unix_socket_with_its_health(
         process = simulated_host.start("--metrics-address", f"unix://{path}")
         runtime.accept(WAIT_S)
         runtime.synchronize()
-        assert get(path, "/healthz") == (200, "ok\n")
+        wait_for(lambda: get(path, "/healthz") == (200, "ok\n"))
         status, text = get(path, "/metrics")
         assert (status, "nri_numamem_connected 1.0" in text) == (200, True)
     wait_for(lambda: get(path, "/healthz")[0] == 503)
@@ -245,7 +250,7 @@ def test_a_launched_plugin_writes_a_text_file(tmp_path: Path) -> None:
     config = (
         f"metricsTextfile: {path}\nlogFile: {tmp_path / 'log'}\nstateFile: {tmp_path / 'state'}\n"
     )
-    with FakeRuntime() as runtime:
+    with launching_runtime() as runtime:
         plugin = runtime.launch(PROGRAM, "10-nri-numamem", config)
         wait_for(path.exists)
         assert "nri_numamem_connected 1.0" in path.read_text()

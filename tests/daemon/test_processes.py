@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from nri_numamem.daemon.processes import KernelProcesses, Process, forward_signals
+from tests.simulated_host import wait_for
 
 
 @pytest.fixture
@@ -80,7 +81,7 @@ def test_a_process_that_ignores_the_abort_is_killed(processes: KernelProcesses) 
         assert stubborn.stdout is not None
         stubborn.stdout.readline()
         process = Process(stubborn.pid, os.pidfd_open(stubborn.pid))
-        assert processes.activity(process).state in "SR"
+        wait_for(lambda: processes.activity(process).state in "SR")
         processes.abort(process)
         assert stubborn.wait(30) == -signal.SIGKILL
         processes.abort(process)  # it has ended, which is no error

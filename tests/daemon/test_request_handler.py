@@ -110,13 +110,13 @@ def test_the_request_before_is_committed_outside_of_the_time_limit(requests: Req
 def test_time_in_which_the_plugin_is_stopped_does_not_count_for_a_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(request_handler, "COMMIT_LIMIT_S", 0.05)
+    monkeypatch.setattr(request_handler, "COMMIT_LIMIT_S", 0.2)
     deadline = Deadline()
     requests = Requests(tmp_path, deadline)
     commit = Engine.commit
 
     def stopped(engine: Engine, wall_s: int) -> tuple[Record, ...]:
-        time.sleep(0.3)
+        time.sleep(0.5)
         return commit(engine, wall_s)
 
     monkeypatch.setattr(Engine, "commit", stopped)

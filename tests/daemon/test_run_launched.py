@@ -41,7 +41,7 @@ def troubled(settings, roots):
     exec(troubles.pop(0) if troubles else "")
     return build(settings, roots)
 launched.build_engine = troubled
-supervisor.PAUSE_S, liveness.SAMPLE_S, liveness.STUCK_S = 0.05, 0.3, 2.0
+supervisor.PAUSE_S, liveness.SAMPLE_S, liveness.STUCK_S = 0.05, 0.3, 6.0
 restarted.DEFAULT_SOCKET = Path({socket!r})
 sys.argv = ["nri-numamem"]
 sys.exit(main.main())
@@ -82,7 +82,7 @@ def test_serves_its_connection_and_ends_with_it(log: Path, version: RuntimeVersi
         stdio = {str(Path(f"/proc/{plugin.process.pid}/fd/{fd}").readlink()) for fd in range(3)}
         assert stdio == {"/dev/null"}
         plugin.connection.close()
-        assert plugin.process.wait(10) == 0
+        assert plugin.process.wait(WAIT_S) == 0
     events = [record["event"] for record in records(log)]
     assert events[0] == "machine"
     assert "admitted" in events
@@ -114,7 +114,9 @@ def test_a_broken_configuration_does_not_end_an_old_runtime() -> None:
     ids=["no number", "no name", "no socket"],
 )
 def test_a_broken_environment_is_logged_and_ends_the_process(environment: dict[str, str]) -> None:
-    done = subprocess.run([PROGRAM], env=environment, capture_output=True, timeout=30, check=False)
+    done = subprocess.run(
+        [PROGRAM], env=environment, capture_output=True, timeout=WAIT_S, check=False
+    )
     assert done.returncode == 2
     assert b"Traceback" not in done.stderr
 
@@ -218,11 +220,11 @@ def test_a_configuration_that_fails_again_is_applied_by_another_process(
         runtime.accept(WAIT_S)
         assert len(runtime.synchronize()) == 1
         assert mems_of_a_new_one(runtime) != ""
+        wait_for(lambda: "restarting_after_crash" in events_of(log))
     ending = next(r for r in records(log) if r["event"] == "configuration_failed_exiting")
     assert "ZeroDivisionError" in str(ending["exception"])
     ended = next(r for r in records(log) if r["event"] == "plugin_exited")
     assert ended["cause"] == "the configuration was not applied"
-    assert "restarting_after_crash" in events_of(log)
 
 
 def test_a_configuration_that_hangs_is_applied_by_another_process(
@@ -240,6 +242,7 @@ def test_a_configuration_that_hangs_is_applied_by_another_process(
         runtime.accept(WAIT_S)
         runtime.synchronize()
         assert mems_of_a_new_one(runtime) != ""
+        wait_for(lambda: "restarting_after_crash" in events_of(log))
     (died,) = [r for r in records(log) if r["event"] == "restarting_after_crash"]
     assert died["cause"] == "it was stuck or crashed"
     assert "troubled" in str(died["exception"])
@@ -255,6 +258,7 @@ def test_a_refusal_that_comes_too_late_changes_nothing(tmp_path: Path, log: Path
         assert mems_of_a_new_one(runtime) == ""
         assert plugin.process is not None
         assert plugin.why_closed == ""
+        wait_for(lambda: "configuration_failed_inactive" in events_of(log))
         plugin.process.kill()
         # Another process could do no better.
         wait_for(lambda: not supervisors_of(program))

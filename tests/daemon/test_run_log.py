@@ -10,7 +10,7 @@ import pytest
 
 from nri_numamem.fake_runtime import objects
 from nri_numamem.fake_runtime.runtime import FakeRuntime
-from tests.simulated_host import SimulatedHost, wait_for
+from tests.simulated_host import WAIT_S, SimulatedHost, wait_for
 
 GI = 1 << 30
 PROGRAM = Path(__file__).parent / "programs" / "frozen_log.py"
@@ -43,8 +43,7 @@ def test_containers_are_pinned_while_the_log_cannot_be_written(
     with FakeRuntime() as runtime:
         process = start(simulated_host, runtime, frozen)
         frozen.touch()
-        assert [create(runtime, name) for name in ("a", "b", "c")] != ["", "", ""]
-        assert runtime.plugin is not None
+        assert "" not in [create(runtime, name) for name in ("a", "b", "c")]
         assert simulated_host.records("admitted") == []
         frozen.unlink()
         wait_for(lambda: len(simulated_host.records("admitted")) == 3)
@@ -62,7 +61,7 @@ def test_a_plugin_that_stops_writes_to_stderr_what_the_log_does_not_take(
         create(runtime, "a")
         create(runtime, "b")
         process.terminate()
-        output, _ = process.communicate(timeout=30)
+        output, _ = process.communicate(timeout=WAIT_S)
         assert process.returncode == 0
     assert '"event":"stopped"' in output
     assert simulated_host.records("stopped") == []

@@ -28,7 +28,10 @@ PAGES = "hugepages-2Mi"
 def in_use(root: Path, node: int, pages: int) -> None:
     """Let pages of the simulated host be used; each node has 64."""
     pool = f"sys/devices/system/node/node{node}/hugepages/hugepages-2048kB"
-    (root / pool / "free_hugepages").write_text(f"{64 - pages}\n")
+    # Replaced as a whole: a running plugin may read it at any time.
+    changed = root / "free_hugepages"
+    changed.write_text(f"{64 - pages}\n")
+    changed.replace(root / pool / "free_hugepages")
 
 
 def test_pages_that_the_kernel_does_not_have_are_not_assigned(
@@ -59,7 +62,7 @@ def test_pages_that_the_kernel_does_not_have_are_not_assigned(
     assert "hugepages-2Mi 0 free of 128Mi allocatable (64Mi used outside of pods)" in str(
         refused.value
     )
-    (shown,) = simulated_host.records("hugepage_pools")
+    *_, shown = simulated_host.records("hugepage_pools")
     assert shown["assigned_bytes"] == {"0": {PAGES: 0}, "1": {PAGES: 32 * PAGE}}
     assert shown["used_bytes"] == {"0": {PAGES: 60 * PAGE}, "1": {PAGES: 64 * PAGE}}
     assert shown["non_pod_bytes"] == {"0": {PAGES: 60 * PAGE}, "1": {PAGES: 32 * PAGE}}

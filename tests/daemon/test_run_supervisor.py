@@ -109,6 +109,11 @@ class Launched:
                 found.setdefault(name, []).append(int(directory.name))
         return found
 
+    def wait_records(self, event: str, count: int = 1) -> list[dict[str, object]]:
+        """Return the records of an event when the log, which a thread writes, has so many."""
+        wait_for(lambda: len(self.records(event)) >= count, f"{count} records {event!r}")
+        return self.records(event)
+
     def records(self, event: str) -> list[dict[str, object]]:
         log = self.root / "plugin.log"
         text = log.read_text() if log.exists() else ""
@@ -120,8 +125,12 @@ class Launched:
 def plugin(tmp_path: Path) -> Iterator[Launched]:
     found = Launched(tmp_path)
     yield found
-    end_supervisors(str(found.program))
-    wait_for(lambda: not found.processes())
+
+    def has_ended() -> bool:
+        end_supervisors(str(tmp_path / "program"))
+        return not found.processes()
+
+    wait_for(has_ended)
 
 
 def create(runtime: FakeRuntime, pod_name: str, name: str = "server") -> str:
@@ -138,6 +147,15 @@ def launch(runtime: FakeRuntime, plugin: Launched) -> int:
     runtime.synchronize()
     assert launched.process is not None
     return launched.process.pid
+
+
+def open_files(pid: int) -> list[str]:
+    """Return the files that a process has open, also while it opens and closes some."""
+    found = []
+    for path in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            found.append(str(path.readlink()))
+    return found
 
 
 def accept_again(runtime: FakeRuntime) -> ConnectedPlugin:
@@ -165,8 +183,8 @@ def test_a_killed_worker_is_restarted_over_the_socket(
         assert create(runtime, "second") != ""
         (supervisor,) = plugin.processes()["numamem-superv"]
         (worker,) = plugin.processes()["nri-numamem"]
-        fds = [str(path.readlink()) for path in Path(f"/proc/{supervisor}/fd").iterdir()]
-        assert not any(fd.startswith("socket:") for fd in fds)
+        assert not any(file.startswith("socket:") for file in open_files(supervisor))
+        wait_for(lambda: bool(plugin.records("restarting_after_crash")))
         # A worker is not left behind by its supervisor.
         os.kill(supervisor, signal.SIGKILL)
         wait_for(lambda: not Path(f"/proc/{worker}/fd").exists() or not plugin.processes())
@@ -199,6 +217,7 @@ def test_no_process_is_ended_by_a_harmless_signal(plugin: Launched) -> None:
             accept_again(runtime)
             assert create(runtime, "second") != ""
             assert plugin.processes()["numamem-superv"] == [supervisor]
+            plugin.wait_records("restarting_after_crash", 2)
     finally:
         done.set()
         sender.join()
@@ -215,10 +234,10 @@ def test_the_supervisor_forwards_signals_to_each_worker(plugin: Launched) -> Non
             os.kill(supervisor, number)
         wait_for(lambda: len(plugin.records("state_dump")) == 1)
         wait_for(lambda: len(plugin.records("log_reopened")) == 1)
-        (switched,) = plugin.records("log_level_changed")
+        (switched,) = plugin.wait_records("log_level_changed")
         assert switched["log_level"] == "debug"
         # The configuration came from this test, not from a file of the runtime.
-        (failed,) = plugin.records("configuration_reload_failed")
+        (failed,) = plugin.wait_records("configuration_reload_failed")
         assert "/etc/nri/conf.d: neither 10-nri-numamem.conf nor" in str(failed["error"])
         os.kill(first, signal.SIGKILL)
         accept_again(runtime)
@@ -234,7 +253,7 @@ def test_the_cause_of_a_crash_is_logged_and_starts_have_no_limit(plugin: Launche
             assert create(runtime, f"pod-{number}", affliction) == ""
             accept_again(runtime)
         assert create(runtime, "last") != ""
-    first, second, third, *more = plugin.records("restarting_after_crash")
+        first, second, third, *more = plugin.wait_records("restarting_after_crash", 5)
     assert len(more) == 2
     for record in (first, second, third, *more):
         assert "Python error: Aborted" in str(record["exception"])
@@ -255,25 +274,33 @@ def test_a_stopped_plugin_is_not_ended_by_its_supervisor(plugin: Launched, secon
     assert not plugin.records("restarting_after_crash")
 
 
+def threads_of(pid: int) -> list[int]:
+    return [int(task.name) for task in Path(f"/proc/{pid}/task").iterdir()]
+
+
 def test_a_plugin_without_a_processor_is_not_ended_by_its_supervisor(plugin: Launched) -> None:
     """SCHED_IDLE beside busy threads on the only processor that it may use."""
     busy = "while True: pass"
     with launching_runtime(KILLS, request_timeout_s=REQUEST_S) as runtime:
         pid = launch(runtime, plugin)
         processor = min(os.sched_getaffinity(0))
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            os.sched_setaffinity(int(task.name), {processor})
-            os.sched_setscheduler(int(task.name), os.SCHED_IDLE, os.sched_param(0))
+        for task in threads_of(pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.sched_setaffinity(task, {processor})
+                os.sched_setscheduler(task, os.SCHED_IDLE, os.sched_param(0))
         hogs = [subprocess.Popen([sys.executable, "-c", busy]) for _ in range(2)]
-        for hog in hogs:
-            os.sched_setaffinity(hog.pid, {processor})
-        time.sleep(6)
-        for hog in hogs:
-            hog.kill()
-            hog.wait()
+        try:
+            for hog in hogs:
+                os.sched_setaffinity(hog.pid, {processor})
+            time.sleep(6)
+        finally:
+            for hog in hogs:
+                hog.kill()
+                hog.wait()
         # Other tests may use this processor too.
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            os.sched_setscheduler(int(task.name), os.SCHED_OTHER, os.sched_param(0))
+        for task in threads_of(pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.sched_setscheduler(task, os.SCHED_OTHER, os.sched_param(0))
         assert create(runtime, "first") != ""
     assert not plugin.records("restarting_after_crash")
 
@@ -298,7 +325,7 @@ def test_all_processes_work_without_capabilities(plugin: Launched) -> None:
         assert set(masks().values()) == {f"{KEPT:016x}"}
         assert len(masks()) == 2
         wait_for((plugin.root / "state").exists)
-    assert len(plugin.records("restarting_after_crash")) == 2
+        assert len(plugin.wait_records("restarting_after_crash", 2)) == 2
     assert not plugin.records("capabilities_kept")
 
 
@@ -307,6 +334,7 @@ def test_a_launched_plugin_and_its_supervisor_have_more_weight(plugin: Launched)
     with launching_runtime(KILLS, request_timeout_s=REQUEST_S) as runtime:
         pid = launch(runtime, plugin)
         found = {os.getpriority(os.PRIO_PROCESS, pid)}
+        wait_for(lambda: "numamem-superv" in plugin.processes())
         found |= {
             os.getpriority(os.PRIO_PROCESS, other) for other in plugin.processes()["numamem-superv"]
         }
@@ -343,7 +371,7 @@ def test_an_end_of_the_connection_is_no_crash(plugin: Launched) -> None:
         accept_again(runtime)
         assert create(runtime, "third") != ""
         # The worker connects again by itself.
-        assert len(plugin.records("disconnected")) == 1
+        assert len(plugin.wait_records("disconnected")) == 1
     assert len(plugin.records("restarting_after_disconnect")) == 1
     assert not plugin.records("restarting_after_crash")
 

@@ -8,7 +8,6 @@ import os
 import shutil
 import stat
 import threading
-import time
 from functools import partial
 from pathlib import Path
 
@@ -28,6 +27,12 @@ from nri_numamem.observe.state_file import StateFile
 from tests.observe.collected import WAIT_S, Collected
 from tests.observe.test_plugin_file import FACTS
 from tests.simulated_host import wait_for
+
+
+@pytest.fixture(autouse=True)
+def patient_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let close() wait longer for a slow disk than the plugin does."""
+    monkeypatch.setattr(state_file, "CLOSE_S", WAIT_S)
 
 
 @pytest.fixture
@@ -208,8 +213,7 @@ def test_a_failed_write_is_recorded_once_counted_and_retried(
     record = collected.wait_for("state_file_write_failed")
     assert record.level == "warning"
     assert record.fields["path"] == str(path)
-    while file.failed_writes < 3:
-        time.sleep(0.001)
+    wait_for(lambda: file.failed_writes >= 3)
     path.parent.unlink()
     again = collected.wait_for("state_file_write_recovered")
     failed = again.fields["failed_writes"]

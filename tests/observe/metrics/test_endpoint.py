@@ -114,6 +114,7 @@ def test_close_ends_the_thread(site: Site) -> None:
     server = site.start()
     site.collected.wait_for("metrics_endpoint_started")
     server.close()
+    server._thread.join(WAIT_S)
     assert not server._thread.is_alive()
     assert site.opened[0].closed.is_set()
     server.close()
@@ -124,6 +125,7 @@ def test_close_ends_a_thread_that_waits_to_retry(site: Site) -> None:
     server = site.start(retry_s=600)
     site.collected.wait_for("metrics_endpoint_retrying")
     server.close()
+    server._thread.join(WAIT_S)
     assert not server._thread.is_alive()
 
 
@@ -140,6 +142,7 @@ def test_close_while_the_server_is_opened(site: Site) -> None:
     server._closing.set()
     closed.set()
     server.close()
+    server._thread.join(WAIT_S)
     assert not server._thread.is_alive()
     assert site.collected.records == []
     assert site.opened[0].closed.is_set()

@@ -118,6 +118,7 @@ def test_close_removes_the_file(site: Site) -> None:
     file = site.start(600)
     site.collected.wait_for("metrics_textfile_started")
     file.close()
+    file._thread.join(WAIT_S)
     assert not file._thread.is_alive()
     assert list(site.path.parent.iterdir()) == []
 
@@ -128,6 +129,7 @@ def test_a_file_that_this_process_did_not_write_stays(site: Site) -> None:
     file = site.start(600)
     site.collected.wait_for("metrics_textfile_failed")
     file.close()
+    file._thread.join(WAIT_S)
     assert site.path.exists()
     TextFile(site.path, site.load, site.collected).close()  # never started
 

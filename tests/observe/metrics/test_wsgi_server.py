@@ -159,7 +159,7 @@ def test_a_peer_that_hangs_does_not_hold_up_others(site: Site) -> None:
 
 
 def test_a_peer_that_does_not_read_is_closed(site: Site) -> None:
-    site.start(timeout_s=0.2, connections=1)
+    site.start(timeout_s=2, connections=1)
     site.body = b"x" * (64 << 20)
     with site.connect() as lazy:
         lazy.sendall(REQUEST)
@@ -169,8 +169,11 @@ def test_a_peer_that_does_not_read_is_closed(site: Site) -> None:
     assert site.errors == []
 
 
-def test_silent_peers_do_not_keep_a_scraper_out(site: Site) -> None:
+def test_silent_peers_do_not_keep_a_scraper_out(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """200 connections that send nothing, or the beginning of a request."""
+    monkeypatch.setattr(wsgi_server, "_REPLACE_S", WAIT_S)
     site.start()
     with contextlib.ExitStack() as stack:
         silent = [stack.enter_context(site.connect()) for _ in range(200)]
