@@ -10,6 +10,12 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from nri_numamem.cli.host_arguments import (
+    LAUNCHED_CONFIGS,
+    add_state_file_argument,
+    config_files,
+    state_file_of,
+)
 from nri_numamem.cli.machine_argument import add_machine_argument, machine_of
 from nri_numamem.cli.output import add_output_argument, print_document
 from nri_numamem.config import load
@@ -17,7 +23,7 @@ from nri_numamem.config.effective import effective_settings
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.example import example_text
 from nri_numamem.config.policy import context_of
-from nri_numamem.config.settings import STATE_FILE, Settings
+from nri_numamem.config.settings import Settings
 from nri_numamem.numa import format_quantity
 from nri_numamem.observe.plugin_file import PluginFileError, plugin_file_of, read_plugin_file
 
@@ -47,13 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="show the settings of the running plugin instead of FILE; a launched plugin gets its "
         "configuration from the runtime",
     )
-    show.add_argument(
-        "--state-file",
-        metavar="FILE",
-        type=Path,
-        default=Path(STATE_FILE),
-        help="the state file of the running plugin (%(default)s)",
-    )
+    add_state_file_argument(show)
     add_output_argument(show)
     description = "Check a configuration file as the plugin does at its start."
     check = actions.add_parser("check", help="check a file", description=description)
@@ -70,8 +70,8 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         type=Path,
         nargs="?",
-        default=load.DEFAULT_CONFIG,
-        help="the configuration (default: %(default)s)",
+        help=f"the configuration (default: {load.DEFAULT_CONFIG}, or the file of a launched plugin "
+        f"in {LAUNCHED_CONFIGS}, if it exists)",
     )
     parser.add_argument(
         "--kubelet-config",
@@ -87,14 +87,15 @@ def main(args: argparse.Namespace) -> int:
         print(example_text(), end="")
         return 0
     if args.action == "show":
-        heading, document = _running(args.state_file) if args.running else _of_file(args)
+        heading, document = _running(args) if args.running else _of_file(args)
         if args.output != "table":
             print_document({"version": DOCUMENT_VERSION, "settings": document}, args.output)
         else:
             _show(heading, document)
         return 0
-    settings = load.load_file(args.file, args.kubelet_config)
-    _print_check(args.file, context_of(settings, machine_of(args.machine)))
+    path = _chosen(args.file)
+    settings = load.load_file(path, args.kubelet_config)
+    _print_check(path, context_of(settings, machine_of(args.machine)))
     return 0
 
 
@@ -103,13 +104,19 @@ _Document: TypeAlias = dict[str, dict[str, object]]
 
 
 def _of_file(args: argparse.Namespace) -> tuple[str, _Document]:
-    settings = load.load_file(args.file, args.kubelet_config)
-    return f"Settings of {args.file}", settings_document(settings)
+    path = _chosen(args.file)
+    settings = load.load_file(path, args.kubelet_config)
+    return f"Settings of {path}", settings_document(settings)
 
 
-def _running(state_file: Path) -> tuple[str, _Document]:
+def _chosen(given: Path | None) -> Path:
+    """Return the file, or without one the plugin's own, whether it exists or not."""
+    return given or next(iter(config_files()), load.DEFAULT_CONFIG)
+
+
+def _running(args: argparse.Namespace) -> tuple[str, _Document]:
     """Return a heading and the settings that the running plugin wrote; UsageError without any."""
-    path = plugin_file_of(state_file)
+    path = plugin_file_of(state_file_of(args.state_file))
     try:
         facts = read_plugin_file(path)
     except PluginFileError as error:

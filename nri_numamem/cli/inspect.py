@@ -11,9 +11,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nri_numamem.cli.host_arguments import (
+    add_config_argument,
+    add_root_arguments,
+    plugin_settings,
+)
 from nri_numamem.cli.output import OUTPUTS, print_document
 from nri_numamem.config.errors import UsageError
-from nri_numamem.config.load import DEFAULT_CONFIG, load_chosen
 from nri_numamem.host.hugepages import HugepagePool, read_pools, read_reserved_pages
 from nri_numamem.host.network import NetworkDevice, read_network_devices
 from nri_numamem.host.roots import HostRoots
@@ -47,26 +51,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=OUTPUTS[0],
         help="json and yaml are the `machine` of a scenario (default: %(default)s)",
     )
-    parser.add_argument(
-        "--config",
-        type=Path,
-        help="the plugin's settings, whose memoryNodes decide about nodes without CPUs (default: "
-        f"{DEFAULT_CONFIG} if it exists)",
-    )
-    roots = HostRoots()
-    for option, default in (("--sysfs-root", roots.sysfs), ("--proc-root", roots.proc)):
-        parser.add_argument(
-            option,
-            type=Path,
-            default=default,
-            metavar="DIRECTORY",
-            help="read the host's files below this directory (default: %(default)s)",
-        )
+    add_config_argument(parser)
+    add_root_arguments(parser, "sysfs", "proc")
 
 
 def main(args: argparse.Namespace) -> int:
     """Print the machine; raise UsageError if it or the settings cannot be read."""
-    settings = load_chosen(args.config).memory_nodes
+    settings = plugin_settings(args.config)[0].memory_nodes
     try:
         machine = read_machine(args.sysfs_root, args.proc_root)
         if args.output != "table":

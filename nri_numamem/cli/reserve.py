@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from nri_numamem.cli.host_arguments import add_config_argument, plugin_settings
 from nri_numamem.cli.machine_argument import add_machine_argument, machine_of
 from nri_numamem.cli.output import OUTPUTS, print_document
 from nri_numamem.config.documents import load_document, name_of, read_file
 from nri_numamem.config.errors import UsageError
-from nri_numamem.config.load import DEFAULT_CONFIG, load_chosen
 from nri_numamem.config.settings import Settings, settings_from_mapping
 from nri_numamem.config.values import SettingsError
 from nri_numamem.host.roots import HostRoots
@@ -82,12 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the error with which the kubelet ended ('the total amount ... is not equal to ...'): "
         "its value is the demand",
     )
-    parser.add_argument(
-        "--config",
-        type=Path,
-        metavar="FILE",
-        help=f"the plugin's configuration (default: {DEFAULT_CONFIG} if it exists)",
-    )
+    add_config_argument(parser)
     add_machine_argument(parser)
     parser.add_argument(
         "--output",
@@ -119,7 +114,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _compare(args: argparse.Namespace, machine: Machine) -> Comparison:
-    settings = load_chosen(args.config)
+    settings = plugin_settings(args.config)[0]
     kubelet = _kubelet_settings(args.kubelet)
     source = settings if kubelet is None else kubelet
     host = HostReservation(source.kube_reserved, source.system_reserved, source.eviction_hard)
@@ -260,6 +255,4 @@ def _show(comparison: Comparison) -> None:
     screen.heading("Proposal, in proportion to the nodes' memory")
     for node_id, limits in comparison.proposal.items():
         screen.text(f"node {node_id}: {_amounts(limits, ' ', ', ')}")
-    screen.text(
-        "To copy it: --output config for either file, --output flag for the kubelet's flag."
-    )
+    screen.text("To copy it: --output config for either file, --output flag for the kubelet.")

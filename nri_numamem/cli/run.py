@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from nri_numamem.cli.host_arguments import add_root_arguments, roots_of
 from nri_numamem.config import load as configuration
 from nri_numamem.config.load import DEFAULT_CONFIG
 from nri_numamem.config.settings import LOG_FORMATS, LOG_LEVELS, STATE_FILE, Settings
@@ -22,7 +23,6 @@ from nri_numamem.daemon.supervisor_status import SERVICE
 from nri_numamem.daemon.system import host_system
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.host.roots import HostRoots
 from nri_numamem.observe.log import loggers as logs
 from nri_numamem.observe.systemd import Notifier
 
@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "configuration's metricsAddress; empty disables (default)",
     )
     _add_log_arguments(parser)
-    _add_root_arguments(parser)
+    add_root_arguments(parser)
     # Shared with the process that watches this one; set by cli.main.
     parser.set_defaults(status=None)
 
@@ -109,25 +109,13 @@ def _add_log_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_root_arguments(parser: argparse.ArgumentParser) -> None:
-    roots = parser.add_argument_group("host filesystem roots")
-    for name in ("sysfs", "proc", "cgroup"):
-        roots.add_argument(
-            f"--{name}-root",
-            type=Path,
-            default=getattr(HostRoots(), name),
-            metavar="DIRECTORY",
-            help="(%(default)s)",
-        )
-
-
 def main(args: argparse.Namespace) -> int:
     """Serve until a signal stops the process; return 0 then.
 
     Return 1 if another instance runs; a service waits for its end instead.
     """
     settings = settings_of(args)
-    roots = HostRoots(args.sysfs_root, args.proc_root, args.cgroup_root)
+    roots = roots_of(args)
     engine = build_engine(settings, roots)
     logs.configure(settings.log_file or "stderr", settings.log_level, settings.log_format)
     system = host_system()

@@ -1,5 +1,6 @@
 """All checks together: a good host, an empty one, files that cannot be read."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,17 @@ def test_control_characters_are_escaped(
     shown = capsys.readouterr().out
     assert "\\u001b[2J" in shown
     assert shown.replace("\n", "").isprintable()
+
+
+def test_other_files_than_the_default_ones(
+    good_host: HostFiles, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The paths are on the host, and the state file counts beside a wrong configuration."""
+    good_host.write("data/config.yaml", "topologyManagerScop: pod\n")
+    arguments = ["doctor", "--root", str(good_host.root), "--config", "/data/config.yaml"]
+    assert main([*arguments, "--state-file", "/data/state", "--output", "json"]) == 2
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    found = {finding["check"]: finding for finding in findings}
+    assert "data/config.yaml:1: topologyManagerScop: unknown key" in found["configuration"]["text"]
+    assert "no instance holds /data/state.lock" in found["instance"]["text"]
+    assert found["kubelet_memory_manager"]["verdict"] == "ok"

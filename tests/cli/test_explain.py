@@ -130,7 +130,9 @@ def test_a_plugin_that_died(past: Past, capsys: pytest.CaptureFixture[str]) -> N
 def test_without_a_history(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = str(tmp_path / "memory_manager_state")
     assert main(["explain", "web-0", "--state-file", file]) == 1
-    assert "The history is empty" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "No history: the plugin has not run with the state file" in shown
+    assert file in shown
 
 
 def test_what_cannot_be_read(

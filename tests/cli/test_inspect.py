@@ -4,9 +4,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from nri_numamem.cli import inspect
+from nri_numamem.cli import host_arguments, inspect
 from nri_numamem.cli.main import main
-from nri_numamem.config import load
 from nri_numamem.host.fake_sysfs import overlay_of, write_overlay
 from nri_numamem.host.network import NetworkDevice
 from nri_numamem.numa import CpuSet, Machine, NodeSet, NumaNode
@@ -139,7 +138,7 @@ def test_the_default_settings_count_if_the_file_exists(
 ) -> None:
     config = tmp_path / "config.yaml"
     config.write_text("memoryNodes: {withoutCpus: use}\n")
-    monkeypatch.setattr(load, "DEFAULT_CONFIG", config)
+    monkeypatch.setattr(host_arguments, "DEFAULT_CONFIG", config)
     assert main(["inspect", *roots]) == 0
     assert "movable  used" in capsys.readouterr().out
 

@@ -6,7 +6,7 @@ to the runtime.
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from nri_numamem.cli.doctor.findings import Finding, Verdict, status_of
@@ -15,7 +15,9 @@ from nri_numamem.cli.doctor.kubelet import check_kubelet
 from nri_numamem.cli.doctor.machine import check_cgroups, check_configuration, check_nodes
 from nri_numamem.cli.doctor.plugin import check_instance
 from nri_numamem.cli.doctor.runtime import check_runtimes
+from nri_numamem.cli.host_arguments import add_config_argument, add_state_file_argument
 from nri_numamem.cli.output import add_output_argument, print_document
+from nri_numamem.config.settings import Settings
 from nri_numamem.engine.text import escape
 
 _STYLES = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "bold red"}
@@ -38,6 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIRECTORY",
         help="where the host's file system is mounted, such as /host (default: %(default)s)",
     )
+    add_state_file_argument(parser)
+    add_config_argument(parser)
     add_output_argument(parser)
     parser.epilog = (
         "Verdicts: ok, warn, FAIL, and ? where a check could not look. Exit status: 0 without "
@@ -47,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Run all checks and print their findings; return the exit status."""
-    findings = tuple(examine(Host(args.root)))
+    findings = tuple(examine(Host(args.root), args.config, args.state_file))
     if args.output != "table":
         documents = [finding_document(finding) for finding in findings]
         print_document({"version": DOCUMENT_VERSION, "findings": documents}, args.output)
@@ -56,12 +60,17 @@ def main(args: argparse.Namespace) -> int:
     return status_of(findings)
 
 
-def examine(host: Host) -> Iterator[Finding]:
-    """Yield the findings of all checks."""
+def examine(
+    host: Host, config: Path | None = None, state_file: str | None = None
+) -> Iterator[Finding]:
+    """Yield the findings of all checks; the paths are on the host, as without its root."""
     nodes, machine = check_nodes(host)
-    configuration, settings = check_configuration(host, machine)
+    configuration, settings = check_configuration(host, machine, config)
     yield from check_runtimes(host)
-    yield from check_instance(host, settings, machine)
+    used = settings
+    if state_file is not None:
+        used = replace(settings or Settings(), state_file=state_file)
+    yield from check_instance(host, used, machine)
     yield from configuration
     yield from check_kubelet(host, settings)
     yield check_cgroups(host)

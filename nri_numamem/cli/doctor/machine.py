@@ -1,10 +1,11 @@
 """Checks of the machine: cgroups, NUMA nodes, the configuration for it."""
 
 import re
-from collections.abc import Iterator
+from pathlib import Path
 
 from nri_numamem.cli.doctor.findings import Finding, Verdict
 from nri_numamem.cli.doctor.host import Host, UnreadableError
+from nri_numamem.cli.host_arguments import LAUNCHED_CONFIGS, config_files
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.load import DEFAULT_CONFIG, load_file
 from nri_numamem.config.policy import context_of
@@ -63,17 +64,19 @@ def check_nodes(host: Host) -> tuple[Finding, Machine | None]:
 
 
 def check_configuration(
-    host: Host, machine: Machine | None
+    host: Host, machine: Machine | None, given: Path | None = None
 ) -> tuple[tuple[Finding, ...], Settings | None]:
-    """Check the plugin's configuration for the machine; return the settings if they are valid."""
-    files = [str(DEFAULT_CONFIG), *_launched_files(host)]
-    present = [name for name in files if host.path(name).exists()]
-    if not present:
-        text = f"neither {DEFAULT_CONFIG} nor a file in /etc/nri/conf.d exists: all defaults"
+    """Check the plugin's configuration for the machine; return the settings if they are valid.
+
+    `given` is a path on the host, in place of the files that the plugin reads by default.
+    """
+    files = [given.absolute()] if given else config_files(host.root)
+    if not files:
+        text = f"neither {DEFAULT_CONFIG} nor a file in {LAUNCHED_CONFIGS} exists: all defaults"
         return (Finding("configuration", Verdict.OK, text),), Settings()
     findings: list[Finding] = []
     settings = None
-    for name in present:
+    for name in map(str, files):
         try:
             settings = load_file(host.path(name))
             if machine is not None:
@@ -89,14 +92,3 @@ def check_configuration(
             for note in settings.notes
         ]
     return tuple(findings), settings
-
-
-def _launched_files(host: Host) -> Iterator[str]:
-    """Yield the configuration files of launched instances; NRI reads NN-NAME.conf, or NAME.conf."""
-    try:
-        names = host.names("/etc/nri/conf.d")
-    except UnreadableError:
-        return
-    for name in names:
-        if "numamem" in name and name.endswith(".conf"):
-            yield f"/etc/nri/conf.d/{name}"

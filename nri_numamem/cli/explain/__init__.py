@@ -12,9 +12,9 @@ from pathlib import Path
 from nri_numamem.cli.explain.document import document_of
 from nri_numamem.cli.explain.select import Query
 from nri_numamem.cli.explain.story import Story, story_of
+from nri_numamem.cli.host_arguments import add_state_file_argument, state_file_of
 from nri_numamem.cli.output import add_output_argument, print_document
 from nri_numamem.config.errors import UsageError
-from nri_numamem.config.settings import STATE_FILE
 from nri_numamem.daemon.lock_holder import find_holder
 from nri_numamem.observe.files import reason_of
 from nri_numamem.observe.history.reader import History, read_history
@@ -41,13 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="show the last N decisions on each container (default: %(default)s)",
     )
     add_output_argument(parser)
-    parser.add_argument(
-        "--state-file",
-        metavar="FILE",
-        type=Path,
-        default=Path(STATE_FILE),
-        help="the plugin's state file, beside which the history is (default: %(default)s)",
-    )
+    add_state_file_argument(parser)
     parser.epilog = (
         "Needs root, because the state directory is readable by root only. Exit status: 0 if the "
         "history has the pod, 1 if not, 2 if the command line is wrong or the history cannot be "
@@ -57,9 +51,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Explain a pod; return 1 if the history does not have it."""
-    history, is_running = _read(args.state_file)
+    state_file = state_file_of(args.state_file)
+    history, is_running = _read(state_file)
     story = story_of(Query.parsed(args.pod), history, args.last, is_running=is_running)
-    _show(story, args.output)
+    _show(story, args.output, state_file)
     return 0 if story.containers else 1
 
 
@@ -76,14 +71,14 @@ def _read(state_file: Path) -> tuple[History, bool]:
         raise UsageError(f"{place}; name the plugin's --state-file") from error
 
 
-def _show(story: Story, output: str) -> None:
+def _show(story: Story, output: str, state_file: Path) -> None:
     if output != "table":
         print_document(document_of(story), output)
         return
     from nri_numamem.cli.explain.screen import show  # noqa: PLC0415 - only for people
     from nri_numamem.cli.render.screen import Screen, new_console  # noqa: PLC0415 - only for people
 
-    show(story, Screen(new_console()), time.time())
+    show(story, Screen(new_console()), time.time(), state_file)
 
 
 def _count(text: str) -> int:

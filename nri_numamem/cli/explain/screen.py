@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from rich.table import Table
 
@@ -50,10 +51,10 @@ _POLICIES = {
 _LATER_LIMIT = 5
 
 
-def show(story: Story, screen: Screen, now_s: float) -> None:
-    """Print a story; `now_s` is Unix time."""
+def show(story: Story, screen: Screen, now_s: float, state_file: Path) -> None:
+    """Print a story; `now_s` is Unix time, `state_file` the file beside which the history is."""
     if not story.containers:
-        _show_unknown(story, screen)
+        _show_unknown(story, screen, state_file)
     shown: set[str] = set()
     for container in story.containers:
         if container.outcome is not Outcome.NOT_MANAGED:
@@ -81,10 +82,10 @@ def show(story: Story, screen: Screen, now_s: float) -> None:
         screen.text(f"{story.skipped_lines} damaged lines of the history were skipped")
 
 
-def _show_unknown(story: Story, screen: Screen) -> None:
+def _show_unknown(story: Story, screen: Screen, state_file: Path) -> None:
     screen.heading(f"{escape(story.query.text)}: never seen")
     if story.begins_s is None:
-        screen.text("The history is empty: the plugin has not run with this state file.")
+        screen.text(f"No history: the plugin has not run with the state file {state_file}.")
         return
     screen.text(
         f"The history begins {_time(story.begins_s)}. It has Guaranteed containers, and Burstable "

@@ -22,8 +22,8 @@ from nri_numamem.cli.gather.sources import (
     output_of,
     versions,
 )
+from nri_numamem.cli.host_arguments import add_state_file_argument, state_file_of
 from nri_numamem.config.errors import UsageError
-from nri_numamem.config.settings import STATE_FILE
 from nri_numamem.numa import humanize_bytes
 from nri_numamem.observe.log.loggers import LOG_FILE
 
@@ -50,13 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         help="the archive to write (default: nri-numamem-TIME.tar.gz in the current directory)",
     )
-    parser.add_argument(
-        "--state-file",
-        type=Path,
-        default=Path(STATE_FILE),
-        metavar="FILE",
-        help="the plugin's state file, whose directory is included (default: %(default)s)",
-    )
+    add_state_file_argument(parser)
     parser.add_argument(
         "--log-file",
         type=Path,
@@ -82,7 +76,8 @@ def main(args: argparse.Namespace) -> int:
     now = time.gmtime()
     name = f"nri-numamem-{time.strftime('%Y%m%dT%H%M%SZ', now)}"
     path = args.file or Path(f"{name}.tar.gz")
-    items = list(_items(args.root, args.state_file.parent, args.log_file))
+    state_file = state_file_of(args.state_file, args.root)
+    items = list(_items(args.root, state_file.parent, args.log_file))
     contents = _contents(items, time.strftime("%Y-%m-%dT%H:%M:%SZ", now))
     try:
         _write(path, name, [Item(_CONTENTS, "", contents.encode()), *items])

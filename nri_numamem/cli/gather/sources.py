@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
 
+from nri_numamem.cli.host_arguments import config_files
 from nri_numamem.config.documents import open_without_waiting
 from nri_numamem.config.load import DEFAULT_CONFIG
 from nri_numamem.observe.log.journal import SYSLOG_IDENTIFIER
@@ -27,7 +28,6 @@ LOG_LIMIT_BYTES = 4 << 20
 _JOURNAL_LINES = 5000
 _JOURNAL_WAIT_S = 20
 
-_LAUNCHED_CONFIGS = ("etc/nri/conf.d", "*numamem*.conf")
 _KERNEL_FILES = (
     ("proc", "meminfo"),
     ("proc", "cmdline"),
@@ -64,8 +64,8 @@ class Item:
 
 def host_files(root: Path, state_directory: Path) -> Iterator[Item]:
     """Yield the settings, the plugin's state directory and the kernel's files."""
-    for path in (root / str(DEFAULT_CONFIG).lstrip("/"), *_matching(root, *_LAUNCHED_CONFIGS)):
-        yield _file(root, path, "settings")
+    for path in config_files(root) or [DEFAULT_CONFIG]:
+        yield _file(root, root / str(path).lstrip("/"), "settings")
     for path in _matching(state_directory.parent, state_directory.name, "*"):
         yield _file(root, path, "state of the plugin")
     for folder, pattern in _KERNEL_FILES:

@@ -10,10 +10,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from nri_numamem.cli.host_arguments import (
+    add_config_argument,
+    add_root_arguments,
+    add_state_file_argument,
+    plugin_settings,
+    roots_of,
+)
 from nri_numamem.cli.live.facts import Cgroup, Facts
 from nri_numamem.config.effective import DEFAULT
 from nri_numamem.config.errors import UsageError
-from nri_numamem.config.load import DEFAULT_CONFIG, load_chosen
 from nri_numamem.config.policy import context_of
 from nri_numamem.config.settings import (
     STATE_FILE,
@@ -48,67 +54,40 @@ from nri_numamem.observe.state_file import read_state
 
 # Settings that no decision about placement depends on.
 _NOT_OF_PLACEMENT = ("stateFile", "metricsAddress", "logLevel", "logFile", "logFormat")
-_LAUNCHED_CONFIGS = Path("/etc/nri/conf.d")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of where the plugin and its host are found."""
-    parser.add_argument(
-        "--state-file",
-        metavar="FILE",
-        help=f"the plugin's state file (default: that of its settings, else {STATE_FILE})",
-    )
-    parser.add_argument(
-        "--config",
-        type=Path,
-        metavar="FILE",
-        help=f"the plugin's configuration (default: {DEFAULT_CONFIG}, or the file of a launched "
-        f"plugin in {_LAUNCHED_CONFIGS}, if it exists)",
-    )
-    roots = parser.add_argument_group("host filesystem roots")
-    for name in ("sysfs", "proc", "cgroup"):
-        roots.add_argument(
-            f"--{name}-root",
-            type=Path,
-            default=getattr(HostRoots(), name),
-            metavar="DIRECTORY",
-            help="(%(default)s)",
-        )
+    add_state_file_argument(parser)
+    add_config_argument(parser)
+    add_root_arguments(parser)
 
 
 def collect(args: argparse.Namespace) -> Facts:
     """Return the facts; raise UsageError if the settings or the state directory are unreadable."""
-    roots = HostRoots(args.sysfs_root, args.proc_root, args.cgroup_root)
-    settings, origin = _settings(args.config)
+    roots = roots_of(args)
+    settings, origin, problem = _settings(args.config)
     file = settings.state_file if args.state_file is None else args.state_file
     file = STATE_FILE if file is None else file
     facts = Facts(time.time(), settings, origin, file)
     if file:
         facts = replace(facts, holder=_holder(Path(f"{file}.lock")))
         facts = _with_plugin(facts, is_configured=args.config is not None)
+    if problem is not None and not facts.settings_origin:
+        raise problem  # the plugin left no settings that could be used in their place
     facts = _with_machine(facts, roots)
     facts = _with_cgroups(facts, roots)
     return _with_use(_with_state(facts, roots), roots)
 
 
-def _settings(path: Path | None) -> tuple[Settings, str]:
-    """Return the settings of the plugin, and their file."""
-    if path is None and not DEFAULT_CONFIG.exists():
-        path = next(_launched_configs(), None)
-    return load_chosen(path), _origin_of(path)
-
-
-def _origin_of(path: Path | None) -> str:
-    if path is None:
-        return str(DEFAULT_CONFIG) if DEFAULT_CONFIG.exists() else "no file: defaults"
-    return str(path)
-
-
-def _launched_configs() -> Iterator[Path]:
-    """Yield the configuration files of launched plugins; NRI reads NN-NAME.conf, or NAME.conf."""
-    for path in sorted(_LAUNCHED_CONFIGS.glob("*.conf")):
-        if "numamem" in path.name:
-            yield path
+def _settings(path: Path | None) -> tuple[Settings, str, UsageError | None]:
+    """Return the settings, their file, and why a file that was not named cannot be used."""
+    try:
+        return *plugin_settings(path), None
+    except UsageError as error:
+        if path is not None:
+            raise
+        return Settings(), "", error
 
 
 def _holder(path: Path) -> LockHolder | None:

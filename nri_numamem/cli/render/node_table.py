@@ -24,7 +24,7 @@ _HUGEPAGES_BAR = 9
 # Wider where an amount such as "1023.5Gi" is.
 _FREE_LEAST = 7
 LABEL_WIDTH = 5
-GROUP_WIDTH = 6
+_GROUP_WIDTH = 6
 # Width from which the table has a column of containers.
 _WIDE = 100
 # With more nodes, consecutive nodes with equal cells share a line.
@@ -66,12 +66,7 @@ def node_table(
         figures["free"] for node in nodes.values() for figures in node["memoryMap"].values()
     )
     bars = bar_widths(resources, width if containers is None else round(width * 0.72), free_width)
-    table = plain_table(gap=1)
-    table.add_column("node", justify="right", width=label_width, no_wrap=True)
-    table.add_column("group", width=GROUP_WIDTH, no_wrap=True)
-    for resource in resources:
-        table.add_column(heading(resource), width=bars[resource], no_wrap=True)
-        table.add_column("free", justify="right", width=free_width, no_wrap=True)
+    table = node_columns(bars, label_width, free_width)
     if containers is not None:
         table.add_column("containers", no_wrap=True, overflow="ellipsis")
     lines: list[_Line] = []
@@ -83,6 +78,20 @@ def node_table(
         lines.append(_Line(node_id, node_id, changed, tuple(cells)))
     for line in _folded(lines) if is_folded else lines:
         table.add_row(line.label, *line.cells)
+    return table
+
+
+def node_columns(bars: Mapping[str, int], label_width: int, free_width: int) -> Table:
+    """Return a table without rows: node, group, and per resource its bar and free bytes.
+
+    `bars` maps the resources to the widths of their bars.
+    """
+    table = plain_table(gap=1)
+    table.add_column("node", justify="right", width=label_width, no_wrap=True)
+    table.add_column("group", width=_GROUP_WIDTH, no_wrap=True)
+    for resource, width in bars.items():
+        table.add_column(_heading(resource), width=width, no_wrap=True)
+        table.add_column("free", justify="right", width=free_width, no_wrap=True)
     return table
 
 
@@ -159,7 +168,7 @@ def free_width_of(amounts: Iterable[int]) -> int:
 def bar_widths(resources: Sequence[str], width: int, free_width: int) -> dict[str, int]:
     """Return resource -> width of its bar: fixed for hugepages, the remainder for memory."""
     pools = len(resources) - 1
-    fixed = LABEL_WIDTH + GROUP_WIDTH + pools * _HUGEPAGES_BAR + len(resources) * free_width
+    fixed = LABEL_WIDTH + _GROUP_WIDTH + pools * _HUGEPAGES_BAR + len(resources) * free_width
     gaps = 2 + 2 * len(resources)
     memory = min(_BAR_MOST, max(_BAR_LEAST, width - fixed - gaps))
     return {resource: memory if resource == MEMORY else _HUGEPAGES_BAR for resource in resources}
@@ -184,7 +193,7 @@ def _page_size(resource: str) -> int:
         return 0
 
 
-def heading(resource: str) -> str:
+def _heading(resource: str) -> str:
     """Return the heading of a resource's bars."""
     return resource if resource == MEMORY else f"{resource.removeprefix(HUGEPAGES_PREFIX)} pages"
 

@@ -10,11 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from nri_numamem.cli.host_arguments import (
+    add_root_arguments,
+    add_state_file_argument,
+    state_file_of,
+)
 from nri_numamem.cli.output import add_output_argument, print_document
 from nri_numamem.cli.reset.pins import Condition, Pin, find_directories, read_pins
 from nri_numamem.cli.reset.sender import Sender
 from nri_numamem.config.errors import UsageError
-from nri_numamem.config.settings import STATE_FILE
 from nri_numamem.daemon.external import DEFAULT_SOCKET
 from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.instance import AlreadyRunningError, InstanceLock
@@ -23,7 +27,6 @@ from nri_numamem.engine.plan import Record
 from nri_numamem.engine.snapshot import SnapshotError
 from nri_numamem.engine.text import escape
 from nri_numamem.host.cgroups import set_mems
-from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.observe.state_file import read_state
 
@@ -75,21 +78,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=DEFAULT_SOCKET,
         help="the runtime's NRI socket (default: %(default)s)",
     )
-    parser.add_argument(
-        "--state-file",
-        type=Path,
-        default=Path(STATE_FILE),
-        metavar="FILE",
-        help="the plugin's state file (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--cgroup-root",
-        type=Path,
-        default=HostRoots().cgroup,
-        metavar="DIRECTORY",
-        help="(default: %(default)s)",
-    )
+    add_state_file_argument(parser)
     add_output_argument(parser)
+    add_root_arguments(parser, "cgroup")
     parser.epilog = (
         "Refused while the plugin runs. A plugin that the runtime launches is removed from "
         "/opt/nri/plugins first, and the runtime restarted. Exit status: 0 if no container is "
@@ -102,10 +93,11 @@ def main(args: argparse.Namespace) -> int:
     system = host_system()
     lock = InstanceLock(_ignored, system.clock)
     try:
-        lock_file = Path(f"{args.state_file}.lock")
+        state_file = state_file_of(args.state_file)
+        lock_file = Path(f"{state_file}.lock")
         if lock_file.exists() and not args.dry_run:
             lock.acquire(lock_file, "nri-numamem reset")
-        pins = _pins(args.state_file, args.cgroup_root)
+        pins = _pins(state_file, args.cgroup_root)
         if args.adopted:
             pins = tuple(replace(pin, is_adopted=False) for pin in pins)
         results = _dry_run(pins) if args.dry_run else _reset(pins, args, system)

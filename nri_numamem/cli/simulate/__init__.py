@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from nri_numamem.cli.host_arguments import plugin_settings
 from nri_numamem.cli.live import collect as live
 from nri_numamem.cli.machine_argument import add_machine_argument, machine_of
 from nri_numamem.cli.output import add_output_argument, print_document
@@ -31,7 +32,6 @@ from nri_numamem.config.documents import (
     read_file,
 )
 from nri_numamem.config.errors import UsageError
-from nri_numamem.config.load import load_chosen
 from nri_numamem.config.policy import context_of
 from nri_numamem.config.settings import Settings, SettingsError
 from nri_numamem.engine.state import EngineState
@@ -189,7 +189,7 @@ def _host_now(args: argparse.Namespace) -> tuple[Host, str]:
 
 def _empty_host(args: argparse.Namespace) -> tuple[Host, str]:
     """Return a machine without pods, and a title."""
-    settings = load_chosen(args.config)
+    settings, _ = plugin_settings(args.config)
     context = context_of(settings, machine_of(args.machine))
     host = Host(settings, context, EngineState(context.empty_accounting()))
     name = "This host" if args.machine is None else "The machine"

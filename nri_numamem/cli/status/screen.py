@@ -11,12 +11,11 @@ from nri_numamem.cli.live.facts import Facts
 from nri_numamem.cli.render.bars import ASSIGNED, FREE, HELD, NOT_FOR_PODS, POOLS, bar, legend_of
 from nri_numamem.cli.render.duration import duration
 from nri_numamem.cli.render.node_table import (
-    GROUP_WIDTH,
     LABEL_WIDTH,
     MAX_UNFOLDED_NODES,
     bar_widths,
     free_width_of,
-    heading,
+    node_columns,
 )
 from nri_numamem.cli.render.plain_table import plain_table
 from nri_numamem.cli.render.screen import Screen
@@ -147,12 +146,7 @@ def _node_table(
     free_width = free_width_of(each[name].free for each in sums for name in resources)
     label_width = max(LABEL_WIDTH, *(len(label) for _, label in rows))
     bars = bar_widths(resources, width - (label_width - LABEL_WIDTH), free_width)
-    table = plain_table(gap=1)
-    table.add_column("node", justify="right", width=label_width, no_wrap=True)
-    table.add_column("group", width=GROUP_WIDTH, no_wrap=True)
-    for resource in resources:
-        table.add_column(heading(resource), width=bars[resource], no_wrap=True)
-        table.add_column("free", justify="right", width=free_width, no_wrap=True)
+    table = node_columns(bars, label_width, free_width)
     for (nodes, label), amounts in zip(rows, sums, strict=True):
         cells: list[str | Text] = []
         for resource in resources:

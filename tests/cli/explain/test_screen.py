@@ -1,6 +1,7 @@
 """The parts of the screen that the snapshots of test_explain do not have."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -24,7 +25,7 @@ def shown(
     capsys: pytest.CaptureFixture[str], *entries: Entry, skipped: int = 0, last: int = 1
 ) -> str:
     story = story_of(Query.parsed("p"), History(entries, skipped), last)
-    show(story, Screen(new_console()), 100.0)
+    show(story, Screen(new_console()), 100.0, Path("state"))
     return capsys.readouterr().out
 
 

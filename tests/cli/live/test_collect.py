@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from nri_numamem.cli import host_arguments
 from nri_numamem.cli.live import collect as live
 from nri_numamem.config.errors import UsageError
 from nri_numamem.numa import Machine, NodeSet
@@ -149,8 +150,8 @@ def test_the_settings_of_a_launched_plugin(
 ) -> None:
     folder = tmp_path / "conf.d"
     folder.mkdir()
-    monkeypatch.setattr(live, "_LAUNCHED_CONFIGS", folder)
-    monkeypatch.setattr(live, "DEFAULT_CONFIG", tmp_path / "none.yaml")
+    monkeypatch.setattr(host_arguments, "LAUNCHED_CONFIGS", folder)
+    monkeypatch.setattr(host_arguments, "DEFAULT_CONFIG", tmp_path / "none.yaml")
     args = host.parsed()
     args.config = None
     assert live.collect(args).settings_origin == "no file: defaults"
@@ -164,7 +165,7 @@ def test_the_settings_of_a_launched_plugin(
 def test_the_settings_of_the_running_plugin(
     host: LiveHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "DEFAULT_CONFIG", tmp_path / "none.yaml")
+    monkeypatch.setattr(host_arguments, "DEFAULT_CONFIG", tmp_path / "none.yaml")
     host.config.write_text("topologyManagerScope: pod\nreservedMemory: []\nmetricsAddress: ''\n")
     host.describe()
     args = host.parsed()
@@ -182,6 +183,23 @@ def test_the_settings_of_the_running_plugin(
     assert live.collect(args).settings_origin == "--x"
     host.describe(settings={})
     assert live.collect(args).settings_origin == "defaults"
+
+
+def test_a_configuration_that_cannot_be_used_any_more(
+    host: LiveHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The running plugin has its settings still, unless a command names the file."""
+    monkeypatch.setattr(host_arguments, "DEFAULT_CONFIG", host.config)
+    host.describe()
+    host.config.write_text("topologyManagerScop: pod\n")
+    args = host.parsed()
+    with pytest.raises(UsageError, match=r"config.yaml:1: topologyManagerScop: unknown key"):
+        live.collect(args)
+    args.config = None
+    assert live.collect(args).settings_origin == "defaults"
+    plugin_file_of(host.state_file).unlink()
+    with pytest.raises(UsageError, match=r"config.yaml:1: topologyManagerScop: unknown key"):
+        live.collect(args)
 
 
 def test_a_description_that_cannot_be_used(host: LiveHost) -> None:

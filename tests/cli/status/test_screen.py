@@ -37,7 +37,7 @@ def expect(screen: str, name: str) -> None:
 @pytest.fixture(name="short_paths", autouse=True)
 def _short_paths(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the origin of the settings have a short name, so that lines break where they do."""
-    monkeypatch.setattr("nri_numamem.cli.live.collect._origin_of", lambda _path: "config.yaml")
+    monkeypatch.setattr("nri_numamem.cli.host_arguments._origin_of", lambda _path: "config.yaml")
 
 
 @pytest.mark.parametrize("columns", [80, 120])
