@@ -74,10 +74,13 @@ class InstanceLock:
             self.release()
             raise
 
-    def check(self) -> None:
-        """Take the lock again if its file was removed or replaced; does not wait for it."""
+    def check(self) -> bool:
+        """Take the lock again if its file was removed or replaced; does not wait for it.
+
+        Return whether it was taken.
+        """
         if self._path is None or self._is_in_place(self._path):
-            return
+            return False
         try:
             self._take(self._path, 0.0)
         except AlreadyRunningError as error:
@@ -90,6 +93,8 @@ class InstanceLock:
         else:
             self.is_lost = self._is_unavailable = False
             self._emit(Record(EventName.LOCK_RESTORED, {"path": str(self._path)}))
+            return True
+        return False
 
     def release(self) -> None:
         """Release the lock, if it was taken."""
@@ -152,6 +157,8 @@ class StateStore:
         self._open_state_file = open_state_file
         self._lock = InstanceLock(emit, clock)
         self._file: StateWriter | None = None
+        self._facts: PluginFacts | None = None
+        """What was described last."""
 
     @property
     def failed_writes(self) -> int:
@@ -192,12 +199,20 @@ class StateStore:
 
     def describe(self, facts: PluginFacts) -> None:
         """Hand over facts about the plugin, likewise."""
+        self._facts = facts
         if self._file is not None and not self._lock.is_lost:
             self._file.describe(facts)
 
     def check_lock(self, _now_s: float) -> Iterable[Record]:
-        """Take the lock again if its file was removed or replaced; a job."""
-        self._lock.check()
+        """Take the lock again if its file was removed or replaced; a job.
+
+        The other files of the directory may be gone as well, so they are written again; the state
+        at the next offer().
+        """
+        if self._lock.check() and self._file is not None:
+            self._file.forget_written()
+            if self._facts is not None:
+                self._file.describe(self._facts)
         return ()
 
     def close(self) -> None:

@@ -86,6 +86,9 @@ class StateWriter(Protocol):
     def describe(self, facts: PluginFacts) -> None:
         """Hand over facts about the plugin to be written beside it; never waits either."""
 
+    def forget_written(self) -> None:
+        """Write what is handed over next in any case: the files may be gone."""
+
     def close(self) -> None:
         """Write what is waiting."""
 

@@ -85,6 +85,8 @@ class StateFile:
         self._offered: EngineState | None = None
         self._written: dict[Path, int] = {}
         """Hash of the data written last; the data of a thousand pods is a megabyte."""
+        self._must_forget = False
+        """Whether the thread is to forget these before it writes again."""
         self._reported: set[tuple[Path, str]] = set()
         """Files and kinds of write errors in the log since the file's last successful write."""
         self._keeps_file = False
@@ -123,7 +125,7 @@ class StateFile:
 
         Before the first Synchronize the state is not written if the file has more information.
         """
-        if self._history.is_pending:
+        if self._has_work():
             self._wake()
         if state is self._offered or (state.restored is not None and not state.holders):
             return
@@ -140,6 +142,12 @@ class StateFile:
         """Have plugin.json written; returns immediately."""
         self._submit(plugin_file_of(self._path), partial(encode, facts))
 
+    def forget_written(self) -> None:
+        """Write what is offered and described next in any case: the files may be gone."""
+        self._offered = None
+        with self._changed:
+            self._must_forget = True
+
     def _submit(self, path: Path, encoded: Callable[[], bytes]) -> None:
         with self._changed:
             self._pending[path] = encoded
@@ -150,12 +158,17 @@ class StateFile:
             self._changed.notify()
         if self._thread is None:
             # A daemon thread: a disk that hangs must not keep the process from ending.
-            self._thread = threading.Thread(target=self._run, name="state-file", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="state-file", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # a limit of threads; the next offer() tries again
+                self._count(self._path, type(error).__name__, str(error))
+            else:
+                self._thread = thread
 
     def close(self) -> None:
         """Write what is pending, within CLOSE_S, and end the thread."""
-        if self._history.is_pending:
+        if self._has_work():
             self._wake()
         with self._changed:
             self._closing.set()
@@ -202,6 +215,9 @@ class StateFile:
         with self._changed:
             self._changed.wait_for(self._has_work, timeout_s)
             taken, self._pending = self._pending, {}
+            if self._must_forget:
+                self._must_forget = False
+                self._written.clear()
             return taken, self._closing.is_set()
 
     def _has_work(self) -> bool:

@@ -19,7 +19,9 @@ from nri_numamem.engine.plan import Record
 from nri_numamem.engine.state import EngineState
 from nri_numamem.memorymanager import State
 from nri_numamem.nri.poller import HostClock
-from nri_numamem.observe.plugin_file import PluginFacts
+from nri_numamem.observe.plugin_file import PluginFacts, plugin_file_of, read_plugin_file
+from tests.observe.test_plugin_file import FACTS
+from tests.simulated_host import wait_for
 
 STATE = EngineState(State({}), previous_nodes={"uid": {}})
 
@@ -203,6 +205,37 @@ def test_a_lock_file_that_another_instance_holds_is_reported(
     assert path.exists()
 
 
+def test_files_that_were_removed_with_the_lock_are_written_again(
+    first: StateStore, path: Path
+) -> None:
+    def is_complete() -> bool:
+        described = plugin_file_of(path)
+        return path.exists() and described.exists() and read_plugin_file(described) == FACTS
+
+    first.open(str(path), "started as a test")
+    first.offer(STATE)
+    first.describe(FACTS)
+    wait_for(is_complete)
+    path.parent.rename(path.parent.with_name("removed"))
+    first.check_lock(0.0)
+    first.offer(STATE)
+    wait_for(is_complete)
+
+
+def test_facts_that_were_described_without_the_lock_are_written_with_it(
+    first: StateStore, second: StateStore, path: Path
+) -> None:
+    first.open(str(path), "first")
+    path.parent.rename(path.parent.with_name("removed"))
+    second.open(str(path), "second")
+    first.check_lock(0.0)
+    first.describe(FACTS)
+    second.close()
+    first.check_lock(0.0)
+    wait_for(plugin_file_of(path).exists)
+    assert read_plugin_file(plugin_file_of(path)) == FACTS
+
+
 def test_a_lock_that_was_impossible_is_tried_again(
     first: StateStore, path: Path, emitted: list[Record]
 ) -> None:
@@ -261,6 +294,9 @@ def test_failed_writes_are_counted(emitted: list[Record], tmp_path: Path) -> Non
             raise NotImplementedError
 
         def describe(self, facts: PluginFacts) -> None:
+            raise NotImplementedError
+
+        def forget_written(self) -> None:
             raise NotImplementedError
 
         def close(self) -> None:

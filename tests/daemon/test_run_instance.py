@@ -100,6 +100,8 @@ def test_a_state_directory_that_was_removed_comes_back_with_its_lock(
         directory = simulated_host.state_file.parent
         directory.rename(directory.with_name("removed"))
         simulated_host.wait_record("lock_restored")
+        wait_for(simulated_host.state_file.exists)
+        wait_for((directory / "plugin.json").exists)
         second = simulated_host.start()
         output, _ = second.communicate(timeout=30)
         assert second.returncode == 1

@@ -270,6 +270,38 @@ def test_a_bug_is_recorded_with_its_traceback_and_the_thread_lives_on(
     assert kept(path) == 2
 
 
+def test_a_thread_that_cannot_start_is_started_later(
+    path: Path, collected: Collected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    file, same = StateFile(path, collected), state(1)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", fail)
+        file.offer(same)
+        file.offer(same)
+    (failed,) = collected.records
+    assert failed.event == "state_file_write_failed"
+    assert failed.fields["error"] == "can't start new thread"
+    file.offer(same)
+    collected.wait_for("state_file_write_recovered")
+    file.close()
+    assert kept(path) == 1
+
+
+def test_files_are_written_again_when_they_may_be_gone(path: Path, collected: Collected) -> None:
+    file, same = StateFile(path, collected, pause_s=0), state(1)
+    file.offer(same)
+    wait_for(path.exists)
+    path.write_text("of another instance")
+    file.forget_written()
+    file.offer(same)
+    file.close()
+    assert kept(path) == 1
+    assert collected.records == []
+
+
 def test_a_file_that_is_no_snapshot_is_renamed(path: Path, collected: Collected) -> None:
     path.parent.mkdir(parents=True)
     for number in range(1, 8):

@@ -165,6 +165,9 @@ class VirtualStateFile:
     def append(self, time_s: float, record: Record) -> None:
         """Write no history: thousands of lives would write gigabytes."""
 
+    def forget_written(self) -> None:
+        self._offered = None
+
     def describe(self, facts: PluginFacts) -> None:
         if self._may_write() and not (self._disk.is_full or self._disk.is_frozen):
             plugin_file_of(self._path).write_bytes(encode(facts))

@@ -46,8 +46,10 @@ class HistoryWriter:
         segment_bytes: int = SEGMENT_BYTES,
         queue_limit: int = QUEUE_LIMIT,
     ) -> None:
-        self.dropped = 0
-        """Number of records that were not written, since the start."""
+        self._overflowed = 0
+        """Records that found the queue full; counted by the thread that appends."""
+        self._failed = 0
+        """Records that could not be written; counted by the thread that writes."""
         self._paths = tuple(beside(state_file, name) for name in NAMES)
         self._emit = emit
         self._segment_bytes = segment_bytes
@@ -65,6 +67,11 @@ class HistoryWriter:
         """Bytes of that segment; 0 if it does not exist."""
 
     @property
+    def dropped(self) -> int:
+        """Number of records that were not written, since the start."""
+        return self._overflowed + self._failed
+
+    @property
     def is_pending(self) -> bool:
         """Whether there is something to write."""
         return bool(self._queue)
@@ -77,7 +84,7 @@ class HistoryWriter:
     def append(self, time_s: float, record: Record) -> None:
         """Have a record written, at this Unix time; never waits."""
         if len(self._queue) >= self._queue_limit:
-            self.dropped += 1
+            self._overflowed += 1
         else:
             self._queue.append((time_s, record))
 
@@ -96,7 +103,7 @@ class HistoryWriter:
                 self._open()
             self._write(items)
         except Exception as error:  # noqa: BLE001 - a bug must not end the thread
-            self.dropped += len(items)
+            self._failed += len(items)
             self._report(error)
         else:
             if self._reported:
@@ -106,7 +113,7 @@ class HistoryWriter:
 
     def _write(self, items: list[_Item]) -> None:
         texts = [text for item in items if len(text := _encode(*item)) <= _LINE_LIMIT_BYTES]
-        self.dropped += len(items) - len(texts)
+        self._failed += len(items) - len(texts)
         dropped = self.dropped - self._shown_dropped
         if dropped:
             record = Record(EventName.HISTORY_RECORDS_DROPPED, {"dropped_records": dropped})

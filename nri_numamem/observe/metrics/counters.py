@@ -109,7 +109,7 @@ class Meter:
         self.starts: Mapping[str, int] = {}
         """Cause -> starts of the plugin, of earlier processes with the same supervisor as well."""
         self.ticked_at_s: float | None = None
-        """When the event loop last showed that it is alive, in monotonic seconds."""
+        """When the event loop last ran its timer, in monotonic seconds; None before its first."""
         self.registrations = 0
         self.is_registered = False
 
@@ -155,8 +155,9 @@ class Meter:
         self.is_registered = True
 
     def disconnected(self) -> None:
-        """Note the end of the connection."""
+        """Note the end of the connection, and of its event loop."""
         self.is_registered = False
+        self.ticked_at_s = None
 
     def timed(
         self, method: str, call: Callable[[_Request, _Deadline], _Result]

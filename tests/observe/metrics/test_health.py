@@ -32,8 +32,10 @@ def test_a_plugin_without_a_connection() -> None:
     assert problems(sources(meter)) == expected
     meter.registered()
     meter.ticked_at_s = 0.0
-    meter.disconnected()  # its loop does not tick either
+    meter.disconnected()
     assert problems(sources(meter)) == expected
+    meter.registered()  # the loop of this connection has not run its timer yet
+    assert problems(sources(meter)) == []
 
 
 def test_a_loop_that_is_silent() -> None:
