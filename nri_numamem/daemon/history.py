@@ -8,8 +8,8 @@ last one is kept after growing intervals, with the number of those in between.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import islice
 
+from nri_numamem.daemon.newest import put_newest
 from nri_numamem.daemon.repeated_refusals import LAST_INTERVAL_S, REFUSALS_LIMIT
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.plan import Record, RecordValue
@@ -128,10 +128,7 @@ class HistoryFilter:
         return replace(record, fields=fields)
 
     def _keep(self, key: _Key, kept: _Kept) -> None:
-        self._kept.pop(key, None)
-        self._kept[key] = kept
-        for oldest in list(islice(self._kept, max(0, len(self._kept) - REFUSALS_LIMIT))):
-            del self._kept[oldest]
+        put_newest(self._kept, key, kept, REFUSALS_LIMIT)
 
 
 def _may_be_managed(record: Record) -> bool:

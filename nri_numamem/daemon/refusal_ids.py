@@ -7,8 +7,8 @@ the records of the retries have it as `refusal_id`.
 
 import re
 from dataclasses import dataclass
-from itertools import islice
 
+from nri_numamem.daemon.newest import put_newest
 from nri_numamem.engine.events import CreateContainer, Event, UpdateContainer
 from nri_numamem.engine.records.fields import PREFIX
 
@@ -40,10 +40,8 @@ class RefusalIds:
         if not isinstance(event, CreateContainer | UpdateContainer):
             return request_id
         subject = _Subject(event.pod.uid, event.container.name, type(event), reason)
-        # The last one comes last.
-        self._ids[subject] = found = self._ids.pop(subject, request_id)
-        for oldest in list(islice(self._ids, max(0, len(self._ids) - LIMIT))):
-            del self._ids[oldest]
+        found = self._ids.get(subject, request_id)
+        put_newest(self._ids, subject, found, LIMIT)
         return found
 
     def admitted(self, event: Event) -> None:

@@ -6,8 +6,8 @@ after growing intervals, with the number of those in between. The metrics count 
 """
 
 from dataclasses import dataclass, replace
-from itertools import islice
 
+from nri_numamem.daemon.newest import put_newest
 from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
 
@@ -55,7 +55,4 @@ class RepeatedRefusals:
         return replace(record, fields={**record.fields, "repeat_count": known.repeat_count})
 
     def _remember(self, container_id: str, refusal: _Refusal) -> None:
-        self._refusals.pop(container_id, None)
-        self._refusals[container_id] = refusal
-        for oldest in list(islice(self._refusals, max(0, len(self._refusals) - REFUSALS_LIMIT))):
-            del self._refusals[oldest]
+        put_newest(self._refusals, container_id, refusal, REFUSALS_LIMIT)

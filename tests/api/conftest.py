@@ -1,10 +1,11 @@
 """The generator as a module: api/ is no package, so it is loaded by its path."""
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from tests.load_module import load_module
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -18,9 +19,4 @@ def root() -> Path:
 @pytest.fixture
 def generate() -> ModuleType:
     """Return a fresh copy of api/generate.py that a test may change."""
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "api" / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_module(ROOT / "api" / "generate.py")

@@ -1,6 +1,5 @@
 """The trace has every function of the package once per call, and nothing else."""
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
@@ -8,6 +7,7 @@ import pytest
 
 from tests.bench import targets, trace
 from tests.bench.trace import Call, Trace, Tracer
+from tests.load_module import load_module
 
 SOURCE_A = """
 from dataclasses import dataclass
@@ -47,12 +47,7 @@ def inner(number):
 
 def load(file: Path, source: str) -> ModuleType:
     file.write_text(source)
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_module(file)
 
 
 @pytest.fixture

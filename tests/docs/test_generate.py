@@ -1,6 +1,5 @@
 """Generated pages are up to date with their tables."""
 
-import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -8,17 +7,14 @@ from types import ModuleType
 import pytest
 
 from nri_numamem.engine.records.events import EventName
+from tests.load_module import load_module
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 @pytest.fixture
 def generate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docs_generate", DOCS / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load_module(DOCS / "generate.py")
     monkeypatch.setattr(module, "FOLDER", tmp_path)
     monkeypatch.setattr(sys, "argv", ["generate.py"])
     return module

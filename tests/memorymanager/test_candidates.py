@@ -1,5 +1,3 @@
-from types import ModuleType
-
 import pytest
 
 from nri_numamem.memorymanager import State, adopt, mark_reusable
@@ -18,14 +16,6 @@ NOWHERE = NodeSet()
 
 def nodes(text: str) -> NodeSet:
     return NodeSet.parse(text)
-
-
-@pytest.fixture
-def state(worlds: ModuleType) -> State:
-    """Six nodes of 4: 0 has a single-node assignment, 1-2 are a group, 3-5 are unassigned."""
-    state = worlds.empty_state({n: {"memory": 4} for n in range(6)})
-    state = assign(state, "one", "x", nodes("0"), {"memory": 1})
-    return assign(state, "two", "x", nodes("1-2"), {"memory": 5})
 
 
 @pytest.mark.parametrize(

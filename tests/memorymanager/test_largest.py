@@ -20,14 +20,6 @@ def nodes(text: str) -> NodeSet:
     return NodeSet.parse(text)
 
 
-@pytest.fixture
-def state(worlds: ModuleType) -> State:
-    """Six nodes of 4: 0 has a single-node assignment, 1-2 are a group, 3-5 are unassigned."""
-    state = worlds.empty_state({n: {"memory": 4} for n in range(6)})
-    state = assign(state, "one", "x", nodes("0"), {"memory": 1})
-    return assign(state, "two", "x", nodes("1-2"), {"memory": 5})
-
-
 def test_a_group_and_unassigned_nodes(state: State) -> None:
     assert largest_on_node(state, "memory") == Largest(4, nodes("3"))
     assert largest_on_group(state, "memory") == Largest(12, nodes("3-5"))

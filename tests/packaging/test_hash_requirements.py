@@ -1,6 +1,5 @@
 """packaging/requirements.txt agrees with constraints.txt, and how it is made."""
 
-import importlib.util
 import json
 import re
 import subprocess
@@ -14,6 +13,8 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
+from tests.load_module import load_module
+
 ROOT = Path(__file__).resolve().parents[2]
 CONSTRAINTS = (ROOT / "constraints.txt").read_text()
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
@@ -21,13 +22,7 @@ PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 
 @pytest.fixture
 def program() -> ModuleType:
-    path = ROOT / "packaging" / "hash_requirements.py"
-    spec = importlib.util.spec_from_file_location("hash_requirements", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_module(ROOT / "packaging" / "hash_requirements.py")
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The man page and the completions have every command and option."""
 
-import importlib.util
 import re
 import subprocess
 from pathlib import Path
@@ -9,6 +8,7 @@ from types import ModuleType
 import pytest
 
 from nri_numamem.cli.main import COMMANDS, main
+from tests.load_module import load_module
 
 ROOT = Path(__file__).resolve().parents[2]
 ROFF = re.compile(r"\.(?:TH|SH|SS|TP|PP|RS|RE|B|nf|fi)\b")
@@ -16,13 +16,7 @@ ROFF = re.compile(r"\.(?:TH|SH|SS|TP|PP|RS|RE|B|nf|fi)\b")
 
 @pytest.fixture(scope="module")
 def program() -> ModuleType:
-    path = ROOT / "packaging" / "write_cli_files.py"
-    spec = importlib.util.spec_from_file_location("write_cli_files", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_module(ROOT / "packaging" / "write_cli_files.py")
 
 
 def options_of(command: str, capsys: pytest.CaptureFixture[str]) -> set[str]:
