@@ -29,6 +29,7 @@ _ENDS: tuple[Callable[[events.PodSandbox], events.Event], ...] = (
     events.RemovePodSandbox,
     events.PodCgroupGone,
 )
+_REFUSABLE = (events.CreateContainer, events.UpdateContainer)
 _CPUS = ("", "0-3", "4-7", "0-15", "2,6", "0-8191", "9999", "-")
 
 
@@ -64,7 +65,7 @@ def _handle(engine: Engine, event: events.Event) -> Plan:
     for mems in mems_of_plan:
         assert mems
         assert NodeSet.parse(mems).issubset(machine)
-    assert plan.refusal is None or isinstance(event, events.CreateContainer)
+    assert plan.refusal is None or isinstance(event, _REFUSABLE)
     return plan
 
 
