@@ -32,6 +32,29 @@ Change = tuple[str, Mapping[str, str], str]
 TARGET = {"job": "nri-numamem", "instance": "host-1"}
 TEXTFILE = "/var/lib/prometheus/node-exporter/nri_numamem.prom"
 
+# Grafana's documentation, "Dashboard JSON model"; the panels of a new installation.
+JSON_MODEL = {
+    "uid",
+    "title",
+    "tags",
+    "timezone",
+    "editable",
+    "graphTooltip",
+    "panels",
+    "time",
+    "timepicker",
+    "templating",
+    "annotations",
+    "refresh",
+    "schemaVersion",
+    "version",
+    "links",
+}
+PANEL_TYPES = {"stat", "bargauge", "timeseries", "table"}
+UNITS = {"short", "none", "s", "bytes", "percentunit", "ops", "cps"}
+MATCHERS = {"byName", "byRegexp", "byFrameRefID", "byType"}
+DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
+
 # Metrics of Prometheus and node_exporter.
 OTHERS: list[tuple[Sample, str]] = [
     (("up", {}), "1x120"),
@@ -279,6 +302,8 @@ def test_each_expression_of_the_dashboard_has_data(
 
 def test_the_dashboard_can_be_imported() -> None:
     document = json.loads(DASHBOARD.read_text())
+    assert document.keys() >= JSON_MODEL
+    assert re.fullmatch(r"[A-Za-z0-9_-]{1,40}", document["uid"])
     assert document["schemaVersion"] >= 41
     assert "id" not in document  # Grafana assigns it
     numbers = [panel["id"] for panel in panels()]
@@ -286,17 +311,45 @@ def test_the_dashboard_can_be_imported() -> None:
     variables = {variable["name"] for variable in document["templating"]["list"]}
     used = set(re.findall(r"\$\{?(\w+)", json.dumps(document["panels"])))
     assert used - {"__rate_interval", "__range"} == variables
-    for panel in panels():
-        if panel["type"] != "row":
-            assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
-            assert panel["title"]
-            assert panel["description"]
+    for variable in document["templating"]["list"]:
+        if variable["type"] == "query":
+            assert variable["datasource"] == DATASOURCE
+            assert variable["query"]["query"] == variable["definition"]
+        else:
+            assert (variable["type"], variable["query"]) == ("datasource", "prometheus")
+
+
+@pytest.mark.parametrize("panel", panels(), ids=lambda panel: panel["title"])
+def test_a_panel_has_what_grafana_needs(panel: dict[str, Any]) -> None:
+    if panel["type"] == "row":
+        assert (panel["collapsed"], panel["panels"]) == (False, [])
+        assert "targets" not in panel
+        return
+    assert panel["type"] in PANEL_TYPES
+    assert panel["datasource"] == DATASOURCE
+    assert panel["title"]
+    assert panel["description"]
+    defaults, overrides = panel["fieldConfig"]["defaults"], panel["fieldConfig"]["overrides"]
+    assert defaults["unit"] in UNITS
+    steps = defaults.get("thresholds", {"steps": [{"value": None}]})["steps"]
+    assert steps[0]["value"] is None
+    assert all(override["matcher"]["id"] in MATCHERS for override in overrides)
+    names = [target["refId"] for target in panel["targets"]]
+    assert names
+    assert len(set(names)) == len(names)
+    for target in panel["targets"]:
+        assert target["datasource"] == DATASOURCE
+        assert target["expr"].strip()
+        assert target["range"] is not target["instant"]
 
 
 def test_the_panels_do_not_overlap() -> None:
     taken: set[tuple[int, int]] = set()
     for panel in panels():
         place = panel["gridPos"]
+        assert place.keys() == {"x", "y", "w", "h"}
+        assert min(place["x"], place["y"]) >= 0
+        assert min(place["w"], place["h"]) > 0
         cells = {
             (place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])
         }
