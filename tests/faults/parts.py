@@ -1,6 +1,6 @@
 """The parts of a life, as interfaces: processes here, a virtual machine in tests/lives."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -63,6 +63,9 @@ class Plugin(Protocol):
 
     def accounting(self) -> dict[str, Any] | None:
         """Return the record of a state dump; None without one."""
+
+    def history(self) -> Iterable[tuple[str, Mapping[str, Any]]] | None:
+        """Return event and fields of the history's entries; None if records were dropped."""
 
     def count_files(self) -> tuple[int, int]:
         """Return the number of open files of the serving process, now and at its first count."""

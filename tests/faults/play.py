@@ -17,7 +17,7 @@ from tests.faults.heartbeat import Heartbeat
 from tests.faults.life import EVENTUALLY_S, Life, process_parts
 from tests.faults.parameters import ALL
 from tests.faults.steps import any_step, end
-from tests.faults.verdict import check, check_cgroups, check_unpinned
+from tests.faults.verdict import check, check_cgroups, check_history, check_unpinned
 
 STEPS = (20, 60)
 
@@ -153,6 +153,7 @@ def _finish(life: Life) -> None:
     if life.host.has_container_cgroups:
         check_cgroups(life)
         check(life)
+    check_history(life)
     _check_files(life)
     for pod in life.node.running():
         end(life, pod)

@@ -122,6 +122,38 @@ def check_unpinned(life: Life) -> None:
                 raise Failure(f"{name} runs without nodes, and node {free} has room: {accounting}")
 
 
+def check_history(life: Life) -> None:
+    """Check that the history shows all living containers where the accounting has them.
+
+    `explain` shows the last entry. The history is written within seconds.
+    """
+    if not life.parameters.keeps_state or life.host.cannot_log:
+        return
+    deadline_s = life.clock.monotonic_s() + life.eventually_s
+    while problem := _problem_of_history(life):
+        if life.clock.monotonic_s() > deadline_s:
+            raise Failure(problem)
+        life.clock.sleep(life.clock.poll_s)
+
+
+def _problem_of_history(life: Life) -> str:
+    accounting, entries = life.plugin.accounting(), life.plugin.history()
+    if accounting is None or entries is None:
+        return ""
+    shown = {
+        str(fields.get("container_id")): str(fields["nodes"])
+        for _event, fields in entries
+        if "nodes" in fields
+    }
+    assigned = {block.key: block.nodes for block in checks.blocks_of(accounting)}
+    for container in life.node.containers():
+        nodes, last = assigned.get(container.key), shown.get(container.message.id)
+        if nodes is not None and container.mems and str(nodes) != last:
+            name = f"{container.pod.message.name}/{container.spec.name}"
+            return f"{name} is recorded on nodes {nodes}, and the history has it on {last}"
+    return ""
+
+
 def check_cgroups(life: Life) -> None:
     """Check that the cgroups of all containers have the nodes of the accounting, in the end.
 

@@ -2,6 +2,7 @@
 
 import signal
 import traceback
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -117,6 +118,12 @@ class VirtualPlugin:
         if not self.is_running() or self._service is None or self._service.engine is None:
             return None
         return dict(accounting_record(self._service.engine.state.accounting).fields)
+
+    def history(self) -> Iterable[tuple[str, Mapping[str, Any]]] | None:
+        disk = self._machinery.disk
+        if disk.dropped_records:
+            return None
+        return ((record.event.value, record.fields) for _time_s, record in disk.history)
 
     def count_files(self) -> tuple[int, int]:
         return 0, 0

@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from nri_numamem.daemon import host_reader, machine_monitor
+from nri_numamem.daemon import history, host_reader, machine_monitor
 from nri_numamem.daemon.cpuset_check import CpusetCheck
 from nri_numamem.daemon.pod_reaper import PodReaper
 from nri_numamem.engine import containers, context, pod_limit
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.records.events import EventName
 from nri_numamem.host.cgroups import set_mems
 from nri_numamem.host.topology import read_machine
 from nri_numamem.memorymanager import State, policy_static, remove_container
@@ -107,6 +108,12 @@ def use_nodes_without_cpus(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(context, "classify", classify_as_used)
 
 
+def leave_placed_out_of_history(patch: pytest.MonkeyPatch) -> None:
+    """daemon: the history lacks the containers that are placed."""
+    lost = {EventName.ADMITTED, EventName.ADOPTED}
+    patch.setattr(history, "EVENTS", history.EVENTS - lost)
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "seed_defect",
@@ -121,6 +128,7 @@ def use_nodes_without_cpus(patch: pytest.MonkeyPatch) -> None:
         miss_ended_pods,
         overlook_machine_change,
         use_nodes_without_cpus,
+        leave_placed_out_of_history,
     ],
     ids=lambda defect: defect.__name__,
 )

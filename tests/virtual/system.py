@@ -37,6 +37,9 @@ class Disk:
     is_full: bool = False
     is_frozen: bool = False
     """Writes hang until the disk thaws (fsfreeze)."""
+    history: list[tuple[float, Record]] = field(default_factory=list)
+    """The records of the history with their Unix times; not encoded, to save time."""
+    dropped_records: int = 0
 
 
 @dataclass
@@ -142,6 +145,7 @@ class VirtualStateFile:
         self._emit = emit
         self._process = world.process
         self._pending: EngineState | None = None
+        self._records: list[tuple[float, Record]] = []
         self._offered: EngineState | None = None
         self._is_scheduled = False
         self._has_failed = False
@@ -157,13 +161,15 @@ class VirtualStateFile:
             return None
 
     def offer(self, state: EngineState) -> None:
+        if self._records:
+            self._schedule(0.0)
         if state is self._offered or (state.restored is not None and not state.holders):
             return
         self._offered = self._pending = state
         self._schedule(0.0)
 
     def append(self, time_s: float, record: Record) -> None:
-        """Write no history: thousands of lives would write gigabytes."""
+        self._records.append((time_s, record))
 
     def forget_written(self) -> None:
         self._offered = None
@@ -173,8 +179,10 @@ class VirtualStateFile:
             plugin_file_of(self._path).write_bytes(encode(facts))
 
     def close(self) -> None:
-        if self._pending is not None and self._may_write():
-            self._write()
+        if self._may_write():
+            self._write_history()
+            if self._pending is not None:
+                self._write()
 
     def _may_write(self) -> bool:
         """Return False after the process was killed."""
@@ -187,9 +195,13 @@ class VirtualStateFile:
 
     def _due(self) -> None:
         self._is_scheduled = False
-        if self._pending is None or not self._may_write():
+        if not self._may_write():
             return
-        self._schedule_next(is_written=self._write())
+        has_written = self._write_history()
+        if self._pending is not None:
+            self._schedule_next(is_written=self._write())
+        elif has_written:
+            self._schedule(_WRITE_PAUSE_S)
 
     def _schedule_next(self, *, is_written: bool) -> None:
         if self._pending is not None or not is_written:
@@ -197,6 +209,17 @@ class VirtualStateFile:
         else:
             # The pause after a write; a state that arrives meanwhile waits for its end.
             self._schedule(_WRITE_PAUSE_S)
+
+    def _write_history(self) -> bool:
+        """Write the waiting records before the state, or drop them on a full disk."""
+        if not self._records or self._disk.is_frozen:
+            return False
+        if self._disk.is_full:
+            self._disk.dropped_records += len(self._records)
+        else:
+            self._disk.history += self._records
+        self._records = []
+        return True
 
     def _write(self) -> bool:
         state = self._pending
