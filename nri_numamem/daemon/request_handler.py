@@ -17,8 +17,9 @@ from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.nri.poller import Clock
 from nri_numamem.nri.request_ids import RequestIds
 
-# The time on a processor for the state after a reply, which takes less than a millisecond. A plugin
-# that is stopped meanwhile has lost nothing. The watchdog acts later.
+# The time on a processor for the state after a reply. It takes less than a millisecond, but half a
+# second after a Synchronize of 20,000 containers. A plugin that is stopped meanwhile has lost
+# nothing. The watchdog acts later.
 COMMIT_LIMIT_S = 2.0
 
 

@@ -13,16 +13,19 @@ goes to the pod's oldest container.
 Where runtime, cgroup and accounting show different nodes, ``reported_nodes`` decides, and the nodes
 may be sent again. Of the updates that may move memory because a cgroup lacks its nodes, the reply
 contains one; later replies contain the others.
+
+Where every container has its nodes, the reply contains no update, and the accounting is rebuilt
+after it.
 """
 
 from dataclasses import replace
-from functools import cache
+from functools import partial
 
 from nri_numamem.engine import alignment, cpuset_check, duplicates, pod_limit, pod_scope
 from nri_numamem.engine.bulk_update import BulkUpdate
 from nri_numamem.engine.containers import holder_of, record_running
 from nri_numamem.engine.context import Context
-from nri_numamem.engine.decision import Decision
+from nri_numamem.engine.decision import NO_PLAN, Decision
 from nri_numamem.engine.events import Container, PodSandbox, Synchronize
 from nri_numamem.engine.place_running import place_running
 from nri_numamem.engine.plan import Plan, Record, Update
@@ -31,7 +34,7 @@ from nri_numamem.engine.records import cpusets as cpuset_records
 from nri_numamem.engine.records import machine as machine_records
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.records.fields import FreeBytes
-from nri_numamem.engine.reported_nodes import Action, ReportedNodes, reported_nodes
+from nri_numamem.engine.reported_nodes import Action
 from nri_numamem.engine.request import (
     Request,
     request_at_synchronize,
@@ -39,20 +42,34 @@ from nri_numamem.engine.request import (
     request_that_shares,
     within_pod_limit,
 )
+from nri_numamem.engine.running_containers import Pinned, Running, Unpinned, classify
 from nri_numamem.engine.state import POOL, EngineState
 from nri_numamem.memorymanager import adopt, mark_reusable
 from nri_numamem.numa import NodeSet
-
-# Begins the name of a cgroup in a cause; each container outside of Kubernetes has another one.
-_CGROUP_NAME = " in the cgroup parent "
 
 
 def synchronize(context: Context, state: EngineState, event: Synchronize) -> Decision:
     """Return the state that the runtime describes, with updates for containers in wrong places."""
     pods = {pod.sandbox_id: pod for pod in event.pods}
     old = _known_state(state)
-    is_restored = old is not state
-    pinned, unpinned, not_managed = _classify(context, old, pods, event)
+    running = classify(context, old, pods, event)
+    rebuild = partial(_rebuild, context, old, event, pods, running, is_restored=old is not state)
+    if not running.unpinned and all(nodes.action is Action.NONE for *_, nodes in running.pinned):
+        return Decision(NO_PLAN, lambda: rebuild().compute_transition())
+    return rebuild()
+
+
+def _rebuild(
+    context: Context,
+    old: EngineState,
+    event: Synchronize,
+    pods: dict[str, PodSandbox],
+    running: Running,
+    *,
+    is_restored: bool,
+) -> Decision:
+    """Rebuild the accounting; `old` is the state before, restored or of this process."""
+    pinned, unpinned = running.pinned, running.unpinned
     known, old = old, _without_unnamed(old, event)
     gone = [holder for holder in old.holders.values() if holder.sandbox_id not in pods]
     new = EngineState(
@@ -72,7 +89,9 @@ def synchronize(context: Context, state: EngineState, event: Synchronize) -> Dec
     new = cpuset_check.synchronize(old, new, event.containers, placed)
     new, more = alignment.synchronize(context, old, new, event.containers)
     found += more
-    found.append(machine_records.synchronized(new, event, len(pinned), len(updates), not_managed))
+    found.append(
+        machine_records.synchronized(new, event, len(pinned), len(updates), running.not_managed)
+    )
     # A runtime rejects a reply that names a container twice.
     by_container = {update.container_id: update for update in updates}
     return Decision.computed(Plan(updates=tuple(by_container.values())), new, *found)
@@ -94,61 +113,12 @@ def _without_unnamed(old: EngineState, event: Synchronize) -> EngineState:
     return old
 
 
-_Pinned = tuple[PodSandbox, Container, ReportedNodes]
-"""A running container that has nodes."""
-
-_Unpinned = list[tuple[PodSandbox, Container]]
-
-
-def _classify(
-    context: Context, old: EngineState, pods: dict[str, PodSandbox], event: Synchronize
-) -> tuple[list[_Pinned], _Unpinned, dict[str, int]]:
-    """Return the managed running containers, with and without nodes, and the number of others.
-
-    That number is by cause, without the names of cgroups.
-    """
-    pinned: list[_Pinned] = []
-    not_managed: dict[str, int] = {}
-    unpinned: _Unpinned = []
-    listed_nodes = cache(_listed_nodes)  # many containers have the same nodes
-    pod_reasons = {sandbox_id: context.unmanaged_reason(pod) for sandbox_id, pod in pods.items()}
-    for container in sorted(event.containers, key=_order):
-        pod = pods.get(container.sandbox_id)
-        if container.ended or pod is None:
-            continue
-        why = pod_reasons[container.sandbox_id]
-        if why is None and not container.name:
-            why = context.unmanaged_reason(pod, container)
-        if why is not None:
-            cause = why.partition(_CGROUP_NAME)[0]
-            not_managed[cause] = not_managed.get(cause, 0) + 1
-            continue
-        try:
-            listed = listed_nodes(container.cpuset_mems)
-        except ValueError:
-            continue  # not from this plugin; the kernel used what it could parse
-        found = reported_nodes(old, container, listed, keeps_updates=event.keeps_updates)
-        if found.nodes:
-            pinned.append((pod, container, found))
-        else:
-            unpinned.append((pod, container))
-    return pinned, unpinned, not_managed
-
-
-def _listed_nodes(cpuset_mems: str) -> ReportedNodes:
-    return ReportedNodes(NodeSet.parse(cpuset_mems))
-
-
-def _order(container: Container) -> tuple[str, int, str]:
-    return container.sandbox_id, container.creation_order, container.container_id
-
-
 def _adopt_all(
     context: Context,
     known: EngineState,
     old: EngineState,
     state: EngineState,
-    pinned: list[_Pinned],
+    pinned: list[Pinned],
 ) -> tuple[EngineState, list[Update], list[Record]]:
     """Record running containers on their nodes; return updates for those in wrong places.
 
@@ -236,7 +206,7 @@ def adopt_running(
 
 
 def _place_all(
-    context: Context, state: EngineState, unpinned: _Unpinned
+    context: Context, state: EngineState, unpinned: list[Unpinned]
 ) -> tuple[EngineState, list[Update], list[Record]]:
     """Place running containers that have no nodes; return the updates that pin them."""
     bulk, updates, found = BulkUpdate(state), list[Update](), list[Record]()

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from nri_numamem.engine import synchronize
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import CgroupUse, Container, PodSandbox
+from nri_numamem.engine.events import CgroupUse, Container, PodSandbox, Synchronize
 from nri_numamem.engine.plan import Record, Update
 from nri_numamem.engine.snapshot import restore, snapshot
 from nri_numamem.memorymanager.state_json import state_json
@@ -48,6 +49,28 @@ def test_a_restart_of_the_runtime_keeps_the_accounting(host: Host, new_host: New
     fresh.pods, fresh.containers = host.pods, host.containers
     assert fresh.synchronize().updates == ()
     assert state_json(fresh.engine.state.accounting) == before
+
+
+def test_where_no_update_is_needed_the_accounting_is_rebuilt_after_the_reply(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_arguments: object, **_named: object) -> None:
+        raise RuntimeError("rebuilt")
+
+    host.create(host.run("a"))
+    host.create(host.run("b"))
+    monkeypatch.setattr(synchronize, "_rebuild", fail)
+    event = Synchronize(tuple(host.pods.values()), tuple(host.containers.values()))
+    assert host.engine.decide(event).is_noop
+    with pytest.raises(RuntimeError, match="rebuilt"):
+        host.engine.commit()
+    # The updates of a container without nodes, or with other ones, are in the reply.
+    newest = host.newest()
+    unpinned = replace(newest, cpuset_mems="")
+    conflicting = replace(newest, cgroup_mems=NodeSet([3]), cgroup_use=USE)
+    for container in (unpinned, conflicting):
+        with pytest.raises(RuntimeError, match="rebuilt"):
+            host.engine.decide(Synchronize(tuple(host.pods.values()), (container,)))
 
 
 def test_each_adopted_container_shows_what_is_free_after_it(host: Host) -> None:
