@@ -12,8 +12,7 @@ from pathlib import Path
 from nri_numamem.daemon.instance import StateStore
 from nri_numamem.daemon.remote_memory import RemoteMemory
 from nri_numamem.daemon.supervisor_status import START_CAUSES, SupervisorStatus
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.engine import Committed, Engine
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.state import EngineState
 from nri_numamem.nri.poller import Clock
@@ -47,14 +46,13 @@ class MetricsEndpoint:
             engine = get_engine()
             return None if engine is None else engine.state
 
-        def context() -> Context | None:
+        def committed() -> Committed | None:
             engine = get_engine()
-            return None if engine is None else engine.context
+            return None if engine is None else engine.committed
 
         self._sources = Sources(
             meter=self.meter,
-            state=state,
-            context=context,
+            committed=committed,
             failed_writes=lambda: state_store.failed_writes,
             written_at_s=lambda: state_store.written_at_s,
             remote_bytes=RemoteMemory(cgroup_root, state).read,

@@ -1,8 +1,9 @@
 """The engine: every change of the plugin's state passes through it.
 
 ``decide`` returns the plan for the reply and changes nothing visible. ``commit`` computes the next
-state and the records, replaces the state in one assignment, and returns the records. The caller
-sends the reply between the two. An event whose ``commit`` raises an exception has not happened.
+state and the records, replaces context and state in one assignment, and returns the records. The
+caller sends the reply between the two. An event whose ``commit`` raises an exception has not
+happened.
 """
 
 from dataclasses import dataclass
@@ -52,16 +53,27 @@ class Applied:
     """Why a container got no nodes; with RunUnpinned it runs all the same."""
 
 
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What the committed events led to: two values that belong together."""
+
+    context: Context
+    state: EngineState
+
+
 class Engine:
-    """State and decisions of one host. Only one thread may call its methods."""
+    """State and decisions of one host.
+
+    Only one thread may call its methods. Any thread may read `committed`, `context` and `state`.
+    """
 
     def __init__(self, context: Context, restored: EngineState | None = None) -> None:
         """Begin with empty accounting; the first Synchronize confirms or drops `restored`."""
-        self.context = context
         previous_nodes = {} if restored is None else restored.previous_nodes
-        self._state = EngineState(
+        state = EngineState(
             context.empty_accounting(), previous_nodes=previous_nodes, restored=restored
         )
+        self._committed = Committed(context, state)
         self._decision: Decision | None = None
         self._event: events.Event | None = None
         """The event of the decision."""
@@ -70,13 +82,23 @@ class Engine:
     def with_state(cls, context: Context, state: EngineState) -> "Engine":
         """Return an engine whose committed state is `state`, with its outstanding amounts."""
         engine = cls(context)
-        engine._state = outstanding.computed(state)
+        engine._committed = Committed(context, outstanding.computed(state))
         return engine
 
     @property
+    def committed(self) -> Committed:
+        """Context and state of one moment, for a thread that needs both."""
+        return self._committed
+
+    @property
+    def context(self) -> Context:
+        """Machine and policy of the committed state."""
+        return self._committed.context
+
+    @property
     def state(self) -> EngineState:
-        """The committed state: a value that never changes. Any thread may read it."""
-        return self._state
+        """The committed state: a value that never changes."""
+        return self._committed.state
 
     def decide(self, event: events.Event) -> Plan:
         """Return the plan for the reply to `event`; `commit` or `discard` must follow.
@@ -85,8 +107,8 @@ class Engine:
         """
         if self._decision is not None:
             raise RuntimeError("the decision before this one is not committed")
-        state = self._state
-        decision = _HANDLERS[type(event)](self.context, state, event)
+        context, state = self._committed.context, self._committed.state
+        decision = _HANDLERS[type(event)](context, state, event)
         is_waiting = state.pending or state.cpusets.repairs
         if is_waiting and not isinstance(event, events.MachineChanged):
             decision = pending_updates.add_pending_updates(decision, event)
@@ -104,21 +126,21 @@ class Engine:
         `wall_s` is the Unix time, for the reasons in the state; 0 if unknown. If it raises an
         exception, the state is unchanged and the decision is discarded.
         """
-        before, decision, self._decision = self._state, self._decision, None
+        before, decision, self._decision = self._committed, self._decision, None
         event, self._event = self._event, None
         if decision is None or event is None:
             return ()
         transition = decision.compute_transition()
         after = outstanding.after(transition.state, event)
-        after = reasons.after(before, after, event, transition.records, wall_s)
-        if transition.context is not None:
-            self.context = transition.context
-        self._state = after
+        after = reasons.after(before.state, after, event, transition.records, wall_s)
+        self._committed = Committed(transition.context or before.context, after)
         return transition.records
 
     def note_unpinned(self, record: Record, wall_s: int = 0) -> None:
         """Keep the reason if the record is of a Guaranteed container that got an empty reply."""
-        self._state = reasons.with_failed(self._state, record, wall_s)
+        before = self._committed
+        after = reasons.with_failed(before.state, record, wall_s)
+        self._committed = Committed(before.context, after)
 
     def discard(self) -> None:
         """Drop the uncommitted decision, if there is one: its event has not happened."""

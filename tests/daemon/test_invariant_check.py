@@ -38,7 +38,8 @@ class Checked:
         accounting = self.engine.state.accounting
         kept = dict(list(accounting.assignments.items())[:-1])
         damaged = replace(accounting, assignments=kept)
-        self.engine._state = replace(self.engine.state, accounting=damaged)
+        state = replace(self.engine.state, accounting=damaged)
+        self.engine._committed = replace(self.engine.committed, state=state)
 
 
 @pytest.fixture

@@ -106,7 +106,8 @@ def test_a_violated_invariant_ends_the_connection_and_a_new_one_rebuilds_the_sta
 
     def damage() -> None:
         accounting = replace(node.engine.state.accounting, assignments={})
-        node.engine._state = replace(node.engine.state, accounting=accounting)
+        state = replace(node.engine.state, accounting=accounting)
+        node.engine._committed = replace(node.engine.committed, state=state)
 
     node.world.after(1, lambda: node.runtime.run_pod(pod))
     node.world.after(2, lambda: node.runtime.create(pod, container))

@@ -122,6 +122,18 @@ def test_a_decision_is_visible_only_after_its_commit(
     assert (engine.state, engine.context) != (before, context)
 
 
+def test_a_commit_replaces_context_and_state_at_once(host: Host) -> None:
+    host.create(host.run("a"))
+    before = host.engine.committed
+    host.handle(events.MachineChanged(machine_with_more_memory()))
+    after = host.engine.committed
+    # Who read both before still has a machine and an accounting that belong together.
+    for read, memory in ((before, GI), (after, 2 * GI)):
+        assert read.context.machine.nodes[0].memory_bytes == memory
+        assert read.state.accounting.machine_state[0].table("memory").total == memory
+    assert (after.context, after.state) == (host.engine.context, host.engine.state)
+
+
 def test_a_second_decision_needs_the_commit_of_the_first(host: Host) -> None:
     pod = host.run("a")
     engine = host.engine

@@ -108,15 +108,15 @@ class Metrics:
             time.sleep(self._pause_s)
 
     def _metrics(self) -> Iterator[Metric]:
-        meter, state = self._sources.meter, self._sources.state()
+        meter, committed = self._sources.meter, self._sources.committed()
         about = {"version": VERSION, "python": platform.python_version()}
         yield InfoMetricFamily(f"{PREFIX}build", "Version of the plugin and of Python.", about)
         yield from _connection(meter)
         yield from _decisions(meter)
         yield from _requests(meter)
         yield from _files(self._sources)
-        context = self._sources.context()
-        if state is not None and context is not None:
+        if committed is not None:
+            context, state = committed.context, committed.state
             yield from container_metrics(state)
             known = dict.fromkeys(state.accounting.machine_state, 0)
             yield _remote({**known, **self._sources.remote_bytes()})

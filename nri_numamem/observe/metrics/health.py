@@ -10,7 +10,7 @@ def problems(sources: Sources) -> list[str]:
     """Return why containers are not placed, one line each; empty if they are."""
     meter = sources.meter
     found: list[str] = []
-    if sources.state() is None:
+    if sources.committed() is None:
         found.append("the configuration cannot be used; see the log")
     if not meter.is_registered:
         found.append("the plugin is not registered with the runtime")

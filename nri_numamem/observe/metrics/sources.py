@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.state import EngineState
+from nri_numamem.engine.engine import Committed
 from nri_numamem.observe.metrics.counters import Meter
 
 
@@ -13,10 +12,8 @@ class Sources:
     """Sources of the figures. Any thread may call the functions."""
 
     meter: Meter
-    state: Callable[[], EngineState | None]
-    """Return the engine's state; None without an engine."""
-    context: Callable[[], Context | None]
-    """Return the engine's context; None without an engine."""
+    committed: Callable[[], Committed | None]
+    """Return the engine's context and state; None without an engine."""
     failed_writes: Callable[[], int]
     """Return how many writes of the state file failed."""
     written_at_s: Callable[[], float | None]

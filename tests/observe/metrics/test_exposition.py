@@ -72,8 +72,7 @@ class Plugin:
         engine = self.engine
         sources = Sources(
             self.meter,
-            lambda: None if engine is None else engine.state,
-            lambda: None if engine is None else engine.context,
+            lambda: None if engine is None else engine.committed,
             lambda: self.failed_writes,
             lambda: self.written_at_s,
             lambda: self.remote_bytes,

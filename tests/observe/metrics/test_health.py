@@ -1,21 +1,19 @@
 """What /healthz says about the connection, the engine and the event loop."""
 
 from nri_numamem.engine.context import Context
+from nri_numamem.engine.engine import Committed, Engine
 from nri_numamem.engine.policy import Policy
-from nri_numamem.engine.state import EngineState
 from nri_numamem.numa import Machine, NumaNode
 from nri_numamem.observe.metrics.counters import Meter
 from nri_numamem.observe.metrics.health import SILENT_S, problems
 from nri_numamem.observe.metrics.sources import Sources
 
 CONTEXT = Context.of(Machine((NumaNode(0, 1 << 30),)), Policy())
-STATE = EngineState(CONTEXT.empty_accounting())
+COMMITTED = Engine(CONTEXT).committed
 
 
-def sources(meter: Meter, state: EngineState | None = STATE, now_s: float = 100.0) -> Sources:
-    return Sources(
-        meter, lambda: state, lambda: CONTEXT, lambda: 0, lambda: None, dict, lambda: now_s
-    )
+def sources(meter: Meter, committed: Committed | None = COMMITTED, now_s: float = 100.0) -> Sources:
+    return Sources(meter, lambda: committed, lambda: 0, lambda: None, dict, lambda: now_s)
 
 
 def test_a_plugin_that_serves_has_no_problem() -> None:
