@@ -10,7 +10,7 @@ from nri_numamem.engine.events import Event
 from nri_numamem.engine.plan import Plan
 from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.decode import Decoder
-from nri_numamem.nri.event_loop import Ended
+from nri_numamem.nri.event_loop import TICK_S, Ended
 from nri_numamem.nri.session import PluginSession
 from tests.virtual.runtime import VirtualRuntime
 from tests.virtual.system import Machinery
@@ -75,7 +75,7 @@ def test_the_runtime_closes_the_connection(served: Served) -> None:
     expected = ConnectionResult(Ended.EOF, registered=True, cause=Ended.EOF.value)
     assert served.serve() == expected
     assert served.program.registrations == 1
-    assert served.program.ticks == 3
+    assert served.program.ticks == 5 // TICK_S
 
 
 def test_a_signal_stops_the_plugin(served: Served) -> None:
