@@ -1,7 +1,7 @@
 """A simulated host in a directory, and the plugin as a process on it, observed by its log.
 
-For every test that runs the plugin as a user would. Knows the plugin's command line and its files;
-knows no runtime.
+For every test that runs the plugin as a user would. Depends on the plugin's command line and its
+files, and on no runtime.
 """
 
 import json

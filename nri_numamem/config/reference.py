@@ -194,7 +194,7 @@ SETTINGS = (
         f"mapping of NUMA nodes to {_choice(OVERRIDE_CLASSES)}",
         "{}",
         'The class of some NUMA nodes, whatever the kernel shows, such as `{"4-7": dram}`: `dram` '
-        "nodes are used, `cpuless` nodes are handled as `withoutCpus` says. `nri-numamem inspect` "
+        "nodes are used, and `withoutCpus` applies to `cpuless` nodes. `nri-numamem inspect` "
         "shows the class of each node. Nodes that the machine does not have yet may be named.",
     ),
     Setting(

@@ -3,8 +3,8 @@
 CRI-O, and containerd before 1.7.26 and 2.0.3, lose containers that are created while the plugin
 synchronizes. A runtime that launches the plugin with NRI <= 0.6.1 never synchronizes at all. So
 twice after each Synchronize, or after the first event of a connection, the cgroups of Guaranteed
-pods are searched for containers that the engine does not know; also the cgroups of pods that it
-does not know, beside those of known pods. A container that the runtime reported is skipped,
+pods are searched for containers that are not in the engine's state; also the cgroups of pods that
+are not in it, beside those of pods that are. A container that the runtime reported is skipped,
 whatever the reply was.
 """
 

@@ -3,8 +3,8 @@
 Of two live instances of the plugin at one runtime the second only adopts what the first assigns,
 and their settings can contradict each other; two writers of one state file overwrite each other.
 The lock is a flock on STATE_FILE.lock. It ends with the process, whatever ends the process. The
-file stays: removing it would let two processes lock two files of one name. If someone else removes
-it, it is made and locked again at the next check. Instances for different runtimes need different
+file stays: removing it would let two processes lock two files of one name. If it is removed,
+it is made and locked again at the next check. Instances for different runtimes need different
 state files. Without a state file there is no lock.
 """
 

@@ -110,7 +110,7 @@ def _send(process: Process, number: int) -> None:
 def forward_signals(find_process: Callable[[], Process | None]) -> None:
     """Send the signals for operators (``daemon.signals``) on to a process, None for no process.
 
-    Without this the sender would have to tell apart plugin and supervisor.
+    Without this the sender would have to distinguish plugin and supervisor.
     """
     import signal  # noqa: PLC0415 - see the docstring of this module
 

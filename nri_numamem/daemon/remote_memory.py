@@ -1,4 +1,4 @@
-"""Reads how much memory of pinned containers lies on other NUMA nodes than theirs.
+"""Reads how much memory of pinned containers is on other NUMA nodes than theirs.
 
 For the metrics, on the thread of a scrape. Reading `memory.numa_stat` takes the kernel up to some
 milliseconds, so each scrape reads CONTAINERS_LIMIT containers, in turn; of the others it uses what

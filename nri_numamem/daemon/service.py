@@ -1,7 +1,7 @@
 """The plugin as a program: puts the engine, the connections, the jobs and the logs together.
 
 One object lives as long as the process, whatever connections come and go: after the runtime was
-restarted, the engine still knows what pods hold between two of their containers.
+restarted, the engine still has what pods hold between two of their containers.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""Signals as bytes on a socket, so that the serving loop sees them between two requests.
+"""Signals as bytes on a socket, so that the serving loop reads them between two requests.
 
 SIGTERM and SIGINT stop the plugin, SIGUSR1 dumps its state to the log, SIGHUP opens the log file
 and reads the configuration again, SIGUSR2 switches the log level debug on and off; ``cli.main``

@@ -2,7 +2,7 @@
 
 The daemon reads no clock, opens no socket, arms no timer and draws no random number except through
 its `System`. ``host_system()`` makes the one of a real process. A test makes another one, with a
-virtual clock, channels in memory and time limits that expire where the test wants; the whole
+virtual clock, channels in memory and time limits that expire where the test sets them; the whole
 daemon then runs in the test's thread, and a seed replays a run exactly.
 
 Files of the host need no interface: every reader takes the root directory that it reads below.
@@ -105,7 +105,7 @@ class Connector(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """The operating system as the daemon sees it."""
+    """What the daemon uses of the operating system."""
 
     clock: Clock
     connector: Connector

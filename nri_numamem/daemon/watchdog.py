@@ -2,7 +2,7 @@
 
 A runtime that waits for the plugin holds its locks. It waits as long as the socket is open, so a
 process that no longer reads is worse than none. Whether a process without a heartbeat is stuck is
-judged in another process, which sees whether it got to run (``daemon.liveness``). Here is the last
+judged in another process, which reads how long it ran (``daemon.liveness``). Here is the last
 resort for a host without such a process: faulthandler's timer, a thread in C that needs neither the
 interpreter nor its lock; when the time is over it writes the traceback of every thread and calls
 _exit(1). The time limit of a single request is ``daemon.deadline``.

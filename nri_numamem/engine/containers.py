@@ -142,7 +142,7 @@ def _admit(
     is_checked = limit and (
         state.outstanding or limit > request.resources[MEMORY] or pod.hugepage_limits
     )
-    # A rejection of the container itself says more, so it comes first.
+    # A rejection of the container itself is more exact, so it comes first.
     if is_checked and not isinstance(placed, Rejection):
         placed = outstanding.rejection_of_first(free, pod, request.resources, context) or placed
     if isinstance(placed, Rejection):

@@ -1,4 +1,4 @@
-"""Whether a container's cgroup has the nodes that the accounting says, and what follows if not.
+"""Whether a container's cgroup has the nodes of the accounting, and what follows if not.
 
 An update can miss the cgroup of a container that starts at the same time: the runtime stores it,
 but makes the cgroup from the older specification. Something else can write `cpuset.mems` as well.

@@ -1,6 +1,6 @@
 """What leaves the engine: a plan for the reply, and the records that explain a decision.
 
-A plan knows no message type; ``nri_numamem.nri.encode`` turns it into one.
+A plan has no message types; ``nri_numamem.nri.encode`` turns it into one.
 """
 
 from collections.abc import Mapping

@@ -55,7 +55,7 @@ def reported_nodes(
     if in_cgroup is None or in_cgroup == in_runtime:
         return listed
     if not in_runtime:
-        return ReportedNodes(in_cgroup, Action.STORE, "the runtime does not know them")
+        return ReportedNodes(in_cgroup, Action.STORE, "the runtime does not have them")
     holder = old.holder(container.container_id)
     blocks = (old.blocks(holder.key) if holder is not None else None) or ()
     assigned = blocks[0].numa_affinity if blocks else None

@@ -2,7 +2,7 @@
 
 The result has the same facts as cAdvisor's machine information, which the kubelet's Memory Manager
 uses: node ids may have gaps, nodes without CPUs or memory are included, and so are pools of 0
-pages. Whether a pool fits its node is checked by ``memorymanager``. Two more facts tell what kind
+pages. Whether a pool fits its node is checked by ``memorymanager``. Two more facts show what kind
 of memory a node has: its memory tier, and whether all of it is in ZONE_MOVABLE. ``numa`` classifies
 the nodes by them. Kernels before 6.1 show no memory tiers.
 """

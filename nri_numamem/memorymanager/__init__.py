@@ -14,7 +14,7 @@ The terms, in the order in which a request meets them:
   node is unassigned if it has no blocks.
 - A *candidate* is a node set on which the rules allow the request: its nodes could hold it when
   empty, hold it now, and have no assignments of another group.
-- A *hint* is a candidate as the topology manager sees it. It is *preferred* if no smaller set of
+- A *hint* is a candidate, as input of the topology manager. It is *preferred* if no smaller set of
   nodes could hold the request even when empty. The topology manager merges the hints of memory,
   CPUs and devices into one, and the policy places the container on it, or on an extension.
 - Of several candidates the one with the fewest nodes is best, then the previous nodes of the

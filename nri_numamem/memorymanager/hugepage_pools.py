@@ -15,8 +15,8 @@ on any of its nodes:
                       faulted on any node, so each group has that much less available.
 
 Bytes that the accounting has as free and that are not available are masked for a placement: they
-are subtracted from `free`, and added again in the state after the placement, so the rules of
-placement do not know of them. Pages that the host reserves (reservedMemory) are not free in the
+are subtracted from `free`, and added again in the state after the placement, so no rule of
+placement depends on them. Pages that the host reserves (reservedMemory) are not free in the
 accounting, so only use beyond that reservation is masked. A pool that shrank is found in the same
 way.
 Sources: kernel Documentation/admin-guide/mm/hugetlbpage.rst, free_hugepages and resv_hugepages;

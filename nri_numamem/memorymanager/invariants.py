@@ -4,7 +4,7 @@
 package made, except while hugepages are masked. It is fit for production: the number of
 violations that it returns is limited, and 500 pods take some milliseconds. ``check_groups`` holds
 as long as no running container was adopted across groups, which is the only way to mix groups.
-The kubelet has no charges; otherwise its state obeys the same rules.
+The kubelet has no charges; otherwise the same rules hold for its state.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """A pod as the managers see it: its containers, their kinds and requests, and the pod's request.
 
-The values come from a manifest or from the runtime; this module knows neither.
+The values come from a manifest or from the runtime; this module depends on neither.
 """
 
 from collections.abc import Mapping

@@ -7,7 +7,7 @@ from typing import Self
 from nri_numamem.engine.plan import RecordValue
 from nri_numamem.nri import nri_subset_pb2 as api
 
-# NRI 0.12.4 knows the policy as well, but fails the next request after any end of the connection.
+# NRI 0.12.4 has the policy as well, but fails the next request after any end of the connection.
 _FAILURE_POLICY_SINCE = (0, 12, 5)
 _RELEASE = re.compile(r"v(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
 
@@ -52,7 +52,7 @@ class Configuration:
         return self.request_timeout_ms is not None
 
     @property
-    def knows_failure_policy(self) -> bool:
+    def supports_failure_policy(self) -> bool:
         """Whether the runtime's NRI is known to honour ConfigureResponse.failure_policy.
 
         Only releases count: other builds name themselves as they like.

@@ -55,7 +55,7 @@ class Poller(Protocol):
     """Waits for any of several sources."""
 
     def watch(self, source: Source, *, is_write_pending: bool = False) -> None:
-        """Report `source` when it is readable and, if wanted, when it is writable.
+        """Report `source` when it is readable and, if requested, when it is writable.
 
         A second call for the same source replaces the first.
         """
@@ -90,7 +90,7 @@ class SelectorPoller:
         self._selector = selectors.DefaultSelector()
 
     def watch(self, source: Source, *, is_write_pending: bool = False) -> None:
-        """Report `source` when it is readable and, if wanted, when it is writable."""
+        """Report `source` when it is readable and, if requested, when it is writable."""
         events = selectors.EVENT_READ
         if is_write_pending:
             events |= selectors.EVENT_WRITE

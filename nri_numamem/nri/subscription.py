@@ -26,12 +26,12 @@ SUBSCRIBED = api.ConfigureResponse(events=SUBSCRIPTION).SerializeToString()
 def subscribe(configuration: Configuration, *, fails_on_timeout: bool) -> bytes:
     """Return the reply to Configure.
 
-    `fails_on_timeout`: a request fails when the plugin misses its deadline, where the runtime knows
+    `fails_on_timeout`: a request fails when the plugin misses its deadline, if the runtime supports
     that.
     """
     reply = api.ConfigureResponse(events=SUBSCRIPTION)
     if configuration.nri_version is not None:
         reply.events = WITH_POD_UPDATES
-    if fails_on_timeout and configuration.knows_failure_policy:
+    if fails_on_timeout and configuration.supports_failure_policy:
         reply.failure_policy.fail_request = True
     return reply.SerializeToString()

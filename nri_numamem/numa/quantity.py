@@ -2,7 +2,7 @@
 
 A quantity is a decimal number with a suffix ("1.5Gi", "100M", "12e6"). Inside this program an
 amount is a whole number of bytes, an ``int``; text appears only in input and output. All
-arithmetic uses whole numbers, never floats. This module does not know machines, pods or policies.
+arithmetic uses whole numbers, never floats. This module uses no machines, pods or policies.
 """
 
 import re

@@ -234,7 +234,7 @@ class Player:
         if not self._scenario.is_static:
             return Outcome(step, self._accounting(), cpuset_mems={step.container: None})
         pod, state = self._scenario.pods[step.uid].pod, self._engine.state
-        # The kubelet forgets what other pods' init containers left before it allocates.
+        # The kubelet drops what other pods' init containers left before it allocates.
         accounting = drop_reusable_of_others(state.accounting, step.uid)
         context = self._scenario.context
         placed = place_with_hint(context, accounting, pod, step.container, step.hint)

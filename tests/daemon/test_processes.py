@@ -1,4 +1,4 @@
-"""Processes of the kernel as the supervisor sees them."""
+"""Processes of the kernel, as the supervisor reads and signals them."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def open_files(pid: int) -> list[str]:
 
 
 def accept_again(runtime: FakeRuntime) -> ConnectedPlugin:
-    """Wait for the next worker; return what the runtime knows it by."""
+    """Wait for the next worker; return the runtime's side of it."""
     restored = runtime.plugin
     assert restored is not None
     restored.close("it died")

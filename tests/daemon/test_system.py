@@ -1,4 +1,4 @@
-"""The operating system of a real process, as the daemon sees it."""
+"""What the daemon uses of the operating system, in a real process."""
 
 import os
 import signal

@@ -1,7 +1,7 @@
 """The plugin's processes in one life, and their log.
 
 The fault run restarts an external plugin, as systemd does. A launched one is the runtime's child
-and has a supervisor process. This module knows processes and log lines, no pods.
+and has a supervisor process. This module is about processes and log lines, not about pods.
 """
 
 import contextlib

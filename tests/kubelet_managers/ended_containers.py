@@ -4,7 +4,7 @@ The kubelet releases an init container when the pod's next container starts. The
 ended containers hold, up to the pod's limit. `python -m tests.kubelet_managers.ended_containers`
 prints how many lives differ for that, in less than a minute; the table is in
 docs/kubelet-differences.md. The kubelet's answers are recorded in `ended_containers.xz`; `--record`
-asks the Go program again.
+runs the Go program again.
 
 Each pod has one or two init containers, there are no hints of CPUs, and all of a pod's containers
 start when the pod is admitted. A life differs for ended containers if one of its admissions has
@@ -183,7 +183,7 @@ def record(program: Path) -> None:
 
 
 def main() -> None:
-    """Print the table; first record the outcomes, if that is asked for."""
+    """Print the table; first record the outcomes, with --record."""
     parser = argparse.ArgumentParser(description="Memory of ended containers beside the kubelet.")
     parser.add_argument("--record", action="store_true", help="ask the kubelet's managers again")
     parser.add_argument("--program", type=Path, help="a Go program that is built already")

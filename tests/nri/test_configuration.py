@@ -24,7 +24,7 @@ def test_a_new_runtime_sends_both() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "knows"),
+    ("version", "supported"),
     [
         ("v0.12.5", True),
         ("v0.13.0", True),
@@ -37,6 +37,6 @@ def test_a_new_runtime_sends_both() -> None:
     ],
 )
 def test_only_a_release_shows_that_the_runtime_knows_the_failure_policy(
-    version: str | None, knows: bool
+    version: str | None, supported: bool
 ) -> None:
-    assert Configuration("", "containerd", "", version, 2000).knows_failure_policy is knows
+    assert Configuration("", "containerd", "", version, 2000).supports_failure_policy is supported

@@ -1,4 +1,4 @@
-"""House rules over the source that no linter knows."""
+"""House rules over the source that no linter has."""
 
 import ast
 import re

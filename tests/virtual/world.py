@@ -159,7 +159,7 @@ class World:
 
 
 class VirtualClock:
-    """The world's time, as the plugin sees it."""
+    """The world's time, for the plugin."""
 
     def __init__(self, world: World) -> None:
         self._world = world

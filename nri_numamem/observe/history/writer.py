@@ -2,7 +2,7 @@
 
 A segment that is full stays until the other one is full as well. A new segment is a new file, so
 that a reader of the old one can read on. Records that cannot be written are dropped and counted;
-an entry in the history says where some are missing.
+an entry in the history marks where some are missing.
 """
 
 import contextlib

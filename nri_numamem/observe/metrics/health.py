@@ -1,4 +1,4 @@
-"""What /healthz says: whether containers that start now are placed."""
+"""The problems that /healthz shows: why containers that start now are not placed."""
 
 from nri_numamem.observe.metrics.sources import Sources
 

@@ -1,4 +1,4 @@
-"""What /healthz says about the connection, the engine and the event loop."""
+"""What /healthz shows about the connection, the engine and the event loop."""
 
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.engine import Committed, Engine
