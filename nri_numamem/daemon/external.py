@@ -27,7 +27,7 @@ PAUSE_MAX_S = 30.0
 # Pauses do not grow for this time after the runtime left: it may flap.
 AWAY_SHORT_S = 60.0
 # After a connection that lasted this long the pauses start from PAUSE_MIN_S again. A runtime that
-# drops the plugin each time right after Configure is not hammered.
+# drops the plugin each time right after Configure gets no burst of connections.
 STEADY_S = 10.0
 # A rejected registration stays rejected until an administrator acts.
 PAUSE_REFUSED_S = 300.0

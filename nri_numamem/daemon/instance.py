@@ -31,6 +31,9 @@ from nri_numamem.observe.state_file import StateFile
 WAIT_S = 0.8
 _POLL_S = 0.02
 
+# Records for the history before its file is known, such as the cause of a restart.
+_EARLY_LIMIT = 16
+
 
 class AlreadyRunningError(UsageError):
     """Another instance holds the lock; the text names it and a remedy."""
@@ -159,6 +162,9 @@ class StateStore:
         self._file: StateWriter | None = None
         self._facts: PluginFacts | None = None
         """What was described last."""
+        self._early: list[tuple[float, Record]] = []
+        """The first records for the history, until the first open()."""
+        self._is_first = True
 
     @property
     def failed_writes(self) -> int:
@@ -179,9 +185,13 @@ class StateStore:
         """
         self.close()
         if not path:
+            self._is_first = False
             return None
         self._lock.acquire(Path(f"{path}.lock"), started_as)
         self._file = self._open_state_file(Path(path), self._emit)
+        self._is_first = False
+        while self._early:
+            self._file.append(*self._early.pop(0))
         return self._file.load()
 
     def offer(self, state: EngineState) -> None:
@@ -193,8 +203,10 @@ class StateStore:
             self._file.offer(state)
 
     def append(self, time_s: float, record: Record) -> None:
-        """Hand over a record for the history, likewise."""
-        if self._file is not None and not self._lock.is_lost:
+        """Hand over a record for the history, likewise; the first ones before open()."""
+        if self._is_first and len(self._early) < _EARLY_LIMIT:
+            self._early.append((time_s, record))
+        elif self._file is not None and not self._lock.is_lost:
             self._file.append(time_s, record)
 
     def describe(self, facts: PluginFacts) -> None:

@@ -8,7 +8,7 @@ only this time counts towards the limit:
 - time in which the plugin ran on a processor (an endless loop), and
 - time in which all of its threads slept, which a waiting event loop ends each tick (a deadlock).
 
-A thread that waits for a processor is in state R, and its run time stands still; the kernel adds
+A thread that waits for a processor is in state R, and its run time does not grow; the kernel adds
 the wait to schedstat's second number only afterwards, so the state counts as well.
 
 This module is imported by the supervisor, which must stay small.

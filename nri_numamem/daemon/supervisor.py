@@ -7,8 +7,8 @@ kills the process that it launched as soon as that process's connection ends. Th
 no end of that connection, for then the runtime would read no end of file. It ends with the runtime:
 a runtime that starts again launches a plugin of its own, and two live plugins conflict.
 
-While the runtime lives the supervisor never gives up: pauses grow instead. Only a plugin that ends
-on purpose (a signal, a rejected configuration) is not started again.
+While the runtime lives the supervisor restarts the plugin without a limit, after growing pauses.
+Only a plugin that ends on purpose (a signal, a rejected configuration) is not started again.
 
 The supervisor writes no log, because a log would make it large; the next worker logs for it.
 ``daemon.liveness`` judges whether a worker is stuck.

@@ -120,7 +120,7 @@ def _start(
         return context, state.replayed(("state",), context.empty_accounting())
     if machine is None:
         machine = state.machine()
-    # What is reserved stands in the written state.
+    # The written state contains what is reserved.
     reserved: Reserved = {node.node_id: {} for node in machine.nodes}
     try:
         context = Context(machine, policy, reserved, topology_of(machine, policy), machine)

@@ -16,9 +16,11 @@ import pytest
 from nri_numamem.daemon import instance
 from nri_numamem.daemon.instance import AlreadyRunningError, StateStore
 from nri_numamem.engine.plan import Record
+from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.state import EngineState
 from nri_numamem.memorymanager import State
 from nri_numamem.nri.poller import HostClock
+from nri_numamem.observe.history.reader import read_history
 from nri_numamem.observe.plugin_file import PluginFacts, plugin_file_of, read_plugin_file
 from tests.observe.test_plugin_file import FACTS
 from tests.simulated_host import wait_for
@@ -234,6 +236,28 @@ def test_facts_that_were_described_without_the_lock_are_written_with_it(
     first.check_lock(0.0)
     wait_for(plugin_file_of(path).exists)
     assert read_plugin_file(plugin_file_of(path)) == FACTS
+
+
+def test_records_before_the_file_is_known_reach_the_history(first: StateStore, path: Path) -> None:
+    for number in range(100):
+        first.append(number, Record(EventName.RESTARTING_AFTER_CRASH, {"cause": "signal 9"}))
+    first.open(str(path), "started as a test")
+    first.append(100, Record(EventName.MACHINE))
+    first.close()
+    first.append(101, Record(EventName.STOPPED))
+    first.open(str(path), "started as a test")
+    first.close()
+    entries = read_history(path).entries
+    assert [entry.event for entry in entries] == ["restarting_after_crash"] * 16 + ["machine"]
+    assert entries[0].fields == {"cause": "signal 9"}
+
+
+def test_without_a_state_file_early_records_are_dropped(first: StateStore, path: Path) -> None:
+    first.open("", "")
+    first.append(1, Record(EventName.RESTARTING_AFTER_CRASH))
+    first.open(str(path), "started as a test")
+    first.close()
+    assert read_history(path).entries == ()
 
 
 def test_a_lock_that_was_impossible_is_tried_again(

@@ -98,7 +98,7 @@ def sentence_of(event: str) -> str:
 def _with_suffixes(key: object, value: object) -> object:
     """Return a field's value with amounts of memory as quantities: 2097152 -> "2Mi".
 
-    A key that is a resource name or ends in "_bytes" stands before amounts, at any depth.
+    A key that is a resource name or ends in "_bytes" precedes amounts, at any depth.
     """
     try:
         return _quantities(value, is_amount=_names_amounts(key))
