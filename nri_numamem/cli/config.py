@@ -127,7 +127,8 @@ def _running(args: argparse.Namespace) -> tuple[str, _Document]:
         key: {"value": setting.value, "origin": setting.origin}
         for key, setting in facts.settings.items()
     }
-    return f"Settings of the plugin with pid {facts.pid}, {facts.started_as}", settings
+    ended = "" if facts.ended_s is None else ", which has ended"
+    return f"Settings of the plugin with pid {facts.pid}{ended}", settings
 
 
 def settings_document(settings: Settings) -> _Document:

@@ -248,7 +248,8 @@ def _remedy(
         for verdict in verdicts
         if all(verdict.tables[name].allocatable >= size for name, size in request.items())
     ]
-    return f"remedy: make room on {format_node_ids(large)}"
+    one_of = "one of " if len(large) > 1 else ""
+    return f"remedy: make room on {one_of}{format_node_ids(large)}"
 
 
 def _remedy_of_missing(verdicts: tuple[NodeVerdict, ...], request: Request) -> str:

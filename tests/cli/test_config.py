@@ -124,7 +124,7 @@ def test_the_settings_of_the_running_plugin(
     assert shown["logLevel"] == {"value": "debug", "origin": "NRI configuration:1"}
     assert main(show) == 0
     output = capsys.readouterr().out
-    assert "Settings of the plugin with pid 17, launched by the runtime" in output
+    assert "Settings of the plugin with pid 17 " in output
     assert "kubelet/config.yaml:7" in output
     (tmp_path / "plugin.json").write_text("{}")
     assert main(show) == 2

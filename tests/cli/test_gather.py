@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from nri_numamem.cli.main import main
+from nri_numamem.numa import CpuSet, Machine, NumaNode
+from tests.host_files import HostFiles as KernelFiles
 
 
 @pytest.fixture
 def host(tmp_path: Path) -> Path:
+    KernelFiles(tmp_path / "host", Machine((NumaNode(7, 8 << 30, cpus=CpuSet([0])),)))
     state = tmp_path / "host/var/lib/nri-numamem"
     state.mkdir(parents=True)
     (state / "memory_manager_state").write_text("state")
@@ -42,8 +45,11 @@ def test_the_archive(host: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     found = texts(path)
     assert found["files/var/lib/nri-numamem/memory_manager_state"] == "state"
     assert found["files/var/log/nri-numamem/nri-numamem.log"] == '{"event": "admitted"}\n'
-    assert json.loads(found["doctor.json"])["findings"]
-    assert found["machine.yaml"].startswith("machine:")
+    findings = {one["check"]: one for one in json.loads(found["doctor.json"])["findings"]}
+    assert findings["numa"]["text"] == "one NUMA node with 8Gi"
+    assert findings["state_file"]["verdict"] == "warn"  # the one below the root
+    assert found["machine.yaml"].startswith("machine:\n  nodes:\n  - id: 7\n")
+    assert "8Gi" in found["inspect.txt"]
     listed = [line.split()[0] for line in found["contents.txt"].splitlines()[2:]]
     assert set(found) - set(listed) == {"contents.txt"}
     shown = capsys.readouterr().out.splitlines()

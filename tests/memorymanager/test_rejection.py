@@ -130,7 +130,7 @@ def test_the_remedy_names_the_nodes_that_are_large_enough(worlds: ModuleType) ->
     for node in (0, 2):
         state = assign(state, "a", f"c{node}", NodeSet([node]), {"memory": 2 * GI})
     message = refuse(state, {"memory": 4 * GI}).message
-    assert message.endswith("; remedy: make room on NUMA nodes 0,2; Sentence")
+    assert message.endswith("; remedy: make room on one of NUMA nodes 0,2; Sentence")
 
 
 def test_pages_that_the_host_lacks(worlds: ModuleType) -> None:

@@ -9,6 +9,7 @@ from nri_numamem.cli.doctor.host import Host, UnreadableError
 from nri_numamem.cli.render.duration import duration
 from nri_numamem.config.settings import STATE_FILE, Settings
 from nri_numamem.daemon.lock_holder import find_holder
+from nri_numamem.engine.providers import format_nodes
 from nri_numamem.engine.reason import Reason
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.snapshot import SnapshotError, restore
@@ -125,8 +126,9 @@ def _check_pools(state: EngineState, machine: Machine) -> Iterator[Finding]:
         )
         if size_bytes > pool_bytes:
             text = (
-                f"containers on nodes {nodes} hold {humanize_bytes(size_bytes)} of {resource}, and "
-                f"the pools there have {humanize_bytes(pool_bytes)}: a pool became smaller"
+                f"containers on {format_nodes(nodes)} hold {humanize_bytes(size_bytes)} of "
+                f"{resource}, and the pools there have {humanize_bytes(pool_bytes)}: a pool became "
+                "smaller"
             )
             remedy = "raise nr_hugepages of these nodes again, or end containers there"
             yield Finding("hugepage_pools", Verdict.WARN, text, remedy)

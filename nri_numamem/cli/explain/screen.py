@@ -89,9 +89,10 @@ def _show_unknown(story: Story, screen: Screen, state_file: Path) -> None:
         return
     screen.text(
         f"The history begins {_time(story.begins_s)}. It has Guaranteed containers, and Burstable "
-        "ones if they or their pod have a memory limit."
+        "ones if they or their pod have a memory limit. A pod without memory limits is not managed "
+        "and not in it."
     )
-    over = [away for away in story.away if away.until_s is not None]
+    over = [away for away in story.away if away.until_s and away.until_s - away.since_s >= 1.0]
     if over:
         times = "; ".join(map(_away_text, over))
         screen.labelled("away", f"{times}. What started then was adopted or pinned afterwards.")

@@ -28,12 +28,6 @@ from nri_numamem.numa import humanize_bytes
 from nri_numamem.observe.log.loggers import LOG_FILE
 
 _CONTENTS = "contents.txt"
-# File name -> arguments of the command whose output it has.
-_COMMANDS = {
-    "doctor.json": ["doctor", "--output", "json"],
-    "machine.yaml": ["inspect", "--output", "yaml"],
-    "inspect.txt": ["inspect"],
-}
 
 EXAMPLES = (
     "nri-numamem gather",
@@ -77,7 +71,7 @@ def main(args: argparse.Namespace) -> int:
     name = f"nri-numamem-{time.strftime('%Y%m%dT%H%M%SZ', now)}"
     path = args.file or Path(f"{name}.tar.gz")
     state_file = state_file_of(args.state_file, args.root)
-    items = list(_items(args.root, state_file.parent, args.log_file))
+    items = list(_items(args.root, state_file, args.log_file))
     contents = _contents(items, time.strftime("%Y-%m-%dT%H:%M:%SZ", now))
     try:
         _write(path, name, [Item(_CONTENTS, "", contents.encode()), *items])
@@ -89,15 +83,26 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def _items(root: Path, state_directory: Path, log: Path) -> Iterator[Item]:
+def _items(root: Path, state_file: Path, log: Path) -> Iterator[Item]:
     from nri_numamem.cli import main as program  # noqa: PLC0415 - it imports this module
 
     yield versions()
-    for name, arguments in _COMMANDS.items():
+    for name, arguments in _commands(root, state_file).items():
         yield output_of(name, program.main, arguments)
-    yield from host_files(root, root / str(state_directory).lstrip("/"))
+    yield from host_files(root, root / str(state_file.parent).lstrip("/"))
     yield log_file(root, root / str(log).lstrip("/"))
     yield journal()
+
+
+def _commands(root: Path, state_file: Path) -> dict[str, list[str]]:
+    """Return file name -> arguments of the command whose output it has."""
+    doctor = ["doctor", "--root", str(root), "--state-file", str(state_file), "--output", "json"]
+    inspect = ["inspect", "--sysfs-root", str(root / "sys"), "--proc-root", str(root / "proc")]
+    return {
+        "doctor.json": doctor,
+        "machine.yaml": [*inspect, "--output", "yaml"],
+        "inspect.txt": inspect,
+    }
 
 
 def _contents(items: Sequence[Item], when: str) -> str:

@@ -1,6 +1,6 @@
 """The report for people."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from rich.console import Console
@@ -132,6 +132,8 @@ def _show_nodes(screen: Screen, report: Report) -> None:
     screen.heading(title)
     screen.shown(_node_table(rows, screen.width, ascii_only=screen.ascii_only))
     screen.shown(legend_of(_PARTS, gap=2, ascii_only=screen.ascii_only))
+    for number, text in enumerate(_totals(_sums(report.nodes))):
+        screen.labelled("" if number else "total", text)
     for number, text in enumerate(_fitting(report)):
         screen.labelled("" if number else "fits now", text)
 
@@ -140,16 +142,22 @@ def _node_table(
     rows: Sequence[tuple[Sequence[Node], str]], width: int, *, ascii_only: bool
 ) -> Table:
     sums = [_sums(nodes) for nodes, _ in rows]
+    # Not every node has pools of each size.
     resources = [
-        name for name in sums[0] if name == MEMORY or any(each[name].total for each in sums)
+        name
+        for name in dict.fromkeys(name for each in sums for name in each)
+        if name == MEMORY or any(each[name].total for each in sums if name in each)
     ]
-    free_width = free_width_of(each[name].free for each in sums for name in resources)
+    free_width = free_width_of(each[name].free for each in sums for name in each)
     label_width = max(LABEL_WIDTH, *(len(label) for _, label in rows))
     bars = bar_widths(resources, width - (label_width - LABEL_WIDTH), free_width)
     table = node_columns(bars, label_width, free_width)
     for (nodes, label), amounts in zip(rows, sums, strict=True):
         cells: list[str | Text] = []
         for resource in resources:
+            if resource not in amounts:
+                cells += ["", ""]
+                continue
             cells.append(_bar(amounts[resource], bars[resource], ascii_only=ascii_only))
             cells.append(humanize_bytes(amounts[resource].free))
         table.add_row(label, _group(nodes), *cells)
@@ -181,6 +189,15 @@ def _group(nodes: Sequence[Node]) -> str:
     if all(len(group) == 1 for group in groups):
         return "single" if groups else ""
     return str(groups.pop()) if len(groups) == 1 else "mixed"
+
+
+def _totals(sums: Mapping[str, Amounts]) -> Iterator[str]:
+    """Yield a text per resource: what is free on all nodes, of what pods may use."""
+    for resource, amounts in sums.items():
+        for_pods = amounts.assigned + amounts.held + amounts.free
+        if resource == MEMORY or amounts.total:
+            free = humanize_bytes(amounts.free)
+            yield f"{resource} {free} free of {humanize_bytes(for_pods)} for pods"
 
 
 def _fitting(report: Report) -> Iterator[str]:

@@ -73,7 +73,7 @@ def damage_the_description(files: HostFiles) -> None:
             "that run unpinned: 1 (prod/db-0/main)",
         ),
         (let_another_program_pin, "cpuset_mems", Verdict.WARN, "of prod/db-0/main"),
-        (shrink_a_pool, "hugepage_pools", Verdict.WARN, "on nodes 0 hold 4Mi of hugepages-2Mi"),
+        (shrink_a_pool, "hugepage_pools", Verdict.WARN, "on node 0 hold 4Mi of hugepages-2Mi"),
         (restart_the_plugin, "restarts", Verdict.WARN, "at 2023-11-14 22:13:20 UTC (pid 9)"),
         (damage_the_description, "restarts", Verdict.UNKNOWN, "plugin.json: not a document"),
         (damage_the_state, "state_file", Verdict.WARN, "memory_manager_state: "),

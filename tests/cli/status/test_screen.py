@@ -45,6 +45,17 @@ def test_a_host_with_pods(running_host: LiveHost, columns: int) -> None:
     expect(shown(running_host, columns), f"pods-{columns}")
 
 
+def test_nodes_with_other_page_sizes(host: LiveHost, running_host: LiveHost) -> None:
+    """A node need not have pools of each size."""
+    pool = host.root / "sys/devices/system/node/node0/hugepages/hugepages-2048kB"
+    pool.mkdir()
+    for name in ("nr", "free", "surplus"):
+        (pool / f"{name}_hugepages").write_text("512\n" if name != "surplus" else "0\n")
+    first, second, *_ = [line for line in shown(running_host, 120).splitlines() if "single" in line]
+    assert first.count("Gi") == second.count("Gi") + 1
+    assert "hugepages-2Mi 1Gi on node 0" in shown(running_host)
+
+
 def test_without_unicode(running_host: LiveHost) -> None:
     screen = shown(running_host, encoding="ascii")
     assert screen.isascii()
