@@ -63,6 +63,14 @@ def test_each_requirement_has_hashes_and_the_file_names_no_host(text: str) -> No
     assert "//" not in text
 
 
+def test_the_readme_installs_no_other_files() -> None:
+    commands = re.findall(r"^\S+/pip install (.+)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert commands == [
+        "--require-hashes -r packaging/requirements.txt",
+        "--no-deps --no-build-isolation .",
+    ]
+
+
 PAGE = {
     "files": [
         {"filename": "Some_Name-1.2.0.tar.gz", "hashes": {"sha256": "b" * 64}},
