@@ -4,7 +4,6 @@ What runs on the host is not here: each test starts the plugin in its own way.
 """
 
 import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -22,6 +21,20 @@ def _write(file: str, text: str) -> None:
         os.write(descriptor, text.encode())
     finally:
         os.close(descriptor)
+
+
+def _remove(folder: str) -> None:
+    """Remove a folder, if it exists; thousands are removed, and shutil.rmtree takes longer."""
+    try:
+        entries = list(os.scandir(folder))
+    except FileNotFoundError:
+        return
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            _remove(entry.path)
+        else:
+            os.unlink(entry.path)  # noqa: PTH108 - a string
+    os.rmdir(folder)  # noqa: PTH106 - a string
 
 
 class HostFiles:
@@ -92,8 +105,8 @@ class HostFiles:
 
         It has no memory limit, so the plugin does not search it for unreported containers.
         """
-        folder = self.roots.cgroup / container.linux.cgroups_path.lstrip("/")
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = f"{self.roots.cgroup}/{container.linux.cgroups_path}"
+        os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - a string
         amounts = "".join(f" N{node}={size}" for node, size in memory_bytes.items())
         _write(f"{folder}/memory.numa_stat", f"anon{amounts}\n")
         _write(f"{folder}/cgroup.events", "populated 1\n")
@@ -101,9 +114,8 @@ class HostFiles:
 
     def drop_container(self, container: api.Container) -> None:
         """Remove the cgroup of a container, if it has one."""
-        folder = self.roots.cgroup / container.linux.cgroups_path.lstrip("/")
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(f"{self.roots.cgroup}/{container.linux.cgroups_path}")
 
     def drop_cgroup(self, pod: api.PodSandbox) -> None:
         """Remove a pod's cgroup."""
-        shutil.rmtree(self.cgroup_of(pod), ignore_errors=True)
+        _remove(str(self.cgroup_of(pod)))

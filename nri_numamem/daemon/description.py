@@ -53,7 +53,7 @@ class Description:
     def connecting(self, identity: Identity) -> None:
         """Take note of the name in the registration."""
         self._name = f"{identity.idx}-{identity.name}"
-        if self._facts is not None:
+        if self._facts is not None and self._facts.name != self._name:
             self._facts = replace(self._facts, name=self._name)
             self.flush()
 

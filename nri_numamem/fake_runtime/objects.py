@@ -170,6 +170,7 @@ def _resources(memory_limit_bytes: int) -> api.LinuxResources:
     )
 
 
+@cache
 def _namespaces(pid: int) -> list[api.LinuxNamespace]:
     shared = [
         api.LinuxNamespace(type=kind, path=f"/proc/{pid}/ns/{link}")

@@ -19,6 +19,8 @@ from tests.lives.play import Report, play
 
 LIVES = 2000
 _CHUNK = 20
+# Lives between two garbage collections, each of which visits all modules.
+_COLLECT = 50
 _PROGRESS = 500
 _MEMORY = "/dev/shm"  # lives write many small files
 # The first failures are enough to find a cause; more would only fill the screen.
@@ -64,7 +66,7 @@ def _play(seed: int) -> Report:
     # it would visit all objects each time.
     gc.disable()
     report = play(seed, _memory())
-    if seed % _CHUNK == 0:
+    if seed % _COLLECT == 0:
         gc.collect()
     if not report.problem:
         report.history.clear()

@@ -100,9 +100,17 @@ class VirtualTimeLimit:
             if event != "call" or not frame.f_globals.get("__name__", "").startswith(_PACKAGE):
                 return
             left -= 1
-            if left == 0:
-                raise error
+            if left <= 0:
+                raise error  # which also ends the profiling
 
+        def raise_again(ignored: "sys.UnraisableHookArgs") -> None:
+            # A generator that is freed runs as well, and there the interpreter ignores errors.
+            if ignored.exc_type is error:
+                sys.setprofile(count)
+            else:
+                hook(ignored)
+
+        hook, sys.unraisablehook = sys.unraisablehook, raise_again
         sys.setprofile(count)
         try:
             return call()
@@ -111,6 +119,7 @@ class VirtualTimeLimit:
             raise
         finally:
             sys.setprofile(None)
+            sys.unraisablehook = hook
 
 
 class VirtualStallGuard:
@@ -147,6 +156,7 @@ class VirtualStateFile:
         self._pending: EngineState | None = None
         self._records: list[tuple[float, Record]] = []
         self._offered: EngineState | None = None
+        self._facts: PluginFacts | None = None
         self._is_scheduled = False
         self._has_failed = False
 
@@ -175,14 +185,18 @@ class VirtualStateFile:
         self._offered = None
 
     def describe(self, facts: PluginFacts) -> None:
-        if self._may_write() and not (self._disk.is_full or self._disk.is_frozen):
-            plugin_file_of(self._path).write_bytes(encode(facts))
+        self._facts = facts
+        self._schedule(0.0)
 
     def close(self) -> None:
         if self._may_write():
             self._write_history()
-            if self._pending is not None:
+            if self._has_contents:
                 self._write()
+
+    @property
+    def _has_contents(self) -> bool:
+        return self._pending is not None or self._facts is not None
 
     def _may_write(self) -> bool:
         """Return False after the process was killed."""
@@ -198,16 +212,11 @@ class VirtualStateFile:
         if not self._may_write():
             return
         has_written = self._write_history()
-        if self._pending is not None:
-            self._schedule_next(is_written=self._write())
+        if self._has_contents:
+            has_written = self._write()
+            self._schedule(_WRITE_PAUSE_S if has_written or self._disk.is_frozen else _RETRY_S)
         elif has_written:
-            self._schedule(_WRITE_PAUSE_S)
-
-    def _schedule_next(self, *, is_written: bool) -> None:
-        if self._pending is not None or not is_written:
-            self._schedule(_WRITE_PAUSE_S if is_written or self._disk.is_frozen else _RETRY_S)
-        else:
-            # The pause after a write; a state that arrives meanwhile waits for its end.
+            # The pause after a write; what arrives meanwhile waits for its end.
             self._schedule(_WRITE_PAUSE_S)
 
     def _write_history(self) -> bool:
@@ -222,8 +231,6 @@ class VirtualStateFile:
         return True
 
     def _write(self) -> bool:
-        state = self._pending
-        assert state is not None
         if self._disk.is_frozen:
             return False
         if self._disk.is_full:
@@ -234,9 +241,12 @@ class VirtualStateFile:
                 fields = {"error_kind": text, "error": "no space left on device"}
                 self._emit(Record(EventName.STATE_FILE_WRITE_FAILED, dict(fields)))
             return False
-        self._path.write_bytes(snapshot(state))
-        self.written_at_s = VirtualClock(self._world).wall_s()
-        self._pending = None
+        if self._facts is not None:
+            plugin_file_of(self._path).write_bytes(encode(self._facts))
+        if self._pending is not None:
+            self._path.write_bytes(snapshot(self._pending))
+            self.written_at_s = VirtualClock(self._world).wall_s()
+        self._facts = self._pending = None
         if self._has_failed:
             self._has_failed = False
             fields_after = {"failed_writes": self.failed_writes}
