@@ -1,6 +1,7 @@
 """The actions of ``nri-numamem config``: default, show and check."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,9 @@ def test_the_settings_of_the_running_plugin(
     assert main(show) == 0
     output = capsys.readouterr().out
     assert "Settings of the plugin with pid 17 " in output
+    (tmp_path / "plugin.json").write_bytes(encode(replace(FACTS, ended_s=FACTS.started_s + 1)))
+    assert main(show) == 0
+    assert "Settings of the plugin with pid 17, which has ended " in capsys.readouterr().out
     assert "kubelet/config.yaml:7" in output
     (tmp_path / "plugin.json").write_text("{}")
     assert main(show) == 2

@@ -130,3 +130,10 @@ def test_other_classes_are_not_managed(capsys: pytest.CaptureFixture[str]) -> No
     cause = "memoryManagerPolicy is None"
     text = shown(capsys, entry(1, "not_managed", qos_class="Guaranteed", cause=cause))
     assert "because   memoryManagerPolicy is None\n            container c\n" in text
+
+
+def test_a_moment_without_a_plugin_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """Between a start and its Synchronize."""
+    for until_s, is_shown in ((10.5, False), (12.0, True)):
+        entries = (Entry(10.0, "machine"), Entry(until_s, "synchronized"))
+        assert ("away " in shown(capsys, *entries)) is is_shown
