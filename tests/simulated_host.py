@@ -39,6 +39,8 @@ class SimulatedHost(HostFiles):
         self.log = root / "plugin.log"
         self.state_file = root / "state" / "memory_manager_state"
         self.processes: list[subprocess.Popen[str]] = []
+        self._late: list[str] = []
+        """Lines that a plugin wrote to stderr when it stopped, because its log was too slow."""
         nodes = tuple(
             NumaNode(number, 4 * GI, {2 << 20: 64}, CpuSet([number]), {number: 10, 1 - number: 21})
             for number in range(2)
@@ -67,7 +69,8 @@ class SimulatedHost(HostFiles):
     def records(self, event: str | None = None) -> list[dict[str, Any]]:
         """Return what the plugin has logged so far."""
         text = self.log.read_text() if self.log.exists() else ""
-        found = [json.loads(line) for line in text.splitlines(keepends=True) if line[-1:] == "\n"]
+        lines = [line for line in text.splitlines(keepends=True) if line[-1:] == "\n"]
+        found = [json.loads(line) for line in (*lines, *self._late)]
         return [record for record in found if event in (None, record["event"])]
 
     def wait_record(self, event: str) -> dict[str, Any]:
@@ -98,6 +101,7 @@ class SimulatedHost(HostFiles):
         process.send_signal(signal.SIGTERM)
         output, _ = process.communicate(timeout=WAIT_S)
         assert "Traceback" not in output
+        self._late += [line for line in output.splitlines() if line.startswith('{"ts":')]
         return process.returncode
 
     def close(self) -> None:

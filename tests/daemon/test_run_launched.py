@@ -36,6 +36,8 @@ import sys, time
 from pathlib import Path
 from nri_numamem.daemon import liveness, supervisor, launched, restarted
 from nri_numamem.cli import main
+from nri_numamem.observe.log import writer
+writer.FLUSH_S = 30.0  # what is left then would go to /dev/null
 build, troubles = launched.build_engine, {troubles!r}
 def troubled(settings, roots):
     exec(troubles.pop(0) if troubles else "")

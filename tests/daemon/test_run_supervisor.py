@@ -43,6 +43,8 @@ PROGRAM = """#!{python}
 import runpy, sys
 from pathlib import Path
 from nri_numamem.daemon import supervisor, launched, restarted
+from nri_numamem.observe.log import writer
+writer.FLUSH_S = 30.0  # what is left then would go to /dev/null
 launched.CONNECT_TRIES = 0
 supervisor.PAUSE_S = {pause_s}
 restarted.DEFAULT_SOCKET = Path({socket!r})

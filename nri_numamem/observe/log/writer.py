@@ -105,13 +105,16 @@ class LogWriter:
         if self._thread is not None:
             self._queue.put(self._close_sinks)
 
-    def flush(self, timeout_s: float = FLUSH_S) -> None:
-        """Wait until all records before are written; after `timeout_s` write them to stderr."""
+    def flush(self, timeout_s: float | None = None) -> None:
+        """Wait until all records before are written; after the time write them to stderr.
+
+        The time is FLUSH_S by default.
+        """
         if self._thread is None:
             return
         written = threading.Event()
         self._queue.put(written.set)
-        if not written.wait(timeout_s):
+        if not written.wait(FLUSH_S if timeout_s is None else timeout_s):
             self._divert()
 
     def close(self) -> None:
