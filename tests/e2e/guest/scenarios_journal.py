@@ -33,7 +33,8 @@ _EXPECTED = {
     ),
 }
 
-# A dump of more pods than a datagram or a line of the journal can hold, as the plugin sends it.
+# A dump of more pods than a datagram or a line of the journal can hold, as the plugin sends it. The
+# process lives on as a plugin does: one that ends gives its log 0.2 s, which is too short here.
 _LARGE_PODS = 3000
 _LARGE_DUMP = f"""
 from nri_numamem.observe.log import loggers
@@ -45,7 +46,7 @@ node = {{"numberOfAssignments": {_LARGE_PODS}, "memoryMap": {{"memory": memory}}
 entries = {{f"pod-{{n:036}}": {{"main": [block]}} for n in range({_LARGE_PODS})}}
 loggers.configure("journal")
 loggers.get_logger().info("state_dump", machineState={{"0": node}}, entries=entries)
-loggers.flush()
+input()
 """
 
 
@@ -101,14 +102,19 @@ def _run_commands(host: Host) -> int:
 
 def _large_dump() -> int:
     """Send a large dump to the journal, and export it; return its size."""
-    subprocess.run([f"{_BIN}/python", "-c", _LARGE_DUMP], check=True, timeout=TIMEOUT_S)
     command = "journalctl -t nri-numamem -o export | nri-numamem state export -"
 
     def exported() -> str | None:
         text = _shell(command)
         return text if len(json.loads(text).get("entries", {})) == _LARGE_PODS else None
 
-    return len(wait_until(exported, "the large dump in the journal"))
+    sender = subprocess.Popen([f"{_BIN}/python", "-c", _LARGE_DUMP], stdin=subprocess.PIPE)
+    try:
+        size = len(wait_until(exported, "the large dump in the journal"))
+    finally:
+        sender.communicate(b"\n", timeout=TIMEOUT_S)
+    expect(sender.returncode == 0, f"the sender ended with status {sender.returncode}")
+    return size
 
 
 def _readme_commands() -> list[str]:
