@@ -17,15 +17,16 @@ This module is imported by the supervisor, which must stay small.
 import os
 from typing import NamedTuple
 
-STUCK_S = 5.5
-"""The time without a heartbeat, as counted above, after which a plugin is stuck."""
+STUCK_S = 11.5
+"""The time without a heartbeat, as counted above, after which a plugin is stuck: four samples. A
+virtual machine whose host is overloaded can miss several heartbeats."""
 SAMPLE_S = 3.0
 """The interval of the samples; longer than a tick, so that each sample of a healthy plugin shows
 another heartbeat."""
 
 LATE_S = 1.5 * SAMPLE_S
-"""The time between two samples from which on the later one is ignored; less than STUCK_S, so one
-sample alone never ends a plugin."""
+"""The time between two samples from which on the later one is ignored; less than
+half of STUCK_S, so two samples alone never end a plugin."""
 
 _SLEEPING, _RUNNABLE, _OTHER = "S", "R", "?"
 

@@ -2,7 +2,7 @@
 
 from nri_numamem.observe.metrics.sources import Sources
 
-# The event loop shows every 2 s that it is alive; a process beside it ends it after some 6 s.
+# The event loop shows every 2 s that it is alive; a process beside it ends it after some 12 s.
 SILENT_S = 10.0
 
 
