@@ -2,7 +2,7 @@
 
 For people only: no decision depends on a reason. The reasons of an event follow from its records
 and the time of its commit, and the state carries them from there. A container that is adopted again
-at a Synchronize keeps its first reason.
+on its nodes at a Synchronize keeps its first reason.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from nri_numamem.engine.plan import Record
 from nri_numamem.engine.reason import Reason, Reasons
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.state import EngineState
-from nri_numamem.memorymanager import QosClass
+from nri_numamem.memorymanager import Block, QosClass, nodes_of
 
 _ADOPTING = frozenset(
     {
@@ -21,7 +21,7 @@ _ADOPTING = frozenset(
         EventName.CPUSET_MEMS_REAPPLIED,
     }
 )
-"""Events that say nothing new about a container with a reason."""
+"""Events that say nothing new about a container with a reason, if its nodes are the same."""
 
 _PINNING = _ADOPTING | {
     EventName.ADMITTED,
@@ -51,6 +51,7 @@ def after(
     """
     is_whole = isinstance(event, events.Synchronize)
     known = _known(before, state) if is_whole else state.reasons
+    earlier = _restored_now(before, state) or before
     pinned, unpinned = dict[str, Reason](), dict[str, Reason]()
     for record in records:
         container_id = str(record.fields.get("container_id", ""))
@@ -62,6 +63,8 @@ def after(
             )
         elif record.event in _PINNING:
             old = known.pinned.get(container_id) if record.event in _ADOPTING else None
+            if old is not None and _nodes_differ(earlier, state, container_id):
+                old = None
             pinned[container_id] = old or _reason(state, event, record, container_id, wall_s)
     if not is_whole:
         if not (pinned or unpinned or _may_end(known, event)):
@@ -112,14 +115,32 @@ def is_unpinned(record: Record) -> bool:
 
 def _known(before: EngineState, state: EngineState) -> Reasons:
     """Return the reasons before a Synchronize, with those of an earlier process at the first."""
-    restored = before.restored
-    if restored is None or restored is state.restored:
+    restored = _restored_now(before, state)
+    if restored is None:
         return before.reasons
     earlier, now = restored.reasons, before.reasons
     return Reasons(
         {**earlier.pinned, **now.pinned},
         {**earlier.unpinned, **now.unpinned},
     )
+
+
+def _restored_now(before: EngineState, state: EngineState) -> EngineState | None:
+    """Return the state of an earlier process, if the event confirmed or dropped its parts."""
+    return None if before.restored is state.restored else before.restored
+
+
+def _nodes_differ(earlier: EngineState, state: EngineState, container_id: str) -> bool:
+    """Return whether a container has other nodes than before; False if it had none."""
+    before, now = _blocks(earlier, container_id), _blocks(state, container_id)
+    if before is None or now is None or before == now:
+        return False
+    return nodes_of(before) != nodes_of(now)
+
+
+def _blocks(state: EngineState, container_id: str) -> tuple[Block, ...] | None:
+    holder = state.holder(container_id)
+    return None if holder is None else state.blocks(holder.key)
 
 
 def _may_end(known: Reasons, event: events.Event) -> bool:

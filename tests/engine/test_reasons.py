@@ -187,3 +187,19 @@ def test_a_container_whose_creation_failed(host: Host, event: EventName) -> None
     host.containers["c"] = events.Container("c", pod.sandbox_id, "main", 200 * MI)
     synchronize(host, 3000)
     assert unpinned(host) == {}
+
+
+@pytest.mark.parametrize("is_restored", [False, True], ids=["same process", "restarted"])
+def test_a_container_that_is_adopted_on_other_nodes_has_a_new_reason(
+    host: Host, is_restored: bool
+) -> None:
+    container = create(host, "a", 1000)
+    create(host, "b", 1001)
+    if is_restored:
+        earlier = restore(snapshot(host.engine.state))
+        host.engine = Engine(host.engine.context, earlier)
+    assert container.cpuset_mems == "0"
+    host.containers["c-a"] = replace(container, cpuset_mems="2")
+    synchronize(host, 2000)
+    synchronize(host, 3000)
+    assert pinned(host) == {"c-a": ("adopted", 2000), "c-b": ("admitted", 1001)}
