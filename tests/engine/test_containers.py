@@ -117,6 +117,23 @@ def test_a_refusal_names_the_request_and_each_node_and_changes_nothing(host: Hos
     assert str(record.fields["message"]) in text
 
 
+@pytest.mark.parametrize("policy", ["best-effort", "restricted", "single-numa-node"])
+@pytest.mark.parametrize("scope", ["container", "pod"])
+def test_a_refusal_names_no_other_pod(new_host: NewHost, policy: str, scope: str) -> None:
+    """Users of one namespace read it, in the events of their pod."""
+    host = new_host(Policy(topology_manager_policy=policy, topology_manager_scope=scope))
+    others = [host.run(f"neighbour-{number}") for number in range(4)]
+    for other in others:
+        host.create(other, "secret", memory=600 * MI, container_id=f"id-{other.uid}")
+    answer = host.create(host.run("mine"), memory=700 * MI)
+    assert answer.refusal is not None
+    for other in others:
+        for name in (other.uid, other.name, other.sandbox_id, "secret", f"id-{other.uid}"):
+            assert name not in answer.refusal
+    (record,) = answer.records
+    assert "pod-neighbour-0" in str(record.fields["holders"])
+
+
 def test_after_a_pod_is_removed_the_retry_succeeds(host: Host) -> None:
     first, second = host.run("x"), host.run("y")
     host.create(first, memory=1500 * MI)
