@@ -25,7 +25,10 @@ def extended(
 ) -> tuple[EngineState, tuple[Update, ...]]:
     """Return `after`, and the updates of live containers that have more nodes than in `before`."""
     updates: list[Update] = []
-    for name, blocks in before.accounting.assignments.get(uid, {}).items():
+    containers = before.accounting.assignments.get(uid, {})
+    if containers is after.accounting.assignments.get(uid):
+        return after, ()
+    for name, blocks in containers.items():
         holder, now = after.holders.get((uid, name)), after.blocks((uid, name))
         if (
             holder is None

@@ -38,11 +38,15 @@ def held(
     live: dict[str, int] = {}
     ended: dict[str, int] = {}
     reusable = frozenset(state.accounting.reusable.get(uid, ()))
+    holders, sandbox_id = state.holders, pod.sandbox_id
     for name, blocks in state.accounting.assignments.get(uid, {}).items():
-        if name != but and not state.runs_in_other_sandbox((uid, name), pod.sandbox_id):
-            sums = ended if name in reusable else live
-            for block in blocks:
-                sums[block.type] = sums.get(block.type, 0) + block.size
+        # Not runs_in_other_sandbox(): a pod can have thousands of containers.
+        holder = holders.get((uid, name))
+        if name == but or (holder and holder.sandbox_id != sandbox_id and not holder.ended):
+            continue
+        sums = ended if name in reusable else live
+        for block in blocks:
+            sums[block.type] = sums.get(block.type, 0) + block.size
     return live, ended
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from nri_numamem.engine.events import Container, PodSandbox
-from nri_numamem.engine.state import POOL, EngineState, Holder
+from nri_numamem.engine.state import EngineState
 from nri_numamem.memorymanager import Block
 from nri_numamem.numa import hugepages_resource
 
@@ -54,50 +54,16 @@ def request_for(state: EngineState, pod: PodSandbox, container: Container) -> Re
     if not pod.hugepage_limits:  # only a sum depends on the other containers
         request = request_of(pod, container, {})
     else:
-        others = _blocks_in_sandbox(state, pod, with_ended=False)
+        others = blocks_in_sandbox(state, pod, with_ended=False)
         others.pop(container.name, None)
         request = request_of(pod, container, sum_blocks(others))
     if not pod.memory_limit_bytes or request is None or pod.uid not in state.accounting.assignments:
         return request
-    return within_pod_limit(state, pod, container, request)
+    live, is_shared = live_in_sandbox(state, pod, container.name)
+    return within_pod_limit(pod, request, live, is_shared=is_shared)
 
 
-def request_at_synchronize(
-    old: EngineState, new: EngineState, pod: PodSandbox, container: Container
-) -> Request | None:
-    """Return the request of a container that runs on its nodes, as request_for() does.
-
-    `new` is the state that the Synchronize builds, `old` the one before it. Of the pod's sum of
-    hugepages a container keeps what it had in `old`. It also gets what no other container has: none
-    that `new` has already, and none of `old`. So a Synchronize does not move the sum.
-    """
-    if not pod.hugepage_limits:
-        return request_of(pod, container, {})
-    key, own = (pod.uid, container.name), dict[str, int]()
-    is_known = old.keys.get(container.container_id) == key
-    others = _blocks_in_sandbox(old, pod, with_ended=is_known)
-    if is_known:
-        own = sum_blocks({container.name: others.get(container.name, ())})
-    others |= _blocks_in_sandbox(new, pod, with_ended=True)
-    assigned = sum_blocks({n: b for n, b in others.items() if n not in (container.name, POOL)})
-    for size, limit in pod.hugepage_limits.items():
-        name = hugepages_resource(size)
-        assigned[name] = max(0, min(assigned.get(name, 0), limit - own.get(name, 0)))
-    return request_of(pod, container, assigned)
-
-
-def request_that_shares(known: EngineState, holder: Holder) -> Request | None:
-    """Return the request of a running container that shares its pod's memory in `known`.
-
-    It keeps its share. None for another container.
-    """
-    if holder.ended or not holder.is_shared:
-        return None
-    blocks = known.blocks(holder.key) or ()
-    return Request({block.type: block.size for block in blocks}, is_shared=True)
-
-
-def _blocks_in_sandbox(
+def blocks_in_sandbox(
     state: EngineState, pod: PodSandbox, *, with_ended: bool
 ) -> dict[str, tuple[Block, ...]]:
     """Return the blocks of the containers of one sandbox, by name."""
@@ -136,13 +102,13 @@ def request_of(
 
 
 def within_pod_limit(
-    state: EngineState, pod: PodSandbox, container: Container, request: Request
+    pod: PodSandbox, request: Request, live: Mapping[str, int], *, is_shared: bool
 ) -> Request:
-    """Return the request, limited to the rest of the pod's limit if the container shares it."""
-    limit_bytes = pod.memory_limit_bytes
-    if not limit_bytes:
-        return request
-    live, is_shared = live_in_sandbox(state, pod, container.name)
+    """Return the request, limited to the rest of the pod's limit if the container shares it.
+
+    `live` and `is_shared` are what live_in_sandbox() returns. The pod has a memory limit.
+    """
+    limit_bytes = pod.memory_limit_bytes or 0
     exceeds = live and live.get(MEMORY, 0) + request.resources[MEMORY] > limit_bytes
     limit = request_of_pod(pod) if exceeds or is_shared or request.is_shared else None
     if limit is None:

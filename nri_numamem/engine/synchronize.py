@@ -35,15 +35,10 @@ from nri_numamem.engine.records import machine as machine_records
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.records.fields import FreeBytes
 from nri_numamem.engine.reported_nodes import Action
-from nri_numamem.engine.request import (
-    Request,
-    request_at_synchronize,
-    request_for,
-    request_that_shares,
-    within_pod_limit,
-)
+from nri_numamem.engine.request import Request, request_for
 from nri_numamem.engine.running_containers import Pinned, Running, Unpinned, classify
-from nri_numamem.engine.state import POOL, EngineState
+from nri_numamem.engine.running_requests import RunningRequests
+from nri_numamem.engine.state import POOL, Cpusets, EngineState
 from nri_numamem.memorymanager import adopt, mark_reusable
 from nri_numamem.numa import NodeSet
 
@@ -125,30 +120,33 @@ def _adopt_all(
     `known` is `old` with the containers that had no names.
     """
     bulk, updates, found = BulkUpdate(state), list[Update](), list[Record]()
-    free_bytes = FreeBytes()
-    cpusets, is_repaired = state.cpusets, False
+    requests, free_bytes = RunningRequests(known, old), FreeBytes()
+    repairs, unpinned, is_repaired = dict[str, NodeSet](), set[str](), False
     for pod, container, reported in pinned:
         container_id, nodes = container.container_id, reported.nodes
         duplicate = _separate_duplicate(bulk, pod, container)
-        request = _request(known, old, bulk.present(), pod, container)
+        if duplicate is not None:
+            requests.forget()
+        request = requests.request(bulk.present(), pod, container)
         if request is not None:
             found.append(_adopt(context, bulk, pod, container, request, nodes, free_bytes))
+            holder = bulk.present().holders[pod.uid, container.name]
+            requests.recorded(holder, bulk.present().blocks(holder.key) or ())
         found += [] if duplicate is None else [duplicate]
         action, machine = reported.action, context.machine
         if action is Action.NONE or request is None or not nodes.issubset(machine.node_set):
             continue
         if action is Action.REPAIR and is_repaired:
-            cpusets = cpuset_check.with_repair(
-                cpusets, container_id, container.cgroup_mems or NodeSet()
-            )
+            repairs[container_id] = container.cgroup_mems or NodeSet()
         elif action is Action.SHOW_UNPINNED:
-            cpusets = replace(cpusets, unpinned=cpusets.unpinned | {container_id})
+            unpinned.add(container_id)
         elif action is not Action.SHOW_CONFLICT:
             updates.append(Update(container_id, str(nodes)))
             is_repaired |= action is Action.REPAIR
-        is_sent = container_id not in cpusets.repairs
+        is_sent = container_id not in repairs
         after = bulk.present()
         found.append(cpuset_records.reported(after, pod, container, reported, is_sent=is_sent))
+    cpusets = Cpusets(repairs=repairs, unpinned=frozenset(unpinned))
     return bulk.finish().with_cpusets(cpusets), updates, found
 
 
@@ -175,20 +173,6 @@ def _adopt(
     shortfall = bulk.adopt(holder_of(pod, container, request), nodes, request.resources)
     after, excluded = bulk.present(), context.classification.excluded
     return records.adopted(after, pod, container, request, nodes, shortfall, excluded, free_bytes)
-
-
-def _request(
-    known: EngineState, old: EngineState, new: EngineState, pod: PodSandbox, container: Container
-) -> Request | None:
-    """Return the request of a running container that has nodes; None if it is unknown."""
-    holder = known.holder(container.container_id)
-    shared = None if holder is None else request_that_shares(known, holder)
-    if shared is not None:
-        return shared
-    request = request_at_synchronize(old, new, pod, container)
-    if request is not None and holder is None:
-        return within_pod_limit(new, pod, container, request)
-    return request
 
 
 def adopt_running(
