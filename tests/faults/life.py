@@ -55,7 +55,6 @@ class Life:
         self._counts: Counter[str] = Counter()
         self._synchronized_start = 0
         self._at_start: dict[tuple[str, str], str] = {}
-        self.first_record = 0
         self.known_timeouts = 0
         self.host = parts.host
         self.parameters = parts.parameters
@@ -229,8 +228,6 @@ class Life:
 
     def accept_plugin(self) -> bool:
         """Accept one connection of the plugin; return whether it is connected afterwards."""
-        self.plugin.journal.read()
-        self.first_record = len(self.plugin.journal.records)
         self.node.spread_exemptions()
         updates = self.runtime.accept_plugin(self.node.content(), self._cannot_connect)
         if updates is None:

@@ -159,6 +159,8 @@ def _while_stopped(
     timer.start()
     try:
         _step(life, rng)
+        # A runtime that gave the plugin up kills it, and its successor synchronizes at once.
+        life.update_content()
     finally:
         timer.join()
 

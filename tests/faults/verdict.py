@@ -4,6 +4,8 @@ The plugin has some seconds to notice changes without a message: another machine
 without a call, a disk that has room again. Every other condition must hold between any two steps.
 """
 
+from typing import Any
+
 from nri_numamem.daemon.cgroup_scan import SCANS_AFTER_S
 from nri_numamem.daemon.cpuset_check import ROUND_S as COMPARED_S
 from nri_numamem.daemon.cpuset_check import SLICE_S
@@ -52,7 +54,7 @@ def _problems(life: Life) -> tuple[list[str], list[str]]:
     records = life.plugin.journal.records
     exempt = {
         r.get("container_id", "")
-        for r in records[life.first_record :]
+        for r in records[_newest_connection(records) :]
         if r["event"].endswith("unpinned_no_capacity")
     }
     exempt |= shown_unpinned(life)
@@ -75,6 +77,15 @@ def _problems(life: Life) -> tuple[list[str], list[str]]:
     if life.parameters.keeps_state and not life.host.is_full:
         later += found.state_file(life.host.state_entries())
     return now, later
+
+
+def _newest_connection(records: list[dict[str, Any]]) -> int:
+    """Return the index of the first record of the newest connection.
+
+    A launched plugin that its runtime killed may connect again before the life notices.
+    """
+    found = (at for at in reversed(range(len(records))) if records[at]["event"] == "configured")
+    return next(found, 0)
 
 
 def shown_unpinned(life: Life) -> set[str]:
