@@ -190,15 +190,16 @@ class AccountingCheck:
                 yield f"{_name(container)} is on {container.mems}, and {nodes} are excluded"
 
     def _shares(self, container: Container, resource: str) -> bool:
-        """Return whether a container of a resized pod has only what its pod's limit leaves.
+        """Return whether a container has only what its pod's limit leaves.
 
-        Limits that together exceed the pod's are the sign of pod-level resources.
+        Limits that together exceed the pod's are the sign of pod-level resources: after a resize,
+        or where the plugin did not receive the end of an earlier container.
         """
         pod = container.pod
         memory = [b for b in self._blocks if b.key[0] == pod.uid and b.resource == MEMORY]
         at_start = pod.message.linux.pod_resources.memory.limit.value
         is_full = sum(block.size_bytes for block in memory) >= at_start > 0
-        return resource == MEMORY and pod.was_resized and is_full
+        return resource == MEMORY and is_full and (pod.was_resized or pod.has_lost_end)
 
     def _has_all_hugepages(self, pod: Pod) -> bool:
         """Return whether a pod holds its limit of hugepages of a size."""

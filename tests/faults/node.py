@@ -117,6 +117,8 @@ class Pod:
     """Number of the plugin start whose sweeps have seen the cgroup."""
     reservations: dict[str, Reservation] = field(default_factory=dict)
     was_resized: bool = False
+    has_lost_end: bool = False
+    """The plugin timed out the end of a container, which then counts as live for the next one."""
     has_failed_resize: bool = False
     """The pod's cgroup may have a limit for a resize that was refused."""
     is_sum_lost: bool = False

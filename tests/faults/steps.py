@@ -124,7 +124,9 @@ def stop(life: Life, container: Container) -> None:
     shown = api.Container()
     shown.CopyFrom(container.message)
     shown.state = api.CONTAINER_STOPPED
+    timeouts = life.timeouts()
     reply = life.call("StopContainer", pod.message, shown)
+    pod.has_lost_end |= life.timeouts() > timeouts
     # After the call, during which the process that keeps the reservation may have died.
     life.node.end(container, is_recorded=life.is_recorded(container))
     life.note(f"{pod.message.name}/{container.spec.name} ends{life.outcome(reply)}")

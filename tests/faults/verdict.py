@@ -185,7 +185,9 @@ def check_cgroups(life: Life) -> None:
     assigned = {block.key: block.nodes for block in checks.blocks_of(accounting)}
     shown = shown_unpinned(life)
     without_room = {
-        record["container_id"] for record in life.plugin.journal.named("unpinned_no_capacity")
+        record["container_id"]
+        for event in ("unpinned_no_capacity", "running_unpinned_no_capacity")
+        for record in life.plugin.journal.named(event)
     }
     for container in living:
         nodes = assigned.get(container.key)
