@@ -1,6 +1,7 @@
 """``nri-numamem reset`` after the plugin ended, on a runtime that applies its updates."""
 
 import json
+import os
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,6 +21,7 @@ from tests.cli.documented import documented_entry, documented_keys
 from tests.simulated_host import SimulatedHost
 
 GI = 1 << 30
+SCREENS = Path(__file__).parent / "screens"
 
 
 class Stand:
@@ -183,3 +185,21 @@ def test_a_state_file_that_cannot_be_used(
     shown = capsys.readouterr().err
     assert error in shown
     assert shown.startswith(f"nri-numamem: {path}: ")
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_the_screen(
+    ended: Stand,
+    columns: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As tests/cli/test_environments; UPDATE_SCREENS=1 writes the files."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert ended.run("--dry-run") == 0
+    shown = capsys.readouterr().out
+    path = SCREENS / f"reset-{columns}.txt"
+    if os.environ.get("UPDATE_SCREENS"):
+        path.write_text(shown, encoding="utf-8")
+    assert shown == path.read_text(encoding="utf-8")
+    assert max(map(len, shown.splitlines())) <= columns
