@@ -48,7 +48,7 @@ test-other: $(VENV)/.dev
 
 e2e: $(VENV)/.dev
 	tests/e2e/install-tools
-	$(BIN)/pytest tests/e2e -p no:randomly
+	$(BIN)/pytest tests/e2e -p no:randomly --tb=short
 
 # Against NRI's own Go runtime side in six versions, several at a time; ends with a table of
 # scenarios.
