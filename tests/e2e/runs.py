@@ -75,7 +75,7 @@ def _summary_lines(records: tuple[dict[str, Any], ...]) -> Iterator[str]:
             yield ", ".join(f"{name} {record[name]}" for name in names)
             yield f"plugin: {record['plugin']} ({record['seconds']} s)"
         elif record["kind"] == "pause":
-            seconds = record["seconds"]
-            yield f"phase {record['phase']}: the machine paused for at most {seconds} s"
+            seconds = ", ".join(f"{each} s" for each in record["seconds"])
+            yield f"phase {record['phase']}: longest pause of each processor: {seconds}"
         elif record["kind"] == "phase":
             yield f"phase {record['name']}: {record['seconds']} s"
