@@ -162,9 +162,8 @@ class StateStore:
         self._file: StateWriter | None = None
         self._facts: PluginFacts | None = None
         """What was described last."""
-        self._early: list[tuple[float, Record]] = []
-        """The first records for the history, until the first open()."""
-        self._is_first = True
+        self._early: list[tuple[float, Record]] | None = []
+        """The first records for the history; None after the first open()."""
 
     @property
     def failed_writes(self) -> int:
@@ -185,13 +184,13 @@ class StateStore:
         """
         self.close()
         if not path:
-            self._is_first = False
+            self._early = None
             return None
         self._lock.acquire(Path(f"{path}.lock"), started_as)
         self._file = self._open_state_file(Path(path), self._emit)
-        self._is_first = False
-        while self._early:
-            self._file.append(*self._early.pop(0))
+        early, self._early = self._early or [], None
+        for time_s, record in early:
+            self._file.append(time_s, record)
         return self._file.load()
 
     def offer(self, state: EngineState) -> None:
@@ -204,8 +203,10 @@ class StateStore:
 
     def append(self, time_s: float, record: Record) -> None:
         """Hand over a record for the history, likewise; the first ones before open()."""
-        if self._is_first and len(self._early) < _EARLY_LIMIT:
-            self._early.append((time_s, record))
+        early = self._early  # another thread may call this during open()
+        if early is not None:
+            if len(early) < _EARLY_LIMIT:
+                early.append((time_s, record))
         elif self._file is not None and not self._lock.is_lost:
             self._file.append(time_s, record)
 
