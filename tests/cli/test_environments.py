@@ -17,6 +17,7 @@ import pytest
 from nri_numamem.cli.main import COMMANDS, main
 from nri_numamem.numa import CpuSet, Machine, NumaNode
 from tests.cli.doctor.host_files import HostFiles
+from tests.cli.screen_files import check_screen
 from tests.host_files import HostFiles as KernelFiles
 
 SCREENS = Path(__file__).parent / "screens"
@@ -116,11 +117,7 @@ def test_screens(
     name: str, columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shown = screen(name, columns, monkeypatch, capsys)
-    file = SCREENS / f"{name}-{columns}.txt"
-    if "UPDATE_SCREENS" in os.environ:
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(shown)
-    assert shown == file.read_text()
+    check_screen(shown, SCREENS / f"{name}-{columns}.txt")
     assert max(map(len, shown.splitlines())) <= columns
     assert "\x1b" not in shown
 

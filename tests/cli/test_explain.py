@@ -15,6 +15,7 @@ import yaml
 from nri_numamem.cli.main import main
 from nri_numamem.engine.records.events import EventName
 from tests.cli.explain.stories import Past, telco
+from tests.cli.screen_files import check_screen
 
 SCREENS = Path(__file__).parent / "explain" / "screens"
 
@@ -56,10 +57,7 @@ def test_screens(
     assert explain(running, name) == (1 if name == "upf-8" else 0)
     shown = capsys.readouterr().out
     assert all(len(line) <= width and line == line.rstrip() for line in shown.splitlines())
-    file = SCREENS / f"{name.replace('/', '-')}-{width}.txt"
-    if os.environ.get("UPDATE_SCREENS"):
-        file.write_text(shown)
-    assert shown == file.read_text()
+    check_screen(shown, SCREENS / f"{name.replace('/', '-')}-{width}.txt")
 
 
 def test_the_documentation_shows_these_screens(

@@ -1,7 +1,6 @@
 """``nri-numamem reset`` after the plugin ended, on a runtime that applies its updates."""
 
 import json
-import os
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,6 +17,7 @@ from nri_numamem.fake_runtime.runtime import FakeRuntime
 from nri_numamem.nri import api_pb2 as api
 from nri_numamem.observe.state_file import read_state
 from tests.cli.documented import documented_entry, documented_keys
+from tests.cli.screen_files import check_screen
 from tests.simulated_host import SimulatedHost
 
 GI = 1 << 30
@@ -198,8 +198,5 @@ def test_the_screen(
     monkeypatch.setenv("COLUMNS", str(columns))
     assert ended.run("--dry-run") == 0
     shown = capsys.readouterr().out
-    path = SCREENS / f"reset-{columns}.txt"
-    if os.environ.get("UPDATE_SCREENS"):
-        path.write_text(shown, encoding="utf-8")
-    assert shown == path.read_text(encoding="utf-8")
+    check_screen(shown, SCREENS / f"reset-{columns}.txt")
     assert max(map(len, shown.splitlines())) <= columns
