@@ -25,8 +25,8 @@ SAMPLE_S = 3.0
 another heartbeat."""
 
 LATE_S = 1.5 * SAMPLE_S
-"""The time between two samples from which on the later one is ignored; less than
-half of STUCK_S, so two samples alone never end a plugin."""
+"""The time between two samples from which on the later one is ignored; less than half of STUCK_S,
+so two samples alone never end a plugin."""
 
 _SLEEPING, _RUNNABLE, _OTHER = "S", "R", "?"
 
