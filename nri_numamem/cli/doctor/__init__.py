@@ -10,12 +10,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from nri_numamem.cli.doctor.findings import Finding, Verdict, status_of
-from nri_numamem.cli.doctor.host import Host
 from nri_numamem.cli.doctor.kubelet import check_kubelet
 from nri_numamem.cli.doctor.machine import check_cgroups, check_configuration, check_nodes
 from nri_numamem.cli.doctor.plugin import check_instance
 from nri_numamem.cli.doctor.runtime import check_runtimes
 from nri_numamem.cli.host_arguments import add_config_argument, add_state_file_argument
+from nri_numamem.cli.host_files import Host
 from nri_numamem.cli.output import add_output_argument, print_document
 from nri_numamem.config.settings import Settings
 from nri_numamem.engine.text import escape

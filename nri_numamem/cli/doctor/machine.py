@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 from nri_numamem.cli.doctor.findings import Finding, Verdict
-from nri_numamem.cli.doctor.host import Host, UnreadableError
 from nri_numamem.cli.host_arguments import LAUNCHED_CONFIGS, config_files
+from nri_numamem.cli.host_files import Host, UnreadableError
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.load import DEFAULT_CONFIG, load_file
 from nri_numamem.config.policy import context_of

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from nri_numamem.cli.doctor.findings import Finding, Verdict
-from nri_numamem.cli.doctor.host import Host, UnreadableError
+from nri_numamem.cli.host_files import Host, UnreadableError
 from nri_numamem.cli.render.duration import duration
 from nri_numamem.config.settings import STATE_FILE, Settings
 from nri_numamem.daemon.lock_holder import find_holder

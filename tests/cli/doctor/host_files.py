@@ -5,7 +5,7 @@ from pathlib import Path
 
 from nri_numamem.cli.doctor import examine
 from nri_numamem.cli.doctor.findings import Finding, Verdict
-from nri_numamem.cli.doctor.host import Host
+from nri_numamem.cli.host_files import Host
 from nri_numamem.cli.main import main
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.engine import Engine

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.cli.doctor.host import Host, UnreadableError, at
+from nri_numamem.cli.host_files import Host, UnreadableError, at
 
 
 def test_absolute_paths_are_below_the_root(tmp_path: Path) -> None:
