@@ -224,7 +224,7 @@ class AccountingCheck:
                     continue
                 if not mine:
                     yield f"{pod.message.name}/{name}: {reservation} is missing"
-                elif not pod.was_resized and mine[0].nodes != NodeSet.parse(reservation.mems):
+                elif not pod.was_resized and not reservation.may_be_on(mine[0].nodes):
                     yield f"{pod.message.name}/{name}: {reservation} is on {mine[0].nodes}"
                 # Memory that a smaller container returned belongs to no container.
                 if not pod.was_resized and total < reservation.memory_bytes:

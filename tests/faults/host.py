@@ -114,6 +114,7 @@ class StateEntry:
 
     nodes: str
     memory_bytes: int
+    sandbox_id: str
 
 
 class LifeHost(HostFiles):
@@ -222,7 +223,7 @@ class LifeHost(HostFiles):
             payload = json.loads(envelope["payload"])
             return {
                 (entry["uid"], entry["container"]): StateEntry(
-                    entry["nodes"], entry["resources"].get(MEMORY, 0)
+                    entry["nodes"], entry["resources"].get(MEMORY, 0), entry["sandboxId"]
                 )
                 for entry in payload["holders"]
             }

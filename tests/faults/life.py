@@ -11,10 +11,11 @@ from pathlib import Path
 
 from nri_numamem.daemon.watchdog import STALLED_STATUS
 from nri_numamem.nri import api_pb2 as api
+from nri_numamem.numa import NodeSet
 from tests.faults.clock import RealClock
 from tests.faults.failure import CertainFailure, Failure
-from tests.faults.host import LifeHost, random_machine
-from tests.faults.node import Container, Node, Pod
+from tests.faults.host import LifeHost, StateEntry, random_machine
+from tests.faults.node import Container, Key, Node, Pod
 from tests.faults.parameters import ALL, choose
 from tests.faults.parts import Parts
 from tests.faults.plugin import PluginProcesses
@@ -54,7 +55,7 @@ class Life:
         """Uids of pods whose end was not reported -> whether the plugin must detect it."""
         self._counts: Counter[str] = Counter()
         self._synchronized_start = 0
-        self._at_start: dict[tuple[str, str], str] = {}
+        self._at_start: dict[Key, StateEntry] = {}
         self.known_timeouts = 0
         self.host = parts.host
         self.parameters = parts.parameters
@@ -140,19 +141,21 @@ class Life:
         self.plugin.start()
 
     def _process_starts(self) -> None:
-        """Drop expectations that a new process cannot meet with the present state file."""
+        """Drop expectations that a new process cannot meet with the present state file.
+
+        A process that was killed may leave an older state. Its entries of an earlier sandbox of a
+        pod are not kept when that sandbox is gone, so they are no entries of the present one.
+        """
         self.plugin_starts += 1
         self.seen_machine = self.host.machine
-        entries = self.host.state_entries() if self.parameters.has_state_file else {}
-        self._at_start = {key: entry.nodes for key, entry in entries.items()}
+        self._at_start = self.host.state_entries() if self.parameters.has_state_file else {}
         for pod in self.node.pods.values():
-            pod.is_sum_lost |= any((pod.uid, name) not in entries for name in pod.containers)
+            pod.is_sum_lost |= any(self._entry(pod, name) is None for name in pod.containers)
             for name, reservation in list(pod.reservations.items()):
-                entry = entries.get((pod.uid, name))
-                is_reserved = entry is not None and entry.nodes == reservation.mems
+                entry = self._entry(pod, name)
                 if (
                     entry is None
-                    or not is_reserved
+                    or not reservation.may_be_on(NodeSet.parse(entry.nodes))
                     or entry.memory_bytes < reservation.memory_bytes
                 ):
                     del pod.reservations[name]
@@ -294,7 +297,13 @@ class Life:
         """Return whether the plugin must have recorded a container, if it is pinned."""
         if self._synchronized_start == self.plugin_starts:
             return True
-        return self._at_start.get(container.key) == container.mems
+        entry = self._entry(container.pod, container.spec.name)
+        return entry is not None and entry.nodes == container.mems
+
+    def _entry(self, pod: Pod, name: str) -> StateEntry | None:
+        """Return the entry of a sandbox's container in the state file at the plugin's start."""
+        entry = self._at_start.get((pod.uid, name))
+        return entry if entry is not None and entry.sandbox_id == pod.message.id else None
 
     def forget(self, pod: Pod) -> None:
         """Remove a sandbox from the runtime."""

@@ -93,6 +93,19 @@ class Reservation:
 
     mems: str
     memory_bytes: int
+    is_end_lost: bool = False
+    """The plugin timed out the end of the container."""
+
+    def may_be_on(self, nodes: NodeSet) -> bool:
+        """Return whether the plugin may reserve the memory on these nodes.
+
+        They are those of the container. Only a container whose end the plugin lost, and that
+        counts as live until the next Synchronize, may get more: a creation that finds the pod's
+        limit exceeded takes it for one of a pod with pod-level resources, and gives all containers
+        that share the pod's nodes more of them where these are too full.
+        """
+        own = NodeSet.parse(self.mems)
+        return own == nodes or (self.is_end_lost and own.issubset(nodes))
 
 
 @dataclass
@@ -268,7 +281,7 @@ class Node:
                     container.cgroup_mems = container.mems
                     self.cgroups.write(container)
 
-    def end(self, container: Container, *, is_recorded: bool) -> None:
+    def end(self, container: Container, *, is_recorded: bool, is_end_lost: bool = False) -> None:
         """Note that a container has ended; `is_recorded`: the plugin must keep a reservation."""
         container.message.state = api.CONTAINER_STOPPED
         container.is_starting = False
@@ -277,7 +290,7 @@ class Node:
         pod = container.pod
         if pod.is_guaranteed and container.mems and is_recorded:
             pod.reservations[container.spec.name] = Reservation(
-                container.mems, container.memory_bytes
+                container.mems, container.memory_bytes, is_end_lost
             )
 
     def runtime_died(self) -> None:

@@ -126,9 +126,10 @@ def stop(life: Life, container: Container) -> None:
     shown.state = api.CONTAINER_STOPPED
     timeouts = life.timeouts()
     reply = life.call("StopContainer", pod.message, shown)
-    pod.has_lost_end |= life.timeouts() > timeouts
+    is_lost = life.timeouts() > timeouts
+    pod.has_lost_end |= is_lost
     # After the call, during which the process that keeps the reservation may have died.
-    life.node.end(container, is_recorded=life.is_recorded(container))
+    life.node.end(container, is_recorded=life.is_recorded(container), is_end_lost=is_lost)
     life.note(f"{pod.message.name}/{container.spec.name} ends{life.outcome(reply)}")
 
 

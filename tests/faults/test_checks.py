@@ -39,7 +39,7 @@ class World:
 
     def problems(self) -> list[str]:
         check = self.check()
-        entries = {self.container.key: StateEntry("0", GI)}
+        entries = {self.container.key: StateEntry("0", GI, self.pod.message.id)}
         return [
             *check.tables(),
             *check.capacity(),
@@ -124,6 +124,18 @@ def test_a_reservation_that_is_lost_moved_or_smaller(world: World) -> None:
     assert list(world.check().reservations()) == []
     del world.accounting["entries"][world.pod.uid]
     assert "is missing" in next(world.check().reservations())
+
+
+def test_the_reservation_of_a_container_whose_end_was_lost_may_be_wider(world: World) -> None:
+    reservation = Reservation("0", GI, is_end_lost=True)
+    assert reservation.may_be_on(NodeSet([0, 1]))
+    assert not reservation.may_be_on(NodeSet([1]))
+    assert not Reservation("0", GI).may_be_on(NodeSet([0, 1]))
+    world.accounting["entries"][world.pod.uid]["app"][0]["numaAffinity"] = [0, 1]
+    world.node.end(world.container, is_recorded=True)
+    assert "is on 0-1" in next(world.check().reservations())
+    world.node.end(world.container, is_recorded=True, is_end_lost=True)
+    assert list(world.check().reservations()) == []
 
 
 def test_an_assignment_of_an_ended_or_unknown_container(world: World) -> None:

@@ -77,7 +77,7 @@ def test_the_state_file_is_read_unless_it_is_damaged(host: LifeHost) -> None:
     accounting = assign(default_state(SMALL, {}), "uid", "app", NodeSet([0]), {"memory": 5})
     holder = Holder("container", "sandbox", ("uid", "app"))
     state = EngineState(accounting, holders={holder.key: holder}, keys={"container": holder.key})
-    entries = {("uid", "app"): StateEntry("0", 5)}
+    entries = {("uid", "app"): StateEntry("0", 5, "sandbox")}
     written = snapshot(state)
     host.state_file.write_bytes(written.replace(b'"version":2', b'"version":3'))
     assert host.state_entries() == {}
