@@ -14,6 +14,7 @@ from nri_numamem.cli.doctor.kubelet import check_kubelet
 from nri_numamem.cli.doctor.machine import check_cgroups, check_configuration, check_nodes
 from nri_numamem.cli.doctor.plugin import check_instance
 from nri_numamem.cli.doctor.runtime import check_runtimes
+from nri_numamem.cli.doctor.service import check_service
 from nri_numamem.cli.host_arguments import add_config_argument, add_state_file_argument
 from nri_numamem.cli.host_files import Host
 from nri_numamem.cli.output import add_output_argument, print_document
@@ -72,6 +73,7 @@ def examine(
         used = replace(settings or Settings(), state_file=state_file)
     yield from check_instance(host, used, machine)
     yield from configuration
+    yield from check_service(host, settings)
     yield from check_kubelet(host, settings)
     yield check_cgroups(host)
     yield nodes

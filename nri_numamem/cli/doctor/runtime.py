@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from nri_numamem.cli.doctor.findings import Finding, Verdict
+from nri_numamem.cli.doctor.service import is_enabled
 from nri_numamem.cli.host_files import Host, UnreadableError
 from nri_numamem.cli.runtimes import (
     CONTAINERD,
@@ -97,8 +98,7 @@ def check_plugin_directory(host: Host, directory: str) -> Iterator[Finding]:
 
 def _check_copies(host: Host, directory: str, names: Iterable[str]) -> Iterator[Finding]:
     launched = [f"{directory}/{name}" for name in names if "numamem" in name]
-    unit = "/etc/systemd/system/multi-user.target.wants/nri-numamem.service"
-    starts = [*launched, *(["the service nri-numamem"] if host.path(unit).is_symlink() else [])]
+    starts = [*launched, *(["the service nri-numamem"] if is_enabled(host) else [])]
     if not starts:
         text = f"no link in {directory}, and the service nri-numamem is not enabled"
         yield Finding("instances", Verdict.WARN, text, "start it one way; see the README, Install")
