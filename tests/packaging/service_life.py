@@ -1,0 +1,226 @@
+"""A life of the plugin as the service of the systemd that runs this program; see boot-systemd.
+
+The runtime is the fake one, on the path of the real one. Ends with an AssertionError, or writes a
+JSON document of what was seen. test_service_life judges it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from nri_numamem.fake_runtime import objects
+from nri_numamem.fake_runtime.runtime import FakeRuntime
+from nri_numamem.fake_runtime.store import RuntimeStore
+
+SOCKET = Path("/run/nri/nri.sock")
+CONFIG = Path("/etc/nri-numamem/config.yaml")
+OUT = Path("/opt/nri-numamem/out")
+PROGRAM = "/opt/nri-numamem/bin/nri-numamem"
+UNIT = "nri-numamem.service"
+PORT = 9551
+METRICS = f"http://127.0.0.1:{PORT}/metrics"
+OTHER_ADDRESS = "10.9.8.7"
+"""An address of this machine that is not in 127.0.0.0/8."""
+TEXTFILE = Path("/run/nri-numamem/nri_numamem.prom")
+GI = 1 << 30
+# Generous, for machines under load; nothing is measured.
+WAIT_S = 60
+
+
+def call(*command: str) -> str:
+    """Return the output of a command that succeeds."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WAIT_S)
+    assert done.returncode == 0, (command, done.stdout, done.stderr)
+    return done.stdout
+
+
+def wait_for(condition: Callable[[], bool], what: str) -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} did not happen in time"
+        time.sleep(0.05)
+
+
+def show(name: str) -> str:
+    """Return a property of the service."""
+    return call("systemctl", "show", "--value", f"--property={name}", UNIT).strip()
+
+
+def journal() -> list[dict[str, Any]]:
+    """Return the service's entries of the journal."""
+    lines = call("journalctl", "--output=json", f"--unit={UNIT}").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def events() -> list[str]:
+    """Return the names of the events in the journal."""
+    return [entry["NRI_NUMAMEM_EVENT"] for entry in journal() if "NRI_NUMAMEM_EVENT" in entry]
+
+
+def wait_event(name: str, count: int = 1) -> None:
+    """Wait until the journal has an event so many times."""
+    wait_for(lambda: events().count(name) >= count, f"event {name}")
+
+
+def connect(runtime: FakeRuntime) -> None:
+    """Let the service connect, and show it what runs."""
+    SOCKET.unlink(missing_ok=True)
+    runtime.listen(SOCKET)
+    runtime.accept(WAIT_S)
+    runtime.synchronize()
+
+
+def new_runtime(store: RuntimeStore) -> FakeRuntime:
+    """Return a runtime that is patient on a machine under load."""
+    return FakeRuntime(store=store, registration_timeout_s=WAIT_S, request_timeout_s=10.0)
+
+
+def create(runtime: FakeRuntime, name: str) -> str:
+    """Create a container of a Guaranteed pod; return its NUMA nodes."""
+    pod = runtime.run_pod_sandbox(objects.pod(name, memory_limit_bytes=GI))
+    container = objects.container(pod, "server", memory_limit_bytes=GI)
+    return runtime.create_container(pod, container).linux.resources.cpu.mems
+
+
+def scrape() -> bool:
+    """Return whether the metrics are served on loopback."""
+    try:
+        with urllib.request.urlopen(METRICS, timeout=WAIT_S) as response:
+            return b"nri_numamem_" in response.read()
+    except OSError:
+        return False
+
+
+def add_other_address() -> None:
+    """Give the loopback device another address, for which no route is needed."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        address = struct.pack(
+            "16sHH4s8x", b"lo:1", socket.AF_INET, 0, socket.inet_aton(OTHER_ADDRESS)
+        )
+        fcntl.ioctl(sock, 0x8916, address)  # SIOCSIFADDR
+
+
+def is_reached(address: str, port: int, timeout_s: float) -> bool:
+    """Return whether a connection is accepted."""
+    try:
+        with socket.create_connection((address, port), timeout_s):
+            return True
+    except OSError:
+        return False
+
+
+def addresses_reached() -> dict[str, bool]:
+    """Return which addresses of the metrics are reached, and one of an unrestricted listener."""
+    with socket.create_server((OTHER_ADDRESS, 0)) as listener:
+        return {
+            "loopback": is_reached("127.0.0.1", PORT, WAIT_S),
+            "other": is_reached(OTHER_ADDRESS, PORT, 2),
+            "other, unrestricted": is_reached(OTHER_ADDRESS, listener.getsockname()[1], WAIT_S),
+        }
+
+
+def restrictions(pid: int) -> dict[str, str]:
+    """Return what the kernel shows of a process's restrictions."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    fields = dict(line.split(":\t", 1) for line in lines)
+    names = ("CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp")
+    return {name: fields[name].strip() for name in names}
+
+
+def read_only(pid: int) -> dict[str, bool]:
+    """Return whether directories are read-only for a process."""
+    found = {}
+    for name in ("/sys", "/sys/fs/cgroup", "/proc/sys", "/usr", "/var/lib/nri-numamem"):
+        root = f"/proc/{pid}/root{name}"
+        found[name] = bool(os.statvfs(root).f_flag & os.ST_RDONLY)
+    return found
+
+
+def main() -> dict[str, Any]:
+    """Live; return what was seen."""
+    SOCKET.parent.mkdir(mode=0o700)
+    CONFIG.write_text(f"metricsAddress: 0.0.0.0:{PORT}\nmetricsTextfile: {TEXTFILE}\n")
+    add_other_address()
+    # Without a runtime the service starts as well.
+    call("systemctl", "start", UNIT)
+    wait_event("connect_failed")
+    pid = int(show("MainPID"))
+    seen = look_at(pid)
+    store = RuntimeStore()
+    nodes: list[str] = []
+    with new_runtime(store) as runtime:
+        connect(runtime)
+        nodes += [create(runtime, f"pod-{number}") for number in range(4)]
+        use(pid)
+        seen["reached"] = addresses_reached()
+        # A crash: systemd starts the plugin again, which adopts the containers.
+        os.kill(pid, signal.SIGKILL)
+        runtime.accept(WAIT_S)
+        runtime.synchronize()
+        wait_event("synchronized", 2)
+        nodes.append(create(runtime, "pod-after-crash"))
+    # The runtime restarts.
+    with new_runtime(store) as runtime:
+        connect(runtime)
+        nodes.append(create(runtime, "pod-after-restart"))
+        seen["restarts"] = int(show("NRestarts"))
+        call("systemctl", "stop", UNIT)
+    priorities = {entry.get("NRI_NUMAMEM_EVENT"): int(entry["PRIORITY"]) for entry in journal()}
+    warning = 4
+    return seen | {
+        "nodes": nodes,
+        "warnings": sorted(name for name, level in priorities.items() if name and level <= warning),
+        "result": show("Result"),
+        "status": int(show("ExecMainStatus")),
+    }
+
+
+def look_at(pid: int) -> dict[str, Any]:
+    """Return what the kernel shows of the plugin's process."""
+    observers = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return {
+        "restrictions": restrictions(pid),
+        "read_only": read_only(pid),
+        "nice": os.getpriority(os.PRIO_PROCESS, pid),
+        "children": [Path(f"/proc/{child}/comm").read_text().strip() for child in observers],
+    }
+
+
+def use(pid: int) -> None:
+    """Use what the plugin offers besides the placement."""
+    wait_for(scrape, "a scrape")
+    wait_for(TEXTFILE.exists, "the text file")
+    os.kill(pid, signal.SIGUSR1)
+    wait_event("state_dump")
+    os.kill(pid, signal.SIGUSR2)  # debug
+    wait_event("log_level_changed")
+    call("systemctl", "reload", UNIT)
+    wait_event("configuration_reloaded")
+    wait_for(lambda: plugin_of_status().get("pid") == pid, "a status of the plugin")
+
+
+def plugin_of_status() -> dict[str, Any]:
+    """Return what `nri-numamem status` shows of the plugin; it also finds no cgroups of pods."""
+    command = (PROGRAM, "status", "--output", "json")
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WAIT_S)
+    plugin: dict[str, Any] = json.loads(done.stdout)["plugin"]
+    return plugin
+
+
+if __name__ == "__main__":
+    try:
+        (OUT / "seen").write_text(json.dumps(main()))
+    finally:
+        (OUT / "journal").write_text(call("journalctl", "--no-pager"))
