@@ -24,6 +24,11 @@ class Host:
 
     root: Path = Path("/")
 
+    @property
+    def is_this_host(self) -> bool:
+        """Whether this is the root directory of this process, not that of a mount or image."""
+        return self.root.resolve() == Path("/")
+
     def path(self, name: str) -> Path:
         """Return where an absolute path of the host is found."""
         return self.root / name.lstrip("/")

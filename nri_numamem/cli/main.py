@@ -34,11 +34,13 @@ COMMANDS = {
     "explain": "show why a container was placed, refused or not managed",
     "gather": "write an archive with what a bug report needs",
     "inspect": "show this host's NUMA nodes as the plugin sees them",
+    "install": "make the runtime or systemd start the plugin on this host",
     "reserve": "compare reservedMemory with what the kubelet demands, and propose it",
     "reset": "give pinned containers all nodes of their pods back, for an uninstall",
     "simulate": "show where pods would be placed on a described machine",
     "state": "verify, show or write a memory manager state file of the kubelet",
     "status": "show what the plugin has placed where, what fits, and what differs",
+    "uninstall": "take away what install put on this host, and release pinned containers",
 }
 
 

@@ -66,8 +66,8 @@ CASES = {
     "state-show": "state show memory_manager_state",
 }
 LIVE = {"status", "explain", "reset"}
-# They start a plugin or write an archive.
-OTHERS = {"run", "demo", "gather"}
+# They start a plugin, write an archive, or print lines of any length.
+OTHERS = {"run", "demo", "gather", "install", "uninstall"}
 
 
 @pytest.fixture(autouse=True)

@@ -101,6 +101,7 @@ COMMANDS = {
     "reserve": {"--config"},
     "reset": {"--state-file", "--cgroup-root"},
     "simulate": {"--state-file", "--config", "--sysfs-root", "--proc-root", "--cgroup-root"},
+    "uninstall": {"--state-file", "--cgroup-root"},
     "status": {"--state-file", "--config", "--sysfs-root", "--proc-root", "--cgroup-root"},
 }
 

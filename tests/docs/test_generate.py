@@ -16,12 +16,15 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 def generate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     module = load_module(DOCS / "generate.py")
     monkeypatch.setattr(module, "FOLDER", tmp_path)
+    monkeypatch.setattr(module, "UNIT_COPY", tmp_path / "unit_text.py")
     monkeypatch.setattr(sys, "argv", ["generate.py"])
     return module
 
 
 def test_the_pages_are_up_to_date(generate: ModuleType) -> None:
     pages = {path.name: text for path, text in generate.pages().items()}
+    unit = pages.pop("unit_text.py")
+    assert unit == (DOCS.parent / "nri_numamem/cli/installation/unit_text.py").read_text()
     assert set(pages) == {"events.md", "configuration.md"}
     assert {name: (DOCS / name).read_text() for name in pages} == pages
 

@@ -1,0 +1,115 @@
+"""``nri-numamem install``: puts the plugin into the place from which one host starts it.
+
+``--launched`` makes an entry in the runtime's plugin directory, ``--external`` a service of
+systemd; each takes the other away, because two instances contradict each other. The runtime's own
+configuration is never changed; ``--enable-nri`` writes a file beside it that the runtime reads.
+"""
+
+import argparse
+import re
+from collections.abc import Iterator
+
+from nri_numamem.cli.host_files import Host
+from nri_numamem.cli.installation import nri, systemd
+from nri_numamem.cli.installation.arguments import add_installation_arguments
+from nri_numamem.cli.installation.facts import Facts, chosen_runtime, read_facts
+from nri_numamem.cli.installation.perform import perform, print_nothing, print_remaining
+from nri_numamem.cli.installation.plan import Options, plan_external, plan_launched
+from nri_numamem.cli.installation.program import find_program, writable_parts
+from nri_numamem.cli.installation.steps import Step
+from nri_numamem.config.errors import UsageError
+from nri_numamem.daemon.identity import Identity
+
+EXAMPLES = (
+    "nri-numamem install --launched",
+    "nri-numamem install --external --dry-run",
+    "nri-numamem install --launched --root /mnt/image --program /usr/bin/nri-numamem",
+)
+
+_IDX = re.compile(r"\d\d", re.ASCII)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    way = parser.add_mutually_exclusive_group(required=True)
+    way.add_argument(
+        "--launched",
+        action="store_true",
+        help="the runtime starts the plugin, from its plugin directory",
+    )
+    way.add_argument(
+        "--external",
+        action="store_true",
+        help="systemd starts the plugin as a service, which connects to the runtime",
+    )
+    parser.add_argument(
+        "--idx",
+        default=Identity().idx,
+        metavar="NN",
+        help="place among all plugins that the runtime launches, as two digits (default: "
+        "%(default)s)",
+    )
+    parser.add_argument(
+        "--program", metavar="FILE", help="the program on the host (default: the running one)"
+    )
+    parser.add_argument(
+        "--enable-nri",
+        action="store_true",
+        help="switch NRI on in a file of its own that the runtime reads beside its configuration",
+    )
+    add_installation_arguments(parser)
+    parser.epilog = (
+        "An existing configuration is kept; where the way of starting changes it is renamed. A "
+        "second run changes nothing. Exit status: 0 if everything is in its place, 2 if nothing "
+        "was changed."
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    """Install the plugin; raise UsageError if nothing was changed."""
+    if not _IDX.fullmatch(args.idx):
+        raise UsageError(f"--idx {args.idx}: not an index; give two digits, such as 10")
+    host = Host(args.root.resolve())
+    runtime = chosen_runtime(args.runtime, host)
+    program = find_program(args.program, host)
+    facts = read_facts(host, runtime, program)
+    options = Options(
+        args.idx,
+        is_this_host=host.is_this_host,
+        has_systemd=systemd.is_running(host),
+        is_active=systemd.is_active(host),
+        nri_drop_in=nri.drop_in(host, runtime) if args.enable_nri and not _is_on(facts) else None,
+    )
+    plan = plan_launched if args.launched else plan_external
+    steps = plan(facts, program, options)
+    perform(steps, host, is_dry_run=args.dry_run)
+    if not steps:
+        print_nothing(is_dry_run=args.dry_run)
+    for part in writable_parts(program.path, host):
+        print(f"warning: {part} can be changed by others than root, and the program runs as root")
+    print_remaining([*_remaining(facts, steps, options, is_launched=args.launched)])
+    return 0
+
+
+def _is_on(facts: Facts) -> bool:
+    """Return whether NRI is switched on, as far as is known, without a file of ours."""
+    return not facts.drop_ins and (facts.is_listening or facts.runtime.enabled is True)
+
+
+def _remaining(
+    facts: Facts, steps: list[Step], options: Options, *, is_launched: bool
+) -> Iterator[str]:
+    """Yield what the user has to do after the steps."""
+    service = "containerd" if facts.runtime.name == "containerd" else "crio"
+    if not (_is_on(facts) or facts.drop_ins or options.nri_drop_in):
+        yield from nri.instructions(facts.runtime)
+    if not options.is_this_host:
+        return
+    # A plugin that the runtime launched runs until the runtime restarts.
+    is_switch = not is_launched and bool(facts.entries)
+    is_new = is_launched and (bool(steps) or facts.holder is None)
+    if options.nri_drop_in in steps or is_switch or is_new:
+        yield f"systemctl restart {service}"
+    if not is_launched and not options.has_systemd:
+        yield "systemctl start nri-numamem    (systemd does not run here; at a boot it starts it)"
+    yield "nri-numamem doctor    (checks the host and the plugin)"

@@ -1,0 +1,200 @@
+"""Which steps lead from what is there to an installation, or to none. Pure: no file is touched.
+
+A host starts the plugin in one way. Its configuration follows when the way changes: the file of the
+other way is renamed, unless the new way has a file already.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from nri_numamem.cli.installation import unit
+from nri_numamem.cli.installation.facts import Facts
+from nri_numamem.cli.installation.program import COPY, NAME, Program
+from nri_numamem.cli.installation.steps import (
+    Copy,
+    Link,
+    Move,
+    Remove,
+    RemoveEmpty,
+    RemoveTree,
+    Service,
+    Step,
+    Write,
+)
+from nri_numamem.config.errors import UsageError
+from nri_numamem.config.example import example_text
+from nri_numamem.config.load import DEFAULT_CONFIG
+from nri_numamem.config.settings import STATE_FILE
+
+STATE_DIRECTORY = STATE_FILE.rpartition("/")[0]
+LOG_DIRECTORY = "/var/log/nri-numamem"
+
+# By ProtectHome and PrivateTmp.
+_HIDDEN = ("/home/", "/root/", "/run/user/", "/tmp/", "/var/tmp/")  # noqa: S108 - not written
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the plans depend on beside the facts."""
+
+    idx: str = "10"
+    is_this_host: bool = True
+    """Whether the root directory is that of this process, not of an image."""
+    has_systemd: bool = False
+    """Whether systemd runs on the host."""
+    is_active: bool = False
+    """Whether systemd runs the service."""
+    nri_drop_in: Write | None = None
+    """The file that switches NRI on, if it was asked for."""
+
+
+def plan_launched(facts: Facts, program: Program, options: Options) -> list[Step]:
+    """Return the steps to a plugin that the runtime launches; raise UsageError.
+
+    The runtime must find at most one entry at each time, so an entry with another index is removed
+    before the new one is made.
+    """
+    check_plugin_directory(facts)
+    path = f"{facts.runtime.plugin_path}/{options.idx}-{NAME}"
+    steps: list[Step] = [*_without_service(facts, options)]
+    steps += _program_steps(facts, program, path)
+    own = f"{facts.runtime.config_path}/{options.idx}-{NAME}.conf"
+    shared = f"{facts.runtime.config_path}/{NAME}.conf"
+    steps += _configuration(facts, own, (own, shared))
+    if facts.has_copy and program.path != COPY:
+        steps.append(Remove(COPY))
+    return [*steps, *_nri(facts, options)]
+
+
+def _program_steps(facts: Facts, program: Program, path: str) -> Iterator[Step]:
+    """Yield the steps to one entry in the plugin directory."""
+    others = [entry for entry in facts.entries if entry.path != path]
+    present = next((entry for entry in facts.entries if entry.path == path), None)
+    in_place = next((entry for entry in others if entry.path == program.path), None)
+    if in_place is not None and present is None:
+        yield Move(in_place.path, path)
+        others.remove(in_place)
+    yield from (Remove(entry.path) for entry in others)
+    if in_place is not None or program.path == path:
+        return
+    if program.is_permanent:
+        if present is None or present.target != program.path:
+            yield Link(path, program.path)
+    elif path not in facts.identical:
+        yield Copy(path, program.file)
+
+
+def plan_external(facts: Facts, program: Program, options: Options) -> list[Step]:
+    """Return the steps to a plugin that systemd starts; raise UsageError."""
+    check_plugin_directory(facts)
+    steps: list[Step] = []
+    inside = program.path.startswith(f"{facts.runtime.plugin_path}/")
+    path = program.path if program.is_permanent and not inside else COPY
+    if path.startswith(_HIDDEN):
+        problem = "the systemd unit hides home and temporary directories from the service"
+        raise UsageError(f"{path}: {problem}; install the program below /opt or /usr")
+    if path != program.path and path not in facts.identical:
+        steps.append(Copy(path, program.file))
+    socket = facts.runtime.nri.get("socket_path")
+    text = unit.unit_for(path, None if socket is None else str(socket))
+    is_ours = facts.unit is None or unit.is_unchanged(facts.unit) or unit.is_source(facts.unit)
+    is_new = is_ours and facts.unit != text and facts.packaged_unit is None
+    if is_new:
+        steps.append(Write(unit.PATH, text))
+    steps += _configuration(facts, str(DEFAULT_CONFIG), (str(DEFAULT_CONFIG),))
+    if not facts.is_enabled:
+        steps.append(Link(unit.WANTED, _unit_file(facts)))
+    steps += [Remove(entry.path) for entry in facts.entries]
+    if options.has_systemd and (steps or not options.is_active):
+        steps.append(Service(("daemon-reload",)))
+        if options.is_active:
+            steps.append(Service(("restart", unit.NAME)))
+        else:
+            steps.append(Service(("start", unit.NAME), ("stop", unit.NAME)))
+    return [*steps, *_nri(facts, options)]
+
+
+def _unit_file(facts: Facts) -> str:
+    if facts.packaged_unit is not None and facts.unit is None:
+        return facts.packaged_unit
+    return unit.PATH
+
+
+def plan_uninstall(facts: Facts, options: Options) -> list[Step]:
+    """Return the steps that take away what install made; the configuration stays."""
+    steps: list[Step] = [*_without_service(facts, options)]
+    steps += [Remove(entry.path) for entry in facts.entries]
+    steps += [Remove(COPY)] if facts.has_copy else []
+    return [*steps, *(Remove(path) for path in facts.drop_ins)]
+
+
+def plan_purge(facts: Facts, names: Mapping[str, list[str]]) -> list[Step]:
+    """Return the steps that take configuration, state and logs away.
+
+    `names` has the names in each of the directories `PURGED` and `SHARED` that exist. Shared ones
+    are removed if nothing is left in them.
+    """
+    steps: list[Step] = [Remove(path) for path in facts.configs]
+    steps += [RemoveTree(path) for path in PURGED if path in names]
+    gone = {step.path for step in steps}
+    for path in SHARED:
+        if path in names and all(f"{path}/{name}" in gone for name in names[path]):
+            steps.append(RemoveEmpty(path))
+            gone.add(path)
+    return steps
+
+
+PURGED = (STATE_DIRECTORY, LOG_DIRECTORY, unit.OVERRIDES, str(DEFAULT_CONFIG.parent))
+_COPIES = COPY.rpartition("/")[0]
+SHARED = (
+    "/opt/nri/plugins",
+    "/opt/nri",
+    "/etc/nri/conf.d",
+    "/etc/nri",
+    _COPIES,
+    _COPIES.rpartition("/")[0],
+)
+
+
+def _without_service(facts: Facts, options: Options) -> Iterator[Step]:
+    """Yield the steps that stop the service, and remove a unit that no administrator changed."""
+    if options.is_active:
+        yield Service(("stop", unit.NAME), ("start", unit.NAME))
+    if facts.is_enabled:
+        yield Remove(unit.WANTED)
+    is_ours = facts.unit is not None and (
+        unit.is_unchanged(facts.unit) or unit.is_source(facts.unit)
+    )
+    if is_ours:
+        yield Remove(unit.PATH)
+    if options.has_systemd and (facts.is_enabled or is_ours):
+        yield Service(("daemon-reload",))
+
+
+def _configuration(facts: Facts, path: str, read: tuple[str, ...]) -> Iterator[Step]:
+    """Yield the steps to a configuration at one of the paths that are read."""
+    others = [other for other in facts.configs if other not in read]
+    if not facts.configs.keys() & set(read):
+        if others:
+            yield Move(others.pop(0), path)
+        else:
+            yield Write(path, example_text())
+    # A file without any setting is of no use beside the other.
+    yield from (Remove(other) for other in others if facts.configs[other] == example_text())
+
+
+def _nri(facts: Facts, options: Options) -> Iterator[Step]:
+    wanted = options.nri_drop_in
+    if wanted is not None and facts.drop_ins.get(wanted.path) != wanted.text:
+        yield wanted
+
+
+def check_plugin_directory(facts: Facts) -> None:
+    """Raise UsageError for files with which the runtime does not start, or that are not ours."""
+    if facts.bad_names:
+        problem = f"the runtime does not start with an executable in {facts.runtime.plugin_path} "
+        problem += "whose name does not begin with two digits and a dash"
+        raise UsageError(f"{facts.bad_names[0]}: {problem}; rename it, or move it away")
+    if facts.other_programs:
+        problem = "this is neither a link to the plugin nor a copy of it"
+        raise UsageError(f"{facts.other_programs[0]}: {problem}; move it away")

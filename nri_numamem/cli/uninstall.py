@@ -1,0 +1,127 @@
+"""``nri-numamem uninstall``: takes away what `install` put on the host.
+
+Removing the plugin does not release the containers that it pinned, so `reset` follows. It needs an
+ended plugin: one that the runtime launched ends with the runtime's restart, and a second run then
+does the rest. Configuration, state and logs stay, unless --purge is given.
+"""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+from nri_numamem.cli import reset
+from nri_numamem.cli.host_arguments import (
+    add_root_arguments,
+    add_state_file_argument,
+    state_file_of,
+)
+from nri_numamem.cli.host_files import Host, UnreadableError
+from nri_numamem.cli.installation import systemd
+from nri_numamem.cli.installation.arguments import add_installation_arguments
+from nri_numamem.cli.installation.facts import (
+    Facts,
+    chosen_runtime,
+    read_facts,
+    running_instance,
+)
+from nri_numamem.cli.installation.perform import perform, print_nothing, print_remaining
+from nri_numamem.cli.installation.plan import PURGED, SHARED, Options, plan_purge, plan_uninstall
+from nri_numamem.config.errors import UsageError
+from nri_numamem.daemon.external import DEFAULT_SOCKET
+
+EXAMPLES = (
+    "nri-numamem uninstall --dry-run",
+    "nri-numamem uninstall",
+    "nri-numamem uninstall --purge",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument(
+        "--no-reset",
+        action="store_true",
+        help="leave running containers pinned until they end; see nri-numamem reset --help",
+    )
+    parser.add_argument(
+        "--purge", action="store_true", help="also remove configuration, state and logs"
+    )
+    parser.add_argument(
+        "--socket",
+        type=Path,
+        default=DEFAULT_SOCKET,
+        help="the runtime's NRI socket, for the reset (default: %(default)s)",
+    )
+    add_installation_arguments(parser)
+    add_state_file_argument(parser)
+    add_root_arguments(parser, "cgroup")
+    parser.set_defaults(adopted=False, output="table")
+    parser.epilog = (
+        "A second run does what remained, or changes nothing. The program itself stays. Exit "
+        "status: 0 if nothing of the plugin is left but what was to stay, 1 if steps remain, 2 if "
+        "nothing was changed."
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    """Uninstall the plugin; return 1 if something remains to be done."""
+    host = Host(args.root.resolve())
+    facts = read_facts(host, chosen_runtime(args.runtime, host))
+    options = Options(
+        is_this_host=host.is_this_host,
+        has_systemd=systemd.is_running(host),
+        is_active=systemd.is_active(host),
+    )
+    steps = plan_uninstall(facts, options)
+    perform(steps, host, is_dry_run=args.dry_run)
+    remaining = [*_release(args, facts, host)] if host.is_this_host else []
+    if args.purge and remaining:
+        remaining.append("nri-numamem uninstall --purge    (removes configuration, state and logs)")
+    elif args.purge:
+        purge = plan_purge(facts, _names(host))
+        steps += purge
+        perform(purge, host, is_dry_run=args.dry_run)
+    if not steps:
+        print_nothing(is_dry_run=args.dry_run)
+    remaining += _other_programs(facts)
+    print_remaining(remaining)
+    return 1 if remaining else 0
+
+
+def _release(args: argparse.Namespace, facts: Facts, host: Host) -> Iterator[str]:
+    """Release the pinned containers of an ended plugin; yield what remains to be done."""
+    again = "nri-numamem uninstall    (releases the pinned containers)"
+    holder = running_instance(host, args.state_file)
+    if holder is not None and args.dry_run:
+        print(f"would release the pinned containers when the plugin has ended: {holder}")
+        return
+    if holder is not None:
+        service = "containerd" if facts.runtime.name == "containerd" else "crio"
+        yield f"systemctl restart {service}    (ends the plugin: {holder})"
+        yield again
+        return
+    try:
+        if args.no_reset or not Path(state_file_of(args.state_file)).exists():
+            return
+        status = reset.main(args)
+    except UsageError as error:
+        yield str(error)
+        yield again
+        return
+    if status and not args.dry_run:
+        yield again
+
+
+def _names(host: Host) -> dict[str, list[str]]:
+    try:
+        return {path: host.names(path) for path in (*PURGED, *SHARED) if host.path(path).is_dir()}
+    except UnreadableError as error:
+        raise UsageError(f"{error}; run as root") from error
+
+
+def _other_programs(facts: Facts) -> Iterator[str]:
+    """Yield executables in the plugin directory that are not the plugin's."""
+    for path in facts.bad_names:
+        yield f"rename or move {path}    (the runtime does not start with a name without NN-)"
+    for path in facts.other_programs:
+        yield f"move {path} away    (it has the plugin's name, and is another program)"

@@ -1,0 +1,239 @@
+"""Steps from each state of a host to each installation."""
+
+from pathlib import Path
+
+import pytest
+
+from nri_numamem.cli.installation import unit
+from nri_numamem.cli.installation.facts import Entry, Facts
+from nri_numamem.cli.installation.plan import (
+    Options,
+    plan_external,
+    plan_launched,
+    plan_purge,
+    plan_uninstall,
+)
+from nri_numamem.cli.installation.program import COPY, Program
+from nri_numamem.cli.installation.steps import (
+    Copy,
+    Link,
+    Move,
+    Remove,
+    RemoveEmpty,
+    RemoveTree,
+    Service,
+    Write,
+)
+from nri_numamem.cli.runtimes import Runtime
+from nri_numamem.config.errors import UsageError
+from nri_numamem.config.example import example_text
+
+RUNTIME = Runtime("containerd", "/etc/containerd/config.toml", {}, hides_hugepages=True)
+SCRIPT = Program("/usr/bin/nri-numamem", Path("/usr/bin/nri-numamem"), is_single_file=False)
+DOWNLOAD = Program("/root/download", Path("/root/download"), is_single_file=True)
+ENTRY = "/opt/nri/plugins/10-nri-numamem"
+CONF = "/etc/nri/conf.d/10-nri-numamem.conf"
+SERVICE_CONF = "/etc/nri-numamem/config.yaml"
+EMPTY = Facts(RUNTIME)
+LAUNCHED = Facts(RUNTIME, (Entry(ENTRY, SCRIPT.path),), configs={CONF: "a: b\n"})
+EXTERNAL = Facts(
+    RUNTIME, unit=unit.unit_for(SCRIPT.path), is_enabled=True, configs={SERVICE_CONF: "a: b\n"}
+)
+SYSTEMD = Options(has_systemd=True)
+ACTIVE = Options(has_systemd=True, is_active=True)
+RELOAD = Service(("daemon-reload",))
+START = Service(("start", unit.NAME), ("stop", unit.NAME))
+STOP = Service(("stop", unit.NAME), ("start", unit.NAME))
+
+
+class TestLaunched:
+    def test_an_empty_host(self) -> None:
+        assert plan_launched(EMPTY, SCRIPT, Options()) == [
+            Link(ENTRY, SCRIPT.path),
+            Write(CONF, example_text()),
+        ]
+
+    def test_a_second_run(self) -> None:
+        assert plan_launched(LAUNCHED, SCRIPT, SYSTEMD) == []
+
+    def test_another_program_and_index(self) -> None:
+        other = Program("/opt/p", Path("/opt/p"), is_single_file=True)
+        assert plan_launched(LAUNCHED, other, Options()) == [Link(ENTRY, "/opt/p")]
+        assert plan_launched(LAUNCHED, SCRIPT, Options("20")) == [
+            Remove(ENTRY),
+            Link("/opt/nri/plugins/20-nri-numamem", SCRIPT.path),
+            Move(CONF, CONF.replace("10-", "20-")),
+        ]
+
+    def test_the_shared_name_of_a_configuration(self) -> None:
+        facts = Facts(RUNTIME, LAUNCHED.entries, configs={"/etc/nri/conf.d/nri-numamem.conf": ""})
+        assert plan_launched(facts, SCRIPT, Options()) == []
+
+    def test_a_single_file_elsewhere_is_copied(self) -> None:
+        facts = Facts(RUNTIME, configs={CONF: ""})
+        assert plan_launched(facts, DOWNLOAD, Options()) == [Copy(ENTRY, DOWNLOAD.file)]
+        facts = Facts(RUNTIME, (Entry(ENTRY, None),), configs={CONF: ""})
+        assert plan_launched(facts, DOWNLOAD, Options()) == [Copy(ENTRY, DOWNLOAD.file)]
+        same = Facts(
+            RUNTIME, (Entry(ENTRY, None),), configs={CONF: ""}, identical=frozenset({ENTRY})
+        )
+        assert plan_launched(same, DOWNLOAD, Options()) == []
+
+    def test_a_single_file_in_the_plugin_directory_stays_or_gets_its_name(self) -> None:
+        dropped = Program(ENTRY, Path(ENTRY), is_single_file=True)
+        facts = Facts(RUNTIME, (Entry(ENTRY, None),), configs={CONF: ""})
+        assert plan_launched(facts, dropped, Options()) == []
+        assert plan_launched(facts, dropped, Options("05"))[0] == Move(
+            ENTRY, "/opt/nri/plugins/05-nri-numamem"
+        )
+
+    def test_the_service_is_taken_away_first(self) -> None:
+        assert plan_launched(EXTERNAL, SCRIPT, ACTIVE) == [
+            STOP,
+            Remove(unit.WANTED),
+            Remove(unit.PATH),
+            RELOAD,
+            Link(ENTRY, SCRIPT.path),
+            Move(SERVICE_CONF, CONF),
+        ]
+
+    def test_a_copy_for_the_service_is_taken_away(self) -> None:
+        facts = Facts(RUNTIME, LAUNCHED.entries, configs={CONF: ""}, has_copy=True)
+        assert plan_launched(facts, SCRIPT, Options()) == [Remove(COPY)]
+        copy = Program(COPY, Path(COPY), is_single_file=True)
+        assert plan_launched(facts, copy, Options()) == [Link(ENTRY, COPY)]
+
+    def test_a_unit_of_an_administrator_stays(self) -> None:
+        facts = Facts(RUNTIME, unit="[Unit]\n", is_enabled=True, configs={CONF: ""})
+        assert plan_launched(facts, SCRIPT, Options()) == [
+            Remove(unit.WANTED),
+            Link(ENTRY, SCRIPT.path),
+        ]
+
+    def test_other_directories_of_the_runtime(self) -> None:
+        nri = {"plugin_path": "/p", "plugin_config_path": "/c"}
+        facts = Facts(Runtime("containerd", "x", nri, hides_hugepages=True))
+        assert plan_launched(facts, SCRIPT, Options()) == [
+            Link("/p/10-nri-numamem", SCRIPT.path),
+            Write("/c/10-nri-numamem.conf", example_text()),
+        ]
+
+    def test_nri_is_switched_on_once(self) -> None:
+        wanted = Write("/d/99-nri-numamem.toml", "text")
+        options = Options(nri_drop_in=wanted)
+        assert plan_launched(LAUNCHED, SCRIPT, options) == [wanted]
+        facts = Facts(
+            RUNTIME, LAUNCHED.entries, configs={CONF: ""}, drop_ins={wanted.path: wanted.text}
+        )
+        assert plan_launched(facts, SCRIPT, options) == []
+
+
+class TestExternal:
+    def test_an_empty_host(self) -> None:
+        steps = [
+            Write(unit.PATH, unit.unit_for(SCRIPT.path)),
+            Write(SERVICE_CONF, example_text()),
+            Link(unit.WANTED, unit.PATH),
+        ]
+        assert plan_external(EMPTY, SCRIPT, Options()) == steps
+        assert plan_external(EMPTY, SCRIPT, SYSTEMD) == [*steps, RELOAD, START]
+
+    def test_a_second_run(self) -> None:
+        assert plan_external(EXTERNAL, SCRIPT, ACTIVE) == []
+        assert plan_external(EXTERNAL, SCRIPT, SYSTEMD) == [RELOAD, START]
+
+    def test_a_new_version_of_the_unit(self) -> None:
+        old = unit.unit_for("/opt/old")
+        facts = Facts(RUNTIME, unit=old, is_enabled=True, configs={SERVICE_CONF: ""})
+        assert plan_external(facts, SCRIPT, ACTIVE) == [
+            Write(unit.PATH, unit.unit_for(SCRIPT.path)),
+            RELOAD,
+            Service(("restart", unit.NAME)),
+        ]
+
+    def test_a_unit_of_an_administrator_or_a_package_is_used(self) -> None:
+        own = Facts(RUNTIME, unit="[Unit]\n", configs={SERVICE_CONF: ""})
+        assert plan_external(own, SCRIPT, Options()) == [Link(unit.WANTED, unit.PATH)]
+        packaged = unit.PACKAGED[1]
+        facts = Facts(RUNTIME, packaged_unit=packaged, configs={SERVICE_CONF: ""})
+        assert plan_external(facts, SCRIPT, Options()) == [Link(unit.WANTED, packaged)]
+
+    def test_the_launched_plugin_is_taken_away(self) -> None:
+        assert plan_external(LAUNCHED, SCRIPT, Options())[1:] == [
+            Move(CONF, SERVICE_CONF),
+            Link(unit.WANTED, unit.PATH),
+            Remove(ENTRY),
+        ]
+
+    @pytest.mark.parametrize("path", ["/root/download", ENTRY])
+    def test_a_single_file_elsewhere_is_copied(self, path: str) -> None:
+        program = Program(path, Path(path), is_single_file=True)
+        steps = plan_external(EMPTY, program, Options())
+        assert steps[:2] == [Copy(COPY, Path(path)), Write(unit.PATH, unit.unit_for(COPY))]
+
+    @pytest.mark.parametrize("path", ["/root/venv/bin/p", "/home/a/p", "/tmp/p"])
+    def test_a_script_that_the_unit_hides_is_refused(self, path: str) -> None:
+        program = Program(path, Path(path), is_single_file=False)
+        with pytest.raises(UsageError, match=f"^{path}: the systemd unit hides .* /opt or /usr$"):
+            plan_external(EMPTY, program, Options())
+
+    def test_a_socket_of_the_runtime(self) -> None:
+        runtime = Runtime("containerd", "x", {"socket_path": "/s"}, hides_hugepages=True)
+        steps = plan_external(Facts(runtime), SCRIPT, Options())
+        assert steps[0] == Write(unit.PATH, unit.unit_for(SCRIPT.path, "/s"))
+
+    def test_of_two_configurations_one_without_settings_goes(self) -> None:
+        configs = {SERVICE_CONF: "a: b\n", CONF: example_text()}
+        facts = Facts(RUNTIME, unit=EXTERNAL.unit, is_enabled=True, configs=configs)
+        assert plan_external(facts, SCRIPT, Options()) == [Remove(CONF)]
+        configs[CONF] = "c: d\n"
+        assert plan_external(facts, SCRIPT, Options()) == []
+
+
+@pytest.mark.parametrize("plan", [plan_launched, plan_external])
+def test_a_plugin_directory_that_stops_the_runtime_is_refused(plan: type) -> None:
+    bad = Facts(RUNTIME, bad_names=("/opt/nri/plugins/x.sh",))
+    with pytest.raises(UsageError, match=r"^/opt/nri/plugins/x.sh: .* move it away$"):
+        plan(bad, SCRIPT, Options())
+    with pytest.raises(UsageError, match=r"^/p/10-nri-numamem: .*; move it away$"):
+        plan(Facts(RUNTIME, other_programs=("/p/10-nri-numamem",)), SCRIPT, Options())
+
+
+class TestUninstall:
+    def test_nothing(self) -> None:
+        assert plan_uninstall(EMPTY, SYSTEMD) == []
+
+    def test_launched(self) -> None:
+        assert plan_uninstall(LAUNCHED, Options()) == [Remove(ENTRY)]
+
+    def test_external(self) -> None:
+        facts = Facts(
+            RUNTIME,
+            unit=EXTERNAL.unit,
+            is_enabled=True,
+            has_copy=True,
+            drop_ins={"/d/99-nri-numamem.toml": ""},
+        )
+        assert plan_uninstall(facts, ACTIVE) == [
+            STOP,
+            Remove(unit.WANTED),
+            Remove(unit.PATH),
+            RELOAD,
+            Remove(COPY),
+            Remove("/d/99-nri-numamem.toml"),
+        ]
+
+    def test_purge(self) -> None:
+        names = {
+            "/var/lib/nri-numamem": ["memory_manager_state"],
+            "/etc/nri/conf.d": ["10-nri-numamem.conf"],
+            "/etc/nri": ["conf.d"],
+            "/opt/nri/plugins": ["20-other"],
+            "/opt/nri": ["plugins"],
+        }
+        assert plan_purge(LAUNCHED, names) == [
+            Remove(CONF),
+            RemoveTree("/var/lib/nri-numamem"),
+            RemoveEmpty("/etc/nri/conf.d"),
+            RemoveEmpty("/etc/nri"),
+        ]

@@ -1,0 +1,141 @@
+"""``nri-numamem uninstall``: takes away what install put there, and what follows."""
+
+import fcntl
+from pathlib import Path
+
+import pytest
+
+from nri_numamem.cli import reset
+from nri_numamem.cli.installation import systemd
+from nri_numamem.cli.main import main
+from nri_numamem.config.errors import UsageError
+from tests.cli.doctor.host_files import CONFIG, PLUGINS, STATE, HostFiles
+
+ENTRY = f"{PLUGINS}/10-nri-numamem"
+
+
+class Stand:
+    """A host with a launched plugin, and the command."""
+
+    def __init__(self, files: HostFiles, capsys: pytest.CaptureFixture[str]) -> None:
+        self.files = files
+        self._capsys = capsys
+
+    def uninstall(self, *options: str, status: int = 0) -> list[str]:
+        state = f"--state-file={self.files.path(STATE)}"
+        assert main(["uninstall", "--root", str(self.files.root), state, *options]) == status
+        shown = self._capsys.readouterr()
+        return (shown.out + shown.err).splitlines()
+
+
+@pytest.fixture
+def stand(host_files: HostFiles, capsys: pytest.CaptureFixture[str]) -> Stand:
+    return Stand(host_files, capsys)
+
+
+def test_a_launched_plugin(stand: Stand) -> None:
+    assert stand.uninstall("--dry-run") == [f"would remove /{ENTRY}"]
+    assert stand.uninstall() == [f"removed /{ENTRY}"]
+    assert stand.uninstall() == ["nothing changed"]
+    assert stand.files.path(CONFIG).exists()
+    assert stand.files.path(STATE).exists()
+
+
+def test_purge_leaves_nothing(stand: Stand) -> None:
+    stand.files.write("var/log/nri-numamem/nri-numamem.log", "")
+    stand.files.write("etc/nri-numamem/config.yaml", "")
+    stand.files.write("etc/systemd/system/nri-numamem.service.d/override.conf", "")
+    stand.uninstall("--purge")
+    assert [path for path in stand.files.root.rglob("*numamem*") if "opt" not in path.parts] == []
+    assert not stand.files.path("opt/nri").exists()
+    assert not stand.files.path("etc/nri").exists()
+    assert stand.uninstall("--purge") == ["nothing changed"]
+
+
+def test_what_is_not_of_the_plugin_stays(stand: Stand) -> None:
+    for name in (f"{PLUGINS}/20-nri-numamem", f"{PLUGINS}/backup"):
+        stand.files.write(name, "#!/bin/sh\n")
+        stand.files.path(name).chmod(0o755)
+    stand.files.write("etc/nri/conf.d/10-other.conf", "")
+    lines = stand.uninstall("--purge", status=1)
+    assert [line.partition("    ")[0] for line in lines[-3:]] == [
+        "remaining:",
+        f"  rename or move /{PLUGINS}/backup",
+        f"  move /{PLUGINS}/20-nri-numamem away",
+    ]
+    assert stand.files.path(f"{PLUGINS}/backup").exists()
+    assert stand.files.path("etc/nri/conf.d/10-other.conf").exists()
+
+
+class TestOnThisHost:
+    """The root directory is taken for / of this process."""
+
+    @pytest.fixture(autouse=True)
+    def _this_host(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setattr("nri_numamem.cli.host_files.Host.is_this_host", True)
+        monkeypatch.setattr("nri_numamem.cli.host_files.Host.path", _path_below)
+        monkeypatch.setattr(systemd, "BOOTED", tmp_path / "none")
+
+    def test_pins_are_released(self, stand: Stand) -> None:
+        lines = stand.uninstall()
+        assert lines[0] == f"removed /{ENTRY}"
+        assert lines[-1] == "  The state file names no running container."
+
+    def test_without_state_there_is_nothing_to_release(self, stand: Stand) -> None:
+        stand.files.path(STATE).unlink()
+        assert stand.uninstall() == [f"removed /{ENTRY}"]
+
+    def test_pins_stay_if_asked(self, stand: Stand) -> None:
+        assert stand.uninstall("--no-reset") == [f"removed /{ENTRY}"]
+
+    def test_a_running_plugin_ends_with_the_runtime(self, stand: Stand) -> None:
+        with stand.files.path(f"{STATE}.lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            planned = stand.uninstall("--dry-run")
+            lines = stand.uninstall("--purge", status=1)
+        assert planned[-1].startswith("would release the pinned containers when the plugin has ")
+        assert lines == [
+            f"removed /{ENTRY}",
+            "",
+            "remaining:",
+            "  systemctl restart containerd    (ends the plugin: pid 7, since today, launched)",
+            "  nri-numamem uninstall    (releases the pinned containers)",
+            "  nri-numamem uninstall --purge    (removes configuration, state and logs)",
+        ]
+        assert stand.files.path(STATE).exists()
+        assert stand.files.path(CONFIG).exists()
+        stand.uninstall("--purge")
+        assert not stand.files.path(STATE).exists()
+
+    @pytest.mark.parametrize("is_error", [True, False])
+    def test_a_reset_that_fails_keeps_the_state(
+        self, stand: Stand, monkeypatch: pytest.MonkeyPatch, *, is_error: bool
+    ) -> None:
+        def fail(_args: object) -> int:
+            if is_error:
+                raise UsageError("/s: no such socket; start it")
+            return 1
+
+        monkeypatch.setattr(reset, "main", fail)
+        lines = stand.uninstall("--purge", status=1)
+        assert ("  /s: no such socket; start it" in lines) is is_error
+        assert "  nri-numamem uninstall    (releases the pinned containers)" in lines
+        assert stand.files.path(STATE).exists()
+
+    def test_a_directory_that_cannot_be_read(
+        self, stand: Stand, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(path: Path) -> None:
+            if path.name == "nri-numamem":
+                raise PermissionError(13, "Permission denied")
+            raise FileNotFoundError
+
+        monkeypatch.setattr(Path, "iterdir", refuse)
+        (line,) = stand.uninstall("--purge", "--no-reset", status=2)
+        assert line.endswith("/var/lib/nri-numamem: Permission denied; run as root")
+
+
+def _path_below(host: object, name: str) -> Path:
+    """Return a path below the root; one that is there already, such as an option's, as it is."""
+    root: Path = host.root  # type: ignore[attr-defined]
+    return Path(name) if name.startswith(str(root)) else root / name.lstrip("/")
