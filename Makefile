@@ -16,7 +16,7 @@ OTHER_TESTS := $(filter-out $(ROOM_TESTS) tests/e2e tests/conformance, \
   $(sort $(patsubst %/,%,$(dir $(wildcard tests/*/test_*.py)))))
 
 .PHONY: run test test-unit test-other coverage e2e conformance faults lives bench fuzz lint generate \
-  cli-files kubelet-answers clean
+  cli-files dist kubelet-answers clean
 
 # On a host with NRI: join its runtime. Elsewhere: the same plugin on a simulated machine.
 run: $(VENV)/.run
@@ -93,6 +93,13 @@ generate: $(VENV)/.dev
 # The man page and the shell completions, in build/cli.
 cli-files: $(VENV)/.dev
 	$(BIN)/python packaging/write_cli_files.py build/cli
+
+# The single executable file, in dist; as root, on Debian. The first time it builds CPython, which
+# takes long; DIST=--plain is an interpreter without PGO, in minutes. See
+# packaging/single_file/README.md.
+dist: $(VENV)/.run
+	packaging/single_file/install-tools
+	PYTHONPATH=packaging $(BIN)/python -m single_file --twin build/single-file-twin $(DIST)
 
 # Records what the kubelet's own managers answer to the lives of tests/kubelet_managers: builds a
 # program with the module k8s.io/kubernetes, for which it needs Go 1.26 or newer; some five minutes.

@@ -10,9 +10,10 @@ import errno
 import importlib
 import os
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
+from nri_numamem.cli.single_file import LICENSES, is_single_file, licenses
 from nri_numamem.config.errors import UsageError
 from nri_numamem.version import VERSION
 
@@ -56,11 +57,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         _ignore_signals()
         if argv is None:  # in a process of its own
             shared = _start_observer()  # before the imports, which would make it large
+    if arguments == [LICENSES] and is_single_file():
+        return _run(_print_licenses)
     args = new_parser([] if chosen is None else [chosen]).parse(arguments)
     if shared is not None:
         args.status = shared
+    return _run(lambda: _module(args.command).main(args))
+
+
+def _run(command: Callable[[], int]) -> int:
+    """Return the exit status of a command; print errors that are no bugs as one line."""
     try:
-        status = _module(args.command).main(args)
+        status = command()
         sys.stdout.flush()
     except UsageError as error:
         print(f"nri-numamem: {error}", file=sys.stderr)
@@ -78,6 +86,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"nri-numamem: cannot write the output: {error.strerror}", file=sys.stderr)
         return 1
     return status
+
+
+def _print_licenses() -> int:
+    print(licenses())
+    return 0
 
 
 def _discard_output() -> None:
@@ -149,6 +162,10 @@ def new_parser(
         "as possible.",
     )
     parser.add_argument("--version", action="version", version=f"nri-numamem {VERSION}")
+    if is_single_file():
+        parser.add_argument(
+            LICENSES, action="store_true", help="print the licences of what this file contains"
+        )
     commands = parser.add_subparsers(
         prog="nri-numamem", dest="command", metavar="COMMAND", required=True
     )

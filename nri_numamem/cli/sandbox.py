@@ -10,7 +10,6 @@ import json
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -19,6 +18,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Self, TypeVar, cast
 
+from nri_numamem.cli.single_file import program
 from nri_numamem.fake_runtime.plugin import PluginUnavailable
 from nri_numamem.fake_runtime.runtime import FakeRuntime, ProtocolViolation
 from nri_numamem.host.fake_sysfs import overlay_of, write_overlay
@@ -36,7 +36,7 @@ _REQUEST_TIMEOUT_S = 10.0
 _TAIL_LINES = 12
 _CONTROLLERS = "cpuset cpu io memory hugetlb pids\n"
 
-PLUGIN_COMMAND = (sys.executable, "-m", "nri_numamem", "run")
+PLUGIN_COMMAND = (*program(), "run")
 
 _Result = TypeVar("_Result")
 

@@ -15,7 +15,7 @@ from tests.tidy.source import PACKAGE, ROOT, modules, name_of
 
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("tests/**/*.md")])
 ROOMS = {path.name for path in (ROOT / PACKAGE).iterdir() if path.is_dir()}
-FOLDERS = {path.name for path in ROOT.iterdir() if path.is_dir()} - {"build"}
+FOLDERS = {path.name for path in ROOT.iterdir() if path.is_dir()} - {"build", "dist"}
 # In documents `engine/plan` and `engine/plan.Plan` are a module of the package and a name in it.
 REFERENCE = re.compile(r"([\w.-]+(?:/[\w.-]+)*/?)")
 IN_BACKTICKS = re.compile(r"`([^`\n]+)`")

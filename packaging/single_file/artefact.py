@@ -1,0 +1,76 @@
+"""Freezes the plugin and its libraries, and links them with the interpreter."""
+
+import shutil
+import tempfile
+import zipfile
+from pathlib import Path
+
+from single_file import licenses
+from single_file.commands import run_in_root
+from single_file.interpreter import HERE, Interpreter
+
+ROOT = HERE.parents[1]
+SOURCES = ("freeze.py", "older_glibc.c", "link", "main.c")
+
+# Modules of CPython whose libraries build-interpreter leaves out. prometheus_client and pyroute2
+# import them for functions that the plugin does not use.
+ABSENT = ("sqlite3", "ssl")
+
+
+def build(interpreter: Interpreter, program: Path, twin: Path | None = None) -> None:
+    """Write the executable file `program`; the cache must be locked. Raises BuildError.
+
+    `twin` becomes the same program, but it runs its first argument as Python code, for tests.
+    """
+    with tempfile.TemporaryDirectory(prefix="link-", dir=interpreter.cache) as text:
+        work = Path(text)
+        for name in SOURCES:
+            shutil.copy2(HERE / name, work)
+        _collect(interpreter, work / "modules")
+        built = f"/build/{interpreter.name}"
+        freeze = f"{built}/python/python -I freeze.py . {built}/python/Lib modules"
+        _run(interpreter, work, f"PYTHONHASHSEED=0 {freeze}")
+        _run(interpreter, work, f"./link {built} program")
+        _install(work / "program", program)
+        if twin is not None:
+            code = 'L"import sys; exec(sys.argv[1])"'
+            _run(interpreter, work, f"./link {built} twin -DCOMMAND='{code}'")
+            _install(work / "twin", twin)
+
+
+def _run(interpreter: Interpreter, work: Path, script: str) -> None:
+    command = f"cd /build/{work.name} && {script}"
+    run_in_root(interpreter.root, interpreter.cache, "sh", "-ec", command)
+
+
+def _install(built: Path, program: Path) -> None:
+    program.parent.mkdir(parents=True, exist_ok=True)
+    partial = program.with_name(f".{program.name}.partial")
+    shutil.copyfile(built, partial)
+    partial.chmod(0o755)
+    partial.rename(program)
+
+
+def _collect(interpreter: Interpreter, modules: Path) -> None:
+    """Put the plugin, its libraries and a module about both into one folder."""
+    modules.mkdir()
+    versions = {}
+    for wheel in sorted(interpreter.downloads.glob("*.whl")):
+        name, version = wheel.name.split("-")[:2]
+        if name not in licenses.NOT_INSIDE:
+            with zipfile.ZipFile(wheel) as archive:
+                archive.extractall(modules)
+            versions[name] = version
+    (source,) = interpreter.downloads.glob("protobuf-*.tar.gz")
+    versions["protobuf"] = source.name.removeprefix("protobuf-").removesuffix(".tar.gz")
+    shutil.copytree(interpreter.folder / "protobuf/google", modules / "google")
+    for folder in (ROOT / "nri_numamem", HERE / "frozen"):
+        target = modules if folder.name == "frozen" else modules / folder.name
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(folder, target, ignore=ignored, dirs_exist_ok=True)
+    for name in ABSENT:
+        (modules / f"{name}.py").write_text("from absent_library import __getattr__\n")
+    texts = licenses.collect(interpreter, ROOT)
+    (modules / "single_file_contents.py").write_text(
+        f"VERSIONS = {dict(sorted(versions.items()))!r}\nLICENSES = {texts!r}\n", encoding="utf-8"
+    )

@@ -1,0 +1,84 @@
+"""What the build takes from Debian: the root that it runs in, and CPython's source package.
+
+The mirrors are those that apt on this host uses for its own Debian release.
+"""
+
+import os
+from pathlib import Path
+
+from single_file.commands import BuildError, remove, run, run_with_own_mounts
+
+# glibc 2.31: the oldest release with a compiler for today's CPython.
+ROOT_SUITE = "bullseye"
+PACKAGES = ("build-essential", "libffi-dev", "pkg-config", "xz-utils", "zlib1g-dev")
+
+SOURCE_SUITE = "trixie"
+SOURCE_PACKAGE = "python3.13"
+
+_KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+_OLD_RELEASE = "Acquire::Check-Valid-Until=false"  # whose Release file is not renewed
+
+
+def mirrors() -> tuple[str, str]:
+    """Return the addresses of Debian and of its security updates.
+
+    Source: apt's lists on this host. Raises BuildError if they have none.
+    """
+    text = run("apt-get", "indextargets", "--format", "$(LABEL)|$(SITE)|$(REPO_URI)")
+    found = dict(line.split("|")[::2] for line in text.splitlines() if line.count("|") == 2)
+    try:
+        return found["Debian"].rstrip("/"), found["Debian-Security"].rstrip("/")
+    except KeyError as error:
+        label = error.args[0]
+        text = f"apt has no lists of {label}: run 'apt-get update' on a Debian host"
+        raise BuildError(text) from None
+
+
+def make_root(root: Path) -> None:
+    """Install a root of ROOT_SUITE with a compiler; it appears when it is complete."""
+    if os.geteuid() != 0:
+        raise BuildError("a build root needs the rights of root: try sudo make dist")
+    main, security = mirrors()
+    partial = root.with_name(f"{root.name}.partial")
+    remove(partial)
+    run_with_own_mounts(
+        "mmdebstrap",
+        "--variant=minbase",
+        f"--include={','.join(PACKAGES)}",
+        f"--keyring={_KEYRING}",
+        f"--aptopt={_OLD_RELEASE.replace('=', ' ')}",
+        ROOT_SUITE,
+        partial,
+        f"deb {main} {ROOT_SUITE} main",
+        f"deb {main} {ROOT_SUITE}-updates main",
+        f"deb {security} {ROOT_SUITE}-security main",
+    )
+    partial.rename(root)
+
+
+def fetch_source(folder: Path) -> None:
+    """Download the newest source package of CPython, security updates included.
+
+    apt checks its signatures. The host's lists and sources stay as they are.
+    """
+    main, security = mirrors()
+    apt = folder / "apt"
+    for name in ("lists/partial", "cache/archives/partial"):
+        (apt / name).mkdir(parents=True)
+    (apt / "sources.list").write_text(
+        f"deb-src [signed-by={_KEYRING}] {main} {SOURCE_SUITE} main\n"
+        f"deb-src [signed-by={_KEYRING}] {main} {SOURCE_SUITE}-updates main\n"
+        f"deb-src [signed-by={_KEYRING}] {security} {SOURCE_SUITE}-security main\n"
+    )
+    options = [
+        f"Dir::Etc::SourceList={apt}/sources.list",
+        "Dir::Etc::SourceParts=/dev/null",
+        f"Dir::State::Lists={apt}/lists",
+        f"Dir::Cache={apt}/cache",
+        "APT::Sandbox::User=root",
+        _OLD_RELEASE,
+    ]
+    get = ("apt-get", "-q", *(word for option in options for word in ("-o", option)))
+    run(*get, "update")
+    run(*get, "source", "--download-only", SOURCE_PACKAGE, cwd=folder)
+    remove(apt)

@@ -1,0 +1,2 @@
+LICENSES: str
+VERSIONS: dict[str, str]
