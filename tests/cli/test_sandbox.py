@@ -52,10 +52,11 @@ def test_a_plugin_that_gets_no_processor_for_seconds_is_waited_for() -> None:
         process = sandbox._process
         assert process is not None
         process.send_signal(signal.SIGSTOP)
-        going_on = threading.Timer(5.5, process.send_signal, [signal.SIGCONT])
+        going_on = threading.Timer(10.5, process.send_signal, [signal.SIGCONT])
         going_on.start()
         try:
-            assert sandbox.accounting()["entries"] == {}
+            assert sandbox.start_pod(_POD).cpu.mems
+            assert sandbox.accounting()["entries"]
         finally:
             process.send_signal(signal.SIGCONT)
             going_on.cancel()
