@@ -77,5 +77,8 @@ def _summary_lines(records: tuple[dict[str, Any], ...]) -> Iterator[str]:
         elif record["kind"] == "pause":
             seconds = ", ".join(f"{each} s" for each in record["seconds"])
             yield f"phase {record['phase']}: longest pause of each processor: {seconds}"
+        elif record["kind"] == "repeated":
+            yield f"phase {record['phase']} FAILED AND WAS REPEATED:"
+            yield from record["failures"]
         elif record["kind"] == "phase":
             yield f"phase {record['name']}: {record['seconds']} s"

@@ -135,8 +135,8 @@ def expect(condition: object, text: str) -> None:
         raise AssertionError(text)
 
 
-def attempt(report: Report, phase: str, name: str, run: Callable[[], str]) -> bool:
-    """Run one check and send its record; return whether it passed."""
+def attempt(report: Report, phase: str, name: str, run: Callable[[], str]) -> str:
+    """Run one check and send its record; return "" if it passed, or its name and why it failed."""
     started = time.monotonic()
     try:
         ok, detail = True, run()
@@ -146,17 +146,17 @@ def attempt(report: Report, phase: str, name: str, run: Callable[[], str]) -> bo
         detail = f"{type(error).__name__} ({Path(last.filename).name}:{last.lineno}): {error}"
     seconds = round(time.monotonic() - started, 2)
     report.write("check", phase=phase, name=name, ok=ok, detail=detail, seconds=seconds)
-    return ok
+    return "" if ok else f"{name}: {detail}"
 
 
-def run_all(report: Report, host: Host, scenarios: Iterable[Scenario]) -> bool:
-    """Run the checks of the host's phase in their order; return whether all passed."""
-    passed = True
+def run_all(report: Report, host: Host, scenarios: Iterable[Scenario]) -> list[str]:
+    """Run the checks of the host's phase in their order; return what failed."""
+    failures = []
     for scenario in scenarios:
         for check in scenario:
             if host.phase.mode in check.modes:
                 host.check_name = check.name
-                done = attempt(report, host.phase.name, check.name, partial(check.run, host))
-                passed = passed and done
+                run = partial(check.run, host)
+                failures.append(attempt(report, host.phase.name, check.name, run))
         host.kubelet.remove_all()
-    return passed
+    return [failure for failure in failures if failure]

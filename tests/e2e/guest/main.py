@@ -21,7 +21,7 @@ _LOGS = Path("/var/log/e2e")
 _ARCHIVE = Path("/tmp/image.tar")
 _RESULTS_PORT = "results"
 
-# Attempts per phase if the host pauses the virtual machine.
+# Runs of a phase, at most.
 _ATTEMPTS = 3
 
 _Placements = list[tuple[str, str, list[int]]]
@@ -62,48 +62,50 @@ def _prepare(report: Report) -> None:
 
 
 def _run_with_retries(report: Report, phase: Phase, pauses: PauseDetector) -> _Placements:
-    """Run a phase, and repeat it if it failed with a paused machine; the last run counts."""
-    for _ in range(_ATTEMPTS):
+    """Run a phase, and repeat it if it failed; the last run counts, and the others are reported.
+
+    A phase runs twice at most, or _ATTEMPTS times if the machine paused in each run that failed.
+    """
+    for attempt in range(1, _ATTEMPTS + 1):
         pauses.longest_s()
-        placements, broken = _run_phase(report, phase)
+        placements, failures = _run_phase(report, phase, attempt)
         longest_s = [round(seconds, 1) for seconds in pauses.longest_s().values()]
         report.write("pause", phase=phase.name, seconds=longest_s)
-        if broken is None or max(longest_s) < SIGNIFICANT_PAUSE_S:
+        may_repeat = attempt == 1 or max(longest_s) >= SIGNIFICANT_PAUSE_S
+        if not failures or attempt == _ATTEMPTS or not may_repeat:
             break
-    if broken:
-        report.write("broken", detail=f"phase {phase.name}: {broken}")
+        report.write("repeated", phase=phase.name, failures=failures)
+    if failures:
+        report.write("broken", detail=f"phase {phase.name}: {failures[0]}")
     return placements
 
 
-def _run_phase(report: Report, phase: Phase) -> tuple[_Placements, str | None]:
-    """Run one phase's checks; return the placements, and a traceback or text of the failure.
-
-    The text is "" if only checks failed, and None if nothing failed.
-    """
+def _run_phase(report: Report, phase: Phase, attempt: int) -> tuple[_Placements, list[str]]:
+    """Run one phase's checks; return the placements, and what failed."""
     started = time.monotonic()
     daemon = containerd.Containerd(_LOGS / f"containerd-{phase.name}.log", hugetlb=phase.hugetlb)
     the_plugin = plugin.Plugin(launched=phase.mode == "launched")
     kubelet = None
     placements: _Placements = []
-    broken: str | None = None
+    failures: list[str] = []
     try:
         kubelet = Kubelet(daemon.start())
         daemon.import_image(_ARCHIVE)
         the_plugin.connect()
         host = Host(phase, daemon, the_plugin, kubelet, placements)
-        if not checks.run_all(report, host, catalog.scenarios(phase)):
-            broken = ""
+        failures = checks.run_all(report, host, catalog.scenarios(phase))
     except Exception:  # noqa: BLE001 - the other phases run in any case
-        broken = traceback.format_exc()
+        failures.append(traceback.format_exc())
     finally:
         daemon.stop()
         the_plugin.kill()
         logs = {"containerd": daemon.log, "plugin": plugin.LOG, "commands": plugin.COMMANDS}
         texts = {name: _text(path) for name, path in logs.items()} | {"kernel": _kernel_log()}
+        run = phase.name if attempt == 1 else f"{phase.name}-{attempt}"
         for name, text in texts.items():
-            report.write("log", name=f"{phase.name}-{name}.log", text=text)
+            report.write("log", name=f"{run}-{name}.log", text=text)
     report.write("phase", name=phase.name, seconds=round(time.monotonic() - started, 1))
-    return placements, broken
+    return placements, failures
 
 
 def _text(path: Path) -> str:
