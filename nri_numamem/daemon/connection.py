@@ -29,6 +29,9 @@ class Program(Protocol):
     def registered(self) -> None:
         """Take note that the runtime accepted the registration."""
 
+    def ending(self, result: ConnectionResult) -> None:
+        """Do what has to be done before the channel is closed; the runtime may wait meanwhile."""
+
     def take_signals(self) -> bool:
         """Act on the signals that arrived; return whether to stop."""
 
@@ -67,10 +70,15 @@ class Connection:
     def serve(self) -> ConnectionResult:
         """Serve to the end; closes the channel. Raises no error that the peer causes."""
         with closing(self._channel):
-            try:
-                ended = self._loop.run(self._session.start())
-            except (OSError, MuxError) as error:
-                return ConnectionResult(Ended.FAILED, self._session.registered, str(error))
+            result = self._serve()
+            self._program.ending(result)
+        return result
+
+    def _serve(self) -> ConnectionResult:
+        try:
+            ended = self._loop.run(self._session.start())
+        except (OSError, MuxError) as error:
+            return ConnectionResult(Ended.FAILED, self._session.registered, str(error))
         registered = self._session.registered
         if ended is Ended.ABANDONED:
             return ConnectionResult(ended, registered, self._cause)

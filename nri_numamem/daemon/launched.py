@@ -29,6 +29,7 @@ from functools import partial
 
 from nri_numamem.config import load as configuration
 from nri_numamem.config.errors import UsageError
+from nri_numamem.daemon.connection import ConnectionResult
 from nri_numamem.daemon.identity import Identity, identity_of
 from nri_numamem.daemon.jobs import PeriodicJob
 from nri_numamem.daemon.live_settings import read_drop_in
@@ -71,6 +72,8 @@ class LaunchedService(Service):
         self._tries = 0
         self.external_channel: Channel | None = None
         """The connection that replaces the one that the runtime made, if any."""
+        self._is_last_connection = False
+        """Whether that connection is served."""
 
     def configure(self, configuration_: Configuration) -> None:
         """Build the engine from the configuration's text; Refused when that is impossible.
@@ -144,9 +147,17 @@ class LaunchedService(Service):
             result = self.serve(channel, identity, signals)
             if self.external_channel is not None:
                 self.emit(Record(EventName.SWITCHED_TO_EXTERNAL, {"cause": result.cause}))
+                self._is_last_connection = True
                 result = self.serve(self.external_channel, identity, signals)
         self.close()
-        is_clean = result.ended in (Ended.EOF, Ended.STOPPED)
+        logs.flush()
+        return 0 if _is_clean(result) else 1
+
+    def ending(self, result: ConnectionResult) -> None:
+        """Record why the process ends: the runtime kills it as soon as the channel is closed."""
+        if self.external_channel is not None and not self._is_last_connection:
+            return
+        is_clean = _is_clean(result)
         if self._status is not None:
             if result.ended is Ended.STOPPED:
                 self._status.over()
@@ -158,7 +169,6 @@ class LaunchedService(Service):
         }
         self.emit(Record(EventName.PLUGIN_EXITED, fields, alternate=not is_clean))
         logs.flush()
-        return 0 if is_clean else 1
 
     def _set_up(self, configuration_: Configuration) -> None:
         text = configuration_.text
@@ -204,6 +214,11 @@ def main(
     if problem:
         service.emit(Record(EventName.CAPABILITIES_KEPT, {"error": problem}))
     return service.run(sock, identity)
+
+
+def _is_clean(result: ConnectionResult) -> bool:
+    """Return whether the runtime or a signal ended the connection."""
+    return result.ended in (Ended.EOF, Ended.STOPPED)
 
 
 def _never_synchronizes(why: str, remedy: str) -> Record:

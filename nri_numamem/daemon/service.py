@@ -144,10 +144,8 @@ class Service:
         self.use(Engine(engine.context, restored))
         if restored is not None:
             self._pod_reaper.expect(holder.sandbox_id for holder in restored.holders.values())
-            fields = {
-                "containers": len(restored.holders),
-                "ended_pods": len(restored.previous_nodes),
-            }
+            ended_pods = len(restored.previous_nodes)
+            fields = {"containers": len(restored.holders), "ended_pods": ended_pods}
             self.emit(Record(EventName.STATE_RESTORED, fields))
 
     def close(self) -> None:
@@ -236,6 +234,9 @@ class Service:
         """Take note that the runtime accepted the registration."""
         self._meter.registered()
         self.notifier.ready("registered with the runtime")
+
+    def ending(self, result: ConnectionResult) -> None:
+        """Do nothing: the runtime does not kill an external plugin."""
 
     def take_signals(self) -> bool:
         """Act on the signals that arrived; return whether to stop."""

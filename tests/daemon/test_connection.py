@@ -24,6 +24,8 @@ class Program:
         self.machinery = machinery
         self.registrations = 0
         self.ticks = 0
+        self.endings: list[ConnectionResult] = []
+        self.on_ending: Callable[[], None] = lambda: None
         self.on_tick: Callable[[], None] = lambda: None
 
     def configure(self, configuration: Configuration) -> None:
@@ -38,6 +40,10 @@ class Program:
 
     def registered(self) -> None:
         self.registrations += 1
+
+    def ending(self, result: ConnectionResult) -> None:
+        self.endings.append(result)
+        self.on_ending()
 
     def take_signals(self) -> bool:
         return bool(self.machinery.signals.take())
@@ -76,6 +82,16 @@ def test_the_runtime_closes_the_connection(served: Served) -> None:
     assert served.serve() == expected
     assert served.program.registrations == 1
     assert served.program.ticks == 5 // TICK_S
+
+
+def test_the_channel_is_open_while_the_connection_is_ending(served: Served) -> None:
+    seen: list[bool] = []
+    served.program.on_ending = lambda: seen.append(served.runtime.newest.is_closed)
+    served.world.after(5, served.machinery.signals.stop)
+    result = served.serve()
+    assert served.program.endings == [result]
+    assert seen == [False]
+    assert served.runtime.newest.is_closed
 
 
 def test_a_signal_stops_the_plugin(served: Served) -> None:

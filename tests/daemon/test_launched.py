@@ -113,6 +113,25 @@ def test_a_signal_ends_the_plugin_on_purpose(launch: Launch) -> None:
     assert not launch.status.should_restart
 
 
+def test_why_it_ends_is_recorded_before_the_runtime_can_kill_it(
+    launch: Launch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A runtime with NRI 0.7 kills a launched plugin as soon as its connection ends."""
+    seen: list[tuple[list[str], bool, bool]] = []
+
+    def flush() -> None:
+        is_closed = launch.runtime.newest.is_closed
+        seen.append((launch.events, is_closed, launch.status.should_restart))
+
+    launch.world.after(3, launch.machinery.signals.stop)
+    monkeypatch.setattr(logs, "flush", flush)
+    assert launch.run() == 0
+    events, is_closed, should_restart = seen[0]
+    assert events[-1] == "plugin_exited"
+    assert not is_closed
+    assert not should_restart
+
+
 def test_an_unusable_configuration_is_rejected(
     launch: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,7 +140,7 @@ def test_an_unusable_configuration_is_rejected(
     launch.runtime.config = "logLevel: loud\n"
     assert launch.run() == 0
     # The first time before the reply, after which the runtime kills the process.
-    assert flushed == [["configuration_rejected"], launch.events]
+    assert flushed[:2] == [["configuration_rejected"], launch.events]
     assert "loud" in launch.runtime.plugin.why_closed
     assert launch.events == ["configuration_rejected", "plugin_exited"]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from nri_numamem.config.errors import UsageError
-from nri_numamem.daemon.connection import Connection
+from nri_numamem.daemon.connection import Connection, ConnectionResult
 from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.system import SignalSource, System
 from nri_numamem.engine.events import Event, Synchronize
@@ -99,6 +99,9 @@ class Sender:
 
     def registered(self) -> None:
         """Take note of nothing."""
+
+    def ending(self, result: ConnectionResult) -> None:
+        """Do nothing."""
 
     def take_signals(self) -> bool:
         """Return whether to stop."""
