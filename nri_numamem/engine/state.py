@@ -5,7 +5,7 @@ fails changes nothing. The accounting belongs to the memory manager, by pod uid 
 The engine adds sandbox ids and container ids, and the previous nodes of pods that ended.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TypeAlias, TypeVar
@@ -76,6 +76,13 @@ class Cpusets:
         return replace(
             self, unconfirmed=self.unconfirmed - ids, repairs=repairs, unpinned=self.unpinned - ids
         )
+
+    def forget(self, container_id: str) -> "Cpusets":
+        """Return the value without a container that no holder has any more."""
+        known = self.without(container_id)
+        if container_id not in known.with_devices:
+            return known
+        return replace(known, with_devices=known.with_devices - {container_id})
 
 
 NO_CPUSETS = Cpusets()
@@ -204,19 +211,32 @@ class EngineState:
             _drop_id(keys, old)
         holders[holder.key] = holder
         keys[holder.container_id] = holder.key
-        return self.with_all(accounting, holders, keys)
+        state = self.with_all(accounting, holders, keys)
+        return state if old is None else state.without_cpuset(old)
 
     def without_holder(self, holder: Holder, accounting: State) -> "EngineState":
         """Return the state with another accounting, in which the holder's key has no holder."""
         return self.without_holders((holder,), accounting)
 
-    def without_holders(self, removed: Iterable[Holder], accounting: State) -> "EngineState":
+    def without_holders(self, removed: Collection[Holder], accounting: State) -> "EngineState":
         """Return the state with another accounting, without some holders."""
         holders, keys = copy_of(self.holders), copy_of(self.keys)
         for holder in removed:
             _drop_id(keys, holder)
             holders.pop(holder.key, None)
-        return self.with_all(accounting, holders, keys)
+        state = self.with_all(accounting, holders, keys)
+        for holder in removed:
+            state = state.without_cpuset(holder)
+        return state
+
+    def without_cpuset(self, holder: Holder) -> "EngineState":
+        """Return the state without the cpuset of a former holder, unless another one has its id."""
+        container_id = holder.container_id
+        return (
+            self
+            if container_id in self.keys
+            else self.with_cpusets(self.cpusets.forget(container_id))
+        )
 
     def with_cpusets(self, cpusets: Cpusets) -> "EngineState":
         """Return the state with other knowledge of the cgroups' cpusets."""

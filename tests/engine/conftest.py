@@ -114,6 +114,7 @@ class Host:
             cpuset_cpus=cpus,
             cpu_shares=cpu_shares,
             device_nodes=tuple(map(NodeSet.parse, devices)),
+            has_devices=bool(devices),
         )
         plan = self.handle(events.CreateContainer(pod, container, pool_use))
         for update in plan.updates:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nri_numamem.engine.state import NO_CPUSETS
+
 if TYPE_CHECKING:
     from tests.engine.conftest import Host
 
@@ -29,3 +31,22 @@ def test_the_older_holder_of_an_id_ends_without_the_newer_one(host: Host) -> Non
     holder = host.engine.state.holder("c")
     assert holder is not None
     assert holder.key == ("b", "main")
+
+
+def test_the_cpuset_of_a_container_without_a_holder_is_forgotten(host: Host) -> None:
+    pod = host.run("a")
+    known: list[frozenset[str]] = []
+    for number in range(3):
+        host.create(pod, container_id=f"c{number}", devices=["0"])
+        known.append(host.engine.state.cpusets.with_devices)
+    assert known == [{"c0"}, {"c1"}, {"c2"}]
+    host.stop_pod(pod)
+    assert host.engine.state.cpusets == NO_CPUSETS
+
+
+def test_the_cpuset_of_an_id_that_a_newer_holder_has_is_kept(host: Host) -> None:
+    first, second = host.run("a"), host.run("b")
+    host.create(first, container_id="c", devices=["0"])
+    host.create(second, container_id="c", devices=["0"])
+    host.stop_pod(first)
+    assert host.engine.state.cpusets.with_devices == {"c"}
