@@ -67,7 +67,7 @@ faults: $(VENV)/.dev
 	tests/conformance/install-tools
 	$(BIN)/python -m tests.faults.run --lives $(FAULT_LIVES) $(if $(SEED),--seed $(SEED))
 
-# Measures the plugin and two plugins in Go on NRI's own Go runtime side, in seven minutes; see
+# Measures the plugin and two plugins in Go on NRI's own Go runtime side, in eleven minutes; see
 # docs/benchmark.md. BENCH takes options: make bench BENCH=--quick ends in 90 seconds.
 bench: $(VENV)/.dev
 	tests/conformance/install-tools
