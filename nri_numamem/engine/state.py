@@ -6,6 +6,7 @@ The engine adds sandbox ids and container ids, and the previous nodes of pods th
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TypeAlias, TypeVar
@@ -77,12 +78,18 @@ class Cpusets:
             self, unconfirmed=self.unconfirmed - ids, repairs=repairs, unpinned=self.unpinned - ids
         )
 
-    def forget(self, container_id: str) -> "Cpusets":
-        """Return the value without a container that no holder has any more."""
-        known = self.without(container_id)
-        if container_id not in known.with_devices:
-            return known
-        return replace(known, with_devices=known.with_devices - {container_id})
+    def forget(self, ids: AbstractSet[str]) -> "Cpusets":
+        """Return the value without containers that no holder has any more."""
+        known = self.unconfirmed | self.repairs.keys() | self.unpinned | self.with_devices
+        if known.isdisjoint(ids):
+            return self
+        return replace(
+            self,
+            unconfirmed=self.unconfirmed - ids,
+            repairs={key: seen for key, seen in self.repairs.items() if key not in ids},
+            unpinned=self.unpinned - ids,
+            with_devices=self.with_devices - ids,
+        )
 
 
 NO_CPUSETS = Cpusets()
@@ -212,7 +219,7 @@ class EngineState:
         holders[holder.key] = holder
         keys[holder.container_id] = holder.key
         state = self.with_all(accounting, holders, keys)
-        return state if old is None else state.without_cpuset(old)
+        return state if old is None else state.without_cpusets((old,))
 
     def without_holder(self, holder: Holder, accounting: State) -> "EngineState":
         """Return the state with another accounting, in which the holder's key has no holder."""
@@ -224,19 +231,12 @@ class EngineState:
         for holder in removed:
             _drop_id(keys, holder)
             holders.pop(holder.key, None)
-        state = self.with_all(accounting, holders, keys)
-        for holder in removed:
-            state = state.without_cpuset(holder)
-        return state
+        return self.with_all(accounting, holders, keys).without_cpusets(removed)
 
-    def without_cpuset(self, holder: Holder) -> "EngineState":
-        """Return the state without the cpuset of a former holder, unless another one has its id."""
-        container_id = holder.container_id
-        return (
-            self
-            if container_id in self.keys
-            else self.with_cpusets(self.cpusets.forget(container_id))
-        )
+    def without_cpusets(self, former: Iterable[Holder]) -> "EngineState":
+        """Return the state without the cpusets of former holders; ids may belong to others now."""
+        ids = {holder.container_id for holder in former} - self.keys.keys()
+        return self.with_cpusets(self.cpusets.forget(ids))
 
     def with_cpusets(self, cpusets: Cpusets) -> "EngineState":
         """Return the state with other knowledge of the cgroups' cpusets."""
