@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--enable-nri",
         action="store_true",
-        help="switch NRI on in a file of its own that the runtime reads beside its configuration",
+        help="enable NRI in a separate file that the runtime reads beside its configuration",
     )
     add_installation_arguments(parser)
     parser.epilog = (
@@ -92,7 +92,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _is_on(facts: Facts) -> bool:
-    """Return whether NRI is switched on, as far as is known, without a file of ours."""
+    """Return whether NRI is known to be enabled without a file of install."""
     return not facts.drop_ins and (facts.is_listening or facts.runtime.enabled is True)
 
 
@@ -100,7 +100,6 @@ def _remaining(
     facts: Facts, steps: list[Step], options: Options, *, is_launched: bool
 ) -> Iterator[str]:
     """Yield what the user has to do after the steps."""
-    service = "containerd" if facts.runtime.name == "containerd" else "crio"
     if not (_is_on(facts) or facts.drop_ins or options.nri_drop_in):
         yield from nri.instructions(facts.runtime)
     if not options.is_this_host:
@@ -109,7 +108,7 @@ def _remaining(
     is_switch = not is_launched and bool(facts.entries)
     is_new = is_launched and (bool(steps) or facts.holder is None)
     if options.nri_drop_in in steps or is_switch or is_new:
-        yield f"systemctl restart {service}"
+        yield f"systemctl restart {facts.runtime.service}"
     if not is_launched and not options.has_systemd:
         yield "systemctl start nri-numamem    (systemd does not run here; at a boot it starts it)"
     yield "nri-numamem doctor    (checks the host and the plugin)"

@@ -1,4 +1,4 @@
-"""What the configuration files of containerd and CRI-O say about NRI.
+"""The settings of NRI in the configuration files of containerd and CRI-O.
 
 Source: containerd pkg/nri, its CRI plugin's configuration and cmd/containerd/server/config (merge
 of imports); CRI-O's crio.conf(5); NRI pkg/adaptation, discoverPlugins.
@@ -36,6 +36,11 @@ class Runtime:
     """Whether it drops the hugepage limits of containers (containerd's default)."""
     enabled: bool | None = None
     """Whether NRI is enabled; None if that depends on the version."""
+
+    @property
+    def service(self) -> str:
+        """The systemd unit, without its suffix."""
+        return "containerd" if self.name == "containerd" else "crio"
 
     @property
     def socket(self) -> str:

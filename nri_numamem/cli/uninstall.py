@@ -96,8 +96,7 @@ def _release(args: argparse.Namespace, facts: Facts, host: Host) -> Iterator[str
         print(f"would release the pinned containers when the plugin has ended: {holder}")
         return
     if holder is not None:
-        service = "containerd" if facts.runtime.name == "containerd" else "crio"
-        yield f"systemctl restart {service}    (ends the plugin: {holder})"
+        yield f"systemctl restart {facts.runtime.service}    (ends the plugin: {holder})"
         yield again
         return
     try:

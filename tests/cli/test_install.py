@@ -106,7 +106,7 @@ def test_nri_is_switched_on_only_if_asked(stand: Stand) -> None:
     stand.files.write(CONTAINERD, main_file)
     stand.files.path("proc/net/unix").unlink()
     lines = stand.install("--launched")
-    first = "  /etc/containerd/config.toml switches NRI off. Run this again with --enable-nri, or "
+    first = "  /etc/containerd/config.toml disables NRI. Run this again with --enable-nri, or "
     assert lines[2:] == [
         "",
         "remaining:",

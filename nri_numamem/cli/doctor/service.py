@@ -1,6 +1,6 @@
 """Checks of the systemd unit: whether it permits the address of the metrics.
 
-Reads unit and drop-in files as systemd does, without asking systemd: the host may be mounted
+Reads unit and drop-in files as systemd does, without systemctl: the host may be mounted
 below another root. Source: systemd.unit(5), systemd.resource-control(5), systemd.exec(5).
 """
 
@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 from nri_numamem.cli.doctor.findings import Finding, Verdict
 from nri_numamem.cli.host_files import Host, UnreadableError
+from nri_numamem.cli.installation.unit import NAME as UNIT
+from nri_numamem.cli.installation.unit import OVERRIDES, is_enabled
 from nri_numamem.config.settings import Settings
 
-UNIT = "nri-numamem.service"
-_ENABLED = f"/etc/systemd/system/multi-user.target.wants/{UNIT}"
 # A file hides those of the same name in later directories.
 _DIRECTORIES = (
     "/etc/systemd/system.control",
@@ -23,15 +23,10 @@ _DIRECTORIES = (
     "/usr/lib/systemd/system",
     "/lib/systemd/system",
 )
-_DROP_IN = f"/etc/systemd/system/{UNIT}.d/metrics.conf"
+_DROP_IN = f"{OVERRIDES}/metrics.conf"
 _APPLY = f"systemctl daemon-reload && systemctl restart {UNIT}"
 _FIRST_UNPRIVILEGED_PORT = 1024
 _BIND = "CAP_NET_BIND_SERVICE"
-
-
-def is_enabled(host: Host) -> bool:
-    """Return whether systemd starts the plugin."""
-    return host.path(_ENABLED).is_symlink()
 
 
 def check_service(host: Host, settings: Settings | None) -> Iterator[Finding]:

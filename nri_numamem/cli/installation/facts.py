@@ -8,7 +8,7 @@ from pathlib import Path
 from nri_numamem.cli.host_arguments import state_file_of
 from nri_numamem.cli.host_files import Host, UnreadableError
 from nri_numamem.cli.installation import nri, unit
-from nri_numamem.cli.installation.program import COPY, NAME, Program, is_program, is_single_file
+from nri_numamem.cli.installation.program import COPY, NAME, Program, is_elf, is_program
 from nri_numamem.cli.runtimes import (
     CONTAINERD,
     CRIO,
@@ -63,7 +63,7 @@ class Facts:
     identical: frozenset[str] = frozenset()
     """Files of the plugin with the same content as the program."""
     drop_ins: Mapping[str, str] = field(default_factory=dict)
-    """Path -> text of files that switch NRI on, and that install wrote."""
+    """Path -> text of files that enable NRI, and that install wrote."""
     is_listening: bool = False
     """Whether the runtime listens on its NRI socket."""
     holder: str | None = None
@@ -110,8 +110,8 @@ def read_facts(host: Host, runtime: Runtime, program: Program | None = None) -> 
             configs={path: host.read(path) or "" for path in configs},
             unit=host.read(unit.PATH),
             packaged_unit=next(filter(exists, unit.PACKAGED), None),
-            is_enabled=host.path(unit.WANTED).is_symlink(),
-            has_copy=is_single_file(host.path(COPY)),
+            is_enabled=unit.is_enabled(host),
+            has_copy=is_elf(host.path(COPY)),
             identical=frozenset(_identical(host, program, [entry.path for entry in entries])),
             drop_ins={path: host.read(path) or "" for path in nri.drop_ins(host)},
             is_listening=bool(is_listening(host, runtime)),

@@ -1,4 +1,4 @@
-"""How NRI is switched on: the lines to add, and a file of its own that has them.
+"""How to enable NRI: the lines to add, and a separate file that has them.
 
 containerd 1.7 replaces the whole table of a plugin by that of an imported file, and newer ones do
 not start if an imported file has a later version than config.toml. So the file repeats the version
@@ -20,36 +20,36 @@ _CRIO_FILE = f"{CRIO_DROP_INS}/99-nri-numamem.conf"
 
 
 def instructions(runtime: Runtime) -> Iterator[str]:
-    """Yield lines that say how to switch NRI on.
+    """Yield lines that describe how to enable NRI.
 
     A table that the configuration has already must not be added a second time.
     """
     if runtime.enabled is False:
-        yield f"{runtime.file} switches NRI off. Run this again with --enable-nri, or change it:"
+        yield f"{runtime.file} disables NRI. Run this again with --enable-nri, or change it:"
     else:
         version = "containerd 2.0" if runtime.name == "containerd" else "CRI-O 1.30"
-        yield f"NRI is off by default before {version}. To switch it on, run this again with"
+        yield f"NRI is off by default before {version}. To enable it, run this again with"
         verb = "set" if runtime.nri else "add"
         yield f"--enable-nri, or {verb} this in {runtime.file}:"
     yield from (f"  {line}" for line in _snippet(runtime).splitlines())
 
 
 def _snippet(runtime: Runtime) -> str:
-    """Return the lines that switch NRI on in the runtime's configuration."""
+    """Return the lines that enable NRI in the runtime's configuration."""
     if runtime.name == "containerd":
         return f'[plugins."{NRI_TABLE}"]\n  disable = false\n'
     return "[crio.nri]\nenable_nri = true\n"
 
 
 def drop_in(host: Host, runtime: Runtime) -> Write:
-    """Return the file that switches NRI on; raise UsageError if the runtime would not read it."""
+    """Return the file that enables NRI; raise UsageError if the runtime would not read it."""
     if runtime.name != "containerd":
         return Write(_CRIO_FILE, MARK + _snippet(runtime))
     document = host.toml(CONTAINERD)
     directory = next(iter(_import_directories(document)), None)
     if directory is None:
         remedy = 'add a line such as imports = ["/etc/containerd/conf.d/*.toml"] before its first '
-        remedy += "table, or switch NRI on there"
+        remedy += "table, or enable NRI there"
         raise UsageError(f"{CONTAINERD}: imports no directory; {remedy}")
     version = at(document, "version")
     first = f"version = {version}\n" if isinstance(version, int) else ""

@@ -45,7 +45,7 @@ class Options:
     is_active: bool = False
     """Whether systemd runs the service."""
     nri_drop_in: Write | None = None
-    """The file that switches NRI on, if it was asked for."""
+    """The file that enables NRI, if it is requested."""
 
 
 def plan_launched(facts: Facts, program: Program, options: Options) -> list[Step]:
@@ -97,7 +97,7 @@ def plan_external(facts: Facts, program: Program, options: Options) -> list[Step
         steps.append(Copy(path, program.file))
     socket = facts.runtime.nri.get("socket_path")
     text = unit.unit_for(path, None if socket is None else str(socket))
-    is_ours = facts.unit is None or unit.is_unchanged(facts.unit) or unit.is_source(facts.unit)
+    is_ours = facts.unit is None or unit.is_own(facts.unit)
     is_new = is_ours and facts.unit != text and facts.packaged_unit is None
     if is_new:
         steps.append(Write(unit.PATH, text))
@@ -162,9 +162,7 @@ def _without_service(facts: Facts, options: Options) -> Iterator[Step]:
         yield Service(("stop", unit.NAME), ("start", unit.NAME))
     if facts.is_enabled:
         yield Remove(unit.WANTED)
-    is_ours = facts.unit is not None and (
-        unit.is_unchanged(facts.unit) or unit.is_source(facts.unit)
-    )
+    is_ours = facts.unit is not None and unit.is_own(facts.unit)
     if is_ours:
         yield Remove(unit.PATH)
     if options.has_systemd and (facts.is_enabled or is_ours):
@@ -184,9 +182,9 @@ def _configuration(facts: Facts, path: str, read: tuple[str, ...]) -> Iterator[S
 
 
 def _nri(facts: Facts, options: Options) -> Iterator[Step]:
-    wanted = options.nri_drop_in
-    if wanted is not None and facts.drop_ins.get(wanted.path) != wanted.text:
-        yield wanted
+    drop_in = options.nri_drop_in
+    if drop_in is not None and facts.drop_ins.get(drop_in.path) != drop_in.text:
+        yield drop_in
 
 
 def check_plugin_directory(facts: Facts) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from nri_numamem.cli import single_file
 from nri_numamem.cli.host_files import Host
 from nri_numamem.config.errors import UsageError
 
@@ -55,14 +56,14 @@ def find_program(given: str | None, host: Host) -> Program:
         return _program(path, host.path(path))
     running = running_program()
     inside = host.path(str(running))
-    if not inside.exists() and is_single_file(running):
+    if not inside.exists() and is_elf(running):
         return Program("", running, is_single_file=True)
     return _program(str(running), inside)
 
 
 def running_program() -> Path:
     """Return the file that started this process; raise UsageError if there is none."""
-    if getattr(sys, "frozen", False):
+    if single_file.is_single_file():
         return Path(sys.executable).resolve()
     script = Path(sys.argv[0])
     if script.suffix == ".py":  # python -m nri_numamem
@@ -72,7 +73,7 @@ def running_program() -> Path:
     return script.resolve()
 
 
-def is_single_file(path: Path) -> bool:
+def is_elf(path: Path) -> bool:
     """Return whether a file is an executable by itself, not a script."""
     return _head(path).startswith(_ELF)
 
@@ -99,7 +100,7 @@ def _program(path: str, file: Path) -> Program:
         raise UsageError(f"{file}: no such program; {_REMEDY}")
     if not os.access(file, os.X_OK):
         raise UsageError(f"{file}: not executable; chmod it, or {_REMEDY}")
-    return Program(path, file, is_single_file(file))
+    return Program(path, file, is_elf(file))
 
 
 def writable_parts(path: str, host: Host) -> Iterator[str]:

@@ -40,5 +40,5 @@ def run(arguments: Sequence[str]) -> None:
     except subprocess.TimeoutExpired as error:
         raise OSError(errno.ETIMEDOUT, f"no answer within {_TIMEOUT_S:.0f} s") from error
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().partition("\n")[0]
-        raise OSError(errno.EIO, said or f"exit status {done.returncode}")
+        problem = (done.stderr or done.stdout).strip().partition("\n")[0]
+        raise OSError(errno.EIO, problem or f"exit status {done.returncode}")

@@ -7,6 +7,7 @@ docs/generate.py writes, because the single executable file has no data files.
 import hashlib
 import re
 
+from nri_numamem.cli.host_files import Host
 from nri_numamem.cli.installation.unit_text import UNIT
 
 NAME = "nri-numamem.service"
@@ -26,6 +27,16 @@ def unit_for(program: str, socket: str | None = None) -> str:
     command = " ".join([program, "run", *(["--socket", socket] if socket else [])])
     text = _START.sub(lambda _: f"ExecStart={command}", UNIT)
     return f"{_HEAD}{_checksum(text)}\n{text}"
+
+
+def is_enabled(host: Host) -> bool:
+    """Return whether systemd starts the plugin."""
+    return host.path(WANTED).is_symlink()
+
+
+def is_own(text: str) -> bool:
+    """Return whether a text is a unit that no administrator changed."""
+    return is_unchanged(text) or is_source(text)
 
 
 def is_unchanged(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""How NRI is switched on beside the runtime's own configuration."""
+"""How NRI is enabled beside the runtime's own configuration."""
 
 import tomllib
 from pathlib import Path
@@ -69,7 +69,7 @@ def test_crio(tmp_path: Path) -> None:
     assert written.path == "/etc/crio/crio.conf.d/99-nri-numamem.conf"
     assert written.text == f"{MARK}[crio.nri]\nenable_nri = true\n"
     assert list(instructions(runtime)) == [
-        "NRI is off by default before CRI-O 1.30. To switch it on, run this again with",
+        "NRI is off by default before CRI-O 1.30. To enable it, run this again with",
         "--enable-nri, or add this in /etc/crio/crio.conf:",
         "  [crio.nri]",
         "  enable_nri = true",
@@ -79,7 +79,7 @@ def test_crio(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "first"),
     [
-        (f"{TABLE}disable = true\n", "/etc/containerd/config.toml switches NRI off. "),
+        (f"{TABLE}disable = true\n", "/etc/containerd/config.toml disables NRI. "),
         ("", "NRI is off by default before containerd 2.0. "),
     ],
 )

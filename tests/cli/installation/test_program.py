@@ -9,8 +9,8 @@ from nri_numamem.cli.host_files import Host
 from nri_numamem.cli.installation.program import (
     Program,
     find_program,
+    is_elf,
     is_program,
-    is_single_file,
     running_program,
     writable_parts,
 )
@@ -100,7 +100,7 @@ def test_an_entry_script_must_be_in_the_other_root(
 def test_kinds_of_files(tmp_path: Path) -> None:
     elf, script = write(tmp_path / "elf", ELF), write(tmp_path / "script")
     other = write(tmp_path / "other", b"#!/bin/sh\n")
-    assert [is_single_file(path) for path in (elf, script, other)] == [True, False, False]
+    assert [is_elf(path) for path in (elf, script, other)] == [True, False, False]
     assert [is_program(path) for path in (elf, script, other)] == [True, True, False]
     assert not is_program(tmp_path)
     assert not is_program(tmp_path / "none")
