@@ -21,6 +21,8 @@ _NAME = f"nri-numamem-{VERSION}-linux-{os.uname().machine}"
 PROGRAM = Path(os.environ.get("NUMAMEM_SINGLE_FILE") or ROOT / "dist" / _NAME)
 TWIN = Path(os.environ.get("NUMAMEM_SINGLE_FILE_TWIN") or ROOT / "build" / "single-file-twin")
 
+OLDEST_GLIBC = (2, 17)  # RHEL 7; RHEL 8 has 2.28
+
 
 def _is_current(built: Path) -> bool:
     """Return whether a file is newer than the sources of the plugin."""
