@@ -16,7 +16,7 @@ OTHER_TESTS := $(filter-out $(ROOM_TESTS) tests/e2e tests/conformance, \
   $(sort $(patsubst %/,%,$(dir $(wildcard tests/*/test_*.py)))))
 
 .PHONY: run test test-unit test-other coverage e2e conformance faults lives bench fuzz lint generate \
-  cli-files dist deb kubelet-answers clean
+  cli-files dist deb image kubelet-answers clean
 
 # On a host with NRI: join its runtime. Elsewhere: the same plugin on a simulated machine.
 run: $(VENV)/.run
@@ -104,6 +104,11 @@ dist: $(VENV)/.run
 # The Debian package of the file that make dist built, in dist. See packaging/deb/README.md.
 deb: $(VENV)/.dev
 	$(BIN)/python packaging/deb/build.py
+
+# The container image of that file, as an archive in dist. See packaging/image/README.md.
+image: $(VENV)/.dev
+	packaging/single_file/install-tools
+	PYTHONPATH=packaging $(BIN)/python -m image $(IMAGE)
 
 # Records what the kubelet's own managers answer to the lives of tests/kubelet_managers: builds a
 # program with the module k8s.io/kubernetes, for which it needs Go 1.26 or newer; some five minutes.

@@ -59,26 +59,34 @@ def make_root(root: Path) -> None:
 def fetch_source(folder: Path) -> None:
     """Download the newest source package of CPython, security updates included.
 
-    apt checks its signatures. The host's lists and sources stay as they are.
+    apt checks its signatures.
+    """
+    get = private_apt(folder / "apt", SOURCE_SUITE, "deb-src")
+    run(*get, "source", "--download-only", SOURCE_PACKAGE, cwd=folder)
+    remove(folder / "apt")
+
+
+def private_apt(folder: Path, suite: str, kind: str = "deb") -> tuple[str, ...]:
+    """Return the command apt-get with the newest lists of a release, kept in a new folder.
+
+    `kind` is deb or deb-src. The host's lists and sources stay as they are. Raises BuildError.
     """
     main, security = mirrors()
-    apt = folder / "apt"
     for name in ("lists/partial", "cache/archives/partial"):
-        (apt / name).mkdir(parents=True)
-    (apt / "sources.list").write_text(
-        f"deb-src [signed-by={_KEYRING}] {main} {SOURCE_SUITE} main\n"
-        f"deb-src [signed-by={_KEYRING}] {main} {SOURCE_SUITE}-updates main\n"
-        f"deb-src [signed-by={_KEYRING}] {security} {SOURCE_SUITE}-security main\n"
+        (folder / name).mkdir(parents=True)
+    (folder / "sources.list").write_text(
+        f"{kind} [signed-by={_KEYRING}] {main} {suite} main\n"
+        f"{kind} [signed-by={_KEYRING}] {main} {suite}-updates main\n"
+        f"{kind} [signed-by={_KEYRING}] {security} {suite}-security main\n"
     )
     options = [
-        f"Dir::Etc::SourceList={apt}/sources.list",
+        f"Dir::Etc::SourceList={folder}/sources.list",
         "Dir::Etc::SourceParts=/dev/null",
-        f"Dir::State::Lists={apt}/lists",
-        f"Dir::Cache={apt}/cache",
+        f"Dir::State::Lists={folder}/lists",
+        f"Dir::Cache={folder}/cache",
         "APT::Sandbox::User=root",
         _OLD_RELEASE,
     ]
     get = ("apt-get", "-q", *(word for option in options for word in ("-o", option)))
     run(*get, "update")
-    run(*get, "source", "--download-only", SOURCE_PACKAGE, cwd=folder)
-    remove(apt)
+    return get
