@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-INPUTS := pyproject.toml constraints.txt packaging/setup-venv
+INPUTS := pyproject.toml nri_numamem/version.py constraints.txt packaging/setup-venv
 FUZZ_SECONDS ?= 20
 FUZZ_SEED ?= 0
 FAULT_LIVES ?= 500
@@ -16,7 +16,7 @@ OTHER_TESTS := $(filter-out $(ROOM_TESTS) tests/e2e tests/conformance, \
   $(sort $(patsubst %/,%,$(dir $(wildcard tests/*/test_*.py)))))
 
 .PHONY: run test test-unit test-other coverage e2e conformance faults lives bench fuzz lint generate \
-  cli-files dist deb image kubelet-answers clean
+  cli-files dist deb image wheels kubelet-answers clean
 
 # On a host with NRI: join its runtime. Elsewhere: the same plugin on a simulated machine.
 run: $(VENV)/.run
@@ -109,6 +109,10 @@ deb: $(VENV)/.dev
 image: $(VENV)/.dev
 	packaging/single_file/install-tools
 	PYTHONPATH=packaging $(BIN)/python -m image $(IMAGE)
+
+# Source distribution, wheel and wheelhouse (the wheels of all dependencies), in dist.
+wheels: $(VENV)/.dev
+	PYTHONPATH=packaging $(BIN)/python -m release wheels
 
 # Records what the kubelet's own managers answer to the lives of tests/kubelet_managers: builds a
 # program with the module k8s.io/kubernetes, for which it needs Go 1.26 or newer; some five minutes.

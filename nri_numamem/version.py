@@ -1,3 +1,3 @@
-"""The program's version, written once in pyproject.toml and here; a test compares the two."""
+"""The program's version: pyproject.toml and all packages take it from here."""
 
 VERSION = "0.1.0"

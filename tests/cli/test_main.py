@@ -1,6 +1,7 @@
 import errno
 import importlib
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -17,7 +18,12 @@ PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
 
 
 def test_the_version_is_the_packages() -> None:
-    assert tomllib.loads(PYPROJECT.read_text())["project"]["version"] == VERSION
+    """It is written once: in version.py."""
+    document = tomllib.loads(PYPROJECT.read_text())
+    assert "version" not in document["project"]
+    version = document["tool"]["setuptools"]["dynamic"]["version"]
+    assert version == {"attr": "nri_numamem.version.VERSION"}
+    assert re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc)\d+)?", VERSION)
 
 
 def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,1 @@
+"""Builds the artefacts of a release, checks them, and describes their contents."""
