@@ -1,6 +1,7 @@
 """The single executable file that `make dist` built.
 
 Tests of it are skipped where it is missing, and where it is older than the sources of the plugin.
+In CI, which sets the variable CI, they fail there.
 
 NUMAMEM_SINGLE_FILE names another file than that of dist/, and NUMAMEM_SINGLE_FILE_TWIN its twin,
 which runs its first argument as Python code.
@@ -9,6 +10,7 @@ which runs its first argument as Python code.
 import os
 import subprocess
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,20 +26,29 @@ TWIN = Path(os.environ.get("NUMAMEM_SINGLE_FILE_TWIN") or ROOT / "build" / "sing
 OLDEST_GLIBC = (2, 17)  # RHEL 7; RHEL 8 has 2.28
 
 
-def _is_current(built: Path) -> bool:
-    """Return whether a file is newer than the sources of the plugin."""
+@cache
+def build_problem(built: Path) -> str:
+    """Return why a file has to be built before it can be tested; "" if it is up to date."""
     sources = (ROOT / "nri_numamem").rglob("*.py")
     newest_s = max(source.stat().st_mtime for source in sources)
-    return built.exists() and built.stat().st_mtime >= newest_s
+    if built.exists() and built.stat().st_mtime >= newest_s:
+        return ""
+    return f"{built} is missing or older than the sources: make dist"
 
 
-def _needs(built: Path) -> pytest.MarkDecorator:
-    reason = f"{built} is missing or older than the sources: make dist"
-    return pytest.mark.skipif(not _is_current(built), reason=reason)
+def check_builds(item: pytest.Item) -> None:
+    """Skip a test, or let it fail in CI, if a file of its marks `needs_build` is not up to date."""
+    for mark in item.iter_markers("needs_build"):
+        (built,) = mark.args
+        problem = build_problem(built)
+        if problem and os.environ.get("CI"):
+            pytest.fail(problem, pytrace=False)
+        if problem:
+            pytest.skip(problem)
 
 
-needs_program = _needs(PROGRAM)
-needs_twin = _needs(TWIN)
+needs_program = pytest.mark.needs_build(PROGRAM)
+needs_twin = pytest.mark.needs_build(TWIN)
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounts need the rights of root")
 
 # Programs that this script starts see its mounts, and no other program does.
