@@ -24,6 +24,7 @@ from nri_numamem.cli.installation.facts import (
     read_facts,
     running_instance,
 )
+from nri_numamem.cli.installation.outside import files_outside
 from nri_numamem.cli.installation.perform import perform, print_nothing, print_remaining
 from nri_numamem.cli.installation.plan import PURGED, SHARED, Options, plan_purge, plan_uninstall
 from nri_numamem.config.errors import UsageError
@@ -57,7 +58,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_root_arguments(parser, "cgroup")
     parser.set_defaults(adopted=False, output="table")
     parser.epilog = (
-        "A second run does what remained, or changes nothing. The program itself stays. Exit "
+        "A second run does what remained, or changes nothing. The program itself stays, and so do "
+        "files that the configuration puts into other directories, which --purge names. Exit "
         "status: 0 if nothing of the plugin is left but what was to stay, 1 if steps remain, 2 if "
         "nothing was changed."
     )
@@ -80,7 +82,10 @@ def main(args: argparse.Namespace) -> int:
     elif args.purge:
         purge = plan_purge(facts, _names(host))
         steps += purge
+        outside = files_outside(facts, host)
         perform(purge, host, is_dry_run=args.dry_run)
+        for line in outside:
+            print(f"kept {line}; remove it yourself")
     if not steps:
         print_nothing(is_dry_run=args.dry_run)
     remaining += _other_programs(facts)

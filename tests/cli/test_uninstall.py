@@ -52,6 +52,17 @@ def test_purge_leaves_nothing(stand: Stand) -> None:
     assert stand.uninstall("--purge") == ["nothing changed"]
 
 
+def test_purge_names_files_in_other_directories(stand: Stand) -> None:
+    stand.files.write("data/numamem.state", "")
+    stand.files.write(CONFIG, "stateFile: /data/numamem.state\n")
+    kept = f"kept /data/numamem.state, and the plugin's files beside it (stateFile in /{CONFIG}); "
+    kept += "remove it yourself"
+    assert stand.uninstall("--purge", "--dry-run")[-1] == kept
+    assert stand.uninstall("--purge")[-1] == kept
+    assert stand.files.path("data/numamem.state").exists()
+    assert stand.uninstall("--purge") == ["nothing changed"]
+
+
 def test_what_is_not_of_the_plugin_stays(stand: Stand) -> None:
     for name in (f"{PLUGINS}/20-nri-numamem", f"{PLUGINS}/backup"):
         stand.files.write(name, "#!/bin/sh\n")
