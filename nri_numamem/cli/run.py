@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -16,9 +15,8 @@ from nri_numamem.config.settings import LOG_FORMATS, LOG_LEVELS, STATE_FILE, Set
 from nri_numamem.config.values import SettingsPath
 from nri_numamem.daemon.external import DEFAULT_SOCKET, ExternalPlugin
 from nri_numamem.daemon.identity import Identity
-from nri_numamem.daemon.instance import AlreadyRunningError
 from nri_numamem.daemon.service import Service, build_engine
-from nri_numamem.daemon.standby import start_when_alone
+from nri_numamem.daemon.standby import Form, Standby
 from nri_numamem.daemon.supervisor_status import SERVICE
 from nri_numamem.daemon.system import host_system
 from nri_numamem.engine.plan import Record
@@ -62,9 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--state-file",
         metavar="FILE",
-        help="state kept across restarts, instead of the configuration's stateFile; its .lock "
-        f"prevents a second instance; '' disables both (default: {STATE_FILE}, or '' with another "
-        "--socket)",
+        help="state kept across restarts, instead of the configuration's stateFile; while another "
+        "instance holds its .lock, this one waits; '' disables both (default: "
+        f"{STATE_FILE}, or '' with another --socket)",
     )
     parser.add_argument(
         "--metrics-address",
@@ -112,39 +110,36 @@ def _add_log_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Serve until a signal stops the process; return 0 then.
 
-    Return 1 if another instance runs; a service waits for its end instead.
+    While another instance runs, wait for its end.
     """
     settings = settings_of(args)
     roots = roots_of(args)
     engine = build_engine(settings, roots)
-    logs.configure(settings.log_file or "stderr", settings.log_level, settings.log_format)
+    _open_log(settings)
     system = host_system()
     service = Service(
         logs.get_logger(), roots, system, notifier=Notifier(os.environ), status=args.status
     )
     service.metrics.count_start(SERVICE)
     service.live.reads_from(partial(settings_of, args), "stderr")
-
-    def start() -> None:
-        service.start(engine, settings, f"started as nri-numamem run --socket {args.socket}")
-
+    form = Form(
+        started_as=f"started as nri-numamem run --socket {args.socket}",
+        read=partial(settings_of, args),
+        build=partial(build_engine, roots=roots),
+        open_log=_open_log,
+    )
     with system.open_signals() as signals:
-        try:
-            if not service.notifier.is_used:
-                start()
-            elif not start_when_alone(start, service, system, signals):
-                return 0
-        except AlreadyRunningError as error:
-            if settings.log_file:
-                service.emit(Record(EventName.NOT_STARTED, {"error": str(error)}))
-            print(f"nri-numamem: {error}", file=sys.stderr)
-            return 1
-        identity = Identity(args.name, args.idx)
-        ExternalPlugin(service, system, signals, args.socket, identity).run()
+        if Standby(form, service, system, signals).start(settings, engine):
+            identity = Identity(args.name, args.idx)
+            ExternalPlugin(service, system, signals, args.socket, identity).run()
         service.notifier.stopping()
     service.close()
     service.emit(Record(EventName.STOPPED))
     return 0
+
+
+def _open_log(settings: Settings) -> None:
+    logs.configure(settings.log_file or "stderr", settings.log_level, settings.log_format)
 
 
 def settings_of(args: argparse.Namespace) -> Settings:

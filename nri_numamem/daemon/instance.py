@@ -40,9 +40,11 @@ class AlreadyRunningError(UsageError):
 
     def __init__(self, path: Path, holder: str) -> None:
         remedy = "stop it, or give each its own stateFile if they serve different runtimes"
-        super().__init__(f"another instance holds {path} ({holder}); {remedy}")
+        self.cause = f"another instance holds {path} ({holder})"
+        """The text without the remedy."""
         self.holder = holder
         """What the instance wrote into the file: its pid, its start, and how it was started."""
+        super().__init__(f"{self.cause}; {remedy}")
 
 
 class InstanceLock:

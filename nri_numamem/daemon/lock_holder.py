@@ -40,20 +40,38 @@ def read_holder(descriptor: int) -> LockHolder:
     return LockHolder(text, int(found[1]), found[2], found[3])
 
 
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """A lock file as it was at one moment."""
+
+    file: tuple[int, int]
+    """Device and inode: a file that replaced it has others."""
+    holder: LockHolder | None
+    """The process that held the lock; None if it was free."""
+
+
 def find_holder(path: Path) -> LockHolder | None:
     """Return the process that holds the lock of a file; None if the lock is free.
 
     Raises OSError if the file cannot be opened.
     """
+    lock = probe(path)
+    return None if lock is None else lock.holder
+
+
+def probe(path: Path) -> Lock | None:
+    """Return the lock file; None without one. OSError if the file cannot be opened."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
     try:
+        found = os.fstat(descriptor)
+        file = found.st_dev, found.st_ino
         # A shared lock for an instant: an instance that starts now waits longer than that.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return read_holder(descriptor)
+        return Lock(file, read_holder(descriptor))
     finally:
         os.close(descriptor)
-    return None
+    return Lock(file, None)

@@ -5,7 +5,8 @@ libraries: neither a start nor Configure waits for them, and a plugin without me
 in memory.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,11 +15,12 @@ from nri_numamem.daemon.remote_memory import RemoteMemory
 from nri_numamem.daemon.supervisor_status import START_CAUSES, SupervisorStatus
 from nri_numamem.engine.engine import Committed, Engine
 from nri_numamem.engine.plan import Record
+from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.state import EngineState
 from nri_numamem.nri.poller import Clock
 from nri_numamem.observe.metrics.counters import Meter
 from nri_numamem.observe.metrics.endpoint import MetricsServer, OpenServer
-from nri_numamem.observe.metrics.health import problems
+from nri_numamem.observe.metrics.health import problems, summary
 from nri_numamem.observe.metrics.sources import Sources
 from nri_numamem.observe.metrics.textfile import Render, TextFile
 
@@ -38,9 +40,11 @@ class MetricsEndpoint:
         self.meter = Meter(clock.wall_s)
         self._emit = emit
         self._status = status
-        self._places = ("", "")
-        """Address and text file."""
-        self._outputs: list[MetricsServer | TextFile] = []
+        self._standby = ""
+        """Why this instance waits; "" if it serves the runtime."""
+        self._address = self._textfile = ""
+        self._server: MetricsServer | None = None
+        self._writer: TextFile | None = None
 
         def state() -> EngineState | None:
             engine = get_engine()
@@ -57,6 +61,7 @@ class MetricsEndpoint:
             written_at_s=lambda: state_store.written_at_s,
             remote_bytes=RemoteMemory(cgroup_root, state).read,
             monotonic_s=clock.monotonic_s,
+            standby=lambda: self._standby,
         )
 
     def count_start(self, cause: str) -> None:
@@ -70,34 +75,68 @@ class MetricsEndpoint:
     def open(self, address: str, textfile: str = "") -> None:
         """Serve at an address, and write a text file, from now on; "" for none.
 
-        Never waits for network or disk.
+        Ends stand_by(). Never waits for network or disk.
         """
-        if (address, textfile) == self._places:
-            return
-        self.close()
-        if address:
-            self._outputs.append(MetricsServer(address, self._load_server, self._emit))
-        if textfile:
-            self._outputs.append(TextFile(Path(textfile), self._load_renderer, self._emit))
-        for output in self._outputs:
-            output.start()
-        self._places = (address, textfile)
+        if self._standby:
+            self._standby = ""
+            self.meter.ticked_at_s = None
+            if self._server is not None:
+                self._server.retry()
+        self._open(address, textfile)
+
+    def _open(self, address: str, textfile: str) -> None:
+        if address != self._address:
+            if self._server is not None:
+                self._server.close()
+            self._address = address
+            server = MetricsServer(address, self._load_server, self._report) if address else None
+            self._server = server
+        if textfile != self._textfile:
+            if self._writer is not None:
+                self._writer.close()
+            self._textfile = textfile
+            path = Path(textfile)
+            writer = TextFile(path, self._load_renderer, self._emit) if textfile else None
+            self._writer = writer
+        self.start_threads()
+
+    def start_threads(self, _now_s: float = 0.0) -> Iterable[Record]:
+        """Start the threads that were not started yet; a job, for a process at its limit."""
+        for output in (self._server, self._writer):
+            if output is not None:
+                output.start()
+        return ()
+
+    def stand_by(self, address: str, cause: str) -> None:
+        """Serve at an address, but write no text file: another instance serves the runtime.
+
+        `cause` is shown by /healthz. In the network namespace of the other instance the address can
+        be in use until the takeover.
+        """
+        self._standby = cause
+        self._open(address, "")
 
     def close(self) -> None:
         """Serve and write no more."""
-        self._places = ("", "")
-        for output in self._outputs:
-            output.close()
-        self._outputs.clear()
+        self._open("", "")
+
+    def _report(self, record: Record) -> None:
+        if self._standby and record.event is EventName.METRICS_ENDPOINT_RETRYING:
+            cause = f"{record.fields['cause']}; if the other instance serves there, this is normal"
+            record = replace(record, fields={**record.fields, "cause": cause})
+        self._emit(record)
 
     def _load_server(self) -> OpenServer:
         from nri_numamem.observe.metrics.exposition import Metrics  # noqa: PLC0415 - see above
         from nri_numamem.observe.metrics.wsgi_server import MetricsHTTPServer  # noqa: PLC0415
 
         app = Metrics(self._sources).wsgi_app()
-        find_problems = partial(problems, self._sources)
         return lambda address, report: MetricsHTTPServer(
-            address, app, report, find_problems=find_problems
+            address,
+            app,
+            report,
+            find_problems=partial(problems, self._sources),
+            summarize=partial(summary, self._sources),
         )
 
     def _load_renderer(self) -> Render:

@@ -14,11 +14,13 @@ from pathlib import Path
 
 from nri_numamem.config import load as configuration
 from nri_numamem.config.errors import UsageError
+from nri_numamem.config.settings import Settings
 from nri_numamem.daemon import supervisor_status as causes
 from nri_numamem.daemon.external import DEFAULT_SOCKET, ExternalPlugin
 from nri_numamem.daemon.identity import identity_of
 from nri_numamem.daemon.live_settings import read_drop_in
 from nri_numamem.daemon.service import Service, build_engine
+from nri_numamem.daemon.standby import Form, Standby
 from nri_numamem.daemon.supervisor import DISCONNECTED
 from nri_numamem.daemon.supervisor_status import SupervisorStatus
 from nri_numamem.daemon.system import Connector, System, host_system
@@ -69,8 +71,7 @@ class Restarted:
         self._identity = identity_of(environment)
         # The first process has read the same text without an error.
         self._settings = configuration.load_text(status.configuration(), "NRI configuration")
-        settings = self._settings
-        logs.configure(settings.log_file or "auto", settings.log_level, settings.log_format)
+        _open_log(self._settings)
         system = system or host_system()
         connector = RuntimeConnector(system.connector, runtime_pid)
         self._system = replace(system, connector=connector)
@@ -87,12 +88,14 @@ class Restarted:
         self._service.live.reads_from(read, "auto")
 
     def restart(self, why: str, crash: str) -> int:
-        """Serve external connections until a signal; 1 if the plugin cannot start."""
+        """Serve external connections until a signal; 1 if the plugin cannot start.
+
+        A service that waited in standby may have taken over; then this worker waits in turn.
+        """
         self._service.metrics.count_start(_start_cause(why, crash))
         self._service.emit(_restarting(why, crash))
         try:
             engine = build_engine(self._settings, HostRoots())
-            self._service.start(engine, self._settings, "started again after it ended")
         except UsageError as error:
             fields: dict[str, RecordValue] = {
                 "cause": str(error),
@@ -101,14 +104,26 @@ class Restarted:
             self._service.emit(Record(EventName.RESTART_FAILED, fields))
             logs.flush()
             return 1
+        form = Form(
+            started_as="started again after it ended",
+            read=lambda: self._settings,
+            build=lambda settings: build_engine(settings, HostRoots()),
+            open_log=_open_log,
+        )
         with self._system.open_signals() as signals:
-            ExternalPlugin(
-                self._service, self._system, signals, DEFAULT_SOCKET, self._identity
-            ).run()
+            standby = Standby(form, self._service, self._system, signals)
+            if standby.start(self._settings, engine):
+                ExternalPlugin(
+                    self._service, self._system, signals, DEFAULT_SOCKET, self._identity
+                ).run()
         self._service.close()
         self._service.emit(Record(EventName.STOPPED))
         logs.flush()
         return 0
+
+
+def _open_log(settings: Settings) -> None:
+    logs.configure(settings.log_file or "auto", settings.log_level, settings.log_format)
 
 
 def _start_cause(why: str, crash: str) -> str:

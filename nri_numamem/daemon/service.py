@@ -51,7 +51,6 @@ from nri_numamem.version import VERSION
 
 # A state is offered to the state file after each batch of replies; the job is for what jobs change.
 STATE_FILE_S = 5.0
-
 STDERR = 2
 
 
@@ -149,12 +148,12 @@ class Service:
             self.emit(Record(EventName.STATE_RESTORED, fields))
 
     def close(self) -> None:
-        """Write the state file, and stop serving metrics."""
+        """Stop the metrics, write the state file, then release the lock for a standby."""
         self._description.ended()
         self._history.add(Record(EventName.STOPPED))
+        self.metrics.close()
         self._state_store.close()
         self._machine_monitor.close()
-        self.metrics.close()
 
     def serve(
         self, channel: Channel, identity: Identity, signals: SignalSource
@@ -286,6 +285,7 @@ class Service:
             LimitedJob(self._pod_reaper, limit, get_engine),
             PeriodicJob("instance lock", self._state_store.check_lock, STATE_FILE_S),
             PeriodicJob("state file", self._offer_state, STATE_FILE_S),
+            PeriodicJob("metrics", self.metrics.start_threads, STATE_FILE_S),
             LimitedJob(self._cgroup_scan, limit, get_engine),
             LimitedJob(self._cpuset_check, limit, get_engine),
             LimitedJob(self._invariant_check, limit, get_engine),

@@ -1,40 +1,155 @@
-"""Waits for the end of another instance, where a service manager started this process.
+"""Standby: an instance waits until no other one holds the lock of the state file, then takes over.
 
-Where the runtime launches the plugin and a service is enabled as well, the service would end, and
-the service manager would start it again every two seconds, for ever. So it waits, with one record,
-and serves the runtime when the other instance has ended.
+In a rolling update the new pod must be ready before the old one is ended, so two instances exist
+for a while. The second one has loaded everything and read its configuration by then. It serves
+/healthz, logs to stderr and writes no file: state file, history, log file and text file belong to
+the instance that holds the lock. When the lock is free, it reads configuration and machine again,
+because the wait can last for days, then the state, and connects to the runtime.
+
+The wait polls: a blocking flock would wait on a file that may have been replaced, and needs a
+thread that nothing can end.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
 
+from nri_numamem.config.errors import UsageError
+from nri_numamem.config.settings import STATE_FILE, Settings
 from nri_numamem.daemon.external import pause
 from nri_numamem.daemon.instance import AlreadyRunningError
+from nri_numamem.daemon.lock_holder import Lock, probe
 from nri_numamem.daemon.service import Service
 from nri_numamem.daemon.system import SignalSource, System
-from nri_numamem.engine.plan import Record
+from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
 
-# Between two attempts, doubling. An attempt opens and locks one file.
-PAUSE_MIN_S = 2.0
-PAUSE_MAX_S = 60.0
+# Between two looks at the lock, each of which opens and closes one file: some 50 us.
+POLL_S = 0.1
+
+# Who holds a lock whose file was removed makes the file anew within this time (Service, the job
+# "instance lock").
+REMOVED_S = 15.0
+
+REMEDY = (
+    "none in a rolling update; otherwise stop one of the two, or give each its own stateFile if "
+    "they serve different runtimes"
+)
 
 
-def start_when_alone(
-    start: Callable[[], None], service: Service, system: System, signals: SignalSource
-) -> bool:
-    """Call `start` until it does not raise AlreadyRunningError; False after a stopping signal."""
-    pause_s = PAUSE_MIN_S
-    is_logged = False
-    while True:
-        try:
-            start()
-        except AlreadyRunningError as error:
-            if not is_logged:
-                is_logged = True
-                service.emit(Record(EventName.NOT_STARTED, {"error": str(error)}))
-                service.notifier.ready(f"waiting: {error}")
-            if pause(service, system, signals, pause_s):
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How one form of the plugin starts."""
+
+    started_as: str
+    """For the error of another instance."""
+    read: Callable[[], Settings]
+    """Reads the configuration; UsageError if it cannot be read or used."""
+    build: Callable[[Settings], Engine]
+    """Reads the machine; UsageError when machine and settings do not go together."""
+    open_log: Callable[[Settings], None]
+    """Log as the settings say."""
+
+
+class Standby:
+    """Starts a service when no other instance runs."""
+
+    def __init__(self, form: Form, service: Service, system: System, signals: SignalSource) -> None:
+        self._form = form
+        self._service = service
+        self._system = system
+        self._signals = signals
+        self._since_s: float | None = None
+        """When the wait began; None before."""
+        self._seen: Lock | None = None
+        """The lock when another instance held it the last time."""
+        self._has_log_file = True
+        """Whether records go to the log file of the settings, if there is one."""
+        self._removed_at_s: float | None = None
+        """Since when the file of that lock is missing."""
+
+    def start(self, settings: Settings, engine: Engine) -> bool:
+        """Start the service, now or later; return False after a signal that stops the process.
+
+        `settings` and `engine` are those of a start without a wait.
+        """
+        while True:
+            try:
+                self._check(settings)
+                if self._since_s is not None:
+                    settings, engine = self._read_again(settings, engine)
+                self._service.start(engine, settings, self._form.started_as)
+            except AlreadyRunningError as error:
+                self._wait(settings, error)
+            else:
+                self._took_over()
+                return True
+            if pause(self._service, self._system, self._signals, POLL_S):
                 return False
-            pause_s = min(pause_s * 2, PAUSE_MAX_S)
-        else:
-            return True
+
+    def _check(self, settings: Settings) -> None:
+        """Raise AlreadyRunningError if another instance holds the lock, or seems to hold it."""
+        state_file = STATE_FILE if settings.state_file is None else settings.state_file
+        if not state_file:
+            return
+        path = Path(f"{state_file}.lock")
+        seen = self._seen
+        try:
+            lock = probe(path)
+        except OSError:
+            # Without a file to lock the service starts and logs that. But too many open files, for
+            # example, are no reason for a second instance.
+            lock = seen
+        if lock is not None and lock.holder is not None:
+            self._seen, self._removed_at_s = lock, None
+            raise AlreadyRunningError(path, lock.holder.text)
+        if seen is not None and seen.holder is not None and self._is_removed(seen, lock):
+            raise AlreadyRunningError(path, seen.holder.text)
+
+    def _is_removed(self, seen: Lock, lock: Lock | None) -> bool:
+        """Return whether the file of the lock was removed or replaced just now.
+
+        Then the other instance still runs, and is about to make it again.
+        """
+        if lock is not None and lock.file == seen.file:
+            return False
+        now_s = self._system.clock.monotonic_s()
+        if self._removed_at_s is None:
+            self._removed_at_s = now_s
+        return now_s - self._removed_at_s < REMOVED_S
+
+    def _wait(self, settings: Settings, error: AlreadyRunningError) -> None:
+        """Begin the wait, or go on with it."""
+        now_s = self._system.clock.monotonic_s()
+        if self._has_log_file:
+            self._has_log_file = False
+            self._form.open_log(replace(settings, log_file=None))
+        if self._since_s is None:
+            self._since_s = now_s
+            fields: dict[str, RecordValue] = {"cause": error.cause, "remedy": REMEDY}
+            self._service.emit(Record(EventName.STANDBY, fields))
+            self._service.notifier.ready(f"standby: {error.cause}")
+            self._service.metrics.stand_by(settings.metrics_address, error.cause)
+        self._service.metrics.meter.ticked_at_s = now_s
+
+    def _read_again(self, settings: Settings, engine: Engine) -> tuple[Settings, Engine]:
+        """Return settings and engine as of now; the given ones if they cannot be used any more."""
+        problem: UsageError | None = None
+        try:
+            found = self._form.read()
+            engine = self._form.build(found)
+            settings = found
+        except UsageError as error:
+            problem = error
+        self._has_log_file = True
+        self._form.open_log(settings)
+        if problem is not None:
+            fields = {"error": str(problem)}
+            self._service.emit(Record(EventName.CONFIGURATION_RELOAD_FAILED, dict(fields)))
+        return settings, engine
+
+    def _took_over(self) -> None:
+        if self._since_s is not None:
+            waited_s = self._system.clock.monotonic_s() - self._since_s
+            self._service.emit(Record(EventName.TAKEN_OVER, {"waited_s": int(waited_s)}))

@@ -24,11 +24,6 @@ class Notifier:
         if self._address.startswith("@"):
             self._address = "\0" + self._address[1:]
 
-    @property
-    def is_used(self) -> bool:
-        """Whether a service manager started this process and receives the notifications."""
-        return bool(self._address)
-
     def ready(self, status: str) -> None:
         """Report that the service has started, with a status text."""
         self._send(f"READY=1\nSTATUS={_one_line(status)}")

@@ -159,14 +159,20 @@ def test_a_stopped_process_is_disconnected_and_reconnects(version: str, tmp_path
 
 
 @pytest.mark.scenario(61)
-def test_a_second_instance_does_not_register(version: str, tmp_path: Path) -> None:
+def test_a_second_instance_registers_after_the_first_one(version: str, tmp_path: Path) -> None:
+    """As in a rolling update: it waits for the end of the first."""
     with Bench(version, tmp_path) as bench:
         bench.connected()
+        pod = objects.pod("rolled")
+        first = bench.create(pod, objects.container(pod, "one", memory_limit_bytes=GI))
         second = bench.host.start(log=tmp_path / "second.log")
-        output, _ = second.communicate(timeout=WAIT_S)
-        assert second.returncode == 1
-        assert "another instance holds" in output
+        assert second.stdout is not None
+        assert "another instance holds" in second.stdout.readline()
         assert len(bench.proxy.connections) == 1
+        assert bench.host.stop(bench.process) == 0
+        bench.runtime.wait_connected(2)
+        created = bench.create(pod, objects.container(pod, "two", memory_limit_bytes=GI))
+        assert mems_of(first) == mems_of(created) == "0"
 
 
 @pytest.mark.scenario(61)

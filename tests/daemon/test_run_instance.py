@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -72,22 +70,6 @@ def test_a_killed_process_has_written_its_state(simulated_host: SimulatedHost) -
     assert simulated_host.records("state_restored")
 
 
-def test_a_second_instance_names_the_first_and_ends(simulated_host: SimulatedHost) -> None:
-    with FakeRuntime() as runtime:
-        runtime.listen(simulated_host.socket)
-        first = simulated_host.start()
-        runtime.accept(30)
-        second = simulated_host.start()
-        output, _ = second.communicate(timeout=30)
-        assert second.returncode == 1
-        (line,) = output.splitlines()
-        assert f"pid {first.pid}, since 2" in line
-        assert f"started as nri-numamem run --socket {simulated_host.socket}" in line
-        assert simulated_host.stop(first) == 0
-    (record,) = simulated_host.records("not_started")
-    assert record["level"] == "error"
-
-
 def test_a_state_directory_that_was_removed_comes_back_with_its_lock(
     simulated_host: SimulatedHost,
 ) -> None:
@@ -103,29 +85,10 @@ def test_a_state_directory_that_was_removed_comes_back_with_its_lock(
         wait_for(simulated_host.state_file.exists)
         wait_for((directory / "plugin.json").exists)
         second = simulated_host.start()
-        output, _ = second.communicate(timeout=30)
-        assert second.returncode == 1
-        assert f"pid {first.pid}, since 2" in output
+        assert second.stdout is not None
+        assert f"pid {first.pid}, since 2" in second.stdout.readline()
+        assert simulated_host.stop(second) == 0
         assert simulated_host.stop(first) == 0
-
-
-def test_without_a_log_file_a_second_instance_logs_it_once(simulated_host: SimulatedHost) -> None:
-    first = simulated_host.start()
-    wait_for(lambda: bool(simulated_host.records("connect_failed")))
-    config = simulated_host.root / "config.yaml"
-    config.write_text(f"stateFile: {simulated_host.state_file}\n")
-    roots = {"sysfs": "sys", "proc": "proc", "cgroup": "cgroup"}
-    given = [f"--{name}-root={simulated_host.root / path}" for name, path in roots.items()]
-    done = subprocess.run(
-        [sys.executable, "-m", "nri_numamem", "run", "--config", config, *given],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
-    lines = [line for line in done.stderr.splitlines() if "another instance holds" in line]
-    assert (done.returncode, len(lines)) == (1, 1)
-    assert simulated_host.stop(first) == 0
 
 
 def test_without_a_state_file_nothing_is_written(simulated_host: SimulatedHost) -> None:

@@ -33,6 +33,7 @@ NOT_LISTED = {
     "metrics_endpoint_failed",
     "metrics_textfile_failed",
     "no_node_has_cpus",
+    "not_started",
     "plugin_exited",
     "pod_adopted",
     "pod_cgroup_unreadable",

@@ -1,8 +1,12 @@
-"""Collects records, and waits for one."""
+"""Collects records of the metrics' threads, waits for one, and refuses threads."""
 
 import threading
 
+import pytest
+
 from nri_numamem.engine.plan import Record
+from nri_numamem.observe.metrics.endpoint import MetricsServer
+from nri_numamem.observe.metrics.textfile import TextFile
 
 WAIT_S = 30
 
@@ -27,3 +31,23 @@ class Collected:
     @property
     def events(self) -> list[str]:
         return [record.event for record in self.records]
+
+
+def thread_of(output: MetricsServer | TextFile) -> threading.Thread:
+    """Return the thread of an output that was started."""
+    assert output._thread is not None
+    return output._thread
+
+
+def refuse_threads(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """Let the next starts of threads fail, as in a process at its limit of threads."""
+    start = threading.Thread.start
+    left = [times]
+
+    def limited(self: threading.Thread) -> None:
+        if left[0]:
+            left[0] -= 1
+            raise RuntimeError("can't start new thread")
+        start(self)
+
+    monkeypatch.setattr(threading.Thread, "start", limited)

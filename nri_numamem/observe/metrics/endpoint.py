@@ -12,6 +12,7 @@ from typing import Protocol, TypeAlias
 
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records.events import EventName
+from nri_numamem.observe.metrics.threads import start_thread
 
 # Another process usually keeps a port for a while.
 RETRY_S = 60.0
@@ -53,20 +54,34 @@ class MetricsServer:
         self._reported: set[str] = set()
         """Kinds of errors in the log."""
         self._closing = threading.Event()
+        self._waking = threading.Event()
+        """Ends the wait for the next attempt."""
         self._server: Server | None = None
-        # A daemon thread: a scraper must not keep the process from ending.
-        self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
+        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to serve; returns immediately."""
-        self._thread.start()
+        """Begin to serve, unless it has begun; returns immediately.
+
+        If no thread can be started, that is recorded, and another start() tries again.
+        """
+        if self._thread is None:
+            try:
+                self._thread = start_thread(self._run, "metrics")
+            except OSError as error:
+                self._report(error)
+
+    def retry(self) -> None:
+        """Try again at once if the address was not available, and record it if it still is not."""
+        self._reported.clear()
+        self._waking.set()
 
     def close(self) -> None:
         """Stop serving and release the port."""
         self._closing.set()
+        self._waking.set()
         if self._server is not None:
             self._server.close()
-        if self._thread.is_alive():
+        if self._thread is not None:
             self._thread.join(_CLOSE_S)
 
     def _run(self) -> None:
@@ -77,7 +92,8 @@ class MetricsServer:
                 self._serve(self._load()(self._address, self._report))
             except Exception as error:  # noqa: BLE001 - a bug must not end more than the metrics
                 self._report(error)
-            self._closing.wait(self._retry_s)
+            self._waking.wait(self._retry_s)
+            self._waking.clear()
 
     def _serve(self, server: Server) -> None:
         self._server = server

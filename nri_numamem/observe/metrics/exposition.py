@@ -111,6 +111,8 @@ class Metrics:
         meter, committed = self._sources.meter, self._sources.committed()
         about = {"version": VERSION, "python": platform.python_version()}
         yield InfoMetricFamily(f"{PREFIX}build", "Version of the plugin and of Python.", about)
+        text = "Whether this instance waits for the end of another one, which serves the runtime."
+        yield gauge("standby", text, int(bool(self._sources.standby())))
         yield from _connection(meter)
         yield from _decisions(meter)
         yield from _requests(meter)

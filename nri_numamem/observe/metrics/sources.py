@@ -21,3 +21,5 @@ class Sources:
     remote_bytes: Callable[[], Mapping[int, int]]
     """Return NUMA node -> bytes of pages there of containers that are pinned to other nodes."""
     monotonic_s: Callable[[], float]
+    standby: Callable[[], str] = str
+    """Return why this instance waits and does not serve the runtime; "" if it serves."""

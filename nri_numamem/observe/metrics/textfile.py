@@ -18,6 +18,7 @@ from typing import TypeAlias
 from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.observe.log.sinks import write_all
+from nri_numamem.observe.metrics.threads import start_thread
 
 INTERVAL_S = 15.0
 """The interval at which Prometheus usually scrapes the exporter."""
@@ -53,16 +54,23 @@ class TextFile:
         """Kinds of errors in the log since the last successful write."""
         self._is_written = False
         self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="metrics-textfile", daemon=True)
+        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to write; returns immediately."""
-        self._thread.start()
+        """Begin to write, unless it has begun; returns immediately.
+
+        If no thread can be started, that is recorded, and another start() tries again.
+        """
+        if self._thread is None:
+            try:
+                self._thread = start_thread(self._run, "metrics-textfile")
+            except OSError as error:
+                self._retry(error)
 
     def close(self) -> None:
         """Stop writing, and remove the file; does not wait longer than a second."""
         self._closing.set()
-        if self._thread.is_alive():
+        if self._thread is not None:
             self._thread.join(_CLOSE_S)
 
     def _run(self) -> None:
@@ -73,8 +81,7 @@ class TextFile:
                 render = render or self._load()
                 self._replace(render())
             except OSError as error:
-                cause = error.strerror or str(error)
-                self._report(cause, EventName.METRICS_TEXTFILE_RETRYING, {"cause": cause})
+                self._retry(error)
             except Exception as error:  # noqa: BLE001 - a bug must not end more than this file
                 text = "".join(traceback.format_exception(error)).rstrip()
                 kind = type(error).__name__
@@ -106,6 +113,10 @@ class TextFile:
             self._emit(Record(EventName.METRICS_TEXTFILE_STARTED, {"path": str(self._path)}))
         self._is_written = True
         self._reported.clear()
+
+    def _retry(self, error: OSError) -> None:
+        cause = error.strerror or str(error)
+        self._report(cause, EventName.METRICS_TEXTFILE_RETRYING, {"cause": cause})
 
     def _report(self, kind: str, event: EventName, fields: dict[str, RecordValue]) -> None:
         """Log the first error of each kind."""

@@ -4,7 +4,7 @@ Each connection has a timeout, and their number is limited. If all CONNECTIONS t
 a new connection replaces the oldest one that has not sent its request yet, so that silent peers,
 however many, do not keep a scraper out. Importing this module takes some 40 ms.
 
-/metrics is the application's; /healthz has the status 200, or 503 with the problems.
+/metrics is the application's; /healthz has the status 200 with a summary, or 503 with the problems.
 """
 
 import contextlib
@@ -21,6 +21,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from nri_numamem.observe.metrics import unix_socket
+from nri_numamem.observe.metrics.threads import no_thread_error
 
 PATH = "/metrics"
 HEALTH_PATH = "/healthz"
@@ -38,6 +39,11 @@ _ACCEPT_RETRY_S = 1.0
 
 
 FindProblems: TypeAlias = Callable[[], Sequence[str]]
+Summarize: TypeAlias = Callable[[], str]
+
+
+def _ok() -> str:
+    return "ok"
 
 
 class _Handler(WSGIRequestHandler):
@@ -62,8 +68,8 @@ class _Handler(WSGIRequestHandler):
 class MetricsHTTPServer(ThreadingMixIn, WSGIServer):
     """Serves `app` at "HOST:PORT" or "unix://PATH". OSError if the address is not available.
 
-    `find_problems` returns the lines of /healthz, none if all is well. `report` is called with
-    exceptions that are not the peer's fault, from any thread.
+    `find_problems` returns the lines of /healthz, none if all is well; then `summarize` returns its
+    text. `report` is called with exceptions that are not the peer's fault, from any thread.
     """
 
     daemon_threads = True
@@ -77,6 +83,7 @@ class MetricsHTTPServer(ThreadingMixIn, WSGIServer):
         report: Callable[[Exception], None],
         *,
         find_problems: FindProblems = tuple,
+        summarize: Summarize = _ok,
         timeout_s: float = TIMEOUT_S,
         connections: int = CONNECTIONS,
     ) -> None:
@@ -92,7 +99,7 @@ class MetricsHTTPServer(ThreadingMixIn, WSGIServer):
         self._closing = threading.Event()
         handler = type("Handler", (_Handler,), {"timeout": timeout_s})
         super().__init__(socket_address, handler)
-        self.set_app(routed(app, find_problems, report))
+        self.set_app(routed(app, find_problems, summarize, report))
 
     def server_bind(self) -> None:
         """Bind the socket; unlike HTTPServer without a DNS query for the host's name."""
@@ -124,6 +131,10 @@ class MetricsHTTPServer(ThreadingMixIn, WSGIServer):
             self._silent[request] = None
         try:
             super().process_request(request, client_address)
+        except RuntimeError:  # no thread: see observe.metrics.threads
+            self._release(request)
+            self.shutdown_request(request)
+            self._report(no_thread_error())
         except BaseException:
             self._release(request)
             raise
@@ -196,7 +207,10 @@ def _resolve(address: str) -> tuple[socket.AddressFamily, Any]:
 
 
 def routed(
-    app: WSGIApplication, find_problems: FindProblems, report: Callable[[Exception], None]
+    app: WSGIApplication,
+    find_problems: FindProblems,
+    summarize: Summarize,
+    report: Callable[[Exception], None],
 ) -> WSGIApplication:
     """Return an application that passes GET of PATH to `app`, and reports bugs."""
 
@@ -215,12 +229,12 @@ def routed(
         try:
             if path == PATH:
                 return app(environ, start_response)
-            problems = find_problems()
+            problems, summary = find_problems(), summarize()
         except Exception as error:  # noqa: BLE001 - a bug must not end more than this request
             report(error)
             return reply(HTTPStatus.INTERNAL_SERVER_ERROR)
         if problems:
             return reply(HTTPStatus.SERVICE_UNAVAILABLE, "\n".join(problems))
-        return reply(HTTPStatus.OK, "ok")
+        return reply(HTTPStatus.OK, summary)
 
     return serve

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from nri_numamem.observe.metrics.endpoint import MetricsServer, OpenServer, Report
-from tests.observe.collected import WAIT_S, Collected
+from nri_numamem.observe.metrics.threads import NO_THREAD
+from tests.observe.collected import WAIT_S, Collected, refuse_threads, thread_of
 
 ADDRESS = "127.0.0.1:9551"
 
@@ -114,8 +115,8 @@ def test_close_ends_the_thread(site: Site) -> None:
     server = site.start()
     site.collected.wait_for("metrics_endpoint_started")
     server.close()
-    server._thread.join(WAIT_S)
-    assert not server._thread.is_alive()
+    thread_of(server).join(WAIT_S)
+    assert not thread_of(server).is_alive()
     assert site.opened[0].closed.is_set()
     server.close()
 
@@ -125,8 +126,8 @@ def test_close_ends_a_thread_that_waits_to_retry(site: Site) -> None:
     server = site.start(retry_s=600)
     site.collected.wait_for("metrics_endpoint_retrying")
     server.close()
-    server._thread.join(WAIT_S)
-    assert not server._thread.is_alive()
+    thread_of(server).join(WAIT_S)
+    assert not thread_of(server).is_alive()
 
 
 def test_close_while_the_server_is_opened(site: Site) -> None:
@@ -142,8 +143,8 @@ def test_close_while_the_server_is_opened(site: Site) -> None:
     server._closing.set()
     closed.set()
     server.close()
-    server._thread.join(WAIT_S)
-    assert not server._thread.is_alive()
+    thread_of(server).join(WAIT_S)
+    assert not thread_of(server).is_alive()
     assert site.collected.records == []
     assert site.opened[0].closed.is_set()
 
@@ -151,3 +152,28 @@ def test_close_while_the_server_is_opened(site: Site) -> None:
 def test_close_before_start_does_nothing(site: Site) -> None:
     MetricsServer(ADDRESS, site.load, site.collected).close()
     assert site.masks == []
+
+
+def test_an_address_is_tried_again_on_demand(site: Site) -> None:
+    site.outcomes = [OSError("in use"), OSError("in use")]
+    server = site.start(retry_s=600)
+    site.collected.wait_for("metrics_endpoint_retrying")
+    site.collected.records.clear()
+    server.retry()
+    site.collected.wait_for("metrics_endpoint_retrying")  # recorded again
+    server.retry()
+    site.collected.wait_for("metrics_endpoint_started")
+
+
+def test_a_thread_that_cannot_start_is_one_record(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_threads(monkeypatch, 2)
+    server = site.start()
+    server.start()
+    (record,) = site.collected.records
+    assert (record.event, record.level) == ("metrics_endpoint_retrying", "warning")
+    assert record.fields == {"address": ADDRESS, "cause": NO_THREAD}
+    server.close()
+    site.start()
+    site.collected.wait_for("metrics_endpoint_started")

@@ -5,21 +5,24 @@ from nri_numamem.engine.engine import Committed, Engine
 from nri_numamem.engine.policy import Policy
 from nri_numamem.numa import Machine, NumaNode
 from nri_numamem.observe.metrics.counters import Meter
-from nri_numamem.observe.metrics.health import SILENT_S, problems
+from nri_numamem.observe.metrics.health import SILENT_S, problems, summary
 from nri_numamem.observe.metrics.sources import Sources
 
 CONTEXT = Context.of(Machine((NumaNode(0, 1 << 30),)), Policy())
 COMMITTED = Engine(CONTEXT).committed
 
 
-def sources(meter: Meter, committed: Committed | None = COMMITTED, now_s: float = 100.0) -> Sources:
-    return Sources(meter, lambda: committed, lambda: 0, lambda: None, dict, lambda: now_s)
+def sources(meter: Meter, committed: Committed | None = COMMITTED, standby: str = "") -> Sources:
+    return Sources(
+        meter, lambda: committed, lambda: 0, lambda: None, dict, lambda: 100.0, lambda: standby
+    )
 
 
 def test_a_plugin_that_serves_has_no_problem() -> None:
     meter = Meter()
     meter.registered()
     assert problems(sources(meter)) == []
+    assert summary(sources(meter)) == "ok"
     meter.ticked_at_s = 100.0 - SILENT_S
     assert problems(sources(meter)) == []
 
@@ -47,3 +50,12 @@ def test_a_configuration_that_cannot_be_used() -> None:
     meter = Meter()
     meter.registered()
     assert problems(sources(meter, None)) == ["the configuration cannot be used; see the log"]
+
+
+def test_a_standby_needs_neither_a_connection_nor_an_engine() -> None:
+    meter = Meter()
+    waiting = sources(meter, None, "pid 7 serves")
+    assert problems(waiting) == []
+    assert summary(waiting) == "standby: pid 7 serves"
+    meter.ticked_at_s = 87.0
+    assert problems(waiting) == ["the event loop has been busy or stuck for 13 s"]

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from nri_numamem.observe.metrics.textfile import TextFile
-from tests.observe.collected import WAIT_S, Collected
+from nri_numamem.observe.metrics.threads import NO_THREAD
+from tests.observe.collected import WAIT_S, Collected, refuse_threads, thread_of
 from tests.simulated_host import wait_for
 
 
@@ -118,8 +119,8 @@ def test_close_removes_the_file(site: Site) -> None:
     file = site.start(600)
     site.collected.wait_for("metrics_textfile_started")
     file.close()
-    file._thread.join(WAIT_S)
-    assert not file._thread.is_alive()
+    thread_of(file).join(WAIT_S)
+    assert not thread_of(file).is_alive()
     assert list(site.path.parent.iterdir()) == []
 
 
@@ -129,7 +130,7 @@ def test_a_file_that_this_process_did_not_write_stays(site: Site) -> None:
     file = site.start(600)
     site.collected.wait_for("metrics_textfile_failed")
     file.close()
-    file._thread.join(WAIT_S)
+    thread_of(file).join(WAIT_S)
     assert site.path.exists()
     TextFile(site.path, site.load, site.collected).close()  # never started
 
@@ -148,7 +149,23 @@ def test_close_does_not_wait_for_a_disk_that_hangs(
     file = site.start()
     assert hanging.wait(WAIT_S)
     file.close()
-    assert file._thread.is_alive()
-    assert file._thread.daemon
+    assert thread_of(file).is_alive()
+    assert thread_of(file).daemon
     released.set()
-    file._thread.join(WAIT_S)
+    thread_of(file).join(WAIT_S)
+
+
+def test_a_thread_that_cannot_start_is_one_record(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_threads(monkeypatch, 2)
+    file = site.start()
+    file.start()
+    (record,) = site.collected.records
+    assert (record.event, record.level) == ("metrics_textfile_retrying", "warning")
+    assert record.fields == {"path": str(site.path), "cause": NO_THREAD}
+    file.start()
+    site.collected.wait_for("metrics_textfile_started")
+    thread = thread_of(file)
+    file.start()
+    assert thread_of(file) is thread

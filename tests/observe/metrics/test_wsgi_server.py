@@ -10,7 +10,9 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 import pytest
 
 from nri_numamem.observe.metrics import wsgi_server
+from nri_numamem.observe.metrics.threads import NO_THREAD
 from nri_numamem.observe.metrics.wsgi_server import MetricsHTTPServer
+from tests.observe.collected import refuse_threads
 from tests.simulated_host import wait_for
 
 WAIT_S = 30
@@ -27,6 +29,7 @@ class Site:
         self.body = b"up 1\n"
         self.failure: Exception | None = None
         self.problems: list[str] | None = []
+        self.summary = "ok"
         self.address = f"{host}:0"
         self.servers: list[MetricsHTTPServer] = []
         self.threads: list[threading.Thread] = []
@@ -49,6 +52,7 @@ class Site:
             self.app,
             self.errors.append,
             find_problems=self.find_problems,
+            summarize=lambda: self.summary,
             timeout_s=timeout_s,
             connections=connections,
         )
@@ -232,18 +236,11 @@ def test_a_thread_that_cannot_start_frees_its_slot(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = site.start(connections=1)
-    start = threading.Thread.start
-    failures = iter([RuntimeError("can't start new thread")])
-
-    def failing(self: threading.Thread) -> None:
-        error = next(failures, None)
-        if error is not None:
-            raise error
-        start(self)
-
-    monkeypatch.setattr(threading.Thread, "start", failing)
+    refuse_threads(monkeypatch, 1)
     assert site.request() == b""
-    assert [str(error) for error in site.errors] == ["can't start new thread"]
+    (error,) = site.errors
+    assert isinstance(error, OSError)  # no bug
+    assert error.strerror == NO_THREAD
     assert site.request().endswith(b"up 1\n")
     assert server.server_port > 0
 
@@ -300,6 +297,10 @@ def test_a_port_in_use_is_an_os_error(site: Site) -> None:
 def test_the_health_has_a_status_of_its_own(site: Site) -> None:
     site.start()
     assert site.request(b"GET /healthz HTTP/1.1\r\n\r\n").endswith(b"\r\n\r\nok\n")
+    site.summary = "standby: another one serves"
+    reply = site.request(b"GET /healthz HTTP/1.1\r\n\r\n")
+    assert reply.startswith(b"HTTP/1.0 200 OK\r\n")
+    assert reply.endswith(b"\r\n\r\nstandby: another one serves\n")
     site.problems = ["one", "two"]
     reply = site.request(b"GET /healthz HTTP/1.1\r\n\r\n")
     assert reply.startswith(b"HTTP/1.0 503 Service Unavailable\r\n")

@@ -14,10 +14,21 @@ _WRITE = "check the disk and the permissions; the plugin retries every 30 s"
 
 EVENTS = {
     EventName.NOT_STARTED: EventType(
-        "The plugin does not start; as a service it waits for the end of another instance.",
+        "A launched plugin does not start.",
         level=Level.ERROR,
         remedy="see `error`",
         fields=ERROR,
+    ),
+    EventName.STANDBY: EventType(
+        "Another instance holds the lock beside the state file. This one waits, and serves the "
+        "runtime as soon as the lock is free.",
+        level=Level.WARNING,
+        remedy="see `remedy`",
+        fields={**CAUSE, **REMEDY},
+    ),
+    EventName.TAKEN_OVER: EventType(
+        "The other instance has released the lock; this one serves the runtime now.",
+        fields={"waited_s": "seconds since the record `standby`"},
     ),
     EventName.STOPPED: EventType("The plugin stopped on a signal."),
     EventName.PLUGIN_EXITED: EventType(
@@ -177,9 +188,10 @@ EVENTS = {
     ),
     EventName.METRICS_ENDPOINT_STARTED: EventType("The metrics endpoint serves.", fields=_ADDRESS),
     EventName.METRICS_ENDPOINT_RETRYING: EventType(
-        "The address of the metrics endpoint is not available; the plugin retries each minute.",
+        "The address of the metrics endpoint is not available, or the process is at its limit of "
+        "threads; the plugin retries each minute, or every 5 s.",
         level=Level.WARNING,
-        remedy="choose another metricsAddress",
+        remedy="choose another metricsAddress, or raise the limit of threads; see `cause`",
         fields={**_ADDRESS, **CAUSE},
     ),
     EventName.METRICS_ENDPOINT_FAILED: EventType(
