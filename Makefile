@@ -16,7 +16,7 @@ OTHER_TESTS := $(filter-out $(ROOM_TESTS) tests/e2e tests/conformance, \
   $(sort $(patsubst %/,%,$(dir $(wildcard tests/*/test_*.py)))))
 
 .PHONY: run test test-unit test-other coverage e2e conformance faults lives bench fuzz lint generate \
-  cli-files dist deb image wheels kubelet-answers clean
+  cli-files dist deb image wheels release kubelet-answers clean
 
 # On a host with NRI: join its runtime. Elsewhere: the same plugin on a simulated machine.
 run: $(VENV)/.run
@@ -113,6 +113,11 @@ image: $(VENV)/.dev
 # Source distribution, wheel and wheelhouse (the wheels of all dependencies), in dist.
 wheels: $(VENV)/.dev
 	PYTHONPATH=packaging $(BIN)/python -m release wheels
+
+# All artefacts in dist, each with an SBOM, and SHA256SUMS. See docs/release.md;
+# RELEASE=--unreleased tries it on any commit.
+release: $(VENV)/.dev
+	PYTHONPATH=packaging $(BIN)/python -m release release $(RELEASE)
 
 # Records what the kubelet's own managers answer to the lives of tests/kubelet_managers: builds a
 # program with the module k8s.io/kubernetes, for which it needs Go 1.26 or newer; some five minutes.

@@ -1,12 +1,18 @@
-"""Builds the artefacts of a release into dist/; `make wheels` runs this."""
+"""Builds the artefacts of a release into dist/; `make wheels` and `make release` run this."""
 
 import argparse
 import os
+import subprocess
 import sys
-from pathlib import Path
 
-from release import distributions, sources, wheelhouse
+from nri_numamem.version import VERSION
+from release import changelog, checks, distributions, sources, wheelhouse
+from release.artefacts import artefacts, targets
 from release.errors import ReleaseError
+from release.publish import others, publish
+
+MACHINE = os.uname().machine
+DIRECTORY = sources.ROOT / "dist"
 
 
 def main() -> int:
@@ -14,24 +20,60 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m release", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("wheels", help="sdist, wheel and wheelhouse")
-    for each in commands.choices.values():
-        output = sources.ROOT / "dist"
-        each.add_argument("--output", type=Path, default=output, help="(%(default)s)")
+    release = commands.add_parser("release", help="all artefacts, with SBOMs and SHA256SUMS")
+    release.add_argument(
+        "--unreleased",
+        action="store_true",
+        help="to try it: accepts uncommitted changes and a CHANGELOG.md without the section",
+    )
+    release.add_argument(
+        "--built", action="store_true", help="build nothing: the artefacts are there"
+    )
     args = parser.parse_args()
     try:
-        wheels(args.output)
+        if args.command == "wheels":
+            wheels()
+        else:
+            make_release(is_unreleased=args.unreleased, is_built=args.built)
     except ReleaseError as error:
-        print(f"make {args.command}: {error}", file=sys.stderr)
+        for line in str(error).splitlines():
+            print(f"make {args.command}: {line}", file=sys.stderr)
         return 1
     return 0
 
 
-def wheels(output: Path) -> None:
+def wheels() -> None:
     """Build sdist, wheel and wheelhouse. Raises ReleaseError."""
-    sdist, wheel = distributions.build(output)
-    archive = wheelhouse.build(wheel, output, os.uname().machine)
+    sdist, wheel = distributions.build(DIRECTORY)
+    archive = wheelhouse.build(wheel, DIRECTORY, MACHINE)
     for path in (sdist, wheel, archive):
         print(f"{path.stat().st_size / 1e6:.1f} MB  {path}")
+
+
+def make_release(*, is_unreleased: bool, is_built: bool) -> None:
+    """Build all artefacts and what describes them. Raises ReleaseError."""
+    problems = list(checks.of_sources(sources.ROOT, VERSION, is_unreleased=is_unreleased))
+    if problems:
+        raise ReleaseError("\n".join(problems))
+    if not is_built:
+        build()
+    text = (sources.ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    section = changelog.notes(text, VERSION, is_unreleased=is_unreleased)
+    found = artefacts(VERSION, MACHINE)
+    print(publish(found, DIRECTORY, VERSION, section, sources.newest_s()), end="")
+    more = others(found, DIRECTORY)
+    if more:
+        print(f"not part of the release: {', '.join(more)}", file=sys.stderr)
+
+
+def build() -> None:
+    """Run the targets of make. Raises ReleaseError if one fails."""
+    for target in targets(VERSION, MACHINE):
+        print(f"make {target}", flush=True)
+        # Variables such as DIST come in MAKEFLAGS.
+        status = subprocess.run(["make", "--silent", target], cwd=sources.ROOT, check=False)
+        if status.returncode:
+            raise ReleaseError(f"make {target} ended with status {status.returncode}")
 
 
 if __name__ == "__main__":

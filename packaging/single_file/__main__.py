@@ -7,7 +7,10 @@ import re
 import sys
 from pathlib import Path
 
-from single_file import artefact, interpreter
+from release import distributions, sbom
+from release.errors import ReleaseError
+
+from single_file import artefact, components, interpreter
 from single_file.commands import BuildError
 
 
@@ -52,7 +55,10 @@ def main() -> int:
                 cache, kinds=args.kinds, jobs=args.jobs, refresh=args.refresh
             )
             artefact.build(built, program, args.twin)
-    except BuildError as error:
+            contents = components.collect(built)
+        own = sbom.own(program, _version())
+        sbom.write(program, sbom.document(own, contents, distributions.date_s()))
+    except (BuildError, ReleaseError) as error:
         print(f"single file: {error}", file=sys.stderr)
         return 1
     digest = hashlib.sha256(program.read_bytes()).hexdigest()

@@ -1,0 +1,51 @@
+"""What keeps a release from being made; each problem is one line with its remedy."""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+from release import changelog, sources
+from release.artefacts import Artefact
+from release.errors import ReleaseError
+
+_SHOWN = 5
+
+
+def of_sources(root: Path, version: str, *, is_unreleased: bool) -> Iterator[str]:
+    """Yield what is wrong with the sources; of an unreleased version less is demanded."""
+    changed = sources.changed(root)
+    if changed and not is_unreleased:
+        more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
+        yield f"uncommitted changes: {', '.join(changed[:_SHOWN])}{more}; commit or remove them"
+    text = (root / "CHANGELOG.md").read_text(encoding="utf-8")
+    try:
+        changelog.notes(text, version, is_unreleased=is_unreleased)
+    except ReleaseError as error:
+        yield str(error)
+    yield from _other_versions(root, version)
+
+
+def of_artefact(artefact: Artefact, directory: Path, newest_source_s: float) -> Iterator[str]:
+    """Yield what is wrong with a built artefact."""
+    path = directory / artefact.name
+    if not path.is_file():
+        yield f"{path} is missing; run: make {artefact.target}"
+    elif path.stat().st_mtime < newest_source_s:
+        yield f"{path} is older than the sources; run: make {artefact.target}"
+
+
+def _other_versions(root: Path, version: str) -> Iterator[str]:
+    """Yield places with another version than nri_numamem/version.py, from which all take it."""
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    found = {"pyproject.toml": project["version"]} if "version" in project else {}
+    # Helm reads no other file.
+    for chart in sorted((root / "packaging").glob("helm/*/Chart.yaml")):
+        for key in ("version", "appVersion"):
+            value = re.search(
+                rf'^{key}: *"?([^\s"]+)', chart.read_text(encoding="utf-8"), re.MULTILINE
+            )
+            found[f"{chart.relative_to(root)}, {key}"] = value[1] if value else "none"
+    for place, other in found.items():
+        if other != version:
+            yield f"{place}: {other}, but nri_numamem/version.py has {version}; change one of them"

@@ -1,0 +1,68 @@
+"""What keeps a release from being made."""
+
+import os
+from pathlib import Path
+
+import pytest
+from release import checks, sources
+from release.artefacts import Artefact
+
+PROJECT = "[project]\nname = 'x'\ndynamic = ['version']\n"
+CHANGES = "# Changelog\n\n## 0.2.0 - 2026-03-04\n\n- second\n\n## Unreleased\n\n- new\n"
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "pyproject.toml").write_text(PROJECT)
+    (tmp_path / "CHANGELOG.md").write_text(CHANGES)
+    monkeypatch.setattr(sources, "changed", lambda _root: [])
+    return tmp_path
+
+
+def problems(root: Path, version: str = "0.2.0", *, is_unreleased: bool = False) -> list[str]:
+    return list(checks.of_sources(root, version, is_unreleased=is_unreleased))
+
+
+def test_a_clean_tree_with_a_dated_section_can_be_released(root: Path) -> None:
+    assert problems(root) == []
+
+
+def test_uncommitted_changes(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "changed", lambda _root: list("abcdefg"))
+    text = "uncommitted changes: a, b, c, d, e and 2 more; commit or remove them"
+    assert problems(root) == [text]
+    assert problems(root, is_unreleased=True) == []
+
+
+def test_a_changelog_without_the_section(root: Path) -> None:
+    (problem,) = problems(root, "0.3.0")
+    assert problem.startswith("CHANGELOG.md: no section 0.3.0")
+    assert problems(root, "0.3.0", is_unreleased=True) == []
+
+
+def test_another_version_elsewhere(root: Path) -> None:
+    (root / "pyproject.toml").write_text(f"{PROJECT}version = '0.1.9'\n")
+    chart = root / "packaging/helm/nri-numamem/Chart.yaml"
+    chart.parent.mkdir(parents=True)
+    chart.write_text('apiVersion: v2\nversion: 0.2.0\nappVersion: "0.1.0"\n')
+    end = "but nri_numamem/version.py has 0.2.0; change one of them"
+    assert problems(root, is_unreleased=True) == [
+        f"pyproject.toml: 0.1.9, {end}",
+        f"packaging/helm/nri-numamem/Chart.yaml, appVersion: 0.1.0, {end}",
+    ]
+    chart.write_text("appVersion: 0.2.0\n")
+    assert problems(root)[1:] == [f"packaging/helm/nri-numamem/Chart.yaml, version: none, {end}"]
+
+
+def test_an_artefact_must_be_newer_than_the_sources(tmp_path: Path) -> None:
+    artefact = Artefact("file", "dist", "name", lambda _folder: [])
+    path = tmp_path / "name"
+    assert list(checks.of_artefact(artefact, tmp_path, 1000)) == [
+        f"{path} is missing; run: make dist"
+    ]
+    path.touch()
+    os.utime(path, (999, 999))
+    assert list(checks.of_artefact(artefact, tmp_path, 1000)) == [
+        f"{path} is older than the sources; run: make dist"
+    ]
+    assert list(checks.of_artefact(artefact, tmp_path, 999)) == []
