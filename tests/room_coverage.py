@@ -25,6 +25,7 @@ REQUIRED_PERCENT = {
     "topologymanager": 100,
     "engine": 100,
     "scenario": 100,
+    "export": 100,
     "ttrpc": 95,
     "kubelet": 95,
     "config": 95,

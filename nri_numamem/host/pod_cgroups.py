@@ -30,14 +30,22 @@ def guaranteed_pods(cgroup_root: Path) -> dict[str, Path]:
     return {uid: path for top in _tops(cgroup_root) for uid, path in pod_directories(top).items()}
 
 
-def count_other_pods(cgroup_root: Path) -> Mapping[str, int]:
-    """Return QoS class -> number of pods, of the classes that are not Guaranteed."""
-    counts = dict.fromkeys(_LEVELS.values(), 0)
+def other_pods(cgroup_root: Path) -> dict[str, str]:
+    """Return pod uid -> QoS class, of the pods that are not Guaranteed; raise MachineError."""
+    found: dict[str, str] = {}
     for top in _tops(cgroup_root):
         is_slice = top.name.endswith(_SLICE)
         for level, qos in _LEVELS.items():
             name = f"{top.name.removesuffix(_SLICE)}-{level}{_SLICE}" if is_slice else level
-            counts[qos] += len(pod_directories(top / name))
+            found.update(dict.fromkeys(pod_directories(top / name), qos))
+    return found
+
+
+def count_other_pods(cgroup_root: Path) -> Mapping[str, int]:
+    """Return QoS class -> number of pods, of the classes that are not Guaranteed."""
+    counts = dict.fromkeys(_LEVELS.values(), 0)
+    for qos in other_pods(cgroup_root).values():
+        counts[qos] += 1
     return counts
 
 

@@ -18,6 +18,8 @@ POLICY_KEY = "memoryManagerPolicy"
 """The plugin has this key too, but never copies its value from the kubelet."""
 CPU_POLICY_KEY = "cpuManagerPolicy"
 """Read for a warning only; the plugin assigns no CPUs."""
+RESERVED_CPUS_KEY = "reservedSystemCPUs"
+"""Read for the export only."""
 KEYS = (
     "reservedMemory",
     "topologyManagerPolicy",
@@ -72,6 +74,8 @@ class KubeletConfig:
     """The policy of the kubelet's own manager; "None" is its default."""
     cpu_manager_policy: str
     """The policy of the kubelet's CPU manager; "none" is its default."""
+    reserved_system_cpus: str = ""
+    """Its reservedSystemCPUs, as written; "" is the default."""
 
 
 def read_kubelet_config(document: object) -> KubeletConfig:
@@ -106,7 +110,10 @@ def read_kubelet_config(document: object) -> KubeletConfig:
     if isinstance(eviction, Mapping) and (not eviction or document.get(_MERGE_KEY) is True):
         settings[_EVICTION_KEY] = {**DEFAULT_EVICTION, **eviction}
     return KubeletConfig(
-        settings, _text(document, POLICY_KEY, "None"), _text(document, CPU_POLICY_KEY, "none")
+        settings,
+        _text(document, POLICY_KEY, "None"),
+        _text(document, CPU_POLICY_KEY, "none"),
+        _text(document, RESERVED_CPUS_KEY, ""),
     )
 
 

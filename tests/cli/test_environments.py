@@ -66,8 +66,8 @@ CASES = {
     "state-show": "state show memory_manager_state",
 }
 LIVE = {"status", "explain", "reset"}
-# They start a plugin, write an archive, or print lines of any length.
-OTHERS = {"run", "demo", "gather", "install", "uninstall"}
+# They start a plugin, write an archive, or print documents or lines of any length.
+OTHERS = {"run", "demo", "export", "gather", "install", "uninstall"}
 
 
 @pytest.fixture(autouse=True)

@@ -96,6 +96,7 @@ COMMANDS = {
     "config show": {"--state-file"},
     "doctor": {"--state-file", "--config"},
     "explain": {"--state-file"},
+    "export": {"--state-file", "--config", "--sysfs-root", "--proc-root", "--cgroup-root"},
     "gather": {"--state-file"},
     "inspect": {"--config", "--sysfs-root", "--proc-root"},
     "reserve": {"--config"},

@@ -4,7 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.host.pod_cgroups import count_other_pods, guaranteed_pods, has_pod_cgroups
+from nri_numamem.host.pod_cgroups import (
+    count_other_pods,
+    guaranteed_pods,
+    has_pod_cgroups,
+    other_pods,
+)
 
 
 def make(root: Path, *names: str) -> None:
@@ -21,6 +26,7 @@ def test_cgroupfs_driver(tmp_path: Path, version: str) -> None:
         (tmp_path / "cgroup.controllers").write_text("")
     assert guaranteed_pods(tmp_path) == {"a-1": top / "kubepods/poda-1"}
     assert count_other_pods(tmp_path) == {"Burstable": 2, "BestEffort": 1}
+    assert other_pods(tmp_path) == {"b": "Burstable", "c": "BestEffort", "d": "Burstable"}
 
 
 @pytest.mark.parametrize(

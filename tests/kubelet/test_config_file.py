@@ -13,6 +13,7 @@ def test_an_empty_configuration_has_the_kubelets_defaults() -> None:
     assert found.settings == DEFAULT
     assert found.memory_manager_policy == "None"
     assert found.cpu_manager_policy == "none"
+    assert found.reserved_system_cpus == ""
 
 
 def test_known_keys_are_copied_as_written() -> None:
@@ -27,6 +28,7 @@ def test_known_keys_are_copied_as_written() -> None:
     others = {
         "memoryManagerPolicy": "Static",
         "cpuManagerPolicy": "static",
+        "reservedSystemCPUs": "0-1",
         "evictionSoft": {"memory.available": "1Gi"},
         "topologyManagerPolicyOptions": {
             "prefer-closest-numa-nodes": "true",
@@ -38,6 +40,7 @@ def test_known_keys_are_copied_as_written() -> None:
     assert found.settings == {**matters, **options}
     assert found.memory_manager_policy == "Static"
     assert found.cpu_manager_policy == "static"
+    assert found.reserved_system_cpus == "0-1"
 
 
 def test_a_key_without_a_value_is_left_out() -> None:

@@ -14,7 +14,7 @@ from tests.tidy.source import (
     source_files,
 )
 
-PURE_ROOMS = ("numa", "memorymanager", "topologymanager", "engine", "scenario")
+PURE_ROOMS = ("numa", "memorymanager", "topologymanager", "engine", "scenario", "export")
 
 # All that a pure room may import from outside of the package. Nothing here reads a clock, a file or
 # a socket, and nothing depends on the interpreter's internals.

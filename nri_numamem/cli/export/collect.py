@@ -1,0 +1,195 @@
+"""What the object shows: the plugin's state, the machine, cgroups, and files of the kubelet.
+
+An input that cannot be read becomes one line with its effect and a remedy. Without the machine or
+the plugin's state there is no object: the zones would show memory that pods have.
+"""
+
+import argparse
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from nri_numamem.cli.host_arguments import roots_of
+from nri_numamem.cli.live import collect as live
+from nri_numamem.cli.live.facts import Facts
+from nri_numamem.cli.render.times import format_time
+from nri_numamem.config.documents import load_document, read_file
+from nri_numamem.config.errors import UsageError
+from nri_numamem.engine.context import Context
+from nri_numamem.export.cpus import CpuUse, running_containers
+from nri_numamem.export.noderesourcetopology import (
+    ZONE_LIMIT,
+    Host,
+    nodes_without_zone,
+    zone_nodes,
+)
+from nri_numamem.export.pods import counted_pods
+from nri_numamem.host.container_cpus import cpu_requests
+from nri_numamem.host.pod_cgroups import guaranteed_pods, other_pods
+from nri_numamem.host.pod_logs import pod_names
+from nri_numamem.host.roots import HostRoots
+from nri_numamem.host.sysfs import MachineError
+from nri_numamem.kubelet.config_file import KubeletConfigError, read_kubelet_config
+from nri_numamem.kubelet.cpu_state import FILE_NAME, CpuState, CpuStateError, parse_cpu_state
+from nri_numamem.numa import CpuSet, NodeSet
+from nri_numamem.observe.files import read_regular, reason_of
+
+_CPU_STATE_LIMIT_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What was read."""
+
+    host: Host | None
+    """None if there is no object."""
+    problems: tuple[str, ...]
+    """Lines for people."""
+
+
+def collect(args: argparse.Namespace, node_name: str, reserved_cpus: CpuSet | None) -> Collected:
+    """Return the host; `reserved_cpus` is None to take those of the kubelet's configuration.
+
+    Raises UsageError if the settings, the state directory or the kubelet's configuration cannot be
+    used.
+    """
+    facts = live.collect(args)
+    problems = list(_problems_of_plugin(facts))
+    context, state = facts.context, facts.state
+    missing = _reason_for_no_object(facts)
+    if missing or context is None or state is None:
+        return Collected(None, (*problems, missing))
+    problems += _nodes_without_zone(context)
+    host = Host(node_name, context, state, facts.pool_use)
+    roots = roots_of(args)
+    kubelet_config = Path(facts.settings.kubelet_config_file or args.kubelet_root / "config.yaml")
+    reserved = reserved_cpus
+    if reserved is None:
+        reserved = _reserved_cpus(kubelet_config, problems)
+    cpu_state = _cpu_state(args.kubelet_root / FILE_NAME, problems)
+    exclusive = _exclusive(context, cpu_state)
+    host = replace(host, cpus=CpuUse({}, reserved, exclusive))
+    if facts.cgroups is None:
+        problem = facts.cgroup_problem or (
+            f"{roots.cgroup} has no cgroup of pods (kubepods); mount the host's cgroups"
+        )
+        problems.append(f"no CPU requests and no fingerprint: {problem}")
+        return Collected(host, tuple(problems))
+    try:
+        host = _with_pods(host, roots, args.pod_logs, problems)
+    except MachineError as error:
+        problems.append(f"no CPU requests and no fingerprint: {error}")
+    return Collected(host, tuple(problems))
+
+
+def _problems_of_plugin(facts: Facts) -> Iterator[str]:
+    if facts.plugin_problem:
+        yield f"the plugin's settings are those of its configuration: {facts.plugin_problem}"
+    if facts.holder is None and facts.changed_s is not None:
+        when = format_time(facts.changed_s)
+        yield f"no plugin runs: the object shows its state of {when}; start the plugin"
+    if facts.context is not None and facts.machine_problem:
+        yield f"hugepages that are used outside of pods count as available: {facts.machine_problem}"
+
+
+def _reason_for_no_object(facts: Facts) -> str:
+    """Return why there is no object; "" if there is one."""
+    if facts.context is None:
+        return facts.machine_problem
+    if not facts.context.is_static:
+        return (
+            "memoryManagerPolicy is None: the plugin places no container, so there is nothing to "
+            "export; set it to Static, or use an exporter that reads the kubelet's PodResources"
+        )
+    if facts.state is None:
+        remedy = "start the plugin, or name its state file with --state-file"
+        return f"{facts.state_problem or f'{facts.state_file} does not exist'}; {remedy}"
+    if not zone_nodes(facts.context):
+        return (
+            "no NUMA node that the plugin uses shows CPUs, and zones without `cpu` would make "
+            "every Guaranteed pod unschedulable; mount the host's sysfs (--sysfs-root)"
+        )
+    return ""
+
+
+def _nodes_without_zone(context: Context) -> Iterator[str]:
+    missing = nodes_without_zone(context)
+    too_high = NodeSet(node_id for node_id in missing if node_id >= ZONE_LIMIT)
+    if too_high:
+        yield (
+            f"NUMA nodes {too_high} have no zone: the scheduler plugin supports node ids below "
+            f"{ZONE_LIMIT}; pods are not scheduled for their memory"
+        )
+    if missing - too_high:
+        yield (
+            f"NUMA nodes {missing - too_high} have no zone: they have no CPUs; pods are not "
+            "scheduled for their memory"
+        )
+
+
+def _reserved_cpus(path: Path, problems: list[str]) -> CpuSet:
+    """Return the reservedSystemCPUs of the kubelet's configuration; raise UsageError."""
+    if not path.exists():
+        problems.append(
+            f"no reserved CPUs: {path} does not exist; name the kubelet's directory with "
+            "--kubelet-root, or the CPUs with --reserved-cpus"
+        )
+        return CpuSet()
+    try:
+        config = read_kubelet_config(load_document(read_file(path), str(path)))
+        return CpuSet.parse(config.reserved_system_cpus)
+    except KubeletConfigError as error:
+        raise UsageError(f"{path}: {error}") from error
+    except ValueError as error:
+        remedy = "correct it, or name the CPUs with --reserved-cpus"
+        raise UsageError(f"{path}: reservedSystemCPUs: {error}; {remedy}") from error
+
+
+def _cpu_state(path: Path, problems: list[str]) -> CpuState | None:
+    try:
+        return parse_cpu_state(read_regular(path, _CPU_STATE_LIMIT_BYTES))
+    except (OSError, CpuStateError) as error:
+        reason = reason_of(error) if isinstance(error, OSError) else str(error)
+        problems.append(
+            f"exclusive CPUs are unknown and count as available: {path}: {reason}; name the "
+            "kubelet's directory with --kubelet-root"
+        )
+        return None
+
+
+def _exclusive(context: Context, cpu_state: CpuState | None) -> CpuSet | None:
+    """Return the CPUs that are exclusive to containers; None without a static CPU manager."""
+    if cpu_state is None or not cpu_state.is_static:
+        return None
+    every = CpuSet(cpu for node in context.machine.nodes for cpu in node.cpus)
+    return every - cpu_state.shared
+
+
+def _with_pods(host: Host, roots: HostRoots, pod_logs: Path, problems: list[str]) -> Host:
+    """Return the host with CPU requests and the names of its pods; raise MachineError."""
+    requests = cpu_requests(roots.cgroup)
+    known = {name: request for name, request in requests.items() if request is not None}
+    pods = counted_pods(
+        guaranteed_pods(roots.cgroup), other_pods(roots.cgroup), pod_names(pod_logs), host.state
+    )
+    host = replace(host, cpus=replace(host.cpus, requests=known))
+    if host.cpus.exclusive is None:
+        problems += _unknown_requests(running_containers(host.state), requests)
+    if pods.unnamed:
+        problems.append(
+            f"no fingerprint: {pod_logs} has no directory of {len(pods.unnamed)} pods, such as "
+            f"{pods.unnamed[0]}; mount the kubelet's podLogsDir, and name it with --pod-logs"
+        )
+        return host
+    return replace(host, pods=pods.names)
+
+
+def _unknown_requests(
+    running: Collection[str], requests: Mapping[str, int | None]
+) -> Iterator[str]:
+    unknown = [name for name, request in requests.items() if request is None and name in running]
+    if unknown:
+        yield (
+            f"{len(unknown)} running containers count for no CPU, such as {min(unknown)}: their "
+            "cgroups have no CPU quota; set cpuCFSQuota: true in the kubelet's configuration"
+        )

@@ -1,0 +1,47 @@
+"""Amounts of one resource in a zone, and their text.
+
+Quantities are decimal: bytes without a suffix, CPUs as a number or in millicores.
+"""
+
+from dataclasses import dataclass
+
+MILLICORES = 1000
+"""Of one CPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """The three amounts of the object, in bytes or millicores."""
+
+    capacity: int
+    """What the NUMA node has."""
+    allocatable: int
+    """What pods may use of it."""
+    available: int
+    """What the next pod gets. The scheduler uses only this one."""
+
+
+def resource_of_bytes(name: str, amounts: Amounts) -> dict[str, str]:
+    """Return the entry of a resource that is counted in bytes."""
+    return _resource(name, str(amounts.capacity), str(amounts.allocatable), str(amounts.available))
+
+
+def resource_of_cpus(amounts: Amounts) -> dict[str, str]:
+    """Return the entry of `cpu`."""
+    shown = map(_cpus, (amounts.capacity, amounts.allocatable, amounts.available))
+    return _resource("cpu", *shown)
+
+
+def _resource(name: str, capacity: str, allocatable: str, available: str) -> dict[str, str]:
+    return {
+        "name": name,
+        "capacity": capacity,
+        "allocatable": allocatable,
+        "available": available,
+    }
+
+
+def _cpus(millicores: int) -> str:
+    """Return the canonical form, as the API server shows it."""
+    cpus, rest = divmod(millicores, MILLICORES)
+    return f"{millicores}m" if rest else str(cpus)
