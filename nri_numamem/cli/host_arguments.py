@@ -9,12 +9,13 @@ from dataclasses import fields
 from pathlib import Path
 
 from nri_numamem.config.errors import UsageError
-from nri_numamem.config.load import DEFAULT_CONFIG, load_chosen, load_file
+from nri_numamem.config.load import DEFAULT_CONFIG, load_file, load_text
 from nri_numamem.config.settings import STATE_FILE, Settings
 from nri_numamem.host.roots import HostRoots
 
 LAUNCHED_CONFIGS = Path("/etc/nri/conf.d")
 
+_ROOT = Path("/")
 _ROOTS = tuple(field.name for field in fields(HostRoots))
 
 
@@ -38,6 +39,17 @@ def add_state_file_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_host_argument(parser: argparse.ArgumentParser) -> None:
+    """Add ``--root``; the files of the other options are on the host below it."""
+    parser.add_argument(
+        "--root",
+        type=Path,
+        default=_ROOT,
+        metavar="DIRECTORY",
+        help="where the host's file system is mounted, such as /host (default: %(default)s)",
+    )
+
+
 def add_root_arguments(parser: argparse.ArgumentParser, *names: str) -> None:
     """Add ``--sysfs-root``, ``--proc-root`` and ``--cgroup-root``, or only the named ones."""
     roots = parser.add_argument_group("host filesystem roots")
@@ -52,41 +64,51 @@ def add_root_arguments(parser: argparse.ArgumentParser, *names: str) -> None:
 
 
 def roots_of(args: argparse.Namespace) -> HostRoots:
-    """Return the directories; a command without one of the options uses the host's own."""
-    given = {name: getattr(args, f"{name}_root", None) for name in _ROOTS}
-    return HostRoots(**{name: path for name, path in given.items() if path is not None})
+    """Return the directories; a command without one of the options uses the host's own.
+
+    A directory that is not named is below ``--root``, if the command has it.
+    """
+    root, own = getattr(args, "root", _ROOT), HostRoots()
+    given = {name: getattr(args, f"{name}_root", getattr(own, name)) for name in _ROOTS}
+    return HostRoots(
+        **{
+            name: below(root, path) if path == getattr(own, name) else path
+            for name, path in given.items()
+        }
+    )
 
 
-def config_files(root: Path = Path("/")) -> list[Path]:
+def config_files(root: Path = _ROOT) -> list[Path]:
     """Return the plugin's configuration files that exist, as paths on the host below `root`.
 
     NRI reads NN-NAME.conf, or NAME.conf, for a launched plugin.
     """
-    launched = sorted(path.name for path in _below(root, LAUNCHED_CONFIGS).glob("*numamem*.conf"))
-    found = [DEFAULT_CONFIG] if _below(root, DEFAULT_CONFIG).exists() else []
+    launched = sorted(path.name for path in below(root, LAUNCHED_CONFIGS).glob("*numamem*.conf"))
+    found = [DEFAULT_CONFIG] if below(root, DEFAULT_CONFIG).exists() else []
     return [*found, *(LAUNCHED_CONFIGS / name for name in launched)]
 
 
-def plugin_settings(path: Path | None) -> tuple[Settings, str]:
-    """Return the plugin's settings and their file; raise UsageError if they cannot be used."""
-    path = next(iter(config_files()), None) if path is None else path
-    return load_chosen(path), _origin_of(path)
+def plugin_settings(path: Path | None, root: Path = _ROOT) -> tuple[Settings, str]:
+    """Return the plugin's settings and their file; raise UsageError if they cannot be used.
+
+    The path is one on the host below `root`.
+    """
+    path = next(iter(config_files(root)), None) if path is None else path
+    if path is None:
+        return load_text("", "no configuration"), "no file: defaults"
+    return load_file(below(root, path), root=root), str(path)
 
 
-def _origin_of(path: Path | None) -> str:
-    return "no file: defaults" if path is None else str(path)
+def state_file_of(given: str | None, root: Path = _ROOT) -> Path:
+    """Return the option's file, or else that of the plugin's settings, as a path on the host.
 
-
-def state_file_of(given: str | None, root: Path = Path("/")) -> Path:
-    """Return the option's file, or else that of the plugin's settings on the host below `root`.
-
-    Settings that cannot be used name none: these commands must work beside them. Raises UsageError
-    if there is no state file.
+    The settings are those of the host below `root`. Settings that cannot be used name none: these
+    commands must work beside them. Raises UsageError if there is no state file.
     """
     name = given
     if name is None:
         try:
-            files = [load_file(_below(root, path)) for path in config_files(root)[:1]]
+            files = [load_file(below(root, path), root=root) for path in config_files(root)[:1]]
         except UsageError:
             files = []
         name = files[0].state_file if files else None
@@ -96,5 +118,6 @@ def state_file_of(given: str | None, root: Path = Path("/")) -> Path:
     return Path(STATE_FILE if name is None else name)
 
 
-def _below(root: Path, path: Path) -> Path:
-    return root / str(path).lstrip("/")
+def below(root: Path, path: Path) -> Path:
+    """Return where a path of the host is found; a relative path is one of this process."""
+    return path if root == _ROOT else root / str(path.absolute()).lstrip("/")

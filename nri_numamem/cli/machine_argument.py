@@ -23,10 +23,10 @@ def add_machine_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def machine_of(path: Path | None) -> Machine:
-    """Return the machine in a file, or this host's without one; raise UsageError."""
+def machine_of(path: Path | None, roots: HostRoots | None = None) -> Machine:
+    """Return the machine in a file, or without one that of the host; raise UsageError."""
     if path is None:
-        return _this_host()
+        return _this_host(roots or HostRoots())
     content = read_file(path)
     document = load_document(content, name_of(path))
     if not isinstance(document, dict) or "machine" not in document:
@@ -38,8 +38,7 @@ def machine_of(path: Path | None) -> Machine:
         raise UsageError(f"{place_in(content, name_of(path), error.path)}: {error}") from error
 
 
-def _this_host() -> Machine:
-    roots = HostRoots()
+def _this_host(roots: HostRoots) -> Machine:
     try:
         return read_machine(roots.sysfs, roots.proc)
     except MachineError as error:

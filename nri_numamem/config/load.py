@@ -34,16 +34,18 @@ from nri_numamem.memorymanager.reserved_memory import (
 DEFAULT_CONFIG = Path("/etc/nri-numamem/config.yaml")
 """The configuration of the plugin as a service."""
 
+_ROOT = Path("/")
+
 # Settings for 1,024 NUMA nodes with five page sizes each need 200 KiB.
 _TEXT_LIMIT = 1024 * 1024
 
 
-def load_file(path: Path, kubelet_config: Path | None = None) -> Settings:
+def load_file(path: Path, kubelet_config: Path | None = None, root: Path = _ROOT) -> Settings:
     """Return the settings in a file; raise UsageError if it cannot be read or is invalid.
 
-    `kubelet_config` replaces the kubeletConfigFile in that file.
+    `kubelet_config` replaces the kubeletConfigFile in that file, which is one below `root`.
     """
-    return load_text(_read(path), str(path), kubelet_config)
+    return load_text(_read(path), str(path), kubelet_config, root)
 
 
 def load_chosen(path: Path | None, kubelet_config: Path | None = None) -> Settings:
@@ -95,11 +97,13 @@ def parse_metrics_address(value: str) -> str:
         raise UsageError(str(error)) from error
 
 
-def load_text(text: str, origin: str, kubelet_config: Path | None = None) -> Settings:
+def load_text(
+    text: str, origin: str, kubelet_config: Path | None = None, host_root: Path = _ROOT
+) -> Settings:
     """Return the settings in a YAML text; empty text gives the defaults.
 
-    Errors begin with `origin`, such as the file's name; `kubelet_config` is that of load_file().
-    Raises UsageError.
+    Errors begin with `origin`, such as the file's name; `kubelet_config` and `host_root` are those
+    of load_file(). Raises UsageError.
     """
     root, document = _parse(text, origin)
     origins = _origins(root, document, origin)
@@ -110,7 +114,7 @@ def load_text(text: str, origin: str, kubelet_config: Path | None = None) -> Set
     path = Path(name).absolute()
     key = "kubeletConfigFile"
     named_by = "--kubelet-config" if kubelet_config else f"{origin}:{line_of(root, (key,))}: {key}"
-    kubelet, kubelet_origins = _load_kubelet(path, named_by)
+    kubelet, kubelet_origins = _load_kubelet(host_root / path.relative_to("/"), named_by)
     document = document if isinstance(document, dict) else {}
     own = {key: value for key, value in document.items() if value is not None}
     merged = {**kubelet.settings, **own, key: str(path)}

@@ -41,6 +41,21 @@ def explain(past: Past, *words: str) -> int:
     return main(["explain", *words, "--state-file", str(past.state_file)])
 
 
+def test_a_mounted_host(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state_file = tmp_path / "data/state"
+    state_file.parent.mkdir()
+    telco(Past(state_file))
+    assert main(["explain", "web/front-9", "--root", str(tmp_path)]) == 1
+    assert capsys.readouterr().out
+    (tmp_path / "etc/nri-numamem").mkdir(parents=True)
+    (tmp_path / "etc/nri-numamem/config.yaml").write_text("stateFile: /data/state\n")
+    assert main(["explain", "web/front-9", "--root", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    named = ["--root", str(tmp_path), "--state-file", "/data/state"]
+    assert main(["explain", "web/front-9", *named]) == 0
+    assert capsys.readouterr().out == shown
+
+
 @pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize(
     "name",

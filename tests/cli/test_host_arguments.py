@@ -8,8 +8,10 @@ import pytest
 from nri_numamem.cli import host_arguments
 from nri_numamem.cli.host_arguments import (
     add_config_argument,
+    add_host_argument,
     add_root_arguments,
     add_state_file_argument,
+    below,
     config_files,
     plugin_settings,
     roots_of,
@@ -53,6 +55,24 @@ def test_some_of_the_roots() -> None:
         parser.parse_args(["--proc-root=/b"])
 
 
+def test_the_roots_of_a_mounted_host() -> None:
+    parser = argparse.ArgumentParser()
+    add_host_argument(parser)
+    add_root_arguments(parser)
+    mounted = HostRoots(Path("/host/sys"), Path("/host/proc"), Path("/host/sys/fs/cgroup"))
+    assert roots_of(parser.parse_args(["--root=/host"])) == mounted
+    named = roots_of(parser.parse_args(["--root=/host", "--cgroup-root=/c"]))
+    assert named == HostRoots(mounted.sysfs, mounted.proc, Path("/c"))
+
+
+def test_paths_of_a_mounted_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    host = Path("/host")
+    assert below(host, Path("/etc/file")) == Path("/host/etc/file")
+    assert below(host, Path("file")) == Path(f"/host{tmp_path}/file")
+    assert below(Path("/"), Path("file")) == Path("file")
+
+
 def test_files_below_a_root(tmp_path: Path) -> None:
     assert config_files(tmp_path) == []
     write(tmp_path, LAUNCHED, "")
@@ -72,6 +92,14 @@ def test_the_plugins_settings(root: Path) -> None:
     write(root, SERVICE, "")
     assert plugin_settings(None)[1] == str(root / SERVICE)
     assert plugin_settings(root / LAUNCHED) == (settings, str(root / LAUNCHED))
+
+
+def test_the_plugins_settings_on_a_mounted_host(tmp_path: Path) -> None:
+    assert plugin_settings(None, tmp_path)[1] == "no file: defaults"
+    write(tmp_path, LAUNCHED, "topologyManagerScope: pod\n")
+    settings, origin = plugin_settings(None, tmp_path)
+    assert (settings.topology_manager_scope, origin) == ("pod", f"/{LAUNCHED}")
+    assert plugin_settings(Path(f"/{LAUNCHED}"), tmp_path) == (settings, origin)
 
 
 def test_the_state_file(root: Path) -> None:
@@ -123,6 +151,17 @@ def test_commands_have_the_same_options(
     assert {name: text for name, text in shown.items() if name in texts} == {
         name: texts[name] for name in COMMANDS[command]
     }
+
+
+@pytest.mark.parametrize("command", ["doctor", "explain", "gather", "simulate", "status"])
+def test_commands_that_read_a_mounted_host(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    (line,) = [x for x in _options(capsys.readouterr().out) if x.split()[0] == "--root"]
+    assert "where the host's file system is mounted, such as /host (default: /)" in line
 
 
 def _options(text: str) -> list[str]:

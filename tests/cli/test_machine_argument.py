@@ -6,14 +6,22 @@ import pytest
 
 from nri_numamem.cli.machine_argument import machine_of
 from nri_numamem.config.errors import UsageError
+from nri_numamem.host.fake_sysfs import overlay_of, write_overlay
 from nri_numamem.host.roots import HostRoots
-from nri_numamem.numa import Machine, NumaNode
+from nri_numamem.numa import CpuSet, Machine, NumaNode
 
 
 def test_a_machine_in_a_file(tmp_path: Path) -> None:
     path = tmp_path / "machine.yaml"
     path.write_text("machine: {nodes: [{id: 3, memory: 8Gi}]}\n")
     assert machine_of(path) == Machine((NumaNode(3, 8 << 30),))
+
+
+def test_the_machine_of_a_mounted_host(tmp_path: Path) -> None:
+    machine = Machine((NumaNode(0, 8 << 30, {}, CpuSet([0]), {0: 10}),))
+    write_overlay(overlay_of(machine), tmp_path)
+    found = machine_of(None, HostRoots(tmp_path / "sys", tmp_path / "proc"))
+    assert [node.memory_bytes for node in found.nodes] == [8 << 30]
 
 
 @pytest.mark.parametrize(

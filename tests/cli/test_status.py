@@ -1,5 +1,6 @@
 """`status` as a command: exit status, --watch, errors."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,33 @@ def test_exit_status(host: LiveHost, capsys: pytest.CaptureFixture[str]) -> None
         host.state_file.write_text("x")
         assert main(["status", *host.arguments()]) == 1
     assert "postgres" in capsys.readouterr().out
+
+
+def test_a_mounted_host(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    host = LiveHost(tmp_path, four_nodes())
+    host.state_file = tmp_path / "var/lib/nri-numamem/memory_manager_state"
+    host.state_file.parent.mkdir(parents=True)
+    host.run("db", "postgres", 40 * GI)
+    host.save()
+    (tmp_path / "sys/fs").mkdir(parents=True)
+    (tmp_path / "sys/fs/cgroup").symlink_to(host.cgroups)
+    config = tmp_path / "etc/nri-numamem/config.yaml"
+    config.parent.mkdir(parents=True)
+    config.write_text("kubeletConfigFile: /kubelet.json\n")
+    kubelet = {"kind": "KubeletConfiguration", "topologyManagerPolicy": "restricted"}
+    (tmp_path / "kubelet.json").write_text(json.dumps(kubelet))
+    with host.running():
+        assert main(["status", "--root", str(tmp_path), "--output", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["policy"]["topologyManagerPolicy"] == "restricted"
+    assert document["state"]["path"] == str(host.state_file)
+    (container,) = document["containers"]
+    assert (container["podUid"], container["condition"], container["nodes"]) == (
+        "db",
+        "running",
+        [0],
+    )
+    assert document["problems"] == []
 
 
 def test_a_missing_permission_is_one_line(

@@ -257,6 +257,18 @@ def test_missing_keys_are_copied_from_the_kubelets_file(tmp_path: Path) -> None:
         assert not found.is_managed_twice
 
 
+def test_the_kubelets_file_of_a_mounted_host(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/kubelet.yaml").write_text(KUBELET)
+    own = tmp_path / "own.yaml"
+    own.write_text("kubeletConfigFile: /etc/kubelet.yaml\n")
+    found = load_file(own, root=tmp_path)
+    assert found.topology_manager_policy == "restricted"
+    assert found.kubelet_config_file == "/etc/kubelet.yaml"
+    with pytest.raises(UsageError, match=r"kubeletConfigFile: /etc/kubelet.yaml: No such file"):
+        load_file(own)
+
+
 @pytest.mark.parametrize(
     ("text", "where", "what"),
     [

@@ -15,7 +15,11 @@ from nri_numamem.cli.doctor.machine import check_cgroups, check_configuration, c
 from nri_numamem.cli.doctor.plugin import check_instance
 from nri_numamem.cli.doctor.runtime import check_runtimes
 from nri_numamem.cli.doctor.service import check_service
-from nri_numamem.cli.host_arguments import add_config_argument, add_state_file_argument
+from nri_numamem.cli.host_arguments import (
+    add_config_argument,
+    add_host_argument,
+    add_state_file_argument,
+)
 from nri_numamem.cli.host_files import Host
 from nri_numamem.cli.output import add_output_argument, print_document
 from nri_numamem.config.settings import Settings
@@ -34,13 +38,7 @@ EXAMPLES = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument(
-        "--root",
-        type=Path,
-        default=Host().root,
-        metavar="DIRECTORY",
-        help="where the host's file system is mounted, such as /host (default: %(default)s)",
-    )
+    add_host_argument(parser)
     add_state_file_argument(parser)
     add_config_argument(parser)
     add_output_argument(parser)

@@ -78,7 +78,7 @@ def check_configuration(
     settings = None
     for name in map(str, files):
         try:
-            settings = load_file(host.path(name))
+            settings = load_file(host.path(name), root=host.root)
             if machine is not None:
                 context_of(settings, machine)
         except UsageError as error:

@@ -12,7 +12,12 @@ from pathlib import Path
 from nri_numamem.cli.explain.document import document_of
 from nri_numamem.cli.explain.select import Query
 from nri_numamem.cli.explain.story import Story, story_of
-from nri_numamem.cli.host_arguments import add_state_file_argument, state_file_of
+from nri_numamem.cli.host_arguments import (
+    add_host_argument,
+    add_state_file_argument,
+    below,
+    state_file_of,
+)
 from nri_numamem.cli.output import add_output_argument, print_document
 from nri_numamem.config.errors import UsageError
 from nri_numamem.daemon.lock_holder import find_holder
@@ -41,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="show the last N decisions on each container (default: %(default)s)",
     )
     add_output_argument(parser)
+    add_host_argument(parser)
     add_state_file_argument(parser)
     parser.epilog = (
         "Needs root, because the state directory is readable by root only. Exit status: 0 if the "
@@ -51,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Explain a pod; return 1 if the history does not have it."""
-    state_file = state_file_of(args.state_file)
+    state_file = below(args.root, state_file_of(args.state_file, args.root))
     history, is_running = _read(state_file)
     story = story_of(Query.parsed(args.pod), history, args.last, is_running=is_running)
     _show(story, args.output, state_file)

@@ -22,7 +22,11 @@ from nri_numamem.cli.gather.sources import (
     output_of,
     versions,
 )
-from nri_numamem.cli.host_arguments import add_state_file_argument, state_file_of
+from nri_numamem.cli.host_arguments import (
+    add_host_argument,
+    add_state_file_argument,
+    state_file_of,
+)
 from nri_numamem.config.errors import UsageError
 from nri_numamem.numa import humanize_bytes
 from nri_numamem.observe.log.loggers import LOG_FILE
@@ -52,13 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="the plugin's log, whose end is included (default: %(default)s)",
     )
-    parser.add_argument(
-        "--root",
-        type=Path,
-        default=Path("/"),
-        metavar="DIRECTORY",
-        help="where the host's file system is mounted, such as /host (default: %(default)s)",
-    )
+    add_host_argument(parser)
     parser.epilog = (
         "The archive has names and amounts of pods, and nothing else of them. "
         "Exit status: 0 if the archive was written, 2 if not."

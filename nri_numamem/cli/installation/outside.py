@@ -21,7 +21,7 @@ def files_outside(facts: Facts, host: Host) -> list[str]:
 
 def _files_of(config: str, host: Host) -> Iterator[str]:
     try:
-        settings = load_file(host.path(config))
+        settings = load_file(host.path(config), root=host.root)
     except UsageError:
         return
     named = {

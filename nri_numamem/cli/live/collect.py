@@ -12,8 +12,10 @@ from pathlib import Path
 
 from nri_numamem.cli.host_arguments import (
     add_config_argument,
+    add_host_argument,
     add_root_arguments,
     add_state_file_argument,
+    below,
     plugin_settings,
     roots_of,
 )
@@ -58,6 +60,7 @@ _NOT_OF_PLACEMENT = ("stateFile", "metricsAddress", "logLevel", "logFile", "logF
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of where the plugin and its host are found."""
+    add_host_argument(parser)
     add_state_file_argument(parser)
     add_config_argument(parser)
     add_root_arguments(parser)
@@ -66,9 +69,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def collect(args: argparse.Namespace) -> Facts:
     """Return the facts; raise UsageError if the settings or the state directory are unreadable."""
     roots = roots_of(args)
-    settings, origin, problem = _settings(args.config)
+    settings, origin, problem = _settings(args.config, args.root)
     file = settings.state_file if args.state_file is None else args.state_file
     file = STATE_FILE if file is None else file
+    file = file and str(below(args.root, Path(file)))
     facts = Facts(time.time(), settings, origin, file)
     if file:
         facts = replace(facts, holder=_holder(Path(f"{file}.lock")))
@@ -80,10 +84,10 @@ def collect(args: argparse.Namespace) -> Facts:
     return _with_use(_with_state(facts, roots), roots)
 
 
-def _settings(path: Path | None) -> tuple[Settings, str, UsageError | None]:
+def _settings(path: Path | None, root: Path) -> tuple[Settings, str, UsageError | None]:
     """Return the settings, their file, and why a file that was not named cannot be used."""
     try:
-        return *plugin_settings(path), None
+        return *plugin_settings(path, root), None
     except UsageError as error:
         if path is not None:
             raise

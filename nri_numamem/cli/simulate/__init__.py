@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from nri_numamem.cli.host_arguments import plugin_settings
+from nri_numamem.cli.host_arguments import plugin_settings, roots_of
 from nri_numamem.cli.live import collect as live
 from nri_numamem.cli.machine_argument import add_machine_argument, machine_of
 from nri_numamem.cli.output import add_output_argument, print_document
@@ -189,8 +189,8 @@ def _host_now(args: argparse.Namespace) -> tuple[Host, str]:
 
 def _empty_host(args: argparse.Namespace) -> tuple[Host, str]:
     """Return a machine without pods, and a title."""
-    settings, _ = plugin_settings(args.config)
-    context = context_of(settings, machine_of(args.machine))
+    settings, _ = plugin_settings(args.config, args.root)
+    context = context_of(settings, machine_of(args.machine, roots_of(args)))
     host = Host(settings, context, EngineState(context.empty_accounting()))
     name = "This host" if args.machine is None else "The machine"
     return host, f"{name} without pods; {_policy(settings)}"

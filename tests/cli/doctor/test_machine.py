@@ -2,7 +2,9 @@
 
 import pytest
 
+from nri_numamem.cli.doctor import examine
 from nri_numamem.cli.doctor.findings import Verdict
+from nri_numamem.cli.host_files import Host
 from tests.cli.doctor.host_files import CONFIG, Change, HostFiles, expect_fault
 
 
@@ -40,6 +42,14 @@ def leave_one_node(files: HostFiles) -> None:
 
 def damage_sysfs(files: HostFiles) -> None:
     files.write("sys/devices/system/node/node1/meminfo", "nonsense")
+
+
+def test_a_configuration_that_names_the_kubelets_file_of_the_host(good_host: HostFiles) -> None:
+    good_host.write("etc/kubernetes/kubelet.conf", "kind: KubeletConfiguration\n")
+    good_host.write(CONFIG, "kubeletConfigFile: /etc/kubernetes/kubelet.conf\n")
+    found = {finding.check: finding for finding in examine(Host(good_host.root))}
+    assert found["configuration"].verdict is Verdict.OK
+    assert found["kubelet_memory_manager"].verdict is Verdict.OK
 
 
 @pytest.mark.parametrize(
