@@ -103,4 +103,4 @@ def end_sandbox(state: EngineState, pod: PodSandbox) -> Transition:
     next_state = next_state.without_holders(ended, accounting)
     if not ended:
         return Transition(next_state)
-    return Transition(next_state, (records.released(next_state, pod, ended),))
+    return Transition(next_state, (records.released(state, next_state, pod, ended),))

@@ -33,7 +33,6 @@ from nri_numamem.engine.records import containers as records
 from nri_numamem.engine.records import cpusets as cpuset_records
 from nri_numamem.engine.records import machine as machine_records
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.records.fields import FreeBytes
 from nri_numamem.engine.reported_nodes import Action
 from nri_numamem.engine.request import Request, request_for
 from nri_numamem.engine.running_containers import Pinned, Running, Unpinned, classify
@@ -120,7 +119,7 @@ def _adopt_all(
     `known` is `old` with the containers that had no names.
     """
     bulk, updates, found = BulkUpdate(state), list[Update](), list[Record]()
-    requests, free_bytes = RunningRequests(known, old), FreeBytes()
+    requests = RunningRequests(known, old)
     repairs, unpinned, is_repaired = dict[str, NodeSet](), set[str](), False
     for pod, container, reported in pinned:
         container_id, nodes = container.container_id, reported.nodes
@@ -129,7 +128,7 @@ def _adopt_all(
             requests.forget()
         request = requests.request(bulk.present(), pod, container)
         if request is not None:
-            found.append(_adopt(context, bulk, pod, container, request, nodes, free_bytes))
+            found.append(_adopt(context, bulk, pod, container, request, nodes))
             holder = bulk.present().holders[pod.uid, container.name]
             requests.recorded(holder, bulk.present().blocks(holder.key) or ())
         found += [] if duplicate is None else [duplicate]
@@ -167,12 +166,11 @@ def _adopt(
     container: Container,
     request: Request,
     nodes: NodeSet,
-    free_bytes: records.FreeBytesOf,
 ) -> Record:
     """Record a container on the nodes on which it runs."""
     shortfall = bulk.adopt(holder_of(pod, container, request), nodes, request.resources)
     after, excluded = bulk.present(), context.classification.excluded
-    return records.adopted(after, pod, container, request, nodes, shortfall, excluded, free_bytes)
+    return records.adopted(after, pod, container, request, nodes, shortfall, excluded)
 
 
 def adopt_running(

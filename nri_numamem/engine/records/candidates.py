@@ -7,12 +7,12 @@ the groups, then single nodes by id.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import islice
+from itertools import chain
 
 from nri_numamem.engine.plan import RecordValue
 from nri_numamem.engine.providers import NO_OTHER_PROVIDERS, OtherProviders
-from nri_numamem.engine.records.fields import Fields, provider_hints
-from nri_numamem.engine.state import NO_PREVIOUS_NODES
+from nri_numamem.engine.records.fields import Fields, free_bytes, provider_hints
+from nri_numamem.engine.state import NO_PREVIOUS_NODES, EngineState
 from nri_numamem.memorymanager import Hint, Request, State
 from nri_numamem.memorymanager.candidates import candidates_for, crosses_groups
 from nri_numamem.memorymanager.state import NO_TABLE, has_normal_memory
@@ -68,15 +68,19 @@ class Choice:
     previous_nodes: NodeSet = NO_PREVIOUS_NODES
 
 
-def decision_fields(choice: Choice) -> Fields:
-    """Return the hints of every provider, and the candidates with their rules."""
+def decision_fields(choice: Choice, after: EngineState) -> Fields:
+    """Return the hints of every provider, and the candidates: their rules and free bytes.
+
+    The free bytes are those of the state after the decision.
+    """
     request = choice.resources
     found = candidates_for(choice.accounting, choice.uid, request, choice.previous_nodes)
     sets = tuple(dict.fromkeys(_sets(choice)))
     admissible = set(found.listed)  # all of `sets` that are, except perhaps the choice
     hints: list[RecordValue] = []
     listed: list[RecordValue] = []
-    for nodes in islice(sets, LIMIT):
+    shown = sets[:LIMIT]
+    for nodes in shown:
         is_admissible = nodes in admissible or (nodes == choice.nodes and found.admits(nodes))
         hint = found.hint(nodes) if is_admissible else None
         text = str(nodes)
@@ -89,6 +93,7 @@ def decision_fields(choice: Choice) -> Fields:
     }
     if len(sets) > LIMIT:
         fields["omitted_candidates"] = len(sets) - LIMIT
+    fields["free_bytes"] = free_bytes(after, request, set(chain.from_iterable(shown)))
     return fields
 
 

@@ -1,6 +1,6 @@
 """Records of decisions on containers, and the text of a rejection."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from nri_numamem.engine.context import Context, qos_of_cgroup_parent
 from nri_numamem.engine.events import Container, PodSandbox
@@ -27,9 +27,6 @@ from nri_numamem.numa import NodeSet
 from nri_numamem.topologymanager import Placement
 
 _NOTHING: Mapping[str, int] = {}
-
-FreeBytesOf = Callable[[EngineState, Iterable[str]], Fields]
-"""``fields.free_bytes``, or ``fields.FreeBytes`` for many records of one event."""
 
 # With room for the id of the refusal, which the daemon adds: 900 characters in all.
 TEXT_LIMIT = 880
@@ -97,11 +94,10 @@ def admitted(
     fields: Fields = {
         **container_fields(pod, container),
         "request_bytes": dict(request.resources),
-        **decision_fields(choice),
+        **decision_fields(choice, state),
         "merged_hint": hint_value(placed.hint),
         "nodes": str(placed.nodes),
         "adjustment": adjustment_value(adjustment),
-        "free_bytes": free_bytes(state, request.resources),
     }
     if request.is_shared:
         fields["shares_pod_memory"] = True
@@ -138,19 +134,17 @@ def adopted(
     nodes: NodeSet,
     shortfall: Mapping[str, int],
     excluded: NodeSet,
-    free_bytes: FreeBytesOf = free_bytes,
 ) -> Record:
     """Record a container that has its NUMA nodes already; `shortfall` exceeds their allocatable.
 
     `excluded` are the machine's excluded nodes. Where the container has one of them there is no
-    shortfall, since that node may hold any number of bytes. `free_bytes` is for one of many
-    records.
+    shortfall, since that node may hold any number of bytes.
     """
     fields: Fields = {
         **container_fields(pod, container),
         "request_bytes": dict(request.resources),
         "nodes": str(nodes),
-        "free_bytes": free_bytes(state, request.resources),
+        "free_bytes": free_bytes(state, request.resources, nodes),
     }
     is_on_excluded = not nodes.isdisjoint(excluded)
     if is_on_excluded:
@@ -187,11 +181,10 @@ def rejected(
     fields: Fields = {
         **container_fields(pod, container),
         "request_bytes": dict(request.resources),
-        **decision_fields(choice),
+        **decision_fields(choice, state),
         "policy": context.policy.topology_manager_policy,
         "reason": rejection.reason,
         "message": rejection.message,
-        "free_bytes": free_bytes(state, choice.resources),
         "holders": holders_of(state, pod.uid, choice.resources),
     }
     if resources is not None:

@@ -10,7 +10,7 @@ from nri_numamem.engine.plan import Adjustment, RecordValue
 from nri_numamem.engine.providers import CPU, DEVICES, OtherProviders
 from nri_numamem.engine.state import EngineState
 from nri_numamem.engine.text import NAME_CHARACTERS, cut
-from nri_numamem.memorymanager import Hint, NodeState
+from nri_numamem.memorymanager import Hint
 from nri_numamem.numa import hugepages_resource
 
 # The beginning of every rejection text: `kubectl describe pod` shows texts of several components.
@@ -40,39 +40,18 @@ def container_fields(pod: PodSandbox, container: Container) -> Fields:
     }
 
 
-def free_bytes(state: EngineState, resources: Iterable[str]) -> Fields:
-    """Return the free bytes of some resources: {node: {resource: bytes}}."""
-    return _free_bytes(state.accounting.machine_state, tuple(resources))
+def free_bytes(state: EngineState, resources: Iterable[str], nodes: Iterable[int]) -> Fields:
+    """Return the free bytes of some resources on some nodes: {node: {resource: bytes}}.
 
-
-def _free_bytes(nodes: Mapping[int, NodeState], names: tuple[str, ...]) -> Fields:
-    return {
-        str(node_id): {
-            name: node.memory_map[name].free for name in names if name in node.memory_map
-        }
-        for node_id, node in nodes.items()
-    }
-
-
-class FreeBytes:
-    """free_bytes() of states that follow each other.
-
-    A Synchronize makes thousands of records, and most nodes are the same in two of them. Their
-    values are shared, which saves time and memory.
+    Only for nodes that a decision concerns: all nodes of a large machine fill a page of the log.
     """
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, ...], tuple[Mapping[int, NodeState], Fields]] = {}
-        """Resources -> the nodes of the last state, and their free bytes."""
-
-    def __call__(self, state: EngineState, resources: Iterable[str]) -> Fields:
-        """Return the free bytes of some resources: {node: {resource: bytes}}."""
-        names, nodes = tuple(resources), state.accounting.machine_state
-        before, found = self._known.get(names, ({}, {}))
-        changed = {n: node for n, node in nodes.items() if node is not before.get(n)}
-        found = {**found, **_free_bytes(changed, names)}
-        self._known[names] = dict(nodes), found  # a bulk update changes its nodes in place
-        return found
+    names, machine = tuple(resources), state.accounting.machine_state
+    found: Fields = {}
+    for node_id in sorted(nodes):
+        if node_id in machine:
+            tables = machine[node_id].memory_map
+            found[str(node_id)] = {name: tables[name].free for name in names if name in tables}
+    return found
 
 
 def provider_hints(others: OtherProviders) -> Fields:

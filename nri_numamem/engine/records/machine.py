@@ -27,6 +27,6 @@ def synchronized(
         "adopted_count": adopted_count,
         "updated_count": updated_count,
         "not_managed": dict(not_managed),
-        "free_bytes": free_bytes(state, (MEMORY,)),
+        "free_bytes": free_bytes(state, (MEMORY,), state.accounting.machine_state),
     }
     return Record(EventName.SYNCHRONIZED, fields)

@@ -1,6 +1,7 @@
 """Records of decisions on pods."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
+from itertools import chain
 
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.events import PodSandbox
@@ -30,10 +31,9 @@ def admitted(
     fields: Fields = {
         **pod_fields(pod),
         "request_bytes": dict(request),
-        **decision_fields(choice),
+        **decision_fields(choice, state),
         "merged_hint": hint_value(placed.hint),
         "nodes": str(placed.nodes),
-        "free_bytes": free_bytes(state, request),
     }
     return Record(EventName.POD_ADMITTED, fields)
 
@@ -50,7 +50,7 @@ def adopted(
         **pod_fields(pod),
         "request_bytes": dict(request),
         "nodes": str(nodes),
-        "free_bytes": free_bytes(state, request),
+        "free_bytes": free_bytes(state, request, nodes),
         "shortfall_bytes": dict(shortfall),
     }
     return Record(EventName.POD_ADOPTED, fields)
@@ -69,21 +69,24 @@ def rejected(
     fields: Fields = {
         **pod_fields(pod),
         "request_bytes": dict(request),
-        **decision_fields(choice),
+        **decision_fields(choice, state),
         "policy": context.policy.topology_manager_policy,
         "reason": rejection.reason,
         "message": rejection.message,
-        "free_bytes": free_bytes(state, request),
     }
     return Record(EventName.POD_REJECTED, fields)
 
 
-def released(state: EngineState, pod: PodSandbox, holders: Iterable[Holder]) -> Record:
-    """Record a pod that ended; its memory is free again."""
+def released(
+    before: EngineState, state: EngineState, pod: PodSandbox, holders: Collection[Holder]
+) -> Record:
+    """Record a pod that ended; its memory is free again. `state` follows `before`."""
     # The reservation of a pod as a whole has the empty container name.
     names = [holder.key[1] for holder in holders if holder.key[1]]
     fields: Fields = {**pod_fields(pod), "containers": list[RecordValue](names[:_NAMES_LIMIT])}
     if len(names) > _NAMES_LIMIT:
         fields["container_count"] = len(names)
-    fields["free_bytes"] = free_bytes(state, (MEMORY,))
+    blocks = chain.from_iterable(before.blocks(holder.key) or () for holder in holders)
+    nodes = set(chain.from_iterable(block.numa_affinity for block in blocks))
+    fields["free_bytes"] = free_bytes(state, (MEMORY,), nodes)
     return Record(EventName.POD_RELEASED, fields)

@@ -46,7 +46,7 @@ def resized(
         "previous_nodes": str(nodes_before),
         "candidates": candidates,
         "nodes": str(done.nodes),
-        "free_bytes": free_bytes(state, (MEMORY,)),
+        "free_bytes": free_bytes(state, (MEMORY,), nodes_before | done.nodes),
     }
     if done.nodes != nodes_before:
         fields["adjustment"] = adjustment_value(Adjustment(str(done.nodes)))
@@ -79,7 +79,7 @@ def rejected(
         "nodes": str(before[0].numa_affinity),
         "candidates": candidates,
         "shortfall_bytes": dict(done.shortfall),
-        "free_bytes": free_bytes(state, (MEMORY,)),
+        "free_bytes": free_bytes(state, (MEMORY,), before[0].numa_affinity | done.nodes),
     }
     return Record(EventName.RESIZE_REJECTED, fields)
 

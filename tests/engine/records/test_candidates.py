@@ -2,6 +2,8 @@
 
 from nri_numamem.engine.providers import OtherProviders
 from nri_numamem.engine.records.candidates import LIMIT, RULES, Choice, Rule, decision_fields
+from nri_numamem.engine.records.fields import Fields
+from nri_numamem.engine.state import EngineState
 from nri_numamem.memorymanager import State, default_state
 from nri_numamem.memorymanager.accounting import assign
 from nri_numamem.numa import Machine, NodeSet, NumaNode
@@ -16,14 +18,18 @@ def empty_state(*sizes_bytes: int) -> State:
     )
 
 
+def fields_of(choice: Choice) -> Fields:
+    return decision_fields(choice, EngineState(choice.accounting))
+
+
 def rules(choice: Choice) -> dict[str, str]:
-    listed = decision_fields(choice)["candidates"]
+    listed = fields_of(choice)["candidates"]
     assert isinstance(listed, list)
     return {str(entry["nodes"]): str(entry["rule"]) for entry in listed if isinstance(entry, dict)}
 
 
 def memory_hints(choice: Choice) -> object:
-    hints = decision_fields(choice)["hints"]
+    hints = fields_of(choice)["hints"]
     assert isinstance(hints, dict)
     return hints["memory"]
 
@@ -77,7 +83,7 @@ def test_nodes_without_the_cpus_or_a_device() -> None:
     others = OtherProviders((NodeSet([0]),), NodeSet([0, 1]))
     choice = Choice(empty_state(GI, GI), "uid", REQUEST, NodeSet([0]), others)
     assert rules(choice) == {"0": "chosen", "1": "not_aligned"}
-    assert decision_fields(choice)["hints"] == {
+    assert fields_of(choice)["hints"] == {
         "memory": [{"affinity": str(n), "preferred": True} for n in (0, 1)],
         "cpu": "0-1",
         "devices": ["0"],
@@ -98,5 +104,26 @@ def test_a_rejected_request_has_no_choice() -> None:
 def test_the_number_of_sets_is_limited() -> None:
     choice = Choice(empty_state(*[GI] * (LIMIT + 3)), "uid", REQUEST, NodeSet([LIMIT + 1]))
     assert list(rules(choice)) == [str(LIMIT + 1), *map(str, range(LIMIT - 1))]
-    assert decision_fields(choice)["omitted_candidates"] == 3
-    assert "omitted_candidates" not in decision_fields(Choice(empty_state(GI), "uid", REQUEST))
+    assert fields_of(choice)["omitted_candidates"] == 3
+    assert "omitted_candidates" not in fields_of(Choice(empty_state(GI), "uid", REQUEST))
+
+
+def test_free_bytes_of_the_listed_sets_only() -> None:
+    before = empty_state(*[GI] * (LIMIT + 3))
+    choice = Choice(before, "uid", REQUEST, NodeSet([LIMIT + 1]))
+    after = assign(before, "uid", "c", NodeSet([LIMIT + 1]), REQUEST)
+    assert decision_fields(choice, EngineState(after))["free_bytes"] == {
+        **{str(n): {"memory": GI} for n in range(LIMIT - 1)},
+        str(LIMIT + 1): {"memory": 0},
+    }
+
+
+def test_free_bytes_of_a_group_are_those_of_its_nodes() -> None:
+    state = assign(empty_state(GI, GI, GI), "a", "c", NodeSet([0, 1]), {"memory": GI})
+    choice = Choice(state, "uid", {"memory": 1}, NodeSet([2]))
+    assert list(_mapping(fields_of(choice)["free_bytes"])) == ["0", "1", "2"]
+
+
+def _mapping(value: object) -> dict[str, object]:
+    assert isinstance(value, dict)
+    return value

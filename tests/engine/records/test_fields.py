@@ -8,7 +8,6 @@ from nri_numamem.engine.events import Container, PodSandbox
 from nri_numamem.engine.plan import Adjustment, HugepageRoute
 from nri_numamem.engine.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.engine.records.fields import (
-    FreeBytes,
     adjustment_value,
     container_fields,
     free_bytes,
@@ -17,7 +16,7 @@ from nri_numamem.engine.records.fields import (
     provider_hints,
 )
 from nri_numamem.engine.state import EngineState
-from nri_numamem.memorymanager import Hint, adopt, default_state
+from nri_numamem.memorymanager import Hint, default_state
 from nri_numamem.numa import Machine, NodeSet, NumaNode
 
 GI = 1 << 30
@@ -38,7 +37,10 @@ def test_a_container_is_named_with_its_pod() -> None:
 
 def test_free_bytes_per_node_and_resource() -> None:
     machine = Machine((NumaNode(0, GI, {2 << 20: 1}), NumaNode(12, 2 * GI)))
-    found = free_bytes(EngineState(default_state(machine, {})), ["memory", "hugepages-2Mi"])
+    state = EngineState(default_state(machine, {}))
+    names = ["memory", "hugepages-2Mi"]
+    found = free_bytes(state, names, NodeSet([0, 5, 12]))
+    assert list(free_bytes(state, names, {12})) == ["12"]
     assert json.loads(json.dumps(found)) == {
         "0": {"memory": GI - (2 << 20), "hugepages-2Mi": 2 << 20},
         "12": {"memory": 2 * GI},
@@ -72,21 +74,3 @@ def test_hints() -> None:
 )
 def test_adjustments(adjustment: Adjustment, value: dict[str, object]) -> None:
     assert adjustment_value(adjustment) == value
-
-
-def test_free_bytes_of_states_that_follow_each_other() -> None:
-    machine = Machine((NumaNode(0, 2 * GI, {2 << 20: 1}), NumaNode(1, 2 * GI)))
-    state, free_of = EngineState(default_state(machine, {})), FreeBytes()
-    made: list[object] = []
-    for number in range(6):
-        names = ("memory",) if number % 3 else ("memory", "hugepages-2Mi")
-        nodes = NodeSet([number % 2])
-        adopted = adopt(state.accounting, "p", f"c{number}", nodes, {"memory": GI // 8})
-        state = state.with_accounting(adopted.state)
-        found = free_of(state, names)
-        assert found == free_bytes(state, names)
-        made.append(found)
-    assert made[0] != made[3]
-    first, second = (free_of(state, ("memory",)) for _ in range(2))
-    assert first["0"] is second["0"]
-    assert first is not second

@@ -14,6 +14,8 @@ from nri_numamem.numa import Machine, NodeSet, NumaNode
 
 GI = 1 << 30
 MACHINE = Machine(tuple(NumaNode(n, 4 * GI) for n in (0, 1)))
+# Of the 100 MiB that are reserved by default, each node has a half.
+FREE = 4 * GI - (50 << 20)
 
 
 def pod(memory_bytes: int) -> PodSandbox:
@@ -47,15 +49,18 @@ def test_a_rejection_names_the_candidates(engine: Engine) -> None:
 
 
 def test_a_release_names_the_containers(engine: Engine) -> None:
-    run(engine, 2 * GI)
+    present = run(engine, 2 * GI).fields["free_bytes"]
+    assert present == {"0": {"memory": FREE - 2 * GI}, "1": {"memory": FREE}}
     (record,) = engine.apply(StopPodSandbox(pod(2 * GI))).records
     assert (record.event, record.fields["containers"]) == ("pod_released", [])
+    assert record.fields["free_bytes"] == {"0": {"memory": FREE}}
 
 
 @pytest.mark.parametrize("count", [50, 51, 3000])
 def test_a_release_names_some_of_many_containers(count: int) -> None:
     holders = [Holder(f"c{n}", "s", ("uid", f"init-{n}")) for n in range(count)]
-    record = released(EngineState(default_state(MACHINE, {})), pod(GI), holders)
+    state = EngineState(default_state(MACHINE, {}))
+    record = released(state, state, pod(GI), holders)
     assert record.fields["containers"] == [f"init-{n}" for n in range(50)]
     assert record.fields.get("container_count") == (count if count > 50 else None)
 

@@ -16,7 +16,10 @@ CONTAINER = {
 
 REQUEST = {"request_bytes": "requested bytes by resource"}
 NODES = {"nodes": "NUMA nodes in the kernel's list format"}
-FREE = {"free_bytes": "free bytes by NUMA node and resource, after the decision"}
+FREE = {
+    "free_bytes": "free bytes by NUMA node and resource after the decision, of the nodes that it "
+    "concerns"
+}
 SHORTFALL = {
     "shortfall_bytes": "bytes by resource that exceed what is allocatable on the NUMA nodes"
 }

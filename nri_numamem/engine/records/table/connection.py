@@ -6,7 +6,6 @@ from nri_numamem.engine.records.table.common import (
     CONTAINER,
     ERROR,
     EXCEPTION,
-    FREE,
     REMEDY,
 )
 
@@ -54,7 +53,7 @@ EVENTS = {
             "adopted_count": "containers that keep their NUMA nodes",
             "updated_count": "containers whose cpuset.mems is updated",
             "not_managed": "why running containers are not managed, with their number",
-            **FREE,
+            "free_bytes": "free bytes by NUMA node and resource",
         },
     ),
     EventName.SYNCHRONIZE_TOO_LARGE: EventType(

@@ -25,10 +25,10 @@ _ADMITTED = {
     **REQUEST,
     **HINTS,
     **CANDIDATES,
+    **FREE,
     **MERGED_HINT,
     **NODES,
     **ADJUSTMENT,
-    **FREE,
     **_HUGEPAGE_SOURCE,
     "shares_pod_memory": "true if it shares the pod's limit (pod-level resources): the request is "
     "what the pod's other containers leave of it",
@@ -41,10 +41,10 @@ _REJECTED = {
     **REQUEST,
     **HINTS,
     **CANDIDATES,
+    **FREE,
     "policy": "Topology Manager policy",
     "reason": "the kubelet's reason: TopologyAffinityError or UnexpectedAdmissionError",
     "message": "why each NUMA node was passed over",
-    **FREE,
     "holders": "the largest holders of the requested resources (at most 16): names, NUMA nodes and "
     "bytes",
     "pod_request_bytes": "request of the pod as a whole, which the candidates are for "
