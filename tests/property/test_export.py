@@ -26,6 +26,12 @@ def random_pools(random: Random) -> PoolUse | None:
     return PoolUse(pools, {"hugepages-2Mi": random.randrange(4) * PAGE})
 
 
+def run_on_a_group(host: Host, random: Random, step: int) -> None:
+    pod = host.run(f"old-{step}", memory=300 * MI)
+    mems = random.choice(["0-1", "2-3", "0-2"])
+    host.create(pod, "main", 300 * MI, mems=mems, container_id=f"old-{step}")
+
+
 def nodes_of_new_pod(
     host: Host, node: int, memory: int, pages: int, pools: PoolUse | None
 ) -> str | None:
@@ -50,6 +56,8 @@ def test_each_zone_holds_what_it_shows_and_no_more(
     new_host.groups_may_mix = True
     for step in range(40):
         host.live_on(random, step)
+        if step in (5, 25):  # groups are older than the policy
+            run_on_a_group(host, random, step)
         if step % 4:
             continue
         pools = random_pools(random)
