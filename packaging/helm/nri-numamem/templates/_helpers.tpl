@@ -1,0 +1,15 @@
+{{- define "nri-numamem.selectorLabels" -}}
+app.kubernetes.io/name: nri-numamem
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "nri-numamem.labels" -}}
+{{ include "nri-numamem.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "nri-numamem.config" -}}
+{{ toYaml .Values.config }}
+{{- end }}

@@ -1,0 +1,239 @@
+"""The Helm chart: helm renders it, and Kubernetes' own types judge the result."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from nri_numamem.config.load import DEFAULT_CONFIG, load_file
+from nri_numamem.config.settings import KEYS, STATE_FILE
+from nri_numamem.daemon.external import DEFAULT_SOCKET
+from nri_numamem.host.roots import HostRoots
+from nri_numamem.version import VERSION
+from tests.packaging import manifests
+from tests.packaging.manifests import CHART, NAME, ROOT, Manifest, only, render_chart, validated
+
+MONITORING = {
+    f"metrics.{name}": {"enabled": True, "labels": {"team": "numa"}}
+    for name in ("podMonitor", "rules", "dashboard")
+}
+
+
+def daemon_set(values: Mapping[str, object] | None = None) -> Manifest:
+    return only(validated(render_chart(values)), "DaemonSet")
+
+
+def pod_of(values: Mapping[str, object] | None = None) -> Manifest:
+    pod: Manifest = daemon_set(values)["spec"]["template"]["spec"]
+    return pod
+
+
+def container_of(values: Mapping[str, object] | None = None) -> Manifest:
+    (container,) = pod_of(values)["containers"]
+    found: Manifest = container
+    return found
+
+
+def refusal_of(**values: object) -> str:
+    """Return the error for values, whose names have _ for . here."""
+    given = {name.replace("__", "."): value for name, value in values.items()}
+    done = manifests.run("helm", *manifests.helm(values=given))
+    assert done.returncode == 1
+    return done.stderr
+
+
+def test_the_version_is_that_of_the_plugin() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (VERSION, VERSION)
+
+
+def test_the_schema_has_the_settings() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())["properties"]["config"]
+    others = {"stateFile", "logFile", "metricsAddress", "metricsTextfile", "kubeletConfigFile"}
+    assert set(schema["properties"]) == set(KEYS) - others
+    assert all(name in schema["description"] for name in others)
+
+
+@manifests.needs_tools
+def test_helm_finds_nothing_to_criticize() -> None:
+    done = manifests.run("helm", "lint", "--strict", "--kube-version=1.34.0", CHART)
+    assert done.returncode == 0, done.stdout
+    assert "[WARNING]" not in done.stdout
+
+
+@manifests.needs_tools
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        MONITORING,
+        {
+            "imagePullSecrets": [{"name": "registry"}],
+            "kubeletConfigFile": "/var/lib/kubelet/config.yaml",
+            "nri.plugin.annotations": {"a.example/b": "true"},
+            "affinity": {"nodeAffinity": {}},
+            "nodeSelector": {"numa": "yes"},
+            "extraEnv": {"MALLOC_ARENA_MAX": 2},
+            "seLinuxOptions": {"type": "spc_t"},
+        },
+        # What users of nri-plugins set to switch something off.
+        {"tolerations": [], "affinity": None, "nodeSelector": None, "resources.limits": None},
+    ],
+)
+def test_the_manifests_are_valid(values: Mapping[str, object]) -> None:
+    found = validated(render_chart(values))
+    kinds = {"ServiceAccount", "ConfigMap", "DaemonSet"}
+    if values is MONITORING:
+        kinds |= {"PodMonitor", "PrometheusRule"}
+    assert {kind for kind, _name in found} == kinds
+    assert {manifest["metadata"]["namespace"] for manifest in found.values()} == {"kube-system"}
+    labels = found["DaemonSet", NAME]["spec"]["template"]["metadata"]["labels"]
+    selector = found["DaemonSet", NAME]["spec"]["selector"]["matchLabels"]
+    assert selector.items() <= labels.items()
+
+
+@manifests.needs_tools
+def test_a_manifest_that_is_not_valid() -> None:
+    """The judge of these tests finds unknown fields, wrong types and missing ones."""
+    text = render_chart()
+    for good, bad in (
+        ("readOnlyRootFilesystem: true", "readOnlyRootFilesystems: true"),
+        ("terminationGracePeriodSeconds: 10", "terminationGracePeriodSeconds: soon"),
+        ("  selector:\n    matchLabels:", "  selectors:\n    matchLabels:"),
+        ("containerPort: 9551", "name: port"),
+    ):
+        assert text.count(good) == 1
+        done = manifests.run(
+            "kubernetes_tools",
+            "validate",
+            manifests.TOOLS / "swagger.json",
+            text=text.replace(good, bad),
+        )
+        assert done.returncode == 1, bad
+
+
+@manifests.needs_tools
+def test_the_pod_has_no_privileges() -> None:
+    """test_image_life.py shows that the plugin works with them."""
+    pod, container = pod_of(), container_of()
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+    }
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert not pod.keys() & {"hostNetwork", "hostPID", "hostIPC", "initContainers"}
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["enableServiceLinks"] is False
+    assert not any("hostPort" in port for port in container["ports"])
+
+
+@manifests.needs_tools
+def test_the_mounts_are_where_the_plugin_looks() -> None:
+    places = {mount["name"]: mount for mount in container_of()["volumeMounts"]}
+    assert {name: mount["mountPath"] for name, mount in places.items()} == {
+        "config": str(DEFAULT_CONFIG.parent),
+        "state": str(Path(STATE_FILE).parent),
+        "nri": str(DEFAULT_SOCKET.parent),
+        "cgroup": str(HostRoots().cgroup),
+    }
+    assert {name for name, mount in places.items() if not mount.get("readOnly")} == {"state"}
+    volumes = {volume["name"]: volume for volume in pod_of()["volumes"]}
+    assert volumes.keys() == places.keys()
+    for name in ("state", "nri", "cgroup"):
+        assert volumes[name]["hostPath"]["path"] == places[name]["mountPath"]
+
+
+@manifests.needs_tools
+def test_a_rolling_update_never_leaves_a_node_without_a_pod() -> None:
+    spec = daemon_set()["spec"]
+    rolling = {"maxSurge": 1, "maxUnavailable": 0}
+    assert spec["updateStrategy"] == {"type": "RollingUpdate", "rollingUpdate": rolling}
+    assert spec["template"]["spec"]["priorityClassName"] == "system-node-critical"
+    assert spec["template"]["spec"]["tolerations"] == [{"operator": "Exists"}]
+    probe = container_of()["readinessProbe"]
+    assert probe["httpGet"] == {"path": "/healthz", "port": "metrics"}
+
+
+@manifests.needs_tools
+def test_the_configuration_is_that_of_the_values(tmp_path: Path) -> None:
+    config = {
+        "topologyManagerPolicy": "restricted",
+        "reservedMemory": [{"numaNode": 0, "limits": {"memory": "1Gi"}}],
+    }
+    texts = []
+    sums = set()
+    for values in ({}, {"config": config}):
+        found = validated(render_chart(values))
+        texts.append(only(found, "ConfigMap")["data"][DEFAULT_CONFIG.name])
+        annotations = only(found, "DaemonSet")["spec"]["template"]["metadata"]["annotations"]
+        sums.add(annotations["checksum/config"])
+    assert len(sums) == 2  # so that the pods are replaced
+    path = tmp_path / "config.yaml"
+    path.write_text(texts[0])
+    default = load_file(path)
+    path.write_text(texts[1])
+    changed = load_file(path)
+    assert (default.topology_manager_policy, changed.topology_manager_policy) == (
+        "best-effort",
+        "restricted",
+    )
+    assert changed.reserved_memory
+
+
+@manifests.needs_tools
+def test_values() -> None:
+    values = {
+        "image.name": "registry.example/nri-numamem",
+        "image.tag": "1.2",
+        "nri.plugin.index": 7,
+        "metrics.port": 9999,
+        "podPriorityClassNodeCritical": False,
+        "kubeletConfigFile": "/etc/kubelet.yaml",
+        "nodeSelector": {"numa": "yes"},
+    }
+    pod = pod_of(values)
+    (container,) = pod["containers"]
+    assert container["image"] == "registry.example/nri-numamem:1.2"
+    assert container["args"][1:] == [
+        "--idx=07",
+        "--metrics-address=[$(POD_IP)]:9999",
+        "--kubelet-config=/etc/kubelet.yaml",
+    ]
+    assert container["ports"] == [{"name": "metrics", "containerPort": 9999}]
+    assert "priorityClassName" not in pod
+    assert pod["nodeSelector"] == {"kubernetes.io/os": "linux", "numa": "yes"}
+    assert container_of()["image"] == f"localhost/nri-numamem:{VERSION}"
+
+
+@manifests.needs_tools
+def test_values_that_are_refused() -> None:
+    text = "nri.runtime.patchConfig is not supported; enable NRI in the runtime's configuration"
+    assert text in refusal_of(nri__runtime__patchConfig=True)
+    assert "metricsAddress" in refusal_of(config={"metricsAddress": "0.0.0.0:1"})
+    assert "plugin-test" in refusal_of(**{"plugin-test": {"enableAPIs": True}})
+    assert "index" in refusal_of(nri__plugin__index=100)
+
+
+@manifests.needs_tools
+def test_dashboard_and_alerts_are_the_same_as_elsewhere() -> None:
+    found = validated(render_chart(MONITORING))
+    dashboard = found["ConfigMap", f"{NAME}-dashboard"]
+    original: Any = json.loads((ROOT / "packaging/grafana/nri-numamem.json").read_text())
+    assert json.loads(dashboard["data"]["nri-numamem.json"]) == original
+    assert dashboard["metadata"]["labels"]["team"] == "numa"
+    rules = yaml.safe_load((ROOT / "packaging/prometheus/nri-numamem.rules.yml").read_text())
+    assert found["PrometheusRule", NAME]["spec"] == rules
+    monitor = found["PodMonitor", NAME]
+    labels = found["DaemonSet", NAME]["spec"]["template"]["metadata"]["labels"]
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    (port,) = container_of()["ports"]
+    assert endpoint["port"] == port["name"]
+    # Of the alerts' and the dashboard's job.
+    assert re.search(r'up\{job="(.+?)"\}', json.dumps(rules).replace("\\", ""))
+    assert endpoint["relabelings"][0] == {"targetLabel": "job", "replacement": "nri-numamem"}
