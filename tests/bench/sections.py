@@ -11,6 +11,7 @@ from tests.bench import (
     disturbance,
     enumeration,
     resident_memory,
+    single_file,
     stages,
     startup_and_idle,
     synchronization,
@@ -21,12 +22,15 @@ from tests.bench.figures import Summary
 from tests.bench.host import MI, Programs
 from tests.bench.report import Results
 from tests.bench.targets import TO_TOPOLOGY_AWARE, to_topology_aware
+from tests.packaging.single_file_program import PROGRAM, build_problem
 
 # A full enumeration of 64 nodes has 2 ** 64 steps.
 MOST_ENUMERATED_NODES = 8
 
 PLACEMENT_NODES = (2, 4, 8, 16, 32, 64)
 PLACEMENT_TARGET_NODES = 8
+
+SINGLE_FILE_IDLE_S = 5.0
 
 Table = list[Sequence[str]]
 
@@ -157,6 +161,47 @@ def startup_and_idleness(bench: Bench) -> Table:
     ]
 
 
+def single_executable(bench: Bench) -> Table:
+    """Measure the file of `make dist`, if it is there and up to date."""
+    size, results = bench.size, bench.results
+    problem = build_problem(PROGRAM)
+    if problem:
+        return [("not measured",), (problem,)]
+    bench.progress(f"the single file, {PROGRAM.name}")
+    found = single_file.measure(
+        PROGRAM,
+        bench.newest.go,
+        starts=size.starts,
+        idle_s=min(size.idle_s, SINGLE_FILE_IDLE_S),
+        rounds=size.rounds,
+        count=size.count,
+    )
+    ours, peer, idle = found.creations[OURS], found.creations[CONSTANT], found.idle
+    memory = {name: used.rss_bytes / MI for name, used in idle.items()}
+    service = memory[OURS] + memory[startup_and_idle.OBSERVER]
+    launched = memory[startup_and_idle.LAUNCHED] + memory[startup_and_idle.SUPERVISOR]
+    results.figures |= {
+        "single_file_mb": found.size_bytes / 1e6,
+        "single_file_start_s": found.start_s,
+        "single_file_cold_start_s": found.cold_start_s,
+        "single_file_launched_mib": launched,
+        "single_file_service_mib": service,
+    }
+    results.ratios["single_file_create_p50"] = ours.p50_s / peer.p50_s
+    results.ratios["single_file_create_p99"] = ours.p99_s / peer.p99_s
+    return [
+        ("what", "measured"),
+        ("size", f"{found.size_bytes / 1e6:.1f} MB"),
+        ("exec to registered", f"{found.start_s:.3f} s"),
+        ("the same, the file not in the page cache", f"{found.cold_start_s:.3f} s"),
+        ("resident, launched, with supervisor", f"{launched:.1f} MiB"),
+        ("resident, as a service, with observer", f"{service:.1f} MiB"),
+        ("resident, (a)", f"{memory[CONSTANT]:.1f} MiB"),
+        (f"CreateContainer, {single_file.CASE.label}", _times(ours)),
+        ("CreateContainer, (a)", _times(peer)),
+    ]
+
+
 def placements(bench: Bench) -> Table:
     """Measure placement alone, and how its time grows."""
     ratios, figures = bench.results.ratios, bench.results.figures
@@ -223,6 +268,7 @@ SECTIONS: Mapping[str, Callable[[Bench], Table]] = {
     "CreateContainer, round trip (p50 / p99 / max)": creations,
     "Synchronize": synchronizations,
     "Start, memory, idleness": startup_and_idleness,
+    "The single executable file": single_executable,
     "Placement alone, in process (p50 / p99 / max)": placements,
     "CreateContainer under disturbance (p50 / p99 / max)": disturbances,
     "Where the time of a creation goes, in process": creation_stages,

@@ -6,6 +6,7 @@ supervisor runs beside it.
 
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,8 +50,13 @@ class IdleUsage:
     wakeups_per_s: float
 
 
-def measure_starts(programs: Programs, *, rounds: int) -> dict[str, Start]:
-    """Return medians of starts in turns, without the first start of each plugin."""
+def measure_starts(
+    programs: Programs, *, rounds: int, before: Callable[[], None] = lambda: None
+) -> dict[str, Start]:
+    """Return medians of starts in turns, without the first start of each plugin.
+
+    `before` is called before each start.
+    """
     times: dict[str, list[Start]] = {peer: [] for peer in PEERS}
     with ExitStack() as stack:
         root = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -63,6 +69,7 @@ def measure_starts(programs: Programs, *, rounds: int) -> dict[str, Start]:
             runtime.start()
         for _ in range(rounds + 1):
             for peer, host in hosts.items():
+                before()
                 host.start(peer)
                 arrival = host.wait_for(runtimes[peer])
                 began = host.started_at_s
