@@ -6,8 +6,13 @@ import pytest
 
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.policy import Policy
+from nri_numamem.engine.rebuilt import rebuilt
+from nri_numamem.engine.snapshot import restore, snapshot
+from nri_numamem.export.cpus import CpuUse
 from nri_numamem.export.memory import memory_amounts
-from nri_numamem.memorymanager import Pool, PoolUse, Reservation
+from nri_numamem.export.noderesourcetopology import Host as ShownHost
+from nri_numamem.export.noderesourcetopology import noderesourcetopology
+from nri_numamem.memorymanager import Pool, PoolUse, Reservation, State
 from tests.engine.conftest import MI, PAGE, Host, NewHost
 from tests.engine.conftest import new_host as new_host  # noqa: PLC0414 - a fixture
 from tests.export.hosts import create
@@ -71,3 +76,36 @@ def test_each_zone_holds_what_it_shows_and_no_more(
                 assert nodes_of_new_pod(host, node, 1, pages + 1, pools) is None
             if memory and pages:
                 assert nodes_of_new_pod(host, node, 1, pages, pools) == str(node)
+
+
+@pytest.mark.parametrize("scope", ["container", "pod"])
+@pytest.mark.parametrize("seed", range(10))
+def test_the_state_file_gives_the_same_object(new_host: NewHost, seed: int, scope: str) -> None:
+    policy = Policy(
+        topology_manager_policy="single-numa-node",
+        topology_manager_scope=scope,
+        reserved_memory=RESERVED,
+    )
+    host, random = new_host(policy), Random(seed)
+    compared = 0
+    for step in range(60):
+        host.live_on(random, step)
+        context, state = host.engine.context, host.engine.state
+        if not is_backed(state.accounting):
+            continue
+        use = CpuUse(dict.fromkeys(state.keys, 250))
+        after = rebuilt(context, restore(snapshot(state)), state.pods.values())
+        found = noderesourcetopology(ShownHost("w", context, after, None, use))
+        assert found == noderesourcetopology(ShownHost("w", context, state, None, use))
+        compared += 1
+    assert compared > 10
+
+
+def is_backed(accounting: State) -> bool:
+    """Return whether the nodes had room for all assignments when they were recorded."""
+    return all(
+        block.is_backed
+        for containers in accounting.assignments.values()
+        for blocks in containers.values()
+        for block in blocks
+    )
