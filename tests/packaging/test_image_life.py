@@ -107,6 +107,9 @@ def node(library: dict[str, bytes]) -> Iterator[Node]:
 
 
 def connect(runtime: FakeRuntime) -> None:
+    """Let a plugin connect instead of the one before, which has ended."""
+    if runtime.plugin is not None:
+        runtime.plugin.close("the plugin ended")
     runtime.accept(WAIT_S)
     runtime.synchronize()
 
