@@ -8,7 +8,10 @@ import pytest
 import yaml
 
 from nri_numamem.cli.main import main
+from nri_numamem.fake_runtime import objects
+from nri_numamem.fake_runtime.runtime import FakeRuntime, PluginRefused
 from tests.cli.export.export_host import ExportHost
+from tests.simulated_host import WAIT_S, SimulatedHost, wait_for
 
 
 @pytest.fixture(name="host")
@@ -98,3 +101,49 @@ def test_reserved_cpus_can_be_named(host: ExportHost, capsys: pytest.CaptureFixt
     assert main(["export", *arguments, *host.arguments()]) == 0
     zones = json.loads(capsys.readouterr().out)["zones"]
     assert [zone["resources"][0]["allocatable"] for zone in zones] == ["1", "0", "0", "1"]
+
+
+def test_a_running_plugin_gives_what_the_object_shows(
+    simulated_host: SimulatedHost, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("topologyManagerPolicy: single-numa-node\n")
+    roots = simulated_host.roots
+    arguments = [
+        *("export", "--dry-run", "--node-name", "w", "-o", "json"),
+        *("--state-file", str(simulated_host.state_file), "--sysfs-root", str(roots.sysfs)),
+        *("--proc-root", str(roots.proc), "--cgroup-root", str(roots.cgroup)),
+        *("--kubelet-root", str(tmp_path / "kubelet"), "--pod-logs", str(tmp_path / "pods")),
+    ]
+
+    def available() -> list[int]:
+        assert main(arguments) == 0
+        zones = json.loads(capsys.readouterr().out)["zones"]
+        return [int(zone["resources"][1]["available"]) for zone in zones]
+
+    def is_written(expected: list[int]) -> bool:
+        return simulated_host.state_file.exists() and available() == expected
+
+    def create(runtime: FakeRuntime, name: str, size_bytes: int) -> str:
+        pod = runtime.run_pod_sandbox(objects.pod(name, memory_limit_bytes=size_bytes))
+        simulated_host.make_cgroup(pod)
+        container = objects.container(pod, "main", memory_limit_bytes=size_bytes)
+        return runtime.create_container(pod, container).linux.resources.cpu.mems
+
+    with FakeRuntime() as runtime:
+        runtime.listen(simulated_host.socket)
+        process = simulated_host.start("--config", str(config))
+        runtime.accept(WAIT_S)
+        runtime.synchronize()
+        assert create(runtime, "a", 1 << 30) == "0"
+        wait_for(simulated_host.state_file.exists)
+        whole = available()[1]
+        left = whole - (1 << 30)
+        wait_for(lambda: is_written([left, whole]))
+        with pytest.raises(PluginRefused):
+            create(runtime, "b", whole + 1)
+        assert create(runtime, "c", whole) == "1"
+        wait_for(lambda: is_written([left, 0]))
+        assert create(runtime, "d", left) == "0"
+        wait_for(lambda: is_written([0, 0]))
+        assert simulated_host.stop(process) == 0
