@@ -16,7 +16,7 @@ OTHER_TESTS := $(filter-out $(ROOM_TESTS) tests/e2e tests/conformance, \
   $(sort $(patsubst %/,%,$(dir $(wildcard tests/*/test_*.py)))))
 
 .PHONY: run test test-unit test-other coverage e2e conformance faults lives bench fuzz lint generate \
-  cli-files dist deb image wheels release kubelet-answers clean
+  cli-files dist deb rpm image wheels release kubelet-answers clean
 
 # On a host with NRI: join its runtime. Elsewhere: the same plugin on a simulated machine.
 run: $(VENV)/.run
@@ -103,7 +103,11 @@ dist: $(VENV)/.run
 
 # The Debian package of the file that make dist built, in dist. See packaging/deb/README.md.
 deb: $(VENV)/.dev
-	$(BIN)/python packaging/deb/build.py
+	PYTHONPATH=packaging $(BIN)/python packaging/deb/build.py
+
+# The RPM package of that file, in dist; needs rpmbuild. See packaging/rpm/README.md.
+rpm: $(VENV)/.dev
+	PYTHONPATH=packaging $(BIN)/python packaging/rpm/build.py
 
 # The container image of that file, as an archive in dist. See packaging/image/README.md.
 image: $(VENV)/.dev

@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from deb.build import release_date_s
+from release import distributions
 from single_file.commands import BuildError
 
 from image import archive, glibc, root
@@ -46,9 +46,8 @@ def main() -> int:
     except BuildError as error:
         print(f"make image: {error}", file=sys.stderr)
         return 1
-    date_s = int(os.environ.get("SOURCE_DATE_EPOCH") or release_date_s())
     output = args.directory / f"nri-numamem-{VERSION}-image-linux-{MACHINE}.tar"
-    digest = archive.write(output, content, args.name, VERSION, date_s)
+    digest = archive.write(output, content, args.name, VERSION, distributions.date_s())
     if args.root is not None:
         root.write(args.root, content)
     print(f"{digest}  {args.name}:{VERSION}")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from deb import build as deb
+import payload
 from image import glibc
 
 from release import sbom, wheelhouse
@@ -31,7 +31,6 @@ def artefacts(version: str, machine: str) -> Sequence[Artefact]:
     project = f"nri_numamem-{version}"
     house = f"nri-numamem-{version}-wheelhouse-linux-{machine}.tar.gz"
     image = f"nri-numamem-{version}-image-linux-{machine}.tar"
-    package = f"{deb.NAME}_{deb.package_version(version)}_{deb.ARCHITECTURES[machine]}.deb"
 
     def of_file(folder: Path) -> Sequence[sbom.Json]:
         found: Sequence[sbom.Json] = sbom.as_component(folder / single)["components"]
@@ -49,7 +48,8 @@ def artefacts(version: str, machine: str) -> Sequence[Artefact]:
 
     return (
         Artefact("single executable file", "dist", single, of_file, "application"),
-        Artefact("Debian package", "deb", package, with_file),
+        Artefact("Debian package", "deb", payload.deb_name(version, machine), with_file),
+        Artefact("RPM package", "rpm", payload.rpm_name(version, machine), with_file),
         Artefact("container image", "image", image, with_glibc, "container"),
         Artefact(
             "source distribution", "wheels", f"{project}.tar.gz", libraries, "library", "pypi"

@@ -51,8 +51,8 @@ echo mounted
 exec cat
 """
 
-# The database and logs of dpkg change in any case.
-_IGNORED = ("/var/lib/dpkg/", "/var/log/dpkg.log", "/var/cache/")
+# The databases and logs of dpkg and rpm change in any case.
+_IGNORED = ("/var/lib/dpkg/", "/var/log/dpkg.log", "/var/cache/", "/var/lib/rpm")
 
 
 class DebianRoot:
@@ -78,11 +78,19 @@ class DebianRoot:
     def __exit__(self, *exception: object) -> None:
         self._mounts.communicate()
 
+    @property
+    def path(self) -> Path:
+        """The root, as attempt_outside() sees it."""
+        return self._root
+
     def attempt(self, *command: str) -> subprocess.CompletedProcess[str]:
         """Run a command in the root; stdout has all that it prints."""
-        enter = ("nsenter", "--mount", f"--target={self._mounts.pid}", "chroot", self._root)
+        return self.attempt_outside("chroot", str(self._root), *command)
+
+    def attempt_outside(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of this host that sees the root; stdout has all that it prints."""
         return subprocess.run(
-            [*enter, *command],
+            ["nsenter", "--mount", f"--target={self._mounts.pid}", *command],
             env={"PATH": f"{os.defpath}:/usr/sbin:/sbin", "LC_ALL": "C"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -1,15 +1,13 @@
 """The Debian package: its files, its scripts, and that it is reproducible."""
 
 import gzip
-import itertools
-import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 
+import payload
 import pytest
 
 from nri_numamem.cli.installation import unit
@@ -83,41 +81,10 @@ def test_the_same_input_gives_the_same_bytes(
     assert again.read_bytes() == package.read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("word", "status", "expected"),
-    [("remove", 0, 0), ("remove", 1, 0), ("remove", 2, 1), ("remove", 127, 0), ("upgrade", 2, 0)],
-)
-def test_only_a_removal_uninstalls(tmp_path: Path, word: str, status: int, expected: int) -> None:
-    """It goes on if steps remain, and fails if nothing was changed."""
-    stand_in = tmp_path / "nri-numamem"
-    stand_in.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/calls\nexit {status}\n')
-    stand_in.chmod(0o755)
-    # In another folder, so that the host is not changed.
-    script = (ROOT / "packaging/deb/prerm").read_text()
-    script = script.replace("/opt/", f"{tmp_path}/").replace("/etc/", f"{tmp_path}/")
-    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-    command = ["sh", "-c", script, "prerm", word]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == expected
-    assert bool(done.stderr) is (word == "remove" and status > 0)
-    calls = tmp_path / "calls"
-    assert (calls.read_text() if calls.exists() else "") == "uninstall\n" * (word == "remove")
-
-
-def test_versions_before_a_release_are_older(program: ModuleType) -> None:
-    versions = ["0.1.0", "0.2.0a1", "0.2.0rc1", "0.2.0", "0.2.1"]
-    packages = [program.package_version(version) for version in versions]
-    assert packages[0] == "0.1.0-1"
-    for older, newer in itertools.pairwise(packages):
-        subprocess.run(["dpkg", "--compare-versions", older, "lt", newer], check=True)
-
-
-def test_the_date_is_that_of_the_newest_release(program: ModuleType, tmp_path: Path) -> None:
-    changelog = tmp_path / "CHANGELOG.md"
-    changelog.write_text("## Unreleased\n")
-    assert program.release_date_s(changelog) == program.DATE_S
-    changelog.write_text("## Unreleased\n\n## 0.2.0 - 2026-12-01\n\n## 0.1.0 - 2026-11-30\n")
-    assert program.release_date_s(changelog) == 1796083200
+def test_only_a_removal_uninstalls(package: Path, tmp_path: Path) -> None:
+    """tests/packaging/test_payload.py runs the script."""
+    dpkg_deb("--control", package, tmp_path)
+    assert (tmp_path / "prerm").read_text() == payload.removal_script("remove")
 
 
 def test_the_needed_glibc_is_that_of_the_program(package: Path) -> None:
@@ -136,17 +103,3 @@ def test_documents(package: Path, tmp_path: Path) -> None:
     assert entry.startswith(f"nri-numamem ({version}) unstable; urgency=medium\n")
     date = r"\w{3}, \d\d \w{3} \d{4} [\d:]{8} [-+]0000"
     assert re.search(rf"^ -- .+ <\S+@\S+>  {date}$", entry, re.MULTILINE)
-
-
-@pytest.mark.parametrize(("age_s", "problem"), [(None, "missing"), (1e9, "older than the sources")])
-def test_an_old_program_is_not_packaged(
-    tmp_path: Path, *, age_s: float | None, problem: str
-) -> None:
-    file = tmp_path / "file"
-    if age_s is not None:
-        file.touch()
-        os.utime(file, (0, file.stat().st_mtime - age_s))
-    command = [sys.executable, str(ROOT / "packaging/deb/build.py"), str(file), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert re.fullmatch(rf"make deb: \S+ is {problem}; run: make dist\n", done.stderr)

@@ -91,7 +91,7 @@ def test_packages_contain_the_single_file_and_the_image_the_c_library(folder: Pa
     }
     assert [part["name"] for part in contents["dist"]] == ["library"]
     digest = sbom.sha256_of(folder / ARTEFACTS[0].name)
-    for target in ("deb", "image"):
+    for target in ("deb", "rpm", "image"):
         part = contents[target][0]
         assert part["hashes"][0]["content"] == digest
         assert [inner["name"] for inner in part["components"]] == ["library"]

@@ -1,0 +1,82 @@
+"""What the Debian and the RPM package have in common."""
+
+import itertools
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import payload
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize(
+    ("word", "status", "expected"),
+    [("remove", 0, 0), ("remove", 1, 0), ("remove", 2, 1), ("remove", 127, 0), ("upgrade", 2, 0)],
+)
+def test_only_a_removal_uninstalls(tmp_path: Path, word: str, status: int, expected: int) -> None:
+    """It goes on if steps remain, and fails if nothing was changed."""
+    stand_in = tmp_path / "nri-numamem"
+    stand_in.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/calls\nexit {status}\n')
+    stand_in.chmod(0o755)
+    # In another folder, so that the host is not changed.
+    script = payload.removal_script("remove")
+    script = script.replace("/opt/", f"{tmp_path}/").replace("/etc/", f"{tmp_path}/")
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    command = ["sh", "-c", script, "script", word]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == expected
+    assert bool(done.stderr) is (word == "remove" and status > 0)
+    calls = tmp_path / "calls"
+    assert (calls.read_text() if calls.exists() else "") == "uninstall\n" * (word == "remove")
+
+
+@pytest.mark.skipif(shutil.which("dpkg") is None, reason="no dpkg")
+def test_versions_before_a_release_are_older() -> None:
+    versions = ["0.1.0", "0.2.0a1", "0.2.0rc1", "0.2.0", "0.2.1"]
+    packages = [payload.upstream_version(version) for version in versions]
+    assert packages == ["0.1.0", "0.2.0~a1", "0.2.0~rc1", "0.2.0", "0.2.1"]
+    for older, newer in itertools.pairwise(packages):
+        subprocess.run(["dpkg", "--compare-versions", older, "lt", newer], check=True)
+
+
+@pytest.mark.parametrize(("age_s", "problem"), [(None, "missing"), (1e9, "older than the sources")])
+@pytest.mark.parametrize("kind", ["deb", "rpm"])
+def test_an_old_program_is_not_packaged(
+    tmp_path: Path, *, kind: str, age_s: float | None, problem: str
+) -> None:
+    file = tmp_path / "file"
+    if age_s is not None:
+        file.touch()
+        os.utime(file, (0, file.stat().st_mtime - age_s))
+    done = build(kind, file, tmp_path)
+    assert done.returncode == 1
+    assert re.fullmatch(rf"make {kind}: \S+ is {problem}; run: make dist\n", done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("kind", "command", "package"),
+    [("deb", "dpkg-deb", "dpkg"), ("rpm", "rpmbuild", "rpm (on RHEL and Fedora rpm-build)")],
+)
+def test_a_missing_tool_is_named(tmp_path: Path, kind: str, command: str, package: str) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    done = build(kind, file, tmp_path, PATH=str(tmp_path))
+    assert done.returncode == 1
+    assert done.stderr == f"make {kind}: {command} is missing; install {package}\n"
+
+
+def build(
+    kind: str, program: Path, directory: Path, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, ROOT / "packaging" / kind / "build.py", program, directory],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "packaging"), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
