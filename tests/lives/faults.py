@@ -10,7 +10,9 @@ import signal
 from collections.abc import Callable
 
 from nri_numamem.daemon.watchdog import STALL_S
+from nri_numamem.engine.records.events import EventName
 from nri_numamem.nri.plugin_service import Overrun
+from tests.faults.failure import Failure
 from tests.faults.host_faults import change_machine, change_machine_under, damage_state
 from tests.faults.life import Life
 from tests.faults.process_faults import (
@@ -18,10 +20,12 @@ from tests.faults.process_faults import (
     kill_runtime,
     lose_reply,
     lose_while_connecting,
+    meanwhile,
     restart_plugin,
 )
 from tests.faults.steps import any_step, create
 from tests.faults.verdict import check
+from tests.lives.plugin import VirtualPlugin
 from tests.lives.runtime import LifeRuntime
 from tests.virtual.system import Machinery
 from tests.virtual.world import Killed
@@ -39,6 +43,38 @@ def _step(life: Life, rng: random.Random) -> None:
         any_step(life, rng)
     finally:
         life.must_not_wait = False
+
+
+def update_plugin(machinery: Machinery, life: Life, rng: random.Random) -> bool:
+    """Replace the plugin's process by another one, as a rolling update of a DaemonSet does."""
+    plugin = life.plugin
+    assert isinstance(plugin, VirtualPlugin)
+    if not life.parameters.has_state_file:
+        return False
+    life.note("a second instance starts")
+    if not plugin.start_successor():
+        raise Failure("the second instance does not wait")
+    for _ in range(rng.choice((0, 1, 3))):
+        any_step(life, rng)
+    check(life)
+    if rng.random() < 0.3:
+        life.note("SIGKILL for the first instance")
+        plugin.kill()
+    else:
+        life.note("SIGTERM for the first instance")
+        if plugin.stop() != 0:
+            raise Failure("after SIGTERM the first instance ended with an error")
+    life.plugin_died()
+    if rng.random() < 0.5:
+        machinery.world.advance(rng.choice((0.05, 0.2, 3.0)))
+    meanwhile(life, rng)
+    life.restore_connection()
+    waits, ends = (
+        len(plugin.journal.named(event)) for event in (EventName.STANDBY, EventName.TAKEN_OVER)
+    )
+    if waits != ends:
+        raise Failure(f"instances that waited: {waits}, that took over: {ends}")
+    return True
 
 
 def time_out_request(machinery: Machinery, life: Life, rng: random.Random) -> bool:
@@ -195,6 +231,7 @@ FAULTS: dict[str, tuple[Fault, int]] = {
     "plugin killed in a request": (kill_in_request, 12),
     "plugin killed": (_shared(kill_plugin), 6),
     "plugin restarted": (_shared(restart_plugin), 6),
+    "rolling update": (update_plugin, 8),
     "plugin stopped": (freeze_plugin, 8),
     "plugin stopped for seconds": (freeze_plugin_long, 4),
     "reply lost": (_shared(lose_reply), 10),

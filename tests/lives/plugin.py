@@ -3,7 +3,7 @@
 import signal
 import traceback
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from nri_numamem.config import load as configuration
@@ -12,6 +12,7 @@ from nri_numamem.daemon.external import ExternalPlugin
 from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.pod_reaper import REAP_S
 from nri_numamem.daemon.service import Service, build_engine
+from nri_numamem.daemon.standby import Form, Standby
 from nri_numamem.daemon.watchdog import STALLED_STATUS
 from nri_numamem.engine.dump import accounting_record
 from nri_numamem.engine.records.events import EventName
@@ -24,6 +25,9 @@ from tests.virtual.world import VirtualProcess
 
 # The virtual time after SIGTERM in which the process must end.
 _STOP_S = 10.0
+
+# The virtual time in which a second process finds out that it must wait.
+_STANDBY_S = 1.0
 
 _PID = 1
 
@@ -58,6 +62,9 @@ class VirtualPlugin:
         self._host = host
         self._config = config
         self._service: Service | None = None
+        """Of the process that holds the lock."""
+        self._signals = self._next_signals = VirtualSignals()
+        """Of the process, and of its successor."""
 
     @property
     def process(self) -> VirtualProcess | None:
@@ -78,16 +85,30 @@ class VirtualPlugin:
         return list(self.processes())
 
     def start(self) -> None:
-        self._close()
+        """Start a process, or go on with the successor of the one that ended."""
         self.is_end_expected = False
-        self._machinery.signals = VirtualSignals()
+        if self._world.successor is not None:
+            self._world.process, self._world.successor = self._world.successor, None
+            self._signals = self._next_signals
+            return
+        self._close()
+        self._signals = self._machinery.signals = VirtualSignals()
         self._world.process = VirtualProcess(self._main, STALLED_STATUS)
+
+    def start_successor(self) -> bool:
+        """Start a second process; return whether it waits for the end of the first one."""
+        self._next_signals = self._machinery.signals = VirtualSignals()
+        self._world.successor = VirtualProcess(self._main, STALLED_STATUS)
+        before = len(self.journal.named(EventName.STANDBY))
+        return self._world.advance(
+            _STANDBY_S, lambda: len(self.journal.named(EventName.STANDBY)) > before
+        )
 
     def stop(self) -> int:
         process = self.process
         assert process is not None
         self.is_end_expected = True
-        self._machinery.signals.send(signal.SIGTERM)
+        self._signals.send(signal.SIGTERM)
         if not self._world.advance(_STOP_S, lambda: not process.is_alive):
             self.kill()
         assert process.status is not None
@@ -100,6 +121,8 @@ class VirtualPlugin:
         self._close()
 
     def end(self) -> None:
+        if self._world.successor is not None:
+            self._world.successor.kill()
         self.kill()
 
     def signal(self, number: int) -> None:
@@ -111,7 +134,7 @@ class VirtualPlugin:
         elif number == signal.SIGCONT:
             process.frozen_until_s = self._world.now_s
         else:
-            self._machinery.signals.send(number)
+            self._signals.send(number)
 
     def accounting(self) -> dict[str, Any] | None:
         self._note_bug()
@@ -156,10 +179,17 @@ class VirtualPlugin:
         roots = self._host.roots
         engine = build_engine(settings, roots)
         system = self._machinery.system()
-        self._service = service = Service(self.journal, roots, system, notifier=Notifier({}))
-        service.start(engine, settings, "started in a test")
+        service = Service(self.journal, roots, system, notifier=Notifier({}))
+        form = Form(
+            started_as="started in a test",
+            read=lambda: settings,
+            build=partial(build_engine, roots=roots),
+            open_log=lambda _settings: None,
+        )
         with system.open_signals() as signals:
-            ExternalPlugin(service, system, signals, self._host.socket, Identity()).run()
+            if Standby(form, service, system, signals).start(settings, engine):
+                self._service = service
+                ExternalPlugin(service, system, signals, self._host.socket, Identity()).run()
         service.close()
         self._service = None
         self.journal.info(EventName.STOPPED)

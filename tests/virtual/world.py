@@ -1,4 +1,4 @@
-"""A virtual clock, and a process that runs only while the world lets it.
+"""A virtual clock, and processes that run only while the world lets them.
 
 The plugin runs as a coroutine: `VirtualProcess` passes control to it and takes control back when
 the plugin waits. Time passes only when both wait, and then at once. Nothing depends on the real
@@ -95,11 +95,14 @@ class VirtualProcess:
 
 
 class World:
-    """The virtual time, what happens at which time, and the process that lives in it."""
+    """The virtual time, what happens at which time, and the processes that live in it."""
 
     def __init__(self) -> None:
         self.now_s = 1000.0
         self.process: VirtualProcess | None = None
+        """The process that runs, or ran last."""
+        self.successor: VirtualProcess | None = None
+        """A second process beside it."""
         self._timers: list[tuple[float, int, Callable[[], object]]] = []
         self._numbers = count()
 
@@ -140,22 +143,25 @@ class World:
         return results[0]
 
     def _next_event_s(self) -> float:
-        next_s = self._timers[0][0] if self._timers else float("inf")
-        process = self.process
-        if process is None or not process.is_alive:
-            return next_s
-        return min(next_s, process.runs_at_s(), process.dies_at_s)
+        times = [min(process.runs_at_s(), process.dies_at_s) for process in self._alive()]
+        return min([*times, self._timers[0][0] if self._timers else float("inf")])
+
+    def _alive(self) -> list[VirtualProcess]:
+        both = (self.process, self.successor)
+        return [process for process in both if process is not None and process.is_alive]
 
     def _run_one(self) -> None:
-        """Run what is due first: a timer, the watchdog, or the process."""
-        process = self.process
+        """Run what is due first: a timer, a watchdog, or a process."""
         if self._timers and self._timers[0][0] <= self.now_s:
             heapq.heappop(self._timers)[2]()
-        elif process is not None and process.is_alive:
-            if process.dies_at_s <= self.now_s:
-                process.stall()
-            else:
-                process.resume()
+            return
+        process = min(self._alive(), key=lambda each: min(each.runs_at_s(), each.dies_at_s))
+        if process.dies_at_s <= self.now_s:
+            process.stall()
+            return
+        before, self.process = self.process, process
+        process.resume()
+        self.process = before
 
 
 class VirtualClock:
