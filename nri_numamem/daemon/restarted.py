@@ -87,13 +87,15 @@ class Restarted:
         read = partial(read_drop_in, self._identity, status.configuration())
         self._service.live.reads_from(read, "auto")
 
-    def restart(self, why: str, crash: str) -> int:
+    def restart(self, why: str, crash: str, ended_s: float) -> int:
         """Serve external connections until a signal; 1 if the plugin cannot start.
 
+        The last process ended at `ended_s` of the monotonic clock, which all processes share.
         A service that waited in standby may have taken over; then this worker waits in turn.
         """
         self._service.metrics.count_start(_start_cause(why, crash))
-        self._service.emit(_restarting(why, crash))
+        away_s = self._system.clock.monotonic_s() - ended_s
+        self._service.emit(_restarting(why, crash, round(away_s * 1000)))
         try:
             engine = build_engine(self._settings, HostRoots())
         except UsageError as error:
@@ -135,10 +137,10 @@ def _start_cause(why: str, crash: str) -> str:
     return causes.FAILED if why.startswith("exit status") else causes.KILLED
 
 
-def _restarting(why: str, crash: str) -> Record:
+def _restarting(why: str, crash: str, away_ms: int) -> Record:
+    fields: dict[str, RecordValue] = {"cause": why, "away_ms": away_ms}
     if why == DISCONNECTED:
-        return Record(EventName.RESTARTING_AFTER_DISCONNECT, {"cause": why})
-    fields: dict[str, RecordValue] = {"cause": why}
+        return Record(EventName.RESTARTING_AFTER_DISCONNECT, fields)
     if crash:
         fields["exception"] = crash
     return Record(EventName.RESTARTING_AFTER_CRASH, fields)

@@ -51,8 +51,11 @@ DISCONNECTED = "the runtime closed the connection"
 class Worker(Protocol):
     """The plugin in a later process, with the modules that the supervisor must not load."""
 
-    def restart(self, why: str, crash: str) -> int:
-        """Serve again; return the exit status, 0 for an end on purpose."""
+    def restart(self, why: str, crash: str, ended_s: float) -> int:
+        """Serve again; return the exit status, 0 for an end on purpose.
+
+        The last worker ended at `ended_s` of the monotonic clock.
+        """
 
 
 class Supervisor:
@@ -86,11 +89,13 @@ class Supervisor:
         self.worker = None
         exit_status: int | None = None
         while self._status.should_restart:
+            ended_s = self._processes.monotonic_s()
             crash = self._status.take_crash()
             why = self._cause(exit_status, crash)
             if self._processes.exits_within(self._runtime, self._next_pause_s()):
                 return 0
-            exit_status = self._run_worker(partial(_restart, self._make_worker, why, crash))
+            worker = partial(_restart, self._make_worker, why, crash, ended_s)
+            exit_status = self._run_worker(worker)
             if not exit_status:
                 return 0
         return 0
@@ -146,8 +151,8 @@ def watch(
             processes.abort(process)
 
 
-def _restart(make_worker: Callable[[], Worker], why: str, crash: str) -> int:
-    return make_worker().restart(why, crash)
+def _restart(make_worker: Callable[[], Worker], why: str, crash: str, ended_s: float) -> int:
+    return make_worker().restart(why, crash, ended_s)
 
 
 def start(

@@ -1,5 +1,7 @@
 """The worker after a crash, in a virtual world."""
 
+import fcntl
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,11 +44,17 @@ def restart(
     """Run a worker until it is stopped after 60 s."""
     worker = Restarted(ENVIRONMENT, status, 4711, machinery.system())
     machinery.world.after(60, machinery.signals.stop)
-    return machinery.world.run(lambda: worker.restart(why, traceback))
+    ended_s = machinery.world.now_s - 1.25
+    return machinery.world.run(lambda: worker.restart(why, traceback, ended_s))
 
 
 def log(root: Path) -> str:
     return (root / "log").read_text()
+
+
+def named(root: Path, event: str) -> list[dict[str, object]]:
+    records = [json.loads(line) for line in log(root).splitlines()]
+    return [record for record in records if record["event"] == event]
 
 
 def test_a_worker_serves_an_external_connection(status: SupervisorStatus, tmp_path: Path) -> None:
@@ -61,7 +69,7 @@ def test_a_worker_serves_an_external_connection(status: SupervisorStatus, tmp_pa
     assert beats[0] >= 15
     assert status.beats == 0
     text = log(tmp_path)
-    for event in ("restarting_after_crash", "traceback", "synchronized", "stopped"):
+    for event in ("restarting_after_crash", "away_ms", "traceback", "synchronized", "stopped"):
         assert event in text
 
 
@@ -104,7 +112,8 @@ def test_starts_are_counted_by_cause(
 
 def test_a_disconnection_is_no_crash(status: SupervisorStatus, tmp_path: Path) -> None:
     assert restart(Machinery(World()), status, DISCONNECTED) == 0
-    assert "restarting_after_disconnect" in log(tmp_path)
+    (record,) = named(tmp_path, "restarting_after_disconnect")
+    assert record["away_ms"] == 1250
     assert "restarting_after_crash" not in log(tmp_path)
 
 
@@ -118,3 +127,18 @@ def test_a_worker_that_cannot_start_is_started_again(
     assert restart(Machinery(World()), status) == 1
     assert "restart_failed" in log(tmp_path)
     assert "no such machine" in log(tmp_path)
+
+
+def test_a_worker_waits_for_an_instance_that_took_over(
+    status: SupervisorStatus, tmp_path: Path
+) -> None:
+    """A service that was in standby when the launched plugin crashed."""
+    machinery = Machinery(World())
+    runtime = VirtualRuntime(machinery, DEFAULT_SOCKET)
+    runtime.start()
+    with (tmp_path / "state.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        machinery.world.after(30, lambda: fcntl.flock(lock, fcntl.LOCK_UN))
+        assert restart(machinery, status) == 0
+    assert [record["waited_s"] for record in named(tmp_path, "taken_over")] == [30]
+    assert len(runtime.registrations) == 1

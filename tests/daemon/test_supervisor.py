@@ -77,9 +77,11 @@ class FakeProcesses:
 class RecordingWorker:
     def __init__(self) -> None:
         self.calls: list[tuple[str, str]] = []
+        self.ended_s: list[float] = []
 
-    def restart(self, why: str, crash: str) -> int:
+    def restart(self, why: str, crash: str, ended_s: float) -> int:
         self.calls.append((why, crash))
+        self.ended_s.append(ended_s)
         return 0
 
 
@@ -109,6 +111,13 @@ def test_workers_are_restarted_after_growing_pauses_for_ever(status: SupervisorS
     ]
     assert processes.pauses[:8] == [PAUSE_S * 2**number for number in range(6)] + [PAUSE_MAX_S] * 2
     assert set(processes.pauses[8:]) == {PAUSE_MAX_S}
+
+
+def test_a_worker_gets_the_time_of_the_end_before_it(status: SupervisorStatus) -> None:
+    worker = RecordingWorker()
+    processes = FakeProcesses(1, first_ends_s=7.0)
+    Supervisor(status, processes, lambda: worker, runtime=RUNTIME, process=FIRST).run()
+    assert worker.ended_s == [7.0, 7.0 + PAUSE_S]
 
 
 def test_pauses_start_anew_after_ten_quiet_minutes(status: SupervisorStatus) -> None:

@@ -220,6 +220,9 @@ def _away(entries: Iterable[Entry]) -> list[Away]:
             is_start = entry.event == "machine"
             since_s = entry.time_s if last_s is None or not is_start else last_s
             cause = "the plugin ended without a record" if is_start else _AWAY[entry.event]
+            # The process that is started after a crash measures how long ago that was.
+            away_ms = entry.fields.get("away_ms")
+            since_s -= away_ms / 1000 if isinstance(away_ms, int) else 0.0
             begun = (since_s, _AWAY["machine"] if is_start and last_s is None else cause)
         last_s = entry.time_s
     if begun is not None:

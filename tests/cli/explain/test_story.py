@@ -131,6 +131,20 @@ def test_times_without_a_plugin() -> None:
     ]
 
 
+def test_a_crash_is_dated_by_the_end_of_the_process() -> None:
+    found = story(
+        Entry(1, "synchronized"),
+        Entry(26, "restarting_after_crash", fields={"away_ms": 1500}),
+        Entry(27, "machine"),
+        Entry(28, "synchronized"),
+        Entry(39, "restarting_after_disconnect", fields={"away_ms": 60_000}),
+    )
+    assert list(found.away) == [
+        Away(24.5, 28, "the plugin crashed"),
+        Away(-21, None, "the runtime closed the connection"),
+    ]
+
+
 def test_an_empty_history() -> None:
     found = story()
     assert (found.containers, found.begins_s, found.ends_s, found.away) == ([], None, None, [])

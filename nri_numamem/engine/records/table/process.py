@@ -10,6 +10,7 @@ _ERROR_AND_RENAMED = {
     "renamed_to": "new name of the file",
     "rename_error": "why the file was not renamed",
 }
+_AWAY = {"away_ms": "milliseconds since the process before ended"}
 _WRITE = "check the disk and the permissions; the plugin retries every 30 s"
 
 EVENTS = {
@@ -46,14 +47,14 @@ EVENTS = {
         "A launched plugin crashed or was stuck, and is started again.",
         level=Level.ERROR,
         remedy="report the traceback",
-        fields={**CAUSE, **EXCEPTION},
+        fields={**CAUSE, **_AWAY, **EXCEPTION},
     ),
     EventName.RESTARTING_AFTER_DISCONNECT: EventType(
         "The runtime disconnected a launched plugin but still runs; another process of the plugin "
         "connects to the runtime's socket.",
         level=Level.WARNING,
         remedy="see the runtime's log; often a request timed out on a busy host",
-        fields=CAUSE,
+        fields={**CAUSE, **_AWAY},
     ),
     EventName.RESTART_FAILED: EventType(
         "A launched plugin ended and cannot be started again; it is tried again at intervals that "
