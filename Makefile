@@ -16,7 +16,7 @@ OTHER_TESTS := $(filter-out $(ROOM_TESTS) tests/e2e tests/conformance, \
   $(sort $(patsubst %/,%,$(dir $(wildcard tests/*/test_*.py)))))
 
 .PHONY: run test test-unit test-other coverage e2e conformance faults lives bench fuzz lint generate \
-  cli-files dist deb rpm image wheels release kubelet-answers clean
+  cli-files dist deb rpm image wheels manifests release kubelet-answers clean
 
 # On a host with NRI: join its runtime. Elsewhere: the same plugin on a simulated machine.
 run: $(VENV)/.run
@@ -117,6 +117,10 @@ image: $(VENV)/.dev
 # Source distribution, wheel and wheelhouse (the wheels of all dependencies), in dist.
 wheels: $(VENV)/.dev
 	PYTHONPATH=packaging $(BIN)/python -m release wheels
+
+# The Helm chart and the kustomize overlays as archives, in dist.
+manifests: $(VENV)/.dev
+	PYTHONPATH=packaging $(BIN)/python -m release manifests
 
 # All artefacts in dist, each with an SBOM, and SHA256SUMS. See docs/release.md;
 # RELEASE=--unreleased tries it on any commit.

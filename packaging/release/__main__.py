@@ -1,12 +1,14 @@
-"""Builds the artefacts of a release into dist/; `make wheels` and `make release` run this."""
+"""Builds artefacts into dist/, for `make wheels`, `make manifests` and `make release`."""
 
 import argparse
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 from nri_numamem.version import VERSION
-from release import changelog, checks, distributions, sources, wheelhouse
+from release import changelog, checks, distributions, manifests, sources, wheelhouse
 from release.artefacts import artefacts, targets
 from release.errors import ReleaseError
 from release.publish import others, publish
@@ -20,6 +22,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m release", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("wheels", help="sdist, wheel and wheelhouse")
+    commands.add_parser("manifests", help="Helm chart and kustomize overlays")
     release = commands.add_parser("release", help="all artefacts, with SBOMs and SHA256SUMS")
     release.add_argument(
         "--unreleased",
@@ -33,6 +36,8 @@ def main() -> int:
     try:
         if args.command == "wheels":
             wheels()
+        elif args.command == "manifests":
+            show(manifests.build(DIRECTORY, VERSION))
         else:
             make_release(is_unreleased=args.unreleased, is_built=args.built)
     except ReleaseError as error:
@@ -46,7 +51,12 @@ def wheels() -> None:
     """Build sdist, wheel and wheelhouse. Raises ReleaseError."""
     sdist, wheel = distributions.build(DIRECTORY)
     archive = wheelhouse.build(wheel, DIRECTORY, MACHINE)
-    for path in (sdist, wheel, archive):
+    show([sdist, wheel, archive])
+
+
+def show(paths: Sequence[Path]) -> None:
+    """Print size and path of each file."""
+    for path in paths:
         print(f"{path.stat().st_size / 1e6:.1f} MB  {path}")
 
 

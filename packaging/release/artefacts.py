@@ -7,7 +7,7 @@ from pathlib import Path
 import payload
 from image import glibc
 
-from release import sbom, wheelhouse
+from release import manifests, sbom, wheelhouse
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,8 @@ def artefacts(version: str, machine: str) -> Sequence[Artefact]:
     house = f"nri-numamem-{version}-wheelhouse-linux-{machine}.tar.gz"
     image = f"nri-numamem-{version}-image-linux-{machine}.tar"
 
+    chart, overlays = manifests.names(version).values()
+
     def of_file(folder: Path) -> Sequence[sbom.Json]:
         found: Sequence[sbom.Json] = sbom.as_component(folder / single)["components"]
         return found
@@ -51,6 +53,8 @@ def artefacts(version: str, machine: str) -> Sequence[Artefact]:
         Artefact("Debian package", "deb", payload.deb_name(version, machine), with_file),
         Artefact("RPM package", "rpm", payload.rpm_name(version, machine), with_file),
         Artefact("container image", "image", image, with_glibc, "container"),
+        Artefact("Helm chart", "manifests", chart, lambda _folder: []),
+        Artefact("kustomize overlays", "manifests", overlays, lambda _folder: []),
         Artefact(
             "source distribution", "wheels", f"{project}.tar.gz", libraries, "library", "pypi"
         ),

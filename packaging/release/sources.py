@@ -25,9 +25,14 @@ def newest_s(root: Path = ROOT) -> float:
     return max((root / name).stat().st_mtime for name in tracked(root))
 
 
-def copy(target: Path, root: Path = ROOT) -> None:
-    """Copy the tracked files; their modes do not depend on the umask of the checkout."""
+def copy(target: Path, root: Path = ROOT, folder: str = "") -> None:
+    """Copy the tracked files, or those of a folder, whose links become files.
+
+    Their modes do not depend on the umask of the checkout.
+    """
     for name in tracked(root):
+        if not name.startswith(folder):
+            continue
         path = target / name
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(root / name, path)

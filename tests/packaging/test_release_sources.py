@@ -59,6 +59,16 @@ def test_copies_have_fixed_modes(repository: Path, tmp_path: Path) -> None:
     assert modes == {"program": 0o755, "text": 0o644}
 
 
+def test_a_folder_is_copied_with_the_files_of_its_links(repository: Path, tmp_path: Path) -> None:
+    (repository / "folder/link").symlink_to("../text")
+    git(repository, "add", ".")
+    sources.copy(tmp_path / "copy", repository, "folder/")
+    copied = {path.name: path for path in (tmp_path / "copy").rglob("*") if not path.is_dir()}
+    assert copied.keys() == {"program", "link"}
+    assert not copied["link"].is_symlink()
+    assert copied["link"].read_text() == "text\n"
+
+
 def test_another_directory_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ReleaseError, match="not a clone of the repository"):
         sources.tracked(tmp_path)
