@@ -58,6 +58,17 @@ def test_the_schema_has_the_settings() -> None:
     assert all(name in schema["description"] for name in others)
 
 
+def test_the_document_has_the_values() -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    schema = json.loads((CHART / "values.schema.json").read_text())["properties"]
+    assert set(schema) - {"global"} == set(values)
+    document = (ROOT / "docs/kubernetes.md").read_text()
+    named = set(re.findall(r"`([\w.]+)`", document))
+    deep = {f"{name}.{key}" for name in ("image", "resources", "metrics") for key in values[name]}
+    assert deep <= named
+    assert set(values) - {"image", "resources", "metrics", "nri"} <= named
+
+
 @manifests.needs_tools
 def test_helm_finds_nothing_to_criticize() -> None:
     done = manifests.run("helm", "lint", "--strict", "--kube-version=1.34.0", CHART)
