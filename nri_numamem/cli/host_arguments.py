@@ -95,8 +95,12 @@ def plugin_settings(path: Path | None, root: Path = _ROOT) -> tuple[Settings, st
     """
     path = next(iter(config_files(root)), None) if path is None else path
     if path is None:
-        return load_text("", "no configuration"), "no file: defaults"
-    return load_file(below(root, path), root=root), str(path)
+        return load_text("", "no configuration"), _origin_of(path)
+    return load_file(below(root, path), root=root), _origin_of(path)
+
+
+def _origin_of(path: Path | None) -> str:
+    return "no file: defaults" if path is None else str(path)
 
 
 def state_file_of(given: str | None, root: Path = _ROOT) -> Path:
