@@ -20,6 +20,7 @@ from single_file import debian
 from single_file.commands import BuildError
 
 from nri_numamem.version import VERSION
+from tests.packaging import manifests
 from tests.packaging.debian_root import NEW_RELEASE, DebianRoot
 from tests.packaging.elf import Elf
 from tests.packaging.single_file_program import PROGRAM, ROOT, needs_program, needs_root
@@ -87,6 +88,17 @@ def test_the_archive_is_in_the_format_of_docker_too(built: Path) -> None:
     names = [document["Config"], *document["Layers"]]
     descriptors = [manifest["config"], *manifest["layers"]]
     assert names == [f"blobs/sha256/{item['digest'].split(':')[1]}" for item in descriptors]
+
+
+@manifests.needs_tools
+def test_containerd_imports_the_archive(built: Path, tmp_path: Path) -> None:
+    """Its own code reads the archive, as `ctr images import` does."""
+    (entry,) = json.loads(read(built)["index.json"])["manifests"]
+    command = (f"{manifests.TOOLS}/kubernetes_tools", "import", f"{tmp_path}/store")
+    with built.open("rb") as file:
+        done = subprocess.run(command, stdin=file, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"localhost/nri-numamem:0.2.0 {entry['digest']}\n"
 
 
 def test_the_layer_is_the_root(built: Path, content: list[root.Entry], tmp_path: Path) -> None:

@@ -1,18 +1,27 @@
-// Judges Kubernetes manifests, and prints the seccomp profile RuntimeDefault of containerd, for tests.
+// Judges Kubernetes manifests and image archives, and prints the seccomp profile RuntimeDefault of containerd, for tests.
 //
 //	kubernetes-tools validate SWAGGER <MANIFESTS
 //	kubernetes-tools seccomp
+//	kubernetes-tools import FOLDER <ARCHIVE
+//
+// import reads an image archive as `ctr images import` does, with containerd's own code, into a new folder; it prints
+// the names of the images.
 package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 
+	"github.com/containerd/containerd/content/local"
 	"github.com/containerd/containerd/contrib/seccomp"
+	"github.com/containerd/containerd/images"
+	"github.com/containerd/containerd/images/archive"
+	"github.com/containerd/containerd/platforms"
 	openapi_v2 "github.com/google/gnostic-models/openapiv2"
 	"github.com/opencontainers/runtime-spec/specs-go"
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
@@ -38,8 +47,39 @@ func run(arguments []string) error {
 	case len(arguments) == 1 && arguments[0] == "seccomp":
 		spec := &specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{}}}
 		return json.NewEncoder(os.Stdout).Encode(seccomp.DefaultProfile(spec))
+	case len(arguments) == 2 && arguments[0] == "import":
+		return importImages(arguments[1], os.Stdin)
 	}
-	return errors.New("usage: validate SWAGGER <MANIFESTS, or seccomp")
+	return errors.New("usage: validate SWAGGER <MANIFESTS, seccomp, or import FOLDER <ARCHIVE")
+}
+
+func importImages(folder string, archived io.Reader) error {
+	ctx := context.Background()
+	store, err := local.NewStore(folder)
+	if err != nil {
+		return err
+	}
+	index, err := archive.ImportIndex(ctx, store, archived)
+	if err != nil {
+		return err
+	}
+	content, err := images.Manifest(ctx, store, index, platforms.Default())
+	if err != nil {
+		return err
+	}
+	for _, layer := range content.Layers {
+		if _, err := store.Info(ctx, layer.Digest); err != nil {
+			return err
+		}
+	}
+	listed, err := images.Children(ctx, store, index)
+	if err != nil {
+		return err
+	}
+	for _, image := range listed {
+		fmt.Println(image.Annotations[images.AnnotationImageName], image.Digest)
+	}
+	return nil
 }
 
 // validate checks each document twice: against the OpenAPI document, as kubectl does, and by decoding
