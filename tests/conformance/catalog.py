@@ -78,7 +78,7 @@ SCENARIOS = {
     58: "an exception in a handler: empty response, the process continues",
     59: "10,000 create/stop/remove cycles (older NRI: 2,000): constant memory, p99 below 50 ms",
     60: "events while Synchronize is computed",
-    61: "a second instance does not register; with a state file of its own it adopts",
+    61: "a second instance waits for the end of the first; with a state file of its own it adopts",
     62: "no call on connection 2 but RegisterPlugin",
     63: "UpdateContainers only outside handlers, since 0.12.1",
     64: "the plugin does not run for seconds: the runtime continues",
