@@ -51,8 +51,9 @@ echo mounted
 exec cat
 """
 
-# The databases and logs of dpkg and rpm change in any case.
-_IGNORED = ("/var/lib/dpkg/", "/var/log/dpkg.log", "/var/cache/", "/var/lib/rpm")
+# The databases and logs of dpkg and rpm change in any case. A build in the build root at the same
+# time has files in /tmp.
+_IGNORED = ("/var/lib/dpkg/", "/var/log/dpkg.log", "/var/cache/", "/var/lib/rpm", "/tmp/")
 
 
 class DebianRoot:
