@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from tests.e2e import runs
+from tests.e2e.guest import checks
+from tests.packaging import deb_packages, single_file_program
 
 WHEEL_VARIABLE = "NRI_NUMAMEM_E2E_WHEEL"
 _REPORTS = pytest.StashKey[dict[str, runs.SuiteReport]]()
@@ -44,12 +46,38 @@ def wheel() -> Path:
 
 
 @pytest.fixture(scope="session")
-def reports(request: pytest.FixtureRequest, wheel: Path) -> dict[str, runs.SuiteReport]:
-    """Boot the suites of the selected tests in parallel; return suite -> report."""
-    items = (item for item in request.session.items if isinstance(item, pytest.Function))
-    suites = sorted({str(item.callspec.params["suite"]) for item in items})
+def artefacts(wheel: Path) -> dict[str, Path]:
+    """Return name on the drive -> file: wheel, single file, and two versions of the package."""
+    if single_file_program.build_problem(single_file_program.PROGRAM):
+        command = ["make", "dist", "DIST=--quick"]
+        subprocess.run(command, cwd=runs.ROOT, check=True, stdin=subprocess.DEVNULL)
+    folder = runs.OUT / "packages"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    old, new = deb_packages.build_two(single_file_program.PROGRAM, folder)
+    return {
+        wheel.name: wheel,
+        "nri-numamem": single_file_program.PROGRAM,
+        old.name: old,
+        new.name: new,
+    }
+
+
+@pytest.fixture(scope="session")
+def reports(
+    request: pytest.FixtureRequest, artefacts: dict[str, Path]
+) -> dict[str, runs.SuiteReport]:
+    """Boot the suites of the selected tests in parallel; return suite -> report.
+
+    The guests run the phases of the selected tests, and all phases if no test of one is selected.
+    """
+    selected = [
+        item.callspec.params for item in request.session.items if isinstance(item, pytest.Function)
+    ]
+    suites = sorted({str(parameters["suite"]) for parameters in selected})
+    phases = {str(parameters["phase"]) for parameters in selected if "phase" in parameters}
     runs.OUT.mkdir(parents=True, exist_ok=True)
-    drive = runs.write_drive(wheel)
+    drive = runs.write_drive(artefacts, phases or [phase.name for phase in checks.PHASES])
     with ThreadPoolExecutor(len(suites)) as pool:
         found = pool.map(lambda suite: runs.run(suite, drive), suites)
         reports = {report.suite: report for report in found}

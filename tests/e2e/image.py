@@ -30,7 +30,7 @@ PACKAGES = (
     "kmod",
     "mount",  # no longer a part of util-linux in sid
     "procps",
-    "systemd",  # for journald; process 1 is another one
+    "systemd",
     "busybox-static",  # becomes the pods' image
     "python3",
     "python3-venv",

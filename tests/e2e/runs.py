@@ -4,7 +4,7 @@ This module depends on image, drive, machine and the kinds of records, and not o
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,11 +30,17 @@ class SuiteReport:
     summary: tuple[str, ...]
 
 
-def write_drive(wheel: Path) -> Path:
-    """Write the second drive with the wheel and the guest's files; return its path."""
+def write_drive(artefacts: Mapping[str, Path], phases: Iterable[str]) -> Path:
+    """Write the second drive with the artefacts and the guest's files; return its path.
+
+    `artefacts` maps their names on the drive to files; `phases` are the phases to run.
+    """
     guest = (path for path in _GUEST.iterdir() if path.is_file())
-    files = {f"wheel/{wheel.name}": wheel} | {str(path.relative_to(ROOT)): path for path in guest}
+    files = {f"artefacts/{name}": path for name, path in artefacts.items()}
+    files |= {str(path.relative_to(ROOT)): path for path in guest}
     files["README.md"] = ROOT / "README.md"
+    files["phases"] = OUT / "phases"
+    files["phases"].write_text(" ".join(phases), encoding="ascii")
     drive = OUT / "drive.tar"
     vm.write_drive(drive, files)
     return drive
@@ -71,9 +77,8 @@ def _summary_lines(records: tuple[dict[str, Any], ...]) -> Iterator[str]:
         if record["kind"] == "boot":
             yield f"boot: {record['seconds']:.0f} s until the driver ran"
         elif record["kind"] == "versions":
-            names = ("kernel", "containerd", "runc", "python", "protobuf")
+            names = ("kernel", "systemd", "containerd", "runc", "python", "protobuf")
             yield ", ".join(f"{name} {record[name]}" for name in names)
-            yield f"plugin: {record['plugin']} ({record['seconds']} s)"
         elif record["kind"] == "pause":
             seconds = ", ".join(f"{each} s" for each in record["seconds"])
             yield f"phase {record['phase']}: longest pause of each processor: {seconds}"

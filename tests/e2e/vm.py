@@ -54,7 +54,7 @@ _PROBE_SECTOR = b"\xba\xf4\x00\xb0\x10\xee\xf4".ljust(510, b"\0") + b"\x55\xaa"
 _PROBE_STATUS = 0x21
 _PROBE_TIMEOUT_S = 2.0  # TCG needs 0.1 s; a much slower KVM is useless
 
-_FIRST_RECORD_TIMEOUT_S = 30.0  # TCG needs 10 s; a kernel under KVM that needs longer hangs
+_FIRST_RECORD_TIMEOUT_S = 30.0  # TCG needs 35 s; a kernel under KVM that needs longer hangs
 _POLL_S = 0.2
 _CONSOLE_TAIL_LINES = 40
 

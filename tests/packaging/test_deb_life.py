@@ -1,7 +1,6 @@
 """The Debian package with the real program: installed, upgraded, removed and purged by dpkg."""
 
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,10 +9,9 @@ import pytest
 from nri_numamem.config.example import example_text
 from nri_numamem.config.settings import STATE_FILE
 from nri_numamem.version import VERSION
-from tests.load_module import load_module
-from tests.packaging import debian_root
+from tests.packaging import deb_packages, debian_root
 from tests.packaging.debian_root import DebianRoot
-from tests.packaging.single_file_program import PROGRAM, ROOT, needs_program, needs_root
+from tests.packaging.single_file_program import PROGRAM, needs_program, needs_root
 
 pytestmark = [
     needs_program,
@@ -33,15 +31,7 @@ WANTED = "/etc/systemd/system/multi-user.target.wants/nri-numamem.service"
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with this version, and an older one whose configuration is another."""
     folder = tmp_path_factory.mktemp("deb")
-    package = load_module(ROOT / "packaging/deb/build.py").build(PROGRAM, folder, "none")
-    package.rename(folder / "new.deb")
-    older = folder / "older"
-    subprocess.run(["dpkg-deb", "--raw-extract", folder / "new.deb", older], check=True)
-    control = older / "DEBIAN/control"
-    control.write_text(control.read_text().replace(f"Version: {VERSION}-1", "Version: 0.0.9-1"))
-    (older / CONFIG.lstrip("/")).write_text("# of 0.0.9\n")
-    command = ["dpkg-deb", "--root-owner-group", "-Znone", "--build"]
-    subprocess.run([*command, older, folder / "old.deb"], check=True, stdout=subprocess.DEVNULL)
+    deb_packages.build_two(PROGRAM, folder)
     return folder
 
 

@@ -5,9 +5,9 @@ from tests.e2e.guest import (
     scenarios_explain,
     scenarios_faults,
     scenarios_hugepages,
-    scenarios_journal,
     scenarios_lifecycle,
     scenarios_nodes,
+    scenarios_package,
     scenarios_placement,
     scenarios_reset,
     scenarios_starting,
@@ -37,13 +37,14 @@ _LONG = (
     scenarios_starting.STARTING,
     scenarios_doctor.DOCTOR,
     scenarios_reset.RESET,
-    scenarios_journal.JOURNAL,
     scenarios_lifecycle.CLOSING,
 )
 
 
 def scenarios(phase: Phase) -> tuple[Scenario, ...]:
     """Return the scenarios of a phase in their order."""
+    if phase.is_package:
+        return (scenarios_package.PACKAGE,)
     return _SHORT if phase.hugetlb else _LONG
 
 

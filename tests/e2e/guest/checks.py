@@ -24,24 +24,35 @@ from tests.e2e.guest.cri_pb2 import CONTAINER_RUNNING
 from tests.e2e.guest.kubelet import Kubelet, Pod
 from tests.e2e.guest.plugin import Plugin
 
-MODES = ("external", "launched")
+MODES = ("launched", "external")
 _PORTS = Path("/sys/class/virtio-ports")
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One configuration; `hugetlb` is True with `disable_hugetlb_controller = false`."""
+    """One configuration; `hugetlb` is True with `disable_hugetlb_controller = false`.
+
+    By default the plugin is the single file (launched), or the service of the Debian package
+    (external); with hugetlb it is the wheel. The phase "package" is the life of the package itself.
+    """
 
     mode: str
-    hugetlb: bool
+    hugetlb: bool = False
+    is_package: bool = False
 
     @property
     def name(self) -> str:
         """The name in reports: "external-hugetlb"."""
+        if self.is_package:
+            return "package"
         return f"{self.mode}-{'hugetlb' if self.hugetlb else 'default'}"
 
 
-PHASES = tuple(Phase(mode, hugetlb) for hugetlb in (False, True) for mode in MODES)
+# The first one installs only the single file, so it runs while nothing else was ever installed.
+PHASES = (
+    *(Phase(mode, hugetlb) for hugetlb in (False, True) for mode in MODES),
+    Phase("external", is_package=True),
+)
 
 
 @dataclass(slots=True)

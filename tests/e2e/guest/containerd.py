@@ -1,21 +1,23 @@
-"""Configure, start and stop the containerd daemon, and read its log.
+"""Configure, start and stop containerd as a service, and read its log.
 
-This module depends on containerd and the log lines of its NRI code, and not on pods or placement.
+This module depends on containerd, Debian's unit of it and the log lines of its NRI code, and not on
+pods or placement.
 """
 
 import contextlib
 import re
-import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.e2e.guest import image_archive
+from tests.e2e.guest import image_archive, systemd
 from tests.e2e.guest.cri import Client, CriError
-from tests.e2e.guest.waiting import TIMEOUT_S, wait_until
+from tests.e2e.guest.waiting import wait_until
 
 _HERE = Path(__file__).parent
 _CONFIG = Path("/etc/containerd/config.toml")
+UNIT = "containerd.service"
+LOG = Path("/var/log/e2e/containerd.log")  # as in containerd.conf
 
 # Log lines of containerd 1.7 and 2.x (pkg/nri, internal/nri) and NRI 0.6 to 0.8 (pkg/adaptation)
 # when they disconnect a plugin, or cannot apply its adjustment or update.
@@ -39,40 +41,47 @@ _END_DETECTED = re.compile(r"closing plugin \S+ failed to handle .*: ttrpc: clos
 
 
 class Containerd:
-    """One phase's daemon; its log goes to `log`, which grows over restarts."""
+    """One phase's daemon; its log grows over restarts."""
 
-    def __init__(self, log: Path, *, hugetlb: bool) -> None:
+    def __init__(self, *, hugetlb: bool) -> None:
         """Write the configuration; `hugetlb` enables the hugetlb controller, off by default."""
-        self.log = log
-        self._process: subprocess.Popen[bytes] | None = None
         self._start_offset = 0
         self._faults: list[str] = []
         self._ended_is_listed = False
+        LOG.unlink(missing_ok=True)
         name = "containerd-1.7.toml" if version().startswith("1.") else "containerd-2.1.toml"
         text = (_HERE / name).read_text(encoding="utf-8")
         _CONFIG.parent.mkdir(parents=True, exist_ok=True)
         _CONFIG.write_text(text.replace("#disable_", "disable_" if hugetlb else "#disable_"))
 
-    def start(self) -> Client:
-        """Start it and wait for the CRI; raise TimeoutError with the last log lines."""
-        self._start_offset = self.log.stat().st_size if self.log.exists() else 0
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(["containerd"], stdout=log, stderr=log)
+    def start(self, *others: str) -> Client:
+        """Start it, and other units at once, and wait for the CRI.
+
+        Raises TimeoutError or RuntimeError with the last log lines.
+        """
+        self._start_offset = LOG.stat().st_size if LOG.exists() else 0
         client = Client()
         try:
+            systemd.systemctl("start", UNIT, *others)
             wait_until(lambda: _is_up(client), "start of containerd")
-        except TimeoutError as error:
+        except (TimeoutError, RuntimeError) as error:
             tail = "\n".join(self._text().splitlines()[-5:])
-            raise TimeoutError(f"{error}; its log ends with\n{tail}") from error
+            raise type(error)(f"{error}; its log ends with\n{tail}") from error
         return client
 
-    def stop(self) -> None:
-        """Send SIGTERM and wait; containers keep running. Faults logged so far are kept."""
-        self._end(signal.SIGTERM)
+    def stop(self, *others: str) -> None:
+        """Stop it, together with other units; containers keep running.
+
+        Faults logged so far are kept.
+        """
+        self._note_end()
+        systemd.systemctl("stop", *others, UNIT)
 
     def kill(self) -> None:
         """Send SIGKILL, as the kernel's OOM killer does; containers keep running."""
-        self._end(signal.SIGKILL)
+        self._note_end()
+        systemd.systemctl("kill", "--kill-whom=main", "--signal=SIGKILL", UNIT)
+        wait_until(lambda: not systemd.is_active(UNIT), "end of containerd")
 
     def wait_for_plugin(self, *, launched: bool) -> None:
         """Wait until the plugin is registered and synchronized."""
@@ -82,15 +91,15 @@ class Containerd:
         if is_reconnecting:  # the end of the first connection is not a fault
             last_listing = self._text().rpartition("plugin invocation order")[2]
             self._ended_is_listed = "pre-connected" in _LISTED.findall(last_listing)
-            self._start_offset = self.log.stat().st_size
+            self._start_offset = LOG.stat().st_size
 
     @contextlib.contextmanager
     def ignoring_a_lost_plugin(self) -> Iterator[None]:
         """Ignore faults that are logged inside the context; wait for connections inside too."""
-        self._faults, self._start_offset = self.faults(), self.log.stat().st_size
+        self._faults, self._start_offset = self.faults(), LOG.stat().st_size
         self._ended_is_listed = False
         yield
-        self._start_offset = self.log.stat().st_size
+        self._start_offset = LOG.stat().st_size
 
     def faults(self) -> list[str]:
         """Return the log lines about a lost plugin, without those of a deliberate loss or stop."""
@@ -103,7 +112,7 @@ class Containerd:
 
     def plugin_lines(self) -> str:
         """Return all lines of the log about plugins' connections."""
-        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = LOG.read_text(encoding="utf-8", errors="replace").splitlines()
         return "\n".join(line for line in lines if _PLUGIN_LINE.search(line))
 
     def import_image(self, archive: Path) -> None:
@@ -114,18 +123,16 @@ class Containerd:
         if image_archive.IMAGE not in names.split():
             raise RuntimeError(f"ctr imported {names!r}, not {image_archive.IMAGE}")
 
-    def _end(self, number: signal.Signals) -> None:
+    def _note_end(self) -> None:
         self._faults = self.faults()
         self._ended_is_listed = False
         self._start_offset = -1
-        if self._process is not None:
-            self._process.send_signal(number)
-            self._process.wait(timeout=TIMEOUT_S)
-            self._process = None
 
     def _text(self) -> str:
         """Return the log since the daemon's last start."""
-        with self.log.open("rb") as log:
+        if not LOG.exists():
+            return ""
+        with LOG.open("rb") as log:
             log.seek(self._start_offset)
             return log.read().decode("utf-8", "replace").replace('\\"', '"')
 

@@ -1,6 +1,6 @@
-"""The guest's part of a run: install the plugin, run all phases, send "done".
+"""The guest's part of a run: run the phases, send "done".
 
-init runs it as `python3 -m tests.e2e.guest.main` in the parent folder of tests/.
+e2e.service runs it as `python3 -m tests.e2e.guest.main` in the parent folder of tests/.
 """
 
 import platform
@@ -12,7 +12,16 @@ from pathlib import Path
 
 import google.protobuf
 
-from tests.e2e.guest import catalog, checks, containerd, image_archive, plugin
+from tests.e2e.guest import (
+    artefacts,
+    catalog,
+    checks,
+    containerd,
+    forms,
+    image_archive,
+    plugin,
+    systemd,
+)
 from tests.e2e.guest.checks import Host, Phase, Report, expect
 from tests.e2e.guest.kubelet import Kubelet
 from tests.e2e.guest.pauses import SIGNIFICANT_PAUSE_S, PauseDetector
@@ -20,6 +29,7 @@ from tests.e2e.guest.pauses import SIGNIFICANT_PAUSE_S, PauseDetector
 _LOGS = Path("/var/log/e2e")
 _ARCHIVE = Path("/tmp/image.tar")
 _RESULTS_PORT = "results"
+_SELECTED = Path("/e2e/phases")
 
 # Runs of a phase, at most.
 _ATTEMPTS = 3
@@ -35,7 +45,9 @@ def main() -> int:
     try:
         _prepare(report)
         pauses = PauseDetector()
-        placements = {phase: _run_with_retries(report, phase, pauses) for phase in checks.PHASES}
+        selected = _SELECTED.read_text(encoding="ascii").split()
+        phases = [phase for phase in checks.PHASES if phase.name in selected]
+        placements = {phase: _run_with_retries(report, phase, pauses) for phase in phases}
         _compare(report, placements)
     except Exception:  # noqa: BLE001 - reported to the host
         report.write("broken", detail=traceback.format_exc())
@@ -45,10 +57,8 @@ def main() -> int:
 
 
 def _prepare(report: Report) -> None:
-    started = time.monotonic()
     _LOGS.mkdir(parents=True)
     image_archive.write(_ARCHIVE, Path("/usr/bin/busybox"))
-    installed = plugin.install()
     report.write(
         "versions",
         kernel=platform.release(),
@@ -56,8 +66,7 @@ def _prepare(report: Report) -> None:
         runc=containerd.runc_version(),
         python=platform.python_version(),
         protobuf=google.protobuf.__version__,
-        plugin=installed,
-        seconds=round(time.monotonic() - started, 1),
+        systemd=systemd.systemctl("--version").split()[1],
     )
 
 
@@ -83,29 +92,43 @@ def _run_with_retries(report: Report, phase: Phase, pauses: PauseDetector) -> _P
 def _run_phase(report: Report, phase: Phase, attempt: int) -> tuple[_Placements, list[str]]:
     """Run one phase's checks; return the placements, and what failed."""
     started = time.monotonic()
-    daemon = containerd.Containerd(_LOGS / f"containerd-{phase.name}.log", hugetlb=phase.hugetlb)
-    the_plugin = plugin.Plugin(launched=phase.mode == "launched")
-    kubelet = None
+    daemon = containerd.Containerd(hugetlb=phase.hugetlb)
+    the_plugin = None
     placements: _Placements = []
     failures: list[str] = []
     try:
+        the_plugin = _plugin(phase)
         kubelet = Kubelet(daemon.start())
         daemon.import_image(_ARCHIVE)
-        the_plugin.connect()
+        if not phase.is_package:  # its checks install the service
+            the_plugin.connect()
         host = Host(phase, daemon, the_plugin, kubelet, placements)
         failures = checks.run_all(report, host, catalog.scenarios(phase))
     except Exception:  # noqa: BLE001 - the other phases run in any case
         failures.append(traceback.format_exc())
     finally:
         daemon.stop()
-        the_plugin.kill()
-        logs = {"containerd": daemon.log, "plugin": plugin.LOG, "commands": plugin.COMMANDS}
+        logs = {"containerd": containerd.LOG, "plugin": plugin.LOG, "commands": plugin.COMMANDS}
         texts = {name: _text(path) for name, path in logs.items()} | {"kernel": _kernel_log()}
+        texts["journal"] = systemd.journal("--output=short-monotonic", "--unit", forms.UNIT)
+        if the_plugin is not None:
+            the_plugin.remove()
         run = phase.name if attempt == 1 else f"{phase.name}-{attempt}"
         for name, text in texts.items():
             report.write("log", name=f"{run}-{name}.log", text=text)
     report.write("phase", name=phase.name, seconds=round(time.monotonic() - started, 1))
     return placements, failures
+
+
+def _plugin(phase: Phase) -> plugin.Plugin:
+    """Return the plugin in the form of the phase, installed."""
+    if phase.is_package:
+        return forms.Service(artefacts.OLD_PACKAGE, logs_to_file=False, restarts=True)
+    if phase.mode == "launched":
+        return forms.Launched(from_wheel=phase.hugetlb)
+    if phase.hugetlb:
+        return forms.Process()
+    return forms.Service(artefacts.NEW_PACKAGE, logs_to_file=True, restarts=False)
 
 
 def _text(path: Path) -> str:
@@ -121,7 +144,10 @@ def _kernel_log() -> str:
 def _compare(report: Report, placements: dict[Phase, _Placements]) -> None:
     """Compare the placements of both modes in the same checks."""
     for hugetlb in (False, True):
-        external, launched = (placements[Phase(mode, hugetlb)] for mode in checks.MODES)
+        pair = [Phase(mode, hugetlb) for mode in checks.MODES]
+        if not placements.keys() >= set(pair):
+            continue
+        launched, external = (placements[phase] for phase in pair)
 
         def same(external: _Placements = external, launched: _Placements = launched) -> str:
             expect(external, "no container was seen anywhere")

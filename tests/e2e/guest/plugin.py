@@ -1,11 +1,13 @@
-"""Install, start and end the plugin under test, and read its state and log.
+"""The plugin under test: its processes, commands, state and log. forms.py starts and ends it.
 
 This module depends on the plugin's command line, files, signals and log records, and not on its
-sources: the wheel is tested.
+sources: what is distributed is tested.
 """
 
+import abc
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -14,108 +16,62 @@ from typing import Any
 
 from tests.e2e.guest.waiting import TIMEOUT_S, wait_until
 
-_WHEELS = Path("/e2e/wheel")
-_BIN = Path("/opt/nri-numamem/bin")
-_PROGRAM = _BIN / "nri-numamem"
-_LAUNCH_LINK = Path("/opt/nri/plugins/10-nri-numamem")
-_LAUNCH_CONFIG = Path("/etc/nri/conf.d/10-nri-numamem.conf")
-_CONFIG = Path("/etc/nri-numamem/config.yaml")
-_SOCKET = "/var/run/nri/nri.sock"
+ENTRY = Path("/opt/nri/plugins/10-nri-numamem")
+LAUNCH_CONFIG = Path("/etc/nri/conf.d/10-nri-numamem.conf")
+CONFIG = Path("/etc/nri-numamem/config.yaml")
+STATE = Path("/var/lib/nri-numamem")
 LOG = Path("/var/log/nri-numamem/nri-numamem.log")
 COMMANDS = Path("/var/log/e2e/commands.log")
 """Output of the commands of one phase."""
+DIRECTORIES = (Path("/opt/nri"), Path("/etc/nri"), CONFIG.parent, STATE, LOG.parent)
+"""All that an installation leaves, besides the program."""
 
-# Start of the process name of a launched plugin's supervisor, which restarts it after a crash.
+# Start of the process name of the supervisor, which watches the plugin.
 _SUPERVISOR = "numamem-"
 _NODES = 4
 _RESERVED = "64Mi"  # per NUMA node
 
-
-def install() -> str:
-    """Install the wheel into the virtual environment of the image; return pip's last line."""
-    wheels = sorted(str(path) for path in _WHEELS.glob("*.whl"))
-    command = [str(_BIN / "pip"), "install", "--no-index", "--no-deps", *wheels]
-    result = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
-    )
-    if result.returncode != 0:
-        raise RuntimeError(f"pip cannot install {wheels}: {result.stdout[-1000:]}")
-    return result.stdout.strip().splitlines()[-1]
+RESERVATION = "reservedMemory:\n" + "".join(
+    f"  - numaNode: {node}\n    limits: {{memory: {_RESERVED}}}\n" for node in range(_NODES)
+)
+LOG_TO_FILE = f"logFile: {LOG}\nlogFormat: json\n"
 
 
-class Plugin:
-    """The plugin of one phase; launched by containerd or connected to it from outside."""
+class Plugin(abc.ABC):
+    """The plugin of one phase."""
 
-    def __init__(self, *, launched: bool) -> None:
-        """Write the configuration and the link; start no process."""
-        self.launched = launched
-        self._process: subprocess.Popen[bytes] | None = None
-        for path in (_LAUNCH_LINK, _LAUNCH_CONFIG, _CONFIG, LOG, COMMANDS):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.unlink(missing_ok=True)
-        reserved = "".join(
-            f"  - numaNode: {node}\n    limits: {{memory: {_RESERVED}}}\n" for node in range(_NODES)
-        )
-        config = f"reservedMemory:\n{reserved}logFile: {LOG}\nlogFormat: json\n"
-        if launched:
-            _LAUNCH_CONFIG.write_text(config, encoding="ascii")
-            _LAUNCH_LINK.symlink_to(_PROGRAM)
-        else:
-            _CONFIG.write_text(config, encoding="ascii")
+    launched = False
 
+    def __init__(self, program: Path) -> None:
+        """Remove what an earlier phase left; start no process."""
+        self.program = program
+        for directory in DIRECTORIES:
+            shutil.rmtree(directory, ignore_errors=True)
+        COMMANDS.unlink(missing_ok=True)
+
+    @abc.abstractmethod
     def connect(self) -> None:
-        """Start an external plugin; containerd has started a launched one."""
-        if self.launched:
-            return
-        command = [str(_PROGRAM), "run", "--socket", _SOCKET, "--idx", "10"]
-        command += ["--config", str(_CONFIG), "--log-file", str(LOG)]
-        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+        """Start an external plugin for the first time; containerd has started a launched one."""
 
-    def connect_as_service(self, stderr: int, environment: dict[str, str]) -> None:
-        """Start an external plugin that logs to a descriptor, with these variables as well."""
-        config = _CONFIG.with_name("service.yaml")
-        lines = _CONFIG.read_text(encoding="ascii").splitlines(keepends=True)
-        config.write_text("".join(line for line in lines if not line.startswith("log")))
-        self._process = subprocess.Popen(
-            [str(_PROGRAM), "run", "--socket", _SOCKET, "--idx", "10", "--config", str(config)],
-            env={**os.environ, **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=stderr,
-            stderr=stderr,
-        )
+    @abc.abstractmethod
+    def restart(self) -> None:
+        """Start it after its end or crash."""
 
+    @abc.abstractmethod
+    def terminate(self) -> None:
+        """Let an external plugin end as systemd does."""
+
+    @abc.abstractmethod
     def wait_for_end(self) -> int | None:
         """Wait until it has exited; return the status of an external plugin."""
-        if self._process is not None:
-            return self._process.wait(timeout=TIMEOUT_S)
-        wait_until(lambda: not _pids(), "end of the launched plugin")
-        return None
 
-    def terminate(self) -> None:
-        """Send SIGTERM, as systemd does."""
-        for pid in self.pids():
-            os.kill(pid, signal.SIGTERM)
-
+    @abc.abstractmethod
     def crash(self) -> None:
-        """Send SIGKILL, and stop the supervisor, if any, until `restart`."""
-        (pid,) = self.pids()
-        if self._process is None:
-            os.kill(self.supervisor(), signal.SIGSTOP)
-        os.kill(pid, signal.SIGKILL)
-        if self._process is not None:
-            self._process.wait()
+        """Send SIGKILL to the plugin, which is then not restarted until `restart`."""
 
-    def restart(self) -> None:
-        """Start it as a service manager does, or let the supervisor continue."""
-        if self.launched:
-            os.kill(self.supervisor(), signal.SIGCONT)
-        else:
-            self.connect()
-
-    def supervisor(self) -> int:
-        """Return the process id of a launched plugin's supervisor."""
-        (pid,) = set(_pids()) - set(_plugin_pids())
-        return pid
+    @abc.abstractmethod
+    def remove(self) -> None:
+        """End all its processes after a phase, and take it away."""
 
     def wait_for_one(self, *, but: int = 0) -> int:
         """Wait until exactly one plugin process exists and is not `but`; return its id."""
@@ -126,26 +82,22 @@ class Plugin:
 
         return wait_until(only, "a single plugin process" + (f", not {but}" if but else ""))
 
-    def kill(self) -> None:
-        """Kill all its processes before the next phase."""
-        for pid in _pids():  # the supervisor as well, which would restart it
-            os.kill(pid, signal.SIGKILL)
-        if self._process is not None:
-            self._process.wait()
-
     def pids(self) -> list[int]:
         """Return its process ids, without the supervisor; more than one is a fault."""
-        if self._process is not None:
-            return [self._process.pid] if self._process.poll() is None else []
-        return _plugin_pids()
+        return [pid for pid, name in self._processes() if not name.startswith(_SUPERVISOR)]
+
+    def all_pids(self) -> list[int]:
+        """Return its process ids, the supervisor's included."""
+        return [pid for pid, _ in self._processes()]
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a command of the program to its end; return its output and status.
 
         COMMANDS gets what it prints.
         """
+        began_s = time.monotonic()
         done = subprocess.run(
-            [str(_PROGRAM), *arguments],
+            [str(self.program), *arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -155,7 +107,8 @@ class Plugin:
         )
         COMMANDS.parent.mkdir(parents=True, exist_ok=True)
         with COMMANDS.open("a", encoding="utf-8") as log:
-            log.write(f"$ nri-numamem {' '.join(arguments)}\n{done.stdout}{done.stderr}\n")
+            log.write(f"$ nri-numamem {' '.join(arguments)}\n{done.stdout}{done.stderr}")
+            log.write(f"[status {done.returncode}, {time.monotonic() - began_s:.1f} s]\n\n")
         return done
 
     def accounting(self) -> dict[str, Any]:
@@ -186,26 +139,15 @@ class Plugin:
         lines = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
         return [record for line in lines if (record := json.loads(line))["event"] == event]
 
-
-def _plugin_pids() -> list[int]:
-    """Return the process ids of the plugin's program without the supervisor's."""
-    return [pid for pid, name in _processes() if not name.startswith(_SUPERVISOR)]
-
-
-def _pids() -> list[int]:
-    """Return the process ids of the plugin's program, the supervisor's included."""
-    return [pid for pid, _ in _processes()]
-
-
-def _processes() -> list[tuple[int, str]]:
-    """Return (pid, name) of all processes of the plugin's program."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            arguments = entry.read_bytes().split(b"\0")
-            name = (entry.parent / "comm").read_text().strip()
-        except OSError:  # the process has exited
-            continue
-        if {bytes(_PROGRAM), bytes(_LAUNCH_LINK)} & set(arguments[:3]):
-            found.append((int(entry.parent.name), name))
-    return sorted(found)
+    def _processes(self) -> list[tuple[int, str]]:
+        """Return (pid, name) of all processes of the plugin's program."""
+        found = []
+        for entry in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                arguments = entry.read_bytes().split(b"\0")
+                name = (entry.parent / "comm").read_text().strip()
+            except OSError:  # the process has exited
+                continue
+            if {bytes(self.program), bytes(ENTRY)} & set(arguments[:3]):
+                found.append((int(entry.parent.name), name))
+        return sorted(found)

@@ -1,4 +1,4 @@
-"""Scenario of the plugin as a service of systemd: its log in a real journal.
+"""Checks of the service's log in the journal; scenarios_package runs them.
 
 The commands are those of the README, in a shell, as an operator types them.
 """
@@ -9,14 +9,13 @@ import subprocess
 from functools import partial
 from pathlib import Path
 
-from tests.e2e.guest.checks import Check, Host, expect
+from tests.e2e.guest import artefacts
+from tests.e2e.guest.checks import Host, expect
 from tests.e2e.guest.cri import CriError
-from tests.e2e.guest.journal import Journal
 from tests.e2e.guest.kubelet import ContainerSpec, PodSpec
 from tests.e2e.guest.waiting import TIMEOUT_S, wait_until
 
 _README = Path("/e2e/README.md")
-_BIN = "/opt/nri-numamem/bin"
 _TOO_LARGE = PodSpec("too-large", (ContainerSpec("main", 64 << 30),))
 
 # Command of the README -> words in its output, and words that are not there.
@@ -50,27 +49,10 @@ input()
 """
 
 
-def _readme_commands_find_the_records(host: Host) -> str:
-    try:
-        with Journal() as journal:
-            with host.containerd.ignoring_a_lost_plugin():
-                _end(host)
-                host.plugin.connect_as_service(journal.stderr.fileno(), journal.environment)
-                host.containerd.wait_for_plugin(launched=False)
-            found = _run_commands(host)
-            large = _large_dump()
-            host.kubelet.remove_all()
-    finally:
-        with host.containerd.ignoring_a_lost_plugin():
-            _end(host)
-            host.plugin.connect()
-            host.containerd.wait_for_plugin(launched=False)
-    return f"{found} commands; a dump of {large} bytes"
-
-
-def _end(host: Host) -> None:
-    host.plugin.terminate()
-    host.plugin.wait_for_end()
+def readme_commands_find_the_records(host: Host) -> str:
+    """Run them; also with a record that is larger than a datagram."""
+    found = _run_commands(host)
+    return f"{found} commands; a dump of {_large_dump()} bytes"
 
 
 def _run_commands(host: Host) -> int:
@@ -81,6 +63,8 @@ def _run_commands(host: Host) -> int:
         pass
     else:
         raise AssertionError("a container of 64 GiB was created")
+    finally:
+        host.kubelet.remove(pod)
     commands = _readme_commands()
     signals = [command for command in commands if command.startswith("kill")]
     expect(len(signals) == 3, f"signals in the README: {signals}")
@@ -108,7 +92,9 @@ def _large_dump() -> int:
         text = _shell(command)
         return text if len(json.loads(text).get("entries", {})) == _LARGE_PODS else None
 
-    sender = subprocess.Popen([f"{_BIN}/python", "-c", _LARGE_DUMP], stdin=subprocess.PIPE)
+    artefacts.install_wheel()
+    command_line = [str(artefacts.BIN / "python"), "-c", _LARGE_DUMP]
+    sender = subprocess.Popen(command_line, stdin=subprocess.PIPE)
     try:
         size = len(wait_until(exported, "the large dump in the journal"))
     finally:
@@ -130,7 +116,7 @@ def _messages(event: str) -> str:
 
 def _shell(command: str) -> str:
     result = subprocess.run(
-        ["sh", "-c", f'PATH="{_BIN}:$PATH"; {command}'],
+        ["sh", "-c", command],
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
@@ -138,8 +124,3 @@ def _shell(command: str) -> str:
     )
     expect(result.returncode == 0, f"{command}: {result.returncode}, {result.stderr}")
     return result.stdout
-
-
-JOURNAL = (
-    Check("readme_commands_find_the_records", _readme_commands_find_the_records, ("external",)),
-)
