@@ -11,7 +11,7 @@ from nri_numamem.version import VERSION
 from release import changelog, checks, distributions, manifests, sources, wheelhouse
 from release.artefacts import artefacts, targets
 from release.errors import ReleaseError
-from release.publish import others, publish
+from release.publish import others, publish, size_text
 
 MACHINE = os.uname().machine
 DIRECTORY = sources.ROOT / "dist"
@@ -57,7 +57,7 @@ def wheels() -> None:
 def show(paths: Sequence[Path]) -> None:
     """Print size and path of each file."""
     for path in paths:
-        print(f"{path.stat().st_size / 1e6:.1f} MB  {path}")
+        print(f"{size_text(path)}  {path}")
 
 
 def make_release(*, is_unreleased: bool, is_built: bool) -> None:

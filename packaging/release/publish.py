@@ -47,11 +47,16 @@ def table(artefacts: Sequence[Artefact], directory: Path) -> str:
     """Return a line for each artefact, with its size."""
     width = max(len(artefact.title) for artefact in artefacts)
     lines = [
-        f"{artefact.title:{width}}  {(directory / artefact.name).stat().st_size / 1e6:6.1f} MB"
-        f"  {artefact.name}\n"
+        f"{artefact.title:{width}}  {size_text(directory / artefact.name):>7}  {artefact.name}\n"
         for artefact in artefacts
     ]
     return "".join(lines)
+
+
+def size_text(path: Path) -> str:
+    """Return the size of a file in MB, or in kB if it is small."""
+    size = path.stat().st_size
+    return f"{size / 1e6:.1f} MB" if size >= 100_000 else f"{size / 1e3:.1f} kB"
 
 
 def others(artefacts: Sequence[Artefact], directory: Path) -> Sequence[str]:

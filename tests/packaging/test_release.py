@@ -175,14 +175,15 @@ def test_make_passes_options() -> None:
 def test_wheels_are_built_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    files = [tmp_path / name for name in ("sdist", "wheel", "house")]
-    for file in files:
-        file.write_bytes(bytes(1_200_000))
+    sizes = {"sdist": "1.2 MB", "wheel": "100.0 kB", "house": "0.1 MB"}
+    files = [tmp_path / name for name in sizes]
+    for file, size in zip(files, (1_200_000, 99_999, 100_000), strict=True):
+        file.write_bytes(bytes(size))
     monkeypatch.setattr(distributions, "build", lambda _directory: tuple(files[:2]))
     monkeypatch.setattr("release.wheelhouse.build", lambda *_args: files[2])
     monkeypatch.setattr(sys, "argv", ["release", "wheels"])
     assert program.main() == 0
-    assert capsys.readouterr().out.splitlines() == [f"1.2 MB  {file}" for file in files]
+    assert capsys.readouterr().out.splitlines() == [f"{sizes[file.name]}  {file}" for file in files]
 
 
 def test_the_version_of_a_debian_package_is_in_its_name(tmp_path: Path) -> None:
