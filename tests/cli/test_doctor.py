@@ -81,3 +81,15 @@ def test_other_files_than_the_default_ones(
     assert "data/config.yaml:1: topologyManagerScop: unknown key" in found["configuration"]["text"]
     assert "no instance holds /data/state.lock" in found["instance"]["text"]
     assert found["kubelet_memory_manager"]["verdict"] == "ok"
+
+
+def test_a_relative_state_file_is_one_of_this_process(
+    good_host: HostFiles, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good_host.path("data").mkdir()
+    monkeypatch.chdir("/")
+    arguments = ["doctor", "--root", str(good_host.root), "--state-file", "data/state"]
+    main([*arguments, "--output", "json"])
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    found = {finding["check"]: finding for finding in findings}
+    assert "no instance holds /data/state.lock" in found["instance"]["text"]

@@ -50,7 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Run all checks and print their findings; return the exit status."""
-    findings = tuple(examine(Host(args.root), args.config, args.state_file))
+    # A relative path is one of this process.
+    state_file = args.state_file and str(Path(args.state_file).absolute())
+    findings = tuple(examine(Host(args.root), args.config, state_file))
     if args.output != "table":
         documents = [finding_document(finding) for finding in findings]
         print_document({"version": DOCUMENT_VERSION, "findings": documents}, args.output)

@@ -171,14 +171,18 @@ def _without_service(facts: Facts, options: Options) -> Iterator[Step]:
 
 def _configuration(facts: Facts, path: str, read: tuple[str, ...]) -> Iterator[Step]:
     """Yield the steps to a configuration at one of the paths that are read."""
+    present = [each for each in read if each in facts.configs]
     others = [other for other in facts.configs if other not in read]
-    if not facts.configs.keys() & set(read):
-        if others:
-            yield Move(others.pop(0), path)
-        else:
-            yield Write(path, example_text())
+    empty = {each for each, text in facts.configs.items() if text == example_text()}
+    others.sort(key=empty.__contains__)
+    if others and others[0] not in empty and empty.issuperset(present):
+        # A package that is installed again brings a file without any setting.
+        yield from map(Remove, present)
+        present = []
+    if not present:
+        yield Move(others.pop(0), path) if others else Write(path, example_text())
     # A file without any setting is of no use beside the other.
-    yield from (Remove(other) for other in others if facts.configs[other] == example_text())
+    yield from (Remove(other) for other in others if other in empty)
 
 
 def _nri(facts: Facts, options: Options) -> Iterator[Step]:

@@ -189,6 +189,14 @@ class TestExternal:
         configs[CONF] = "c: d\n"
         assert plan_external(facts, SCRIPT, Options()) == []
 
+    def test_settings_replace_the_empty_file_of_a_package(self) -> None:
+        configs = {SERVICE_CONF: example_text(), CONF: "c: d\n"}
+        facts = Facts(RUNTIME, unit=EXTERNAL.unit, is_enabled=True, configs=configs)
+        steps = [Remove(SERVICE_CONF), Move(CONF, SERVICE_CONF)]
+        assert plan_external(facts, SCRIPT, Options()) == steps
+        configs[CONF] = example_text()
+        assert plan_external(facts, SCRIPT, Options()) == [Remove(CONF)]
+
 
 @pytest.mark.parametrize("plan", [plan_launched, plan_external])
 def test_a_plugin_directory_that_stops_the_runtime_is_refused(plan: type) -> None:
