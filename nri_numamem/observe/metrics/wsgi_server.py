@@ -133,8 +133,8 @@ class MetricsHTTPServer(ThreadingMixIn, WSGIServer):
             super().process_request(request, client_address)
         except RuntimeError:  # no thread: see observe.metrics.threads
             self._release(request)
-            self.shutdown_request(request)
             self._report(no_thread_error())
+            self.shutdown_request(request)
         except BaseException:
             self._release(request)
             raise
