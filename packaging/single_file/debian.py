@@ -4,6 +4,7 @@ The mirrors are those that apt on this host uses for its own Debian release.
 """
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from single_file.commands import BuildError, remove, run, run_with_own_mounts
@@ -34,24 +35,24 @@ def mirrors() -> tuple[str, str]:
         raise BuildError(text) from None
 
 
-def make_root(root: Path) -> None:
-    """Install a root of ROOT_SUITE with a compiler; it appears when it is complete."""
+def make_root(root: Path, suite: str = ROOT_SUITE, packages: Sequence[str] = PACKAGES) -> None:
+    """Install a root of a release, by default with a compiler; it appears when it is complete."""
     if os.geteuid() != 0:
-        raise BuildError("a build root needs the rights of root: try sudo make dist")
+        raise BuildError("a root of Debian needs the rights of root: try sudo make dist")
     main, security = mirrors()
     partial = root.with_name(f"{root.name}.partial")
     remove(partial)
     run_with_own_mounts(
         "mmdebstrap",
         "--variant=minbase",
-        f"--include={','.join(PACKAGES)}",
+        *([f"--include={','.join(packages)}"] if packages else []),
         f"--keyring={_KEYRING}",
         f"--aptopt={_OLD_RELEASE.replace('=', ' ')}",
-        ROOT_SUITE,
+        suite,
         partial,
-        f"deb {main} {ROOT_SUITE} main",
-        f"deb {main} {ROOT_SUITE}-updates main",
-        f"deb {security} {ROOT_SUITE}-security main",
+        f"deb {main} {suite} main",
+        f"deb {main} {suite}-updates main",
+        f"deb {security} {suite}-security main",
     )
     partial.rename(root)
 

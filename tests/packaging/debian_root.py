@@ -1,10 +1,11 @@
 """Roots of Debian in which packages are installed, each a copy on write of a cached one.
 
-The build root of the single executable file serves, and the images of tests/e2e if they were built.
-Nothing is downloaded.
+For the oldest release the build root of the single executable file serves. mmdebstrap installs the
+others at their first use, half a minute each.
 """
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Self
@@ -12,36 +13,39 @@ from typing import Self
 import pytest
 from single_file import debian, interpreter
 
-from tests.e2e import image
-
-BUILD_ROOT = interpreter.cache_root() / "root"
-
-
-def _disk(suite: str) -> Path:
-    return image.cache_root() / f"{suite}-{image.key()}" / "root.ext4"
+_BUILD_ROOT = interpreter.cache_root() / "root"
+_ROOTS = interpreter.cache_root().with_name("debian_roots")
 
 
-def _parameter(suite: str, source: Path, *, needs_loop: bool) -> object:
-    is_there = source.exists() and (Path("/dev/loop-control").exists() or not needs_loop)
-    skip = pytest.mark.skipif(not is_there, reason=f"{source} is missing or cannot be mounted")
-    return pytest.param(source, id=suite, marks=skip)
+def _parameter(suite: str) -> object:
+    is_possible = shutil.which("mmdebstrap") is not None and os.geteuid() == 0
+    reason = "no mmdebstrap, or not root: run packaging/single_file/install-tools as root"
+    return pytest.param(suite, id=suite, marks=pytest.mark.skipif(not is_possible, reason=reason))
 
 
-OLD_RELEASE = _parameter(debian.ROOT_SUITE, BUILD_ROOT, needs_loop=False)
-NEW_RELEASE = _parameter("trixie", _disk("trixie"), needs_loop=True)
-"""Test parameters: a directory, and a disk with an ext4 file system."""
+OLDEST, NEWEST = _parameter(debian.ROOT_SUITE), _parameter("trixie")
+RELEASES = (OLDEST, _parameter("bookworm"), NEWEST)
+"""Test parameters for source()."""
 
-# $1: the directory or disk, $2: the packages, $3: an empty folder. The mounts last until the input
-# ends. What is written is in memory: overlayfs cannot write to another overlayfs.
+
+def source(suite: str) -> Path:
+    """Return the root of a release, which is installed at the first use. Raises BuildError."""
+    if suite == debian.ROOT_SUITE and _BUILD_ROOT.exists():
+        return _BUILD_ROOT
+    root = _ROOTS / suite
+    with interpreter.locked(_ROOTS):
+        if not root.exists():
+            debian.make_root(root, suite, ())
+    return root
+
+
+# $1: the source, $2: the packages, $3: an empty folder. The mounts last until the input ends. What
+# is written is in memory: overlayfs cannot write to another overlayfs.
 _MOUNT = """
 mount -t tmpfs tmpfs "$3"
 cd "$3"
 mkdir lower upper work root
-if [ -f "$1" ]; then
-  mount -t ext4 -o ro,loop "$1" lower
-else
-  mount --bind "$1" lower
-fi
+mount --bind "$1" lower
 mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work root
 mount -t proc proc root/proc
 mount --bind /dev root/dev
@@ -59,11 +63,11 @@ _IGNORED = ("/var/lib/dpkg/", "/var/log/dpkg.log", "/var/cache/", "/var/lib/rpm"
 class DebianRoot:
     """A root with a folder of packages at /mnt, in a mount namespace of its own."""
 
-    def __init__(self, source: Path, packages: Path, folder: Path) -> None:
+    def __init__(self, suite: str, packages: Path, folder: Path) -> None:
         self._root = folder / "root"
         enter = ("unshare", "--mount", "--propagation", "private", "sh", "-ec", _MOUNT, "sh")
         self._mounts = subprocess.Popen(
-            [*enter, source, packages, folder],
+            [*enter, source(suite), packages, folder],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -35,15 +35,13 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(params=[debian_root.OLD_RELEASE])
+@pytest.fixture(params=[debian_root.OLDEST])
 def root(request: pytest.FixtureRequest, built: Path, tmp_path: Path) -> Iterator[DebianRoot]:
     with DebianRoot(request.param, built, tmp_path) as made:
         yield made
 
 
-on_both_releases = pytest.mark.parametrize(
-    "root", [debian_root.OLD_RELEASE, debian_root.NEW_RELEASE], indirect=True
-)
+on_each_release = pytest.mark.parametrize("root", debian_root.RELEASES, indirect=True)
 
 
 def install(root: DebianRoot, package: str) -> None:
@@ -51,7 +49,7 @@ def install(root: DebianRoot, package: str) -> None:
     root.run("dpkg", "--force-confdef", "--force-confold", "--install", package)
 
 
-@on_both_releases
+@on_each_release
 def test_from_install_to_purge(root: DebianRoot) -> None:
     """Nothing is left after a purge, whatever the plugin wrote meanwhile."""
     before = root.files()
@@ -80,7 +78,7 @@ def test_from_install_to_purge(root: DebianRoot) -> None:
     assert root.files() ^ before == set()
 
 
-@on_both_releases
+@on_each_release
 def test_an_upgrade_keeps_the_installation_and_its_configuration(root: DebianRoot) -> None:
     install(root, OLD)
     root.run("nri-numamem", "install", "--external")

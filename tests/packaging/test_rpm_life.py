@@ -48,7 +48,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(params=[debian_root.OLD_RELEASE])
+@pytest.fixture(params=[debian_root.OLDEST])
 def root(request: pytest.FixtureRequest, built: Path, tmp_path: Path) -> Iterator[DebianRoot]:
     with DebianRoot(request.param, built, tmp_path) as made:
         made.shell(BEFORE)
