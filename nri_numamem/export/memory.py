@@ -17,7 +17,7 @@ from nri_numamem.engine.state import EngineState
 from nri_numamem.export.amounts import Amounts
 from nri_numamem.memorymanager import NodeState, PoolUse, State, mask_unavailable_hugepages
 from nri_numamem.memorymanager.candidates import free_bytes
-from nri_numamem.numa import MEMORY, hugepages_page_size
+from nri_numamem.memorymanager.state import present_resources
 from nri_numamem.topologymanager import TopologyPolicy
 
 
@@ -32,23 +32,13 @@ def memory_amounts(
     accounting = state.accounting
     if pool_use is not None:
         accounting = mask_unavailable_hugepages(accounting, pool_use).state
-    resources = _resources(accounting)
+    resources = present_resources(accounting)
     most = {name: _most_for_a_pod(context, state, accounting, name) for name in resources}
     is_single = context.topology.policy is TopologyPolicy.SINGLE_NUMA_NODE
     return {
         node_id: {name: _amounts(node, name, most[name], is_single=is_single) for name in resources}
         for node_id, node in accounting.machine_state.items()
     }
-
-
-def _resources(accounting: State) -> list[str]:
-    found = {
-        name
-        for node in accounting.machine_state.values()
-        for name, table in node.memory_map.items()
-        if name != MEMORY and table.total
-    }
-    return [MEMORY, *sorted(found, key=hugepages_page_size)]
 
 
 def _most_for_a_pod(context: Context, state: EngineState, accounting: State, resource: str) -> int:

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from nri_numamem.numa.machine import Machine, NumaNode
 from nri_numamem.numa.nodeset import NodeSet
-from nri_numamem.numa.quantity import MEMORY, hugepages_resource
+from nri_numamem.numa.quantity import MEMORY, hugepages_page_size, hugepages_resource
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -271,6 +271,17 @@ def spans_of(assignments: Assignments) -> dict[int, dict[NodeSet, int]]:
                     on_node = spans.setdefault(node_id, {})
                     on_node[block.numa_affinity] = on_node.get(block.numa_affinity, 0) + 1
     return spans
+
+
+def present_resources(state: State) -> list[str]:
+    """Return `memory`, and the hugepages of which the machine has any, by page size."""
+    found = {
+        name
+        for node in state.machine_state.values()
+        for name, table in node.memory_map.items()
+        if name != MEMORY and table.total
+    }
+    return [MEMORY, *sorted(found, key=hugepages_page_size)]
 
 
 def _attribute(block: Block, unattributed: dict[tuple[int, str], int]) -> Block:

@@ -12,7 +12,7 @@ from nri_numamem.memorymanager import (
     default_state,
     state_as_written,
 )
-from nri_numamem.memorymanager.state import Assignments
+from nri_numamem.memorymanager.state import Assignments, present_resources
 from nri_numamem.numa import Machine, NodeSet, NumaNode
 
 MI = 2**20
@@ -103,3 +103,9 @@ def test_reusable_bytes_per_node_set_and_resource() -> None:
     assert state.reusable_bytes("pod", NodeSet([0]), "memory") == 5
     assert state.reusable_bytes("pod", NodeSet([0, 1]), "memory") == 0
     assert state.reusable_bytes("other", NodeSet([0]), "memory") == 0
+
+
+def test_the_resources_that_a_machine_has() -> None:
+    nodes = (NumaNode(0, 8, {4 << 20: 0, 1 << 30: 1}), NumaNode(1, 8, {2 << 20: 3}))
+    state = default_state(Machine(nodes), {})
+    assert present_resources(state) == ["memory", "hugepages-2Mi", "hugepages-1Gi"]

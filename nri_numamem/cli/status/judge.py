@@ -12,12 +12,12 @@ from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.state import POOL, EngineState, Holder
 from nri_numamem.memorymanager import (
     NodeState,
-    State,
     mask_unavailable_hugepages,
     nodes_of,
 )
 from nri_numamem.memorymanager.largest import largest_on_group, largest_on_node
-from nri_numamem.numa import MEMORY, NodeSet, hugepages_page_size
+from nri_numamem.memorymanager.state import present_resources
+from nri_numamem.numa import MEMORY, NodeSet
 from nri_numamem.topologymanager import TopologyPolicy
 
 _REASONS = {
@@ -42,7 +42,7 @@ def judge(facts: Facts) -> Report:
     if facts.pool_use is not None:
         found = mask_unavailable_hugepages(state.accounting, facts.pool_use)
         masked, outside = found.state, found.amounts
-    resources = _resources(masked)
+    resources = present_resources(masked)
     allows_groups = facts.context.topology.policy is not TopologyPolicy.SINGLE_NUMA_NODE
     rows = tuple(_rows(facts, state))
     return Report(
@@ -53,17 +53,6 @@ def judge(facts: Facts) -> Report:
         rows,
         tuple(find_differences(facts, state, rows)),
     )
-
-
-def _resources(accounting: State) -> list[str]:
-    """Return memory, and the hugepages of which the machine has any."""
-    found = {
-        name
-        for node in accounting.machine_state.values()
-        for name, table in node.memory_map.items()
-        if name != MEMORY and table.total
-    }
-    return [MEMORY, *sorted(found, key=hugepages_page_size)]
 
 
 def _nodes(context: Context, state: EngineState, outside: _Outside) -> Iterator[Node]:
