@@ -89,6 +89,8 @@ class LogWriter:
         # Its put() is atomic, so a signal handler or an exception of one may interrupt a caller.
         self._queue: SimpleQueue[_Item] = SimpleQueue()
         self._thread: threading.Thread | None = None
+        # Of two threads that log at the same time only one starts the writing thread.
+        self._starting = threading.RLock()
 
     def put(self, record: Record) -> None:
         """Hand over a record that does not change any more; never waits."""
@@ -96,9 +98,11 @@ class LogWriter:
             self._losses.add()
             return
         self._queue.put(record)
-        if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(target=self._run, name="log", daemon=True)
-            self._thread.start()
+        if not self._is_running():
+            with self._starting:
+                if not self._is_running():
+                    self._thread = threading.Thread(target=self._run, name="log", daemon=True)
+                    self._thread.start()
 
     def reopen(self) -> None:
         """Close the sinks after the records before; the next record opens them again."""
@@ -124,6 +128,9 @@ class LogWriter:
             return
         self.flush()
         self._queue.put(None)
+
+    def _is_running(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
 
     def _run(self) -> None:
         # Signals must interrupt the main thread.

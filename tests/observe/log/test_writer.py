@@ -3,7 +3,8 @@
 import json
 import os
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -212,3 +213,34 @@ def test_a_record_that_no_sink_accepts_is_counted(error: Exception) -> None:
     assert losses.total == losses.unreported == 2
     first.error = None
     writer.close()
+
+
+def test_threads_that_log_at_the_same_time_start_one_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two writing threads would mix their lines."""
+    started: list[str] = []
+    together = threading.Barrier(2)
+    thread = threading.Thread
+
+    def slow_thread(*, target: Callable[[], None], name: str, daemon: bool) -> threading.Thread:
+        started.append(name)
+        time.sleep(0.05)  # the other one comes here meanwhile, unless it waits
+        return thread(target=target, name=name, daemon=daemon)
+
+    sink = BrokenSink(None)
+    output = LogWriter([sink], Losses())
+
+    def log(name: str) -> None:
+        together.wait(WAIT_S)
+        output.put(event(name))
+
+    callers = [thread(target=log, args=(name,)) for name in ("a", "b")]
+    monkeypatch.setattr("nri_numamem.observe.log.writer.threading.Thread", slow_thread)
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    output.close()
+    wait_for(lambda: len(sink.records) == 2)
+    assert started == ["log"]
