@@ -307,7 +307,11 @@ class Node:
 
         When the accounting is rebuilt, the last container on the nodes gets too little.
         """
-        places = {c.key: set(NodeSet.parse(c.mems)) for c in self.containers() if c.mems}
+        # CRI-O forgets nodes that its cgroup still has.
+        places = {
+            c.key: {*NodeSet.parse(c.mems), *NodeSet.parse(c.cgroup_mems)}
+            for c in self.containers()
+        }
         reach: set[int] = set()
         for container in self.containers():
             if container.is_exempt:
