@@ -7,6 +7,7 @@ from nri_numamem.engine.policy import Policy
 from nri_numamem.memorymanager import HostReservation, ReservedMemoryError
 from nri_numamem.numa.machine import Machine
 from nri_numamem.numa.memory_nodes import MemoryNodesError
+from nri_numamem.numa.preferences import Strategy
 
 
 def policy_of(settings: Settings) -> Policy:
@@ -21,6 +22,7 @@ def policy_of(settings: Settings) -> Policy:
             settings.kube_reserved, settings.system_reserved, settings.eviction_hard
         ),
         memory_nodes=settings.memory_nodes,
+        placement_strategy=Strategy(settings.placement_strategy),
         when_unsatisfiable=settings.when_unsatisfiable,
         notes=settings.notes,
         is_managed_twice=settings.is_managed_twice,

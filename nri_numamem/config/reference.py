@@ -20,6 +20,7 @@ from nri_numamem.config.settings import (
     LOG_LEVELS,
     MAX_ALLOWABLE_LEAST,
     MEMORY_MANAGER_POLICIES,
+    PLACEMENT_STRATEGIES,
     STATE_FILE,
     TOPOLOGY_MANAGER_POLICIES,
     TOPOLOGY_MANAGER_SCOPES,
@@ -196,6 +197,17 @@ SETTINGS = (
         'The class of some NUMA nodes, whatever the kernel shows, such as `{"4-7": dram}`: `dram` '
         "nodes are used, and `withoutCpus` applies to `cpuless` nodes. `nri-numamem inspect` "
         "shows the class of each node. Nodes that the machine does not have yet may be named.",
+    ),
+    Setting(
+        "placementStrategy",
+        _choice(PLACEMENT_STRATEGIES),
+        PLACEMENT_STRATEGIES[0],
+        "Which NUMA node a container gets if several are equally good, by number, distance and the "
+        "hints of CPUs and devices. `lowest-ids` takes the first one, as the kubelet does. `pack` "
+        "takes the one with the least free memory that suffices, so that other nodes stay free for "
+        "large requests. `spread` takes the one with the most, so that containers share the "
+        "bandwidth of all nodes. It also decides between existing groups of equal size. "
+        "[placement.md](internals/placement.md#pack-and-spread) has an example.",
     ),
     Setting(
         "logLevel",

@@ -36,6 +36,7 @@ from nri_numamem.kubelet import config_file as kubelet
 from nri_numamem.kubelet.config_file import MAX_ALLOWABLE, OPTIONS, PREFER_CLOSEST
 from nri_numamem.memorymanager.reserved_memory import Reservation
 from nri_numamem.numa.memory_nodes import MemoryNodes
+from nri_numamem.numa.preferences import Strategy
 
 __all__ = [
     "Settings",
@@ -50,6 +51,7 @@ STATIC = "Static"
 MEMORY_MANAGER_POLICIES = (STATIC, "None")
 TOPOLOGY_MANAGER_POLICIES = ("best-effort", "none", "restricted", "single-numa-node")
 TOPOLOGY_MANAGER_SCOPES = ("container", "pod")
+PLACEMENT_STRATEGIES = tuple(strategy.value for strategy in Strategy)
 UNSATISFIABLE_ACTIONS = ("Reject", "RunUnpinned")
 LOG_LEVELS = ("info", "debug", "warning", "error")
 LOG_FORMATS = ("auto", "json", "console")
@@ -77,6 +79,7 @@ KEYS = (
     "whenUnsatisfiable",
     "failOnTimeout",
     MEMORY_NODES,
+    "placementStrategy",
     "logLevel",
     "logFile",
     "logFormat",
@@ -118,6 +121,8 @@ class Settings:
     fail_on_timeout: bool = False
     memory_nodes: MemoryNodes = field(default_factory=MemoryNodes)
     """What NUMA nodes without CPUs are for."""
+    placement_strategy: str = PLACEMENT_STRATEGIES[0]
+    """Which of equally close nodes wins."""
     log_level: str = LOG_LEVELS[0]
     log_file: str | None = None
     """Absolute path; None is the default of ``observe.log``."""
@@ -198,6 +203,7 @@ def settings_from_mapping(document: object) -> Settings:
         when_unsatisfiable=choice("whenUnsatisfiable", UNSATISFIABLE_ACTIONS),
         fail_on_timeout=read_go_bool(("failOnTimeout",), top.get("failOnTimeout"), default=False),
         memory_nodes=read_memory_nodes(top.get(MEMORY_NODES)),
+        placement_strategy=choice("placementStrategy", PLACEMENT_STRATEGIES),
         log_level=choice("logLevel", LOG_LEVELS),
         log_file=_path("logFile", top, "/var/log/nri-numamem.log"),
         log_format=choice("logFormat", LOG_FORMATS),
@@ -228,6 +234,7 @@ def settings_to_mapping(settings: Settings) -> dict[str, object]:
         "whenUnsatisfiable": settings.when_unsatisfiable,
         "failOnTimeout": settings.fail_on_timeout,
         MEMORY_NODES: memory_nodes_document(settings.memory_nodes),
+        "placementStrategy": settings.placement_strategy,
         "logLevel": settings.log_level,
         "logFile": settings.log_file,
         "logFormat": settings.log_format,

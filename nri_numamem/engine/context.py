@@ -33,6 +33,7 @@ from nri_numamem.numa import (
     NodeUse,
     NumaNode,
     Preferences,
+    Strategy,
     classify,
     without_nodes,
 )
@@ -62,6 +63,7 @@ def topology_of(machine: Machine, policy: Policy) -> Topology:
         Distances.of_machine(used),
         policy.prefer_closest_numa_nodes,
         last_resort=classification.last_resort,
+        strategy=policy.placement_strategy,
     )
     return Topology(TopologyPolicy(policy.topology_manager_policy), preferences)
 
@@ -146,6 +148,13 @@ class Context:
         if not has_hints or self.topology.policy is TopologyPolicy.NONE:
             return NO_OTHER_PROVIDERS
         return other_providers_of(self.machine, self.classification, container)
+
+    def topology_for(self, accounting: State) -> Topology:
+        """Return the Topology Manager's configuration, with what a strategy has to compare."""
+        if self.topology.preferences.strategy is Strategy.LOWEST_IDS:
+            return self.topology
+        machine = accounting.machine_state.items()
+        return self.topology.with_free_bytes({n: node.table(MEMORY).free for n, node in machine})
 
     def empty_accounting(self) -> State:
         """Return the accounting of the machine's nodes that are not excluded, unassigned."""

@@ -57,12 +57,11 @@ def _nodes_with_room(accounting: State, uid: str, rest: Request) -> list[NodeSet
 
 def _on_next_equal_node(context: Context, placed: Placement, place: Place) -> Placement | None:
     """Return the placement on the first other node that is as good as that of `placed`."""
-    rank = context.topology.preferences.rank
-    *best, _id = rank(placed.nodes)
+    closeness = context.topology.preferences.closeness
+    best = closeness(placed.nodes)
     for nodes in (NodeSet((node_id,)) for node_id in placed.before.machine_state):
-        *found, _id = rank(nodes)
         # Distances come after the nodes that `place` is given.
-        if found == best and nodes != placed.nodes:
+        if closeness(nodes) == best and nodes != placed.nodes:
             other = place(nodes)
             if isinstance(other, Placement) and other.nodes == nodes:
                 return other

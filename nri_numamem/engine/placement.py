@@ -126,7 +126,7 @@ def place_by_hints(
     place are ignored one after the other, devices first; the kubelet would break the group, refuse
     the container or spread it over all nodes.
     """
-    topology, pod = context.topology, _pod_of(key, resources)
+    topology, pod = context.topology_for(accounting), _pod_of(key, resources)
     if previous_nodes is not NO_PREVIOUS_NODES:
         topology = topology.with_previous_nodes(previous_nodes)
     place = partial(_admit, pod=pod, name=key[1], topology=topology, others=others)

@@ -6,7 +6,7 @@ Names and values are those of the kubelet's and the plugin's configuration keys.
 from dataclasses import dataclass, field
 
 from nri_numamem.memorymanager import HostReservation, Reservation
-from nri_numamem.numa import MemoryNodes
+from nri_numamem.numa import MemoryNodes, Strategy
 
 STATIC = "Static"
 REJECT = "Reject"
@@ -30,6 +30,8 @@ class Policy:
     """kubeReserved, systemReserved and evictionHard."""
     memory_nodes: MemoryNodes = field(default_factory=MemoryNodes)
     """What nodes without CPUs are for, and which nodes have another class than the kernel shows."""
+    placement_strategy: Strategy = Strategy.LOWEST_IDS
+    """Which of equally close nodes wins."""
     when_unsatisfiable: str = REJECT
     """"Reject" or "RunUnpinned"."""
     notes: tuple[str, ...] = ()

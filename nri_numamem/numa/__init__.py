@@ -14,7 +14,7 @@ from nri_numamem.numa.memory_nodes import (
     without_nodes,
 )
 from nri_numamem.numa.nodeset import NodeSet
-from nri_numamem.numa.preferences import Preferences
+from nri_numamem.numa.preferences import Preferences, Strategy
 from nri_numamem.numa.quantity import (
     MEMORY,
     canonical_resource,
@@ -41,6 +41,7 @@ __all__ = [
     "NodeUse",
     "NumaNode",
     "Preferences",
+    "Strategy",
     "WithoutCpus",
     "canonical_resource",
     "classify",

@@ -4,13 +4,27 @@ The only tie-break: every choice between node sets, in the memory manager and in
 topology manager, is a minimum of ``Preferences.rank``.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import TypeAlias
 
 from nri_numamem.numa.distances import Distances
 from nri_numamem.numa.nodeset import NodeSet
 
-Rank: TypeAlias = tuple[int, bool, int, int]
+Closeness: TypeAlias = tuple[int, bool, int]
+Rank: TypeAlias = tuple[int, bool, int, int, int]
+
+
+class Strategy(StrEnum):
+    """Which of equally close node sets wins."""
+
+    LOWEST_IDS = "lowest-ids"
+    """The one with the lowest ids, as in the kubelet."""
+    PACK = "pack"
+    """The one with the least free memory, so that other nodes stay free for large requests."""
+    SPREAD = "spread"
+    """The one with the most free memory, so that the load is spread over the nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,21 +39,40 @@ class Preferences:
     last_resort: NodeSet = field(default_factory=NodeSet)
     """Nodes that are used only for what fits nowhere else; callers try the sets without them
     first, and `rank` does not consider them."""
+    strategy: Strategy = Strategy.LOWEST_IDS
+    free_bytes: Mapping[int, int] = field(default_factory=dict)
+    """Node id -> free memory, for `PACK` and `SPREAD`."""
     ranks_single_nodes: bool = field(init=False, repr=False, compare=False)
     """Whether the distance of a node to itself can decide between single nodes."""
 
     def __post_init__(self) -> None:
-        ranks_single_nodes = self.prefer_closest and not self.distances.have_equal_local
+        ranks_single_nodes = self.strategy is not Strategy.LOWEST_IDS or (
+            self.prefer_closest and not self.distances.have_equal_local
+        )
         object.__setattr__(self, "ranks_single_nodes", ranks_single_nodes)
 
     def rank(self, nodes: NodeSet) -> Rank:
-        """Return a key: fewest nodes, then the previous nodes, then closest, then lowest ids.
+        """Return a key: the closeness, then the strategy, then lowest ids."""
+        return (*self.closeness(nodes), self._weight(nodes), nodes.mask)
+
+    def closeness(self, nodes: NodeSet) -> Closeness:
+        """Return a key: fewest nodes, then the previous nodes, then closest.
 
         Source: kubelet topologymanager, NUMAInfo.Narrowest and NUMAInfo.Closest. The
         average distances of sets of one size have the same order as the sums.
         """
         spread = self.distances.spread(nodes) if self.prefer_closest else 0
-        return (len(nodes), nodes != self.previous_nodes, spread, nodes.mask)
+        return (len(nodes), nodes != self.previous_nodes, spread)
+
+    def _weight(self, nodes: NodeSet) -> int:
+        if self.strategy is Strategy.LOWEST_IDS:
+            return 0
+        free_bytes = sum(self.free_bytes.get(node_id, 0) for node_id in nodes)
+        return free_bytes if self.strategy is Strategy.PACK else -free_bytes
+
+    def with_free_bytes(self, free_bytes: Mapping[int, int]) -> "Preferences":
+        """Return the same preferences for a state with this free memory by node id."""
+        return replace(self, free_bytes=free_bytes)
 
     def without_distances(self) -> "Preferences":
         """Return the same preferences without the distances."""

@@ -8,8 +8,8 @@ the container when it is read, because a container's start waits for the nodes o
 Source: kubelet topologymanager, scope_container.go.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from nri_numamem.memorymanager.candidates import candidates_for, crosses_groups
 from nri_numamem.memorymanager.hint import Hint
@@ -41,11 +41,11 @@ class Topology:
 
     def with_previous_nodes(self, previous_nodes: NodeSet) -> "Topology":
         """Return the configuration for a container that had these nodes before."""
-        known = self.preferences
-        return Topology(
-            self.policy,
-            Preferences(known.distances, known.prefer_closest, previous_nodes, known.last_resort),
-        )
+        return replace(self, preferences=replace(self.preferences, previous_nodes=previous_nodes))
+
+    def with_free_bytes(self, free_bytes: Mapping[int, int]) -> "Topology":
+        """Return the configuration for a state with this free memory by node id."""
+        return replace(self, preferences=self.preferences.with_free_bytes(free_bytes))
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,9 @@ _FAKE = (
 )
 
 
+STRATEGIES = ("lowest-ids", "lowest-ids", "pack", "spread")
+
+
 @dataclass(frozen=True)
 class Parameters:
     """All choices that a life makes before it begins."""
@@ -133,6 +136,8 @@ def choose(rng: random.Random, host: LifeHost, kinds: str) -> Parameters:
     scope = rng.choice(("container", "container", "pod"))
     unsatisfiable = rng.choice(("Reject", "Reject", "RunUnpinned"))
     action = rng.choice(("exclude", "exclude", "lastResort", "use"))
+    # Numbers of its own, so that known seeds go on to play the same lives.
+    strategy = random.Random(str(reserved)).choice(STRATEGIES)
     traits = RuntimeTraits(is_crio, hides_hugepages=rng.random() < (0.1 if is_crio else 0.6))
     request_timeout_ms = rng.choice((500, 800))
     variations = {"configure_first": rng.random() < 0.2, "small_parts": rng.random() < 0.2}
@@ -142,6 +147,7 @@ def choose(rng: random.Random, host: LifeHost, kinds: str) -> Parameters:
         f"topologyManagerScope: {scope}",
         f"whenUnsatisfiable: {unsatisfiable}",
         f"memoryNodes: {{withoutCpus: {action}}}",
+        f"placementStrategy: {strategy}",
         f'stateFile: "{host.state_file if has_state_file else ""}"',
         f"logFile: {log}",
         "logFormat: json",

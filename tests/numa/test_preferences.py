@@ -1,6 +1,6 @@
 import pytest
 
-from nri_numamem.numa import Distances, NodeSet, Preferences
+from nri_numamem.numa import Distances, NodeSet, Preferences, Strategy
 
 DISTANCES = Distances.of_rows([[10, 20, 12], [20, 10, 20], [12, 20, 10]])
 
@@ -33,3 +33,26 @@ def test_the_local_distance_can_decide_between_single_nodes(local: int, *, expec
     assert preferences.ranks_single_nodes is expected
     assert best(preferences, "0", "1") == ("1" if expected else "0")
     assert not preferences.without_distances().ranks_single_nodes
+
+
+FREE = {0: 5, 1: 3, 2: 4}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "single", "group"),
+    [(Strategy.LOWEST_IDS, "0", "0-1"), (Strategy.PACK, "1", "1-2"), (Strategy.SPREAD, "0", "0-1")],
+)
+def test_free_memory_decides_between_equally_close_sets(
+    strategy: Strategy, single: str, group: str
+) -> None:
+    preferences = Preferences(DISTANCES, strategy=strategy).with_free_bytes(FREE)
+    assert preferences.ranks_single_nodes is (strategy is not Strategy.LOWEST_IDS)
+    assert best(preferences, "0", "1", "2") == single
+    assert best(preferences, "0-1", "1-2") == group
+    assert best(preferences, "0-1", "0,2", "1-2") == "0,2"  # is closer
+    assert best(preferences.with_free_bytes({}), "2", "1") == "1"
+
+
+def test_previous_nodes_win_over_the_strategy() -> None:
+    known = Preferences(DISTANCES, previous_nodes=NodeSet([2]), strategy=Strategy.PACK)
+    assert best(known.with_free_bytes(FREE), "1", "2") == "2"

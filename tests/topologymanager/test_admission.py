@@ -18,7 +18,7 @@ from nri_numamem.memorymanager import (
     state_as_written,
 )
 from nri_numamem.memorymanager.accounting import unmark_reusable
-from nri_numamem.numa import NodeSet, Preferences
+from nri_numamem.numa import NodeSet, Preferences, Strategy
 from nri_numamem.topologymanager.admission import (
     Placement,
     Topology,
@@ -149,6 +149,14 @@ def test_a_hint_that_does_not_suffice_is_extended(state: State) -> None:
 def test_previous_nodes_win_among_equal_sets(state: State) -> None:
     before = topology().with_previous_nodes(NodeSet([2]))
     assert placed(admit(state, pod((APP, 5)), "c0", before)).nodes == NodeSet([2])
+
+
+@pytest.mark.parametrize(("strategy", "node"), [(Strategy.PACK, 1), (Strategy.SPREAD, 2)])
+def test_free_memory_decides_among_equal_sets(state: State, strategy: Strategy, node: int) -> None:
+    chosen = Topology(preferences=Preferences(strategy=strategy)).with_free_bytes(
+        {0: 7, 1: 6, 2: 8}
+    )
+    assert placed(admit(state, pod((APP, 5)), "c0", chosen)).nodes == NodeSet([node])
 
 
 def test_a_container_on_two_nodes_keeps_both(worlds: ModuleType) -> None:
