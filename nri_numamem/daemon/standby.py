@@ -145,8 +145,8 @@ class Standby:
         self._has_log_file = True
         self._form.open_log(settings)
         if problem is not None:
-            fields = {"error": str(problem)}
-            self._service.emit(Record(EventName.CONFIGURATION_RELOAD_FAILED, dict(fields)))
+            fields: dict[str, RecordValue] = {"error": str(problem)}
+            self._service.emit(Record(EventName.CONFIGURATION_RELOAD_FAILED, fields))
         return settings, engine
 
     def _took_over(self) -> None:

@@ -60,15 +60,14 @@ def collect(args: argparse.Namespace, node_name: str, reserved_cpus: CpuSet | No
     if missing or context is None or state is None:
         return Collected(None, (*problems, missing))
     problems += _nodes_without_zone(context)
-    host = Host(node_name, context, state, facts.pool_use)
     roots = roots_of(args)
     kubelet_config = Path(facts.settings.kubelet_config_file or args.kubelet_root / "config.yaml")
     reserved = reserved_cpus
     if reserved is None:
         reserved = _reserved_cpus(kubelet_config, problems)
     cpu_state = _cpu_state(args.kubelet_root / FILE_NAME, problems)
-    exclusive = _exclusive(context, cpu_state)
-    host = replace(host, cpus=CpuUse({}, reserved, exclusive))
+    cpus = CpuUse({}, reserved, _exclusive(context, cpu_state))
+    host = Host(node_name, context, state, facts.pool_use, cpus)
     if facts.cgroups is None:
         problem = facts.cgroup_problem or (
             f"{roots.cgroup} has no cgroup of pods (kubepods); mount the host's cgroups"
