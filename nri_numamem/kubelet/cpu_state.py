@@ -40,11 +40,11 @@ def parse_cpu_state(data: bytes) -> CpuState:
         policy, shared = _text(document, "policyName"), _text(document, "defaultCpuSet")
         return CpuState(policy, CpuSet.parse(shared))
     except (ValueError, RecursionError) as error:
-        raise CpuStateError(f"it is no state of the CPU manager ({error!s:.60})") from error
+        raise CpuStateError(f"it is not a state file of the CPU manager ({error!s:.60})") from error
 
 
 def _text(document: object, name: str) -> str:
     value = document.get(name) if isinstance(document, dict) else None
     if not isinstance(value, str):
-        raise CpuStateError(f"{name} is missing, or no text")
+        raise CpuStateError(f"{name} is missing or not a string")
     return value

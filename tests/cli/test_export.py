@@ -76,7 +76,7 @@ def test_without_a_state_there_is_no_object(
         (
             ["--dry-run", "--node-name", "Worker_1"],
             (
-                "--node-name: 'Worker_1' is no name of a Node; give the name that "
+                "--node-name: 'Worker_1' is not a valid Node name; give the name that "
                 "`kubectl get nodes` shows"
             ),
         ),

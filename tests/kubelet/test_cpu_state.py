@@ -35,13 +35,14 @@ def test_the_policy_none() -> None:
     [
         (b"", "Expecting value"),
         (b"\xff", "invalid start byte|can't decode"),
-        (b"[]", "policyName is missing, or no text"),
-        (b'{"policyName":1,"defaultCpuSet":""}', "policyName is missing, or no text"),
-        (b'{"policyName":"static"}', "defaultCpuSet is missing, or no text"),
+        (b"[]", "policyName is missing or not a string"),
+        (b'{"policyName":1,"defaultCpuSet":""}', "policyName is missing or not a string"),
+        (b'{"policyName":"static"}', "defaultCpuSet is missing or not a string"),
         (b'{"policyName":"static","defaultCpuSet":"a"}', "'a' is not a list of CPUs"),
         (b"[" * 100_000, "recursion"),
     ],
 )
 def test_other_content(data: bytes, problem: str) -> None:
-    with pytest.raises(CpuStateError, match=f"it is no state of the CPU manager .*({problem})"):
+    text = f"it is not a state file of the CPU manager .*({problem})"
+    with pytest.raises(CpuStateError, match=text):
         parse_cpu_state(data)

@@ -89,7 +89,7 @@ def main(args: argparse.Namespace) -> int:
 def _node_name(given: str | None) -> str:
     name = os.uname().nodename.lower() if given is None else given
     if not _NODE_NAME.fullmatch(name):
-        problem = f"{name!r:.80} is no name of a Node"
+        problem = f"{name!r:.80} is not a valid Node name"
         raise UsageError(f"--node-name: {problem}; give the name that `kubectl get nodes` shows")
     return name
 

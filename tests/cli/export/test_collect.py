@@ -192,7 +192,9 @@ def test_no_state_of_the_cpu_manager(host: ExportHost, text: str | None) -> None
     reason = "No such file or directory"
     if text is not None:
         path.write_text(text)
-        reason = "it is no state of the CPU manager (Expecting value: line 1 column 1 (char 0))"
+        reason = (
+            "it is not a state file of the CPU manager (Expecting value: line 1 column 1 (char 0))"
+        )
     assert only_line(read(host)) == (
         f"exclusive CPUs are unknown and count as available: {path}: {reason}; name the "
         "kubelet's directory with --kubelet-root"
