@@ -115,11 +115,11 @@ def state_file_of(given: str | None, root: Path = _ROOT) -> Path:
             files = [load_file(below(root, path), root=root) for path in config_files(root)[:1]]
         except UsageError:
             files = []
-        name = files[0].state_file if files else None
+        name = (files[0] if files else Settings()).state_file_or_default
     if name == "":
         problem = "the setting stateFile is empty, so the plugin leaves nothing for this command"
         raise UsageError(f"{problem}; set it, or name an older file with --state-file")
-    return Path(STATE_FILE if name is None else name)
+    return Path(name)
 
 
 def below(root: Path, path: Path) -> Path:

@@ -138,6 +138,11 @@ class Settings:
         return origin(path) if origin else ""
 
     @property
+    def state_file_or_default(self) -> str:
+        """Return the path of the state file, STATE_FILE if it is unset; "" for none."""
+        return STATE_FILE if self.state_file is None else self.state_file
+
+    @property
     def is_managed_twice(self) -> bool:
         """Return whether the kubelet's configuration file activates its memory manager too."""
         return (self.memory_manager_policy, self.kubelet_memory_manager_policy) == (STATIC, STATIC)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.policy import context_of
-from nri_numamem.config.settings import STATE_FILE, Settings
+from nri_numamem.config.settings import Settings
 from nri_numamem.daemon.cgroup_scan import CgroupScan
 from nri_numamem.daemon.connection import Connection, ConnectionResult
 from nri_numamem.daemon.cpuset_check import CpusetCheck
@@ -51,6 +51,7 @@ from nri_numamem.version import VERSION
 
 # A state is offered to the state file after each batch of replies; the job is for what jobs change.
 STATE_FILE_S = 5.0
+
 STDERR = 2
 
 
@@ -136,8 +137,7 @@ class Service:
 
         Raises AlreadyRunningError when another process runs, whose error shows `started_as`.
         """
-        path = settings.state_file
-        restored = self._state_store.open(STATE_FILE if path is None else path, started_as)
+        restored = self._state_store.open(settings.state_file_or_default, started_as)
         self._description.started(settings, self.mode, started_as)
         self.live.started(settings)
         self.use(Engine(engine.context, restored))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nri_numamem.config.errors import UsageError
-from nri_numamem.config.settings import STATE_FILE, Settings
+from nri_numamem.config.settings import Settings
 from nri_numamem.daemon.external import pause
 from nri_numamem.daemon.instance import AlreadyRunningError
 from nri_numamem.daemon.lock_holder import Lock, probe
@@ -90,10 +90,9 @@ class Standby:
 
     def _check(self, settings: Settings) -> None:
         """Raise AlreadyRunningError if another instance holds the lock, or seems to hold it."""
-        state_file = STATE_FILE if settings.state_file is None else settings.state_file
-        if not state_file:
+        if not settings.state_file_or_default:
             return
-        path = Path(f"{state_file}.lock")
+        path = Path(f"{settings.state_file_or_default}.lock")
         seen = self._seen
         try:
             lock = probe(path)

@@ -54,6 +54,11 @@ def error_of(document: object) -> str:
     return text
 
 
+def test_an_unset_state_file_is_the_default_and_an_empty_one_is_none() -> None:
+    paths = [Settings(state_file=path).state_file_or_default for path in (None, "", "/s")]
+    assert paths == [module.STATE_FILE, "", "/s"]
+
+
 def test_nothing_gives_the_defaults() -> None:
     assert settings_from_mapping(None) == settings_from_mapping({}) == Settings()
     assert Settings().memory_manager_policy == "Static"

@@ -7,7 +7,7 @@ from pathlib import Path
 from nri_numamem.cli.doctor.findings import Finding, Verdict
 from nri_numamem.cli.host_files import Host, UnreadableError
 from nri_numamem.cli.render.duration import duration
-from nri_numamem.config.settings import STATE_FILE, Settings
+from nri_numamem.config.settings import Settings
 from nri_numamem.daemon.lock_holder import find_holder
 from nri_numamem.engine.providers import format_nodes
 from nri_numamem.engine.reason import Reason
@@ -31,7 +31,7 @@ def check_instance(
     host: Host, settings: Settings | None, machine: Machine | None
 ) -> Iterator[Finding]:
     """Check whether an instance holds the lock, and the state that it writes."""
-    file = STATE_FILE if settings is None or settings.state_file is None else settings.state_file
+    file = (settings or Settings()).state_file_or_default
     if not file:
         text = "stateFile is empty: no lock prevents a second instance"
         yield Finding("instance", Verdict.WARN, text, "set stateFile")

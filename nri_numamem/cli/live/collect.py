@@ -24,7 +24,6 @@ from nri_numamem.config.effective import DEFAULT
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.policy import context_of
 from nri_numamem.config.settings import (
-    STATE_FILE,
     Settings,
     SettingsError,
     settings_from_mapping,
@@ -70,8 +69,7 @@ def collect(args: argparse.Namespace) -> Facts:
     """Return the facts; raise UsageError if the settings or the state directory are unreadable."""
     roots = roots_of(args)
     settings, origin, problem = _settings(args.config, args.root)
-    file = settings.state_file if args.state_file is None else args.state_file
-    file = STATE_FILE if file is None else file
+    file = settings.state_file_or_default if args.state_file is None else args.state_file
     file = file and str(below(args.root, Path(file)))
     facts = Facts(time.time(), settings, origin, file)
     if file:
