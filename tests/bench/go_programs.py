@@ -8,16 +8,13 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.conformance.go_runtime import go_program, notify_source
+from tests.conformance.go_runtime import go_program, notify_source, run_in
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = Path(__file__).with_name("go")
 OUT = ROOT / "build" / "bench" / "go"
 PROGRAMS = ("runtime", "constant", "placing", "admissions")
 VERSIONS = ("nri-0.12.2", "nri-0.8.0")
-
-# The first build downloads modules.
-_BUILD_TIMEOUT_S = 600
 
 
 def build(version: str) -> Path:
@@ -46,8 +43,8 @@ def build(version: str) -> Path:
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, copy)
     options = ("-mod=readonly", "-buildvcs=false", "-trimpath")
-    _go(folder, go, "test", *options, "./enumeration")
-    _go(folder, go, "build", *options, "-o", "bin/", *(f"./{name}" for name in PROGRAMS))
+    run_in(folder, go, "test", *options, "./enumeration")
+    run_in(folder, go, "build", *options, "-o", "bin/", *(f"./{name}" for name in PROGRAMS))
     return programs
 
 
@@ -58,19 +55,6 @@ def go_version() -> str:
         return "none"
     done = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=True)
     return done.stdout.strip().removeprefix("go")
-
-
-def _go(folder: Path, *command: str) -> None:
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=_BUILD_TIMEOUT_S,
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)} failed in {folder}:\n{done.stdout}{done.stderr}")
 
 
 def _is_newer(program: Path, time: float) -> bool:

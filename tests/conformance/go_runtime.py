@@ -58,6 +58,25 @@ def go_program() -> str | None:
     return shutil.which("go") or (str(_GO_FALLBACK) if _GO_FALLBACK.exists() else None)
 
 
+def run_in(folder: Path, *command: str, text: str = "") -> str:
+    """Run a command with this input in a folder, Go for example; return what it prints.
+
+    Raises RuntimeError with its output if it fails.
+    """
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=_BUILD_TIMEOUT_S,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} failed in {folder}:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
 def notify_source(version: str) -> Path:
     """Return the Go source that sends the notifications of a version such as "nri-0.12.2"."""
     is_new = numbers_of(version) >= (0, 12)

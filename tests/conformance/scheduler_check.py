@@ -3,20 +3,17 @@
 import json
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import yaml
 
-from tests.conformance.go_runtime import OUT, go_program
+from tests.conformance.go_runtime import OUT, go_program, run_in
 
 _SOURCE = Path(__file__).with_name("scheduler")
 _FOLDER = OUT / "scheduler"
 _API = "github.com/k8stopologyawareschedwg/noderesourcetopology-api"
-# The first build downloads modules.
-_BUILD_TIMEOUT_S = 600
 
 Case: TypeAlias = tuple[object, Sequence[tuple[str, str]] | None]
 """An object, and the pods of its fingerprint; None if it has none."""
@@ -27,13 +24,13 @@ _TYPES = {"object": dict, "array": list, "string": str, "integer": int}
 def check(cases: Sequence[Case]) -> list[str]:
     """Return "ok" or what is wrong with each object."""
     lines = [json.dumps({"document": document, "pods": pods}) for document, pods in cases]
-    return _run(str(_build()), text="\n".join(lines)).splitlines()
+    return run_in(_FOLDER, str(_build()), text="\n".join(lines)).splitlines()
 
 
 def schema() -> Any:  # noqa: ANN401 - JSON schema
     """Return the schema of v1alpha2 in the CRD's manifest."""
     _build()
-    module = _run(_go(), "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", _API).strip()
+    module = run_in(_FOLDER, _go(), "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", _API).strip()
     crd = yaml.safe_load((Path(module) / "manifests/crd.yaml").read_text())
     (version,) = [entry for entry in crd["spec"]["versions"] if entry["name"] == "v1alpha2"]
     return version["schema"]["openAPIV3Schema"]
@@ -77,7 +74,7 @@ def _build() -> Path:
     for source in sources:
         shutil.copyfile(source, _FOLDER / source.name)
     options = ("-mod=readonly", "-buildvcs=false", "-trimpath")
-    _run(_go(), "build", *options, "-o", program.name, ".")
+    run_in(_FOLDER, _go(), "build", *options, "-o", program.name, ".")
     return program
 
 
@@ -86,18 +83,3 @@ def _go() -> str:
     if go is None:
         raise RuntimeError("Go is missing; run tests/conformance/install-tools")
     return go
-
-
-def _run(*command: str, text: str = "") -> str:
-    done = subprocess.run(
-        command,
-        cwd=_FOLDER,
-        input=text,
-        capture_output=True,
-        text=True,
-        timeout=_BUILD_TIMEOUT_S,
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)} failed in {_FOLDER}:\n{done.stdout}{done.stderr}")
-    return done.stdout
