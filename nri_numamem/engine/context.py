@@ -33,7 +33,6 @@ from nri_numamem.numa import (
     NodeUse,
     NumaNode,
     Preferences,
-    Strategy,
     classify,
     without_nodes,
 )
@@ -148,13 +147,6 @@ class Context:
         if not has_hints or self.topology.policy is TopologyPolicy.NONE:
             return NO_OTHER_PROVIDERS
         return other_providers_of(self.machine, self.classification, container)
-
-    def topology_for(self, accounting: State) -> Topology:
-        """Return the Topology Manager's configuration, with what a strategy has to compare."""
-        if self.topology.preferences.strategy is Strategy.LOWEST_IDS:
-            return self.topology
-        machine = accounting.machine_state.items()
-        return self.topology.with_free_bytes({n: node.table(MEMORY).free for n, node in machine})
 
     def empty_accounting(self) -> State:
         """Return the accounting of the machine's nodes that are not excluded, unassigned."""

@@ -121,12 +121,12 @@ def place_by_hints(
 ) -> Placement | Rejection:
     """Place a container by the merged hints of the memory manager and the other providers.
 
-    Among equally good sets, `previous_nodes` win, which the container had when its pod ended. With
-    `best-effort`, a hint for a part of a group is extended to the group, and hints that leave no
-    place are ignored one after the other, devices first; the kubelet would break the group, refuse
-    the container or spread it over all nodes.
+    Among equally good sets `previous_nodes` win. With `best-effort`, a hint for a part of a group
+    is extended to the group, and hints that leave no place are ignored in turn, devices first.
     """
-    topology, pod = context.topology_for(accounting), _pod_of(key, resources)
+    topology, pod = context.topology, _pod_of(key, resources)
+    if topology.compares_free_memory:
+        topology = topology.with_free_memory_of(accounting)
     if previous_nodes is not NO_PREVIOUS_NODES:
         topology = topology.with_previous_nodes(previous_nodes)
     place = partial(_admit, pod=pod, name=key[1], topology=topology, others=others)

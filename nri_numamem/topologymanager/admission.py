@@ -8,7 +8,7 @@ the container when it is read, because a container's start waits for the nodes o
 Source: kubelet topologymanager, scope_container.go.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from nri_numamem.memorymanager.candidates import candidates_for, crosses_groups
@@ -26,7 +26,7 @@ from nri_numamem.memorymanager.rejection import (
 )
 from nri_numamem.memorymanager.state import Request, State
 from nri_numamem.numa.nodeset import NodeSet
-from nri_numamem.numa.preferences import Preferences
+from nri_numamem.numa.preferences import Preferences, Strategy
 from nri_numamem.numa.quantity import MEMORY
 from nri_numamem.topologymanager.merge import ProviderHints, merge_hints, merged_hints_of
 from nri_numamem.topologymanager.policies import HintList, TopologyPolicy
@@ -38,13 +38,20 @@ class Topology:
 
     policy: TopologyPolicy = TopologyPolicy.BEST_EFFORT
     preferences: Preferences = field(default_factory=Preferences)
+    compares_free_memory: bool = field(init=False, compare=False)
+    """Whether a choice between equally close sets depends on the state."""
+
+    def __post_init__(self) -> None:
+        compares = self.preferences.strategy is not Strategy.LOWEST_IDS
+        object.__setattr__(self, "compares_free_memory", compares)
 
     def with_previous_nodes(self, previous_nodes: NodeSet) -> "Topology":
         """Return the configuration for a container that had these nodes before."""
         return replace(self, preferences=replace(self.preferences, previous_nodes=previous_nodes))
 
-    def with_free_bytes(self, free_bytes: Mapping[int, int]) -> "Topology":
-        """Return the configuration for a state with this free memory by node id."""
+    def with_free_memory_of(self, state: State) -> "Topology":
+        """Return the configuration for a strategy that compares the nodes' free memory."""
+        free_bytes = {n: node.table(MEMORY).free for n, node in state.machine_state.items()}
         return replace(self, preferences=self.preferences.with_free_bytes(free_bytes))
 
 

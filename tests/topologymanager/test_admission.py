@@ -17,7 +17,7 @@ from nri_numamem.memorymanager import (
     remove_container,
     state_as_written,
 )
-from nri_numamem.memorymanager.accounting import unmark_reusable
+from nri_numamem.memorymanager.accounting import assign, unmark_reusable
 from nri_numamem.numa import NodeSet, Preferences, Strategy
 from nri_numamem.topologymanager.admission import (
     Placement,
@@ -153,9 +153,11 @@ def test_previous_nodes_win_among_equal_sets(state: State) -> None:
 
 @pytest.mark.parametrize(("strategy", "node"), [(Strategy.PACK, 1), (Strategy.SPREAD, 2)])
 def test_free_memory_decides_among_equal_sets(state: State, strategy: Strategy, node: int) -> None:
-    chosen = Topology(preferences=Preferences(strategy=strategy)).with_free_bytes(
-        {0: 7, 1: 6, 2: 8}
-    )
+    for number, size in enumerate((2, 3, 1)):
+        state = assign(state, f"other-{number}", "x", NodeSet([number]), {"memory": size})
+    by_strategy = Topology(preferences=Preferences(strategy=strategy))
+    assert by_strategy.compares_free_memory
+    chosen = by_strategy.with_free_memory_of(state)
     assert placed(admit(state, pod((APP, 5)), "c0", chosen)).nodes == NodeSet([node])
 
 
