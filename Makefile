@@ -12,11 +12,11 @@ NRI_SOCKET ?= /var/run/nri/nri.sock
 # A room is a folder of the package, and its tests are in the folder of the same name.
 ROOMS := $(notdir $(patsubst %/,%,$(dir $(wildcard nri_numamem/*/__init__.py))))
 ROOM_TESTS := $(addprefix tests/,$(ROOMS))
-OTHER_TESTS := $(filter-out $(ROOM_TESTS) tests/e2e tests/conformance, \
+OTHER_TESTS := $(filter-out $(ROOM_TESTS) tests/e2e tests/cluster tests/conformance, \
   $(sort $(patsubst %/,%,$(dir $(wildcard tests/*/test_*.py)))))
 
-.PHONY: run test test-unit test-other coverage e2e conformance faults lives bench fuzz lint generate \
-  cli-files dist deb rpm image wheels manifests release kubelet-answers clean
+.PHONY: run test test-unit test-other coverage e2e e2e-cluster conformance faults lives bench fuzz lint \
+  generate cli-files dist deb rpm image wheels manifests release kubelet-answers clean
 
 # On a host with NRI: join its runtime. Elsewhere: the same plugin on a simulated machine.
 run: $(VENV)/.run
@@ -27,7 +27,7 @@ run: $(VENV)/.run
 	  exec $(BIN)/nri-numamem demo; \
 	fi
 
-# All tests but e2e and conformance.
+# All tests but e2e, e2e-cluster and conformance.
 test: $(VENV)/.dev
 	tests/packaging/install-tools
 	$(BIN)/pytest
@@ -49,6 +49,13 @@ test-other: $(VENV)/.dev
 e2e: $(VENV)/.dev
 	tests/e2e/install-tools
 	$(BIN)/pytest tests/e2e -p no:randomly --tb=short
+
+# With Kubernetes' own programs, built from Go modules and kept in the user's cache: the first builds
+# take long.
+e2e-cluster: $(VENV)/.dev
+	tests/cluster/install-tools
+	$(BIN)/python -m tests.cluster.kubernetes.programs
+	$(BIN)/pytest tests/cluster -p no:randomly --tb=short
 
 # Against NRI's own Go runtime side in six versions, several at a time; ends with a table of
 # scenarios.

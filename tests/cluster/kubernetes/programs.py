@@ -1,0 +1,139 @@
+"""Build Kubernetes' programs from Go modules: kubelet, kube-apiserver, and kube-scheduler.
+
+`server/` pins one Kubernetes version for kubelet and API server. `scheduler/` is a kube-scheduler
+with the plugin NodeResourceTopologyMatch, which pins a Kubernetes version of its own. Programs are
+kept in ${XDG_CACHE_HOME:-~/.cache}/nri_numamem/kubernetes by a hash of their inputs.
+
+    python -m tests.cluster.kubernetes.programs [kubelet] [kube-apiserver] [kube-scheduler]
+
+builds those that are missing, all by default, and prints where they are and what the build took.
+"""
+
+import fcntl
+import hashlib
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.conformance.go_runtime import go_program
+
+HERE = Path(__file__).parent
+_KEY_LENGTH = 16
+_VERSION = re.compile(r"^\s*(?:require )?k8s\.io/kubernetes (v\S+)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program and the folder of the Go module that pins its dependencies."""
+
+    name: str
+    module: Path
+    package: str
+
+
+KUBELET = Program("kubelet", HERE / "server", "k8s.io/kubernetes/cmd/kubelet")
+API_SERVER = Program("kube-apiserver", HERE / "server", "k8s.io/kubernetes/cmd/kube-apiserver")
+SCHEDULER = Program("kube-scheduler", HERE / "scheduler", ".")
+PROGRAMS = {program.name: program for program in (KUBELET, API_SERVER, SCHEDULER)}
+
+
+def built(program: Program) -> Path:
+    """Return the program's file; build it unless the cache has it.
+
+    A build removes the program's older files. Raises RuntimeError with Go's output, or when Go is
+    missing.
+    """
+    go = go_program()
+    if go is None:
+        raise RuntimeError("Go is missing; run tests/conformance/install-tools")
+    cache = _cache()
+    cache.mkdir(parents=True, exist_ok=True)
+    folder = cache / f"{program.name}-{_key(go, program)}"
+    file = folder / program.name
+    with _lock(cache / f"{program.name}.lock"):
+        if file.exists():
+            return file
+        for old in cache.glob(f"{program.name}-{'?' * _KEY_LENGTH}"):
+            shutil.rmtree(old)
+        new = cache / f"{program.name}.new"
+        _run_go(go, program, "build", *_options(program), "-o", str(new), program.package)
+        folder.mkdir()
+        new.rename(file)
+    return file
+
+
+def version_of(program: Program) -> str:
+    """Return the version of Kubernetes that the program's module pins, such as "v1.37.1"."""
+    found = _VERSION.search((program.module / "go.mod").read_text())
+    assert found, f"{program.module}/go.mod requires no k8s.io/kubernetes"
+    return found[1]
+
+
+def _options(program: Program) -> tuple[str, ...]:
+    # Without a version the programs call themselves v0.0.0-master.
+    version = f"-X k8s.io/component-base/version.gitVersion={version_of(program)}"
+    return ("-mod=readonly", "-buildvcs=false", "-trimpath", f"-ldflags=-s -w {version}")
+
+
+def _key(go: str, program: Program) -> str:
+    inputs = [_run_go(go, program, "version"), program.package, *_options(program)]
+    inputs += [file.read_text() for file in sorted(program.module.iterdir())]
+    return hashlib.sha256("\0".join(inputs).encode()).hexdigest()[:_KEY_LENGTH]
+
+
+def _run_go(go: str, program: Program, *arguments: str) -> str:
+    done = subprocess.run(
+        [go, *arguments],
+        cwd=program.module,
+        env=_environment(os.environ),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{program.name} does not build:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def _environment(inherited: Mapping[str, str]) -> dict[str, str]:
+    """Return Go's environment; an older Go fetches the version that the module requires."""
+    return {"GOTOOLCHAIN": "auto", **inherited, "CGO_ENABLED": "0"}
+
+
+def _cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "nri_numamem" / "kubernetes"
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def main(names: list[str]) -> int:
+    """Build the programs with these names, all without names."""
+    for name in names or PROGRAMS:
+        began_s, cpu_s = time.monotonic(), _cpu_s()
+        file = built(PROGRAMS[name])
+        took = f"{time.monotonic() - began_s:.0f} s, {_cpu_s() - cpu_s:.0f} s of CPU time"
+        print(f"{name} {version_of(PROGRAMS[name])}: {file} ({took})", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
