@@ -27,6 +27,7 @@ REQUIRED_PERCENT = {
     "scenario": 100,
     "export": 100,
     "ttrpc": 95,
+    "grpc": 95,
     "kubelet": 95,
     "config": 95,
     "host": 95,

@@ -43,7 +43,7 @@ _KERNEL_FILES = (
     ("sys/fs/cgroup", "cgroup.controllers"),
     ("sys/fs/cgroup", "cpuset.mems.effective"),
 )
-_PACKAGES = ("protobuf", "structlog", "pyroute2", "PyYAML", "rich", "prometheus_client")
+_PACKAGES = ("protobuf", "structlog", "pyroute2", "PyYAML", "rich", "prometheus_client", "h2")
 
 
 @dataclass(frozen=True, slots=True)

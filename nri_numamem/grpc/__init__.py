@@ -1,0 +1,29 @@
+"""gRPC on a Unix socket: unary calls, for a few peers on the same host.
+
+The kubelet speaks gRPC to the monitoring agents of its host. This room has as much of it as that
+needs, on the library ``h2``, which does HTTP/2 without I/O. There are no streaming calls, no
+compression and no TLS. Source of the rules: gRPC over HTTP2 (grpc/doc/PROTOCOL-HTTP2.md) and its
+statuscodes.md.
+
+    call(path, method, payload, timeout_s=...)   -> payload of the reply; raises StatusError
+    Server(path, {method: handler})              a socket file, until close()
+
+A method is written as in HTTP: ``/v1.PodResourcesLister/List``. Payloads are serialized protobuf
+messages.
+
+- ``wire``: messages in the byte stream, percent-encoded texts, timeouts.
+- ``client_call``, ``server_connection``: one side each, without I/O; ``sending`` and
+  ``frame_limit`` are their parts.
+- ``client``, ``server``, ``listen``: sockets, threads and the clock.
+
+Every error of a call is a StatusError, those of the connection too: UNAVAILABLE without a server,
+DEADLINE_EXCEEDED, INTERNAL for a peer that breaks the protocol, RESOURCE_EXHAUSTED for a message
+over the limit. The codes are those of ``nri_numamem.ttrpc``, which shares them.
+"""
+
+from nri_numamem.grpc.client import call
+from nri_numamem.grpc.listen import ListenError
+from nri_numamem.grpc.server import Handler, Server
+from nri_numamem.ttrpc.status import Code, StatusError
+
+__all__ = ["Code", "Handler", "ListenError", "Server", "StatusError", "call"]

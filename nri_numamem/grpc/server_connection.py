@@ -1,0 +1,221 @@
+"""The server side of one connection, without I/O.
+
+    receive_data(bytes)                      -> [Request]
+    reply(...), reply_error(...)
+    data_to_send()                           -> bytes for the client
+
+A request without a valid head or message gets its error here. Source of the HTTP statuses: gRPC
+over HTTP2, "Responses".
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.errors import ErrorCodes
+from h2.events import (
+    ConnectionTerminated,
+    DataReceived,
+    Event,
+    RemoteSettingsChanged,
+    RequestReceived,
+    StreamEnded,
+    StreamReset,
+)
+from h2.exceptions import H2Error, ProtocolError
+from h2.settings import SettingCodes, Settings
+
+from nri_numamem.grpc.frame_limit import FrameLimit
+from nri_numamem.grpc.sending import Outgoing
+from nri_numamem.grpc.wire import (
+    CONTENT_TYPE,
+    Headers,
+    MessageReader,
+    decode_timeout,
+    encode_message,
+    encode_text,
+    header,
+)
+from nri_numamem.ttrpc.status import Code, StatusError
+
+MAX_REQUEST_BYTES: Final = 16 << 10
+"""Requests of these services have a few names."""
+MAX_STREAMS: Final = 32
+"""Calls of one client at a time; with the limit above they take at most 0.5 MiB."""
+
+_PREFACE_BYTES: Final = 24
+
+
+class Request(NamedTuple):
+    """A call; it requires one ``reply`` or ``reply_error``."""
+
+    stream_id: int
+    method: str
+    payload: bytes
+    timeout_s: float | None
+
+
+@dataclass(slots=True)
+class _Incoming:
+    """A request that is not complete."""
+
+    method: str
+    timeout_s: float | None
+    reader: MessageReader
+
+
+class ServerConnection:
+    """The server side of one connection."""
+
+    def __init__(self) -> None:
+        self.has_ended = False
+        """The client ended the connection or broke the protocol: send the rest and close it."""
+        self._has_begun = False
+        self._limit = FrameLimit(_PREFACE_BYTES)
+        self._incoming: dict[int, _Incoming] = {}
+        self._unanswered: set[int] = set()
+        self._h2 = H2Connection(H2Configuration(client_side=False, header_encoding=None))
+        values = {
+            SettingCodes.MAX_CONCURRENT_STREAMS: MAX_STREAMS,
+            SettingCodes.MAX_HEADER_LIST_SIZE: self._h2.DEFAULT_MAX_HEADER_LIST_SIZE,
+        }
+        self._h2.local_settings = Settings(client=False, initial_values=values)
+        self._outgoing = Outgoing(self._h2)
+        self._h2.initiate_connection()
+
+    @property
+    def unsent_replies(self) -> int:
+        """Replies of which the client's windows have not allowed all bytes yet."""
+        return len(self._outgoing)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the client waits for nothing, and nothing of it is incomplete."""
+        is_busy = self._incoming or self._unanswered or self.unsent_replies
+        return self._has_begun and self._limit.is_between_frames and not is_busy
+
+    def data_to_send(self) -> bytes:
+        """Return the bytes to send now; each byte once."""
+        if not self.has_ended:
+            self._outgoing.send_what_fits()
+        return self._h2.data_to_send()
+
+    def receive_data(self, data: bytes) -> list[Request]:
+        """Process bytes from the client; return the calls that are complete."""
+        try:
+            events = self._h2.receive_data(data)
+            self._limit.feed(data)
+            return self._process(events)
+        except H2Error:  # h2 has prepared a GOAWAY for most of them
+            self._forget_all()
+            return []
+
+    def reply(self, request: Request, payload: bytes) -> None:
+        """Reply; nothing is sent if the client has cancelled the call."""
+        if self._is_answered(request):
+            return
+        headers = [(b":status", b"200"), (b"content-type", CONTENT_TYPE)]
+        self._h2.send_headers(request.stream_id, headers)
+        trailers = [(b"grpc-status", b"0")]
+        self._outgoing.add(request.stream_id, encode_message(payload), trailers)
+
+    def reply_error(self, request: Request, error: StatusError) -> None:
+        """Reply with an error; nothing is sent if the client has cancelled the call."""
+        if not self._is_answered(request):
+            self._h2.send_headers(request.stream_id, _head_of(error), end_stream=True)
+
+    def _is_answered(self, request: Request) -> bool:
+        is_waiting = request.stream_id in self._unanswered
+        self._unanswered.discard(request.stream_id)
+        return not is_waiting
+
+    def _process(self, events: Iterable[Event]) -> list[Request]:
+        complete = []
+        for event in events:
+            if isinstance(event, RequestReceived):
+                self._begin(event.stream_id or 0, event.headers)
+            elif isinstance(event, DataReceived):
+                self._h2.acknowledge_received_data(
+                    event.flow_controlled_length, event.stream_id or 0
+                )
+                self._feed(event.stream_id or 0, event.data)
+            elif isinstance(event, StreamEnded):
+                complete += self._complete(event.stream_id or 0)
+            elif isinstance(event, StreamReset):
+                self._incoming.pop(event.stream_id or 0, None)
+                self._unanswered.discard(event.stream_id or 0)
+                self._outgoing.discard(event.stream_id or 0)
+            elif isinstance(event, ConnectionTerminated):
+                self._forget_all()
+                return []
+            elif isinstance(event, RemoteSettingsChanged):
+                self._has_begun = True  # the first frame of each connection
+        return complete
+
+    def _forget_all(self) -> None:
+        self.has_ended = True
+        self._incoming.clear()
+        self._unanswered.clear()
+
+    def _begin(self, stream_id: int, headers: Headers) -> None:
+        """Process the head of a request."""
+        if header(headers, b":method") != b"POST":
+            self._refuse(stream_id, [(b":status", b"405"), (b"allow", b"POST")])
+            return
+        if not (header(headers, b"content-type") or b"").startswith(CONTENT_TYPE):
+            self._refuse(stream_id, [(b":status", b"415")])
+            return
+        timeout = header(headers, b"grpc-timeout")
+        try:
+            timeout_s = None if timeout is None else decode_timeout(timeout)
+        except ValueError as error:
+            self._refuse_with(stream_id, StatusError(Code.INTERNAL, str(error)))
+            return
+        method = (header(headers, b":path") or b"").decode("utf-8", "replace")
+        reader = MessageReader(MAX_REQUEST_BYTES)
+        self._incoming[stream_id] = _Incoming(method, timeout_s, reader)
+
+    def _feed(self, stream_id: int, data: bytes) -> None:
+        incoming = self._incoming.get(stream_id)
+        if incoming is None:
+            return  # the request was refused
+        try:
+            incoming.reader.feed(data)
+        except StatusError as error:
+            del self._incoming[stream_id]
+            self._refuse_with(stream_id, error)
+
+    def _complete(self, stream_id: int) -> list[Request]:
+        incoming = self._incoming.pop(stream_id, None)
+        if incoming is None:
+            return []  # the request was refused
+        try:
+            payload = incoming.reader.finish()
+        except StatusError as error:
+            self._refuse_with(stream_id, error)
+            return []
+        self._unanswered.add(stream_id)
+        return [Request(stream_id, incoming.method, payload, incoming.timeout_s)]
+
+    def _refuse_with(self, stream_id: int, error: StatusError) -> None:
+        self._refuse(stream_id, _head_of(error))
+
+    def _refuse(self, stream_id: int, headers: list[tuple[bytes, bytes]]) -> None:
+        """Respond to a request that may be incomplete."""
+        # The same bytes may have ended or reset the stream already.
+        with suppress(ProtocolError):
+            self._h2.send_headers(stream_id, headers, end_stream=True)
+            self._h2.reset_stream(stream_id, ErrorCodes.NO_ERROR)
+
+
+def _head_of(error: StatusError) -> list[tuple[bytes, bytes]]:
+    """Return the headers of a response that has only a status."""
+    return [
+        (b":status", b"200"),
+        (b"content-type", CONTENT_TYPE),
+        (b"grpc-status", b"%d" % error.code),
+        (b"grpc-message", encode_text(error.message)),
+    ]

@@ -1,0 +1,207 @@
+import logging
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nri_numamem.grpc.client import call
+from nri_numamem.grpc.client_call import ClientCall
+from nri_numamem.grpc.listen import ListenError
+from nri_numamem.grpc.server import MAX_CONNECTIONS, Server
+from nri_numamem.ttrpc.status import Code, StatusError
+from tests.grpc.pair import METHOD, PREFACE, SETTINGS, frame
+
+GENEROUS_S = 60.0
+BIG = 3_000_000
+CALL = ClientCall(METHOD, b"hello", timeout_s=GENEROUS_S, limit_bytes=BIG).data_to_send()
+
+
+def fail(payload: bytes, timeout_s: float | None) -> bytes:
+    raise KeyError("a bug")
+
+
+def refuse(payload: bytes, timeout_s: float | None) -> bytes:
+    raise StatusError(Code.NOT_FOUND, "no pod")
+
+
+METHODS = {
+    METHOD: lambda payload, _timeout_s: payload,
+    "/test.Echo/Big": lambda _payload, _timeout_s: bytes(BIG),
+    "/test.Echo/Fail": fail,
+    "/test.Echo/Refuse": refuse,
+}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Iterator[Path]:
+    with Server(tmp_path / "s", METHODS):
+        yield tmp_path / "s"
+
+
+@pytest.fixture
+def impatient(tmp_path: Path) -> Iterator[Path]:
+    """Run a server for which a client stalls at once."""
+    with Server(tmp_path / "i", METHODS, stall_s=0.05):
+        yield tmp_path / "i"
+
+
+def connect(path: Path, data: bytes) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX)
+    sock.connect(os.fspath(path))  # blocks while the server's backlog is full
+    sock.settimeout(GENEROUS_S)
+    sock.sendall(data)
+    return sock
+
+
+def wait_for_end(sock: socket.socket) -> None:
+    """Read until the server ends the connection."""
+    try:
+        while sock.recv(1 << 16):
+            pass
+    except ConnectionError:
+        pass
+    sock.close()
+
+
+def assert_serves(path: Path) -> None:
+    assert call(path, METHOD, b"still here", timeout_s=GENEROUS_S) == b"still here"
+
+
+def error_of(path: Path, method: str) -> StatusError:
+    with pytest.raises(StatusError) as found:
+        call(path, method, timeout_s=GENEROUS_S)
+    return found.value
+
+
+def test_replies_may_be_large(path: Path) -> None:
+    assert call(path, "/test.Echo/Big", timeout_s=GENEROUS_S) == bytes(BIG)
+
+
+def test_errors_of_handlers_reach_the_client(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    error = error_of(path, "/test.Echo/Refuse")
+    assert (error.code, error.message) == (Code.NOT_FOUND, "no pod")
+    with caplog.at_level(logging.CRITICAL):
+        error = error_of(path, "/test.Echo/Fail")
+    assert (error.code, error.message) == (Code.UNKNOWN, "KeyError('a bug')")
+    assert_serves(path)
+
+
+def test_unknown_methods_are_unimplemented(path: Path) -> None:
+    error = error_of(path, "/test.Echo/Missing")
+    assert error.code is Code.UNIMPLEMENTED
+    assert error.message == "unknown method /test.Echo/Missing"
+
+
+def test_many_clients_at_a_time_are_served(path: Path) -> None:
+    replies: list[bytes] = []
+
+    def ask() -> None:
+        replies.extend(call(path, METHOD, b"x", timeout_s=GENEROUS_S) for _ in range(5))
+
+    threads = [threading.Thread(target=ask) for _ in range(MAX_CONNECTIONS // 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert replies == [b"x"] * 5 * len(threads)
+
+
+def test_calls_on_one_connection_are_all_served(path: Path) -> None:
+    client = ClientCall(METHOD, b"first", timeout_s=5, limit_bytes=BIG)
+    data = client.data_to_send()
+    # The second call repeats the frames of the first one on stream 3: the table of headers that
+    # the first one left makes them valid, because indexed headers are only added.
+    begin = data.index(b"\x00\x00\x00\x01", len(PREFACE) + 30) - 5
+    second = data[begin:].replace(b"\x00\x00\x00\x01", b"\x00\x00\x00\x03")
+    with connect(path, data + second) as sock:
+        received = b""
+        while received.count(b"\x00\x00\x00\x00\x05first") < 2:
+            received += sock.recv(1 << 16)
+
+
+@pytest.mark.parametrize("data", [b"", PREFACE[:10], PREFACE, CALL[:-1], CALL[:60]])
+def test_a_client_that_sends_half_a_call_is_left(impatient: Path, data: bytes) -> None:
+    wait_for_end(connect(impatient, data))
+
+
+def test_a_client_that_sends_garbage_is_left(path: Path) -> None:
+    wait_for_end(connect(path, b"GET / HTTP/1.1\r\n\r\n"))
+    wait_for_end(connect(path, PREFACE + SETTINGS + b"\xff" * 1000))
+    assert_serves(path)
+
+
+def test_a_client_that_closes_in_the_middle_does_no_harm(path: Path) -> None:
+    for end in range(0, len(CALL), 7):
+        connect(path, CALL[:end]).close()
+    connect(path, CALL).close()
+    assert_serves(path)
+
+
+def test_a_client_that_does_not_read_is_left(impatient: Path) -> None:
+    # It allows any amount of bytes, reads none, and asks again and again.
+    call_of_big = ClientCall("/test.Echo/Big", b"", timeout_s=GENEROUS_S, limit_bytes=BIG)
+    open_window = b"".join(frame(8, 0, n, (1 << 30).to_bytes(4, "big")) for n in (0, 1))
+    sock = connect(impatient, call_of_big.data_to_send() + open_window)
+    # The server has closed its side when its thread has ended; then nothing more arrives.
+    received = 0
+    closed = threading.Event()
+    closed.wait(0.2)
+    try:
+        while data := sock.recv(1 << 16):
+            received += len(data)
+    except ConnectionError:
+        pass
+    sock.close()
+    assert received < BIG
+
+
+def test_a_client_that_opens_no_window_is_left(impatient: Path) -> None:
+    call_of_big = ClientCall("/test.Echo/Big", b"", timeout_s=GENEROUS_S, limit_bytes=BIG)
+    wait_for_end(connect(impatient, call_of_big.data_to_send()))
+
+
+def test_an_idle_client_stays(impatient: Path) -> None:
+    with connect(impatient, PREFACE + SETTINGS) as sock:
+        sock.recv(1 << 16)
+        for _ in range(3):  # other calls pass the time
+            assert error_of(impatient, "/test.Echo/Missing").code is Code.UNIMPLEMENTED
+        sock.sendall(frame(6, 0, 0, b"are you "))
+        received = b""
+        while b"are you " not in received:
+            data = sock.recv(1 << 16)
+            assert data
+            received += data
+
+
+def test_the_client_that_was_idle_longest_ends_when_there_are_too_many(path: Path) -> None:
+    clients = [connect(path, PREFACE + SETTINGS) for _ in range(MAX_CONNECTIONS)]
+    for sock in clients:  # the server has accepted them
+        sock.recv(1 << 16)
+    clients.append(connect(path, PREFACE + SETTINGS))
+    wait_for_end(clients[0])
+    for sock in clients[1:]:
+        sock.close()
+
+
+def test_a_flood_of_connections_is_survived(path: Path) -> None:
+    for _ in range(20 * MAX_CONNECTIONS):
+        connect(path, b"").close()
+    assert_serves(path)
+
+
+def test_close_ends_connections_and_removes_the_file(tmp_path: Path) -> None:
+    server = Server(tmp_path / "s", METHODS)
+    sock = connect(tmp_path / "s", PREFACE + SETTINGS)
+    sock.recv(1 << 16)
+    server.close()
+    wait_for_end(sock)
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_path_that_is_served_is_refused(path: Path) -> None:
+    with pytest.raises(ListenError, match="another process serves"):
+        Server(path, METHODS)
+    assert_serves(path)
