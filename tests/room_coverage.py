@@ -34,6 +34,8 @@ REQUIRED_PERCENT = {
     "nri": 95,
     "observe": 95,
     "daemon": 95,
+    "apiserver": 95,
+    "exporter": 95,
     "fake_runtime": 95,
     "cli": 95,
 }

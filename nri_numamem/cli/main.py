@@ -33,7 +33,7 @@ COMMANDS = {
     "demo": "show the plugin at work on a simulated machine with 4 NUMA nodes",
     "doctor": "check this host for what keeps the plugin from working",
     "explain": "show why a container was placed, refused or not managed",
-    "export": "show this host as a NodeResourceTopology, for NUMA-aware scheduling",
+    "export": "write this host as a NodeResourceTopology, for NUMA-aware scheduling",
     "gather": "write an archive with what a bug report needs",
     "inspect": "show this host's NUMA nodes as the plugin sees them",
     "install": "make the runtime or systemd start the plugin on this host",

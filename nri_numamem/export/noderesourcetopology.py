@@ -28,6 +28,9 @@ from nri_numamem.numa import NodeSet, NodeUse, NumaNode
 API_VERSION = "topology.node.k8s.io/v1alpha2"
 KIND = "NodeResourceTopology"
 
+MANAGED_BY = ("app.kubernetes.io/managed-by", "nri-numamem")
+"""The label by which all objects of this program are found, and deleted."""
+
 ZONE_LIMIT = 64
 """The scheduler plugin has bit masks of 64 nodes, and fails with a panic for node 64."""
 # The kubelet's limit unless max-allowable-numa-nodes raises it; the plugin has none.
@@ -82,7 +85,10 @@ def noderesourcetopology(host: Host) -> dict[str, object]:
     memory = memory_amounts(host.context, host.state, host.pool_use)
     cpus = cpu_amounts(nodes, host.state, host.cpus)
     signature = None if host.pods is None else fingerprint(host.pods)
-    metadata: dict[str, object] = {"name": host.node_name}
+    metadata: dict[str, object] = {
+        "name": host.node_name,
+        "labels": dict([MANAGED_BY]),
+    }
     if signature is not None:
         metadata["annotations"] = {ANNOTATION: signature}
     return {

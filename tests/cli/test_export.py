@@ -41,6 +41,16 @@ def test_both_formats_have_the_same_object(
     assert available == ["500m", "1", "1", "1"]
 
 
+def test_the_name_of_the_environment(
+    host: ExportHost, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NODE_NAME", "worker-8")
+    assert main(["export", "--dry-run", *host.arguments()]) == 0
+    assert "name: worker-8\n" in capsys.readouterr().out
+    assert main(["export", "--dry-run", "--node-name", "w", *host.arguments()]) == 0
+    assert "name: w\n" in capsys.readouterr().out
+
+
 def test_the_default_name_is_the_kubelets(
     host: ExportHost, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,7 +82,13 @@ def test_without_a_state_there_is_no_object(
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        ([], "export writes to no API server; add --dry-run to print the object"),
+        (
+            [],
+            (
+                "no API server: this is no pod, and /etc/nri-numamem/kubeconfig does not exist; "
+                "name a kubeconfig with --kubeconfig, or print the object with --dry-run"
+            ),
+        ),
         (
             ["--dry-run", "--node-name", "Worker_1"],
             (

@@ -54,7 +54,8 @@ def test_golden_documents(host: object) -> None:
 
 def test_without_all_names_there_is_no_fingerprint() -> None:
     document = noderesourcetopology(unused())
-    assert document["metadata"] == {"name": "worker-1"}
+    labels = {"app.kubernetes.io/managed-by": "nri-numamem"}
+    assert document["metadata"] == {"name": "worker-1", "labels": labels}
     assert attributes(document) == {
         "topologyManagerPolicy": "single-numa-node",
         "topologyManagerScope": "container",

@@ -1,7 +1,7 @@
 """``nri-numamem export``: this host for a NUMA-aware scheduler plugin, as a NodeResourceTopology.
 
 ``collect`` reads the plugin's state directory and the host, ``nri_numamem.export`` makes the
-object. The command prints it, and writes to no API server.
+object. ``process`` keeps it in the API server up to date, ``delete`` deletes it there.
 """
 
 import argparse
@@ -11,9 +11,11 @@ import sys
 from pathlib import Path
 
 from nri_numamem.cli.export.collect import collect
+from nri_numamem.cli.export.server import add_server_arguments
 from nri_numamem.cli.live import collect as live
 from nri_numamem.cli.output import print_document
 from nri_numamem.config.errors import UsageError
+from nri_numamem.config.settings import LOG_FORMATS, LOG_LEVELS
 from nri_numamem.export.noderesourcetopology import noderesourcetopology
 from nri_numamem.host.pod_logs import POD_LOGS
 from nri_numamem.numa import CpuSet
@@ -21,6 +23,8 @@ from nri_numamem.numa import CpuSet
 EXAMPLES = (
     "nri-numamem export --dry-run",
     "nri-numamem export --dry-run --node-name worker-3 -o json | jq .zones",
+    "nri-numamem export --kubeconfig /etc/nri-numamem/kubeconfig",
+    "nri-numamem export --delete",
 )
 
 _KUBELET_ROOT = Path("/var/lib/kubelet")
@@ -30,19 +34,21 @@ _NODE_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
+    _add_actions(parser)
     parser.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="print the object on standard output; this version does nothing else",
-    )
-    parser.add_argument(
-        "-o", "--output", choices=("yaml", "json"), default="yaml", help="(default: %(default)s)"
+        "-o",
+        "--output",
+        choices=("yaml", "json"),
+        default="yaml",
+        help="of --dry-run (default: %(default)s)",
     )
     parser.add_argument(
         "--node-name",
         metavar="NAME",
-        help="name of the Node object (default: the host name in lower case, as the kubelet's)",
+        help="name of the Node object (default: NODE_NAME of the environment, else the host name "
+        "in lower case, as the kubelet's)",
     )
+    add_server_arguments(parser)
     live.add_arguments(parser)
     kubelet = parser.add_argument_group("files of the kubelet")
     kubelet.add_argument(
@@ -65,29 +71,90 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIRECTORY",
         help="its podLogsDir, which has the names of all pods (default: %(default)s)",
     )
+    _add_log_arguments(parser)
     parser.epilog = (
-        "Needs root, because the state directory is readable by root only. Each missing input is "
-        "one line on standard error. Exit status: 0 if the object was printed, 1 if there is none, "
-        "2 if the command line or the configuration is wrong, or a permission is missing."
+        "Without --dry-run or --delete it writes the object to the API server, again and again "
+        "until SIGTERM. Needs root, because the state directory is readable by root only. With "
+        "--dry-run each missing input is one line on standard error. Exit status: 0 if it was "
+        "done, 1 if there is no object or it could not be deleted, 2 if the command line or the "
+        "configuration is wrong, or a permission is missing."
+    )
+
+
+def _add_actions(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_mutually_exclusive_group()
+    actions.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="print the object on standard output, and write nothing to the API server",
+    )
+    actions.add_argument(
+        "--delete", action="store_true", help="delete this host's object from the API server"
+    )
+    actions.add_argument(
+        "--delete-all",
+        action="store_true",
+        help="delete the objects of all hosts that nri-numamem has written",
+    )
+
+
+def _add_log_arguments(parser: argparse.ArgumentParser) -> None:
+    log = parser.add_argument_group("log on standard error")
+    log.add_argument(
+        "--log-level",
+        choices=LOG_LEVELS,
+        default=LOG_LEVELS[0],
+        help="the lowest level logged (default: %(default)s)",
+    )
+    log.add_argument(
+        "--log-format",
+        choices=LOG_FORMATS,
+        default=LOG_FORMATS[0],
+        help="auto is console on a terminal and json elsewhere (default: %(default)s)",
     )
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print the object, and a line for each missing input; return 1 if there is no object."""
-    if not args.dry_run:
-        raise UsageError("export writes to no API server; add --dry-run to print the object")
+    """Print, delete or write the object; return the exit status."""
+    if args.delete_all:
+        return _delete(args, None)
     name = _node_name(args.node_name)
-    collected = collect(args, name, _cpus(args.reserved_cpus))
+    if args.delete:
+        return _delete(args, name)
+    reserved_cpus = _cpus(args.reserved_cpus)
+    if args.dry_run:
+        return _print(args, name, reserved_cpus)
+    from nri_numamem.cli.export.process import run  # noqa: PLC0415 - a client, threads and logs
+
+    return run(args, name, reserved_cpus)
+
+
+def _print(args: argparse.Namespace, name: str, reserved_cpus: CpuSet | None) -> int:
+    """Print the object, and a line for each missing input; return 1 if there is no object."""
+    collected = collect(args, name, reserved_cpus)
     for problem in collected.problems:
-        print(f"nri-numamem: {problem}", file=sys.stderr)
+        print(f"nri-numamem: {problem.text}", file=sys.stderr)
     if collected.host is None:
         return 1
     print_document(noderesourcetopology(collected.host), args.output)
     return 0
 
 
+def _delete(args: argparse.Namespace, name: str | None) -> int:
+    """Delete the object of a host, or all of them for None; return 1 if that failed."""
+    from nri_numamem.cli.export import delete  # noqa: PLC0415 - a client
+
+    problem = delete.delete_all(args) if name is None else delete.delete(args, name)
+    what = "all objects of nri-numamem" if name is None else f"noderesourcetopology {name}"
+    if problem:
+        print(f"nri-numamem: cannot delete {what}: {problem}", file=sys.stderr)
+        return 1
+    print(f"{what}: deleted, or there was none")
+    return 0
+
+
 def _node_name(given: str | None) -> str:
-    name = os.uname().nodename.lower() if given is None else given
+    name = given or os.environ.get("NODE_NAME") or os.uname().nodename.lower()
     if not _NODE_NAME.fullmatch(name):
         problem = f"{name!r:.80} is not a valid Node name"
         raise UsageError(f"--node-name: {problem}; give the name that `kubectl get nodes` shows")

@@ -16,6 +16,7 @@ from nri_numamem.cli.render.times import format_time
 from nri_numamem.config.documents import load_document, read_file
 from nri_numamem.config.errors import UsageError
 from nri_numamem.engine.context import Context
+from nri_numamem.export.conditions import Input, Problem
 from nri_numamem.export.cpus import CpuUse, running_containers
 from nri_numamem.export.noderesourcetopology import (
     ZONE_LIMIT,
@@ -25,7 +26,7 @@ from nri_numamem.export.noderesourcetopology import (
 )
 from nri_numamem.export.pods import counted_pods
 from nri_numamem.host.container_cpus import cpu_requests
-from nri_numamem.host.pod_cgroups import guaranteed_pods, other_pods
+from nri_numamem.host.pod_cgroups import guaranteed_pods, has_pod_cgroups, other_pods
 from nri_numamem.host.pod_logs import pod_names
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError
@@ -33,6 +34,7 @@ from nri_numamem.kubelet.config_file import KubeletConfigError, read_kubelet_con
 from nri_numamem.kubelet.cpu_state import FILE_NAME, CpuState, CpuStateError, parse_cpu_state
 from nri_numamem.numa import CpuSet, NodeSet
 from nri_numamem.observe.files import read_regular, reason_of
+from nri_numamem.observe.plugin_file import plugin_file_of
 
 _CPU_STATE_LIMIT_BYTES = 4 << 20
 
@@ -43,8 +45,9 @@ class Collected:
 
     host: Host | None
     """None if there is no object."""
-    problems: tuple[str, ...]
-    """Lines for people."""
+    problems: tuple[Problem, ...]
+    files: tuple[Path, ...] = ()
+    """The files from which it was read, that are replaced when their contents change."""
 
 
 def collect(args: argparse.Namespace, node_name: str, reserved_cpus: CpuSet | None) -> Collected:
@@ -53,42 +56,54 @@ def collect(args: argparse.Namespace, node_name: str, reserved_cpus: CpuSet | No
     Raises UsageError if the settings, the state directory or the kubelet's configuration cannot be
     used.
     """
-    facts = live.collect(args)
+    facts = live.collect_accounting(args)
     problems = list(_problems_of_plugin(facts))
+    kubelet_config = Path(facts.settings.kubelet_config_file or args.kubelet_root / "config.yaml")
+    cpu_file = args.kubelet_root / FILE_NAME
+    files = (*_files_of_plugin(facts), kubelet_config, cpu_file, args.pod_logs)
     context, state = facts.context, facts.state
     missing = _reason_for_no_object(facts)
     if missing or context is None or state is None:
-        return Collected(None, (*problems, missing))
+        return Collected(None, (*problems, Problem(Input.OBJECT, missing)), files)
     problems += _nodes_without_zone(context)
-    roots = roots_of(args)
-    kubelet_config = Path(facts.settings.kubelet_config_file or args.kubelet_root / "config.yaml")
     reserved = reserved_cpus
     if reserved is None:
         reserved = _reserved_cpus(kubelet_config, problems)
-    cpu_state = _cpu_state(args.kubelet_root / FILE_NAME, problems)
+    cpu_state = _cpu_state(cpu_file, problems)
     cpus = CpuUse({}, reserved, _exclusive(context, cpu_state))
     host = Host(node_name, context, state, facts.pool_use, cpus)
-    if facts.cgroups is None:
-        problem = facts.cgroup_problem or (
-            f"{roots.cgroup} has no cgroup of pods (kubepods); mount the host's cgroups"
-        )
-        problems.append(f"no CPU requests and no fingerprint: {problem}")
-        return Collected(host, tuple(problems))
+    roots = roots_of(args)
+    problem = f"{roots.cgroup} has no cgroup of pods (kubepods); mount the host's cgroups"
     try:
-        host = _with_pods(host, roots, args.pod_logs, problems)
+        if has_pod_cgroups(roots.cgroup):
+            host, problem = _with_pods(host, roots, args.pod_logs, problems), ""
     except MachineError as error:
-        problems.append(f"no CPU requests and no fingerprint: {error}")
-    return Collected(host, tuple(problems))
+        problem = str(error)
+    if problem:
+        problems.append(Problem(Input.CGROUPS, f"no CPU requests and no fingerprint: {problem}"))
+    return Collected(host, tuple(problems), files)
 
 
-def _problems_of_plugin(facts: Facts) -> Iterator[str]:
+def _files_of_plugin(facts: Facts) -> tuple[Path, ...]:
+    if not facts.state_file:
+        return ()
+    path = Path(facts.state_file)
+    return path, plugin_file_of(path)
+
+
+def _problems_of_plugin(facts: Facts) -> Iterator[Problem]:
     if facts.plugin_problem:
-        yield f"the plugin's settings are those of its configuration: {facts.plugin_problem}"
+        text = f"the plugin's settings are those of its configuration: {facts.plugin_problem}"
+        yield Problem(Input.SETTINGS, text)
     if facts.holder is None and facts.changed_s is not None:
         when = format_time(facts.changed_s)
-        yield f"no plugin runs: the object shows its state of {when}; start the plugin"
+        text = f"no plugin runs: the object shows its state of {when}; start the plugin"
+        yield Problem(Input.PLUGIN, text)
     if facts.context is not None and facts.machine_problem:
-        yield f"hugepages that are used outside of pods count as available: {facts.machine_problem}"
+        text = (
+            f"hugepages that are used outside of pods count as available: {facts.machine_problem}"
+        )
+        yield Problem(Input.HUGEPAGE_POOLS, text)
 
 
 def _reason_for_no_object(facts: Facts) -> str:
@@ -111,28 +126,31 @@ def _reason_for_no_object(facts: Facts) -> str:
     return ""
 
 
-def _nodes_without_zone(context: Context) -> Iterator[str]:
+def _nodes_without_zone(context: Context) -> Iterator[Problem]:
     missing = nodes_without_zone(context)
     too_high = NodeSet(node_id for node_id in missing if node_id >= ZONE_LIMIT)
     if too_high:
-        yield (
+        yield Problem(
+            Input.NODE_IDS,
             f"NUMA nodes {too_high} have no zone: the scheduler plugin supports node ids below "
-            f"{ZONE_LIMIT}; pods are not scheduled for their memory"
+            f"{ZONE_LIMIT}; pods are not scheduled for their memory",
         )
     if missing - too_high:
-        yield (
+        yield Problem(
+            Input.NODES_WITHOUT_CPUS,
             f"NUMA nodes {missing - too_high} have no zone: they have no CPUs; pods are not "
-            "scheduled for their memory"
+            "scheduled for their memory",
         )
 
 
-def _reserved_cpus(path: Path, problems: list[str]) -> CpuSet:
+def _reserved_cpus(path: Path, problems: list[Problem]) -> CpuSet:
     """Return the reservedSystemCPUs of the kubelet's configuration; raise UsageError."""
     if not path.exists():
-        problems.append(
+        text = (
             f"no reserved CPUs: {path} does not exist; name the kubelet's directory with "
             "--kubelet-root, or the CPUs with --reserved-cpus"
         )
+        problems.append(Problem(Input.RESERVED_CPUS, text))
         return CpuSet()
     try:
         config = read_kubelet_config(load_document(read_file(path), str(path)))
@@ -144,15 +162,16 @@ def _reserved_cpus(path: Path, problems: list[str]) -> CpuSet:
         raise UsageError(f"{path}: reservedSystemCPUs: {error}; {remedy}") from error
 
 
-def _cpu_state(path: Path, problems: list[str]) -> CpuState | None:
+def _cpu_state(path: Path, problems: list[Problem]) -> CpuState | None:
     try:
         return parse_cpu_state(read_regular(path, _CPU_STATE_LIMIT_BYTES))
     except (OSError, CpuStateError) as error:
         reason = reason_of(error) if isinstance(error, OSError) else str(error)
-        problems.append(
+        text = (
             f"exclusive CPUs are unknown and count as available: {path}: {reason}; name the "
             "kubelet's directory with --kubelet-root"
         )
+        problems.append(Problem(Input.EXCLUSIVE_CPUS, text))
         return None
 
 
@@ -164,7 +183,7 @@ def _exclusive(context: Context, cpu_state: CpuState | None) -> CpuSet | None:
     return every - cpu_state.shared
 
 
-def _with_pods(host: Host, roots: HostRoots, pod_logs: Path, problems: list[str]) -> Host:
+def _with_pods(host: Host, roots: HostRoots, pod_logs: Path, problems: list[Problem]) -> Host:
     """Return the host with CPU requests and the names of its pods; raise MachineError."""
     requests = cpu_requests(roots.cgroup)
     known = {name: request for name, request in requests.items() if request is not None}
@@ -175,20 +194,22 @@ def _with_pods(host: Host, roots: HostRoots, pod_logs: Path, problems: list[str]
     if host.cpus.exclusive is None:
         problems += _unknown_requests(running_containers(host.state), requests)
     if pods.unnamed:
-        problems.append(
+        text = (
             f"no fingerprint: {pod_logs} has no directory of {len(pods.unnamed)} pods, such as "
             f"{pods.unnamed[0]}; mount the kubelet's podLogsDir, and name it with --pod-logs"
         )
+        problems.append(Problem(Input.POD_NAMES, text))
         return host
     return replace(host, pods=pods.names)
 
 
 def _unknown_requests(
     running: Collection[str], requests: Mapping[str, int | None]
-) -> Iterator[str]:
+) -> Iterator[Problem]:
     unknown = [name for name, request in requests.items() if request is None and name in running]
     if unknown:
-        yield (
+        yield Problem(
+            Input.CPU_QUOTAS,
             f"{len(unknown)} running containers count for no CPU, such as {min(unknown)}: their "
-            "cgroups have no CPU quota; set cpuCFSQuota: true in the kubelet's configuration"
+            "cgroups have no CPU quota; set cpuCFSQuota: true in the kubelet's configuration",
         )

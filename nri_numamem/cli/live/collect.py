@@ -68,6 +68,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def collect(args: argparse.Namespace) -> Facts:
     """Return the facts; raise UsageError if the settings or the state directory are unreadable."""
     roots = roots_of(args)
+    facts = _with_available(_with_machine(_of_plugin(args), roots), roots)
+    facts = _with_cgroups(facts, roots)
+    facts = _with_use(_with_state(facts, roots), roots)
+    return _with_users(_with_missing_cgroups(facts, roots), roots)
+
+
+def collect_accounting(args: argparse.Namespace) -> Facts:
+    """Return the facts without the use of memory: no cgroup of a container, no process is read.
+
+    Raises UsageError as collect().
+    """
+    roots = roots_of(args)
+    facts = _with_machine(_of_plugin(args), roots)
+    return _with_use(_with_state(facts, roots), roots)
+
+
+def _of_plugin(args: argparse.Namespace) -> Facts:
     settings, origin, problem = _settings(args.config, args.root)
     file = settings.state_file_or_default if args.state_file is None else args.state_file
     file = file and str(below(args.root, Path(file)))
@@ -77,9 +94,7 @@ def collect(args: argparse.Namespace) -> Facts:
         facts = _with_plugin(facts, is_configured=args.config is not None)
     if problem is not None and not facts.settings_origin:
         raise problem  # the plugin left no settings that could be used in their place
-    facts = _with_machine(facts, roots)
-    facts = _with_cgroups(facts, roots)
-    return _with_use(_with_state(facts, roots), roots)
+    return facts
 
 
 def _settings(path: Path | None, root: Path) -> tuple[Settings, str, UsageError | None]:
@@ -133,9 +148,18 @@ def _origins(plugin: PluginFacts) -> str:
 def _with_machine(facts: Facts, roots: HostRoots) -> Facts:
     try:
         context = context_of(facts.settings, read_machine(roots.sysfs, roots.proc))
-        return replace(facts, context=context, available_bytes=read_available(roots.sysfs))
+        return replace(facts, context=context)
     except (MachineError, UsageError) as error:
         return replace(facts, machine_problem=str(error))
+
+
+def _with_available(facts: Facts, roots: HostRoots) -> Facts:
+    if facts.context is None:
+        return facts
+    try:
+        return replace(facts, available_bytes=read_available(roots.sysfs))
+    except MachineError as error:
+        return replace(facts, context=None, machine_problem=str(error))
 
 
 def _with_cgroups(facts: Facts, roots: HostRoots) -> Facts:
@@ -194,8 +218,12 @@ def _with_state(facts: Facts, roots: HostRoots) -> Facts:
         return replace(facts, state_problem=f"{path}: {error}")
     if facts.context is not None:
         state = _rebuilt(facts.context, state, roots)
-    facts = replace(facts, state=state, changed_s=changed_s)
-    if state.holders and facts.cgroups is None and not facts.cgroup_problem:
+    return replace(facts, state=state, changed_s=changed_s)
+
+
+def _with_missing_cgroups(facts: Facts, roots: HostRoots) -> Facts:
+    is_known = facts.cgroups is not None or facts.cgroup_problem
+    if facts.state is not None and facts.state.holders and not is_known:
         problem = f"{roots.cgroup} has no cgroup of pods (kubepods), so containers are not compared"
         return replace(facts, cgroup_problem=f"{problem}; mount the host's cgroups")
     return facts
@@ -230,9 +258,14 @@ def _with_use(facts: Facts, roots: HostRoots) -> Facts:
         use = replace(use, by_pods=_by_pods(facts, roots))
     except MachineError as error:
         return replace(facts, machine_problem=facts.machine_problem or str(error))
-    is_used = any(pool.used for pools in use.pools.values() for pool in pools.values())
-    users = hugepage_users(roots.proc) if is_used else ()
-    return replace(facts, pool_use=use, hugepage_users=users)
+    return replace(facts, pool_use=use)
+
+
+def _with_users(facts: Facts, roots: HostRoots) -> Facts:
+    """Return the facts with the processes that use hugepages."""
+    pools = facts.pool_use.pools if facts.pool_use is not None else {}
+    is_used = any(pool.used for by_size in pools.values() for pool in by_size.values())
+    return replace(facts, hugepage_users=hugepage_users(roots.proc)) if is_used else facts
 
 
 def _by_pods(facts: Facts, roots: HostRoots) -> Mapping[str, Mapping[int, Mapping[str, int]]]:

@@ -9,6 +9,7 @@ import pytest
 from nri_numamem.cli import export
 from nri_numamem.cli.export.collect import Collected, collect
 from nri_numamem.config.errors import UsageError
+from nri_numamem.export.conditions import Input, Problem
 from nri_numamem.numa import CpuSet, Machine, NumaNode
 from nri_numamem.observe.plugin_file import plugin_file_of
 from tests.cli.export.export_host import ExportHost
@@ -34,8 +35,8 @@ def read(host: ExportHost, *arguments: str, reserved: CpuSet | None = None) -> C
 
 def only_line(found: Collected) -> str:
     assert found.host is not None
-    (line,) = found.problems
-    return line
+    (problem,) = found.problems
+    return problem.text
 
 
 def test_nothing_is_missing(host: ExportHost) -> None:
@@ -63,11 +64,14 @@ def test_a_plugin_that_does_not_run(tmp_path: Path) -> None:
 def test_no_state(host: ExportHost) -> None:
     host.state_file.unlink()
     remedy = "start the plugin, or name its state file with --state-file"
-    assert read(host) == Collected(None, (f"{host.state_file} does not exist; {remedy}",))
+    found = read(host)
+    assert found.host is None
+    problem = Problem(Input.OBJECT, f"{host.state_file} does not exist; {remedy}")
+    assert found.problems == (problem,)
     host.state_file.write_text("x")
     found = read(host)
     assert found.host is None
-    assert found.problems[0].startswith(f"{host.state_file}: not JSON")
+    assert found.problems[0].text.startswith(f"{host.state_file}: not JSON")
 
 
 def test_no_policy(tmp_path: Path) -> None:
@@ -76,13 +80,13 @@ def test_no_policy(tmp_path: Path) -> None:
     with host.running():
         found = read(host)
     assert found.host is None
-    assert found.problems[0].startswith("memoryManagerPolicy is None: the plugin places no")
+    assert found.problems[0].text.startswith("memoryManagerPolicy is None: the plugin places no")
 
 
 def test_no_machine(host: ExportHost) -> None:
     found = read(host, "--sysfs-root", str(host.root / "nothing"))
     assert found.host is None
-    assert "nothing" in found.problems[0]
+    assert "nothing" in found.problems[0].text
 
 
 def test_a_machine_without_cpus(tmp_path: Path) -> None:
@@ -91,7 +95,9 @@ def test_a_machine_without_cpus(tmp_path: Path) -> None:
     with host.running():
         found = read(host)
     assert found.host is None
-    assert found.problems[0].startswith("no NUMA node that the plugin uses shows CPUs, and zones")
+    assert found.problems[0].text.startswith(
+        "no NUMA node that the plugin uses shows CPUs, and zones"
+    )
 
 
 def test_nodes_without_a_zone(tmp_path: Path) -> None:
@@ -107,7 +113,7 @@ def test_nodes_without_a_zone(tmp_path: Path) -> None:
     with host.running():
         found = read(host)
     assert found.host is not None
-    assert found.problems == (
+    assert tuple(problem.text for problem in found.problems) == (
         (
             "NUMA nodes 64 have no zone: the scheduler plugin supports node ids below 64; pods are "
             "not scheduled for their memory"

@@ -8,7 +8,14 @@ are the kubelet's own keys.
 from collections.abc import Mapping
 
 from nri_numamem.engine.records.events import EventName, EventType
-from nri_numamem.engine.records.table import connection, containers, machine, pods, process
+from nri_numamem.engine.records.table import (
+    connection,
+    containers,
+    export,
+    machine,
+    pods,
+    process,
+)
 
 SECTIONS: Mapping[str, Mapping[EventName, EventType]] = {
     "Containers": containers.EVENTS,
@@ -16,6 +23,7 @@ SECTIONS: Mapping[str, Mapping[EventName, EventType]] = {
     "Machine and allocation state": machine.EVENTS,
     "Runtime connection": connection.EVENTS,
     "Plugin process": process.EVENTS,
+    "The process `nri-numamem export`": export.EVENTS,
 }
 """Title of a section of the documentation -> its events."""
 

@@ -1,0 +1,64 @@
+"""Records about missing inputs: one when an input is missing for some time, one when it is back.
+
+A plugin that restarts, or a pod whose log directory does not exist yet, is no condition.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from nri_numamem.engine.plan import Record
+from nri_numamem.engine.records.events import EventName
+
+HOLD_S = 30.0
+"""How long an input is missing before that is recorded."""
+
+
+class Input(StrEnum):
+    """What the object is made of."""
+
+    OBJECT = "object"
+    PLUGIN = "plugin"
+    SETTINGS = "settings"
+    HUGEPAGE_POOLS = "hugepage_pools"
+    NODE_IDS = "node_ids"
+    NODES_WITHOUT_CPUS = "nodes_without_cpus"
+    RESERVED_CPUS = "reserved_cpus"
+    EXCLUSIVE_CPUS = "exclusive_cpus"
+    CGROUPS = "cgroups"
+    CPU_QUOTAS = "cpu_quotas"
+    POD_NAMES = "pod_names"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """An input that is missing, incomplete or cannot be read."""
+
+    input: Input
+    text: str
+    """One line: what is missing, its effect, a remedy."""
+
+
+class Conditions:
+    """The inputs that are missing; times are monotonic."""
+
+    def __init__(self) -> None:
+        self._since_s: dict[Input, float] = {}
+        self._recorded: set[Input] = set()
+
+    def update(self, now_s: float, problems: Iterable[Problem]) -> Iterator[Record]:
+        """Take all present problems."""
+        present = {problem.input: problem.text for problem in problems}
+        for missing in list(self._since_s):
+            if missing not in present:
+                del self._since_s[missing]
+                if missing in self._recorded:
+                    self._recorded.remove(missing)
+                    fields = {"input": missing.value}
+                    yield Record(EventName.EXPORT_INPUT_RESTORED, fields)
+        for missing, text in present.items():
+            since_s = self._since_s.setdefault(missing, now_s)
+            if missing not in self._recorded and now_s - since_s >= HOLD_S:
+                self._recorded.add(missing)
+                fields = {"input": missing.value, "cause": text}
+                yield Record(EventName.EXPORT_INPUT_MISSING, fields)

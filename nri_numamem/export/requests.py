@@ -1,0 +1,160 @@
+"""The requests to the API server about a host's object, and why an answer is a failure.
+
+Server-side apply makes or updates the object in one request, and gives each list of the object one
+owner: if another program has written `zones`, the answer is a conflict that names it.
+Sources: Kubernetes, "Server-Side Apply"; apimachinery, pkg/apis/meta/v1/types.go (Status).
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from nri_numamem.export.noderesourcetopology import API_VERSION, KIND, MANAGED_BY
+
+FIELD_MANAGER = "nri-numamem"
+"""The name under which the API server keeps what this program has written."""
+
+APPLY = "application/apply-patch+yaml"
+"""The content type of server-side apply; JSON is YAML."""
+
+_OBJECTS = f"/apis/{API_VERSION}/noderesourcetopologies"
+_MANAGER = re.compile(r'conflicts? with "([^"]{1,128})"')
+_TEXT_LIMIT = 500
+
+
+class FailureKind(StrEnum):
+    """What an operator has to look at."""
+
+    CREDENTIALS = "credentials"
+    UNREACHABLE = "unreachable"
+    UNAUTHORIZED = "unauthorized"
+    FORBIDDEN = "forbidden"
+    NO_CRD = "no_crd"
+    NO_NODE = "no_node"
+    CONFLICT = "conflict"
+    REJECTED = "rejected"
+    SERVER_ERROR = "server_error"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an object was not written."""
+
+    kind: FailureKind
+    cause: str
+    remedy: str
+    status: int = 0
+    """The HTTP status; 0 without an answer."""
+    field_managers: tuple[str, ...] = ()
+    """The other writers of the object."""
+    retry_after_s: float = 0.0
+    """The server's least time before the next attempt."""
+
+
+REMEDIES = {
+    FailureKind.CREDENTIALS: "see `cause`; it is read again at each attempt",
+    FailureKind.UNREACHABLE: "is the API server up, and its address right?",
+    FailureKind.UNAUTHORIZED: "the token or certificate is not valid, or has expired; renew it",
+    FailureKind.FORBIDDEN: "grant this user the permissions in docs/scheduler.md",
+    FailureKind.NO_CRD: "install the CustomResourceDefinition of NodeResourceTopology; it comes "
+    "with the scheduler plugins",
+    FailureKind.NO_NODE: "name the Node object with --node-name, or wait until the kubelet has "
+    "registered it",
+    FailureKind.CONFLICT: "stop the other exporter on this host and delete the object; it is then "
+    "made again",
+    FailureKind.REJECTED: "does the CustomResourceDefinition have version v1alpha2?",
+    FailureKind.SERVER_ERROR: "see the log of the API server",
+}
+
+
+def node_path(node_name: str) -> str:
+    """Return the path of a Node."""
+    return f"/api/v1/nodes/{node_name}"
+
+
+def object_path(node_name: str) -> str:
+    """Return the path of a host's object."""
+    return f"{_OBJECTS}/{node_name}"
+
+
+def apply_path(node_name: str) -> str:
+    """Return the path that applies the object, without taking fields from other writers."""
+    return f"{object_path(node_name)}?fieldManager={FIELD_MANAGER}"
+
+
+def all_objects_path() -> str:
+    """Return the path of all objects that this program has written."""
+    label, value = MANAGED_BY
+    return f"{_OBJECTS}?labelSelector={label.replace('/', '%2F')}%3D{value}"
+
+
+def owned_by(document: Mapping[str, object], node_name: str, uid: str) -> bytes:
+    """Return the object as JSON, with the Node as its owner: it is removed with the Node."""
+    metadata = document["metadata"]
+    owner = {"apiVersion": "v1", "kind": "Node", "name": node_name, "uid": uid}
+    assert isinstance(metadata, dict)  # noqa: S101 - of noderesourcetopology()
+    owned = {**document, "metadata": {**metadata, "ownerReferences": [owner]}}
+    return json.dumps(owned, separators=(",", ":")).encode()
+
+
+def uid_of(document: Mapping[str, object]) -> str:
+    """Return the uid in an answer; "" if it has none."""
+    metadata = document.get("metadata")
+    uid = metadata.get("uid") if isinstance(metadata, dict) else None
+    return uid if isinstance(uid, str) else ""
+
+
+def failure_of_node(status: int, document: Mapping[str, object], after_s: float) -> Failure | None:
+    """Return why the answer to a request of a Node has no uid; None if it has one."""
+    if status == 200:
+        return None if uid_of(document) else _no_kubernetes(status)
+    kind = FailureKind.NO_NODE if status == 404 else _kind(status)
+    return _failure(kind, status, document, after_s)
+
+
+def failure_of_apply(status: int, document: Mapping[str, object], after_s: float) -> Failure | None:
+    """Return why an object was not applied; None if it was."""
+    if status in (200, 201):
+        return None if document.get("kind") == KIND else _no_kubernetes(status)
+    # Apply makes a missing object, so only the resource itself can be missing.
+    kind = FailureKind.NO_CRD if status == 404 else _kind(status)
+    return _failure(kind, status, document, after_s)
+
+
+def failure_of_delete(status: int, document: Mapping[str, object]) -> Failure | None:
+    """Return why objects were not deleted; None if they were, or if there is none."""
+    if status in (200, 202):
+        return None if document else _no_kubernetes(status)
+    return None if status == 404 else _failure(_kind(status), status, document, 0.0)
+
+
+def _kind(status: int) -> FailureKind:
+    known = {
+        401: FailureKind.UNAUTHORIZED,
+        403: FailureKind.FORBIDDEN,
+        409: FailureKind.CONFLICT,
+        429: FailureKind.SERVER_ERROR,
+    }
+    is_rejected = 400 <= status < 500
+    return known.get(status, FailureKind.REJECTED if is_rejected else FailureKind.SERVER_ERROR)
+
+
+def _failure(
+    kind: FailureKind, status: int, document: Mapping[str, object], after_s: float
+) -> Failure:
+    message = document.get("message")
+    cause = message if isinstance(message, str) and message else f"HTTP status {status}"
+    managers = _managers(cause) if kind is FailureKind.CONFLICT else ()
+    return Failure(kind, cause[:_TEXT_LIMIT], REMEDIES[kind], status, managers, after_s)
+
+
+def _managers(cause: str) -> tuple[str, ...]:
+    return tuple(sorted(set(_MANAGER.findall(cause))))
+
+
+def _no_kubernetes(status: int) -> Failure:
+    kind = FailureKind.SERVER_ERROR
+    cause = f"HTTP status {status}, but not the object: this is no API server of Kubernetes"
+    return Failure(kind, cause, "correct the address of the API server", status)

@@ -1,0 +1,231 @@
+"""The loop: looks at the host each second, and writes what the decisions demand.
+
+Nothing here waits except for messages. One request is in flight at a time; one that takes longer
+than its limit is abandoned.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from nri_numamem.apiserver.access import AccessError
+from nri_numamem.apiserver.client import Answer, Request, RequestError
+from nri_numamem.engine.plan import Record
+from nri_numamem.export.conditions import Conditions, Problem
+from nri_numamem.export.requests import (
+    APPLY,
+    FailureKind,
+    apply_path,
+    node_path,
+)
+from nri_numamem.export.writer import Apply, ReadNode, Writer
+from nri_numamem.exporter.mailbox import Done, Stop
+
+LOOK_S = 1.0
+"""Between two looks at what shows changes."""
+READ_S = 10.0
+"""Between two readings of everything: some changes do not show, such as those of CPU quotas."""
+REQUEST_S = 10.0
+"""For one request, from the name of the server to the end of the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read of the host."""
+
+    document: Mapping[str, object] | None
+    """The object; None if there is none."""
+    problems: tuple[Problem, ...] = ()
+
+
+class Inputs(Protocol):
+    """The host."""
+
+    def stamp(self) -> Hashable:
+        """Return a value that differs when something has changed; takes little time."""
+
+    def read(self) -> Reading:
+        """Read everything."""
+
+
+class Sender(Protocol):
+    """A client of the API server."""
+
+    def send(self, request: Request) -> Answer:
+        """Return the answer; raise AccessError or RequestError."""
+
+    def abort(self) -> None:
+        """End the request that another thread has sent."""
+
+
+class Messages(Protocol):
+    """What the loop waits for; see ``exporter.mailbox``."""
+
+    def start(self, number: int, call: Callable[[], Answer]) -> None:
+        """Call a function in a thread; `number` comes back with its result."""
+
+    def wait(self, timeout_s: float) -> Stop | Done[Answer] | None:
+        """Return the next message; None after the time."""
+
+
+class ServiceManager(Protocol):
+    """Takes notifications; see ``observe.systemd``."""
+
+    def ready(self, status: str) -> None:
+        """Report that the service has started."""
+
+    def status(self, status: str) -> None:
+        """Report a status text."""
+
+    def alive(self, now_s: float) -> None:
+        """Report that the service is alive."""
+
+
+@dataclass(slots=True)
+class _Call:
+    """The request in flight."""
+
+    number: int
+    end_s: float
+
+
+@dataclass(slots=True)
+class _Looks:
+    """When the host was read."""
+
+    stamp: Hashable = None
+    next_s: float = float("-inf")
+    next_read_s: float = float("-inf")
+    reading: Reading = field(default_factory=lambda: Reading(None))
+
+
+class Exporter:
+    """Keeps one host's object up to date until a message stops it."""
+
+    def __init__(
+        self,
+        node_name: str,
+        inputs: Inputs,
+        sender: Sender,
+        messages: Messages,
+        manager: ServiceManager,
+        emit: Callable[[Record], None],
+        clock: Callable[[], float],
+        random: Callable[[], float],
+    ) -> None:
+        self._node_name = node_name
+        self._inputs = inputs
+        self._sender = sender
+        self._messages = messages
+        self._manager = manager
+        self._emit = emit
+        self._clock = clock
+        self._writer = Writer(node_name, random)
+        self._conditions = Conditions()
+        self._looks = _Looks()
+        self._call: _Call | None = None
+        self._calls = 0
+        self._status: str | None = None
+
+    def run(self) -> None:
+        """Look and write until a message stops it."""
+        while True:
+            now_s = self._clock()
+            self._manager.alive(now_s)
+            self._look(now_s)
+            self._end_late_call(now_s)
+            self._begin_call(now_s)
+            self._report()
+            message = self._messages.wait(self._pause_s(self._clock()))
+            if isinstance(message, Stop):
+                return
+            if message is not None:
+                self._take(message)
+
+    def _look(self, now_s: float) -> None:
+        looks = self._looks
+        if now_s < looks.next_s:
+            return
+        looks.next_s = now_s + LOOK_S
+        stamp = self._inputs.stamp()
+        if stamp != looks.stamp or now_s >= looks.next_read_s:
+            looks.stamp, looks.next_read_s = stamp, now_s + READ_S
+            looks.reading = self._inputs.read()
+            self._writer.offer(looks.reading.document)
+        self._emit_all(self._conditions.update(now_s, looks.reading.problems))
+
+    def _begin_call(self, now_s: float) -> None:
+        if self._call is not None:
+            return
+        step = self._writer.next_step(now_s)
+        if step is None:
+            return
+        request = self._request(step)
+        self._calls += 1
+        self._call = _Call(self._calls, now_s + REQUEST_S)
+        self._messages.start(self._calls, lambda: self._sender.send(request))
+
+    def _request(self, step: ReadNode | Apply) -> Request:
+        if isinstance(step, ReadNode):
+            return Request("GET", node_path(self._node_name))
+        return Request("PATCH", apply_path(self._node_name), step.body, APPLY)
+
+    def _end_late_call(self, now_s: float) -> None:
+        if self._call is not None and now_s >= self._call.end_s:
+            self._call = None
+            self._sender.abort()
+            cause = f"no answer within {REQUEST_S:.0f} s"
+            self._emit_all(self._writer.unanswered(now_s, FailureKind.UNREACHABLE, cause))
+
+    def _take(self, done: Done[Answer]) -> None:
+        if self._call is None or self._call.number != done.number:
+            return  # abandoned
+        self._call = None
+        now_s, result = self._clock(), done.result
+        if isinstance(result, Answer):
+            records = self._writer.answered(
+                now_s, result.status, result.document, result.retry_after_s
+            )
+        else:
+            records = self._writer.unanswered(now_s, _kind(result), str(result))
+        self._emit_all(records)
+
+    def _emit_all(self, records: Iterable[Record]) -> None:
+        for record in records:
+            self._emit(record)
+
+    def _report(self) -> None:
+        """Report to the service manager; ready is when the first request has ended.
+
+        Without anything to write it is ready too: a service manager must not wait for the plugin.
+        """
+        status = self._status_text()
+        if status == self._status or status is None:
+            return
+        report = self._manager.ready if self._status is None else self._manager.status
+        report(status)
+        self._status = status
+
+    def _status_text(self) -> str | None:
+        if self._looks.reading.document is None:
+            return f"no object: {self._looks.reading.problems[-1].text}"
+        if self._writer.problem:
+            return f"not written: {self._writer.problem}"
+        return f"wrote {self._node_name}" if self._writer.was_written else None
+
+    def _pause_s(self, now_s: float) -> float:
+        pauses = [self._looks.next_s - now_s]
+        if self._call is not None:
+            pauses.append(self._call.end_s - now_s)
+        else:
+            pauses.append(self._writer.wait_s(now_s))
+        return max(0.0, min(pauses))
+
+
+def _kind(error: Exception) -> FailureKind:
+    """Return the kind of failure; raise an error that is a bug."""
+    if isinstance(error, AccessError):
+        return FailureKind.CREDENTIALS
+    if isinstance(error, RequestError):
+        return FailureKind.UNREACHABLE
+    raise error

@@ -1,0 +1,85 @@
+"""What the loop waits for: the end of a request in another thread, a signal, or the time.
+
+A request runs in a thread, so that neither a server that hangs nor a name server keeps the loop
+from its other work and from a signal. A queue of which put() may be called in a signal handler
+(``queue.SimpleQueue``) has the messages.
+"""
+
+import queue
+import signal
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FrameType, TracebackType
+from typing import Generic, Self, TypeVar
+
+from nri_numamem.apiserver.client import RequestError
+
+STOPPING = (signal.SIGTERM, signal.SIGINT)
+
+Result = TypeVar("Result")
+
+
+class Stop:
+    """A signal that ends the process has arrived."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Generic[Result]):
+    """A call has ended."""
+
+    number: int
+    result: Result | Exception
+
+
+class Mailbox(Generic[Result]):
+    """A context in which the process's signals become messages. For the main thread."""
+
+    def __init__(self) -> None:
+        self._messages: queue.SimpleQueue[Stop | Done[Result]] = queue.SimpleQueue()
+        self._handlers: dict[int, object] = {}
+
+    def __enter__(self) -> Self:
+        """Install the handlers."""
+        for number in STOPPING:
+            self._handlers[number] = signal.signal(number, self._stop)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Restore the previous handlers."""
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)  # type: ignore[arg-type] # what signal() returned
+
+    def start(self, number: int, call: Callable[[], Result]) -> None:
+        """Call a function in a thread; `number` comes back with its result."""
+        thread = threading.Thread(
+            target=self._run, args=(number, call), name=f"request {number}", daemon=True
+        )
+        try:
+            thread.start()
+        except RuntimeError as error:  # a limit of threads
+            self._messages.put(Done(number, RequestError(str(error))))
+
+    def wait(self, timeout_s: float) -> Stop | Done[Result] | None:
+        """Return the next message; None after the time."""
+        try:
+            return self._messages.get(timeout=max(0.0, timeout_s))
+        except queue.Empty:
+            return None
+
+    def _run(self, number: int, call: Callable[[], Result]) -> None:
+        # Signals must interrupt the main thread.
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            result: Result | Exception = call()
+        except Exception as error:  # noqa: BLE001 - the loop judges it
+            result = error
+        self._messages.put(Done(number, result))
+
+    def _stop(self, _number: int, _frame: FrameType | None) -> None:
+        self._messages.put(Stop())

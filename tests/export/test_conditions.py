@@ -1,0 +1,45 @@
+"""One record when an input is missing for some time, one when it is back."""
+
+from nri_numamem.engine.plan import Record
+from nri_numamem.engine.records.events import EventName
+from nri_numamem.export.conditions import HOLD_S, Conditions, Input, Problem
+
+PLUGIN = Problem(Input.PLUGIN, "no plugin runs")
+NAMES = Problem(Input.POD_NAMES, "no names")
+
+
+def names(records: list[Record]) -> list[tuple[EventName, object]]:
+    return [(record.event, record.fields["input"]) for record in records]
+
+
+def test_a_lasting_problem_is_one_record() -> None:
+    conditions = Conditions()
+    assert list(conditions.update(5.0, [PLUGIN])) == []
+    assert list(conditions.update(5.0 + HOLD_S - 0.1, [PLUGIN])) == []
+    (record,) = conditions.update(5.0 + HOLD_S, [PLUGIN])
+    assert record.event is EventName.EXPORT_INPUT_MISSING
+    assert record.fields == {"input": "plugin", "cause": "no plugin runs"}
+    other = Problem(Input.PLUGIN, "another text")
+    assert list(conditions.update(1e6, [other])) == []
+    assert names(list(conditions.update(1e6, []))) == [(EventName.EXPORT_INPUT_RESTORED, "plugin")]
+    assert list(conditions.update(2e6, [])) == []
+
+
+def test_a_short_problem_is_no_record() -> None:
+    conditions = Conditions()
+    assert list(conditions.update(0.0, [PLUGIN])) == []
+    assert list(conditions.update(20.0, [])) == []
+    assert list(conditions.update(40.0, [PLUGIN])) == []
+    assert list(conditions.update(40.0 + HOLD_S - 1, [PLUGIN])) == []
+
+
+def test_problems_are_independent() -> None:
+    conditions = Conditions()
+    list(conditions.update(0.0, [PLUGIN]))
+    list(conditions.update(10.0, [PLUGIN, NAMES]))
+    missing = EventName.EXPORT_INPUT_MISSING
+    assert names(list(conditions.update(HOLD_S, [PLUGIN, NAMES]))) == [(missing, "plugin")]
+    assert names(list(conditions.update(HOLD_S + 10, [NAMES]))) == [
+        (EventName.EXPORT_INPUT_RESTORED, "plugin"),
+        (missing, "pod_names"),
+    ]
