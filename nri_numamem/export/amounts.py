@@ -1,6 +1,6 @@
 """Amounts of one resource in a zone, and their text.
 
-Quantities are decimal: bytes without a suffix, CPUs as a number or in millicores.
+Quantities are decimal: bytes and devices without a suffix, CPUs as a number or in millicores.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ MILLICORES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """The three amounts of the object, in bytes or millicores."""
+    """The three amounts of the object, in bytes, millicores or devices."""
 
     capacity: int
     """What the NUMA node has."""
@@ -21,8 +21,8 @@ class Amounts:
     """What the next pod gets. The scheduler uses only this one."""
 
 
-def resource_of_bytes(name: str, amounts: Amounts) -> dict[str, str]:
-    """Return the entry of a resource that is counted in bytes."""
+def resource_of_units(name: str, amounts: Amounts) -> dict[str, str]:
+    """Return the entry of a resource that is counted in bytes or devices."""
     return _resource(name, str(amounts.capacity), str(amounts.allocatable), str(amounts.available))
 
 

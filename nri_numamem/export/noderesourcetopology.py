@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.state import EngineState
-from nri_numamem.export.amounts import Amounts, resource_of_bytes, resource_of_cpus
+from nri_numamem.export.amounts import Amounts, resource_of_cpus, resource_of_units
 from nri_numamem.export.cpus import CpuUse, cpu_amounts
+from nri_numamem.export.devices import device_amounts
 from nri_numamem.export.fingerprint import (
     ANNOTATION,
     ATTRIBUTE,
@@ -22,6 +23,7 @@ from nri_numamem.export.fingerprint import (
     fingerprint,
 )
 from nri_numamem.export.memory import memory_amounts
+from nri_numamem.kubelet.host_resources import KubeletResources
 from nri_numamem.memorymanager import PoolUse
 from nri_numamem.numa import NodeSet, NodeUse, NumaNode
 
@@ -51,6 +53,8 @@ class Host:
     cpus: CpuUse = field(default_factory=CpuUse)
     pods: frozenset[tuple[str, str]] | None = None
     """(namespace, name) of the pods that count; None if not all are known."""
+    kubelet: KubeletResources = field(default_factory=KubeletResources)
+    """For its devices; empty if it was not asked."""
 
 
 def zone_nodes(context: Context) -> tuple[NumaNode, ...]:
@@ -84,6 +88,7 @@ def noderesourcetopology(host: Host) -> dict[str, object]:
     nodes = zone_nodes(host.context)
     memory = memory_amounts(host.context, host.state, host.pool_use)
     cpus = cpu_amounts(nodes, host.state, host.cpus)
+    devices = device_amounts(host.kubelet)
     signature = None if host.pods is None else fingerprint(host.pods)
     metadata: dict[str, object] = {
         "name": host.node_name,
@@ -96,7 +101,15 @@ def noderesourcetopology(host: Host) -> dict[str, object]:
         "kind": KIND,
         "metadata": metadata,
         "attributes": _attributes(host.context, len(nodes), signature),
-        "zones": [_zone(node, nodes, cpus[node.node_id], memory[node.node_id]) for node in nodes],
+        "zones": [
+            _zone(
+                node,
+                nodes,
+                cpus[node.node_id],
+                {**memory[node.node_id], **devices.get(node.node_id, {})},
+            )
+            for node in nodes
+        ],
     }
 
 
@@ -116,10 +129,10 @@ def _zone(
     node: NumaNode,
     nodes: Iterable[NumaNode],
     cpu: Amounts,
-    memory: Mapping[str, Amounts],
+    others: Mapping[str, Amounts],
 ) -> dict[str, object]:
     resources = [resource_of_cpus(cpu)]
-    resources += [resource_of_bytes(name, amounts) for name, amounts in memory.items()]
+    resources += [resource_of_units(name, amounts) for name, amounts in others.items()]
     return {
         "name": _name(node),
         "type": "Node",

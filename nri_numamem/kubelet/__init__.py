@@ -1,1 +1,1 @@
-"""The kubelet's file formats: memory manager state, configuration, Pod manifests."""
+"""The kubelet's formats: memory manager state, configuration, Pod manifests, PodResources."""

@@ -2,11 +2,11 @@
 
 import pytest
 
-from nri_numamem.export.amounts import Amounts, resource_of_bytes, resource_of_cpus
+from nri_numamem.export.amounts import Amounts, resource_of_cpus, resource_of_units
 
 
 def test_bytes() -> None:
-    assert resource_of_bytes("memory", Amounts(1 << 34, 1 << 33, 0)) == {
+    assert resource_of_units("memory", Amounts(1 << 34, 1 << 33, 0)) == {
         "name": "memory",
         "capacity": "17179869184",
         "allocatable": "8589934592",

@@ -13,6 +13,7 @@ from nri_numamem.export.noderesourcetopology import (
     nodes_without_zone,
     zone_nodes,
 )
+from nri_numamem.kubelet.host_resources import Devices, KubeletResources
 from nri_numamem.numa import CpuSet, Machine, MemoryNodes, NodeSet, NumaNode, WithoutCpus
 from tests.export.hosts import GI, MI, SINGLE, create, new_engine
 
@@ -98,3 +99,22 @@ def test_more_zones_than_the_kubelet_expects() -> None:
     engine = new_engine(SINGLE, machine)
     document = noderesourcetopology(Host("w", engine.context, engine.state))
     assert attributes(document)["topologyManagerMaxNUMANodes"] == "12"
+
+
+def test_devices_of_the_kubelet_are_in_the_zones() -> None:
+    nic = Devices("vendor.com/nic", frozenset({"a", "b"}), NodeSet([1]))
+    excluded = Devices("vendor.com/nic", frozenset({"c"}), NodeSet([5]))
+    kubelet = KubeletResources((nic, excluded), frozenset({("vendor.com/nic", "a")}))
+    document = noderesourcetopology(replace(used(), kubelet=kubelet))
+    zones = document["zones"]
+    assert isinstance(zones, list)
+    assert [[entry["name"] for entry in zone["resources"]] for zone in zones] == [
+        ["cpu", "memory", "hugepages-2Mi"],
+        ["cpu", "memory", "hugepages-2Mi", "vendor.com/nic"],
+    ]
+    assert zones[1]["resources"][-1] == {
+        "name": "vendor.com/nic",
+        "capacity": "2",
+        "allocatable": "2",
+        "available": "1",
+    }
