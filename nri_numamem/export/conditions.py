@@ -25,6 +25,7 @@ class Input(StrEnum):
     NODES_WITHOUT_CPUS = "nodes_without_cpus"
     RESERVED_CPUS = "reserved_cpus"
     EXCLUSIVE_CPUS = "exclusive_cpus"
+    PODRESOURCES = "podresources"
     CGROUPS = "cgroups"
     CPU_QUOTAS = "cpu_quotas"
     POD_NAMES = "pod_names"

@@ -7,7 +7,6 @@ Source: k8s.io/kubelet, pkg/apis/podresources/v1; kubelet pkg/kubelet/apis/podre
 """
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
@@ -20,9 +19,6 @@ from nri_numamem.kubelet.host_resources import (
     MemoryEntry,
 )
 from nri_numamem.numa import CpuSet, NodeSet
-
-SOCKET = Path("pod-resources/kubelet.sock")
-"""Below the kubelet's directory."""
 
 _SERVICE = "/v1.PodResourcesLister"
 LIST = f"{_SERVICE}/List"

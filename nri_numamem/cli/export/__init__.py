@@ -50,27 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_server_arguments(parser)
     live.add_arguments(parser)
-    kubelet = parser.add_argument_group("files of the kubelet")
-    kubelet.add_argument(
-        "--kubelet-root",
-        type=Path,
-        default=_KUBELET_ROOT,
-        metavar="DIRECTORY",
-        help="where its cpu_manager_state is, and its config.yaml unless kubeletConfigFile names "
-        "another file (default: %(default)s)",
-    )
-    kubelet.add_argument(
-        "--reserved-cpus",
-        metavar="LIST",
-        help="its reserved CPUs (default: reservedSystemCPUs of its configuration)",
-    )
-    kubelet.add_argument(
-        "--pod-logs",
-        type=Path,
-        default=POD_LOGS,
-        metavar="DIRECTORY",
-        help="its podLogsDir, which has the names of all pods (default: %(default)s)",
-    )
+    _add_kubelet_arguments(parser)
     _add_log_arguments(parser)
     parser.epilog = (
         "Without --dry-run or --delete it writes the object to the API server, again and again "
@@ -95,6 +75,38 @@ def _add_actions(parser: argparse.ArgumentParser) -> None:
         "--delete-all",
         action="store_true",
         help="delete the objects of all hosts that nri-numamem has written",
+    )
+
+
+def _add_kubelet_arguments(parser: argparse.ArgumentParser) -> None:
+    kubelet = parser.add_argument_group("the kubelet")
+    kubelet.add_argument(
+        "--kubelet-root",
+        type=Path,
+        default=_KUBELET_ROOT,
+        metavar="DIRECTORY",
+        help="where its cpu_manager_state is, and its config.yaml unless kubeletConfigFile names "
+        "another file (default: %(default)s)",
+    )
+    kubelet.add_argument(
+        "--podresources-socket",
+        type=Path,
+        metavar="FILE",
+        help="its PodResources socket, which lists devices and CPUs (default: "
+        "pod-resources/kubelet.sock in --kubelet-root, if it exists)",
+    )
+    kubelet.add_argument(
+        "--reserved-cpus",
+        metavar="LIST",
+        help="its reserved CPUs (default: those of its static CPU manager, else "
+        "reservedSystemCPUs of its configuration)",
+    )
+    kubelet.add_argument(
+        "--pod-logs",
+        type=Path,
+        default=POD_LOGS,
+        metavar="DIRECTORY",
+        help="its podLogsDir, which has the names of all pods (default: %(default)s)",
     )
 
 

@@ -1,4 +1,4 @@
-"""What the object shows: the plugin's state, the machine, cgroups, and files of the kubelet.
+"""What the object shows: the plugin's state, the machine, cgroups, and the kubelet.
 
 An input that cannot be read becomes one line with its effect and a remedy. Without the machine or
 the plugin's state there is no object: the zones would show memory that pods have.
@@ -9,15 +9,14 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from nri_numamem.cli.export.kubelet import read_kubelet
 from nri_numamem.cli.host_arguments import roots_of
 from nri_numamem.cli.live import collect as live
 from nri_numamem.cli.live.facts import Facts
 from nri_numamem.cli.render.times import format_time
-from nri_numamem.config.documents import load_document, read_file
-from nri_numamem.config.errors import UsageError
 from nri_numamem.engine.context import Context
 from nri_numamem.export.conditions import Input, Problem
-from nri_numamem.export.cpus import CpuUse, running_containers
+from nri_numamem.export.cpus import running_containers
 from nri_numamem.export.noderesourcetopology import (
     ZONE_LIMIT,
     Host,
@@ -30,13 +29,9 @@ from nri_numamem.host.pod_cgroups import guaranteed_pods, has_pod_cgroups, other
 from nri_numamem.host.pod_logs import pod_names
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError
-from nri_numamem.kubelet.config_file import KubeletConfigError, read_kubelet_config
-from nri_numamem.kubelet.cpu_state import FILE_NAME, CpuState, CpuStateError, parse_cpu_state
+from nri_numamem.kubelet.cpu_state import FILE_NAME
 from nri_numamem.numa import CpuSet, NodeSet
-from nri_numamem.observe.files import read_regular, reason_of
 from nri_numamem.observe.plugin_file import plugin_file_of
-
-_CPU_STATE_LIMIT_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +61,9 @@ def collect(args: argparse.Namespace, node_name: str, reserved_cpus: CpuSet | No
     if missing or context is None or state is None:
         return Collected(None, (*problems, Problem(Input.OBJECT, missing)), files)
     problems += _nodes_without_zone(context)
-    reserved = reserved_cpus
-    if reserved is None:
-        reserved = _reserved_cpus(kubelet_config, problems)
-    cpu_state = _cpu_state(cpu_file, problems)
-    cpus = CpuUse({}, reserved, _exclusive(context, cpu_state))
-    host = Host(node_name, context, state, facts.pool_use, cpus)
+    kubelet = read_kubelet(args, kubelet_config, context, reserved_cpus)
+    problems += kubelet.problems
+    host = Host(node_name, context, state, facts.pool_use, kubelet.cpus, kubelet=kubelet.resources)
     roots = roots_of(args)
     problem = f"{roots.cgroup} has no cgroup of pods (kubepods); mount the host's cgroups"
     try:
@@ -141,46 +133,6 @@ def _nodes_without_zone(context: Context) -> Iterator[Problem]:
             f"NUMA nodes {missing - too_high} have no zone: they have no CPUs; pods are not "
             "scheduled for their memory",
         )
-
-
-def _reserved_cpus(path: Path, problems: list[Problem]) -> CpuSet:
-    """Return the reservedSystemCPUs of the kubelet's configuration; raise UsageError."""
-    if not path.exists():
-        text = (
-            f"no reserved CPUs: {path} does not exist; name the kubelet's directory with "
-            "--kubelet-root, or the CPUs with --reserved-cpus"
-        )
-        problems.append(Problem(Input.RESERVED_CPUS, text))
-        return CpuSet()
-    try:
-        config = read_kubelet_config(load_document(read_file(path), str(path)))
-        return CpuSet.parse(config.reserved_system_cpus)
-    except KubeletConfigError as error:
-        raise UsageError(f"{path}: {error}") from error
-    except ValueError as error:
-        remedy = "correct it, or name the CPUs with --reserved-cpus"
-        raise UsageError(f"{path}: reservedSystemCPUs: {error}; {remedy}") from error
-
-
-def _cpu_state(path: Path, problems: list[Problem]) -> CpuState | None:
-    try:
-        return parse_cpu_state(read_regular(path, _CPU_STATE_LIMIT_BYTES))
-    except (OSError, CpuStateError) as error:
-        reason = reason_of(error) if isinstance(error, OSError) else str(error)
-        text = (
-            f"exclusive CPUs are unknown and count as available: {path}: {reason}; name the "
-            "kubelet's directory with --kubelet-root"
-        )
-        problems.append(Problem(Input.EXCLUSIVE_CPUS, text))
-        return None
-
-
-def _exclusive(context: Context, cpu_state: CpuState | None) -> CpuSet | None:
-    """Return the CPUs that are exclusive to containers; None without a static CPU manager."""
-    if cpu_state is None or not cpu_state.is_static:
-        return None
-    every = CpuSet(cpu for node in context.machine.nodes for cpu in node.cpus)
-    return every - cpu_state.shared
 
 
 def _with_pods(host: Host, roots: HostRoots, pod_logs: Path, problems: list[Problem]) -> Host:

@@ -6,8 +6,8 @@ from nri_numamem.engine.records.table.common import CAUSE, REMEDY
 _NODE = {"node_name": "name of the Node object, and of the NodeResourceTopology"}
 _INPUT = {
     "input": "object, plugin, settings, hugepage_pools, node_ids, nodes_without_cpus, "
-    "reserved_cpus, "
-    "exclusive_cpus, cgroups, cpu_quotas or pod_names; object: no object can be made"
+    "reserved_cpus, exclusive_cpus, podresources, "
+    "cgroups, cpu_quotas or pod_names; object: no object can be made"
 }
 
 EVENTS = {

@@ -1,0 +1,134 @@
+"""CPUs and devices as the kubelet manages them: from its PodResources socket, else from its files.
+
+The files have no devices, and of the reserved CPUs only those that the configuration lists. The
+socket has those that the static CPU manager really keeps back, also for amounts of CPU.
+"""
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from nri_numamem.config.documents import load_document, read_file
+from nri_numamem.config.errors import UsageError
+from nri_numamem.engine.context import Context
+from nri_numamem.export.conditions import Input, Problem
+from nri_numamem.export.cpus import CpuUse
+from nri_numamem.kubelet.config_file import KubeletConfigError, read_kubelet_config
+from nri_numamem.kubelet.cpu_state import FILE_NAME, CpuState, CpuStateError, parse_cpu_state
+from nri_numamem.kubelet.host_resources import KubeletResources
+from nri_numamem.numa import CpuSet
+from nri_numamem.observe.files import read_regular, reason_of
+
+_CPU_STATE_LIMIT_BYTES = 4 << 20
+# Below the kubelet's directory.
+_SOCKET = Path("pod-resources/kubelet.sock")
+# For each of two calls; the exporter does nothing else meanwhile.
+_CALL_S: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Kubelet:
+    """What was read of the kubelet."""
+
+    cpus: CpuUse
+    """Without requests, which are not the kubelet's to list."""
+    resources: KubeletResources
+    """Empty without the socket."""
+    problems: tuple[Problem, ...]
+
+
+def socket_of(args: argparse.Namespace) -> Path:
+    """Return the kubelet's PodResources socket, which may not exist."""
+    named: Path | None = args.podresources_socket
+    return named or args.kubelet_root / _SOCKET
+
+
+def read_kubelet(
+    args: argparse.Namespace, config: Path, context: Context, reserved_cpus: CpuSet | None
+) -> Kubelet:
+    """Return what the kubelet manages; `reserved_cpus` is None to take those of the kubelet.
+
+    Raises UsageError if the kubelet's configuration cannot be used.
+    """
+    problems: list[Problem] = []
+    resources = _resources(args, problems)
+    every = CpuSet(cpu for node in context.machine.nodes for cpu in node.cpus)
+    if resources is not None and resources.has_static_cpu_manager:
+        reserved = every - resources.allocatable_cpus if reserved_cpus is None else reserved_cpus
+        cpus = CpuUse({}, reserved, resources.exclusive_cpus)
+        return Kubelet(cpus, resources, tuple(problems))
+    reserved = _reserved_cpus(config, problems) if reserved_cpus is None else reserved_cpus
+    if resources is not None:
+        return Kubelet(CpuUse({}, reserved), resources, tuple(problems))
+    cpu_state = _cpu_state(args.kubelet_root / FILE_NAME, problems)
+    cpus = CpuUse({}, reserved, _exclusive(every, cpu_state))
+    return Kubelet(cpus, KubeletResources(), tuple(problems))
+
+
+def _resources(args: argparse.Namespace, problems: list[Problem]) -> KubeletResources | None:
+    """Return what the socket lists; None without a socket, or if the kubelet does not reply."""
+    path = socket_of(args)
+    if args.podresources_socket is None and _is_missing(path):
+        return None
+    # protobuf and h2, which nothing else here needs.
+    from nri_numamem.grpc import StatusError, call  # noqa: PLC0415
+    from nri_numamem.kubelet import podresources as api  # noqa: PLC0415
+
+    try:
+        of_list = call(path, api.LIST, timeout_s=_CALL_S)
+        of_allocatable = call(path, api.GET_ALLOCATABLE_RESOURCES, timeout_s=_CALL_S)
+        return api.read_resources(of_list, of_allocatable)
+    except (StatusError, api.PodResourcesError) as error:
+        text = (
+            f"no devices, and CPUs only from the kubelet's files: {path}: {error}; start the "
+            "kubelet, or name its socket with --podresources-socket"
+        )
+        problems.append(Problem(Input.PODRESOURCES, text))
+        return None
+
+
+def _is_missing(path: Path) -> bool:
+    try:
+        return not path.exists()
+    except OSError:  # the call shows why
+        return False
+
+
+def _reserved_cpus(path: Path, problems: list[Problem]) -> CpuSet:
+    """Return the reservedSystemCPUs of the kubelet's configuration; raise UsageError."""
+    if not path.exists():
+        text = (
+            f"no reserved CPUs: {path} does not exist; name the kubelet's directory with "
+            "--kubelet-root, or the CPUs with --reserved-cpus"
+        )
+        problems.append(Problem(Input.RESERVED_CPUS, text))
+        return CpuSet()
+    try:
+        config = read_kubelet_config(load_document(read_file(path), str(path)))
+        return CpuSet.parse(config.reserved_system_cpus)
+    except KubeletConfigError as error:
+        raise UsageError(f"{path}: {error}") from error
+    except ValueError as error:
+        remedy = "correct it, or name the CPUs with --reserved-cpus"
+        raise UsageError(f"{path}: reservedSystemCPUs: {error}; {remedy}") from error
+
+
+def _cpu_state(path: Path, problems: list[Problem]) -> CpuState | None:
+    try:
+        return parse_cpu_state(read_regular(path, _CPU_STATE_LIMIT_BYTES))
+    except (OSError, CpuStateError) as error:
+        reason = reason_of(error) if isinstance(error, OSError) else str(error)
+        text = (
+            f"exclusive CPUs are unknown and count as available: {path}: {reason}; name the "
+            "kubelet's directory with --kubelet-root"
+        )
+        problems.append(Problem(Input.EXCLUSIVE_CPUS, text))
+        return None
+
+
+def _exclusive(every: CpuSet, cpu_state: CpuState | None) -> CpuSet | None:
+    """Return the CPUs that are exclusive to containers; None without a static CPU manager."""
+    if cpu_state is None or not cpu_state.is_static:
+        return None
+    return every - cpu_state.shared
