@@ -15,6 +15,17 @@ from nri_numamem.config.memory_nodes import (
     WITHOUT_CPUS,
     WITHOUT_CPUS_ACTIONS,
 )
+from nri_numamem.config.memory_policies import (
+    AUTO,
+    DEFAULTS,
+    MEMORY_POLICY,
+    MODES,
+    NAMESPACES,
+    ON_UNSUPPORTED,
+    POLICY_MODES,
+    RUNTIMES,
+    UNSUPPORTED_ACTIONS,
+)
 from nri_numamem.config.settings import (
     LOG_FORMATS,
     LOG_LEVELS,
@@ -208,6 +219,43 @@ SETTINGS = (
         "large requests. `spread` takes the one with the most, so that containers share the "
         "bandwidth of all nodes. It also decides between existing groups of equal size. "
         "[placement.md](internals/placement.md#pack-and-spread) has an example.",
+    ),
+    Setting(
+        f"{MEMORY_POLICY}.{MODES}",
+        f"list of {_choice(POLICY_MODES)}",
+        "[]",
+        "The memory policies that a pod's annotation `memory-policy.numamem.io` may choose. When "
+        "empty, annotations have no effect. [memory-policies.md](memory-policies.md) describes "
+        "annotations, modes and requirements.",
+    ),
+    Setting(
+        f"{MEMORY_POLICY}.{NAMESPACES}",
+        "list of namespaces",
+        "[]",
+        "The namespaces in which annotations may choose a policy. When empty, all namespaces.",
+    ),
+    Setting(
+        f"{MEMORY_POLICY}.{DEFAULTS}",
+        "mapping of namespace to mode",
+        "{}",
+        "The policy of containers without an annotation, whether `modes` lists it or not.",
+    ),
+    Setting(
+        f"{MEMORY_POLICY}.{RUNTIMES}",
+        f"list of runtime handlers, or `{AUTO}`",
+        AUTO,
+        "The runtime handlers whose OCI runtime sets memory policies; `default` stands for pods "
+        "without a RuntimeClass. With `auto` the plugin runs `runc features` and `crun features`; "
+        "other handlers, and programs that the plugin does not find, as in a container, count as "
+        "unsupported.",
+    ),
+    Setting(
+        f"{MEMORY_POLICY}.{ON_UNSUPPORTED}",
+        _choice(UNSUPPORTED_ACTIONS),
+        UNSUPPORTED_ACTIONS[0],
+        "What happens to a container whose policy cannot be set, because the runtime does not "
+        "support it, or because the annotation is invalid or not allowed: `Ignore` creates it "
+        "without the policy; `Reject` fails its creation with the reason.",
     ),
     Setting(
         "logLevel",

@@ -17,6 +17,11 @@ from nri_numamem.config.memory_nodes import (
     memory_nodes_document,
     read_memory_nodes,
 )
+from nri_numamem.config.memory_policies import (
+    MEMORY_POLICY,
+    memory_policies_document,
+    read_memory_policies,
+)
 from nri_numamem.config.reservations import (
     read_amounts,
     read_reservations,
@@ -36,6 +41,7 @@ from nri_numamem.kubelet import config_file as kubelet
 from nri_numamem.kubelet.config_file import MAX_ALLOWABLE, OPTIONS, PREFER_CLOSEST
 from nri_numamem.memorymanager.reserved_memory import Reservation
 from nri_numamem.numa.memory_nodes import MemoryNodes
+from nri_numamem.numa.memory_policy import MemoryPolicies
 from nri_numamem.numa.preferences import Strategy
 
 __all__ = [
@@ -80,6 +86,7 @@ KEYS = (
     "failOnTimeout",
     MEMORY_NODES,
     "placementStrategy",
+    MEMORY_POLICY,
     "logLevel",
     "logFile",
     "logFormat",
@@ -123,6 +130,8 @@ class Settings:
     """What NUMA nodes without CPUs are for."""
     placement_strategy: str = PLACEMENT_STRATEGIES[0]
     """Which of equally close nodes wins."""
+    memory_policies: MemoryPolicies = field(default_factory=MemoryPolicies)
+    """Which memory policies containers may get."""
     log_level: str = LOG_LEVELS[0]
     log_file: str | None = None
     """Absolute path; None is the default of ``observe.log``."""
@@ -209,6 +218,7 @@ def settings_from_mapping(document: object) -> Settings:
         fail_on_timeout=read_go_bool(("failOnTimeout",), top.get("failOnTimeout"), default=False),
         memory_nodes=read_memory_nodes(top.get(MEMORY_NODES)),
         placement_strategy=choice("placementStrategy", PLACEMENT_STRATEGIES),
+        memory_policies=read_memory_policies(top.get(MEMORY_POLICY)),
         log_level=choice("logLevel", LOG_LEVELS),
         log_file=_path("logFile", top, "/var/log/nri-numamem.log"),
         log_format=choice("logFormat", LOG_FORMATS),
@@ -240,6 +250,7 @@ def settings_to_mapping(settings: Settings) -> dict[str, object]:
         "failOnTimeout": settings.fail_on_timeout,
         MEMORY_NODES: memory_nodes_document(settings.memory_nodes),
         "placementStrategy": settings.placement_strategy,
+        MEMORY_POLICY: memory_policies_document(settings.memory_policies),
         "logLevel": settings.log_level,
         "logFile": settings.log_file,
         "logFormat": settings.log_format,

@@ -15,6 +15,7 @@ from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.records.table.containers import EVENTS as CONTAINER_EVENTS
+from nri_numamem.engine.records.table.memory_policies import EVENTS as POLICY_EVENTS
 from nri_numamem.engine.records.table.pods import EVENTS as POD_EVENTS
 from nri_numamem.nri.poller import Clock
 
@@ -36,7 +37,7 @@ _PROCESS_EVENTS = (
 )
 """When the plugin can decide, and when it cannot."""
 
-EVENTS = frozenset({*CONTAINER_EVENTS, *POD_EVENTS, *_PROCESS_EVENTS})
+EVENTS = frozenset({*CONTAINER_EVENTS, *POD_EVENTS, *POLICY_EVENTS, *_PROCESS_EVENTS})
 
 _REPEATED = (
     EventName.REJECTED,
@@ -45,6 +46,7 @@ _REPEATED = (
     EventName.RESIZE_REJECTED,
     EventName.POD_REJECTED,
     EventName.NOT_MANAGED,
+    EventName.MEMORY_POLICY_REJECTED,
 )
 
 # The kubelet's first retries come after 10 to 15 s.

@@ -3,7 +3,8 @@
 A pod's hugepage limits, and its memory limit after a resize, are only in its cgroup; a runtime may
 report another `cpuset.mems` at Synchronize than the cgroup has; the NUMA nodes of devices are in
 sysfs; the state of the kernel's hugepage pools decides whether pages that the accounting calls free
-exist. A file that cannot be read is logged, and the request is served without it.
+exist; whether memory policies can be set depends on the OCI runtime. A file that cannot be read is
+logged, and the request is served without it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -11,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nri_numamem.daemon.machine_monitor import MachineMonitor
+from nri_numamem.daemon.memory_policy_support import MemoryPolicySupport
 from nri_numamem.engine.context import qos_of_cgroup_parent
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Container, PodSandbox
@@ -46,6 +48,7 @@ class HostReader:
         self._get_engine = get_engine
         self._machine_monitor = machine_monitor
         self._emit = emit
+        self.policy_support = MemoryPolicySupport()
 
     def new_decoder(self) -> Decoder:
         """Return a decoder that reads this host."""
@@ -56,6 +59,7 @@ class HostReader:
             self.pool_use,
             self.process_start,
             self.memory_limit,
+            self.policy_support.obstacle,
         )
 
     def hugepage_limits(self, cgroup_parent: str) -> Mapping[int, int]:

@@ -126,11 +126,8 @@ class Service:
         """Decide with this engine from now on; log its machine."""
         self.engine = engine
         self._machine_monitor.begin(self._system.clock.monotonic_s())
-        for record in engine.context.start_records(VERSION):
+        for record in filter(None, (*engine.context.start_records(VERSION), check_protobuf())):
             self.emit(record)
-        vulnerable = check_protobuf()
-        if vulnerable is not None:
-            self.emit(vulnerable)
 
     def start(self, engine: Engine, settings: Settings, started_as: str) -> None:
         """Decide with this engine and the state that an earlier process left.
@@ -140,6 +137,7 @@ class Service:
         restored = self._state_store.open(settings.state_file_or_default, started_as)
         self._description.started(settings, self.mode, started_as)
         self.live.started(settings)
+        self.host_reader.policy_support.started(settings)
         self.use(Engine(engine.context, restored))
         if restored is not None:
             self._pod_reaper.expect(holder.sandbox_id for holder in restored.holders.values())
@@ -193,10 +191,11 @@ class Service:
     def configure(self, configuration: Configuration) -> None:
         """Take note of the runtime; an external plugin has its own configuration file."""
         self._description.configured(configuration)
+        self.host_reader.policy_support.configured(configuration)
 
     def configure_late(self, configuration: Configuration) -> None:
         """Do what `configure` did not do in time; the reply was sent, so there is no refusal."""
-        self._description.configured(configuration)
+        Service.configure(self, configuration)
 
     def decide(self, event: Event) -> Plan:
         """Return the plan for the reply to an event; an empty one without an engine."""

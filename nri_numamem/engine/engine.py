@@ -14,6 +14,7 @@ from nri_numamem.engine import (
     discovered,
     events,
     machine_change,
+    memory_policy,
     outstanding,
     pending_updates,
     pods,
@@ -109,6 +110,8 @@ class Engine:
             raise RuntimeError("the decision before this one is not committed")
         context, state = self._committed.context, self._committed.state
         decision = _HANDLERS[type(event)](context, state, event)
+        if isinstance(event, events.CreateContainer) and event.policy_request is not None:
+            decision = memory_policy.add_policy(context, state, event, decision)
         is_waiting = state.pending or state.cpusets.repairs
         if is_waiting and not isinstance(event, events.MachineChanged):
             decision = pending_updates.add_pending_updates(decision, event)

@@ -153,6 +153,18 @@ class PodCgroupGone:
 
 
 @dataclass(frozen=True, slots=True)
+class PolicyRequest:
+    """What the memory policy of a container depends on, besides the settings."""
+
+    annotation: str = ""
+    """The pod's annotation for the container, or for all of its containers; cut."""
+    runtime_handler: str = ""
+    """The pod's runtime handler; "" without a RuntimeClass."""
+    obstacle: str = ""
+    """Why the runtime cannot set policies; "" if it can."""
+
+
+@dataclass(frozen=True, slots=True)
 class CreateContainer:
     """A container is about to be created. The reply may refuse it."""
 
@@ -161,6 +173,8 @@ class CreateContainer:
     pool_use: PoolUse | None = None
     """The kernel's hugepage pools at this moment; None if the request has no hugepages, or if
     unknown."""
+    policy_request: PolicyRequest | None = None
+    """None if there is neither an annotation nor the setting memoryPolicy."""
 
 
 @dataclass(frozen=True, slots=True)

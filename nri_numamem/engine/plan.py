@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from nri_numamem.engine.records.events import EventName, Level
 from nri_numamem.engine.records.table import EVENTS
+from nri_numamem.numa import MemoryPolicy
 
 
 class HugepageRoute(StrEnum):
@@ -30,6 +31,8 @@ class Adjustment:
     hugepage_limits: Mapping[int, int] = field(default_factory=dict)
     """Page size in bytes -> limit in bytes."""
     hugepage_route: HugepageRoute = HugepageRoute.UNIFIED
+    memory_policy: MemoryPolicy | None = None
+    """None sets nothing."""
 
 
 @dataclass(frozen=True, slots=True)

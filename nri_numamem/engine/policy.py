@@ -6,7 +6,7 @@ Names and values are those of the kubelet's and the plugin's configuration keys.
 from dataclasses import dataclass, field
 
 from nri_numamem.memorymanager import HostReservation, Reservation
-from nri_numamem.numa import MemoryNodes, Strategy
+from nri_numamem.numa import MemoryNodes, MemoryPolicies, Strategy
 
 STATIC = "Static"
 REJECT = "Reject"
@@ -32,6 +32,8 @@ class Policy:
     """What nodes without CPUs are for, and which nodes have another class than the kernel shows."""
     placement_strategy: Strategy = Strategy.LOWEST_IDS
     """Which of equally close nodes wins."""
+    memory_policies: MemoryPolicies = field(default_factory=MemoryPolicies)
+    """Which memory policies containers may get."""
     when_unsatisfiable: str = REJECT
     """"Reject" or "RunUnpinned"."""
     notes: tuple[str, ...] = ()

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from nri_numamem.nri import api_pb2 as api
+from nri_numamem.numa import NodeSet
 from nri_numamem.ttrpc import Code
 
 
@@ -72,11 +73,35 @@ def check_adjustment(adjustment: api.ContainerAdjustment) -> None:
     if not linux.resources.ByteSize():
         linux.ClearField("resources")
     linux.ClearField("oom_score_adj")
+    linux.ClearField("memory_policy")
     if not linux.ByteSize():
         unsupported.ClearField("linux")
     if unsupported.ByteSize():
         names = ", ".join(field.name for field, _ in unsupported.ListFields())
         raise ProtocolViolation(f"the adjustment sets unsupported fields in {names}")
+
+
+def check_memory_policy(container: api.Container, policy: api.LinuxMemoryPolicy) -> None:
+    """Raise ProtocolViolation for a policy that the kernel refuses, which fails the creation.
+
+    `container` has the nodes of the adjustment already. Source: the kernel's mm/mempolicy.c,
+    sanitize_mpol_flags, mpol_new and mpol_set_nodemask.
+    """
+    name, flags = api.MpolMode.Name(policy.mode), set(policy.flags)
+    nodes = NodeSet.parse(policy.nodes) if policy.nodes else NodeSet()
+    if policy.mode in (api.MPOL_DEFAULT, api.MPOL_LOCAL):
+        if nodes or flags:
+            raise ProtocolViolation(f"{name} has nodes or flags")
+        return
+    if not nodes:
+        raise ProtocolViolation(f"{name} has no nodes")
+    mems = container.linux.resources.cpu.mems
+    if mems and nodes.isdisjoint(NodeSet.parse(mems)):
+        raise ProtocolViolation(f"{name} has nodes {nodes} outside of cpuset.mems {mems}")
+    if flags >= {api.MPOL_F_STATIC_NODES, api.MPOL_F_RELATIVE_NODES}:
+        raise ProtocolViolation(f"{name} has two flags that exclude each other")
+    if api.MPOL_F_NUMA_BALANCING in flags and policy.mode != api.MPOL_BIND:
+        raise ProtocolViolation(f"{name} has MPOL_F_NUMA_BALANCING, which needs MPOL_BIND")
 
 
 def apply_adjustment(

@@ -15,6 +15,7 @@ from nri_numamem.fake_runtime.results import (
     ProtocolViolation,
     apply_adjustment,
     check_adjustment,
+    check_memory_policy,
     check_updates,
     overlay_resources,
 )
@@ -57,6 +58,8 @@ class FakeRuntime(PluginLink):
             configure_first=configure_first,
         )
         self.hide_hugepage_limits = hide_hugepage_limits
+        self.memory_policies: dict[str, api.LinuxMemoryPolicy] = {}
+        """Container id -> its policy; only containers with one. NRI shows it to no plugin."""
         self.ignored_errors: list[str] = []
         """Errors of the plugin that a runtime only logs."""
         # As in containerd's table: only the pods that this process started.
@@ -148,9 +151,17 @@ class FakeRuntime(PluginLink):
         check_adjustment(response.adjust)
         check_updates(response.update, response.evict, forbidden_id=container.id)
         apply_adjustment(container, response.adjust, hugetlb=not self.hide_hugepage_limits)
+        if response.adjust.linux.HasField("memory_policy"):
+            self._set_memory_policy(container, response.adjust.linux.memory_policy)
         self._apply(response.update)
         if self._subscribed(api.VALIDATE_CONTAINER_ADJUSTMENT):
             self._validate(request, response)
+
+    def _set_memory_policy(self, container: api.Container, policy: api.LinuxMemoryPolicy) -> None:
+        if not self.version.has_memory_policy:
+            raise ProtocolViolation("this NRI drops memory policies")
+        check_memory_policy(container, policy)
+        self.memory_policies[container.id] = policy
 
     def _validate(
         self, request: api.CreateContainerRequest, response: api.CreateContainerResponse
@@ -257,6 +268,7 @@ class FakeRuntime(PluginLink):
             self._notify_ignoring_errors(api.REMOVE_CONTAINER, pod, container)
         self._reported_stopped.discard(container.id)
         self.store.drop_container(container.id)
+        self.memory_policies.pop(container.id, None)
 
     def _notify_ignoring_errors(
         self,

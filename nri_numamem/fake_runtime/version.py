@@ -53,6 +53,11 @@ class RuntimeVersion:
         return self.nri_version >= (0, 12, 0)
 
     @property
+    def has_memory_policy(self) -> bool:
+        """Whether adjustments have memory policies; older versions drop them silently."""
+        return self.nri_version >= (0, 12, 0)
+
+    @property
     def has_dedicated_calls(self) -> bool:
         """Whether notifications have calls of their own, with StateChange as the fallback."""
         return self.nri_version >= (0, 12, 0)

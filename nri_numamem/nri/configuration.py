@@ -9,6 +9,7 @@ from nri_numamem.nri import nri_subset_pb2 as api
 
 # NRI 0.12.4 has the policy as well, but fails the next request after any end of the connection.
 _FAILURE_POLICY_SINCE = (0, 12, 5)
+_MEMORY_POLICY_SINCE = (0, 12, 0)
 _RELEASE = re.compile(r"v(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
 
 
@@ -57,5 +58,16 @@ class Configuration:
 
         Only releases count: other builds name themselves as they like.
         """
+        return self._is_release_since(_FAILURE_POLICY_SINCE)
+
+    @property
+    def supports_memory_policy(self) -> bool:
+        """Whether the runtime's NRI is known to have LinuxContainerAdjustment.memory_policy.
+
+        An older one drops the field silently.
+        """
+        return self._is_release_since(_MEMORY_POLICY_SINCE)
+
+    def _is_release_since(self, least: tuple[int, int, int]) -> bool:
         release = _RELEASE.fullmatch(self.nri_version or "")
-        return release is not None and tuple(map(int, release.groups())) >= _FAILURE_POLICY_SINCE
+        return release is not None and tuple(map(int, release.groups())) >= least

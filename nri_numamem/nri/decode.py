@@ -98,6 +98,18 @@ _DEVICES_LIMIT = 64
 _SANDBOX_CACHE_SIZE = 4096
 
 
+PolicyObstacle: TypeAlias = Callable[[str], str | None]
+"""Runtime handler -> why the runtime cannot set memory policies, "" if it can; None where the
+setting memoryPolicy allows none; never raises."""
+
+
+# The pod's annotation, and what follows for one container: "/container.NAME".
+POLICY_ANNOTATION = "memory-policy.numamem.io"
+
+# Longer than any mode, and enough to recognise what was meant.
+_ANNOTATION_CHARACTERS = 64
+
+
 class _HasPodAndContainer(Protocol):
     @property
     def pod(self) -> api.PodSandbox: ...
@@ -116,6 +128,7 @@ class Decoder:
         pool_use: PoolUseReader = _no_pool_use,
         process_start: ProcessStart = _no_process_start,
         pod_memory: PodMemory = no_pod_memory,
+        policy_obstacle: PolicyObstacle | None = None,
     ) -> None:
         self._pod_hugepages = pod_hugepages
         self._device_nodes = device_nodes
@@ -123,6 +136,7 @@ class Decoder:
         self._pool_use = pool_use
         self._process_start = process_start
         self._pod_memory = pod_memory
+        self._policy_obstacle = policy_obstacle
         self._limits: dict[str, PodCgroup] = {}
         self._resized: dict[str, int] = {}
         """Sandbox id -> the pod's memory limit in bytes by its last UpdatePodSandbox."""
@@ -177,7 +191,15 @@ class Decoder:
         if linux.devices and not _is_privileged(linux.resources):
             nodes = self._device_nodes(pod.cgroup_parent, _devices(linux.devices))
         container = _container(request.container, nodes)
-        return events.CreateContainer(pod, container, self._pool_use(pod, container))
+        pools = self._pool_use(pod, container)
+        handler, annotations = request.pod.runtime_handler, request.pod.annotations
+        obstacle = self._policy_obstacle and self._policy_obstacle(handler)
+        text = annotations.get(f"{POLICY_ANNOTATION}/container.{container.name}", "")
+        text = text or annotations.get(POLICY_ANNOTATION, "")
+        if not text and obstacle is None:
+            return events.CreateContainer(pod, container, pools)
+        policy = events.PolicyRequest(text[:_ANNOTATION_CHARACTERS], handler, obstacle or "")
+        return events.CreateContainer(pod, container, pools, policy)
 
     def update_container(self, request: api.UpdateContainerRequest) -> events.UpdateContainer:
         """Decode new resources of a container; zero means unchanged.

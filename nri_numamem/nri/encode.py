@@ -1,15 +1,24 @@
 """Encodes the engine's plans as replies to the runtime.
 
-A reply sets only fields of NRI 0.3 and only those that the plan contains: a plugin claims each
-field that it sets, and the creation fails when two plugins claim one field (NRI
-pkg/adaptation/result.go).
+A reply sets only the fields that the plan contains: a plugin claims each field that it sets, and
+the creation fails when two plugins claim one field (NRI pkg/adaptation/result.go). All are fields
+of NRI 0.3, except memory policies, which NRI has since 0.12.
 """
 
 from collections.abc import Iterable
 
 from nri_numamem.engine.plan import Adjustment, HugepageRoute, Plan, Update
 from nri_numamem.nri import nri_subset_pb2 as api
-from nri_numamem.numa import format_page_size
+from nri_numamem.numa import MemoryPolicy, PolicyMode, format_page_size
+
+_MODES = {
+    PolicyMode.INTERLEAVE: api.MPOL_INTERLEAVE,
+    PolicyMode.WEIGHTED_INTERLEAVE: api.MPOL_WEIGHTED_INTERLEAVE,
+    PolicyMode.BIND: api.MPOL_BIND,
+    PolicyMode.PREFERRED: api.MPOL_PREFERRED,
+    PolicyMode.PREFERRED_MANY: api.MPOL_PREFERRED_MANY,
+    PolicyMode.LOCAL: api.MPOL_LOCAL,
+}
 
 
 def create_container_response(plan: Plan) -> api.CreateContainerResponse:
@@ -21,6 +30,9 @@ def create_container_response(plan: Plan) -> api.CreateContainerResponse:
             resources.cpu.mems = plan.adjustment.cpuset_mems
         if plan.adjustment.hugepage_limits:
             _limit_hugepages(resources, plan.adjustment)
+        if plan.adjustment.memory_policy is not None:
+            policy = _memory_policy(plan.adjustment.memory_policy)
+            response.adjust.linux.memory_policy.CopyFrom(policy)
     if plan.updates:
         response.update.extend(_updates(plan.updates))
     return response
@@ -39,6 +51,12 @@ def stop_container_response(plan: Plan) -> api.StopContainerResponse:
 def synchronize_response(plan: Plan) -> api.SynchronizeResponse:
     """Return the reply to the last part of Synchronize."""
     return api.SynchronizeResponse(update=_updates(plan.updates))
+
+
+def _memory_policy(policy: MemoryPolicy) -> api.LinuxMemoryPolicy:
+    # The kernel accepts the flag only with nodes.
+    flags = [api.MPOL_F_STATIC_NODES] if policy.nodes else []
+    return api.LinuxMemoryPolicy(mode=_MODES[policy.mode], nodes=str(policy.nodes), flags=flags)
 
 
 def _limit_hugepages(resources: api.LinuxResources, adjustment: Adjustment) -> None:

@@ -53,6 +53,38 @@ CONTAINER_PAUSED: ContainerState.ValueType
 CONTAINER_RUNNING: ContainerState.ValueType
 CONTAINER_STOPPED: ContainerState.ValueType
 
+class _MpolMode:
+    ValueType = _NewType("ValueType", int)
+
+class _MpolModeWrapper(_EnumTypeWrapper[_MpolMode.ValueType]):
+    MPOL_DEFAULT: _MpolMode.ValueType
+    MPOL_PREFERRED: _MpolMode.ValueType
+    MPOL_BIND: _MpolMode.ValueType
+    MPOL_INTERLEAVE: _MpolMode.ValueType
+    MPOL_LOCAL: _MpolMode.ValueType
+    MPOL_PREFERRED_MANY: _MpolMode.ValueType
+    MPOL_WEIGHTED_INTERLEAVE: _MpolMode.ValueType
+
+class MpolMode(_MpolMode, metaclass=_MpolModeWrapper): ...
+
+MPOL_DEFAULT: MpolMode.ValueType
+MPOL_PREFERRED: MpolMode.ValueType
+MPOL_BIND: MpolMode.ValueType
+MPOL_INTERLEAVE: MpolMode.ValueType
+MPOL_LOCAL: MpolMode.ValueType
+MPOL_PREFERRED_MANY: MpolMode.ValueType
+MPOL_WEIGHTED_INTERLEAVE: MpolMode.ValueType
+
+class _MpolFlag:
+    ValueType = _NewType("ValueType", int)
+
+class _MpolFlagWrapper(_EnumTypeWrapper[_MpolFlag.ValueType]):
+    MPOL_F_STATIC_NODES: _MpolFlag.ValueType
+
+class MpolFlag(_MpolFlag, metaclass=_MpolFlagWrapper): ...
+
+MPOL_F_STATIC_NODES: MpolFlag.ValueType
+
 class RegisterPluginRequest(_Message):
     PLUGIN_NAME_FIELD_NUMBER: _Final = 1
     plugin_name: str
@@ -387,6 +419,11 @@ class PodSandbox(_Message):
     uid: str
     NAMESPACE_FIELD_NUMBER: _Final = 4
     namespace: str
+    ANNOTATIONS_FIELD_NUMBER: _Final = 6
+    @property
+    def annotations(self) -> _containers.ScalarMap[str, str]: ...
+    RUNTIME_HANDLER_FIELD_NUMBER: _Final = 7
+    runtime_handler: str
     LINUX_FIELD_NUMBER: _Final = 8
     @property
     def linux(self) -> LinuxPodSandbox: ...
@@ -397,10 +434,12 @@ class PodSandbox(_Message):
         name: str = ...,
         uid: str = ...,
         namespace: str = ...,
+        annotations: _Mapping[str, str] | None = ...,
+        runtime_handler: str = ...,
         linux: LinuxPodSandbox | None = ...,
     ) -> None: ...
     def HasField(self, field_name: _Literal["linux"]) -> bool: ...
-    def ClearField(self, field_name: _Literal["id", "name", "uid", "namespace", "linux"]) -> None: ...
+    def ClearField(self, field_name: _Literal["id", "name", "uid", "namespace", "annotations", "runtime_handler", "linux"]) -> None: ...
 
 class LinuxPodSandbox(_Message):
     POD_OVERHEAD_FIELD_NUMBER: _Final = 1
@@ -630,13 +669,35 @@ class LinuxContainerAdjustment(_Message):
     RESOURCES_FIELD_NUMBER: _Final = 2
     @property
     def resources(self) -> LinuxResources: ...
+    MEMORY_POLICY_FIELD_NUMBER: _Final = 12
+    @property
+    def memory_policy(self) -> LinuxMemoryPolicy: ...
     def __init__(
         self,
         *,
         resources: LinuxResources | None = ...,
+        memory_policy: LinuxMemoryPolicy | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: _Literal["resources"]) -> bool: ...
-    def ClearField(self, field_name: _Literal["resources"]) -> None: ...
+    def HasField(self, field_name: _Literal["resources", "memory_policy"]) -> bool: ...
+    def ClearField(self, field_name: _Literal["resources", "memory_policy"]) -> None: ...
+
+class LinuxMemoryPolicy(_Message):
+    MODE_FIELD_NUMBER: _Final = 1
+    mode: MpolMode.ValueType
+    NODES_FIELD_NUMBER: _Final = 2
+    nodes: str
+    FLAGS_FIELD_NUMBER: _Final = 3
+    @property
+    def flags(self) -> _containers.RepeatedScalarFieldContainer[MpolFlag.ValueType]: ...
+    def __init__(
+        self,
+        *,
+        mode: MpolMode.ValueType = ...,
+        nodes: str = ...,
+        flags: _Iterable[MpolFlag.ValueType] | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: _Never) -> bool: ...
+    def ClearField(self, field_name: _Literal["mode", "nodes", "flags"]) -> None: ...
 
 class ContainerUpdate(_Message):
     CONTAINER_ID_FIELD_NUMBER: _Final = 1

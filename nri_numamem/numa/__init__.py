@@ -13,6 +13,13 @@ from nri_numamem.numa.memory_nodes import (
     classify,
     without_nodes,
 )
+from nri_numamem.numa.memory_policy import (
+    MemoryPolicies,
+    MemoryPolicy,
+    OnUnsupported,
+    PolicyMode,
+    policy_of,
+)
 from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.preferences import Preferences, Strategy
 from nri_numamem.numa.quantity import (
@@ -36,10 +43,14 @@ __all__ = [
     "Machine",
     "MemoryNodes",
     "MemoryNodesError",
+    "MemoryPolicies",
+    "MemoryPolicy",
     "NodeClass",
     "NodeSet",
     "NodeUse",
     "NumaNode",
+    "OnUnsupported",
+    "PolicyMode",
     "Preferences",
     "Strategy",
     "WithoutCpus",
@@ -53,5 +64,6 @@ __all__ = [
     "is_memory_resource",
     "parse_page_size",
     "parse_quantity",
+    "policy_of",
     "without_nodes",
 ]

@@ -15,6 +15,7 @@ from nri_numamem.config.settings import (
     settings_to_mapping,
 )
 from nri_numamem.memorymanager import Reservation
+from nri_numamem.numa import MemoryPolicies, OnUnsupported, PolicyMode
 
 GIB = 1 << 30
 
@@ -39,6 +40,13 @@ FULL = {
     "metricsTextfile": "/srv/textfiles/nri_numamem.prom",
     "whenUnsatisfiable": "RunUnpinned",
     "placementStrategy": "spread",
+    "memoryPolicy": {
+        "modes": ["interleave", "bind"],
+        "namespaces": ["shop"],
+        "defaults": {"lab": "local"},
+        "runtimes": ["default", "crun"],
+        "onUnsupported": "Reject",
+    },
     "logLevel": "debug",
     "logFile": "/var/log/plugin.log",
     "logFormat": "console",
@@ -91,6 +99,13 @@ def test_every_key_is_read() -> None:
         metrics_textfile="/srv/textfiles/nri_numamem.prom",
         when_unsatisfiable="RunUnpinned",
         placement_strategy="spread",
+        memory_policies=MemoryPolicies(
+            (PolicyMode.INTERLEAVE, PolicyMode.BIND),
+            ("shop",),
+            {"lab": PolicyMode.LOCAL},
+            ("default", "crun"),
+            OnUnsupported.REJECT,
+        ),
         log_level="debug",
         log_file="/var/log/plugin.log",
         log_format="console",
@@ -168,7 +183,7 @@ def test_an_unknown_option_lists_the_known_ones() -> None:
 
 def test_keys_are_shown_on_one_line() -> None:
     assert error_of({"a\nb": 1}).startswith("'a\\nb': unknown key; ")
-    assert len(error_of({"x" * 10000: 1})) < 400
+    assert len(error_of({"x" * 10000: 1})) < 450
 
 
 def test_keys_must_be_text() -> None:

@@ -89,6 +89,7 @@ SCENARIOS = {
     69: "after CRI-O's restart the mems of earlier updates are sent again",
     70: "replies are valid UTF-8 for any bytes in the request",
     71: "failOnTimeout: a late reply fails one request, its repetition succeeds",
+    72: "memory policies arrive with all modes; NRI before 0.12 is not sent any",
 }
 
 NOT_TESTED = {

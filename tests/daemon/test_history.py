@@ -136,3 +136,11 @@ def test_a_container_that_is_adopted_again_is_left_out(
 
 def test_without_an_engine_an_adopted_container_is_new(chosen: Chosen) -> None:
     assert chosen.add(EventName.ADOPTED) == 1
+
+
+def test_memory_policies_are_chosen_and_refused_ones_only_at_intervals(chosen: Chosen) -> None:
+    rejected = EventName.MEMORY_POLICY_REJECTED
+    assert chosen.add(EventName.MEMORY_POLICY_SET, nodes="0") == 1
+    assert chosen.add(EventName.MEMORY_POLICY_IGNORED, cause="it is old") == 1
+    assert [chosen.add(rejected, cause="it is old") for _ in range(3)] == [1, 0, 0]
+    assert chosen.add(rejected, cause="another") == 1

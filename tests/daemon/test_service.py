@@ -20,10 +20,11 @@ from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.records import containers as records
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.fake_runtime import objects
+from nri_numamem.fake_runtime.version import RuntimeVersion
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri.plugin_service import Overrun
-from nri_numamem.numa import CpuSet, Machine, NumaNode
+from nri_numamem.numa import CpuSet, Machine, MemoryPolicies, NumaNode, PolicyMode
 from nri_numamem.observe.plugin_file import PluginFacts, plugin_file_of, read_plugin_file
 from tests.virtual.log import MemoryLog
 from tests.virtual.runtime import VirtualRuntime
@@ -193,6 +194,37 @@ def test_the_state_goes_to_the_state_file(node: Node, tmp_path: Path) -> None:
     node.service.start(node.engine, settings, "started again")
     assert len(node.log.named("state_restored")) == 1
     node.service.close()
+
+
+def test_the_settings_and_the_runtime_decide_on_memory_policies(node: Node) -> None:
+    policies = MemoryPolicies((PolicyMode.BIND,), runtimes=("runc",))
+    settings = Settings(memory_policies=policies, state_file="")
+    context = Context.of(node.engine.context.machine, Policy(memory_policies=policies))
+    replies: list[api.CreateContainerResponse | None] = []
+
+    def create(number: int) -> None:
+        pod = objects.pod(f"db-{number}", memory_limit_bytes=GI)
+        pod.annotations["memory-policy.numamem.io"] = "bind"
+        node.runtime.run_pod(pod)
+        container = objects.container(pod, "server", memory_limit_bytes=GI)
+        replies.append(node.runtime.create(pod, container))
+
+    def replace_runtime() -> None:
+        node.runtime.stop()
+        node.runtime.version = RuntimeVersion("containerd", "v2.2.7", (0, 11, 0))
+        node.runtime.start()
+
+    node.service.start(Engine(context), settings, "started as a test")
+    node.world.after(1, lambda: create(0))
+    node.world.after(2, replace_runtime)
+    node.world.after(10, lambda: create(1))
+    node.run(20)
+    first, second = [reply.adjust.linux for reply in replies if reply is not None]
+    assert first.memory_policy.mode == api.MPOL_BIND
+    assert first.memory_policy.nodes == first.resources.cpu.mems
+    assert not second.HasField("memory_policy")
+    (ignored,) = node.log.named("memory_policy_ignored")
+    assert "policies need 0.12 or newer" in str(ignored["cause"])
 
 
 def test_the_process_is_described_beside_the_state_file(node: Node, tmp_path: Path) -> None:

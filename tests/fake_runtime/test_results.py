@@ -5,6 +5,7 @@ from nri_numamem.fake_runtime.results import (
     ProtocolViolation,
     apply_adjustment,
     check_adjustment,
+    check_memory_policy,
     check_updates,
     overlay_resources,
 )
@@ -58,6 +59,7 @@ def test_adjustments_of_all_supported_fields_are_valid() -> None:
     adjustment.annotations["a"] = "b"
     adjustment.env.add(key="A", value="B")
     adjustment.linux.oom_score_adj.value = -5
+    adjustment.linux.memory_policy.mode = api.MPOL_LOCAL
     check_adjustment(adjustment)
     check_adjustment(api.ContainerAdjustment())
     assert adjustment.linux.resources.cpu.mems == "1"
@@ -86,6 +88,7 @@ def test_annotations_and_environment_are_set_and_removed() -> None:
     adjustment.env.add(key="A", value="9")
     adjustment.env.add(key="-B")
     adjustment.linux.oom_score_adj.value = -5
+    adjustment.linux.memory_policy.mode = api.MPOL_LOCAL
     apply_adjustment(container, adjustment, hugetlb=True)
     assert dict(container.annotations) == {"kept": "2", "new": "3"}
     assert list(container.env) == ["C=3", "A=9"]
@@ -138,3 +141,44 @@ def test_values_replace_resources() -> None:
 def test_a_refusal_keeps_code_and_text() -> None:
     refusal = PluginRefused(Code.UNKNOWN, "no room")
     assert (refusal.code, refusal.text, str(refusal)) == (Code.UNKNOWN, "no room", "no room")
+
+
+def _policy(
+    mode: "api.MpolMode.ValueType", nodes: str, *flags: "api.MpolFlag.ValueType"
+) -> api.LinuxMemoryPolicy:
+    return api.LinuxMemoryPolicy(mode=mode, nodes=nodes, flags=flags)
+
+
+def _with_mems(mems: str) -> api.Container:
+    container = api.Container(id="c")
+    container.linux.resources.cpu.mems = mems
+    return container
+
+
+@pytest.mark.parametrize("mems", ["", "1-2"])
+def test_policies_that_the_kernel_accepts(mems: str) -> None:
+    for policy in (
+        _policy(api.MPOL_BIND, "0-1", api.MPOL_F_STATIC_NODES, api.MPOL_F_NUMA_BALANCING),
+        _policy(api.MPOL_INTERLEAVE, "2", api.MPOL_F_RELATIVE_NODES),
+        _policy(api.MPOL_LOCAL, ""),
+    ):
+        check_memory_policy(_with_mems(mems), policy)
+
+
+@pytest.mark.parametrize(
+    ("policy", "text"),
+    [
+        (_policy(api.MPOL_LOCAL, "1"), "MPOL_LOCAL has nodes or flags"),
+        (_policy(api.MPOL_LOCAL, "", api.MPOL_F_STATIC_NODES), "MPOL_LOCAL has nodes or flags"),
+        (_policy(api.MPOL_BIND, ""), "MPOL_BIND has no nodes"),
+        (_policy(api.MPOL_BIND, "0,3"), "MPOL_BIND has nodes 0,3 outside of cpuset.mems 1-2"),
+        (
+            _policy(api.MPOL_BIND, "1", api.MPOL_F_STATIC_NODES, api.MPOL_F_RELATIVE_NODES),
+            "exclude each other",
+        ),
+        (_policy(api.MPOL_INTERLEAVE, "1", api.MPOL_F_NUMA_BALANCING), "needs MPOL_BIND"),
+    ],
+)
+def test_policies_that_fail_the_creation(policy: api.LinuxMemoryPolicy, text: str) -> None:
+    with pytest.raises(ProtocolViolation, match=text):
+        check_memory_policy(_with_mems("1-2"), policy)

@@ -354,3 +354,34 @@ def test_cri_o_sends_events_of_older_pods_with_the_mems_of_creation(run: Run) ->
     assert container.linux.resources.cpu.mems == "0"
     runtime.stop_pod_sandbox(pod)
     assert table_plugin.methods() == ["StopContainer", "StateChange"]
+
+
+def _bound(nodes: str) -> ReplyFunction:
+    response = api.CreateContainerResponse()
+    response.adjust.linux.resources.cpu.mems = "1"
+    response.adjust.linux.memory_policy.mode = api.MPOL_BIND
+    response.adjust.linux.memory_policy.nodes = nodes
+    return lambda _payload: response.SerializeToString()
+
+
+def test_memory_policies_last_as_long_as_their_containers(run: Run) -> None:
+    runtime, _ = run({"CreateContainer": _bound("1")})
+    pod = runtime.run_pod_sandbox(objects.pod("p"))
+    container = runtime.create_container(pod, objects.container(pod, "c"))
+    assert runtime.memory_policies[container.id].nodes == "1"
+    runtime.remove_container(container)
+    assert not runtime.memory_policies
+
+
+def test_policies_are_checked_with_the_adjusted_nodes(run: Run) -> None:
+    runtime, _ = run({"CreateContainer": _bound("0")})
+    pod = runtime.run_pod_sandbox(objects.pod("p"))
+    with pytest.raises(ProtocolViolation, match=r"nodes 0 outside of cpuset\.mems 1"):
+        runtime.create_container(pod, objects.container(pod, "c"))
+
+
+def test_an_older_nri_would_drop_a_policy(run: Run) -> None:
+    runtime, _ = run({"CreateContainer": _bound("1")}, CONTAINERD_2_1)
+    pod = runtime.run_pod_sandbox(objects.pod("p"))
+    with pytest.raises(ProtocolViolation, match="this NRI drops memory policies"):
+        runtime.create_container(pod, objects.container(pod, "c"))

@@ -40,3 +40,21 @@ def test_only_a_release_shows_that_the_runtime_knows_the_failure_policy(
     version: str | None, supported: bool
 ) -> None:
     assert Configuration("", "containerd", "", version, 2000).supports_failure_policy is supported
+
+
+@pytest.mark.parametrize(
+    ("version", "supported"),
+    [
+        ("v0.12.0", True),
+        ("v0.12.5", True),
+        ("v1.0.0", True),
+        ("v0.11.9", False),
+        ("v0.12.0-rc.1", False),
+        ("(devel)", False),
+        (None, False),
+    ],
+)
+def test_only_a_release_shows_that_the_runtime_knows_memory_policies(
+    version: str | None, supported: bool
+) -> None:
+    assert Configuration("", "containerd", "", version, 2000).supports_memory_policy is supported

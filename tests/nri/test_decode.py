@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 import pytest
@@ -378,3 +378,58 @@ def test_a_container_with_devices() -> None:
 def test_without_a_reader_containers_have_no_cgroup_mems() -> None:
     found = Decoder(PodCgroups({})).running_container(container(), "/kubepods/poduid")
     assert found.cgroup_mems is None
+
+
+PREFIX = "memory-policy.numamem.io"
+
+
+def annotated(annotations: Mapping[str, str], handler: str = "") -> api.CreateContainerRequest:
+    request = api.CreateContainerRequest(pod=pod(), container=container())
+    request.pod.runtime_handler = handler
+    for key, value in annotations.items():
+        request.pod.annotations[key] = value
+    return request
+
+
+def no_policies(_handler: str) -> str | None:
+    return None
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        ({PREFIX: "bind"}, "bind"),
+        ({f"{PREFIX}/container.main": "local"}, "local"),
+        ({PREFIX: "bind", f"{PREFIX}/container.main": "local"}, "local"),
+        ({PREFIX: "bind", f"{PREFIX}/container.main": ""}, "bind"),
+        ({PREFIX: "bind", f"{PREFIX}/container.other": "local"}, "bind"),
+        ({PREFIX: "x" * 100_000}, "x" * 64),
+    ],
+)
+@pytest.mark.parametrize("obstacle", [None, no_policies])
+def test_the_annotation_of_the_container_precedes_that_of_the_pod(
+    annotations: Mapping[str, str],
+    expected: str,
+    obstacle: Callable[[str], str | None] | None,
+) -> None:
+    decoder = Decoder(PodCgroups({}), policy_obstacle=obstacle)
+    event = decoder.create_container(annotated(annotations, "kata"))
+    assert event.policy_request == events.PolicyRequest(expected, "kata")
+
+
+@pytest.mark.parametrize("obstacle", [None, no_policies])
+def test_other_annotations_are_not_in_the_event(
+    obstacle: Callable[[str], str | None] | None,
+) -> None:
+    decoder = Decoder(PodCgroups({}), policy_obstacle=obstacle)
+    request = annotated({f"{PREFIX}/container.other": "local", "a/b": "bind"}, "kata")
+    assert decoder.create_container(request).policy_request is None
+
+
+def test_with_policies_each_creation_shows_what_the_runtime_supports() -> None:
+    obstacles = {"": "", "old": "it is old"}
+    decoder = Decoder(PodCgroups({}), policy_obstacle=obstacles.get)
+    event = decoder.create_container(annotated({}))
+    assert event.policy_request == events.PolicyRequest()
+    event = decoder.create_container(annotated({PREFIX: "bind"}, "old"))
+    assert event.policy_request == events.PolicyRequest("bind", "old", "it is old")

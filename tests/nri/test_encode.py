@@ -1,6 +1,9 @@
+import pytest
+
 from nri_numamem.engine.plan import Adjustment, HugepageRoute, Plan, Update
 from nri_numamem.nri import encode
 from nri_numamem.nri import nri_subset_pb2 as api
+from nri_numamem.numa import MemoryPolicy, NodeSet, PolicyMode
 
 MI = 1 << 20
 
@@ -62,3 +65,32 @@ def test_hugepages_without_cpuset_mems() -> None:
     resources = encode.create_container_response(plan).adjust.linux.resources
     assert not resources.HasField("cpu")
     assert list(resources.hugepage_limits) == [api.HugepageLimit(page_size="2MB")]
+
+
+@pytest.mark.parametrize(
+    ("mode", "number"),
+    [
+        (PolicyMode.PREFERRED, api.MPOL_PREFERRED),
+        (PolicyMode.BIND, api.MPOL_BIND),
+        (PolicyMode.INTERLEAVE, api.MPOL_INTERLEAVE),
+        (PolicyMode.PREFERRED_MANY, api.MPOL_PREFERRED_MANY),
+        (PolicyMode.WEIGHTED_INTERLEAVE, api.MPOL_WEIGHTED_INTERLEAVE),
+    ],
+)
+def test_memory_policies_have_static_nodes(
+    mode: PolicyMode, number: "api.MpolMode.ValueType"
+) -> None:
+    plan = Plan(Adjustment("0-3", memory_policy=MemoryPolicy(mode, NodeSet({0, 1, 3}))))
+    linux = encode.create_container_response(plan).adjust.linux
+    assert linux.memory_policy == api.LinuxMemoryPolicy(
+        mode=number, nodes="0-1,3", flags=[api.MPOL_F_STATIC_NODES]
+    )
+    assert linux.resources.cpu.mems == "0-3"
+
+
+def test_the_policy_local_has_neither_nodes_nor_flags() -> None:
+    plan = Plan(Adjustment(memory_policy=MemoryPolicy(PolicyMode.LOCAL)))
+    linux = encode.create_container_response(plan).adjust.linux
+    assert linux == api.LinuxContainerAdjustment(
+        memory_policy=api.LinuxMemoryPolicy(mode=api.MPOL_LOCAL)
+    )

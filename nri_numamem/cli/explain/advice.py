@@ -42,6 +42,8 @@ def advice_of(names: Names, decision: Entry | None, siblings: Sequence[Entry]) -
             return _for_refusal(names, decision)
         case "not_managed":
             return Advice(_for_not_managed(decision, siblings), _commands(names))
+        case "memory_policy_rejected":
+            return Advice("correct the annotation or the setting memoryPolicy")
         case "resize_rejected":
             remedy = "free memory on its NUMA nodes, or create the pod anew; the kubelet retries"
             return Advice(remedy, _commands(names))

@@ -45,6 +45,7 @@ _POLICIES = {
     "request_timed_out": "its creation took too long, and got an empty reply",
     "internal_error": "a bug: its creation got an empty reply",
     "cpuset_mems_missing": "its cgroup has no cpuset.mems",
+    "memory_policy_rejected": "its memory policy cannot be set",
 }
 
 # Of what came after a decision.
@@ -172,7 +173,7 @@ def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
         kind = "preferred" if merged.get("preferred") else "not preferred"
         yield "merged", f"{_nodes(merged.get('affinity') or 'any')}, {kind}"
     if fields.get("policy"):
-        yield "policy", f"topologyManagerPolicy {fields['policy']}; {fields.get('reason')}"
+        yield "policy", _policy(entry)
     if fields.get("previous_nodes"):
         yield "before", _nodes(fields["previous_nodes"])
     if fields.get("nodes"):
@@ -183,6 +184,13 @@ def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
         where = _nodes(holder.get("nodes"))
         who = "/".join(str(holder.get(key)) for key in ("namespace", "pod", "container"))
         yield "holds", f"{who} has {amounts_text(holder['held_bytes'])} on {where}"
+
+
+def _policy(entry: Entry) -> str:
+    fields = entry.fields
+    if entry.event == "memory_policy_rejected":
+        return f"memory policy {fields['policy']}, by {fields.get('source')}"
+    return f"topologyManagerPolicy {fields['policy']}; {fields.get('reason')}"
 
 
 def _nodes(nodes: object) -> str:
@@ -234,7 +242,7 @@ def _rule(rule: str, free: Mapping[str, int], request: Mapping[str, int]) -> str
 
 def _later(entry: Entry) -> str:
     text = escape(entry.event.replace("_", " "))
-    for key in ("nodes", "outcome", "cause"):
+    for key in ("policy", "source", "nodes", "outcome", "cause"):
         value = entry.fields.get(key)
         if value:
             text += f", {key} {escape(str(value))}"

@@ -36,6 +36,7 @@ _OUTCOMES: Mapping[str, Outcome] = {
     "unpinned_no_capacity": Outcome.UNPINNED,
     "running_unpinned_no_capacity": Outcome.UNPINNED,
     "not_managed": Outcome.NOT_MANAGED,
+    "memory_policy_rejected": Outcome.REFUSED,
 }
 """Event -> outcome of its container."""
 

@@ -65,6 +65,11 @@ POD_OUTCOMES = (
     EventName.POD_REJECTED,
     EventName.POD_RELEASED,
 )
+POLICY_OUTCOMES = (
+    EventName.MEMORY_POLICY_SET,
+    EventName.MEMORY_POLICY_IGNORED,
+    EventName.MEMORY_POLICY_REJECTED,
+)
 RESIZE_OUTCOMES = (EventName.RESIZED, EventName.RESIZE_REJECTED)
 # Fields of the event `configured` that are labels.
 RUNTIME_LABELS = ("runtime", "runtime_version", "nri_version")
@@ -191,6 +196,7 @@ def _decisions(meter: Meter) -> Iterator[Metric]:
     )
     yield _misalignments(meter.misaligned.copy())
     yield by_outcome("resizes", "Changes of memory limits at run time, by event.", RESIZE_OUTCOMES)
+    yield by_outcome("memory_policies", "Memory policies of containers, by event.", POLICY_OUTCOMES)
     yield counter(
         "cgroup_released_pods",
         "Pods released because their cgroup disappeared.",

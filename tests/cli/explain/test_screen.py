@@ -137,3 +137,37 @@ def test_a_moment_without_a_plugin_is_not_shown(capsys: pytest.CaptureFixture[st
     for until_s, is_shown in ((10.5, False), (12.0, True)):
         entries = (Entry(10.0, "machine"), Entry(until_s, "synchronized"))
         assert ("away " in shown(capsys, *entries)) is is_shown
+
+
+def test_a_memory_policy(capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = {"policy": "interleave", "source": "annotation"}
+    text = shown(
+        capsys,
+        entry(1, "admitted", nodes="0-1"),
+        entry(1, "memory_policy_set", **chosen, nodes="0-1"),
+    )
+    assert "p, container c: placed" in text
+    assert "memory policy set, policy interleave, source annotation, nodes 0-1" in text
+
+
+def test_a_memory_policy_of_a_container_that_is_not_managed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = shown(
+        capsys,
+        entry(1, "not_managed", cause="its pod is Burstable"),
+        entry(1, "memory_policy_ignored", policy="bind", source="default", cause="it is old"),
+    )
+    assert "p: not managed" in text
+    assert "memory policy ignored, policy bind, source default, cause it is old" in text
+
+
+def test_a_memory_policy_that_cannot_be_set(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(
+        capsys,
+        entry(1, "memory_policy_rejected", policy="bnd", source="annotation", cause="no such"),
+    )
+    assert "p, container c: refused" in text
+    assert "because   no such\n" in text
+    assert "policy    memory policy bnd, by annotation\n" in text
+    assert "remedy    correct the annotation or the setting memoryPolicy\n" in text

@@ -38,6 +38,7 @@ from nri_numamem.observe.metrics.counters import COUNTED, NON_POD_HUGEPAGES, Met
 from nri_numamem.observe.metrics.exposition import (
     CONTAINER_OUTCOMES,
     POD_OUTCOMES,
+    POLICY_OUTCOMES,
     Metrics,
 )
 from nri_numamem.observe.metrics.families import PREFIX
@@ -295,7 +296,15 @@ def test_guaranteed_containers_that_run_unpinned() -> None:
 
 
 def test_every_outcome_is_one_that_is_counted() -> None:
-    assert {*CONTAINER_OUTCOMES, *POD_OUTCOMES} <= set(COUNTED)
+    assert {*CONTAINER_OUTCOMES, *POD_OUTCOMES, *POLICY_OUTCOMES} <= set(COUNTED)
+
+
+def test_memory_policies_by_outcome() -> None:
+    plugin = Plugin()
+    for event in (*POLICY_OUTCOMES, EventName.MEMORY_POLICY_SET):
+        plugin.meter.count(Record(event, {"container": "c"}))
+    found = plugin.scrape()
+    assert [found["memory_policies_total", (("outcome", o),)] for o in POLICY_OUTCOMES] == [2, 1, 1]
 
 
 def test_the_shortfall_in_bytes() -> None:

@@ -13,6 +13,7 @@ from nri_numamem.engine.records.table import (
     containers,
     export,
     machine,
+    memory_policies,
     pods,
     process,
 )
@@ -20,6 +21,7 @@ from nri_numamem.engine.records.table import (
 SECTIONS: Mapping[str, Mapping[EventName, EventType]] = {
     "Containers": containers.EVENTS,
     "Pods": pods.EVENTS,
+    "Memory policies": memory_policies.EVENTS,
     "Machine and allocation state": machine.EVENTS,
     "Runtime connection": connection.EVENTS,
     "Plugin process": process.EVENTS,

@@ -1,0 +1,95 @@
+"""The setting `memoryPolicy`: which memory policies containers may get."""
+
+from collections.abc import Mapping
+
+from nri_numamem.config.values import (
+    SettingsError,
+    SettingsPath,
+    read_choice,
+    read_mapping,
+    show,
+)
+from nri_numamem.numa.memory_policy import MemoryPolicies, OnUnsupported, PolicyMode
+
+MEMORY_POLICY = "memoryPolicy"
+MODES, NAMESPACES, DEFAULTS = "modes", "namespaces", "defaults"
+RUNTIMES, ON_UNSUPPORTED = "runtimes", "onUnsupported"
+AUTO = "auto"
+
+POLICY_MODES = tuple(PolicyMode)
+# The first value is the default.
+UNSUPPORTED_ACTIONS = (OnUnsupported.IGNORE, OnUnsupported.REJECT)
+
+# Namespaces and handlers are DNS labels or names; the API server accepts at most 253 characters.
+_NAME_LIMIT = 253
+
+
+def read_memory_policies(value: object) -> MemoryPolicies:
+    """Return the setting of a parsed document; raise SettingsError for the first invalid value."""
+    path = (MEMORY_POLICY,)
+    keys = (MODES, NAMESPACES, DEFAULTS, RUNTIMES, ON_UNSUPPORTED)
+    mapping = read_mapping(path, value, keys)
+    here = (*path, ON_UNSUPPORTED)
+    action = read_choice(here, mapping.get(ON_UNSUPPORTED), UNSUPPORTED_ACTIONS)
+    return MemoryPolicies(
+        modes=_read_modes((*path, MODES), mapping.get(MODES)),
+        namespaces=_read_names((*path, NAMESPACES), mapping.get(NAMESPACES), "a namespace"),
+        defaults=_read_defaults((*path, DEFAULTS), mapping.get(DEFAULTS)),
+        runtimes=_read_runtimes((*path, RUNTIMES), mapping.get(RUNTIMES)),
+        on_unsupported=OnUnsupported(action),
+    )
+
+
+def memory_policies_document(settings: MemoryPolicies) -> dict[str, object]:
+    """Return the document from which read_memory_policies() makes an equal value."""
+    runtimes = AUTO if settings.runtimes is None else list(settings.runtimes)
+    document: dict[str, object] = {
+        MODES: [mode.value for mode in settings.modes],
+        NAMESPACES: list(settings.namespaces),
+        DEFAULTS: {name: mode.value for name, mode in settings.defaults.items()},
+        RUNTIMES: runtimes,
+        ON_UNSUPPORTED: settings.on_unsupported.value,
+    }
+    return {key: value for key, value in document.items() if value or key == RUNTIMES}
+
+
+def _read_modes(path: SettingsPath, value: object) -> tuple[PolicyMode, ...]:
+    words = _read_list(path, value, f"write a list of modes: {', '.join(POLICY_MODES)}")
+    found = {_read_mode((*path, index), word) for index, word in enumerate(words)}
+    return tuple(mode for mode in POLICY_MODES if mode in found)
+
+
+def _read_mode(path: SettingsPath, word: object) -> PolicyMode:
+    if word is None:
+        raise SettingsError(path, "no mode", f"write a mode: {', '.join(POLICY_MODES)}")
+    return PolicyMode(read_choice(path, word, POLICY_MODES))
+
+
+def _read_defaults(path: SettingsPath, value: object) -> Mapping[str, PolicyMode]:
+    return {
+        name: _read_mode((*path, name), word)
+        for name, word in sorted(read_mapping(path, value).items())
+    }
+
+
+def _read_runtimes(path: SettingsPath, value: object) -> tuple[str, ...] | None:
+    if value is None or value == AUTO:
+        return None
+    return _read_names(path, value, "a runtime handler")
+
+
+def _read_names(path: SettingsPath, value: object, what: str) -> tuple[str, ...]:
+    names: dict[str, None] = {}
+    for index, name in enumerate(_read_list(path, value, f"write a list, each {what}")):
+        if not isinstance(name, str) or not 0 < len(name) <= _NAME_LIMIT or not name.isprintable():
+            raise SettingsError((*path, index), f"{show(name)} is not {what}", f"write {what}")
+        names[name] = None
+    return tuple(names)
+
+
+def _read_list(path: SettingsPath, value: object, remedy: str) -> list[object]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise SettingsError(path, f"{show(value)} instead of a list", remedy)
+    return value

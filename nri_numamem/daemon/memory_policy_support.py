@@ -1,0 +1,124 @@
+"""Whether the container runtime below this plugin can set memory policies.
+
+Two parts must support them: the runtime's NRI, which drops an unknown field silently, and the OCI
+runtime of a pod's handler, which ignores an unknown key silently. The first one names its version
+in Configure. The second one is a program whose features another thread reads, at the start and
+again at each Configure, since an upgrade of the program usually restarts the runtime.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Thread
+
+from nri_numamem.config.settings import Settings
+from nri_numamem.host.oci_features import (
+    PROGRAMS,
+    FeaturesError,
+    find_program,
+    read_policy_modes,
+)
+from nri_numamem.nri.configuration import Configuration
+from nri_numamem.numa import MemoryPolicies
+
+DEFAULT_HANDLER = "default"
+"""The name in `memoryPolicy.runtimes` of pods without a RuntimeClass."""
+
+_MODES = frozenset(
+    {
+        "MPOL_PREFERRED",
+        "MPOL_BIND",
+        "MPOL_INTERLEAVE",
+        "MPOL_LOCAL",
+        "MPOL_PREFERRED_MANY",
+        "MPOL_WEIGHTED_INTERLEAVE",
+    }
+)
+_LIST_IT = "list the handler in memoryPolicy.runtimes if its OCI runtime sets policies"
+
+
+@dataclass(frozen=True, slots=True)
+class _Programs:
+    """OCI runtime -> why it cannot set policies, "" if it can."""
+
+    runc: str = "the features of runc are not known yet"
+    crun: str = "the features of crun are not known yet"
+
+
+class MemoryPolicySupport:
+    """What is known of the runtime; `find` and `read` are those of ``host.oci_features``."""
+
+    def __init__(
+        self,
+        find: Callable[[str], Path | None] = find_program,
+        read: Callable[[Path], frozenset[str]] = read_policy_modes,
+    ) -> None:
+        self._find = find
+        self._read = read
+        self._policies = MemoryPolicies()
+        self._configuration: Configuration | None = None
+        self._programs = _Programs()
+        self._thread: Thread | None = None
+
+    def started(self, settings: Settings) -> None:
+        """Begin with these settings."""
+        self._policies = settings.memory_policies
+        self._read_features()
+
+    def configured(self, configuration: Configuration) -> None:
+        """Take note of the runtime, and read the features again."""
+        self._configuration = configuration
+        self._read_features()
+
+    def obstacle(self, handler: str) -> str | None:
+        """Return why a pod with this runtime handler can have no policy.
+
+        The result is "" if it can, and None where the settings allow no policy.
+        """
+        if not self._policies.is_active:
+            return None
+        runtime = self._configuration
+        if runtime is None or not runtime.supports_memory_policy:
+            version = (runtime and runtime.nri_version) or "of an unknown version before 0.12"
+            return f"the container runtime's NRI is {version}; policies need 0.12 or newer"
+        if self._policies.runtimes is None:
+            return self._obstacle_of_program(handler, runtime.runtime_name)
+        if (handler or DEFAULT_HANDLER) in self._policies.runtimes:
+            return ""
+        return f"memoryPolicy.runtimes does not list the handler {handler or DEFAULT_HANDLER}"
+
+    def wait(self) -> None:
+        """Wait until the features are read; for tests."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _obstacle_of_program(self, handler: str, runtime_name: str) -> str:
+        program = handler or ("crun" if runtime_name == "cri-o" else "runc")
+        if program not in PROGRAMS:
+            return f"the OCI runtime of the handler {handler} is not known; {_LIST_IT}"
+        found = self._programs
+        return found.crun if program == "crun" else found.runc
+
+    def _read_features(self) -> None:
+        is_needed = self._policies.is_active and self._policies.runtimes is None
+        if not is_needed or (self._thread is not None and self._thread.is_alive()):
+            return
+        self._thread = Thread(target=self._read_all, name="OCI runtime features", daemon=True)
+        self._thread.start()
+
+    def _read_all(self) -> None:
+        for name in PROGRAMS:
+            self._programs = replace(self._programs, **{name: self._obstacle_by_features(name)})
+
+    def _obstacle_by_features(self, name: str) -> str:
+        program = self._find(name)
+        if program is None:
+            return f"the plugin does not find {name}; {_LIST_IT}"
+        try:
+            modes = self._read(program)
+        except FeaturesError as error:
+            return f"{error}; {_LIST_IT}"
+        if not modes:
+            return f"{program} sets no memory policies; runc does since 1.4, crun since 1.24"
+        missing = sorted(_MODES - modes)
+        return f"{program} lacks {', '.join(missing)}" if missing else ""

@@ -1,0 +1,130 @@
+"""The memory policy of a container that is created.
+
+An annotation of the pod or a default of its namespace chooses the mode; the settings say which
+modes are allowed. The nodes are those that the container gets in any case, so a policy never takes
+memory from elsewhere. It changes neither the placement nor the accounting.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from nri_numamem.engine.context import Context
+from nri_numamem.engine.decision import Decision, Transition
+from nri_numamem.engine.events import CreateContainer
+from nri_numamem.engine.plan import Adjustment, Plan, Record
+from nri_numamem.engine.providers import NO_OTHER_PROVIDERS
+from nri_numamem.engine.records import memory_policies as records
+from nri_numamem.engine.records.memory_policies import ANNOTATION, DEFAULT, PolicyChoice
+from nri_numamem.engine.state import EngineState
+from nri_numamem.engine.text import cut_name
+from nri_numamem.numa import MemoryPolicy, NodeSet, OnUnsupported, PolicyMode, policy_of
+
+_NO_POLICY = MemoryPolicy(PolicyMode.LOCAL)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A policy that was chosen, or why it cannot be set."""
+
+    policy: MemoryPolicy = _NO_POLICY
+    obstacle: str = ""
+    """"" if there is a policy."""
+
+
+def add_policy(
+    context: Context, state: EngineState, event: CreateContainer, decision: Decision
+) -> Decision:
+    """Return the decision with the container's memory policy, or with a refusal instead of it.
+
+    A container that is refused already, or has neither annotation nor default, gets none.
+    """
+    if decision.plan.refusal is not None:
+        return decision
+    ignored: list[Record] = []
+    for choice in _choices(context, event):
+        found = _find(context, event, decision.plan, choice)
+        if not found.obstacle:
+            adjustment = decision.plan.adjustment or Adjustment()
+            adjustment = replace(adjustment, memory_policy=found.policy)
+            record = records.policy_set(event, choice, found.policy)
+            plan = replace(decision.plan, adjustment=adjustment)
+            return _with_records(replace(decision, plan=plan), (*ignored, record))
+        if _is_rejected(context):
+            return _reject(state, event, choice, found.obstacle)
+        ignored.append(records.ignored(event, choice, found.obstacle))
+    return _with_records(decision, ignored) if ignored else decision
+
+
+def _choices(context: Context, event: CreateContainer) -> Iterable[PolicyChoice]:
+    """Yield the annotation, then the namespace's default, which holds if the former is ignored."""
+    request = event.policy_request
+    if request is not None and request.annotation:
+        yield PolicyChoice(request.annotation, ANNOTATION)
+    default = context.policy.memory_policies.defaults.get(event.pod.namespace)
+    if default is not None:
+        yield PolicyChoice(default.value, DEFAULT)
+
+
+def _is_rejected(context: Context) -> bool:
+    policies = context.policy.memory_policies
+    return policies.is_active and policies.on_unsupported is OnUnsupported.REJECT
+
+
+def _find(context: Context, event: CreateContainer, plan: Plan, choice: PolicyChoice) -> _Found:
+    obstacle = ""
+    if choice.source == ANNOTATION:
+        obstacle = context.policy.memory_policies.obstacle(event.pod.namespace, choice.text)
+    if not obstacle and event.policy_request is not None:
+        obstacle = event.policy_request.obstacle
+    if obstacle:
+        return _Found(obstacle=obstacle)
+    mems = plan.adjustment.cpuset_mems if plan.adjustment is not None else ""
+    mems = mems or event.container.cpuset_mems
+    try:
+        nodes = _nodes(context, mems)
+    except ValueError:
+        return _Found(obstacle=f"its cpuset.mems {cut_name(mems)!r} is no list of NUMA nodes")
+    if not nodes:
+        where = f"on its NUMA nodes {cut_name(mems)}" if mems else "on the machine's NUMA nodes"
+        return _Found(obstacle=f"there is no memory {where}")
+    near = _near(context, event) if mems else NodeSet()
+    return _Found(policy_of(PolicyMode(choice.text), nodes, near))
+
+
+def _nodes(context: Context, mems: str) -> NodeSet:
+    """Return the nodes with memory that a container may use; "" is no limit.
+
+    Without a limit these are the nodes for placement, so none that only last resorts or exclusions
+    of `memoryNodes` name. Raises ValueError if `mems` is no list of nodes.
+    """
+    memory = NodeSet(node.node_id for node in context.machine.nodes if node.memory_bytes)
+    if mems:
+        return memory & NodeSet.parse(mems)
+    classification = context.classification
+    return memory - classification.excluded - classification.last_resort
+
+
+def _near(context: Context, event: CreateContainer) -> NodeSet:
+    """Return the nodes of the container's devices, or those of its CPUs; empty if unknown."""
+    others = context.other_providers_of(event.container)
+    if others is NO_OTHER_PROVIDERS:
+        return NodeSet()
+    devices = NodeSet(node for nodes in others.devices for node in nodes)
+    return devices or others.cpu or NodeSet()
+
+
+def _reject(
+    state: EngineState, event: CreateContainer, choice: PolicyChoice, obstacle: str
+) -> Decision:
+    """Refuse the container; the decision on its nodes has not happened."""
+    record = records.rejected(event, choice, obstacle)
+    text = records.refusal_text(event, choice, obstacle)
+    return Decision(Plan(refusal=text), lambda: Transition(state, (record,)))
+
+
+def _with_records(decision: Decision, added: Iterable[Record]) -> Decision:
+    def transition() -> Transition:
+        done = decision.compute_transition()
+        return replace(done, records=(*done.records, *added))
+
+    return replace(decision, compute_transition=transition)

@@ -1,0 +1,65 @@
+"""The memory policies that an OCI runtime (runc, crun) can set, by its command `features`.
+
+Source: the OCI runtime specification 1.3, features-linux.md, memoryPolicy. An older runtime has no
+`linux.memoryPolicy` in its output, and ignores the same key of a container without an error.
+"""
+
+import json
+import os
+from pathlib import Path
+
+PROGRAMS = ("runc", "crun")
+
+_DIRECTORIES = (
+    "/usr/local/sbin",
+    "/usr/local/bin",
+    "/usr/sbin",
+    "/usr/bin",
+    "/usr/libexec/crio",
+    "/opt/bin",
+)
+
+# A program takes some 20 ms; on a busy host many times that.
+_TIMEOUT_S = 20.0
+
+
+class FeaturesError(Exception):
+    """The features of an OCI runtime cannot be read; the text is one line."""
+
+
+def find_program(name: str, directories: tuple[str, ...] = _DIRECTORIES) -> Path | None:
+    """Return the first executable of this name; None if there is none."""
+    paths = (Path(directory, name) for directory in directories)
+    return next((path for path in paths if path.is_file() and os.access(path, os.X_OK)), None)
+
+
+def read_policy_modes(program: Path, timeout_s: float = _TIMEOUT_S) -> frozenset[str]:
+    """Return the modes that the program sets, such as "MPOL_BIND"; none if it is too old.
+
+    Runs `PROGRAM features`, so only a thread without other work may call this. Raises
+    FeaturesError.
+    """
+    import subprocess  # noqa: PLC0415 - only where memory policies are switched on
+
+    try:
+        done = subprocess.run(  # noqa: S603 - a fixed word
+            [program, "features"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise FeaturesError(f"{program} features takes more than {timeout_s:g} s") from None
+    except OSError as error:
+        raise FeaturesError(f"{program}: {error.strerror or error}") from error
+    if done.returncode:
+        raise FeaturesError(f"{program} features exits with status {done.returncode}")
+    try:
+        document = json.loads(done.stdout)
+    except ValueError:
+        raise FeaturesError(f"{program} features prints no JSON") from None
+    found = document
+    for key in ("linux", "memoryPolicy", "modes"):
+        found = found.get(key) if isinstance(found, dict) else None
+    return frozenset(word for word in found or () if isinstance(word, str))

@@ -1,0 +1,94 @@
+"""Memory policies of the kernel, and which of them the settings allow.
+
+A memory policy (set_mempolicy(2)) says from which of its NUMA nodes a process takes memory;
+`cpuset.mems` says which nodes it may use at all. The container runtime sets the policy of a
+container's first process, and its children inherit it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from nri_numamem.numa.nodeset import NodeSet
+
+
+class PolicyMode(StrEnum):
+    """The mode of a policy, by numactl's names."""
+
+    INTERLEAVE = "interleave"
+    """Page by page over the nodes."""
+    WEIGHTED_INTERLEAVE = "weighted-interleave"
+    """The same, in proportion to the host's weights of the nodes."""
+    BIND = "bind"
+    """From no other nodes, even if these are full."""
+    PREFERRED = "preferred"
+    """From the first of the nodes, then from any."""
+    PREFERRED_MANY = "preferred-many"
+    """From the nodes, then from any."""
+    LOCAL = "local"
+    """From the node of the CPU that touches a page first; this mode has no nodes."""
+
+
+class OnUnsupported(StrEnum):
+    """What happens to a container whose policy cannot be set."""
+
+    IGNORE = "Ignore"
+    REJECT = "Reject"
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPolicy:
+    """The policy of one container.
+
+    The kernel keeps the nodes and applies those of them that `cpuset.mems` allows
+    (MPOL_F_STATIC_NODES). Without that flag it would renumber them at each change of `cpuset.mems`.
+    """
+
+    mode: PolicyMode
+    nodes: NodeSet = field(default_factory=NodeSet)
+    """Empty for the mode `local` only."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPolicies:
+    """The setting `memoryPolicy`."""
+
+    modes: tuple[PolicyMode, ...] = ()
+    """The modes that annotations may choose."""
+    namespaces: tuple[str, ...] = ()
+    """The namespaces whose pods may choose; empty: all."""
+    defaults: Mapping[str, PolicyMode] = field(default_factory=dict)
+    """Namespace -> policy of its containers without an annotation."""
+    runtimes: tuple[str, ...] | None = None
+    """The handlers whose OCI runtime sets policies; None: detected."""
+    on_unsupported: OnUnsupported = OnUnsupported.IGNORE
+
+    @property
+    def is_active(self) -> bool:
+        """Return whether any container may get a policy."""
+        return bool(self.modes or self.defaults)
+
+    def obstacle(self, namespace: str, text: str) -> str:
+        """Return why an annotation of this text may not choose a policy; "" if it may."""
+        if not self.modes:
+            return "memoryPolicy.modes is empty, so annotations choose no policy"
+        if self.namespaces and namespace not in self.namespaces:
+            return "memoryPolicy.namespaces does not list the pod's namespace"
+        if text not in tuple(PolicyMode):
+            return f"it is none of {', '.join(PolicyMode)}"
+        if text not in self.modes:
+            return f"memoryPolicy.modes allows only {', '.join(self.modes)}"
+        return ""
+
+
+def policy_of(mode: PolicyMode, nodes: NodeSet, near: NodeSet) -> MemoryPolicy:
+    """Return the policy of a container that may use `nodes`, of which at least one is required.
+
+    `near` are the nodes of its devices or CPUs, which the modes `preferred` and `preferred-many`
+    choose if `nodes` has any of them.
+    """
+    if mode is PolicyMode.LOCAL:
+        return MemoryPolicy(mode)
+    if mode in (PolicyMode.PREFERRED, PolicyMode.PREFERRED_MANY):
+        nodes = nodes & near or nodes
+    return MemoryPolicy(mode, nodes)

@@ -1,0 +1,92 @@
+"""The setting memoryPolicy: its values, and its errors."""
+
+import pytest
+
+from nri_numamem.config.memory_policies import memory_policies_document, read_memory_policies
+from nri_numamem.config.values import SettingsError
+from nri_numamem.numa import MemoryPolicies, OnUnsupported, PolicyMode
+
+ALL = "interleave, weighted-interleave, bind, preferred, preferred-many, local"
+
+
+def test_policies_are_off_by_default() -> None:
+    assert read_memory_policies(None) == read_memory_policies({}) == MemoryPolicies()
+    keys = ("modes", "namespaces", "defaults", "runtimes", "onUnsupported")
+    assert read_memory_policies(dict.fromkeys(keys)) == MemoryPolicies()
+    document = memory_policies_document(MemoryPolicies())
+    assert document == {"runtimes": "auto", "onUnsupported": "Ignore"}
+
+
+def test_all_keys() -> None:
+    found = read_memory_policies(
+        {
+            "modes": ["local", "interleave", "local"],
+            "namespaces": ["shop", "lab", "shop"],
+            "defaults": {"shop": "bind", "db": "preferred"},
+            "runtimes": ["default", "crun"],
+            "onUnsupported": "Reject",
+        }
+    )
+    assert found == MemoryPolicies(
+        (PolicyMode.INTERLEAVE, PolicyMode.LOCAL),
+        ("shop", "lab"),
+        {"db": PolicyMode.PREFERRED, "shop": PolicyMode.BIND},
+        ("default", "crun"),
+        OnUnsupported.REJECT,
+    )
+    assert read_memory_policies(memory_policies_document(found)) == found
+
+
+def test_no_runtime_differs_from_auto() -> None:
+    nowhere = read_memory_policies({"runtimes": []})
+    assert nowhere.runtimes == ()
+    assert read_memory_policies(memory_policies_document(nowhere)) == nowhere
+    assert read_memory_policies({"runtimes": "auto"}).runtimes is None
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ([], "memoryPolicy: a list instead of a mapping; write KEY: VALUE"),
+        (
+            {"mode": []},
+            (
+                "memoryPolicy.mode: unknown key; did you mean modes? allowed: modes, namespaces, "
+                "defaults, runtimes, onUnsupported"
+            ),
+        ),
+        (
+            {"modes": "bind"},
+            f"memoryPolicy.modes: 'bind' instead of a list; write a list of modes: {ALL}",
+        ),
+        (
+            {"modes": ["bind", "Interleave"]},
+            (
+                "memoryPolicy.modes[1]: unknown value 'Interleave'; did you mean interleave? "
+                f"allowed: {ALL}"
+            ),
+        ),
+        ({"modes": [None]}, f"memoryPolicy.modes[0]: no mode; write a mode: {ALL}"),
+        ({"defaults": {"shop": None}}, f"memoryPolicy.defaults.shop: no mode; write a mode: {ALL}"),
+        (
+            {"namespaces": ["a", 1]},
+            "memoryPolicy.namespaces[1]: 1 is not a namespace; write a namespace",
+        ),
+        (
+            {"runtimes": [""]},
+            "memoryPolicy.runtimes[0]: '' is not a runtime handler; write a runtime handler",
+        ),
+        (
+            {"runtimes": "crun"},
+            "memoryPolicy.runtimes: 'crun' instead of a list; write a list, each a runtime handler",
+        ),
+        (
+            {"onUnsupported": "Fail"},
+            "memoryPolicy.onUnsupported: unknown value 'Fail'; allowed: Ignore, Reject",
+        ),
+    ],
+)
+def test_errors(value: object, text: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        read_memory_policies(value)
+    assert str(caught.value) == text

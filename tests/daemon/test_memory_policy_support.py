@@ -1,0 +1,142 @@
+"""Whether the runtime can set memory policies: its NRI, and the OCI runtime of a handler."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from nri_numamem.config.settings import Settings
+from nri_numamem.daemon.memory_policy_support import MemoryPolicySupport
+from nri_numamem.host.oci_features import FeaturesError
+from nri_numamem.nri.configuration import Configuration
+from nri_numamem.numa import MemoryPolicies, PolicyMode
+
+MODES = frozenset(
+    {
+        "MPOL_DEFAULT",
+        "MPOL_PREFERRED",
+        "MPOL_BIND",
+        "MPOL_INTERLEAVE",
+        "MPOL_LOCAL",
+        "MPOL_PREFERRED_MANY",
+        "MPOL_WEIGHTED_INTERLEAVE",
+    }
+)
+LIST_IT = "list the handler in memoryPolicy.runtimes if its OCI runtime sets policies"
+
+
+class Programs:
+    """OCI runtimes by name, with their modes or an error; names without an entry are absent."""
+
+    def __init__(self, found: Mapping[str, frozenset[str] | FeaturesError]) -> None:
+        self.found = dict(found)
+        self.reads = 0
+
+    def find(self, name: str) -> Path | None:
+        return Path("/bin", name) if name in self.found else None
+
+    def read(self, program: Path) -> frozenset[str]:
+        self.reads += 1
+        found = self.found[program.name]
+        if isinstance(found, FeaturesError):
+            raise found
+        return found
+
+
+def configuration(nri: str | None = "v0.12.0", name: str = "containerd") -> Configuration:
+    return Configuration("", name, "v2.3.4", nri, 2000)
+
+
+def support(
+    programs: Programs,
+    runtimes: tuple[str, ...] | None = None,
+    configured: Configuration | None = None,
+    modes: tuple[PolicyMode, ...] = (PolicyMode.BIND,),
+) -> MemoryPolicySupport:
+    """Return what is known after Configure."""
+    made = MemoryPolicySupport(programs.find, programs.read)
+    made.started(Settings(memory_policies=MemoryPolicies(modes, runtimes=runtimes)))
+    made.wait()
+    made.configured(configured or configuration())
+    made.wait()
+    return made
+
+
+def test_nothing_is_read_while_policies_are_off() -> None:
+    programs = Programs({"runc": MODES})
+    made = support(programs, modes=())
+    assert made.obstacle("") is None
+    assert programs.reads == 0
+
+
+def test_the_default_handler_is_that_of_the_container_runtime() -> None:
+    programs = Programs({"runc": frozenset(), "crun": MODES})
+    containerd = support(programs)
+    text = "/bin/runc sets no memory policies; runc does since 1.4, crun since 1.24"
+    assert (containerd.obstacle(""), containerd.obstacle("runc")) == (text, text)
+    assert containerd.obstacle("crun") == ""
+    assert support(programs, configured=configuration(name="cri-o")).obstacle("") == ""
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        ({}, f"the plugin does not find runc; {LIST_IT}"),
+        ({"runc": FeaturesError("/bin/runc: it fails")}, f"/bin/runc: it fails; {LIST_IT}"),
+        (
+            {"runc": MODES - {"MPOL_WEIGHTED_INTERLEAVE", "MPOL_LOCAL"}},
+            "/bin/runc lacks MPOL_LOCAL, MPOL_WEIGHTED_INTERLEAVE",
+        ),
+        ({"runc": MODES - {"MPOL_DEFAULT"}}, ""),
+    ],
+)
+def test_programs(found: Mapping[str, frozenset[str] | FeaturesError], text: str) -> None:
+    assert support(Programs(found)).obstacle("") == text
+
+
+def test_other_handlers_are_not_known() -> None:
+    made = support(Programs({"runc": MODES}))
+    assert made.obstacle("kata") == f"the OCI runtime of the handler kata is not known; {LIST_IT}"
+
+
+def test_a_list_replaces_the_detection() -> None:
+    programs = Programs({})
+    made = support(programs, ("default", "kata"))
+    assert (made.obstacle(""), made.obstacle("kata")) == ("", "")
+    assert made.obstacle("runc") == "memoryPolicy.runtimes does not list the handler runc"
+    assert programs.reads == 0
+    made = support(programs, ())
+    assert made.obstacle("") == "memoryPolicy.runtimes does not list the handler default"
+
+
+@pytest.mark.parametrize(
+    ("version", "shown"), [("v0.11.0", "v0.11.0"), (None, "of an unknown version before 0.12")]
+)
+def test_an_old_nri_has_no_policies(version: str | None, shown: str) -> None:
+    made = support(Programs({"runc": MODES}), ("default",), configuration(version))
+    text = f"the container runtime's NRI is {shown}; policies need 0.12 or newer"
+    assert made.obstacle("") == text
+
+
+def test_before_configure_nothing_is_known() -> None:
+    made = MemoryPolicySupport(Programs({}).find)
+    made.started(Settings(memory_policies=MemoryPolicies((PolicyMode.BIND,))))
+    made.wait()
+    assert "policies need 0.12 or newer" in str(made.obstacle(""))
+
+
+def test_features_are_unknown_until_they_are_read() -> None:
+    made = MemoryPolicySupport()
+    made.configured(configuration())  # policies are off yet, so nothing is read
+    made._policies = MemoryPolicies((PolicyMode.BIND,))
+    assert made.obstacle("crun") == "the features of crun are not known yet"
+
+
+def test_configure_reads_the_features_again() -> None:
+    programs = Programs({"runc": frozenset()})
+    made = support(programs)
+    assert made.obstacle("") != ""
+    programs.found["runc"] = MODES
+    made.configured(configuration())
+    made.wait()
+    assert made.obstacle("") == ""

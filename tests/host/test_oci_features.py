@@ -1,0 +1,62 @@
+"""The memory policies in the output of an OCI runtime's command `features`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from nri_numamem.host.oci_features import FeaturesError, find_program, read_policy_modes
+
+
+def program(directory: Path, script: str) -> Path:
+    path = directory / "runc"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+def printing(directory: Path, document: object) -> Path:
+    (directory / "features.json").write_text(json.dumps(document))
+    command = f'test "$*" = features && cat {directory}/features.json'
+    return program(directory, command)
+
+
+def test_modes_are_read_from_the_features(tmp_path: Path) -> None:
+    policy = {"modes": ["MPOL_BIND", "MPOL_LOCAL", 7], "flags": ["MPOL_F_STATIC_NODES"]}
+    made = printing(tmp_path, {"ociVersionMin": "1.0.0", "linux": {"memoryPolicy": policy}})
+    assert read_policy_modes(made) == {"MPOL_BIND", "MPOL_LOCAL"}
+
+
+@pytest.mark.parametrize("document", [{}, {"linux": {}}, {"linux": {"memoryPolicy": {}}}, [1]])
+def test_an_old_program_has_no_modes(tmp_path: Path, document: object) -> None:
+    assert read_policy_modes(printing(tmp_path, document)) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("script", "text"),
+    [
+        ("exit 3", "runc features exits with status 3"),
+        ("echo features", "runc features prints no JSON"),
+        ("printf '\\377'", "runc features prints no JSON"),
+        ("exec sleep 600", r"runc features takes more than 0\.2 s"),
+    ],
+)
+def test_errors(tmp_path: Path, script: str, text: str) -> None:
+    timeout_s = 0.2 if "sleep" in script else 60.0
+    with pytest.raises(FeaturesError, match=text):
+        read_policy_modes(program(tmp_path, script), timeout_s)
+
+
+def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:
+    with pytest.raises(FeaturesError, match="runc: No such file or directory"):
+        read_policy_modes(tmp_path / "runc")
+
+
+def test_the_first_executable_is_found(tmp_path: Path) -> None:
+    directories = tuple(str(tmp_path / name) for name in "abcd")
+    assert find_program("runc", directories) is None
+    for directory in directories[1:]:
+        Path(directory).mkdir()
+        program(Path(directory), "")
+    (tmp_path / "b/runc").chmod(0o644)
+    assert find_program("runc", directories) == tmp_path / "c/runc"

@@ -1,0 +1,58 @@
+"""Memory policies: their nodes, and which of them an annotation may choose."""
+
+import pytest
+
+from nri_numamem.numa import MemoryPolicies, MemoryPolicy, NodeSet, PolicyMode, policy_of
+
+NODES = NodeSet({0, 1, 3})
+
+
+@pytest.mark.parametrize(
+    "mode", [PolicyMode.INTERLEAVE, PolicyMode.WEIGHTED_INTERLEAVE, PolicyMode.BIND]
+)
+def test_most_modes_have_all_nodes(mode: PolicyMode) -> None:
+    assert policy_of(mode, NODES, NodeSet({1})) == MemoryPolicy(mode, NODES)
+
+
+def test_local_has_no_nodes() -> None:
+    local = PolicyMode.LOCAL
+    assert policy_of(local, NODES, NodeSet({1})) == MemoryPolicy(local, NodeSet())
+
+
+@pytest.mark.parametrize("mode", [PolicyMode.PREFERRED, PolicyMode.PREFERRED_MANY])
+@pytest.mark.parametrize(
+    ("near", "expected"), [({1, 2}, {1}), ({2}, {0, 1, 3}), (set(), {0, 1, 3})]
+)
+def test_preferred_nodes_are_near_if_any_is(
+    mode: PolicyMode, near: set[int], expected: set[int]
+) -> None:
+    assert policy_of(mode, NODES, NodeSet(near)) == MemoryPolicy(mode, NodeSet(expected))
+
+
+def test_a_namespace_default_or_a_mode_switches_policies_on() -> None:
+    assert not MemoryPolicies().is_active
+    assert not MemoryPolicies(namespaces=("a",), runtimes=("default",)).is_active
+    assert MemoryPolicies((PolicyMode.BIND,)).is_active
+    assert MemoryPolicies(defaults={"a": PolicyMode.BIND}).is_active
+
+
+def test_an_annotation_chooses_among_the_modes() -> None:
+    policies = MemoryPolicies((PolicyMode.BIND, PolicyMode.LOCAL))
+    assert policies.obstacle("any", "bind") == policies.obstacle("", "local") == ""
+    text = policies.obstacle("any", "interleave")
+    assert text == "memoryPolicy.modes allows only bind, local"
+    text = policies.obstacle("any", "Bind")
+    assert text.startswith("it is none of interleave, weighted-interleave, bind, preferred, ")
+
+
+def test_an_annotation_chooses_in_the_namespaces() -> None:
+    policies = MemoryPolicies((PolicyMode.BIND,), ("shop", "lab"))
+    assert policies.obstacle("lab", "bind") == ""
+    text = "memoryPolicy.namespaces does not list the pod's namespace"
+    assert policies.obstacle("other", "bind") == text
+
+
+def test_without_modes_no_annotation_chooses() -> None:
+    policies = MemoryPolicies(defaults={"shop": PolicyMode.BIND})
+    text = "memoryPolicy.modes is empty, so annotations choose no policy"
+    assert policies.obstacle("shop", "bind") == text
