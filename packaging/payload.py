@@ -70,6 +70,8 @@ def fill(root: Path, program: Path, zsh_completions: str, made_s: int) -> None:
     path_of(root, CONFIGURATION).write_text(example_text())
     service = UNIT.replace(COPY, f"/{PROGRAM}")
     path_of(root, unit.PACKAGED[0].lstrip("/")).write_text(service)
+    exporter = (ROOT / "systemd" / unit.EXPORTER).read_text().replace(COPY, f"/{PROGRAM}")
+    path_of(root, f"usr/lib/systemd/system/{unit.EXPORTER}").write_text(exporter)
     shutil.copyfile(program, path_of(root, PROGRAM))
     changes = (ROOT / "CHANGELOG.md").read_bytes()
     write_compressed(path_of(root, f"{DOCUMENTS}/changelog.gz"), changes)

@@ -1,8 +1,9 @@
 """``nri-numamem uninstall``: takes away what `install` put on the host.
 
-Removing the plugin does not release the containers that it pinned, so `reset` follows. It needs an
-ended plugin: one that the runtime launched ends with the runtime's restart, and a second run then
-does the rest. Configuration, state and logs stay, unless --purge is given.
+The object that `export` wrote for the scheduler is deleted. Removing the plugin does not release
+the containers that it pinned, so `reset` follows. It needs an ended plugin: one that the runtime
+launched ends with the runtime's restart, and a second run then does the rest. Configuration, state
+and logs stay, unless --purge is given.
 """
 
 import argparse
@@ -10,13 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nri_numamem.cli import reset
+from nri_numamem.cli.export.delete import delete_configured
 from nri_numamem.cli.host_arguments import (
     add_root_arguments,
     add_state_file_argument,
     state_file_of,
 )
 from nri_numamem.cli.host_files import Host, UnreadableError
-from nri_numamem.cli.installation import systemd
+from nri_numamem.cli.installation import systemd, unit
 from nri_numamem.cli.installation.arguments import add_installation_arguments
 from nri_numamem.cli.installation.facts import (
     Facts,
@@ -73,9 +75,13 @@ def main(args: argparse.Namespace) -> int:
         is_this_host=host.is_this_host,
         has_systemd=systemd.is_running(host),
         is_active=systemd.is_active(host),
+        is_exporter_active=systemd.is_active(host, unit.EXPORTER),
     )
     steps = plan_uninstall(facts, options)
     perform(steps, host, is_dry_run=args.dry_run)
+    deleted = delete_configured(is_dry_run=args.dry_run) if host.is_this_host else ""
+    if deleted:
+        print(deleted)
     remaining = [*_release(args, facts, host)] if host.is_this_host else []
     if args.purge and remaining:
         remaining.append("nri-numamem uninstall --purge    (removes configuration, state and logs)")
@@ -86,7 +92,7 @@ def main(args: argparse.Namespace) -> int:
         perform(purge, host, is_dry_run=args.dry_run)
         for line in outside:
             print(f"kept {line}; remove it yourself")
-    if not steps:
+    if not steps and not deleted:
         print_nothing(is_dry_run=args.dry_run)
     remaining += _other_programs(facts)
     print_remaining(remaining)

@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from nri_numamem.cli import reset
+from nri_numamem.cli.export import delete
 from nri_numamem.cli.installation import systemd
 from nri_numamem.cli.main import main
 from nri_numamem.config.errors import UsageError
 from tests.cli.doctor.host_files import CONFIG, PLUGINS, STATE, HostFiles
+from tests.kubernetes_api import KubernetesApi
 
 ENTRY = f"{PLUGINS}/10-nri-numamem"
 
@@ -91,6 +93,24 @@ class TestOnThisHost:
         lines = stand.uninstall()
         assert lines[0] == f"removed /{ENTRY}"
         assert lines[-1] == "  The state file names no running container."
+
+    def test_the_object_for_the_scheduler_is_deleted(
+        self, stand: Stand, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It stays if the API server does not answer, and the uninstall goes on."""
+        with KubernetesApi() as api:
+            api.objects["worker-1"] = {}
+            kubeconfig = api.write_kubeconfig(stand.files.root / "kubeconfig")
+            options = stand.files.root / "export.env"
+            options.write_text(f"EXPORT_OPTIONS=--node-name worker-1 --kubeconfig {kubeconfig}\n")
+            monkeypatch.setattr(delete, "OPTIONS_FILE", options)
+            assert stand.uninstall("--dry-run")[1].startswith("would delete noderesourcetopology w")
+            lines = stand.uninstall("--no-reset")
+            assert lines[1] == "deleted noderesourcetopology worker-1 from the API server"
+            assert api.objects == {}
+            assert stand.uninstall("--no-reset") == ["nothing changed"]
+        (line,) = stand.uninstall("--no-reset")
+        assert line.endswith("; run: kubectl delete noderesourcetopologies worker-1")
 
     def test_without_state_there_is_nothing_to_release(self, stand: Stand) -> None:
         stand.files.path(STATE).unlink()

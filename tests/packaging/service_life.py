@@ -22,13 +22,18 @@ from typing import Any
 from nri_numamem.fake_runtime import objects
 from nri_numamem.fake_runtime.runtime import FakeRuntime
 from nri_numamem.fake_runtime.store import RuntimeStore
+from tests.kubernetes_api import CERTIFICATES, KubernetesApi
 
 SOCKET = Path("/run/nri/nri.sock")
 CONFIG = Path("/etc/nri-numamem/config.yaml")
 OUT = Path("/opt/nri-numamem/out")
 PROGRAM = "/opt/nri-numamem/bin/nri-numamem"
 UNIT = "nri-numamem.service"
+EXPORTER = "nri-numamem-export.service"
+NODE = "worker-1"
 PORT = 9551
+# In a kubeconfig -> the end of the test's file.
+CLIENT = {"client-certificate": "crt", "client-key": "key"}
 METRICS = f"http://127.0.0.1:{PORT}/metrics"
 OTHER_ADDRESS = "10.9.8.7"
 """An address of this machine that is not in 127.0.0.0/8."""
@@ -53,9 +58,9 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.05)
 
 
-def show(name: str) -> str:
-    """Return a property of the service."""
-    return call("systemctl", "show", "--value", f"--property={name}", UNIT).strip()
+def show(name: str, unit: str = UNIT) -> str:
+    """Return a property of the service, or of another one."""
+    return call("systemctl", "show", "--value", f"--property={name}", unit).strip()
 
 
 def journal() -> list[dict[str, Any]]:
@@ -171,6 +176,7 @@ def main() -> dict[str, Any]:
         nodes += [create(runtime, f"pod-{number}") for number in range(4)]
         use(pid)
         seen["reached"] = addresses_reached()
+        seen["exporter"] = export()
         # A crash: systemd starts the plugin again, which adopts the containers.
         os.kill(pid, signal.SIGKILL)
         runtime.accept(WAIT_S)
@@ -190,6 +196,28 @@ def main() -> dict[str, Any]:
         "result": show("Result"),
         "status": int(show("ExecMainStatus")),
     }
+
+
+def export() -> dict[str, Any]:
+    """Let the exporter live beside the plugin; return what was seen of it."""
+    with KubernetesApi() as api:
+        client = {name: str(CERTIFICATES / f"client.{end}") for name, end in CLIENT.items()}
+        api.write_kubeconfig(CONFIG.with_name("kubeconfig"), {**client, "token": "secret"})
+        CONFIG.with_name("export.env").write_text(f"EXPORT_OPTIONS=--node-name {NODE}\n")
+        call("systemctl", "start", EXPORTER)  # returns after the first attempt to write
+        pid = int(show("MainPID", EXPORTER))
+        found = {
+            "status_text": show("StatusText", EXPORTER),
+            "zones": [zone["name"] for zone in api.objects.get(NODE, {}).get("zones", [])],
+            "restrictions": restrictions(pid),
+            "read_only": read_only(pid),
+            "sees_the_runtime": Path(f"/proc/{pid}/root{SOCKET}").exists(),
+        }
+        call("systemctl", "stop", EXPORTER)
+        return found | {
+            "restarts": int(show("NRestarts", EXPORTER)),
+            "result": show("Result", EXPORTER),
+        }
 
 
 def look_at(pid: int) -> dict[str, Any]:

@@ -107,3 +107,14 @@ def test_the_restrictions_are_applied(seen: dict[str, Any]) -> None:
 
 def test_only_loopback_reaches_the_metrics(seen: dict[str, Any]) -> None:
     assert seen["reached"] == {"loopback": True, "other": False, "other, unrestricted": True}
+
+
+def test_the_exporter_lives_under_its_unit(seen: dict[str, Any]) -> None:
+    exporter = seen["exporter"]
+    assert exporter["status_text"] == "wrote worker-1"
+    assert exporter["zones"] == ["node-0", "node-1"]
+    # No end by the filter of system calls.
+    assert (exporter["restarts"], exporter["result"]) == (0, "success")
+    assert exporter["restrictions"] == seen["restrictions"]
+    assert set(exporter["read_only"].values()) == {True}
+    assert not exporter["sees_the_runtime"]

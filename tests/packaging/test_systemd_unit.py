@@ -1,4 +1,4 @@
-"""The systemd unit: what it names exists, and systemd-analyze judges it as documented."""
+"""The systemd units: what they name exists, and systemd-analyze judges them as documented."""
 
 from __future__ import annotations
 
@@ -13,26 +13,31 @@ from pathlib import Path
 import pytest
 
 from nri_numamem.cli import main
+from nri_numamem.cli.export.delete import OPTIONS_FILE
+from nri_numamem.cli.export.server import DEFAULT_KUBECONFIG
 from nri_numamem.config.load import DEFAULT_CONFIG
 from nri_numamem.config.settings import STATE_FILE
 from nri_numamem.daemon import external
+from nri_numamem.exporter.loop import REQUEST_S
 from nri_numamem.observe.log.loggers import LOG_FILE
 
 ROOT = Path(__file__).resolve().parents[2]
 UNIT = ROOT / "systemd" / "nri-numamem.service"
+EXPORTER = ROOT / "systemd" / "nri-numamem-export.service"
 DOCUMENT = ROOT / "docs" / "systemd-unit.md"
 PROGRAM = "/opt/nri-numamem/bin/nri-numamem"
-EXPOSURE_MOST = 1.5
+# Unit -> its heading in the document, and the exposure that the document names.
+EXPOSURES = {UNIT: ("What stays exposed", 1.5), EXPORTER: ("The unit of the exporter", 1.6)}
 
 needs_analyze = pytest.mark.skipif(
     not shutil.which("systemd-analyze"), reason="systemd-analyze is missing"
 )
 
 
-def _settings(section: str) -> dict[str, list[str]]:
-    """Return the values of each key of a section of the unit; "=" alone is an empty value."""
+def _settings(section: str, unit: Path = UNIT) -> dict[str, list[str]]:
+    """Return the values of each key of a section of a unit; "=" alone is an empty value."""
     (text,) = re.findall(
-        rf"^\[{section}\]\n(.*?)(?=^\[|\Z)", UNIT.read_text(), re.MULTILINE | re.DOTALL
+        rf"^\[{section}\]\n(.*?)(?=^\[|\Z)", unit.read_text(), re.MULTILINE | re.DOTALL
     )
     values = defaultdict(list)
     for line in text.splitlines():
@@ -89,20 +94,67 @@ def test_resources_are_limited_without_slowing_the_plugin_down() -> None:
     assert not {"MemoryHigh", "CPUQuota"} & set(service)
 
 
+def test_the_exporter_reads_its_options_and_does_not_reach_the_runtime() -> None:
+    service = _settings("Service", EXPORTER)
+    assert service["EnvironmentFile"] == [f"-{OPTIONS_FILE}"]
+    assert OPTIONS_FILE.parent == DEFAULT_KUBECONFIG.parent == DEFAULT_CONFIG.parent
+    program, command, options = service["ExecStart"][0].split()
+    assert (program, command, options) == (PROGRAM, "export", "$EXPORT_OPTIONS")
+    assert command in main.COMMANDS
+    hidden = [Path(name.lstrip("-")) for name in service["InaccessiblePaths"][0].split()]
+    assert Path("/run", *external.DEFAULT_SOCKET.parts[3:]).parent in hidden
+    assert set(service["RestrictAddressFamilies"][0].split()) == {"AF_UNIX", "AF_INET", "AF_INET6"}
+    # It writes nothing, the state directory included.
+    written = {"StateDirectory", "LogsDirectory", "RuntimeDirectory", "ReadWritePaths"}
+    assert not written & set(service)
+    assert service["Type"] == ["notify"]
+    assert float(service["WatchdogSec"][0]) > 2 * REQUEST_S
+    assert float(service["TimeoutStartSec"][0]) > 2 * REQUEST_S
+    # A wrong command line is exit status 2.
+    assert service["RestartPreventExitStatus"] == ["2"]
+    assert "WatchdogSec" in service
+
+
+def test_the_exporter_depends_on_no_other_service() -> None:
+    assert set(_settings("Unit", EXPORTER)) == {
+        "Description",
+        "Documentation",
+        "After",
+        "Wants",
+        "StartLimitIntervalSec",
+    }
+    assert _settings("Unit", EXPORTER)["Wants"] == ["network-online.target"]
+
+
+def test_the_exporter_has_the_restrictions_of_the_plugin() -> None:
+    plugin, exporter = _settings("Service"), _settings("Service", EXPORTER)
+    own = {"IPAddressDeny", "IPAddressAllow", "RestrictAddressFamilies", "ReadWritePaths"}
+    own |= {"StateDirectory", "StateDirectoryMode", "LogsDirectory", "LogsDirectoryMode"}
+    own |= {"RuntimeDirectory", "ExecStart", "ExecReload", "TimeoutStartSec", "WatchdogSec"}
+    own |= {"RestartSec", "OOMScoreAdjust", "Nice", "MemoryMax", "TasksMax"}
+    for key in set(plugin) - own:
+        assert exporter[key] == plugin[key], key
+
+
 @needs_analyze
-def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
-    copy = tmp_path / UNIT.name
-    text = UNIT.read_text()
+@pytest.mark.parametrize("unit", EXPOSURES)
+def test_systemd_accepts_the_unit(tmp_path: Path, unit: Path) -> None:
+    copy = tmp_path / unit.name
+    text = unit.read_text()
     assert PROGRAM in text
     copy.write_text(text.replace(PROGRAM, sys.executable))
     done = _analyze("verify", "--man=no", str(copy))
-    assert [line for line in done.stderr.splitlines() if UNIT.name in line] == []
+    assert [line for line in done.stderr.splitlines() if unit.name in line] == []
 
 
 @needs_analyze
-def test_the_exposure_is_small_and_each_line_of_it_is_documented() -> None:
-    assert _documented() == _exposed(UNIT)
-    assert _within(UNIT, EXPOSURE_MOST)
+@pytest.mark.parametrize("unit", EXPOSURES)
+def test_the_exposure_is_small_and_each_line_of_it_is_documented(unit: Path) -> None:
+    heading, most = EXPOSURES[unit]
+    section = _section(heading)
+    assert _documented(section) == _exposed(unit)
+    assert _within(unit, most)
+    assert f"an exposure of {most} " in section or unit == UNIT
 
 
 @needs_analyze
@@ -114,9 +166,15 @@ def test_a_private_network_lowers_the_exposure_as_documented(tmp_path: Path) -> 
     assert _within(copy, float(figure))
 
 
-def _documented() -> set[str]:
-    """Return the lines of the table in the documentation."""
-    rows = re.findall(r"^\| `([^`]+)` \| \d\.\d \| \S.* \|$", DOCUMENT.read_text(), re.MULTILINE)
+def _section(heading: str) -> str:
+    """Return a section of the documentation."""
+    _, _, after = DOCUMENT.read_text().partition(f"\n## {heading}\n")
+    return after.partition("\n## ")[0]
+
+
+def _documented(section: str) -> set[str]:
+    """Return the lines of the table in a section."""
+    rows = re.findall(r"^\| `([^`]+)` \| \d\.\d \| \S.* \|$", section, re.MULTILINE)
     return {name.replace("\\|", "|") for name in rows}
 
 

@@ -5,12 +5,11 @@ object. ``process`` keeps it in the API server up to date, ``delete`` deletes it
 """
 
 import argparse
-import os
-import re
 import sys
 from pathlib import Path
 
 from nri_numamem.cli.export.collect import collect
+from nri_numamem.cli.export.node_name import add_node_name_argument, node_name_of
 from nri_numamem.cli.export.server import add_server_arguments
 from nri_numamem.cli.live import collect as live
 from nri_numamem.cli.output import print_document
@@ -28,8 +27,6 @@ EXAMPLES = (
 )
 
 _KUBELET_ROOT = Path("/var/lib/kubelet")
-# A DNS subdomain, as the name of a Node.
-_NODE_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,12 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="yaml",
         help="of --dry-run (default: %(default)s)",
     )
-    parser.add_argument(
-        "--node-name",
-        metavar="NAME",
-        help="name of the Node object (default: NODE_NAME of the environment, else the host name "
-        "in lower case, as the kubelet's)",
-    )
+    add_node_name_argument(parser)
     add_server_arguments(parser)
     live.add_arguments(parser)
     _add_kubelet_arguments(parser)
@@ -130,7 +122,7 @@ def main(args: argparse.Namespace) -> int:
     """Print, delete or write the object; return the exit status."""
     if args.delete_all:
         return _delete(args, None)
-    name = _node_name(args.node_name)
+    name = node_name_of(args.node_name)
     if args.delete:
         return _delete(args, name)
     reserved_cpus = _cpus(args.reserved_cpus)
@@ -156,21 +148,13 @@ def _delete(args: argparse.Namespace, name: str | None) -> int:
     """Delete the object of a host, or all of them for None; return 1 if that failed."""
     from nri_numamem.cli.export import delete  # noqa: PLC0415 - a client
 
-    problem = delete.delete_all(args) if name is None else delete.delete(args, name)
+    deletion = delete.delete_all(args) if name is None else delete.delete(args, name)
     what = "all objects of nri-numamem" if name is None else f"noderesourcetopology {name}"
-    if problem:
-        print(f"nri-numamem: cannot delete {what}: {problem}", file=sys.stderr)
+    if deletion.problem:
+        print(f"nri-numamem: cannot delete {what}: {deletion.problem}", file=sys.stderr)
         return 1
-    print(f"{what}: deleted, or there was none")
+    print(f"deleted {what}" if deletion.is_done else f"{what}: there is none")
     return 0
-
-
-def _node_name(given: str | None) -> str:
-    name = given or os.environ.get("NODE_NAME") or os.uname().nodename.lower()
-    if not _NODE_NAME.fullmatch(name):
-        problem = f"{name!r:.80} is not a valid Node name"
-        raise UsageError(f"--node-name: {problem}; give the name that `kubectl get nodes` shows")
-    return name
 
 
 def _cpus(text: str | None) -> CpuSet | None:

@@ -58,6 +58,7 @@ class Facts:
     packaged_unit: str | None = None
     """The unit that a package of the distribution brought."""
     is_enabled: bool = False
+    is_exporter_enabled: bool = False
     has_copy: bool = False
     """Whether a copy of a single file for the service is there."""
     identical: frozenset[str] = frozenset()
@@ -111,6 +112,7 @@ def read_facts(host: Host, runtime: Runtime, program: Program | None = None) -> 
             unit=host.read(unit.PATH),
             packaged_unit=next(filter(exists, unit.PACKAGED), None),
             is_enabled=unit.is_enabled(host),
+            is_exporter_enabled=unit.is_enabled(host, unit.EXPORTER_WANTED),
             has_copy=is_elf(host.path(COPY)),
             identical=frozenset(_identical(host, program, [entry.path for entry in entries])),
             drop_ins={path: host.read(path) or "" for path in nri.drop_ins(host)},

@@ -44,6 +44,8 @@ class Options:
     """Whether systemd runs on the host."""
     is_active: bool = False
     """Whether systemd runs the service."""
+    is_exporter_active: bool = False
+    """Whether systemd runs the service of `nri-numamem export`."""
     nri_drop_in: Write | None = None
     """The file that enables NRI, if it is requested."""
 
@@ -122,7 +124,7 @@ def _unit_file(facts: Facts) -> str:
 
 def plan_uninstall(facts: Facts, options: Options) -> list[Step]:
     """Return the steps that take away what install made; the configuration stays."""
-    steps: list[Step] = [*_without_service(facts, options)]
+    steps: list[Step] = [*_without_exporter(facts, options), *_without_service(facts, options)]
     steps += [Remove(entry.path) for entry in facts.entries]
     steps += [Remove(COPY)] if facts.has_copy else []
     return [*steps, *(Remove(path) for path in facts.drop_ins)]
@@ -144,7 +146,13 @@ def plan_purge(facts: Facts, names: Mapping[str, list[str]]) -> list[Step]:
     return steps
 
 
-PURGED = (STATE_DIRECTORY, LOG_DIRECTORY, unit.OVERRIDES, str(DEFAULT_CONFIG.parent))
+PURGED = (
+    STATE_DIRECTORY,
+    LOG_DIRECTORY,
+    unit.OVERRIDES,
+    unit.EXPORTER_OVERRIDES,
+    str(DEFAULT_CONFIG.parent),
+)
 _COPIES = COPY.rpartition("/")[0]
 SHARED = (
     "/opt/nri/plugins",
@@ -154,6 +162,16 @@ SHARED = (
     _COPIES,
     _COPIES.rpartition("/")[0],
 )
+
+
+def _without_exporter(facts: Facts, options: Options) -> Iterator[Step]:
+    """Yield the steps that stop the exporter; its unit belongs to a package."""
+    if options.is_exporter_active:
+        yield Service(("stop", unit.EXPORTER), ("start", unit.EXPORTER))
+    if facts.is_exporter_enabled:
+        yield Remove(unit.EXPORTER_WANTED)
+        if options.has_systemd:
+            yield Service(("daemon-reload",))
 
 
 def _without_service(facts: Facts, options: Options) -> Iterator[Step]:

@@ -19,12 +19,12 @@ def is_running(host: Host) -> bool:
     return host.is_this_host and BOOTED.is_dir()
 
 
-def is_active(host: Host) -> bool:
-    """Return whether systemd runs the service."""
+def is_active(host: Host, name: str = unit.NAME) -> bool:
+    """Return whether systemd runs the service, or another one."""
     if not is_running(host):
         return False
     try:
-        run(("is-active", "--quiet", unit.NAME))
+        run(("is-active", "--quiet", name))
     except OSError:
         return False
     return True

@@ -18,6 +18,11 @@ OVERRIDES = f"{PATH}.d"
 PACKAGED = tuple(f"{folder}/systemd/system/{NAME}" for folder in ("/usr/lib", "/lib"))
 """Where a package of a distribution has the unit."""
 
+EXPORTER = "nri-numamem-export.service"
+"""The unit of `nri-numamem export`, which the packages bring."""
+EXPORTER_WANTED = f"/etc/systemd/system/multi-user.target.wants/{EXPORTER}"
+EXPORTER_OVERRIDES = f"/etc/systemd/system/{EXPORTER}.d"
+
 _HEAD = "# Written by nri-numamem install; change it with: systemctl edit nri-numamem\n# Checksum: "
 _START = re.compile(r"^ExecStart=\S+ run$", re.MULTILINE)
 
@@ -29,9 +34,9 @@ def unit_for(program: str, socket: str | None = None) -> str:
     return f"{_HEAD}{_checksum(text)}\n{text}"
 
 
-def is_enabled(host: Host) -> bool:
-    """Return whether systemd starts the plugin."""
-    return host.path(WANTED).is_symlink()
+def is_enabled(host: Host, wanted: str = WANTED) -> bool:
+    """Return whether systemd starts the plugin, or the service of another link."""
+    return host.path(wanted).is_symlink()
 
 
 def is_own(text: str) -> bool:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from nri_numamem.cli.export import delete, server
+from nri_numamem.cli.export.delete import delete_configured
 from nri_numamem.cli.main import main
 from tests.kubernetes_api import KubernetesApi
 
@@ -28,9 +30,10 @@ def test_the_object_of_this_host(
 ) -> None:
     arguments = ["export", "--delete", "--node-name", "worker-1", *kubeconfig]
     assert main(arguments) == 0
-    assert capsys.readouterr().out == "noderesourcetopology worker-1: deleted, or there was none\n"
+    assert capsys.readouterr().out == "deleted noderesourcetopology worker-1\n"
     assert set(api.objects) == {"worker-2", "worker-3"}
     assert main(arguments) == 0
+    assert capsys.readouterr().out == "noderesourcetopology worker-1: there is none\n"
 
 
 def test_the_objects_of_all_hosts(api: KubernetesApi, kubeconfig: list[str]) -> None:
@@ -57,6 +60,70 @@ def test_failures(
     assert main(["export", "--delete-all", *kubeconfig]) == 1
     line = capsys.readouterr().err
     assert line.startswith("nri-numamem: cannot delete all objects of nri-numamem: https://127")
+
+
+class TestConfigured:
+    """What an uninstall deletes."""
+
+    @pytest.fixture(autouse=True)
+    def _unit(self, api: KubernetesApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        for module in (delete, server):
+            monkeypatch.setattr(module, "DEFAULT_KUBECONFIG", tmp_path / "default")
+        monkeypatch.setattr(delete, "OPTIONS_FILE", tmp_path / "export.env")
+        monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+        monkeypatch.setenv("NODE_NAME", "worker-9")
+        self.api = api
+        self.options = tmp_path / "export.env"
+        self.kubeconfig = api.write_kubeconfig(tmp_path / "other")
+
+    def set_options(self, text: str) -> None:
+        self.options.write_text(f"# text\n{text}\n")
+
+    def test_no_exporter_is_configured(self) -> None:
+        assert delete_configured(is_dry_run=False) == ""
+        self.set_options("EXPORT_OPTIONS=--node-name worker-1")
+        assert delete_configured(is_dry_run=False) == ""
+        assert self.api.seen == []
+
+    @pytest.mark.parametrize("quote", ["", "'", '"'])
+    def test_the_options_of_the_unit(self, quote: str) -> None:
+        more = "--log-level debug --node-name worker-1"
+        self.set_options(f"EXPORT_OPTIONS={quote}--kubeconfig {self.kubeconfig} {more}{quote}")
+        planned = "would delete noderesourcetopology worker-1 from the API server"
+        assert delete_configured(is_dry_run=True) == planned
+        assert self.api.seen == []
+        done = "deleted noderesourcetopology worker-1 from the API server"
+        assert delete_configured(is_dry_run=False) == done
+        assert set(self.api.objects) == {"worker-2", "worker-3"}
+        assert delete_configured(is_dry_run=False) == ""
+
+    def test_the_default_kubeconfig(self, tmp_path: Path) -> None:
+        self.api.write_kubeconfig(tmp_path / "default")
+        self.set_options("NODE_NAME=worker-2")
+        assert "worker-2" in delete_configured(is_dry_run=False)
+        assert set(self.api.objects) == {"worker-1", "worker-3"}
+
+    def test_options_that_are_wrong(self, tmp_path: Path) -> None:
+        self.api.write_kubeconfig(tmp_path / "default")
+        self.set_options("EXPORT_OPTIONS=--node-name")
+        assert delete_configured(is_dry_run=False) == ""
+        assert self.api.seen[0].path.endswith("/worker-9")
+
+    def test_failures_name_the_command(self, tmp_path: Path) -> None:
+        self.api.write_kubeconfig(tmp_path / "default")
+        self.set_options("NODE_NAME=worker-1")
+        self.api.forbidden = {"DELETE"}
+        line = delete_configured(is_dry_run=False)
+        start = "noderesourcetopology worker-1 stays in the API server (User "
+        assert line.startswith(start)
+        assert line.endswith("; run: kubectl delete noderesourcetopologies worker-1")
+        self.set_options("NODE_NAME=Worker_1")
+        line = delete_configured(is_dry_run=False)
+        assert "'Worker_1' is not a valid Node name" in line
+        assert line.endswith("; run: kubectl delete noderesourcetopologies NAME")
+        self.set_options("NODE_NAME=worker-1")
+        (tmp_path / "default").write_text("x")
+        assert "not a kubeconfig" in delete_configured(is_dry_run=False)
 
 
 def test_one_action_at_a_time(kubeconfig: list[str]) -> None:

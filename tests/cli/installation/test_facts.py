@@ -48,6 +48,10 @@ def test_a_service(host_files: HostFiles, host: Host) -> None:
     host_files.write("etc/nri/conf.d/other-nri-numamem.conf", "")
     host_files.write("opt/nri-numamem/bin/nri-numamem", ELF)
     found = read_facts(host, chosen_runtime(None, host))
+    assert not found.is_exporter_enabled
+    host_files.link("etc/systemd/system/multi-user.target.wants/nri-numamem-export.service", "/x")
+    found = read_facts(host, chosen_runtime(None, host))
+    assert found.is_exporter_enabled
     assert (found.is_enabled, found.unit, found.has_copy) == (True, "[Unit]\n", True)
     assert found.packaged_unit == "/lib/systemd/system/nri-numamem.service"
     service = "/etc/nri-numamem/config.yaml"

@@ -1,5 +1,6 @@
 """Steps from each state of a host to each installation."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -230,6 +231,16 @@ class TestUninstall:
             Remove(COPY),
             Remove("/d/99-nri-numamem.toml"),
         ]
+
+    def test_an_exporter(self) -> None:
+        """It is stopped before the plugin, and only by an uninstall."""
+        facts = replace(LAUNCHED, is_exporter_enabled=True)
+        options = Options(has_systemd=True, is_exporter_active=True)
+        stop = Service(("stop", unit.EXPORTER), ("start", unit.EXPORTER))
+        steps = [stop, Remove(unit.EXPORTER_WANTED), RELOAD, Remove(ENTRY)]
+        assert plan_uninstall(facts, options) == steps
+        assert plan_uninstall(facts, Options()) == [Remove(unit.EXPORTER_WANTED), Remove(ENTRY)]
+        assert plan_launched(facts, SCRIPT, options) == []
 
     def test_purge(self) -> None:
         names = {

@@ -48,6 +48,8 @@ def test_only_this_host_has_a_systemd(
     assert not systemd.is_active(Host())
     assert not systemd.is_active(Host(tmp_path))
     assert calls.read_text() == "is-active --quiet nri-numamem.service\n"
+    assert not systemd.is_active(Host(), "other.service")
+    assert calls.read_text().endswith("is-active --quiet other.service\n")
     monkeypatch.setattr(systemd, "run", lambda _arguments: None)
     assert systemd.is_active(Host())
     monkeypatch.setattr(systemd, "BOOTED", tmp_path / "none")
