@@ -101,8 +101,8 @@ generate: $(VENV)/.dev
 cli-files: $(VENV)/.dev
 	$(BIN)/python packaging/write_cli_files.py build/cli
 
-# The single executable file, in dist; as root, on Debian. The first time it builds CPython, which
-# takes long; DIST=--plain is an interpreter without PGO, in minutes. See
+# The single executable file, in dist; as root, on Debian. The first time it builds CPython and
+# OpenSSL, which takes long; DIST=--plain is an interpreter without PGO, in minutes. See
 # packaging/single_file/README.md.
 dist: $(VENV)/.run
 	packaging/single_file/install-tools

@@ -22,6 +22,7 @@ Json: TypeAlias = dict[str, Any]
 
 # Of libraries whose metadata has no SPDX expression; their licence files say so.
 _LICENSES = {
+    "hyperframe": "MIT",
     "markdown-it-py": "MIT",
     "mdurl": "MIT",
     "protobuf": "BSD-3-Clause",

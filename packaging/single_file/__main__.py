@@ -10,7 +10,7 @@ from pathlib import Path
 from release import distributions, sbom
 from release.errors import ReleaseError
 
-from single_file import artefact, components, interpreter
+from single_file import artefact, components, interpreter, openssl
 from single_file.commands import BuildError
 
 
@@ -54,7 +54,8 @@ def main() -> int:
             built = interpreter.ensure(
                 cache, kinds=args.kinds, jobs=args.jobs, refresh=args.refresh
             )
-            artefact.build(built, program, args.twin)
+            tls = openssl.ensure(cache, jobs=args.jobs)
+            artefact.build(built, tls, program, args.twin)
             contents = components.collect(built)
         own = sbom.own(program, _version())
         sbom.write(program, sbom.document(own, contents, distributions.date_s()))

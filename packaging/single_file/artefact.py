@@ -8,16 +8,19 @@ from pathlib import Path
 from single_file import licenses
 from single_file.commands import run_in_root
 from single_file.interpreter import HERE, Interpreter
+from single_file.openssl import OpenSSL
 
 ROOT = HERE.parents[1]
 SOURCES = ("freeze.py", "older_glibc.c", "link", "main.c")
 
-# Modules of CPython whose libraries build-interpreter leaves out. prometheus_client and pyroute2
-# import them for functions that the plugin does not use.
-ABSENT = ("sqlite3", "ssl")
+# A module of CPython whose library is left out. pyroute2 imports it for functions that the plugin
+# does not use.
+ABSENT = ("sqlite3",)
 
 
-def build(interpreter: Interpreter, program: Path, twin: Path | None = None) -> None:
+def build(
+    interpreter: Interpreter, openssl: OpenSSL, program: Path, twin: Path | None = None
+) -> None:
     """Write the executable file `program`; the cache must be locked. Raises BuildError.
 
     `twin` becomes the same program, but it runs its first argument as Python code, for tests.
@@ -26,15 +29,16 @@ def build(interpreter: Interpreter, program: Path, twin: Path | None = None) -> 
         work = Path(text)
         for name in SOURCES:
             shutil.copy2(HERE / name, work)
-        _collect(interpreter, work / "modules")
-        built = f"/build/{interpreter.name}"
+        _collect(interpreter, openssl, work / "modules")
+        built = interpreter.path_in_root
+        link = f"./link {built} {openssl.path_in_root}"
         freeze = f"{built}/python/python -I freeze.py . {built}/python/Lib modules"
         _run(interpreter, work, f"PYTHONHASHSEED=0 {freeze}")
-        _run(interpreter, work, f"./link {built} program")
+        _run(interpreter, work, f"{link} program")
         _install(work / "program", program)
         if twin is not None:
             code = 'L"import sys; exec(sys.argv[1])"'
-            _run(interpreter, work, f"./link {built} twin -DCOMMAND='{code}'")
+            _run(interpreter, work, f"{link} twin -DCOMMAND='{code}'")
             _install(work / "twin", twin)
 
 
@@ -51,7 +55,7 @@ def _install(built: Path, program: Path) -> None:
     partial.rename(program)
 
 
-def _collect(interpreter: Interpreter, modules: Path) -> None:
+def _collect(interpreter: Interpreter, openssl: OpenSSL, modules: Path) -> None:
     """Put the plugin, its libraries and a module about both into one folder."""
     modules.mkdir()
     versions = {}
@@ -70,7 +74,7 @@ def _collect(interpreter: Interpreter, modules: Path) -> None:
         shutil.copytree(folder, target, ignore=ignored, dirs_exist_ok=True)
     for name in ABSENT:
         (modules / f"{name}.py").write_text("from absent_library import __getattr__\n")
-    texts = licenses.collect(interpreter, ROOT)
+    texts = licenses.collect(interpreter, openssl, ROOT)
     (modules / "single_file_contents.py").write_text(
         f"VERSIONS = {dict(sorted(versions.items()))!r}\nLICENSES = {texts!r}\n", encoding="utf-8"
     )

@@ -3,6 +3,7 @@
 import os
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 _LAST_LINES = 30
@@ -61,3 +62,8 @@ def run_in_root(root: Path, build: Path, *command: str) -> str:
 def remove(*folders: Path) -> None:
     """Remove folders and what is in them, but nothing that is mounted there."""
     run("rm", "-rf", "--one-file-system", "--", *folders)
+
+
+def report(text: str) -> None:
+    """Show what the build does."""
+    print(f"single file: {text}", file=sys.stderr, flush=True)

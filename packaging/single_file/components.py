@@ -6,31 +6,38 @@ from pathlib import Path
 
 from release import sbom
 
-from single_file import debian, licenses
+from single_file import debian, interpreter, licenses, openssl
 from single_file.commands import BuildError
-from single_file.interpreter import Interpreter
+
+# Component -> Debian's source package, licence, vendor and product of its CPE name.
+_SOURCE_PACKAGES = {
+    "CPython": (interpreter.SOURCE_PACKAGE, "PSF-2.0", "python:python"),
+    "OpenSSL": (openssl.SOURCE_PACKAGE, "Apache-2.0", "openssl:openssl"),
+}
 
 # Library -> package in the build root, the archive in it that is linked, and the licence.
 _LINKED = {"libffi": ("libffi-dev", "libffi.a", "MIT"), "zlib": ("zlib1g-dev", "libz.a", "Zlib")}
 
 
-def collect(interpreter: Interpreter) -> Sequence[sbom.Json]:
+def collect(built: interpreter.Interpreter) -> Sequence[sbom.Json]:
     """Return the components. Raises BuildError if a source of theirs is missing."""
-    found = [_cpython(interpreter.downloads), _protobuf(interpreter.downloads)]
-    found += [_linked(name, interpreter.root) for name in _LINKED]
-    wheels = sorted(interpreter.downloads.glob("*.whl"))
+    found = [_source_package(built.downloads, title) for title in _SOURCE_PACKAGES]
+    found.append(_protobuf(built.downloads))
+    found += [_linked(name, built.root) for name in _LINKED]
+    wheels = sorted(built.downloads.glob("*.whl"))
     inside = [one for one in wheels if one.name.split("-")[0] not in licenses.NOT_INSIDE]
     return [*found, *map(sbom.of_wheel, inside)]
 
 
-def _cpython(downloads: Path) -> sbom.Json:
-    """Return CPython; its version is that of Debian, whose patches have security fixes."""
-    (source,) = downloads.glob(f"{debian.SOURCE_PACKAGE}_*.dsc")
-    version = source.stem.partition("_")[2]
+def _source_package(downloads: Path, title: str) -> sbom.Json:
+    """Return a component whose version is that of Debian, whose patches have security fixes."""
+    package, expression, product = _SOURCE_PACKAGES[title]
+    source = debian.source_in(downloads, package)
+    version = debian.version_of(source)
     upstream = version.partition("-")[0]
-    purl = f"pkg:deb/debian/{debian.SOURCE_PACKAGE}@{sbom.quoted(version)}?arch=source"
-    entry = sbom.component("CPython", version, license="PSF-2.0", purl=purl, file=source)
-    return {**entry, "cpe": f"cpe:2.3:a:python:python:{upstream}:*:*:*:*:*:*:*"}
+    purl = f"pkg:deb/debian/{package}@{sbom.quoted(version)}?arch=source"
+    entry = sbom.component(title, version, license=expression, purl=purl, file=source)
+    return {**entry, "cpe": f"cpe:2.3:a:{product}:{upstream}:*:*:*:*:*:*:*"}
 
 
 def _protobuf(downloads: Path) -> sbom.Json:

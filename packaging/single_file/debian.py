@@ -1,20 +1,19 @@
-"""What the build takes from Debian: the root that it runs in, and CPython's source package.
+"""What the build takes from Debian: the root that it runs in, and source packages.
 
 The mirrors are those that apt on this host uses for its own Debian release.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from single_file.commands import BuildError, remove, run, run_with_own_mounts
+from single_file.commands import BuildError, remove, report, run, run_with_own_mounts
 
 # glibc 2.31: the oldest release with a compiler for today's CPython.
 ROOT_SUITE = "bullseye"
 PACKAGES = ("build-essential", "libffi-dev", "pkg-config", "xz-utils", "zlib1g-dev")
 
 SOURCE_SUITE = "trixie"
-SOURCE_PACKAGE = "python3.13"
 
 _KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 _OLD_RELEASE = "Acquire::Check-Valid-Until=false"  # whose Release file is not renewed
@@ -57,14 +56,54 @@ def make_root(root: Path, suite: str = ROOT_SUITE, packages: Sequence[str] = PAC
     partial.rename(root)
 
 
-def fetch_source(folder: Path) -> None:
-    """Download the newest source package of CPython, security updates included.
+def fetch_source(folder: Path, package: str) -> None:
+    """Download the newest version of a source package, security updates included.
 
-    apt checks its signatures.
+    apt checks its signatures. The lists of a mirror can name a version whose files it does not have
+    yet, or any more; then the next older version is taken, and a line says so. Raises BuildError.
     """
-    get = private_apt(folder / "apt", SOURCE_SUITE, "deb-src")
-    run(*get, "source", "--download-only", SOURCE_PACKAGE, cwd=folder)
-    remove(folder / "apt")
+    apt, partial = folder / "apt", folder / "partial"
+    get = private_apt(apt, SOURCE_SUITE, "deb-src")
+    versions = _source_versions(get, package)
+    for index, version in enumerate(versions):
+        partial.mkdir()
+        try:
+            run(*get, "source", "--download-only", f"{package}={version}", cwd=partial)
+            break
+        except BuildError:
+            if index + 1 == len(versions):
+                raise
+            report(f"the mirror lacks {package} {version}; trying {versions[index + 1]}")
+            remove(partial)
+    for file in partial.iterdir():
+        file.rename(folder / file.name)
+    remove(apt, partial)
+
+
+def source_in(folder: Path, package: str) -> Path:
+    """Return the .dsc file of the source package in a folder."""
+    (found,) = folder.glob(f"{package}_*.dsc")
+    return found
+
+
+def version_of(source: Path) -> str:
+    """Return the version of a .dsc file."""
+    return source.stem.partition("_")[2]
+
+
+def _source_versions(get: Sequence[str], package: str) -> Sequence[str]:
+    """Return the versions of a source package in apt's lists, the newest one first."""
+    shown = run("apt-cache", *get[1:], "showsrc", "--only-source", package)
+    found = {line.partition(" ")[2] for line in shown.splitlines() if line.startswith("Version: ")}
+    if not found:
+        raise BuildError(f"Debian {SOURCE_SUITE} has no source package {package}")
+    return _newest_first(found)
+
+
+def _newest_first(versions: Iterable[str]) -> Sequence[str]:
+    """Sort versions; the order of GNU sort is Debian's."""
+    script = 'printf "%s\\n" "$@" | sort --version-sort --reverse'
+    return run("sh", "-ec", script, "sh", *versions).split()
 
 
 def private_apt(folder: Path, suite: str, kind: str = "deb") -> tuple[str, ...]:

@@ -62,8 +62,26 @@ UNUSED = (
 # Modules in C that main.c adds; their packages are needed too.
 BUILT_IN = ("google._upb._message",)
 
-# Module -> line -> the line to compile instead.
+# The stand-in of a library that is not used here.
+_WITHOUT_SSL = {"import ssl": "import absent_library as ssl"}
+_WITHOUT_TRIED_SSL = {"    import ssl": "    import absent_library as ssl"}
+
+# Module -> line -> the line to compile instead. Only the exporter may load OpenSSL, which takes
+# megabytes: what the plugin's process imports must not.
 REPLACED_LINES = {
+    "asyncio.base_events": _WITHOUT_TRIED_SSL,
+    "asyncio.selector_events": _WITHOUT_TRIED_SSL,
+    "asyncio.sslproto": _WITHOUT_TRIED_SSL,
+    # The plugin's metrics import this module for HTTP. Its HTTPS loads ssl when a context is made.
+    "http.client": {
+        "    import ssl": "    pass",
+        "    context = ssl._create_default_https_context()": (
+            "    import ssl; context = ssl._create_default_https_context()"
+        ),
+    },
+    "prometheus_client.exposition": _WITHOUT_SSL,
+    "pyroute2.netlink.rtnl.probe_msg": _WITHOUT_SSL,
+    "urllib.request": {"    import ssl": "    pass"},
     # The search for other folders of this package; there are none, and it takes milliseconds.
     "google": {
         "from pkgutil import extend_path": "",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from single_file.interpreter import Interpreter
+from single_file.openssl import OpenSSL
 
 _LINE = "=" * 79
 
@@ -27,15 +28,15 @@ whose licences permit that without conditions. The C library itself is the host'
 """
 
 
-def collect(interpreter: Interpreter, own: Path) -> str:
+def collect(interpreter: Interpreter, openssl: OpenSSL, own: Path) -> str:
     """Return all licences as one text; `own` is the folder with the plugin's LICENSE."""
     parts = [_INTRODUCTION]
-    for name, text in _texts(interpreter, own):
+    for name, text in _texts(interpreter, openssl, own):
         parts += [f"{_LINE}\n{name}\n{_LINE}\n", text.strip("\n") + "\n"]
     return "\n".join(parts)
 
 
-def _texts(interpreter: Interpreter, own: Path) -> Iterator[tuple[str, str]]:
+def _texts(interpreter: Interpreter, openssl: OpenSSL, own: Path) -> Iterator[tuple[str, str]]:
     """Yield name and licence; ValueError or OSError if one has no text."""
     yield "nri-numamem", _read(own / "LICENSE")
     python = interpreter.folder / "python"
@@ -45,6 +46,8 @@ def _texts(interpreter: Interpreter, own: Path) -> Iterator[tuple[str, str]]:
     protobuf = interpreter.folder / "protobuf"
     yield "protobuf", _read(protobuf / "LICENSE")
     yield "protobuf: utf8_range", _comment(protobuf / "utf8_range/utf8_range.c")
+    yield f"OpenSSL-{openssl.version}: LICENSE.txt", _read(openssl.folder / "LICENSE.txt")
+    yield "OpenSSL: authors", _read(openssl.folder / "COPYRIGHT")
     for library, package in (("libffi", "libffi-dev"), ("zlib", "zlib1g-dev")):
         yield library, _read(interpreter.root / "usr/share/doc" / package / "copyright")
     for wheel in sorted(interpreter.downloads.glob("*.whl")):

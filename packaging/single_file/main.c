@@ -21,6 +21,7 @@
 
 extern const struct _frozen frozen_modules[];
 extern PyObject *PyInit__message(void);
+extern PyObject *PyInit__ssl(void);
 
 // A runtime gives a plugin that it launches no standard error, so the system log gets the line too.
 static void fail(const char *format, ...) {
@@ -70,6 +71,7 @@ static void start(int argc, char **argv) {
 
     PyImport_FrozenModules = frozen_modules;
     PyImport_AppendInittab("google._upb._message", PyInit__message);
+    PyImport_AppendInittab("_ssl", PyInit__ssl);
 
     PyConfig config;
     PyConfig_InitIsolatedConfig(&config);

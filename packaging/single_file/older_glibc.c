@@ -66,6 +66,11 @@ ssize_t __wrap_getrandom(void *buffer, size_t size, unsigned flags) {
     return syscall(SYS_getrandom, buffer, size, flags);
 }
 
+// OpenSSL asks for at most 256 bytes, which the kernel returns at once.
+int __wrap_getentropy(void *buffer, size_t size) {
+    return syscall(SYS_getrandom, buffer, size, 0) == (long)size ? 0 : -1;
+}
+
 // What explicit_bzero is compiled to; the barrier keeps the compiler from removing the call.
 void __wrap___explicit_bzero_chk(void *buffer, size_t size, size_t buffer_size) {
     if (size > buffer_size) {

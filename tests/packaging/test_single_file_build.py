@@ -1,6 +1,7 @@
 """The parts of packaging/single_file, without a build root."""
 
 import marshal
+import re
 import subprocess
 import sys
 import zipfile
@@ -8,7 +9,7 @@ from pathlib import Path
 from types import CodeType
 
 import pytest
-from single_file import artefact, commands, debian, freeze, interpreter, licenses
+from single_file import artefact, commands, debian, freeze, interpreter, licenses, openssl
 
 SOURCE = '''\
 """Of the module."""
@@ -134,63 +135,6 @@ def test_the_mirrors_are_those_of_apt(monkeypatch: pytest.MonkeyPatch) -> None:
         debian.mirrors()
 
 
-@pytest.fixture
-def cache(tmp_path: Path) -> Path:
-    """Return a cache with a root and downloads, and without an interpreter."""
-    downloads = tmp_path / "downloads"
-    write(downloads, "python3.13_3.13.5-1.dsc", "protobuf-7.0.tar.gz")
-    (downloads / "requirements.txt").write_bytes(interpreter.REQUIREMENTS.read_bytes())
-    write(tmp_path, "root/var/lib/dpkg/status")
-    return tmp_path
-
-
-def build(cache: Path, monkeypatch: pytest.MonkeyPatch, *kinds: str) -> tuple[str, int]:
-    """Return the name of the interpreter, and how many were built for it."""
-    built: list[str] = []
-
-    def run_in_root(_root: Path, _build: Path, *command: str) -> str:
-        built.append(command[2])
-        return "printed"
-
-    monkeypatch.setattr(interpreter, "run_in_root", run_in_root)
-    with interpreter.locked(cache):
-        found = interpreter.ensure(cache, kinds=kinds, jobs=1, refresh=False)
-    assert (found.folder / "log").read_text() == "printed"
-    assert built in ([], [f"/build/{found.name}"])
-    return found.name, len(built)
-
-
-def test_an_interpreter_is_built_once_for_its_inputs(
-    cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first, count = build(cache, monkeypatch, "plain")
-    assert count == 1
-    assert build(cache, monkeypatch, "plain") == (first, 0)
-    assert build(cache, monkeypatch, "optimized", "plain") == (first, 0)
-    other, count = build(cache, monkeypatch, "optimized")
-    assert (other != first, count) == (True, 1)
-    assert build(cache, monkeypatch, "optimized", "plain") == (other, 0)
-    status = cache / "root/var/lib/dpkg/status"
-    status.write_text("Package: gcc\nVersion: 10\n")
-    newer, count = build(cache, monkeypatch, "optimized", "plain")
-    assert (newer != first, count) == (True, 1)
-    (cache / "downloads/python3.13_3.13.5-1.dsc").write_text("of another version")
-    assert build(cache, monkeypatch, "plain")[0] != newer
-
-
-def test_downloads_of_other_requirements_are_fetched_again(
-    cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fetch(folder: Path) -> None:
-        write(folder, "python3.13_1.dsc", "protobuf-1.tar.gz")
-
-    monkeypatch.setattr(debian, "fetch_source", fetch)
-    monkeypatch.setattr(interpreter, "run", lambda *_: "")
-    (cache / "downloads/requirements.txt").write_text("another")
-    build(cache, monkeypatch, "plain")
-    assert (cache / "downloads/python3.13_1.dsc").exists()
-
-
 def test_a_package_without_a_licence_is_an_error(tmp_path: Path) -> None:
     wheel = tmp_path / "some_name-1.0-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
@@ -216,7 +160,7 @@ def test_a_source_file_without_a_comment_has_no_licence(tmp_path: Path) -> None:
 def test_no_recipe_names_a_host() -> None:
     for file in sorted(interpreter.HERE.rglob("*")):
         if file.is_file() and "__pycache__" not in file.parts:
-            assert "http" not in file.read_text(), file
+            assert re.search("https?:", file.read_text()) is None, file
 
 
 def interpreters() -> list[interpreter.Interpreter]:
@@ -228,6 +172,14 @@ def interpreters() -> list[interpreter.Interpreter]:
     ]
 
 
+def test_what_the_plugin_imports_gets_no_openssl() -> None:
+    """In those modules of CPython and of the libraries that import it at the top."""
+    source = "try:\n    import ssl\nexcept ImportError:\n    ssl = None\n"
+    changed = freeze.replaced("asyncio.sslproto", source)
+    assert changed == source.replace("import ssl", "import absent_library as ssl")
+    assert freeze.replaced("some.other", source) == source
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_two_links_give_the_same_bytes(tmp_path: Path) -> None:
@@ -235,6 +187,9 @@ def test_two_links_give_the_same_bytes(tmp_path: Path) -> None:
     if not found:
         pytest.skip("no interpreter in the cache: make dist")
     with interpreter.locked(found[0].cache):
+        tls = openssl.of(found[0].cache)
+        if not tls.is_built:
+            pytest.skip("no OpenSSL in the cache: make dist")
         for name in ("first", "second"):
-            artefact.build(found[0], tmp_path / name)
+            artefact.build(found[0], tls, tmp_path / name)
     assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()

@@ -23,6 +23,7 @@ Description: compression library
 @pytest.fixture
 def interpreter(tmp_path: Path) -> Interpreter:
     files = ["downloads/python3.13_3.13.5-2+deb13u5.dsc", "downloads/protobuf-7.36.2.tar.gz"]
+    files.append("downloads/openssl_3.5.7-1~deb13u2.dsc")
     files += ["root/usr/lib/some-arch/libffi.a", "root/usr/lib/some-arch/libz.a"]
     for name in (*files, "root/var/lib/dpkg/status"):
         path = tmp_path / name
@@ -38,14 +39,17 @@ def test_everything_that_is_linked_or_frozen_is_a_component(interpreter: Interpr
     found = components.collect(interpreter)
     assert [(part["name"], part["version"]) for part in found] == [
         ("CPython", "3.13.5-2+deb13u5"),
+        ("OpenSSL", "3.5.7-1~deb13u2"),
         ("protobuf", "7.36.2"),
         ("libffi", "3.3-6"),
         ("zlib", "1:1.2.11.dfsg-2+deb11u2"),
         ("rich", "1.0+a"),
     ]
     assert found[0]["cpe"] == "cpe:2.3:a:python:python:3.13.5:*:*:*:*:*:*:*"
+    assert found[1]["cpe"] == "cpe:2.3:a:openssl:openssl:3.5.7:*:*:*:*:*:*:*"
+    assert found[1]["purl"] == "pkg:deb/debian/openssl@3.5.7-1~deb13u2?arch=source"
     assert (
-        found[3]["purl"] == "pkg:deb/debian/zlib1g-dev@1%3A1.2.11.dfsg-2%2Bdeb11u2?distro=bullseye"
+        found[4]["purl"] == "pkg:deb/debian/zlib1g-dev@1%3A1.2.11.dfsg-2%2Bdeb11u2?distro=bullseye"
     )
 
 
