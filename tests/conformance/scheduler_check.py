@@ -27,12 +27,16 @@ def check(cases: Sequence[Case]) -> list[str]:
     return run_in(_FOLDER, str(_build()), text="\n".join(lines)).splitlines()
 
 
-def schema() -> Any:  # noqa: ANN401 - JSON schema
-    """Return the schema of v1alpha2 in the CRD's manifest."""
+def crd() -> Any:  # noqa: ANN401 - JSON
+    """Return the CRD's manifest."""
     _build()
     module = run_in(_FOLDER, _go(), "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", _API).strip()
-    crd = yaml.safe_load((Path(module) / "manifests/crd.yaml").read_text())
-    (version,) = [entry for entry in crd["spec"]["versions"] if entry["name"] == "v1alpha2"]
+    return yaml.safe_load((Path(module) / "manifests/crd.yaml").read_text())
+
+
+def schema() -> Any:  # noqa: ANN401 - JSON schema
+    """Return the schema of v1alpha2 in the CRD."""
+    (version,) = [entry for entry in crd()["spec"]["versions"] if entry["name"] == "v1alpha2"]
     return version["schema"]["openAPIV3Schema"]
 
 

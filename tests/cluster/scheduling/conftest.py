@@ -1,0 +1,77 @@
+"""One control plane for all tests of scheduling, and two empty workers for each test."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.kubernetes.api import Api
+from tests.cluster.kubernetes.servers import ControlPlane
+from tests.cluster.scheduling import documented
+from tests.cluster.scheduling.objects import (
+    BINDINGS,
+    NAMESPACE,
+    PODS,
+    ROLES,
+    create_crd,
+    create_namespace,
+)
+from tests.cluster.scheduling.worker import Worker
+from tests.conformance.scheduler_check import crd
+
+_LINES = pytest.StashKey[list[str]]()
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:  # noqa: ANN401
+    """Print the figures of the control plane."""
+    lines = config.stash.get(_LINES, [])
+    if lines:
+        terminalreporter.section("control plane")
+        for line in lines:
+            terminalreporter.write_line(line)
+
+
+@pytest.fixture(scope="session")
+def control_plane(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[ControlPlane]:
+    """Start etcd, an API server with the CRD, and the scheduler of docs/scheduler.md."""
+    plane = ControlPlane(tmp_path_factory.mktemp("control-plane"))
+    lines: list[str] = []
+    request.config.stash[_LINES] = lines
+    began_s = time.monotonic()
+    try:
+        plane.start()
+        lines.append(f"the API server was ready after {time.monotonic() - began_s:.1f} s")
+        create_crd(plane.admin, crd())
+        create_namespace(plane.admin, NAMESPACE)
+        plane.admin.create(ROLES, documented.scheduler_role())
+        plane.admin.create(BINDINGS, documented.scheduler_binding())
+        plane.start_scheduler("kube-scheduler", documented.scheduler_configuration())
+        yield plane
+        servers = (plane.etcd, plane.api_server, *plane.schedulers)
+        lines += [f"{each.log.stem}: at most {each.peak_mib()} MiB resident" for each in servers]
+    finally:
+        plane.close()
+    lines.append(f"it ran {time.monotonic() - began_s:.0f} s")
+
+
+@pytest.fixture
+def admin(control_plane: ControlPlane) -> Api:
+    return control_plane.admin
+
+
+@pytest.fixture
+def workers(admin: Api, tmp_path: Path) -> Iterator[list[Worker]]:
+    """Return two hosts on which no pod runs. Their Nodes and all pods are deleted afterwards."""
+    found: list[Worker] = []
+    try:
+        found += [Worker(tmp_path / name, name, admin) for name in ("worker-1", "worker-2")]
+        yield found
+    finally:
+        for pod in admin.get(PODS)["items"]:
+            admin.delete(f"{PODS}/{pod['metadata']['name']}", missing_ok=True)
+        for worker in found:
+            worker.remove()
