@@ -50,9 +50,10 @@ e2e: $(VENV)/.dev
 	tests/e2e/install-tools
 	$(BIN)/pytest tests/e2e -p no:randomly --tb=short
 
-# With Kubernetes' own programs, built from Go modules and kept in the user's cache: the first builds
-# take long.
+# A real kubelet with containerd and the plugin on such a machine. Kubernetes' programs are built from
+# Go modules and kept in the user's cache: the first builds take long. See tests/cluster/README.md.
 e2e-cluster: $(VENV)/.dev
+	tests/e2e/install-tools
 	tests/cluster/install-tools
 	$(BIN)/python -m tests.cluster.kubernetes.programs
 	$(BIN)/pytest tests/cluster -p no:randomly --tb=short

@@ -1,20 +1,14 @@
 """Boot the suites of the selected tests in parallel, once per session."""
 
-import os
-import shutil
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e import runs
+from tests.e2e import artefact_builds, runs
 from tests.e2e.guest import checks
-from tests.packaging import deb_packages, single_file_program
 
-WHEEL_VARIABLE = "NRI_NUMAMEM_E2E_WHEEL"
 _REPORTS = pytest.StashKey[dict[str, runs.SuiteReport]]()
 
 
@@ -27,40 +21,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 @pytest.fixture(scope="session")
-def wheel() -> Path:
-    """Return the wheel to test: the one in the environment variable, or a new one."""
-    named = os.environ.get(WHEEL_VARIABLE)
-    if named:
-        return Path(named).resolve(strict=True)
-    folder = runs.OUT / "wheel"
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("*.whl"):
-        old.unlink()
-    # setuptools would include files of an earlier build.
-    shutil.rmtree(runs.ROOT / "build" / "lib", ignore_errors=True)
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
-    command += ["--no-build-isolation", "--wheel-dir", str(folder), str(runs.ROOT)]
-    subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
-    (built,) = folder.glob("*.whl")
-    return built
-
-
-@pytest.fixture(scope="session")
-def artefacts(wheel: Path) -> dict[str, Path]:
+def artefacts() -> dict[str, Path]:
     """Return name on the drive -> file: wheel, single file, and two versions of the package."""
-    if single_file_program.build_problem(single_file_program.PROGRAM):
-        command = ["make", "dist", "DIST=--quick"]
-        subprocess.run(command, cwd=runs.ROOT, check=True, stdin=subprocess.DEVNULL)
-    folder = runs.OUT / "packages"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    old, new = deb_packages.build_two(single_file_program.PROGRAM, folder)
-    return {
-        wheel.name: wheel,
-        "nri-numamem": single_file_program.PROGRAM,
-        old.name: old,
-        new.name: new,
-    }
+    return artefact_builds.all_artefacts(runs.OUT)
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ This module depends on image, drive, machine and the kinds of records, and not o
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,30 +35,40 @@ def write_drive(artefacts: Mapping[str, Path], phases: Iterable[str]) -> Path:
 
     `artefacts` maps their names on the drive to files; `phases` are the phases to run.
     """
+    drive = OUT / "drive.tar"
+    vm.write_drive(drive, drive_files(artefacts, phases, OUT))
+    return drive
+
+
+def drive_files(artefacts: Mapping[str, Path], phases: Iterable[str], out: Path) -> dict[str, Path]:
+    """Return name on the drive -> file; write the names of the phases to the folder `out`."""
     guest = (path for path in _GUEST.iterdir() if path.is_file())
     files = {f"artefacts/{name}": path for name, path in artefacts.items()}
     files |= {str(path.relative_to(ROOT)): path for path in guest}
     files["README.md"] = ROOT / "README.md"
-    files["phases"] = OUT / "phases"
+    files["phases"] = out / "phases"
     files["phases"].write_text(" ".join(phases), encoding="ascii")
-    drive = OUT / "drive.tar"
-    vm.write_drive(drive, files)
-    return drive
+    return files
 
 
-def run(suite: str, drive: Path) -> SuiteReport:
-    """Boot one suite, and build its image if needed; write logs of the guest to OUT."""
+def run(
+    suite: str, drive: Path, out: Path = OUT, devices: Sequence[str] = vm.NO_NETWORK
+) -> SuiteReport:
+    """Boot one suite, and build its image if needed; write logs of the guest to the folder `out`.
+
+    `devices` are further arguments of QEMU.
+    """
     started = time.monotonic()
     try:
         made = image.ensure(suite)
     except image.ImageError as error:
         return SuiteReport(suite, str(error), {}, (str(error),))
     image_s = time.monotonic() - started
-    result = vm.boot(made, drive, OUT, _TIMEOUT_S)
+    result = vm.boot(made, drive, out, _TIMEOUT_S, devices)
     broken = [record["detail"] for record in result.records if record["kind"] == "broken"]
     for record in result.records:
         if record["kind"] == "log":
-            (OUT / f"{suite}-{record['name']}").write_text(record["text"], encoding="utf-8")
+            (out / f"{suite}-{record['name']}").write_text(record["text"], encoding="utf-8")
     return SuiteReport(
         suite=suite,
         error="\n".join([*broken, result.failure]).strip(),
@@ -77,8 +87,7 @@ def _summary_lines(records: tuple[dict[str, Any], ...]) -> Iterator[str]:
         if record["kind"] == "boot":
             yield f"boot: {record['seconds']:.0f} s until the driver ran"
         elif record["kind"] == "versions":
-            names = ("kernel", "systemd", "containerd", "runc", "python", "protobuf")
-            yield ", ".join(f"{name} {record[name]}" for name in names)
+            yield ", ".join(f"{name} {record[name]}" for name in record if name != "kind")
         elif record["kind"] == "pause":
             seconds = ", ".join(f"{each} s" for each in record["seconds"])
             yield f"phase {record['phase']}: longest pause of each processor: {seconds}"

@@ -1,10 +1,10 @@
 """Boot one image in QEMU and collect the guest's records.
 
 The machine has four NUMA nodes of 1 GiB in two near pairs (0-1 and 2-3), a fifth one without CPUs,
-no network, the image's disk as a snapshot, and a read-only second drive with the files of this
-repository. The fifth node has 256 MiB of slow memory near node 0, as CXL memory has, described by
-HMAT. The serial console is written to a file. Records are JSON lines over a virtio port, because
-kernel messages may interrupt any line of the console.
+the image's disk as a snapshot, and a read-only second drive with the files of this repository. It
+has no network unless its caller adds one. The fifth node has 256 MiB of slow memory near node 0, as
+CXL memory has, described by HMAT. The serial console is written to a file. Records are JSON lines
+over a virtio port, because kernel messages may interrupt any line of the console.
 
 This module depends on QEMU. Of the guest's records it knows only the key "kind".
 """
@@ -17,7 +17,7 @@ import subprocess
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ NODES = 4
 NEAR_PAIRS = ((0, 1), (2, 3))
 ACCELERATOR_VARIABLE = "NRI_NUMAMEM_E2E_ACCEL"
 RESULTS_PORT = "results"
+NO_NETWORK = ("-net", "none")
 
 _QEMU = "qemu-system-x86_64"
 _NEAR, _FAR = 12, 20
@@ -116,28 +117,39 @@ def write_drive(path: Path, files: Mapping[str, Path]) -> None:
             archive.add(source, name, recursive=False)
 
 
-def boot(image: Image, drive: Path, out: Path, timeout_s: float) -> Run:
+def boot(
+    image: Image, drive: Path, out: Path, timeout_s: float, devices: Sequence[str] = NO_NETWORK
+) -> Run:
     """Boot and wait until the machine is off; kill QEMU after `timeout_s`.
 
-    Writes `<suite>.console` and `<suite>.results` to the folder `out`.
+    `devices` are further arguments of QEMU. Writes `<suite>.console` and `<suite>.results` to the
+    folder `out`.
     """
     candidates = accelerators()
     for accelerator in candidates[:-1]:
-        run = _boot_with(accelerator, image, drive, out, timeout_s, may_hang=True)
+        run = _boot_with(accelerator, image, drive, out, timeout_s, devices, may_hang=True)
         if run.records:
             return run
         print(f"{image.suite}: no record under {accelerator}: {run.failure}")
-    return _boot_with(candidates[-1], image, drive, out, timeout_s, may_hang=False)
+    return _boot_with(candidates[-1], image, drive, out, timeout_s, devices, may_hang=False)
 
 
 def _boot_with(
-    accelerator: str, image: Image, drive: Path, out: Path, timeout_s: float, *, may_hang: bool
+    accelerator: str,
+    image: Image,
+    drive: Path,
+    out: Path,
+    timeout_s: float,
+    devices: Sequence[str],
+    *,
+    may_hang: bool,
 ) -> Run:
     console, results = out / f"{image.suite}.console", out / f"{image.suite}.results"
     for path in (console, results):
         path.write_bytes(b"")
     started = time.monotonic()
-    with _machine(_command(accelerator, image, drive, console, results)) as machine:
+    command = _command(accelerator, image, drive, console, results)
+    with _machine([*command, *devices]) as machine:
         reason = ""
         while machine.poll() is None and not reason:
             time.sleep(_POLL_S)
@@ -176,7 +188,7 @@ def _command(
         *("-serial", f"file:{console}"),
         *("-device", "virtio-serial-pci", "-chardev", f"file,id=results,path={results}"),
         *("-device", f"virtserialport,chardev=results,name={RESULTS_PORT}"),
-        *("-display", "none", "-monitor", "none", "-net", "none", "-no-reboot"),
+        *("-display", "none", "-monitor", "none", "-no-reboot"),
     ]
 
 

@@ -43,8 +43,11 @@ _END_DETECTED = re.compile(r"closing plugin \S+ failed to handle .*: ttrpc: clos
 class Containerd:
     """One phase's daemon; its log grows over restarts."""
 
-    def __init__(self, *, hugetlb: bool) -> None:
-        """Write the configuration; `hugetlb` enables the hugetlb controller, off by default."""
+    def __init__(self, *, hugetlb: bool, tables: str = "") -> None:
+        """Write the configuration; `hugetlb` enables the hugetlb controller, off by default.
+
+        `tables` are further tables in TOML.
+        """
         self._start_offset = 0
         self._faults: list[str] = []
         self._ended_is_listed = False
@@ -52,7 +55,8 @@ class Containerd:
         name = "containerd-1.7.toml" if version().startswith("1.") else "containerd-2.1.toml"
         text = (_HERE / name).read_text(encoding="utf-8")
         _CONFIG.parent.mkdir(parents=True, exist_ok=True)
-        _CONFIG.write_text(text.replace("#disable_", "disable_" if hugetlb else "#disable_"))
+        text = text.replace("#disable_", "disable_" if hugetlb else "#disable_")
+        _CONFIG.write_text(f"{text}{tables}", encoding="utf-8")
 
     def start(self, *others: str) -> Client:
         """Start it, and other units at once, and wait for the CRI.

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import traceback
+from functools import partial
 from pathlib import Path
 
 import google.protobuf
@@ -22,17 +23,15 @@ from tests.e2e.guest import (
     plugin,
     systemd,
 )
+from tests.e2e.guest.attempts import run_with_retries
 from tests.e2e.guest.checks import Host, Phase, Report, expect
 from tests.e2e.guest.kubelet import Kubelet
-from tests.e2e.guest.pauses import SIGNIFICANT_PAUSE_S, PauseDetector
+from tests.e2e.guest.pauses import PauseDetector
 
 _LOGS = Path("/var/log/e2e")
 _ARCHIVE = Path("/tmp/image.tar")
 _RESULTS_PORT = "results"
 _SELECTED = Path("/e2e/phases")
-
-# Runs of a phase, at most.
-_ATTEMPTS = 3
 
 _Placements = list[tuple[str, str, list[int]]]
 
@@ -47,7 +46,12 @@ def main() -> int:
         pauses = PauseDetector()
         selected = _SELECTED.read_text(encoding="ascii").split()
         phases = [phase for phase in checks.PHASES if phase.name in selected]
-        placements = {phase: _run_with_retries(report, phase, pauses) for phase in phases}
+        placements: dict[Phase, _Placements] = {}
+        for phase in phases:
+            found: _Placements = []
+            run = partial(_run_phase, report, phase, found)
+            run_with_retries(report, phase.name, pauses, run)
+            placements[phase] = found
         _compare(report, placements)
     except Exception:  # noqa: BLE001 - reported to the host
         report.write("broken", detail=traceback.format_exc())
@@ -70,31 +74,12 @@ def _prepare(report: Report) -> None:
     )
 
 
-def _run_with_retries(report: Report, phase: Phase, pauses: PauseDetector) -> _Placements:
-    """Run a phase, and repeat it if it failed; the last run counts, and the others are reported.
-
-    A phase runs twice at most, or _ATTEMPTS times if the machine paused in each run that failed.
-    """
-    for attempt in range(1, _ATTEMPTS + 1):
-        pauses.longest_s()
-        placements, failures = _run_phase(report, phase, attempt)
-        longest_s = [round(seconds, 1) for seconds in pauses.longest_s().values()]
-        report.write("pause", phase=phase.name, seconds=longest_s)
-        may_repeat = attempt == 1 or max(longest_s) >= SIGNIFICANT_PAUSE_S
-        if not failures or attempt == _ATTEMPTS or not may_repeat:
-            break
-        report.write("repeated", phase=phase.name, failures=failures)
-    if failures:
-        report.write("broken", detail=f"phase {phase.name}: {failures[0]}")
-    return placements
-
-
-def _run_phase(report: Report, phase: Phase, attempt: int) -> tuple[_Placements, list[str]]:
-    """Run one phase's checks; return the placements, and what failed."""
+def _run_phase(report: Report, phase: Phase, placements: _Placements, attempt: int) -> list[str]:
+    """Run one phase's checks; set the placements, and return what failed."""
     started = time.monotonic()
+    placements.clear()
     daemon = containerd.Containerd(hugetlb=phase.hugetlb)
     the_plugin = None
-    placements: _Placements = []
     failures: list[str] = []
     try:
         the_plugin = _plugin(phase)
@@ -117,7 +102,7 @@ def _run_phase(report: Report, phase: Phase, attempt: int) -> tuple[_Placements,
         for name, text in texts.items():
             report.write("log", name=f"{run}-{name}.log", text=text)
     report.write("phase", name=phase.name, seconds=round(time.monotonic() - started, 1))
-    return placements, failures
+    return failures
 
 
 def _plugin(phase: Phase) -> plugin.Plugin:

@@ -18,12 +18,12 @@ from tests.e2e.guest.waiting import TIMEOUT_S, wait_until
 _README = Path("/e2e/README.md")
 _TOO_LARGE = PodSpec("too-large", (ContainerSpec("main", 64 << 30),))
 
-# Command of the README -> words in its output, and words that are not there.
+# Command of the README -> words in its output, and words that are not there. {pod} is rejected.
 _EXPECTED = {
-    "journalctl -t nri-numamem": ((" machine version=", " pod=too-large "), ()),
-    "journalctl -t nri-numamem -p warning": ((" pod=too-large ",), (" machine version=",)),
+    "journalctl -t nri-numamem": ((" machine version=", " pod={pod} "), ()),
+    "journalctl -t nri-numamem -p warning": ((" pod={pod} ",), (" machine version=",)),
     "journalctl NRI_NUMAMEM_EVENT=rejected -o verbose": (
-        ("NRI_NUMAMEM_POD=too-large", "NRI_NUMAMEM_REASON=", "PRIORITY=4"),
+        ("NRI_NUMAMEM_POD={pod}", "NRI_NUMAMEM_REASON=", "PRIORITY=4"),
         ("NRI_NUMAMEM_EVENT=machine",),
     ),
     "journalctl -t nri-numamem -o export | nri-numamem state export -": (
@@ -51,11 +51,6 @@ input()
 
 def readme_commands_find_the_records(host: Host) -> str:
     """Run them; also with a record that is larger than a datagram."""
-    found = _run_commands(host)
-    return f"{found} commands; a dump of {_large_dump()} bytes"
-
-
-def _run_commands(host: Host) -> int:
     pod = host.kubelet.run_sandbox(_TOO_LARGE)
     try:
         host.kubelet.create_container(pod, "main")
@@ -65,6 +60,14 @@ def _run_commands(host: Host) -> int:
         raise AssertionError("a container of 64 GiB was created")
     finally:
         host.kubelet.remove(pod)
+    return f"{run_commands(_TOO_LARGE.name)} commands; a dump of {_large_dump()} bytes"
+
+
+def run_commands(rejected: str) -> int:
+    """Run the README's commands on the journal, which has a rejected pod of this name.
+
+    Returns their number; raises AssertionError if one fails or finds something else.
+    """
     commands = _readme_commands()
     signals = [command for command in commands if command.startswith("kill")]
     expect(len(signals) == 3, f"signals in the README: {signals}")
@@ -77,7 +80,8 @@ def _run_commands(host: Host) -> int:
     for command in others:
         output = _shell(command)
         there, absent = _EXPECTED[command]
-        missing = [words for words in there if words not in output]
+        expected = [words.replace("{pod}", rejected) for words in there]
+        missing = [words for words in expected if words not in output]
         expect(not missing, f"{command}: {missing} not in {output[:2000]}")
         wrong = [words for words in absent if words in output]
         expect(not wrong, f"{command}: {wrong} in {output[:2000]}")

@@ -1,0 +1,198 @@
+"""The argument of a check: the host's services, its pods, and what the kernel enforces on them."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from tests.cluster.guest.kubelet import Kubelet
+from tests.cluster.guest.manifests import Manifest
+from tests.e2e.guest import cgroups
+from tests.e2e.guest.checks import expect
+from tests.e2e.guest.containerd import Containerd
+from tests.e2e.guest.plugin import Plugin
+from tests.e2e.guest.waiting import wait_until
+
+# Of the kubelet's two cgroup drivers.
+_PODS_CGROUPS = ("kubepods.slice", "kubepods")
+_FILES = ("cpuset.mems", "cpuset.cpus", "hugetlb.2MB.max", "hugetlb.2MB.rsvd.max")
+
+
+Snapshot = tuple[dict[str, tuple[Any, ...]], dict[str, Any]]
+"""Host.running() and the plugin's accounting."""
+
+
+class Pods(Protocol):
+    """Where pods come from: static_pods.py."""
+
+    def put(self, manifest: Manifest) -> None:
+        """Let the kubelet start a pod."""
+
+    def withdraw(self, name: str) -> None:
+        """Let the kubelet end a pod."""
+
+    def withdraw_all(self) -> None:
+        """End all pods, and wait until none is left."""
+
+    def found(self) -> dict[str, Manifest] | None:
+        """Return name -> pod with its status, or None if there is no answer."""
+
+
+@dataclass(slots=True)
+class Host:
+    """One phase's services."""
+
+    containerd: Containerd
+    plugin: Plugin
+    kubelet: Kubelet
+    pods: Pods
+    snapshot: Snapshot = ({}, {})
+
+    def run(self, manifest: Manifest) -> Manifest:
+        """Start a pod, and wait until all its containers run; return it with its status."""
+        self.pods.put(manifest)
+        return self.wait_for_running(manifest["metadata"]["name"])
+
+    def wait_for_running(self, name: str) -> Manifest:
+        """Wait until all containers of a pod run; return it with its status."""
+
+        def running() -> Manifest | None:
+            pod = (self.pods.found() or {}).get(name)
+            return pod if pod and is_running(pod) else None
+
+        try:
+            return wait_until(running, f"start of the pod {name}")
+        except TimeoutError as error:
+            pod = (self.pods.found() or {}).get(name, {})
+            raise TimeoutError(f"{error}; its status is {pod.get('status')}") from error
+
+    def pod(self, name: str) -> Manifest:
+        """Return a pod with its status."""
+        return (wait_until(self.pods.found, "the kubelet's pods"))[name]
+
+    def remove(self, name: str) -> None:
+        """End a pod, and wait until the kubelet has removed it."""
+        self.pods.withdraw(name)
+        wait_until(lambda: name not in (self.pods.found() or {name}), f"end of the pod {name}")
+
+    def nodes(self, name: str, container: str = "main") -> frozenset[int]:
+        """Return `cpuset.mems` of a running container."""
+        return cgroups.parse_nodes(self.read(name, container, "cpuset.mems"))
+
+    def read(self, name: str, container: str, file: str) -> str:
+        """Return the text of a file of a running container's cgroup."""
+        path = find_cgroup(container_id(self.pod(name), container))
+        return (path / file).read_text(encoding="ascii").strip()
+
+    def assignments(self, name: str) -> dict[str, Any]:
+        """Return container -> blocks of a pod, from the plugin's accounting."""
+        entries = self.plugin.accounting()["entries"]
+        found: dict[str, Any] = entries.get(self.pod(name)["metadata"]["uid"], {})
+        return found
+
+    def running(self) -> dict[str, tuple[Any, ...]]:
+        """Return "pod/container" -> id, processes and cgroup values, which no restart changes."""
+        found: dict[str, tuple[Any, ...]] = {}
+        for name, pod in wait_until(self.pods.found, "the kubelet's pods").items():
+            for status in statuses(pod):
+                if "running" in status["state"]:
+                    path = find_cgroup(status["containerID"].rpartition("/")[2])
+                    values = [(path / file).read_text(encoding="ascii").strip() for file in _FILES]
+                    found[f"{name}/{status['name']}"] = (path.name, processes(path), values)
+        return found
+
+    def take_snapshot(self) -> Snapshot:
+        """Note what runs, and the accounting, for `expect_snapshot`."""
+        self.snapshot = self.running(), self.plugin.accounting()
+        return self.snapshot
+
+    def expect_snapshot(self) -> int:
+        """Raise AssertionError unless all is as in the snapshot; return the number of containers.
+
+        Waits for the status of the containers first, because a restarted kubelet collects it anew.
+        Takes another snapshot.
+        """
+        running, accounting = self.snapshot
+        wait_until(lambda: self.running().keys() >= running.keys(), "status of the containers")
+        found, accounting_found = self.take_snapshot()
+        expect(running, "no container was running")
+        expect(found == running, f"the containers changed from {running} to {found}")
+        changed = f"the accounting changed from {accounting} to {accounting_found}"
+        expect(accounting_found == accounting, changed)
+        return len(found)
+
+    def restart_runtime(self, *, killed: bool) -> None:
+        """Stop containerd, start it again and wait for the plugin's connection."""
+        if killed:
+            self.containerd.kill()
+        else:
+            self.containerd.stop()
+        self.containerd.start().close()
+        self.containerd.wait_for_plugin(launched=False)
+
+    def restart_kubelet(self, *, killed: bool) -> None:
+        """Stop the kubelet, and start it again."""
+        if killed:
+            self.kubelet.kill()
+        else:
+            self.kubelet.stop()
+        self.kubelet.start()
+
+    def restart_plugin(self, *, killed: bool) -> None:
+        """Stop the plugin, start it again and wait for its connection."""
+        with self.containerd.ignoring_a_lost_plugin():
+            if killed:
+                self.plugin.crash()
+            else:
+                self.plugin.terminate()
+                self.plugin.wait_for_end()
+            self.plugin.restart()
+            self.containerd.wait_for_plugin(launched=False)
+
+
+def statuses(pod: Manifest) -> list[Manifest]:
+    """Return the statuses of a pod's containers, init containers included."""
+    status = pod["status"]
+    return [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
+
+
+def container_status(pod: Manifest, container: str) -> Manifest:
+    """Return the status of a container, which is empty until the kubelet has one."""
+    found = (status for status in statuses(pod) if status["name"] == container)
+    return next(found, {})
+
+
+def container_id(pod: Manifest, container: str) -> str:
+    """Return the runtime's id of a container."""
+    identifier: str = container_status(pod, container)["containerID"]
+    return identifier.rpartition("/")[2]
+
+
+def is_running(pod: Manifest) -> bool:
+    """Return whether all containers of a pod run, and its init containers have ended or run."""
+    containers = pod["status"].get("containerStatuses", ())
+    return bool(containers) and all("running" in each["state"] for each in containers)
+
+
+def find_cgroup(identifier: str) -> Path:
+    """Return the cgroup of a container; raise LookupError if there is none."""
+    for top in _PODS_CGROUPS:
+        for folder, names, _ in os.walk(cgroups.ROOT / top):
+            for name in names:
+                if identifier in name:
+                    return Path(folder, name)
+    raise LookupError(f"there is no cgroup of the container {identifier}")
+
+
+def anonymous_bytes(path: Path) -> dict[int, int]:
+    """Return NUMA node -> bytes of a cgroup's anonymous memory."""
+    return cgroups.anonymous_bytes(*_parent_and_name(path))
+
+
+def processes(path: Path) -> dict[int, int]:
+    """Return the processes of a cgroup: pid -> start in clock ticks after boot."""
+    return cgroups.processes(*_parent_and_name(path))
+
+
+def _parent_and_name(path: Path) -> tuple[str, str]:
+    return str(path.parent.relative_to(cgroups.ROOT)), path.name

@@ -1,0 +1,25 @@
+"""Checks of the plugin's log in the journal, with the commands of the README."""
+
+from tests.cluster.guest.checks import Check
+from tests.cluster.guest.host import Host
+from tests.cluster.guest.manifests import guaranteed
+from tests.e2e.guest import scenarios_journal, systemd
+from tests.e2e.guest.plugin import CONFIG, LOG_TO_FILE, RESERVATION
+from tests.e2e.guest.waiting import wait_until
+
+
+def _readme_commands_find_the_records(host: Host) -> str:
+    """Let the plugin log to the journal, as it is installed, and reject a pod of 3 GiB."""
+    CONFIG.write_text(RESERVATION, encoding="ascii")
+    try:
+        host.restart_plugin(killed=False)
+        host.pods.put(guaranteed("too-large", 3072))
+        wait_until(lambda: systemd.journal("NRI_NUMAMEM_EVENT=rejected"), "record of the rejection")
+        found = scenarios_journal.run_commands(host.pod("too-large")["metadata"]["name"])
+    finally:
+        CONFIG.write_text(RESERVATION + LOG_TO_FILE, encoding="ascii")
+        host.restart_plugin(killed=False)
+    return f"{found} commands"
+
+
+JOURNAL = (Check("readme_commands_find_the_records", _readme_commands_find_the_records),)
