@@ -48,7 +48,7 @@ class HostReader:
         self._get_engine = get_engine
         self._machine_monitor = machine_monitor
         self._emit = emit
-        self.policy_support = MemoryPolicySupport()
+        self.policy_support = MemoryPolicySupport(roots)
 
     def new_decoder(self) -> Decoder:
         """Return a decoder that reads this host."""
@@ -59,7 +59,7 @@ class HostReader:
             self.pool_use,
             self.process_start,
             self.memory_limit,
-            self.policy_support.obstacle,
+            self.policy_support.of_handler,
         )
 
     def hugepage_limits(self, cgroup_parent: str) -> Mapping[int, int]:

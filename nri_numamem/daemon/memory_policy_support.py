@@ -1,9 +1,10 @@
-"""Whether the container runtime below this plugin can set memory policies.
+"""Whether the memory policies of containers can be set on this host.
 
-Two parts must support them: the runtime's NRI, which drops an unknown field silently, and the OCI
-runtime of a pod's handler, which ignores an unknown key silently. The first one names its version
-in Configure. The second one is a program whose features another thread reads, at the start and
-again at each Configure, since an upgrade of the program usually restarts the runtime.
+The kernel must have the mode. Two parts of the runtime must support policies: its NRI, which drops
+an unknown field silently, and the OCI runtime of a pod's handler, which ignores an unknown key
+silently. The first one sends its version in Configure. The second one is a program whose features
+another thread reads, at the start and again at each Configure, since an upgrade of the program
+usually restarts the runtime.
 """
 
 from collections.abc import Callable
@@ -12,14 +13,17 @@ from pathlib import Path
 from threading import Thread
 
 from nri_numamem.config.settings import Settings
+from nri_numamem.engine.events import PolicySupport
+from nri_numamem.host.kernel_policies import missing_modes
 from nri_numamem.host.oci_features import (
     PROGRAMS,
     FeaturesError,
     find_program,
     read_policy_modes,
 )
+from nri_numamem.host.roots import HostRoots
 from nri_numamem.nri.configuration import Configuration
-from nri_numamem.numa import MemoryPolicies
+from nri_numamem.numa import MemoryPolicies, PolicyMode
 
 DEFAULT_HANDLER = "default"
 """The name in `memoryPolicy.runtimes` of pods without a RuntimeClass."""
@@ -46,23 +50,28 @@ class _Programs:
 
 
 class MemoryPolicySupport:
-    """What is known of the runtime; `find` and `read` are those of ``host.oci_features``."""
+    """What is known of kernel and runtime; `find` and `read` are of ``host.oci_features``."""
 
     def __init__(
         self,
+        roots: HostRoots,
         find: Callable[[str], Path | None] = find_program,
         read: Callable[[Path], frozenset[str]] = read_policy_modes,
     ) -> None:
+        self._roots = roots
         self._find = find
         self._read = read
         self._policies = MemoryPolicies()
         self._configuration: Configuration | None = None
         self._programs = _Programs()
+        self._missing_modes: frozenset[PolicyMode] = frozenset()
         self._thread: Thread | None = None
 
     def started(self, settings: Settings) -> None:
         """Begin with these settings."""
         self._policies = settings.memory_policies
+        if self._policies.is_active:
+            self._missing_modes = missing_modes(self._roots)
         self._read_features()
 
     def configured(self, configuration: Configuration) -> None:
@@ -70,13 +79,16 @@ class MemoryPolicySupport:
         self._configuration = configuration
         self._read_features()
 
-    def obstacle(self, handler: str) -> str | None:
-        """Return why a pod with this runtime handler can have no policy.
+    def of_handler(self, handler: str) -> PolicySupport | None:
+        """Return what is supported for a pod with this runtime handler.
 
-        The result is "" if it can, and None where the settings allow no policy.
+        The result is None where the settings allow no policy.
         """
         if not self._policies.is_active:
             return None
+        return PolicySupport(self._obstacle(handler), self._missing_modes)
+
+    def _obstacle(self, handler: str) -> str:
         runtime = self._configuration
         if runtime is None or not runtime.supports_memory_policy:
             version = (runtime and runtime.nri_version) or "of an unknown version before 0.12"

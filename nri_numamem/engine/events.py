@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nri_numamem.memorymanager import PoolUse
-from nri_numamem.numa import Machine, NodeSet
+from nri_numamem.numa import Machine, NodeSet, PolicyMode
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +153,16 @@ class PodCgroupGone:
 
 
 @dataclass(frozen=True, slots=True)
+class PolicySupport:
+    """Whether the policy of a container can be set."""
+
+    obstacle: str = ""
+    """Why the runtime cannot set policies; "" if it can."""
+    missing_modes: frozenset[PolicyMode] = frozenset()
+    """Modes that the kernel lacks."""
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyRequest:
     """What the memory policy of a container depends on, besides the settings."""
 
@@ -160,8 +170,7 @@ class PolicyRequest:
     """The pod's annotation for the container, or for all of its containers; cut."""
     runtime_handler: str = ""
     """The pod's runtime handler; "" without a RuntimeClass."""
-    obstacle: str = ""
-    """Why the runtime cannot set policies; "" if it can."""
+    support: PolicySupport = field(default_factory=PolicySupport)
 
 
 @dataclass(frozen=True, slots=True)

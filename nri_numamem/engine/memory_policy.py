@@ -74,8 +74,7 @@ def _find(context: Context, event: CreateContainer, plan: Plan, choice: PolicyCh
     obstacle = ""
     if choice.source == ANNOTATION:
         obstacle = context.policy.memory_policies.obstacle(event.pod.namespace, choice.text)
-    if not obstacle and event.policy_request is not None:
-        obstacle = event.policy_request.obstacle
+    obstacle = obstacle or _unsupported(event, choice)
     if obstacle:
         return _Found(obstacle=obstacle)
     mems = plan.adjustment.cpuset_mems if plan.adjustment is not None else ""
@@ -89,6 +88,15 @@ def _find(context: Context, event: CreateContainer, plan: Plan, choice: PolicyCh
         return _Found(obstacle=f"there is no memory {where}")
     near = _near(context, event) if mems else NodeSet()
     return _Found(policy_of(PolicyMode(choice.text), nodes, near))
+
+
+def _unsupported(event: CreateContainer, choice: PolicyChoice) -> str:
+    """Return why runtime or kernel cannot set the mode; "" if they can."""
+    if event.policy_request is None:
+        return ""
+    support = event.policy_request.support
+    is_missing = choice.text in support.missing_modes
+    return support.obstacle or (f"the kernel lacks the mode {choice.text}" if is_missing else "")
 
 
 def _nodes(context: Context, mems: str) -> NodeSet:

@@ -98,9 +98,9 @@ _DEVICES_LIMIT = 64
 _SANDBOX_CACHE_SIZE = 4096
 
 
-PolicyObstacle: TypeAlias = Callable[[str], str | None]
-"""Runtime handler -> why the runtime cannot set memory policies, "" if it can; None where the
-setting memoryPolicy allows none; never raises."""
+PolicySupportReader: TypeAlias = Callable[[str], events.PolicySupport | None]
+"""Runtime handler -> whether memory policies can be set; None where the setting memoryPolicy allows
+none; never raises."""
 
 
 # The pod's annotation, and what follows for one container: "/container.NAME".
@@ -128,7 +128,7 @@ class Decoder:
         pool_use: PoolUseReader = _no_pool_use,
         process_start: ProcessStart = _no_process_start,
         pod_memory: PodMemory = no_pod_memory,
-        policy_obstacle: PolicyObstacle | None = None,
+        policy_support: PolicySupportReader | None = None,
     ) -> None:
         self._pod_hugepages = pod_hugepages
         self._device_nodes = device_nodes
@@ -136,7 +136,7 @@ class Decoder:
         self._pool_use = pool_use
         self._process_start = process_start
         self._pod_memory = pod_memory
-        self._policy_obstacle = policy_obstacle
+        self._policy_support = policy_support
         self._limits: dict[str, PodCgroup] = {}
         self._resized: dict[str, int] = {}
         """Sandbox id -> the pod's memory limit in bytes by its last UpdatePodSandbox."""
@@ -193,12 +193,13 @@ class Decoder:
         container = _container(request.container, nodes)
         pools = self._pool_use(pod, container)
         handler, annotations = request.pod.runtime_handler, request.pod.annotations
-        obstacle = self._policy_obstacle and self._policy_obstacle(handler)
+        support = self._policy_support and self._policy_support(handler)
         text = annotations.get(f"{POLICY_ANNOTATION}/container.{container.name}", "")
         text = text or annotations.get(POLICY_ANNOTATION, "")
-        if not text and obstacle is None:
+        if not text and support is None:
             return events.CreateContainer(pod, container, pools)
-        policy = events.PolicyRequest(text[:_ANNOTATION_CHARACTERS], handler, obstacle or "")
+        support = support or events.PolicySupport()
+        policy = events.PolicyRequest(text[:_ANNOTATION_CHARACTERS], handler, support)
         return events.CreateContainer(pod, container, pools, policy)
 
     def update_container(self, request: api.UpdateContainerRequest) -> events.UpdateContainer:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from nri_numamem.fake_runtime import objects
+from nri_numamem.host.kernel_policies import WEIGHTS
 from nri_numamem.memorymanager import QosClass
 from nri_numamem.nri import api_pb2 as api
 from tests.conformance.bench import Bench
@@ -34,6 +35,7 @@ def test_policies_arrive_where_nri_has_them(version: str, tmp_path: Path) -> Non
     path = tmp_path / "config.yaml"
     modes = ", ".join(EXPECTED)
     path.write_text(f"memoryPolicy: {{modes: [{modes}], runtimes: [runc]}}\n")
+    (tmp_path / "sys" / WEIGHTS).mkdir(parents=True)
     with Bench(version, tmp_path, "--config", str(path)) as bench:
         bench.connected()
         for mode, expected in EXPECTED.items():

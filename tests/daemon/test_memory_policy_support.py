@@ -7,7 +7,9 @@ import pytest
 
 from nri_numamem.config.settings import Settings
 from nri_numamem.daemon.memory_policy_support import MemoryPolicySupport
+from nri_numamem.engine.events import PolicySupport
 from nri_numamem.host.oci_features import FeaturesError
+from nri_numamem.host.roots import HostRoots
 from nri_numamem.nri.configuration import Configuration
 from nri_numamem.numa import MemoryPolicies, PolicyMode
 
@@ -54,7 +56,7 @@ def support(
     modes: tuple[PolicyMode, ...] = (PolicyMode.BIND,),
 ) -> MemoryPolicySupport:
     """Return what is known after Configure."""
-    made = MemoryPolicySupport(programs.find, programs.read)
+    made = MemoryPolicySupport(HostRoots(), programs.find, programs.read)
     made.started(Settings(memory_policies=MemoryPolicies(modes, runtimes=runtimes)))
     made.wait()
     made.configured(configured or configuration())
@@ -62,10 +64,25 @@ def support(
     return made
 
 
+def obstacle(made: MemoryPolicySupport, handler: str) -> str:
+    found = made.of_handler(handler)
+    assert found is not None
+    return found.obstacle
+
+
+def test_modes_that_the_kernel_lacks(tmp_path: Path) -> None:
+    roots = HostRoots(tmp_path, tmp_path, tmp_path)
+    made = MemoryPolicySupport(roots)
+    policies = MemoryPolicies((PolicyMode.BIND,), runtimes=("default",))
+    made.started(Settings(memory_policies=policies))
+    made.configured(configuration())
+    assert made.of_handler("") == PolicySupport("", frozenset({PolicyMode.WEIGHTED_INTERLEAVE}))
+
+
 def test_nothing_is_read_while_policies_are_off() -> None:
     programs = Programs({"runc": MODES})
     made = support(programs, modes=())
-    assert made.obstacle("") is None
+    assert made.of_handler("") is None
     assert programs.reads == 0
 
 
@@ -73,9 +90,9 @@ def test_the_default_handler_is_that_of_the_container_runtime() -> None:
     programs = Programs({"runc": frozenset(), "crun": MODES})
     containerd = support(programs)
     text = "/bin/runc sets no memory policies; runc does since 1.4, crun since 1.24"
-    assert (containerd.obstacle(""), containerd.obstacle("runc")) == (text, text)
-    assert containerd.obstacle("crun") == ""
-    assert support(programs, configured=configuration(name="cri-o")).obstacle("") == ""
+    assert (obstacle(containerd, ""), obstacle(containerd, "runc")) == (text, text)
+    assert obstacle(containerd, "crun") == ""
+    assert obstacle(support(programs, configured=configuration(name="cri-o")), "") == ""
 
 
 @pytest.mark.parametrize(
@@ -91,22 +108,22 @@ def test_the_default_handler_is_that_of_the_container_runtime() -> None:
     ],
 )
 def test_programs(found: Mapping[str, frozenset[str] | FeaturesError], text: str) -> None:
-    assert support(Programs(found)).obstacle("") == text
+    assert obstacle(support(Programs(found)), "") == text
 
 
 def test_other_handlers_are_not_known() -> None:
     made = support(Programs({"runc": MODES}))
-    assert made.obstacle("kata") == f"the OCI runtime of the handler kata is not known; {LIST_IT}"
+    assert obstacle(made, "kata") == f"the OCI runtime of the handler kata is not known; {LIST_IT}"
 
 
 def test_a_list_replaces_the_detection() -> None:
     programs = Programs({})
     made = support(programs, ("default", "kata"))
-    assert (made.obstacle(""), made.obstacle("kata")) == ("", "")
-    assert made.obstacle("runc") == "memoryPolicy.runtimes does not list the handler runc"
+    assert (obstacle(made, ""), obstacle(made, "kata")) == ("", "")
+    assert obstacle(made, "runc") == "memoryPolicy.runtimes does not list the handler runc"
     assert programs.reads == 0
     made = support(programs, ())
-    assert made.obstacle("") == "memoryPolicy.runtimes does not list the handler default"
+    assert obstacle(made, "") == "memoryPolicy.runtimes does not list the handler default"
 
 
 @pytest.mark.parametrize(
@@ -115,28 +132,28 @@ def test_a_list_replaces_the_detection() -> None:
 def test_an_old_nri_has_no_policies(version: str | None, shown: str) -> None:
     made = support(Programs({"runc": MODES}), ("default",), configuration(version))
     text = f"the container runtime's NRI is {shown}; policies need 0.12 or newer"
-    assert made.obstacle("") == text
+    assert obstacle(made, "") == text
 
 
 def test_before_configure_nothing_is_known() -> None:
-    made = MemoryPolicySupport(Programs({}).find)
+    made = MemoryPolicySupport(HostRoots(), Programs({}).find)
     made.started(Settings(memory_policies=MemoryPolicies((PolicyMode.BIND,))))
     made.wait()
-    assert "policies need 0.12 or newer" in str(made.obstacle(""))
+    assert "policies need 0.12 or newer" in obstacle(made, "")
 
 
 def test_features_are_unknown_until_they_are_read() -> None:
-    made = MemoryPolicySupport()
+    made = MemoryPolicySupport(HostRoots())
     made.configured(configuration())  # policies are off yet, so nothing is read
     made._policies = MemoryPolicies((PolicyMode.BIND,))
-    assert made.obstacle("crun") == "the features of crun are not known yet"
+    assert obstacle(made, "crun") == "the features of crun are not known yet"
 
 
 def test_configure_reads_the_features_again() -> None:
     programs = Programs({"runc": frozenset()})
     made = support(programs)
-    assert made.obstacle("") != ""
+    assert obstacle(made, "") != ""
     programs.found["runc"] = MODES
     made.configured(configuration())
     made.wait()
-    assert made.obstacle("") == ""
+    assert obstacle(made, "") == ""

@@ -69,6 +69,7 @@ def create(
     devices: tuple[str, ...] = (),
     cpus: str = "",
     obstacle: str = "",
+    missing: PolicyMode | None = None,
     namespace: str = "ns",
     uid: str = "a",
 ) -> Answer:
@@ -83,7 +84,8 @@ def create(
         cpuset_cpus=cpus,
         device_nodes=tuple(map(NodeSet.parse, devices)),
     )
-    request = events.PolicyRequest(annotation, "kata", obstacle)
+    support = events.PolicySupport(obstacle, frozenset({missing}) if missing else frozenset())
+    request = events.PolicyRequest(annotation, "kata", support)
     return handle(host.engine, events.CreateContainer(pod, container, policy_request=request))
 
 
@@ -272,6 +274,14 @@ def test_a_runtime_that_sets_no_policies() -> None:
     assert "'interleave' of memoryPolicy.defaults cannot be set: it is old" in answer.refusal
     assert answer.adjustment is None
     assert host.engine.state.accounting == before.accounting
+
+
+def test_a_mode_that_the_kernel_lacks() -> None:
+    host, weighted = new_host(), PolicyMode.WEIGHTED_INTERLEAVE
+    answer = create(host, weighted, missing=weighted)
+    assert policy_in(answer) is None
+    assert cause(answer) == "the kernel lacks the mode weighted-interleave"
+    assert policy_in(create(host, "bind", missing=weighted, uid="b")) is not None
 
 
 def test_the_runtime_does_not_matter_to_a_container_without_a_policy() -> None:

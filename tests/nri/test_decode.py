@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import pytest
@@ -6,7 +6,13 @@ import pytest
 from nri_numamem.engine import events
 from nri_numamem.memorymanager import Pool, PoolUse
 from nri_numamem.nri import nri_subset_pb2 as api
-from nri_numamem.nri.decode import _DEVICES_LIMIT, _SANDBOX_CACHE_SIZE, Decoder, Device
+from nri_numamem.nri.decode import (
+    _DEVICES_LIMIT,
+    _SANDBOX_CACHE_SIZE,
+    Decoder,
+    Device,
+    PolicySupportReader,
+)
 from nri_numamem.numa import NodeSet
 
 MI = 1 << 20
@@ -391,7 +397,7 @@ def annotated(annotations: Mapping[str, str], handler: str = "") -> api.CreateCo
     return request
 
 
-def no_policies(_handler: str) -> str | None:
+def no_policies(_handler: str) -> events.PolicySupport | None:
     return None
 
 
@@ -406,30 +412,31 @@ def no_policies(_handler: str) -> str | None:
         ({PREFIX: "x" * 100_000}, "x" * 64),
     ],
 )
-@pytest.mark.parametrize("obstacle", [None, no_policies])
+@pytest.mark.parametrize("support", [None, no_policies])
 def test_the_annotation_of_the_container_precedes_that_of_the_pod(
     annotations: Mapping[str, str],
     expected: str,
-    obstacle: Callable[[str], str | None] | None,
+    support: PolicySupportReader | None,
 ) -> None:
-    decoder = Decoder(PodCgroups({}), policy_obstacle=obstacle)
+    decoder = Decoder(PodCgroups({}), policy_support=support)
     event = decoder.create_container(annotated(annotations, "kata"))
     assert event.policy_request == events.PolicyRequest(expected, "kata")
 
 
-@pytest.mark.parametrize("obstacle", [None, no_policies])
+@pytest.mark.parametrize("support", [None, no_policies])
 def test_other_annotations_are_not_in_the_event(
-    obstacle: Callable[[str], str | None] | None,
+    support: PolicySupportReader | None,
 ) -> None:
-    decoder = Decoder(PodCgroups({}), policy_obstacle=obstacle)
+    decoder = Decoder(PodCgroups({}), policy_support=support)
     request = annotated({f"{PREFIX}/container.other": "local", "a/b": "bind"}, "kata")
     assert decoder.create_container(request).policy_request is None
 
 
 def test_with_policies_each_creation_shows_what_the_runtime_supports() -> None:
-    obstacles = {"": "", "old": "it is old"}
-    decoder = Decoder(PodCgroups({}), policy_obstacle=obstacles.get)
+    old = events.PolicySupport("it is old")
+    found = {"": events.PolicySupport(), "old": old}
+    decoder = Decoder(PodCgroups({}), policy_support=found.get)
     event = decoder.create_container(annotated({}))
     assert event.policy_request == events.PolicyRequest()
     event = decoder.create_container(annotated({PREFIX: "bind"}, "old"))
-    assert event.policy_request == events.PolicyRequest("bind", "old", "it is old")
+    assert event.policy_request == events.PolicyRequest("bind", "old", old)
