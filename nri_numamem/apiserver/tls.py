@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import ssl
 
 NO_TLS = (
-    "this program was built without TLS, so it cannot write to an API server; install "
-    "nri-numamem as a Python package or use an image that has TLS"
+    "this Python was built without TLS, so it cannot write to an API server; use the single "
+    "executable file, the container image, or a Python that has the module ssl"
 )
 
 

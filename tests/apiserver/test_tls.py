@@ -43,5 +43,5 @@ def test_an_encrypted_key_does_not_wait_for_a_password() -> None:
 
 def test_an_interpreter_without_tls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ssl", None)
-    with pytest.raises(AccessError, match="this program was built without TLS"):
+    with pytest.raises(AccessError, match="this Python was built without TLS"):
         tls.new_context(Access(HERE))

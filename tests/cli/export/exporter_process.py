@@ -4,14 +4,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 from tests.cli.export.export_host import ExportHost
 from tests.kubernetes_api import KubernetesApi
-from tests.simulated_host import WAIT_S, wait_for
+from tests.simulated_host import PLUGIN, WAIT_S, wait_for
 
 
 class ExporterProcess:
@@ -23,16 +22,18 @@ class ExporterProcess:
         host: ExportHost,
         *arguments: str,
         environment: Mapping[str, str] | None = None,
+        command: Sequence[str] = PLUGIN,
     ) -> None:
         self._log = directory / "exporter.log"
         self._arguments = (*host.arguments(), "--log-level", "debug", *arguments)
         self._environment = {**os.environ, **(environment or {})}
+        self._command = command
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "nri_numamem", "export", *self._arguments],
+                [*self._command, "export", *self._arguments],
                 env=self._environment,
                 stderr=log,
                 text=True,
