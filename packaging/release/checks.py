@@ -46,12 +46,12 @@ def _other_versions(root: Path, version: str) -> Iterator[str]:
                 rf'^{key}: *"?([^\s"]+)', chart.read_text(encoding="utf-8"), re.MULTILINE
             )
             found[f"{chart.relative_to(root)}, {key}"] = value[1] if value else "none"
-    daemon_set = root / "packaging/kustomize/base/daemonset.yaml"
-    if daemon_set.exists():
-        image = re.search(
-            r"image: \S+:(\S+)$", daemon_set.read_text(encoding="utf-8"), re.MULTILINE
-        )
-        found[f"{daemon_set.relative_to(root)}, image"] = image[1] if image else "none"
+    folder = root / "packaging/kustomize"
+    for file in (folder / "base/daemonset.yaml", folder / "components/export/container.yaml"):
+        if file.exists():
+            text = file.read_text(encoding="utf-8")
+            image = re.search(r"image: \S+:(\S+)$", text, re.MULTILINE)
+            found[f"{file.relative_to(root)}, image"] = image[1] if image else "none"
     for place, other in found.items():
         if other != version:
             yield f"{place}: {other}, but nri_numamem/version.py has {version}; change one of them"

@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
+from nri_numamem.apiserver.access import SERVICE_ACCOUNT
+from nri_numamem.cli.export.kubelet import socket_of
+from nri_numamem.cli.main import new_parser
 from nri_numamem.config.load import DEFAULT_CONFIG, load_file
 from nri_numamem.config.settings import KEYS, STATE_FILE
 from nri_numamem.daemon.external import DEFAULT_SOCKET
+from nri_numamem.host.pod_logs import POD_LOGS
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.version import VERSION
 from tests.packaging import manifests
@@ -64,9 +68,10 @@ def test_the_document_has_the_values() -> None:
     assert set(schema) - {"global"} == set(values)
     document = (ROOT / "docs/kubernetes.md").read_text()
     named = set(re.findall(r"`([\w.]+)`", document))
-    deep = {f"{name}.{key}" for name in ("image", "resources", "metrics") for key in values[name]}
+    groups = ("image", "resources", "export", "metrics")
+    deep = {f"{name}.{key}" for name in groups for key in values[name]}
     assert deep <= named
-    assert set(values) - {"image", "resources", "metrics", "nri"} <= named
+    assert set(values) - {*groups, "nri"} <= named
 
 
 @manifests.needs_tools
@@ -248,3 +253,125 @@ def test_dashboard_and_alerts_are_the_same_as_elsewhere() -> None:
     # Of the alerts' and the dashboard's job.
     assert re.search(r'up\{job="(.+?)"\}', json.dumps(rules).replace("\\", ""))
     assert endpoint["relabelings"][0] == {"targetLabel": "job", "replacement": "nri-numamem"}
+
+
+class TestExport:
+    """The second container, its permissions, and the job after an uninstall."""
+
+    pytestmark = manifests.needs_tools
+
+    @staticmethod
+    def containers(**values: object) -> tuple[Manifest, Manifest]:
+        """Return the plugin's container and the exporter's."""
+        plugin, exporter = pod_of({"export.enabled": True, **values})["containers"]
+        return plugin, exporter
+
+    def test_the_manifests_are_valid(self) -> None:
+        found = validated(render_chart({"export.enabled": True}))
+        assert [key for key in found if "export" in key[1]] == [
+            ("ClusterRole", f"{NAME}-export"),
+            ("ClusterRoleBinding", f"{NAME}-export"),
+            ("ServiceAccount", f"{NAME}-export-delete"),
+            ("ClusterRole", f"{NAME}-export-delete"),
+            ("ClusterRoleBinding", f"{NAME}-export-delete"),
+            ("Job", f"{NAME}-export-delete"),
+        ]
+
+    def test_it_is_off_by_default_and_changes_nothing_else(self) -> None:
+        off, on = pod_of(), dict(pod_of({"export.enabled": True}))
+        assert [container["name"] for container in off["containers"]] == [NAME]
+        assert on["containers"][0] == off["containers"][0]
+        own = {"pod-resources", "pod-logs", "token"}
+        assert [v for v in on["volumes"] if v["name"] not in own] == off["volumes"]
+        same = ("containers", "volumes")
+        assert {k: v for k, v in on.items() if k not in same} == {
+            k: v for k, v in off.items() if k not in same
+        }
+
+    def test_only_the_exporter_has_a_token_and_only_the_plugin_the_socket(self) -> None:
+        plugin, exporter = (
+            {mount["name"] for mount in container["volumeMounts"]}
+            for container in self.containers()
+        )
+        assert "token" in exporter - plugin
+        assert "nri" in plugin - exporter
+        assert pod_of({"export.enabled": True})["automountServiceAccountToken"] is False
+
+    def test_it_writes_nothing_and_has_no_privileges(self) -> None:
+        plugin, exporter = self.containers(kubeletConfigFile="/etc/kubelet.yaml")
+        assert exporter["securityContext"] == plugin["securityContext"]
+        assert all(mount["readOnly"] for mount in exporter["volumeMounts"])
+        mounts = {mount["name"]: mount["mountPath"] for mount in exporter["volumeMounts"]}
+        assert mounts == {
+            "config": str(DEFAULT_CONFIG.parent),
+            "state": str(Path(STATE_FILE).parent),
+            "cgroup": str(HostRoots().cgroup),
+            "kubelet-config": "/etc/kubelet.yaml",
+            "pod-resources": "/var/lib/kubelet/pod-resources",
+            "pod-logs": str(POD_LOGS),
+            "token": str(SERVICE_ACCOUNT),
+        }
+
+    def test_the_command_line_is_one_of_the_exporter(self) -> None:
+        _plugin, exporter = self.containers()
+        args = new_parser(["export"]).parse(exporter["args"])
+        assert [args.dry_run, args.delete, args.delete_all] == [False] * 3
+        assert socket_of(args).parent == Path("/var/lib/kubelet/pod-resources")
+        (variable,) = exporter["env"]
+        assert variable["name"] == "NODE_NAME"
+        assert variable["valueFrom"]["fieldRef"] == {"fieldPath": "spec.nodeName"}
+
+    def test_the_token_is_where_the_exporter_looks(self) -> None:
+        volumes = {v["name"]: v for v in pod_of({"export.enabled": True})["volumes"]}
+        token, authority = volumes["token"]["projected"]["sources"]
+        assert token["serviceAccountToken"]["path"] == "token"
+        assert authority["configMap"]["items"] == [{"key": "ca.crt", "path": "ca.crt"}]
+
+    def test_permissions(self) -> None:
+        found = validated(render_chart({"export.enabled": True}))
+        rules = found["ClusterRole", f"{NAME}-export"]["rules"]
+        assert rules == [
+            {
+                "apiGroups": ["topology.node.k8s.io"],
+                "resources": ["noderesourcetopologies"],
+                "verbs": ["patch", "create"],
+            },
+            {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]},
+        ]
+        (rule,) = found["ClusterRole", f"{NAME}-export-delete"]["rules"]
+        assert rule == {**rules[0], "verbs": ["deletecollection"]}
+        for name in (f"{NAME}-export", f"{NAME}-export-delete"):
+            binding = found["ClusterRoleBinding", name]
+            assert binding["roleRef"]["name"] == name
+            (subject,) = binding["subjects"]
+            assert ("ServiceAccount", subject["name"]) in found
+            assert subject["namespace"] == "kube-system"
+        account = pod_of({"export.enabled": True})["serviceAccountName"]
+        subjects = found["ClusterRoleBinding", f"{NAME}-export"]["subjects"]
+        assert [subject["name"] for subject in subjects] == [account]
+
+    def test_the_job_after_an_uninstall(self) -> None:
+        found = validated(render_chart({"export.enabled": True, "nodeSelector": {"numa": "yes"}}))
+        hooks = {
+            key: manifest["metadata"]["annotations"]
+            for key, manifest in found.items()
+            if key[1] == f"{NAME}-export-delete"
+        }
+        assert {annotations["helm.sh/hook"] for annotations in hooks.values()} == {"post-delete"}
+        weights = {kind: int(a["helm.sh/hook-weight"]) for (kind, _name), a in hooks.items()}
+        assert weights["ClusterRole"] < weights["ClusterRoleBinding"] < weights["Job"]
+        pod = found["Job", f"{NAME}-export-delete"]["spec"]["template"]["spec"]
+        assert pod["serviceAccountName"] == f"{NAME}-export-delete"
+        assert pod["restartPolicy"] == "Never"
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["nodeSelector"] == {"kubernetes.io/os": "linux", "numa": "yes"}
+        assert "volumes" not in pod
+        (container,) = pod["containers"]
+        assert new_parser(["export"]).parse(container["args"]).delete_all
+        assert container["image"] == container_of()["image"]
+
+    def test_resources(self) -> None:
+        resources = {"cpu": "1m", "memory": "1Mi", "limits": None}
+        _plugin, exporter = self.containers(**{"export.resources": resources})
+        assert exporter["resources"] == {"requests": {"cpu": "1m", "memory": "1Mi"}}
+        assert "export" in refusal_of(export={"enable": True})

@@ -114,3 +114,34 @@ def test_monitoring_is_a_component(tmp_path: Path) -> None:
     assert ours["podMetricsEndpoints"] == theirs["podMetricsEndpoints"]
     labels = only(found, "DaemonSet")["spec"]["template"]["metadata"]["labels"]
     assert ours["selector"]["matchLabels"].items() <= labels.items()
+
+
+def with_exporter(folder: Path, **document: object) -> dict[tuple[str, str], Manifest]:
+    """Return the manifests of an overlay with the exporter."""
+    paths = ("overlays/containerd", "components/export")
+    overlay, component = (relative(folder, f"packaging/kustomize/{path}") for path in paths)
+    written = write(folder, {"resources": [overlay], "components": [component], **document})
+    return validated(manifests.output_of("kustomize", "build", written))
+
+
+def test_the_exporter_is_that_of_the_chart(tmp_path: Path) -> None:
+    found = with_exporter(tmp_path)
+    chart = validated(render_chart({"export.enabled": True}))
+    assert pod_of(only(found, "DaemonSet")) == pod_of(only(chart, "DaemonSet"))
+    key = "ClusterRole", f"{NAME}-export"
+    assert found[key]["rules"] == chart[key]["rules"]
+    ours, theirs = (manifest["ClusterRoleBinding", f"{NAME}-export"] for manifest in (found, chart))
+    assert (ours["roleRef"], ours["subjects"]) == (theirs["roleRef"], theirs["subjects"])
+    images = {c["image"] for c in pod_of(only(found, "DaemonSet"))["containers"]}
+    assert images == {f"localhost/nri-numamem:{VERSION}"}
+
+
+def test_the_exporter_in_another_namespace(tmp_path: Path) -> None:
+    found = with_exporter(tmp_path, namespace="numa")
+    (subject,) = found["ClusterRoleBinding", f"{NAME}-export"]["subjects"]
+    assert (subject["name"], subject["namespace"]) == (NAME, "numa")
+    assert only(found, "ServiceAccount")["metadata"]["namespace"] == "numa"
+
+
+def test_every_component_is_tested() -> None:
+    assert [folder.name for folder in (KUSTOMIZE / "components").iterdir()] == ["export"]

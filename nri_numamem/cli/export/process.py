@@ -11,6 +11,7 @@ from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.exporter.loop import Exporter
 from nri_numamem.exporter.mailbox import Mailbox
+from nri_numamem.exporter.protection import hide_from_other_processes
 from nri_numamem.numa import CpuSet
 from nri_numamem.observe.log import loggers as logs
 from nri_numamem.observe.systemd import Notifier
@@ -19,6 +20,7 @@ from nri_numamem.observe.systemd import Notifier
 def run(args: argparse.Namespace, node_name: str, reserved_cpus: CpuSet | None) -> int:
     """Write until a signal ends the process; return the exit status. Raises UsageError."""
     access = access_of(args)
+    hide_from_other_processes()  # a kernel that refuses leaves what is usual
     logs.configure("stderr", args.log_level, args.log_format)
     log = logs.get_logger()
 
