@@ -53,9 +53,15 @@ class Server:
         try:
             self._process.wait(_STOP_S)
         except subprocess.TimeoutExpired:
+            self.kill()
+        self._process = None
+
+    def kill(self) -> None:
+        """Kill it."""
+        if self._process is not None:
             self._process.kill()
             self._process.wait()
-        self._process = None
+            self._process = None
 
     def check(self) -> None:
         """Fail with the end of its output if it has ended."""

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -65,13 +66,21 @@ def admin(control_plane: ControlPlane) -> Api:
 
 @pytest.fixture
 def workers(admin: Api, tmp_path: Path) -> Iterator[list[Worker]]:
-    """Return two hosts on which no pod runs. Their Nodes and all pods are deleted afterwards."""
-    found: list[Worker] = []
-    try:
-        found += [Worker(tmp_path / name, name, admin) for name in ("worker-1", "worker-2")]
+    """Return two hosts on which no pod runs; the plugin runs on them.
+
+    Their Nodes and all pods are deleted afterwards.
+    """
+    with ExitStack() as stack:
+        stack.callback(_delete_pods, admin)
+        found = []
+        for name in ("worker-1", "worker-2"):
+            worker = Worker(tmp_path / name, name, admin)
+            stack.callback(worker.remove)
+            stack.enter_context(worker.running())
+            found.append(worker)
         yield found
-    finally:
-        for pod in admin.get(PODS)["items"]:
-            admin.delete(f"{PODS}/{pod['metadata']['name']}", missing_ok=True)
-        for worker in found:
-            worker.remove()
+
+
+def _delete_pods(admin: Api) -> None:
+    for pod in admin.get(PODS)["items"]:
+        admin.delete(f"{PODS}/{pod['metadata']['name']}", missing_ok=True)

@@ -75,13 +75,12 @@ class Worker(ExportHost):
     def export(self) -> Document:
         """Return the object that `nri-numamem export --dry-run` prints for this host."""
         command = (sys.executable, "-m", "nri_numamem", "export", "--dry-run", "-o", "json")
-        with self.running():
-            done = subprocess.run(
-                [*command, "--node-name", self.name, *self.arguments()],
-                capture_output=True,
-                text=True,
-                check=True,
-            )
+        done = subprocess.run(
+            [*command, "--node-name", self.name, *self.arguments()],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         assert done.stderr == "", done.stderr
         document: Document = json.loads(done.stdout)
         return document
