@@ -12,6 +12,7 @@ from pathlib import Path
 from nri_numamem.cli.doctor.findings import Finding, Verdict, status_of
 from nri_numamem.cli.doctor.kubelet import check_kubelet
 from nri_numamem.cli.doctor.machine import check_cgroups, check_configuration, check_nodes
+from nri_numamem.cli.doctor.memory_policies import check_memory_policies
 from nri_numamem.cli.doctor.plugin import check_instance
 from nri_numamem.cli.doctor.runtime import check_runtimes
 from nri_numamem.cli.doctor.service import check_service
@@ -75,6 +76,7 @@ def examine(
     yield from configuration
     yield from check_service(host, settings)
     yield from check_kubelet(host, settings)
+    yield from check_memory_policies(host, settings)
     yield check_cgroups(host)
     yield nodes
 
