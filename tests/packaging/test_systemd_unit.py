@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from nri_numamem.cli import main
+from nri_numamem.cli.export import EXAMPLES
 from nri_numamem.cli.export.delete import OPTIONS_FILE
+from nri_numamem.cli.export.podresources import SCHEME, path_of
 from nri_numamem.cli.export.server import DEFAULT_KUBECONFIG
 from nri_numamem.config.load import DEFAULT_CONFIG
 from nri_numamem.config.settings import STATE_FILE
@@ -104,9 +106,13 @@ def test_the_exporter_reads_its_options_and_does_not_reach_the_runtime() -> None
     hidden = [Path(name.lstrip("-")) for name in service["InaccessiblePaths"][0].split()]
     assert Path("/run", *external.DEFAULT_SOCKET.parts[3:]).parent in hidden
     assert set(service["RestrictAddressFamilies"][0].split()) == {"AF_UNIX", "AF_INET", "AF_INET6"}
-    # It writes nothing, the state directory included.
-    written = {"StateDirectory", "LogsDirectory", "RuntimeDirectory", "ReadWritePaths"}
-    assert not written & set(service)
+    # It writes nothing but the socket of --podresources; the directory is not the plugin's, which
+    # removes it when it stops.
+    assert not {"StateDirectory", "LogsDirectory", "ReadWritePaths"} & set(service)
+    assert service["RuntimeDirectory"] != _settings("Service")["RuntimeDirectory"]
+    address = next(text for text in EXAMPLES[-1].split() if text.startswith(SCHEME))
+    assert path_of(address).parent == Path("/run", service["RuntimeDirectory"][0])
+    assert service["RuntimeDirectoryPreserve"] == ["restart"]
     assert service["Type"] == ["notify"]
     assert float(service["WatchdogSec"][0]) > 2 * REQUEST_S
     assert float(service["TimeoutStartSec"][0]) > 2 * REQUEST_S

@@ -2,6 +2,7 @@
 
 ``collect`` reads the plugin's state directory and the host, ``nri_numamem.export`` makes the
 object. ``process`` keeps it in the API server up to date, ``delete`` deletes it there.
+``podresources`` serves the kubelet's PodResources API with the plugin's memory.
 """
 
 import argparse
@@ -24,6 +25,7 @@ EXAMPLES = (
     "nri-numamem export --dry-run --node-name worker-3 -o json | jq .zones",
     "nri-numamem export --kubeconfig /etc/nri-numamem/kubeconfig",
     "nri-numamem export --delete",
+    "nri-numamem export --no-write --podresources unix:///run/nri-numamem-export/podresources.sock",
 )
 
 _KUBELET_ROOT = Path("/var/lib/kubelet")
@@ -67,6 +69,17 @@ def _add_actions(parser: argparse.ArgumentParser) -> None:
         "--delete-all",
         action="store_true",
         help="delete the objects of all hosts that nri-numamem has written",
+    )
+    parser.add_argument(
+        "--no-write",
+        action="store_true",
+        help="write nothing to the API server, and only serve --podresources",
+    )
+    parser.add_argument(
+        "--podresources",
+        metavar="ADDRESS",
+        help="serve the kubelet's PodResources API with the plugin's memory, on a socket such as "
+        "unix:///run/nri-numamem-export/podresources.sock",
     )
 
 
@@ -128,6 +141,8 @@ def main(args: argparse.Namespace) -> int:
     reserved_cpus = _cpus(args.reserved_cpus)
     if args.dry_run:
         return _print(args, name, reserved_cpus)
+    if args.no_write and args.podresources is None:
+        raise UsageError("--no-write leaves nothing to do; add --podresources")
     from nri_numamem.cli.export.process import run  # noqa: PLC0415 - a client, threads and logs
 
     return run(args, name, reserved_cpus)

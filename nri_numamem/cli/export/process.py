@@ -1,8 +1,13 @@
-"""The process that keeps the object in the API server up to date, put together from its parts."""
+"""The process that keeps the object in the API server up to date, put together from its parts.
+
+With ``--podresources`` it also serves the PodResources API, with ``--no-write`` only that.
+"""
 
 import argparse
 import os
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 from nri_numamem.apiserver.client import Answer, Client
 from nri_numamem.cli.export.inputs import HostInputs
@@ -10,16 +15,18 @@ from nri_numamem.cli.export.server import access_of
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.exporter.loop import Exporter
-from nri_numamem.exporter.mailbox import Mailbox
+from nri_numamem.exporter.mailbox import Mailbox, Stop
 from nri_numamem.exporter.protection import hide_from_other_processes
 from nri_numamem.numa import CpuSet
 from nri_numamem.observe.log import loggers as logs
 from nri_numamem.observe.systemd import Notifier
 
+_LOOK_S = 1.0
+
 
 def run(args: argparse.Namespace, node_name: str, reserved_cpus: CpuSet | None) -> int:
     """Write until a signal ends the process; return the exit status. Raises UsageError."""
-    access = access_of(args)
+    access = None if args.no_write else access_of(args)
     hide_from_other_processes()  # a kernel that refuses leaves what is usual
     logs.configure("stderr", args.log_level, args.log_format)
     log = logs.get_logger()
@@ -27,24 +34,51 @@ def run(args: argparse.Namespace, node_name: str, reserved_cpus: CpuSet | None) 
     def emit(record: Record) -> None:
         getattr(log, record.level)(record.event, **record.fields)
 
-    fields = {"node_name": node_name, "server": str(access().server)}
+    serving = _serving(args, emit)
+    fields = {"node_name": node_name}
+    if access is not None:
+        fields["server"] = str(access().server)
     emit(Record(EventName.EXPORT_STARTED, fields))
     notifier = Notifier(os.environ)
     mailbox: Mailbox[Answer] = Mailbox()
-    with mailbox:
-        Exporter(
-            node_name,
-            HostInputs(args, node_name, reserved_cpus),
-            Client(access),
-            mailbox,
-            notifier,
-            emit,
-            time.monotonic,
-            _random,
-        ).run()
+    with mailbox, serving:
+        if access is None:
+            _wait(mailbox, notifier)
+        else:
+            Exporter(
+                node_name,
+                HostInputs(args, node_name, reserved_cpus),
+                Client(access),
+                mailbox,
+                notifier,
+                emit,
+                time.monotonic,
+                _random,
+            ).run()
         notifier.stopping()
     emit(Record(EventName.EXPORT_STOPPED))
     return 0
+
+
+def _serving(
+    args: argparse.Namespace, emit: Callable[[Record], None]
+) -> AbstractContextManager[None]:
+    """Return a context in which the PodResources API is served, if an option says so.
+
+    Raises UsageError for an address that is not valid.
+    """
+    if args.podresources is None:
+        return nullcontext()
+    from nri_numamem.cli.export.podresources import path_of, serving  # noqa: PLC0415 - gRPC
+
+    return serving(path_of(args.podresources), args, emit)
+
+
+def _wait(mailbox: Mailbox[Answer], notifier: Notifier) -> None:
+    """Wait for a signal while other threads serve."""
+    notifier.ready("serving the PodResources API")
+    while not isinstance(mailbox.wait(_LOOK_S), Stop):
+        notifier.alive(time.monotonic())
 
 
 def _random() -> float:

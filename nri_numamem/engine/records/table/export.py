@@ -13,7 +13,7 @@ _INPUT = {
 EVENTS = {
     EventName.EXPORT_STARTED: EventType(
         "The exporter has started.",
-        fields={**_NODE, "server": "address of the API server"},
+        fields={**_NODE, "server": "address of the API server; absent with --no-write"},
     ),
     EventName.EXPORT_STOPPED: EventType("The exporter stopped on a signal; the object stays."),
     EventName.TOPOLOGY_WRITTEN: EventType(
@@ -52,5 +52,25 @@ EVENTS = {
     ),
     EventName.EXPORT_INPUT_RESTORED: EventType(
         "Nothing is missing of this input any more.", fields=_INPUT
+    ),
+    EventName.PODRESOURCES_STARTED: EventType(
+        "The PodResources API is served, with the plugin's memory.",
+        fields={"socket": "socket of this process", "kubelet_socket": "socket of the kubelet"},
+    ),
+    EventName.PODRESOURCES_FAILED: EventType(
+        "A request of the PodResources API failed. Equal failures are not recorded again.",
+        level=Level.WARNING,
+        remedy="see `cause`",
+        fields={"method": "method of the API", **CAUSE},
+    ),
+    EventName.PODRESOURCES_RESTORED: EventType(
+        "A request of the PodResources API succeeded after a failure.",
+        fields={"method": "method of the API"},
+    ),
+    EventName.PODRESOURCES_INCOMPLETE: EventType(
+        "A reply of the PodResources API lacks something.",
+        level=Level.WARNING,
+        remedy="see `cause`",
+        fields={"input": "cpus or pod_names", **CAUSE},
     ),
 }
