@@ -3,7 +3,7 @@
 - A changed object is written at once, but at most once a second.
 - An unchanged one is written again after five minutes, because something else may have changed or
   deleted it. The Node's uid is read before, because a Node can be deleted and registered anew.
-- After a failure the pauses double from 1 s to a minute. What an administrator has to correct is
+- After a failure the pauses double from 1 s to a minute. What only an administrator corrects is
   tried again each minute. A failure is one record, until its kind changes or a write succeeds.
 """
 
@@ -34,9 +34,9 @@ PAUSE_MAX_S = 60.0
 PAUSE_JITTER = 0.2
 """Pauses are up to this much longer."""
 
-# An administrator has to act.
+# An administrator has to act. FORBIDDEN can also end soon: an API server that has just started
+# answers so until it has read its roles.
 _STEADY = {
-    FailureKind.FORBIDDEN,
     FailureKind.NO_CRD,
     FailureKind.CONFLICT,
     FailureKind.REJECTED,

@@ -258,7 +258,20 @@ def test_pauses_have_jitter() -> None:
     assert second - first == pytest.approx(1.1 * PAUSE_MIN_S)
 
 
-@pytest.mark.parametrize("status", [400, 403, 404, 409, 422])
+def test_a_missing_permission_can_end_soon(world: World) -> None:
+    # An API server that has just started has not read the roles yet.
+    world.times()
+    world.failing = (403, "patch is forbidden")
+    world.offer(2)
+    world.run(10.0)
+    first, second, *_ = world.times()
+    assert second - first == PAUSE_MIN_S
+    world.failing = None
+    world.run(PAUSE_MAX_S)
+    assert world.records[-1].event is EventName.TOPOLOGY_WRITTEN
+
+
+@pytest.mark.parametrize("status", [400, 404, 409, 422])
 def test_what_an_administrator_corrects_is_tried_each_minute(world: World, status: int) -> None:
     world.times()
     world.events()
