@@ -30,6 +30,8 @@ RUNC = shutil.which("runc") or (str(_RUNC) if _RUNC.exists() else None)
 POD_IP = "127.0.0.1"
 """The pod's only network device is loopback."""
 
+NODE_NAME = "worker-1"
+
 # Ends with its input. SIOCSIFFLAGS with IFF_UP; see netdevice(7).
 _PAUSE = """
 import fcntl, os, socket, struct, sys
@@ -54,8 +56,9 @@ _READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-tr
 class Pod:
     """The only container of a pod, in the foreground, as a context; `log` is what it prints.
 
-    `spec` is the manifest's specification of the pod, `volumes` maps hostPaths and names of
-    ConfigMaps to folders, and `extra` paths in the container to further folders of this host.
+    `spec` is the manifest's specification of the pod, `volumes` maps hostPaths, and names of
+    ConfigMaps and of projected volumes, to folders, and `extra` paths in the container to further
+    folders of this host.
     """
 
     def __init__(
@@ -181,7 +184,7 @@ class Pod:
         }
 
     def _environment(self) -> dict[str, str]:
-        fields = {"status.podIP": POD_IP}
+        fields = {"status.podIP": POD_IP, "spec.nodeName": NODE_NAME}
         given = {
             item["name"]: item.get("value") or fields[item["valueFrom"]["fieldRef"]["fieldPath"]]
             for item in self._container.get("env", ())
@@ -209,6 +212,8 @@ class Pod:
 def _source(volume: Manifest, volumes: Mapping[str, Path]) -> Path:
     if "configMap" in volume:
         return volumes[volume["configMap"]["name"]]
+    if "projected" in volume:
+        return volumes[volume["name"]]
     source = volumes[volume["hostPath"]["path"]]
     if volume["hostPath"]["type"] == "DirectoryOrCreate":
         source.mkdir(exist_ok=True)

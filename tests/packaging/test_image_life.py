@@ -22,6 +22,7 @@ from nri_numamem.fake_runtime.runtime import FakeRuntime, PluginRefused
 from nri_numamem.nri import api_pb2 as api
 from nri_numamem.numa import CpuSet, Machine, NumaNode
 from tests.host_files import HostFiles
+from tests.kubernetes_api import KubernetesApi
 from tests.packaging import manifests
 from tests.packaging.manifests import only, render_chart, validated
 from tests.packaging.pod import RUNC, WAIT_S, Pod
@@ -71,6 +72,7 @@ class Node:
         self.run = folder / "run"
         self.run.mkdir()
         self.state = folder / "state"
+        self.account = KubernetesApi().write_service_account(folder / "account")
 
     def start(self, spec: Spec, *, program: Path = PROGRAM) -> Pod:
         """Start a pod; the program may be another one."""
@@ -84,6 +86,9 @@ class Node:
             "/var/run/nri": self.run,
             "/var/lib/nri-numamem": self.state,
             "/sys/fs/cgroup": self.files.roots.cgroup,
+            "/var/lib/kubelet/pod-resources": self._folder / "pod-resources",
+            "/var/log/pods": self._folder / "pods",
+            "token": self.account,
         }
         extra = {f"/sys/{name}": self.files.roots.sysfs / name for name in SYSFS}
         return Pod(folder, root, spec, volumes, extra)
@@ -179,6 +184,42 @@ def test_a_rolling_update(node: Node, spec: Spec) -> None:
             shown = new.exec("nri-numamem", "status").stdout
             assert all(f"default/{name}" in shown for name in ("first", "second"))
             assert new.stop() == 0
+
+
+def test_an_exporter_beside_the_plugin(node: Node, spec: Spec) -> None:
+    """It makes the object from its mounts, and has TLS and a token; no API server listens."""
+    exported: Spec = copy.deepcopy(
+        only(validated(render_chart({"export.enabled": True})), "DaemonSet")["spec"]["template"][
+            "spec"
+        ]
+    )
+    exported["containers"] = [c for c in exported["containers"] if c["name"] == "export"]
+    # As the kubelet adds them.
+    exported["containers"][0]["env"] += [
+        {"name": "KUBERNETES_SERVICE_HOST", "value": "127.0.0.1"},
+        {"name": "KUBERNETES_SERVICE_PORT", "value": "443"},
+    ]
+    with node.runtime() as runtime, node.start(spec) as plugin:
+        connect(runtime)
+        create(runtime, node.files, "first")
+        wait_for((node.state / "memory_manager_state").exists, "the state", WAIT_S)
+        with node.start(exported) as exporter:
+
+            def failures() -> list[dict[str, Any]]:
+                return [r for r in exporter.records() if r["event"] == "topology_write_failed"]
+
+            wait_for(lambda: bool(failures()), "an attempt to write", WAIT_S)
+            (failure,) = failures()
+            assert failure["cause"] == "https://127.0.0.1:443: Connection refused"
+            assert failure["node_name"] == "worker-1"
+            shown = exporter.exec("nri-numamem", "export", "--dry-run", "-o", "json")
+            zones = json.loads(shown.stdout)["zones"]
+            assert [zone["name"] for zone in zones] == ["node-0", "node-1"]
+            used, unused = (int(zone["resources"][1]["available"]) for zone in zones)
+            assert unused - used == GI
+            assert exporter.stop() == 0
+        assert plugin.stop() == 0
+    assert [record["event"] for record in exporter.records()][-1] == "export_stopped"
 
 
 def test_what_a_mount_is_for(node: Node, spec: Spec) -> None:
