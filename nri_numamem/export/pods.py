@@ -31,12 +31,15 @@ def counted_pods(
     """Return the pods that count.
 
     `guaranteed` and `others` are the uids of the pods that have a cgroup; `names` maps a uid to
-    namespace and name.
+    namespace and name. The kubelet makes a pod's cgroup first, waits for its volumes, and makes
+    the directory with its name right before its sandbox. So a pod without a name is Pending and
+    does not count, unless the plugin has placed it, or no pod has a name.
+    Source: kubelet pkg/kubelet, SyncPod; kuberuntime, createPodSandbox.
     """
     accounted = {uid for uid, _container in state.holders}
     accounted.update(reason.key[0] for reason in state.reasons.unpinned.values())
     uids = sorted({*(uid for uid in guaranteed if uid in accounted), *others})
     return CountedPods(
         frozenset(names[uid] for uid in uids if uid in names),
-        tuple(uid for uid in uids if uid not in names),
+        tuple(uid for uid in uids if uid not in names and (uid in accounted or not names)),
     )

@@ -24,9 +24,22 @@ def test_guaranteed_pods_that_run_unpinned_count() -> None:
     assert found.names == {("ns", "pod-a")}
 
 
-def test_a_pod_without_a_name() -> None:
-    found = counted_pods([], ["z", "c", "y"], NAMES, new_engine(Policy()).state)
-    assert found == CountedPods(frozenset({("ns", "pod-c")}), ("y", "z"))
+def test_a_pod_that_waits_for_its_volumes_has_no_name_and_does_not_count() -> None:
+    found = counted_pods(["y"], ["z", "c"], NAMES, new_engine(Policy()).state)
+    assert found == CountedPods(frozenset({("ns", "pod-c")}))
+
+
+def test_a_pod_that_was_placed_must_have_a_name() -> None:
+    engine = new_engine()
+    create(engine, "a", 100 * MI)
+    names = {"c": NAMES["c"]}
+    found = counted_pods(["a"], ["c", "z"], names, engine.state)
+    assert found == CountedPods(frozenset({("ns", "pod-c")}), ("a",))
+
+
+def test_without_any_name() -> None:
+    found = counted_pods([], ["z", "c", "y"], {}, new_engine(Policy()).state)
+    assert found == CountedPods(frozenset(), ("c", "y", "z"))
 
 
 def test_pods_whose_cgroup_is_gone_do_not_count() -> None:

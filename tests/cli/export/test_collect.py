@@ -225,8 +225,13 @@ def test_a_container_without_a_cpu_quota(tmp_path: Path) -> None:
 def test_a_pod_without_logs(host: ExportHost) -> None:
     (host.pod_logs / "shop_b-x_b").rmdir()
     found = read(host)
+    assert found.problems == ()
+    assert found.host is not None
+    assert found.host.pods == frozenset({("shop", "a-x"), ("shop", "c-x")})
+    (host.pod_logs / "shop_a-x_a").rmdir()
+    found = read(host)
     assert only_line(found) == (
-        f"no fingerprint: {host.pod_logs} has no directory of 1 pods, such as b; mount the "
+        f"no fingerprint: {host.pod_logs} has no directory of 1 pods, such as a; mount the "
         "kubelet's podLogsDir, and name it with --pod-logs"
     )
     assert found.host is not None
