@@ -1,10 +1,10 @@
 """What the decoder of a request reads from the host, because the runtime does not report it.
 
 A pod's hugepage limits, and its memory limit after a resize, are only in its cgroup; a runtime may
-report another `cpuset.mems` at Synchronize than the cgroup has; the NUMA nodes of devices are in
-sysfs; the state of the kernel's hugepage pools decides whether pages that the accounting calls free
-exist; whether memory policies can be set depends on the OCI runtime. A file that cannot be read is
-logged, and the request is served without it.
+report another `cpuset.mems` or memory limit at Synchronize than the cgroup has; the NUMA nodes of
+devices are in sysfs; the state of the kernel's hugepage pools decides whether pages that the
+accounting calls free exist; whether memory policies can be set depends on the OCI runtime. A file
+that cannot be read is logged, and the request is served without it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -25,7 +25,7 @@ from nri_numamem.host.cgroups import (
     set_mems,
 )
 from nri_numamem.host.container_use import container_use
-from nri_numamem.host.containers import process_start
+from nri_numamem.host.containers import memory_limit, process_start
 from nri_numamem.host.devices import device_numa_nodes
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError
@@ -60,6 +60,7 @@ class HostReader:
             self.process_start,
             self.memory_limit,
             self.policy_support.of_handler,
+            self.container_memory,
         )
 
     def hugepage_limits(self, cgroup_parent: str) -> Mapping[int, int]:
@@ -106,6 +107,15 @@ class HostReader:
             self._emit(Record(EventName.CONTAINER_CGROUP_UNREADABLE, {"error": str(error)}))
             return container
         return replace(container, cgroup_mems=mems, cgroup_use=use)
+
+    def container_memory(self, cgroups_path: str) -> int | None:
+        """Return the memory limit in bytes of a container's cgroup; None if it has none."""
+        try:
+            directory = container_directory(self._roots.cgroup, cgroups_path)
+            return memory_limit(self._roots.cgroup, Path(directory)) if directory else None
+        except MachineError as error:
+            self._emit(Record(EventName.CONTAINER_CGROUP_UNREADABLE, {"error": str(error)}))
+            return None
 
     def device_nodes(self, cgroup_parent: str, devices: Iterable[Device]) -> tuple[NodeSet, ...]:
         """Return the NUMA nodes of the devices that have any; none if they cannot matter."""

@@ -64,7 +64,7 @@ def running_container(cgroup_root: Path, directory: Path) -> RunningContainer | 
     content that no kernel writes.
     """
     mems = set_mems(directory) if is_populated(directory) else None
-    limit_bytes = None if mems is None else _memory_limit(cgroup_root, directory)
+    limit_bytes = None if mems is None else memory_limit(cgroup_root, directory)
     if mems is None or limit_bytes is None:
         return None
     return RunningContainer(limit_bytes, mems)
@@ -89,7 +89,11 @@ def cgroup_path(cgroup_root: Path, directory: Path) -> str:
     return f"/{directory.relative_to(top)}"
 
 
-def _memory_limit(cgroup_root: Path, directory: Path) -> int | None:
+def memory_limit(cgroup_root: Path, directory: Path) -> int | None:
+    """Return the memory limit in bytes of a container; `directory` is that of its cpuset.
+
+    None without a limit. Raises MachineError for content that no kernel writes.
+    """
     cpuset_v1 = cgroup_root / "cpuset"
     if directory.is_relative_to(cpuset_v1):
         directory = cgroup_root / "memory" / directory.relative_to(cpuset_v1)

@@ -26,6 +26,13 @@ from typing import Protocol, TypeAlias
 from nri_numamem.engine import events
 from nri_numamem.memorymanager import PoolUse
 from nri_numamem.nri import nri_subset_pb2 as api
+from nri_numamem.nri.container_cgroup import (
+    ContainerMemory,
+    CpusetReader,
+    no_container_memory,
+    no_cpuset,
+    with_present_limit,
+)
 from nri_numamem.nri.limits import (
     cpu_limit_millicores,
     hugepage_limits,
@@ -62,15 +69,6 @@ raises. The devices are a lazy iterable: a reader that ignores them costs nothin
 
 def _no_device_nodes(_cgroup_parent: str, _devices: Iterable[Device]) -> tuple[NodeSet, ...]:
     return ()
-
-
-CpusetReader: TypeAlias = Callable[[events.Container, str, str], events.Container]
-"""(container, cgroup_parent of its pod, its cgroups_path) -> the container with `cgroup_mems` and
-`cgroup_use`, where they are known and have an effect; never raises."""
-
-
-def _no_cpuset(container: events.Container, _parent: str, _path: str) -> events.Container:
-    return container
 
 
 ProcessStart: TypeAlias = Callable[[int], int]
@@ -124,12 +122,15 @@ class Decoder:
         self,
         pod_hugepages: PodHugepages,
         device_nodes: DeviceNodes = _no_device_nodes,
-        read_cpuset: CpusetReader = _no_cpuset,
+        read_cpuset: CpusetReader = no_cpuset,
         pool_use: PoolUseReader = _no_pool_use,
         process_start: ProcessStart = _no_process_start,
         pod_memory: PodMemory = no_pod_memory,
         policy_support: PolicySupportReader | None = None,
+        container_memory: ContainerMemory = no_container_memory,
     ) -> None:
+        self.keeps_updates = True
+        """Whether the runtime stores updates across its restarts; see events.Synchronize."""
         self._pod_hugepages = pod_hugepages
         self._device_nodes = device_nodes
         self._read_cpuset = read_cpuset
@@ -137,6 +138,7 @@ class Decoder:
         self._process_start = process_start
         self._pod_memory = pod_memory
         self._policy_support = policy_support
+        self._container_memory = container_memory
         self._limits: dict[str, PodCgroup] = {}
         self._resized: dict[str, int] = {}
         """Sandbox id -> the pod's memory limit in bytes by its last UpdatePodSandbox."""
@@ -166,8 +168,14 @@ class Decoder:
     def with_cpuset(
         self, container: events.Container, cgroup_parent: str, cgroups_path: str
     ) -> events.Container:
-        """Return a decoded container with what its cgroup shows; see CpusetReader."""
-        return self._read_cpuset(container, cgroup_parent, cgroups_path)
+        """Return a decoded container with what its cgroup shows; see CpusetReader.
+
+        A runtime that forgets updates shows the memory limit of before a resize.
+        """
+        found = self._read_cpuset(container, cgroup_parent, cgroups_path)
+        if self.keeps_updates or found.cgroup_mems is None:
+            return found
+        return with_present_limit(found, self._container_memory(cgroups_path))
 
     def run_pod_sandbox(self, pod: api.PodSandbox) -> events.RunPodSandbox:
         """Decode the start of a sandbox; read its cgroup again."""

@@ -96,7 +96,7 @@ class PluginService:
         self._unapplied: bytes | None = None
         """The payload of a Configure whose configuration was not applied."""
         self.parts = SynchronizeParts(decoder)
-        self._keeps_updates, self._payload_bytes = True, 0
+        self._payload_bytes = 0
 
     def serve(self, method: "Method", request: Request, _deadline_ns: int | None = None) -> bytes:
         """Serve one call and return the payload of the reply; with a method a ttrpc.Handler.
@@ -192,7 +192,7 @@ class PluginService:
         configuration = Configuration.of(request)
         if configuration.request_timeout_ms is not None:
             self._timeout_s = configuration.request_timeout_ms / 1000
-        self._keeps_updates = configuration.runtime_name != "cri-o"
+        self._decoder.keeps_updates = configuration.runtime_name != "cri-o"
         return configuration
 
     def synchronize(self, request: api.SynchronizeRequest) -> bytes:
@@ -206,7 +206,7 @@ class PluginService:
         if request.more:
             # The reply must repeat `more` and have no updates, or the runtime closes the plugin.
             return api.SynchronizeResponse(more=True).SerializeToString()
-        plan = self._handler.decide(self.parts.take(keeps_updates=self._keeps_updates))
+        plan = self._handler.decide(self.parts.take(keeps_updates=self._decoder.keeps_updates))
         return encode.synchronize_response(plan).SerializeToString()
 
     def create_container(self, request: api.CreateContainerRequest) -> bytes:

@@ -119,6 +119,20 @@ def test_the_nodes_of_a_managed_container_are_read(reading: Reading) -> None:
     assert reading.records == []
 
 
+def test_the_memory_limit_of_a_container_is_read(reading: Reading) -> None:
+    read, path = reading.reader.container_memory, "/kubepods/pod1/c"
+    assert [read(each) for each in (path, "/kubepods/pod1/d", "..")] == [None, None, None]
+    limit = reading.cgroup / "c/memory.max"
+    limit.write_text(f"{300 * MI}\n")
+    assert read(path) == 300 * MI
+    limit.write_text("max\n")
+    assert read(path) is None
+    assert reading.records == []
+    limit.write_text("much\n")
+    assert read(path) is None
+    assert reading.events == ["container_cgroup_unreadable"]
+
+
 @pytest.mark.parametrize(("text", "nodes"), [("", []), ("0", [0])])
 def test_the_use_of_a_container_is_read_where_its_nodes_differ(
     reading: Reading, text: str, nodes: list[int]

@@ -230,6 +230,29 @@ def test_a_stopped_container_has_ended() -> None:
     assert [item.ended for item in found] == [True, False]
 
 
+def test_a_runtime_that_forgets_updates_shows_the_memory_limit_of_before_a_resize() -> None:
+    def with_cgroup(container: events.Container, parent: str, _path: str) -> events.Container:
+        is_managed = parent == "/kubepods/poduid"
+        return replace(container, cgroup_mems=NodeSet([0])) if is_managed else container
+
+    paths: list[str] = []
+
+    def limit_of(cgroups_path: str) -> int:
+        paths.append(cgroups_path)
+        return 300 * MI
+
+    decoder = Decoder(PodCgroups({}), read_cpuset=with_cgroup, container_memory=limit_of)
+    made = container()
+    made.linux.resources.memory.limit.value = 200 * MI
+    made.linux.cgroups_path = "/kubepods/poduid/c"
+    assert decoder.running_container(made, "/kubepods/poduid").memory_limit_bytes == 200 * MI
+    decoder.keeps_updates = False
+    other = decoder.running_container(made, "/kubepods/burstable/poduid")
+    assert (other.memory_limit_bytes, paths) == (200 * MI, [])
+    assert decoder.running_container(made, "/kubepods/poduid").memory_limit_bytes == 300 * MI
+    assert paths == ["/kubepods/poduid/c"]
+
+
 def test_update_container_has_the_new_limit() -> None:
     request = api.UpdateContainerRequest(pod=pod(), container=container())
     decoder = Decoder(PodCgroups({}))
