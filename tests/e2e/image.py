@@ -95,29 +95,41 @@ class Image:
         return self.directory / "initrd"
 
 
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """Further packages of an image. Its name keeps it apart from others in the cache."""
+
+    name: str = ""
+    packages: tuple[str, ...] = ()
+
+
+PLAIN = Variant()
+
+
 def cache_root() -> Path:
     """Return the folder of all images: `${XDG_CACHE_HOME:-~/.cache}/nri_numamem/e2e`."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "nri_numamem" / "e2e"
 
 
-def key() -> str:
+def key(variant: Variant = PLAIN) -> str:
     """Return a hash of the recipe; an image of another recipe is not used."""
-    recipe = [_command("SUITE", Path("TAR")), _INIT, _INITRAMFS, _INITRAMFS_MODULES, _DISK_SIZE]
+    command = _command("SUITE", Path("TAR"), variant)
+    recipe = [command, _INIT, _INITRAMFS, _INITRAMFS_MODULES, _DISK_SIZE]
     return hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:16]
 
 
-def ensure(suite: str) -> Image:
+def ensure(suite: str, variant: Variant = PLAIN) -> Image:
     """Return the image of `suite`; build it unless it is in the cache.
 
     Concurrent calls wait for each other. Raises ImageError if the build fails.
     """
-    root = cache_root()
+    root = cache_root() / variant.name
     root.mkdir(parents=True, exist_ok=True)
-    final = root / f"{suite}-{key()}"
+    final = root / f"{suite}-{key(variant)}"
     with _locked(root / f"{suite}.lock"):
         if not final.is_dir() or _is_stale(final, suite):
-            _build(suite, final)
+            _build(suite, final, variant)
     return Image(suite, (final / "source").read_text(encoding="ascii"), final)
 
 
@@ -134,14 +146,14 @@ def _is_stale(directory: Path, suite: str) -> bool:
     return is_fallback and time.time() - source.stat().st_mtime > _FALLBACK_LIFETIME_S
 
 
-def _build(suite: str, final: Path) -> None:
+def _build(suite: str, final: Path, variant: Variant) -> None:
     """Build in a temporary folder, which is renamed when the image is complete."""
     started = time.monotonic()
     for old in final.parent.glob(f"{suite}-*.partial"):  # left by builds that were killed
         shutil.rmtree(old)
     partial = final.with_name(f"{final.name}.partial")
     partial.mkdir()
-    source = _bootstrap_any(suite, partial)
+    source = _bootstrap_any(suite, partial, variant)
     _make_disk(partial)
     (partial / "source").write_text(source, encoding="ascii")
     for old in final.parent.glob(f"{suite}-*"):
@@ -151,40 +163,40 @@ def _build(suite: str, final: Path) -> None:
     print(f"image of {suite}: built from {source} in {time.monotonic() - started:.0f} s")
 
 
-def _bootstrap_any(suite: str, partial: Path) -> str:
+def _bootstrap_any(suite: str, partial: Path, variant: Variant) -> str:
     """Make root.tar from the suite, or else from its fallback; return the suite used."""
     try:
-        _bootstrap(suite, partial)
+        _bootstrap(suite, partial, variant)
     except ImageError as error:
         if suite not in _FALLBACK_SUITE:
             raise
         print(
             f"image of {suite}: {error}\nimage of {suite}: using {_FALLBACK_SUITE[suite]} instead"
         )
-        _bootstrap(_FALLBACK_SUITE[suite], partial)
+        _bootstrap(_FALLBACK_SUITE[suite], partial, variant)
         return _FALLBACK_SUITE[suite]
     return suite
 
 
-def _bootstrap(suite: str, partial: Path) -> None:
+def _bootstrap(suite: str, partial: Path, variant: Variant) -> None:
     hooks = {"e2e-init": _INIT, "initramfs": _INITRAMFS, "initramfs-modules": _INITRAMFS_MODULES}
     for name, text in hooks.items():
         (partial / name).write_text(text, encoding="ascii")
     for pause_s in _ATTEMPT_PAUSES_S:  # mirrors fail at times
         time.sleep(pause_s)
-        result = _run(_command(suite, Path("root.tar")), partial)
+        result = _run(_command(suite, Path("root.tar"), variant), partial)
         if result.returncode == 0:
             return
     raise ImageError(f"mmdebstrap cannot make {suite}; its last lines:\n{_tail(result.stdout)}")
 
 
-def _command(suite: str, tar: Path) -> list[str]:
+def _command(suite: str, tar: Path, variant: Variant) -> list[str]:
     initramfs = "etc/initramfs-tools/conf.d/e2e"
     modules = "usr/share/initramfs-tools/modules.d/e2e"
     return [
         "mmdebstrap",
         "--variant=apt",
-        f"--include={','.join(PACKAGES)}",
+        f"--include={','.join((*PACKAGES, *variant.packages))}",
         # The Release files of moving suites are at times expired.
         '--aptopt=Acquire::Check-Valid-Until "false"',
         *(f"--dpkgopt=path-exclude={path}" for path in _UNNEEDED),

@@ -52,7 +52,11 @@ def drive_files(artefacts: Mapping[str, Path], phases: Iterable[str], out: Path)
 
 
 def run(
-    suite: str, drive: Path, out: Path = OUT, devices: Sequence[str] = vm.NO_NETWORK
+    suite: str,
+    drive: Path,
+    out: Path = OUT,
+    devices: Sequence[str] = vm.NO_NETWORK,
+    variant: image.Variant = image.PLAIN,
 ) -> SuiteReport:
     """Boot one suite, and build its image if needed; write logs of the guest to the folder `out`.
 
@@ -60,7 +64,7 @@ def run(
     """
     started = time.monotonic()
     try:
-        made = image.ensure(suite)
+        made = image.ensure(suite, variant)
     except image.ImageError as error:
         return SuiteReport(suite, str(error), {}, (str(error),))
     image_s = time.monotonic() - started

@@ -32,6 +32,8 @@ RESULTS_PORT = "results"
 NO_NETWORK = ("-net", "none")
 
 _QEMU = "qemu-system-x86_64"
+# Named, because further devices may include a bus.
+_BUS = "bus=pci.0"
 _NEAR, _FAR = 12, 20
 _CPULESS_MIB = 256
 # With automatic NUMA balancing the kernel swaps tasks of two processors, which wait for each other
@@ -183,13 +185,23 @@ def _command(
         *_numa(),
         *("-kernel", str(image.kernel), "-initrd", str(image.initrd)),
         *("-append", _KERNEL_ARGUMENTS),
-        *("-drive", f"file={image.disk},if=virtio,format=raw,cache=unsafe,snapshot=on"),
-        *("-drive", f"file={drive},if=virtio,format=raw,readonly=on"),
+        *_disk("root", f"file={image.disk},format=raw,cache=unsafe,snapshot=on"),
+        *_disk("files", f"file={drive},format=raw,readonly=on"),
         *("-serial", f"file:{console}"),
-        *("-device", "virtio-serial-pci", "-chardev", f"file,id=results,path={results}"),
-        *("-device", f"virtserialport,chardev=results,name={RESULTS_PORT}"),
+        *("-device", f"virtio-serial-pci,id=serial,{_BUS}"),
+        *("-chardev", f"file,id=results,path={results}"),
+        *("-device", f"virtserialport,bus=serial.0,chardev=results,name={RESULTS_PORT}"),
         *("-display", "none", "-monitor", "none", "-no-reboot"),
     ]
+
+
+def _disk(name: str, drive: str) -> tuple[str, ...]:
+    return (
+        "-drive",
+        f"if=none,id={name},{drive}",
+        "-device",
+        f"virtio-blk-pci,drive={name},{_BUS}",
+    )
 
 
 def _numa() -> list[str]:

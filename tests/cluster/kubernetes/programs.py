@@ -1,10 +1,11 @@
-"""Build Kubernetes' programs from Go modules: kubelet, kube-apiserver, and kube-scheduler.
+"""Build programs from Go modules: kubelet, kube-apiserver, kube-scheduler, and CRI-O.
 
 `server/` pins one Kubernetes version for kubelet and API server. `scheduler/` is a kube-scheduler
-with the plugin NodeResourceTopologyMatch, which pins a Kubernetes version of its own. Programs are
-kept in ${XDG_CACHE_HOME:-~/.cache}/nri_numamem/kubernetes by a hash of their inputs.
+with the plugin NodeResourceTopologyMatch, which pins a Kubernetes version of its own. `crio/`
+pins CRI-O, which needs a C compiler and SQLite. Programs are kept in
+${XDG_CACHE_HOME:-~/.cache}/nri_numamem/kubernetes by a hash of their inputs.
 
-    python -m tests.cluster.kubernetes.programs [kubelet] [kube-apiserver] [kube-scheduler]
+    python -m tests.cluster.kubernetes.programs [kubelet] [kube-apiserver] [kube-scheduler] [crio]
 
 builds those that are missing, all by default, and prints where they are and what the build took.
 """
@@ -27,22 +28,31 @@ from tests.conformance.go_runtime import go_program
 
 HERE = Path(__file__).parent
 _KEY_LENGTH = 16
-_VERSION = re.compile(r"^\s*(?:require )?k8s\.io/kubernetes (v\S+)", re.MULTILINE)
+_KUBERNETES = "k8s.io/kubernetes"
+_CRIO = "github.com/cri-o/cri-o"
+# Without these, CRI-O needs libraries of C besides SQLite.
+_CRIO_TAGS = "containers_image_openpgp exclude_graphdriver_btrfs btrfs_noversion libsqlite3"
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program and the folder of the Go module that pins its dependencies."""
+    """A program and the folder of the Go module that pins its dependencies.
+
+    Its version is that of the required module `source`. A program with `tags` is built with cgo.
+    """
 
     name: str
     module: Path
     package: str
+    source: str = _KUBERNETES
+    tags: str = ""
 
 
 KUBELET = Program("kubelet", HERE / "server", "k8s.io/kubernetes/cmd/kubelet")
 API_SERVER = Program("kube-apiserver", HERE / "server", "k8s.io/kubernetes/cmd/kube-apiserver")
 SCHEDULER = Program("kube-scheduler", HERE / "scheduler", ".")
-PROGRAMS = {program.name: program for program in (KUBELET, API_SERVER, SCHEDULER)}
+CRIO = Program("crio", HERE / "crio", f"{_CRIO}/cmd/crio", _CRIO, _CRIO_TAGS)
+PROGRAMS = {program.name: program for program in (KUBELET, API_SERVER, SCHEDULER, CRIO)}
 
 
 def built(program: Program) -> Path:
@@ -71,16 +81,25 @@ def built(program: Program) -> Path:
 
 
 def version_of(program: Program) -> str:
-    """Return the version of Kubernetes that the program's module pins, such as "v1.37.1"."""
-    found = _VERSION.search((program.module / "go.mod").read_text())
-    assert found, f"{program.module}/go.mod requires no k8s.io/kubernetes"
+    """Return the version of its source that the program's module pins, such as "v1.37.1"."""
+    pattern = rf"^\s*(?:require )?{re.escape(program.source)} (v\S+)"
+    found = re.search(pattern, (program.module / "go.mod").read_text(), re.MULTILINE)
+    assert found, f"{program.module}/go.mod requires no {program.source}"
     return found[1]
 
 
+def source_folder(program: Program) -> Path:
+    """Return the folder of the sources that `built` has used."""
+    go = go_program()
+    assert go is not None
+    return Path(_run_go(go, program, "list", "-m", "-f", "{{.Dir}}", program.source).strip())
+
+
 def _options(program: Program) -> tuple[str, ...]:
-    # Without a version the programs call themselves v0.0.0-master.
+    # Without a version Kubernetes' programs call themselves v0.0.0-master.
     version = f"-X k8s.io/component-base/version.gitVersion={version_of(program)}"
-    return ("-mod=readonly", "-buildvcs=false", "-trimpath", f"-ldflags=-s -w {version}")
+    options = ("-mod=readonly", "-buildvcs=false", "-trimpath", f"-ldflags=-s -w {version}")
+    return (*options, f"-tags={program.tags}") if program.tags else options
 
 
 def _key(go: str, program: Program) -> str:
@@ -93,7 +112,7 @@ def _run_go(go: str, program: Program, *arguments: str) -> str:
     done = subprocess.run(
         [go, *arguments],
         cwd=program.module,
-        env=_environment(os.environ),
+        env=_environment(os.environ, cgo=bool(program.tags)),
         capture_output=True,
         text=True,
         check=False,
@@ -103,9 +122,9 @@ def _run_go(go: str, program: Program, *arguments: str) -> str:
     return done.stdout
 
 
-def _environment(inherited: Mapping[str, str]) -> dict[str, str]:
+def _environment(inherited: Mapping[str, str], *, cgo: bool) -> dict[str, str]:
     """Return Go's environment; an older Go fetches the version that the module requires."""
-    return {"GOTOOLCHAIN": "auto", **inherited, "CGO_ENABLED": "0"}
+    return {"GOTOOLCHAIN": "auto", **inherited, "CGO_ENABLED": str(int(cgo))}
 
 
 def _cache() -> Path:

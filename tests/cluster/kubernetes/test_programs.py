@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.kubernetes.programs import API_SERVER, KUBELET, PROGRAMS, Program, built, main
+from tests.cluster.kubernetes.programs import (
+    API_SERVER,
+    CRIO,
+    KUBELET,
+    PROGRAMS,
+    Program,
+    built,
+    main,
+    version_of,
+)
 
 _GO = """#!/bin/sh
 if [ "$1" = version ]; then echo "go version $GO_VERSION"; exit; fi
@@ -44,6 +53,14 @@ def test_equal_inputs_build_once(kubelet: Program, tmp_path: Path) -> None:
     assert command.endswith("k8s.io/kubernetes/cmd/kubelet")
 
 
+def test_crio_is_built_with_its_tags(kubelet: Program, tmp_path: Path) -> None:
+    built(CRIO)
+    (command,) = builds(tmp_path)
+    assert command.startswith("1 build -mod=readonly ")
+    assert f" -tags={CRIO.tags} " in command
+    assert version_of(CRIO) == "v1.34.0"
+
+
 def test_other_inputs_build_again_and_remove_the_old_program(
     kubelet: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,7 +77,7 @@ def test_a_build_keeps_other_programs(kubelet: Program) -> None:
     others = [built(program) for program in PROGRAMS.values()]
     (kubelet.module / "go.sum").write_text("other\n")
     built(kubelet)
-    assert [file.exists() for file in others] == [False, True, True]
+    assert [file.exists() for file in others] == [False, True, True, True]
 
 
 def test_a_failed_build_leaves_no_program(kubelet: Program, tmp_path: Path) -> None:

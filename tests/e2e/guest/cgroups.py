@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.e2e.guest.waiting import wait_until
 
 ROOT = Path("/sys/fs/cgroup")
+_CRIO_PREFIX = "crio-"  # of the directories of CRI-O's containers
 _HUGEPAGES = Path("/sys/kernel/mm/hugepages")
 _QOS_PARENTS = {
     "guaranteed": "/kubepods",
@@ -94,8 +95,11 @@ def _pool(node: int) -> Path:
 
 def read(parent: str, container_id: str, name: str) -> str:
     """Return the text of a file of a container's cgroup, without the final newline."""
-    path = ROOT / parent.lstrip("/") / container_id / name
-    return path.read_text(encoding="ascii").strip()
+    pod = ROOT / parent.lstrip("/")
+    path = pod / f"{_CRIO_PREFIX}{container_id}"
+    if not path.is_dir():
+        path = pod / container_id
+    return (path / name).read_text(encoding="ascii").strip()
 
 
 def nodes(parent: str, container_id: str) -> frozenset[int]:

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.guest import cgroups
-from tests.e2e.guest.containerd import Containerd
 from tests.e2e.guest.cri_pb2 import CONTAINER_RUNNING
 from tests.e2e.guest.kubelet import Kubelet, Pod
 from tests.e2e.guest.plugin import Plugin
+from tests.e2e.guest.runtime import Runtime
 
 MODES = ("launched", "external")
 _PORTS = Path("/sys/class/virtio-ports")
@@ -60,7 +60,7 @@ class Host:
     """The argument of a check; `placements` lists (check, container, nodes) of containers."""
 
     phase: Phase
-    containerd: Containerd
+    runtime: Runtime
     plugin: Plugin
     kubelet: Kubelet
     placements: list[tuple[str, str, list[int]]] = field(default_factory=list)
@@ -73,20 +73,20 @@ class Host:
         return nodes
 
     def restart_runtime(self, *, killed: bool) -> None:
-        """Stop containerd, start it again and wait for the plugin's connection."""
+        """Stop the runtime, start it again and wait for the plugin's connection."""
         if killed:
-            self.containerd.kill()
+            self.runtime.kill()
         else:
-            self.containerd.stop()
+            self.runtime.stop()
         self.kubelet.client.close()
-        self.kubelet.client = self.containerd.start()
-        self.containerd.wait_for_plugin(launched=self.plugin.launched)
+        self.kubelet.client = self.runtime.start()
+        self.runtime.wait_for_plugin(launched=self.plugin.launched)
 
     @contextlib.contextmanager
     def without_plugin(self) -> Iterator[None]:
         """End an external plugin by SIGTERM; afterwards start it, and wait for its connection."""
         try:
-            with self.containerd.ignoring_a_lost_plugin():
+            with self.runtime.ignoring_a_lost_plugin():
                 self.plugin.terminate()
                 self.plugin.wait_for_end()
                 yield
@@ -95,9 +95,9 @@ class Host:
 
     def start_plugin(self) -> None:
         """Start an external plugin that has ended, and wait for its new connection."""
-        with self.containerd.ignoring_a_lost_plugin():
+        with self.runtime.ignoring_a_lost_plugin():
             self.plugin.restart()
-            self.containerd.wait_for_plugin(launched=False)
+            self.runtime.wait_for_plugin(launched=False)
 
     def running(self) -> dict[str, tuple[Any, ...]]:
         """Return "pod/container" -> id, processes, nodes, none of which a restart may change.

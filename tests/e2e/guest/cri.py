@@ -28,8 +28,8 @@ class _Message(Protocol):
 class Client:
     """Calls over one channel; after a restart of the runtime make a new client."""
 
-    def __init__(self) -> None:
-        self._channel = grpc.insecure_channel(SOCKET)
+    def __init__(self, socket: str = SOCKET) -> None:
+        self._channel = grpc.insecure_channel(socket)
 
     def close(self) -> None:
         """Close the channel."""

@@ -340,6 +340,17 @@ class ContainerMetadata(_Message):
     def HasField(self, field_name: _Never) -> bool: ...
     def ClearField(self, field_name: _Literal["name", "attempt"]) -> None: ...
 
+class CDIDevice(_Message):
+    NAME_FIELD_NUMBER: _Final = 1
+    name: str
+    def __init__(
+        self,
+        *,
+        name: str = ...,
+    ) -> None: ...
+    def HasField(self, field_name: _Never) -> bool: ...
+    def ClearField(self, field_name: _Literal["name"]) -> None: ...
+
 class ContainerConfig(_Message):
     METADATA_FIELD_NUMBER: _Final = 1
     @property
@@ -361,6 +372,9 @@ class ContainerConfig(_Message):
     LINUX_FIELD_NUMBER: _Final = 15
     @property
     def linux(self) -> LinuxContainerConfig: ...
+    CDI_DEVICES_FIELD_NUMBER: _Final = 17
+    @property
+    def CDI_devices(self) -> _containers.RepeatedCompositeFieldContainer[CDIDevice]: ...
     def __init__(
         self,
         *,
@@ -371,9 +385,10 @@ class ContainerConfig(_Message):
         annotations: _Mapping[str, str] | None = ...,
         log_path: str = ...,
         linux: LinuxContainerConfig | None = ...,
+        CDI_devices: _Iterable[CDIDevice] | None = ...,
     ) -> None: ...
     def HasField(self, field_name: _Literal["metadata", "image", "linux"]) -> bool: ...
-    def ClearField(self, field_name: _Literal["metadata", "image", "command", "labels", "annotations", "log_path", "linux"]) -> None: ...
+    def ClearField(self, field_name: _Literal["metadata", "image", "command", "labels", "annotations", "log_path", "linux", "CDI_devices"]) -> None: ...
 
 class CreateContainerRequest(_Message):
     POD_SANDBOX_ID_FIELD_NUMBER: _Final = 1

@@ -27,13 +27,17 @@ _NAMESPACE = "e2e"
 
 @dataclass(frozen=True, slots=True)
 class ContainerSpec:
-    """One container of a pod; `hugepages_bytes` has requested sizes only: {"2MB": 4 << 20}."""
+    """One container of a pod; `hugepages_bytes` has requested sizes only: {"2MB": 4 << 20}.
+
+    `cdi_devices` are names as in "vendor.com/class=name".
+    """
 
     name: str
     memory_bytes: int
     cpu_milli: int = 1000
     hugepages_bytes: Mapping[str, int] = field(default_factory=dict)
     command: tuple[str, ...] = SLEEP
+    cdi_devices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,7 @@ class Kubelet:
         self.pods.append(pod)
         limits = {size: _hugepages_sum(spec, size) for size in cgroups.hugepage_sizes()}
         cgroups.create_pod(parent, _memory_sum(spec), limits)
+        Path(pod.config.log_directory).mkdir(parents=True)
         pod.sandbox_id = self.client.run_pod_sandbox(pod.config)
         return pod
 
@@ -107,6 +112,8 @@ class Kubelet:
         """Create a container without starting it; return its id."""
         attempt = pod.attempts.get(name, 0)
         config = _container_config(pod, pod.container_spec(name), attempt)
+        log = Path(pod.config.log_directory, config.log_path)
+        log.parent.mkdir(exist_ok=True)
         container_id = self.client.create_container(pod.sandbox_id, config, pod.config)
         pod.container_ids[name], pod.attempts[name] = container_id, attempt + 1
         return container_id
@@ -226,6 +233,7 @@ def _container_config(pod: Pod, container: ContainerSpec, attempt: int) -> pb.Co
             resources=_container_resources(pod.spec, container),
             security_context=pb.LinuxContainerSecurityContext(namespace_options=_network()),
         ),
+        CDI_devices=[pb.CDIDevice(name=name) for name in container.cdi_devices],
     )
 
 

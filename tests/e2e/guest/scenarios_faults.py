@@ -90,13 +90,13 @@ def _killed_plugin_changes_nothing(host: Host) -> str:
     """Kill the plugin, and create a container before it is restarted."""
     running, accounting, pid = host.running(), host.plugin.accounting(), host.plugin.wait_for_one()
     newcomer = host.kubelet.pod("newcomer")
-    with host.containerd.ignoring_a_lost_plugin():
+    with host.runtime.ignoring_a_lost_plugin():
         host.plugin.crash()
         host.kubelet.run_container(newcomer, "late")
         nodes = _nodes(newcomer, "late")
         expect(not nodes, f"without a plugin cpuset.mems is {sorted(nodes)}")
         host.plugin.restart()
-        host.containerd.wait_for_plugin(launched=False)
+        host.runtime.wait_for_plugin(launched=False)
     successor = host.plugin.wait_for_one(but=pid)
     _expect_same(host, running, accounting, but=(newcomer.uid, "late"))
     return f"plugin {pid}, then {successor}; {sorted(running)}"

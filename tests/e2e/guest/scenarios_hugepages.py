@@ -17,13 +17,14 @@ def _run(host: Host, name: str, size_bytes: int) -> Pod:
     return host.kubelet.run(PodSpec(name, (container,)))
 
 
-def _expect_limits(pod: Pod, size_bytes: int) -> str:
+def _expect_limits(host: Host, name: str, size_bytes: int) -> str:
+    pod = host.kubelet.pod(name)
     limits = {
-        name: cgroups.read(pod.parent, pod.container_ids["main"], name) for name in _LIMIT_FILES
+        file: cgroups.read(pod.parent, pod.container_ids["main"], file) for file in _LIMIT_FILES
     }
-    wrong = {name: limit for name, limit in limits.items() if limit != str(size_bytes)}
-    expect(not wrong, f"not {size_bytes}: {wrong}")
-    return f"{size_bytes}"
+    wrong = [file for file in host.runtime.hugepage_limit_files if limits[file] != str(size_bytes)]
+    expect(not wrong, f"not {size_bytes}: {limits}")
+    return f"{limits}"
 
 
 def _few_pages_are_on_one_node(host: Host) -> str:
@@ -38,7 +39,7 @@ def _few_pages_are_on_one_node(host: Host) -> str:
 
 
 def _few_pages_are_limited(host: Host) -> str:
-    return _expect_limits(host.kubelet.pod("few"), 4 * MIB)
+    return _expect_limits(host, "few", 4 * MIB)
 
 
 def _many_pages_are_on_a_near_pair(host: Host) -> str:
@@ -50,7 +51,7 @@ def _many_pages_are_on_a_near_pair(host: Host) -> str:
 
 
 def _many_pages_are_limited(host: Host) -> str:
-    return _expect_limits(host.kubelet.pod("many"), 48 * MIB)
+    return _expect_limits(host, "many", 48 * MIB)
 
 
 HUGEPAGES = (

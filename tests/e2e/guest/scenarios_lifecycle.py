@@ -8,7 +8,7 @@ from tests.e2e.guest.checks import Check, Host, expect
 
 
 def _plugin_is_connected(host: Host) -> str:
-    host.containerd.wait_for_plugin(launched=host.plugin.launched)
+    host.runtime.wait_for_plugin(launched=host.plugin.launched)
     pids = host.plugin.pids()
     expect(len(pids) == 1, f"there are {len(pids)} plugin processes: {pids}")
     accounting = host.plugin.accounting()
@@ -19,7 +19,7 @@ def _plugin_is_connected(host: Host) -> str:
 
 
 def _runtime_restart_keeps_the_accounting(host: Host) -> str:
-    """Restart containerd while the pods of earlier checks run."""
+    """Restart the runtime while the pods of earlier checks run."""
     before, state_before = host.running(), host.plugin.accounting()
     host.restart_runtime(killed=False)
     after, state_after = host.running(), host.plugin.accounting()
@@ -42,16 +42,16 @@ def _accounting_is_empty(host: Host) -> str:
 
 
 def _plugin_was_never_lost(host: Host) -> str:
-    faults = host.containerd.faults()
-    lines = ("containerd's log has", *faults, "of these lines:", host.containerd.plugin_lines())
+    faults = host.runtime.faults()
+    lines = ("the runtime's log has", *faults, "of these lines:", host.runtime.plugin_lines())
     expect(not faults, "\n".join(lines))
-    return "no fault in containerd's log"
+    return "no fault in the runtime's log"
 
 
 def _plugin_ends(host: Host) -> str:
     """End an external plugin by SIGTERM, and a launched plugin by the runtime's end."""
     if host.plugin.launched:
-        host.containerd.stop()
+        host.runtime.stop()
         host.plugin.wait_for_end()
         return "with its runtime"
     host.plugin.terminate()

@@ -31,7 +31,7 @@ def _package_starts_nothing(host: Host) -> str:
 
 def _install_starts_the_service(host: Host) -> str:
     host.plugin.connect()
-    host.containerd.wait_for_plugin(launched=False)
+    host.runtime.wait_for_plugin(launched=False)
     state = systemd.show(forms.UNIT, "ActiveState"), systemd.show(forms.UNIT, "UnitFileState")
     expect(state == ("active", "enabled"), f"the service is {state}")
     return systemd.show(forms.UNIT, "StatusText")
@@ -97,12 +97,12 @@ def _restart_of_the_runtime_keeps_the_service(host: Host) -> str:
 
 def _runtime_does_not_wait_for_the_service(host: Host) -> str:
     """Stop and start both at once, as a host does; compare the times of systemd."""
-    with host.containerd.ignoring_a_lost_plugin():
-        host.containerd.stop(forms.UNIT)
+    with host.runtime.ignoring_a_lost_plugin():
+        host.runtime.stop(forms.UNIT)
         stopped = _time(forms.UNIT, "ExecMainExit"), _time(containerd.UNIT, "ExecMainExit")
         host.kubelet.client.close()
-        host.kubelet.client = host.containerd.start(forms.UNIT)
-        host.containerd.wait_for_plugin(launched=False)
+        host.kubelet.client = host.runtime.start(forms.UNIT)
+        host.runtime.wait_for_plugin(launched=False)
     started = _time(containerd.UNIT, "ActiveEnter"), _time(forms.UNIT, "ExecMainStart")
     expect(stopped[0] <= stopped[1], f"ends of the plugin and of containerd: {stopped}")
     expect(started[0] <= started[1], f"containerd was up, and the plugin started: {started}")
@@ -116,11 +116,11 @@ def _runtime_does_not_wait_for_the_service(host: Host) -> str:
 def _watchdog_ends_a_service_that_hangs(host: Host) -> str:
     """Stop both processes of the plugin, so that only systemd is left to notice."""
     before, running = host.plugin.wait_for_one(), host.running()
-    with host.containerd.ignoring_a_lost_plugin():
+    with host.runtime.ignoring_a_lost_plugin():
         for pid in host.plugin.all_pids():
             os.kill(pid, signal.SIGSTOP)
         after = host.plugin.wait_for_one(but=before)
-        host.containerd.wait_for_plugin(launched=False)
+        host.runtime.wait_for_plugin(launched=False)
     log = systemd.journal("--output=cat", "--unit", forms.UNIT)
     expect("Watchdog timeout" in log, f"the journal ends with {log[-2000:]}")
     expect(systemd.show(forms.UNIT, "NRestarts") == "1", systemd.show(forms.UNIT, "NRestarts"))
@@ -134,10 +134,10 @@ def _upgrade_keeps_the_service(host: Host) -> str:
     artefacts.install_package(artefacts.NEW_PACKAGE)
     expect(host.plugin.pids() == [before], f"plugin {before}, then {host.plugin.pids()}")
     expect(plugin.CONFIG.read_text() == configuration, "the configuration was changed")
-    with host.containerd.ignoring_a_lost_plugin():
+    with host.runtime.ignoring_a_lost_plugin():
         systemd.systemctl("daemon-reload")
         systemd.systemctl("restart", forms.UNIT)
-        host.containerd.wait_for_plugin(launched=False)
+        host.runtime.wait_for_plugin(launched=False)
     after = host.plugin.wait_for_one(but=before)
     expect(host.running() == running, f"{running}, then {host.running()}")
     _wait_for_status(host)
@@ -155,13 +155,13 @@ def _wait_for_status(host: Host) -> None:
 
 def _launched_takes_the_place_of_the_service(host: Host) -> str:
     running = host.running()
-    with host.containerd.ignoring_a_lost_plugin():
+    with host.runtime.ignoring_a_lost_plugin():
         done = host.plugin.command("install", "--launched")
         expect(done.returncode in (0, 1), f"{done.returncode}: {done.stdout}{done.stderr}")
         expect(not systemd.is_active(forms.UNIT), "the service is active")
         expect(not plugin.CONFIG.exists(), f"{plugin.CONFIG} is still there")
         _restart_runtime(host)
-        host.containerd.wait_for_plugin(launched=True)
+        host.runtime.wait_for_plugin(launched=True)
         pid = host.plugin.wait_for_one()
     group = Path(f"/proc/{pid}/cgroup").read_text().strip()
     expect(group.endswith(containerd.UNIT), f"the plugin is in {group}")
@@ -173,7 +173,7 @@ def _launched_takes_the_place_of_the_service(host: Host) -> str:
 def _uninstall_releases_the_pods(host: Host) -> str:
     """Uninstall a launched plugin in two steps, with a restart of the runtime between them."""
     pod = host.kubelet.pod(_POD.name)
-    with host.containerd.ignoring_a_lost_plugin():
+    with host.runtime.ignoring_a_lost_plugin():
         first = host.plugin.command("uninstall")
         expect(first.returncode == 1, f"{first.returncode}: {first.stdout}{first.stderr}")
         expect("systemctl restart containerd" in first.stdout, first.stdout)
@@ -196,9 +196,9 @@ def _purge_leaves_nothing(host: Host) -> str:
 
 
 def _restart_runtime(host: Host) -> None:
-    host.containerd.stop()
+    host.runtime.stop()
     host.kubelet.client.close()
-    host.kubelet.client = host.containerd.start()
+    host.kubelet.client = host.runtime.start()
 
 
 def _time(unit: str, event: str) -> int:

@@ -34,7 +34,7 @@ def _started_while_connecting(host: Host) -> str:
     host.kubelet.run(_OTHER)
     pod = host.kubelet.run_sandbox(_STARTING)
     errors: list[Exception] = []
-    with host.containerd.ignoring_a_lost_plugin():
+    with host.runtime.ignoring_a_lost_plugin():
         host.plugin.crash()
         container_id = host.kubelet.create_container(pod, "main")
         shim = _shim_of(pod)
@@ -50,7 +50,7 @@ def _started_while_connecting(host: Host) -> str:
         finally:
             os.kill(shim, signal.SIGCONT)
         started.join()
-        host.containerd.wait_for_plugin(launched=False)
+        host.runtime.wait_for_plugin(launched=False)
     expect(not errors, f"StartContainer failed: {errors}")
     return f"the shim {shim} ran on {_STOPPED_S:.0f} s after the plugin was configured"
 

@@ -1,0 +1,127 @@
+"""Phases without a kubelet: pods are created over the CRI, by the scenarios of tests/e2e.
+
+CRI-O is tested in this way in both modes of the plugin, and so is a CDI device under containerd.
+"""
+
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.cluster.cri.guest import crio, scenarios_cdi, scenarios_crio
+from tests.e2e.guest import (
+    artefacts,
+    checks,
+    containerd,
+    forms,
+    plugin,
+    scenarios_faults,
+    scenarios_hugepages,
+    scenarios_lifecycle,
+    scenarios_placement,
+    systemd,
+)
+from tests.e2e.guest.checks import Check, Host, Report, Scenario
+from tests.e2e.guest.kubelet import Kubelet
+
+
+@dataclass(frozen=True, slots=True)
+class Phase(checks.Phase):
+    """One runtime, one mode of the plugin, and the scenarios in their order."""
+
+    runtime: str = "crio"
+    title: str = ""
+    scenarios: tuple[Scenario, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name in reports."""
+        return self.title
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """The checks of the phase's mode."""
+        found = (check for scenario in self.scenarios for check in scenario)
+        return tuple(check for check in found if self.mode in check.modes)
+
+
+PHASES = (
+    Phase(
+        "external",
+        runtime="containerd",
+        title="cdi",
+        scenarios=(
+            scenarios_lifecycle.OPENING,
+            scenarios_cdi.CDI,
+            scenarios_lifecycle.CLOSING,
+        ),
+    ),
+    Phase(
+        "external",
+        title="crio-external",
+        scenarios=(
+            scenarios_lifecycle.OPENING,
+            scenarios_placement.ONE_NODE,
+            scenarios_placement.PAIRS,
+            scenarios_placement.OTHER_CLASSES,
+            scenarios_hugepages.HUGEPAGES,
+            scenarios_cdi.CDI,
+            scenarios_crio.CRIO,
+            scenarios_faults.FAULTS,
+            scenarios_lifecycle.CLOSING,
+        ),
+    ),
+    Phase(
+        "launched",
+        title="crio-launched",
+        scenarios=(
+            scenarios_lifecycle.OPENING,
+            scenarios_placement.ONE_NODE,
+            scenarios_hugepages.HUGEPAGES,
+            scenarios_crio.CRIO,
+            scenarios_faults.FAULTS,
+            scenarios_lifecycle.CLOSING,
+        ),
+    ),
+)
+
+
+def run(report: Report, phase: Phase, archive: Path, attempt: int) -> list[str]:
+    """Run a phase's checks with the image in `archive`; return what failed."""
+    started = time.monotonic()
+    is_crio = phase.runtime == "crio"
+    daemon = crio.Crio() if is_crio else containerd.Containerd(hugetlb=False)
+    the_plugin: plugin.Plugin | None = None
+    failures: list[str] = []
+    try:
+        the_plugin = _plugin(phase)
+        kubelet = Kubelet(daemon.start())
+        daemon.import_image(archive)
+        the_plugin.connect()
+        host = Host(phase, daemon, the_plugin, kubelet)
+        failures = checks.run_all(report, host, phase.scenarios)
+    except Exception:  # noqa: BLE001 - the other phases run in any case
+        failures.append(traceback.format_exc())
+    finally:
+        daemon.stop()
+        _send_logs(report, phase, crio.LOG if is_crio else containerd.LOG, attempt)
+        if the_plugin is not None:
+            the_plugin.remove()
+    report.write("phase", name=phase.name, seconds=round(time.monotonic() - started, 1))
+    return failures
+
+
+def _plugin(phase: Phase) -> plugin.Plugin:
+    if phase.mode == "launched":
+        return forms.Launched(from_wheel=False)
+    return forms.Service(artefacts.NEW_PACKAGE, logs_to_file=True, restarts=False)
+
+
+def _send_logs(report: Report, phase: Phase, runtime: Path, attempt: int) -> None:
+    run_name = phase.name if attempt == 1 else f"{phase.name}-{attempt}"
+    logs = {phase.runtime: runtime, "plugin": plugin.LOG, "commands": plugin.COMMANDS}
+    for name, path in logs.items():
+        text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+        report.write("log", name=f"{run_name}-{name}.log", text=text)
+    journal = systemd.journal("--output=short-monotonic", "--unit", forms.UNIT)
+    report.write("log", name=f"{run_name}-journal.log", text=journal)

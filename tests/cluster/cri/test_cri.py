@@ -1,0 +1,25 @@
+"""One test per phase and check of the virtual machine that the fixture boots.
+
+A check without a report fails with the reason for which the machine ended.
+"""
+
+import pytest
+
+from tests.cluster.cri.guest import phases
+from tests.e2e.runs import SuiteReport
+
+# The first test waits for the machine, and for what is not cached.
+pytestmark = pytest.mark.timeout(7200)
+
+_CHECKS = [(phase.name, check.name) for phase in phases.PHASES for check in phase.checks]
+
+
+@pytest.mark.parametrize(("phase", "check"), _CHECKS)
+def test_check(report: SuiteReport, phase: str, check: str) -> None:
+    record = report.checks.get((phase, check))
+    assert record is not None, f"did not report: {report.error}"
+    assert record["ok"], record["detail"]
+
+
+def test_run_is_complete(report: SuiteReport) -> None:
+    assert not report.error
