@@ -1,5 +1,6 @@
 """The Debian package with the real program: installed, upgraded, removed and purged by dpkg."""
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,15 @@ ENTRY = "/opt/nri/plugins/10-nri-numamem"
 LAUNCHED_CONFIG = "/etc/nri/conf.d/10-nri-numamem.conf"
 CONFIG = "/etc/nri-numamem/config.yaml"
 WANTED = "/etc/systemd/system/multi-user.target.wants/nri-numamem.service"
+EXPORTER_WANTED = "/etc/systemd/system/multi-user.target.wants/nri-numamem-export.service"
+# Nothing listens there.
+KUBECONFIG = {
+    "kind": "Config",
+    "current-context": "a",
+    "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+    "clusters": [{"name": "a", "cluster": {"server": "https://127.0.0.1:1"}}],
+    "users": [{"name": "a", "user": {"token": "a"}}],
+}
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +62,7 @@ def install(root: DebianRoot, package: str) -> None:
 @on_each_release
 def test_from_install_to_purge(root: DebianRoot) -> None:
     """Nothing is left after a purge, whatever the plugin wrote meanwhile."""
+    root.run("mkdir", "-p", str(Path(EXPORTER_WANTED).parent))
     before = root.files()
     install(root, NEW)
     assert root.run("nri-numamem", "--version") == f"nri-numamem {VERSION}\n"
@@ -67,8 +78,16 @@ def test_from_install_to_purge(root: DebianRoot) -> None:
       echo text >/var/log/nri-numamem/nri-numamem.log
       echo text >/etc/systemd/system/nri-numamem.service.d/override.conf
     """)
+    root.shell(f"""
+      mkdir /etc/systemd/system/nri-numamem-export.service.d
+      ln -s /usr/lib/systemd/system/nri-numamem-export.service {EXPORTER_WANTED}
+      echo '{json.dumps(KUBECONFIG)}' >/etc/nri-numamem/kubeconfig
+    """)
 
-    root.run("dpkg", "--remove", "nri-numamem")
+    # The API server does not answer, which a removal survives.
+    output = root.run("dpkg", "--remove", "nri-numamem")
+    assert "; run: kubectl delete noderesourcetopologies " in output
+    assert root.attempt("readlink", EXPORTER_WANTED).returncode == 1
     removed = {line.partition(" ")[0] for line in root.files() - before}
     assert not {path for path in removed if path.startswith(f"{ENTRY}")}
     assert "/usr/bin/nri-numamem" not in removed
