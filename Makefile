@@ -55,6 +55,7 @@ e2e: $(VENV)/.dev
 e2e-cluster: $(VENV)/.dev
 	tests/e2e/install-tools
 	tests/cluster/install-tools
+	tests/packaging/install-kubernetes-tools
 	$(BIN)/python -m tests.cluster.kubernetes.programs
 	$(BIN)/pytest tests/cluster -p no:randomly --tb=short
 

@@ -1,5 +1,6 @@
 """The exporter's service account at the API server, and its files, as they are in a pod."""
 
+import itertools
 from functools import partial
 from pathlib import Path
 
@@ -8,24 +9,26 @@ from tests.cluster.kubernetes.servers import ControlPlane
 from tests.cluster.scheduling.objects import BINDINGS, NODES, ROLES
 
 NAMESPACE = "kube-system"
-NAME = "nri-numamem-export"
-USER = f"system:serviceaccount:{NAMESPACE}:{NAME}"
 _ACCOUNTS = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
 _SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
 _TOKEN_S = 3600
+# An API server that has not yet noticed the end of an account must not take the next one for it.
+_numbers = itertools.count(1)
 
 
 class Account:
-    """A service account without permissions; `directory` has its token and the authorities."""
+    """A new service account without permissions; `directory` has its token and the authorities."""
 
     def __init__(self, plane: ControlPlane, directory: Path) -> None:
+        self.name = f"exporter-{next(_numbers)}"
+        self.user = f"system:serviceaccount:{NAMESPACE}:{self.name}"
         self.directory = directory
         self._plane = plane
         self._admin = plane.admin
         self._tokens = 0
         directory.mkdir()
         (directory / "ca.crt").write_bytes(plane.authority.read_bytes())
-        self._admin.create(_ACCOUNTS, {"metadata": {"name": NAME}})
+        self._admin.create(_ACCOUNTS, {"metadata": {"name": self.name}})
         self.rotate()
 
     def environment(self, node_name: str) -> dict[str, str]:
@@ -40,18 +43,16 @@ class Account:
         return ["--service-account", str(self.directory)]
 
     def permit(self, role: Document) -> None:
-        """Give the account a role."""
-        self._admin.create(ROLES, role)
-        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole"}
-        subject = {"kind": "ServiceAccount", "name": NAME, "namespace": NAMESPACE}
-        self._admin.create(
-            BINDINGS,
-            {
-                "metadata": {"name": NAME},
-                "roleRef": reference | {"name": role["metadata"]["name"]},
-                "subjects": [subject],
-            },
-        )
+        """Give the account a role; it must have none."""
+        self._admin.create(ROLES, {**role, "metadata": {"name": self.name}})
+        reference = {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": self.name,
+        }
+        subject = {"kind": "ServiceAccount", "name": self.name, "namespace": NAMESPACE}
+        binding = {"metadata": {"name": self.name}, "roleRef": reference, "subjects": [subject]}
+        self._admin.create(BINDINGS, binding)
         # The API server's authorizer reads roles in the background.
         for rule in role["rules"]:
             for verb in rule["verbs"]:
@@ -62,22 +63,22 @@ class Account:
         former = self._client() if self._tokens else None
         self._tokens += 1
         # A token is valid as long as the object exists to which it is bound.
-        name = f"{NAME}-{self._tokens}"
+        name = f"{self.name}-{self._tokens}"
         uid = self._admin.create(_SECRETS, {"metadata": {"name": name}})["metadata"]["uid"]
         bound = {"apiVersion": "v1", "kind": "Secret", "name": name, "uid": uid}
         request = {"spec": {"expirationSeconds": _TOKEN_S, "boundObjectRef": bound}}
-        answer = self._admin.create(f"{_ACCOUNTS}/{NAME}/token", request)
+        answer = self._admin.create(f"{_ACCOUNTS}/{self.name}/token", request)
         new = self.directory / "token.new"
         new.write_text(answer["status"]["token"])
         new.replace(self.directory / "token")
         if former is not None:
-            self._admin.delete(f"{_SECRETS}/{NAME}-{self._tokens - 1}")
+            self._admin.delete(f"{_SECRETS}/{self.name}-{self._tokens - 1}")
             wait_for(lambda: _is_refused(former), "the end of the former token")
 
     def remove(self) -> None:
         """Delete the account with its permissions and tokens."""
-        paths = [f"{BINDINGS}/{NAME}", f"{ROLES}/{NAME}", f"{_ACCOUNTS}/{NAME}"]
-        paths += [f"{_SECRETS}/{NAME}-{number + 1}" for number in range(self._tokens)]
+        paths = [f"{BINDINGS}/{self.name}", f"{ROLES}/{self.name}", f"{_ACCOUNTS}/{self.name}"]
+        paths += [f"{_SECRETS}/{self.name}-{number + 1}" for number in range(self._tokens)]
         for path in paths:
             self._admin.delete(path, missing_ok=True)
 
@@ -87,7 +88,7 @@ class Account:
 
     def _may(self, verb: str, rule: Document) -> bool:
         resource = {"verb": verb, "group": rule["apiGroups"][0], "resource": rule["resources"][0]}
-        review = {"spec": {"user": USER, "resourceAttributes": resource}}
+        review = {"spec": {"user": self.user, "resourceAttributes": resource}}
         path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
         answer = self._admin.create(path, review | {"apiVersion": "authorization.k8s.io/v1"})
         return bool(answer["status"]["allowed"])

@@ -9,16 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.cli.export.exporter_process import ExporterProcess
 from tests.cluster.kubernetes.api import Api, Document, wait_for
 from tests.cluster.kubernetes.servers import ControlPlane
 from tests.cluster.scheduling import documented
-from tests.cluster.scheduling.account import USER, Account
+from tests.cluster.scheduling.account import Account
 from tests.cluster.scheduling.objects import (
     CRD,
     CRDS,
     GI,
+    TOPOLOGIES,
     bound_node,
     create_crd,
     create_pod,
@@ -27,6 +29,7 @@ from tests.cluster.scheduling.objects import (
 )
 from tests.cluster.scheduling.worker import Worker
 from tests.conformance.scheduler_check import crd
+from tests.packaging.manifests import KUSTOMIZE, render_chart
 
 pytestmark = pytest.mark.timeout(1200)
 
@@ -72,7 +75,7 @@ def start_exporter(worker: Worker, account: Account, tmp_path: Path) -> Iterator
 def exporter(
     worker: Worker, account: Account, start_exporter: StartExporter, admin: Api
 ) -> ExporterProcess:
-    """Start the exporter with the documented role; it has written the object."""
+    """Start the exporter with the documented role, and wait until it has written the object."""
     account.permit(documented.exporter_role())
     exporter = start_exporter()
     wait_for(lambda: admin.exists(worker.path), "the first write")
@@ -193,33 +196,40 @@ def test_a_missing_permission(
     exporter = start_exporter()
     found = failure(exporter)
     assert (found["failure"], found["http_status"]) == ("forbidden", 403)
-    assert USER in found["cause"]
+    assert account.user in found["cause"]
     account.permit(documented.exporter_role())
     wait_free(admin, worker, [3, 3])
+
+
+@pytest.mark.parametrize("source", ["documentation", "chart", "kustomize"])
+def test_each_role_suffices_to_write(
+    worker: Worker, account: Account, start_exporter: StartExporter, admin: Api, source: str
+) -> None:
+    account.permit(role_of(source))
+    exporter = start_exporter()
+    wait_free(admin, worker, [3, 3])
+    worker.end_pod("second")
+    wait_free(admin, worker, [3, 8])
+    assert "topology_write_failed" not in exporter.events()
 
 
 @pytest.mark.parametrize(
     ("resource", "verb"),
     [("nodes", "get"), ("noderesourcetopologies", "patch"), ("noderesourcetopologies", "create")],
 )
-def test_each_permission_for_writing_is_needed(
+def test_each_permission_of_the_chart_is_needed(
     account: Account, start_exporter: StartExporter, resource: str, verb: str
 ) -> None:
-    account.permit(role_without(resource, verb))
+    account.permit(role_without(role_of("chart"), resource, verb))
     found = failure(start_exporter())
     assert (found["failure"], found["http_status"]) == ("forbidden", 403)
     assert f'cannot {verb} resource "{resource}"' in found["cause"]
 
 
-def test_the_permission_to_delete_is_needed_for_deleting_alone(
-    worker: Worker, account: Account, start_exporter: StartExporter, admin: Api
-) -> None:
-    account.permit(role_without("noderesourcetopologies", "delete"))
-    exporter = start_exporter()
-    wait_free(admin, worker, [3, 3])
-    worker.end_pod("second")
-    wait_free(admin, worker, [3, 8])
-    assert exporter.stop() == 0
+def test_delete_needs_its_permission(worker: Worker, account: Account, admin: Api) -> None:
+    worker.publish()
+    role = documented.exporter_role()
+    account.permit(role_without(role, "noderesourcetopologies", "delete"))
     status, text = export_command(worker, account, "--delete")
     assert status == 1
     assert 'cannot delete resource "noderesourcetopologies"' in text
@@ -235,9 +245,48 @@ def test_delete_removes_the_object(
     assert export_command(worker, account, "--delete")[0] == 0  # there is none
 
 
-def role_without(resource: str, verb: str) -> Document:
-    """Return the documented role without one permission."""
-    role = copy.deepcopy(documented.exporter_role())
+def test_the_chart_deletes_all_objects_of_exporters(
+    workers: list[Worker], account: Account, admin: Api
+) -> None:
+    for worker in workers:
+        worker.publish()
+    other = {**workers[0].export(), "metadata": {"name": "of-another-exporter"}}
+    admin.apply(f"{TOPOLOGIES}/of-another-exporter", other, "other-exporter")
+    account.permit(_chart_role("nri-numamem-export-delete"))
+    assert export_command(workers[0], account, "--delete-all") == (0, "")
+    names = [each["metadata"]["name"] for each in admin.get(TOPOLOGIES)["items"]]
+    admin.delete(f"{TOPOLOGIES}/of-another-exporter")
+    assert names == ["of-another-exporter"]
+
+
+def role_of(source: str) -> Document:
+    """Return the exporter's ClusterRole of the documentation or of a package."""
+    if source == "documentation":
+        return documented.exporter_role()
+    if source == "chart":
+        return _chart_role("nri-numamem-export")
+    text = (KUSTOMIZE / "components/export/rbac.yaml").read_text()
+    return _cluster_role(text, "nri-numamem-export")
+
+
+def _chart_role(name: str) -> Document:
+    return _cluster_role(render_chart({"export.enabled": True}), name)
+
+
+def _cluster_role(text: str, name: str) -> Document:
+    documents = (each for each in yaml.safe_load_all(text) if each)
+    (role,) = (
+        each
+        for each in documents
+        if each["kind"] == "ClusterRole" and each["metadata"]["name"] == name
+    )
+    found: Document = role
+    return found
+
+
+def role_without(role: Document, resource: str, verb: str) -> Document:
+    """Return a role without one permission."""
+    role = copy.deepcopy(role)
     for rule in role["rules"]:
         if resource in rule["resources"]:
             rule["verbs"].remove(verb)
