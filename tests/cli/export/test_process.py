@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.export.export_host import ExportHost
 from tests.cli.export.exporter_process import ExporterProcess, in_pod
-from tests.kubernetes_api import KubernetesApi, fails, hangs
+from tests.kubernetes_api import KubernetesApi, fails, garbage, half, hangs
 from tests.simulated_host import WAIT_S, wait_for
 
 pytestmark = pytest.mark.slow
@@ -115,6 +115,16 @@ def test_failures_are_one_record(
         record = exporter.wait_event("topology_write_failed")
         assert record["failure"] == failure
         assert record["remedy"]
+        assert exporter.stop() == 0
+
+
+def test_answers_that_are_none(host: ExportHost, api: KubernetesApi, tmp_path: Path) -> None:
+    """They are one record, and it goes on."""
+    api.faults = [garbage, half]
+    environment, options = in_pod(api, tmp_path)
+    with ExporterProcess(tmp_path, host, *options, environment=environment) as exporter:
+        assert exporter.wait_event("topology_written")["failed_attempts"] == 2
+        assert exporter.events().count("topology_write_failed") == 1
         assert exporter.stop() == 0
 
 
