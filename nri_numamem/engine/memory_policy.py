@@ -6,7 +6,7 @@ memory from elsewhere. It changes neither the placement nor the accounting.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.decision import Decision, Transition
@@ -18,17 +18,6 @@ from nri_numamem.engine.records.memory_policies import ANNOTATION, DEFAULT, Poli
 from nri_numamem.engine.state import EngineState
 from nri_numamem.engine.text import cut_name
 from nri_numamem.numa import MemoryPolicy, NodeSet, OnUnsupported, PolicyMode, policy_of
-
-_NO_POLICY = MemoryPolicy(PolicyMode.LOCAL)
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A policy that was chosen, or why it cannot be set."""
-
-    policy: MemoryPolicy = _NO_POLICY
-    obstacle: str = ""
-    """"" if there is a policy."""
 
 
 def add_policy(
@@ -43,15 +32,15 @@ def add_policy(
     ignored: list[Record] = []
     for choice in _choices(context, event):
         found = _find(context, event, decision.plan, choice)
-        if not found.obstacle:
+        if isinstance(found, MemoryPolicy):
             adjustment = decision.plan.adjustment or Adjustment()
-            adjustment = replace(adjustment, memory_policy=found.policy)
-            record = records.policy_set(event, choice, found.policy)
+            adjustment = replace(adjustment, memory_policy=found)
+            record = records.policy_set(event, choice, found)
             plan = replace(decision.plan, adjustment=adjustment)
             return _with_records(replace(decision, plan=plan), (*ignored, record))
         if _is_rejected(context):
-            return _reject(state, event, choice, found.obstacle)
-        ignored.append(records.ignored(event, choice, found.obstacle))
+            return _reject(state, event, choice, found)
+        ignored.append(records.ignored(event, choice, found))
     return _with_records(decision, ignored) if ignored else decision
 
 
@@ -70,24 +59,27 @@ def _is_rejected(context: Context) -> bool:
     return policies.is_active and policies.on_unsupported is OnUnsupported.REJECT
 
 
-def _find(context: Context, event: CreateContainer, plan: Plan, choice: PolicyChoice) -> _Found:
+def _find(
+    context: Context, event: CreateContainer, plan: Plan, choice: PolicyChoice
+) -> MemoryPolicy | str:
+    """Return the policy that was chosen, or why it cannot be set."""
     obstacle = ""
     if choice.source == ANNOTATION:
         obstacle = context.policy.memory_policies.obstacle(event.pod.namespace, choice.text)
     obstacle = obstacle or _unsupported(event, choice)
     if obstacle:
-        return _Found(obstacle=obstacle)
+        return obstacle
     mems = plan.adjustment.cpuset_mems if plan.adjustment is not None else ""
     mems = mems or event.container.cpuset_mems
     try:
         nodes = _nodes(context, mems)
     except ValueError:
-        return _Found(obstacle=f"its cpuset.mems {cut_name(mems)!r} is no list of NUMA nodes")
+        return f"its cpuset.mems {cut_name(mems)!r} is no list of NUMA nodes"
     if not nodes:
         where = f"on its NUMA nodes {cut_name(mems)}" if mems else "on the machine's NUMA nodes"
-        return _Found(obstacle=f"there is no memory {where}")
+        return f"there is no memory {where}"
     near = _near(context, event) if mems else NodeSet()
-    return _Found(policy_of(PolicyMode(choice.text), nodes, near))
+    return policy_of(PolicyMode(choice.text), nodes, near)
 
 
 def _unsupported(event: CreateContainer, choice: PolicyChoice) -> str:

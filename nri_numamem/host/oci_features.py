@@ -30,7 +30,8 @@ class FeaturesError(Exception):
 def find_program(name: str, directories: tuple[str, ...] = _DIRECTORIES) -> Path | None:
     """Return the first executable of this name; None if there is none."""
     paths = (Path(directory, name) for directory in directories)
-    return next((path for path in paths if path.is_file() and os.access(path, os.X_OK)), None)
+    # The first check raises no error where the plugin may not look.
+    return next((path for path in paths if os.access(path, os.X_OK) and path.is_file()), None)
 
 
 def read_policy_modes(program: Path, timeout_s: float = _TIMEOUT_S) -> frozenset[str]:
