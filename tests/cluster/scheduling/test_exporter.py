@@ -158,6 +158,20 @@ def test_a_rotated_token(
     assert "topology_write_failed" not in exporter.events()
 
 
+def test_a_kubeconfig_with_a_token_file(
+    worker: Worker, account: Account, control_plane: ControlPlane, tmp_path: Path, admin: Api
+) -> None:
+    account.permit(documented.exporter_role())
+    token = account.directory / "token"
+    kubeconfig = control_plane.kubeconfig("exporter", tokenFile=str(token))
+    options = ("--kubeconfig", str(kubeconfig), "--node-name", worker.name)
+    with ExporterProcess(tmp_path, worker, *options):
+        wait_free(admin, worker, [3, 3])
+        account.rotate()
+        worker.end_pod("second")
+        wait_free(admin, worker, [3, 8])
+
+
 def test_an_object_of_another_writer(
     worker: Worker, account: Account, start_exporter: StartExporter, admin: Api
 ) -> None:
