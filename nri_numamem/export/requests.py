@@ -64,7 +64,8 @@ REMEDIES = {
     "registered it",
     FailureKind.CONFLICT: "stop the other exporter on this host and delete the object; it is then "
     "made again",
-    FailureKind.REJECTED: "does the CustomResourceDefinition have version v1alpha2?",
+    FailureKind.REJECTED: "is it an admission policy, or a CustomResourceDefinition of another "
+    "version?",
     FailureKind.SERVER_ERROR: "see the log of the API server",
 }
 
