@@ -105,6 +105,18 @@ with IPRoute() as route:
     assert "lo" in output_of([TWIN, code])
 
 
+@needs_twin
+def test_grpc_is_spoken(tmp_path: Path) -> None:
+    code = f"""
+from pathlib import Path
+from nri_numamem.grpc import Server, call
+path = Path({str(tmp_path / "s")!r})
+with Server(path, {{"/a/B": lambda payload, timeout_s: payload * 2}}):
+    print(call(path, "/a/B", b"x" * 10_000, timeout_s=60) == b"x" * 20_000)
+"""
+    assert output_of([TWIN, code]) == "True\n"
+
+
 def test_gather_lists_the_versions_inside(tmp_path: Path) -> None:
     archive = tmp_path / "report.tar.gz"
     output_of([PROGRAM, "gather", archive])

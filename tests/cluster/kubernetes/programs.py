@@ -1,11 +1,13 @@
-"""Build programs from Go modules: kubelet, kube-apiserver, kube-scheduler, and CRI-O.
+"""Build programs from Go modules: Kubernetes' own, CRI-O, and NFD's topology updater.
 
 `server/` pins one Kubernetes version for kubelet and API server. `scheduler/` is a kube-scheduler
 with the plugin NodeResourceTopologyMatch, which pins a Kubernetes version of its own. `crio/`
-pins CRI-O, which needs a C compiler and SQLite. Programs are kept in
+pins CRI-O, which needs a C compiler and SQLite. `topology_updater/` pins the topology updater of
+Node Feature Discovery; `nfd_api/` stands for a module that is required and not used there. Programs
+are kept in
 ${XDG_CACHE_HOME:-~/.cache}/nri_numamem/kubernetes by a hash of their inputs.
 
-    python -m tests.cluster.kubernetes.programs [kubelet] [kube-apiserver] [kube-scheduler] [crio]
+    python -m tests.cluster.kubernetes.programs [NAME]...
 
 builds those that are missing, all by default, and prints where they are and what the build took.
 """
@@ -30,6 +32,7 @@ HERE = Path(__file__).parent
 _KEY_LENGTH = 16
 _KUBERNETES = "k8s.io/kubernetes"
 _CRIO = "github.com/cri-o/cri-o"
+_NFD = "sigs.k8s.io/node-feature-discovery"
 # Without these, CRI-O needs libraries of C besides SQLite.
 _CRIO_TAGS = "containers_image_openpgp exclude_graphdriver_btrfs btrfs_noversion libsqlite3"
 
@@ -39,6 +42,7 @@ class Program:
     """A program and the folder of the Go module that pins its dependencies.
 
     Its version is that of the required module `source`. A program with `tags` is built with cgo.
+    `values` are those of variables, as options of Go's linker.
     """
 
     name: str
@@ -46,13 +50,24 @@ class Program:
     package: str
     source: str = _KUBERNETES
     tags: str = ""
+    values: str = ""
 
 
 KUBELET = Program("kubelet", HERE / "server", "k8s.io/kubernetes/cmd/kubelet")
 API_SERVER = Program("kube-apiserver", HERE / "server", "k8s.io/kubernetes/cmd/kube-apiserver")
 SCHEDULER = Program("kube-scheduler", HERE / "scheduler", ".")
 CRIO = Program("crio", HERE / "crio", f"{_CRIO}/cmd/crio", _CRIO, _CRIO_TAGS)
-PROGRAMS = {program.name: program for program in (KUBELET, API_SERVER, SCHEDULER, CRIO)}
+# It reads host-sys in its working directory instead of /sys.
+_NFD_PREFIX = f" -X {_NFD}/pkg/utils/hostpath.pathPrefix=host-"
+TOPOLOGY_UPDATER = Program(
+    "nfd-topology-updater",
+    HERE / "topology_updater",
+    f"{_NFD}/cmd/nfd-topology-updater",
+    _NFD,
+    values=_NFD_PREFIX,
+)
+_ALL = (KUBELET, API_SERVER, SCHEDULER, CRIO, TOPOLOGY_UPDATER)
+PROGRAMS = {program.name: program for program in _ALL}
 
 
 def built(program: Program) -> Path:
@@ -98,7 +113,8 @@ def source_folder(program: Program) -> Path:
 def _options(program: Program) -> tuple[str, ...]:
     # Without a version Kubernetes' programs call themselves v0.0.0-master.
     version = f"-X k8s.io/component-base/version.gitVersion={version_of(program)}"
-    options = ("-mod=readonly", "-buildvcs=false", "-trimpath", f"-ldflags=-s -w {version}")
+    linker = f"-ldflags=-s -w {version}{program.values}"
+    options = ("-mod=readonly", "-buildvcs=false", "-trimpath", linker)
     return (*options, f"-tags={program.tags}") if program.tags else options
 
 
