@@ -205,9 +205,9 @@ def export() -> dict[str, Any]:
         api.write_kubeconfig(CONFIG.with_name("kubeconfig"), {**client, "token": "secret"})
         CONFIG.with_name("export.env").write_text(f"EXPORT_OPTIONS=--node-name {NODE}\n")
         call("systemctl", "start", EXPORTER)  # returns after the first attempt to write
+        wait_for(lambda: show("StatusText", EXPORTER) == f"wrote {NODE}", "a write")
         pid = int(show("MainPID", EXPORTER))
         found = {
-            "status_text": show("StatusText", EXPORTER),
             "zones": [zone["name"] for zone in api.objects.get(NODE, {}).get("zones", [])],
             "restrictions": restrictions(pid),
             "read_only": read_only(pid),
