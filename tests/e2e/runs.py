@@ -98,5 +98,8 @@ def _summary_lines(records: tuple[dict[str, Any], ...]) -> Iterator[str]:
         elif record["kind"] == "repeated":
             yield f"phase {record['phase']} FAILED AND WAS REPEATED:"
             yield from record["failures"]
+        elif record["kind"] == "memory":
+            peaks = ", ".join(f"{name} {mib} MiB" for name, mib in record["peaks_mib"].items())
+            yield f"phase {record['phase']}: peak resident memory: {peaks}"
         elif record["kind"] == "phase":
             yield f"phase {record['name']}: {record['seconds']} s"

@@ -6,6 +6,7 @@ from tests.cluster.guest import (
     scenarios_journal,
     scenarios_placement,
     scenarios_rejection,
+    scenarios_resize,
     scenarios_restarts,
 )
 from tests.cluster.guest.checks import Phase
@@ -27,6 +28,16 @@ PHASES = (
         "static-cpus",
         (scenarios_connection.OPENING, scenarios_cpus.CPUS, scenarios_connection.CLOSING),
         kubelet=scenarios_cpus.SETTINGS,
+    ),
+    Phase(
+        "api-server",
+        (
+            scenarios_connection.OPENING,
+            scenarios_resize.RESIZE,
+            scenarios_connection.CLOSING,
+        ),
+        cgroup_driver="cgroupfs",
+        has_api_server=True,
     ),
 )
 

@@ -28,13 +28,15 @@ Scenario = tuple[Check, ...]
 class Phase:
     """One configuration and its checks.
 
-    `kubelet` has settings of the kubelet, as in its configuration file.
+    `kubelet` has settings of the kubelet, as in its configuration file. With `has_api_server` the
+    pods come from an API server on the machine's host, else from manifests.
     """
 
     name: str
     scenarios: tuple[Scenario, ...]
     cgroup_driver: str = "systemd"
     kubelet: Mapping[str, Any] = field(default_factory=dict)
+    has_api_server: bool = False
 
     @property
     def checks(self) -> tuple[Check, ...]:
@@ -50,7 +52,7 @@ def run_all(report: Report, phase: Phase, host: Host) -> list[str]:
     failures = []
     for scenario in phase.scenarios:
         failures += _run_scenario(report, phase.name, host, scenario)
-        host.pods.withdraw_all()
+        host.remove_all()
     return [failure for failure in failures if failure]
 
 

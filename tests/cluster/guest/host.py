@@ -23,7 +23,7 @@ Snapshot = tuple[dict[str, tuple[Any, ...]], dict[str, Any]]
 
 
 class Pods(Protocol):
-    """Where pods come from: static_pods.py."""
+    """Where pods come from: static_pods.py, api_pods.py."""
 
     def put(self, manifest: Manifest) -> None:
         """Let the kubelet start a pod."""
@@ -71,9 +71,20 @@ class Host:
         return (wait_until(self.pods.found, "the kubelet's pods"))[name]
 
     def remove(self, name: str) -> None:
-        """End a pod, and wait until the kubelet has removed it."""
+        """End a pod, and wait until its memory is free in the plugin's accounting.
+
+        The kubelet no longer shows a pod whose containers are still being removed.
+        """
+        uid = self.pod(name)["metadata"]["uid"]
         self.pods.withdraw(name)
         wait_until(lambda: name not in (self.pods.found() or {name}), f"end of the pod {name}")
+        is_free = f"release of the pod {name} in the accounting"
+        wait_until(lambda: uid not in self.plugin.accounting()["entries"], is_free)
+
+    def remove_all(self) -> None:
+        """End all pods, and wait until the accounting is empty."""
+        self.pods.withdraw_all()
+        self.plugin.wait_for_empty_accounting()
 
     def nodes(self, name: str, container: str = "main") -> frozenset[int]:
         """Return `cpuset.mems` of a running container."""

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.cluster.guest import catalog, checks, kubelet
+from tests.cluster.guest.api_pods import KUBECONFIG, ApiPods
 from tests.cluster.guest.commands import output
 from tests.cluster.guest.host import Host
 from tests.cluster.guest.static_pods import StaticPods
@@ -85,6 +86,7 @@ def _run_phase(report: Report, phase: checks.Phase, attempt: int) -> list[str]:
         host = _host(phase)
         _start(host)
         failures = checks.run_all(report, phase, host)
+        report.write("memory", phase=phase.name, peaks_mib=_peaks_mib())
     except Exception:  # noqa: BLE001 - the other phases run in any case
         failures.append(traceback.format_exc())
     finally:
@@ -101,7 +103,11 @@ def _host(phase: checks.Phase) -> Host:
     daemon = containerd.Containerd(hugetlb=False, tables=tables)
     service = forms.Service(artefacts.NEW_PACKAGE, logs_to_file=True, restarts=False)
     settings = {"cgroupDriver": phase.cgroup_driver, **phase.kubelet}
-    return Host(daemon, service, kubelet.Kubelet(settings), StaticPods())
+    if not phase.has_api_server:
+        return Host(daemon, service, kubelet.Kubelet(settings), StaticPods())
+    arguments = (f"--kubeconfig={KUBECONFIG}",)
+    settings["registerNode"] = True
+    return Host(daemon, service, kubelet.Kubelet(settings, *arguments), ApiPods())
 
 
 def _start(host: Host) -> None:
@@ -110,6 +116,17 @@ def _start(host: Host) -> None:
     host.plugin.connect()
     host.containerd.wait_for_plugin(launched=False)
     host.kubelet.start()
+
+
+def _peaks_mib() -> dict[str, int]:
+    """Return unit -> the largest resident memory so far of its main process."""
+    peaks = {}
+    for unit in (kubelet.UNIT, containerd.UNIT, forms.UNIT):
+        status = Path("/proc", systemd.show(unit, "MainPID"), "status")
+        lines = status.read_text(encoding="utf-8").splitlines()
+        fields = dict(line.split(":\t", 1) for line in lines)
+        peaks[unit.removesuffix(".service")] = int(fields["VmHWM"].split()[0]) >> 10
+    return peaks
 
 
 def _stop(host: Host | None, report: Report, run: str) -> None:

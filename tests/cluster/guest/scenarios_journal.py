@@ -7,13 +7,16 @@ from tests.e2e.guest import scenarios_journal, systemd
 from tests.e2e.guest.plugin import CONFIG, LOG_TO_FILE, RESERVATION
 from tests.e2e.guest.waiting import wait_until
 
+# More than the plugin can assign on all NUMA nodes, and less than what the kubelet can.
+_TOO_LARGE_MIB = 3700
+
 
 def _readme_commands_find_the_records(host: Host) -> str:
-    """Let the plugin log to the journal, as it is installed, and reject a pod of 3 GiB."""
+    """Let the plugin log to the journal, as it is installed, and reject a pod."""
     CONFIG.write_text(RESERVATION, encoding="ascii")
     try:
         host.restart_plugin(killed=False)
-        host.pods.put(guaranteed("too-large", 3072))
+        host.pods.put(guaranteed("too-large", _TOO_LARGE_MIB))
         wait_until(lambda: systemd.journal("NRI_NUMAMEM_EVENT=rejected"), "record of the rejection")
         found = scenarios_journal.run_commands(host.pod("too-large")["metadata"]["name"])
     finally:

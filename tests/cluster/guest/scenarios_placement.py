@@ -168,11 +168,6 @@ def _removal_frees_the_accounting(host: Host) -> str:
     uid = host.pod("two")["metadata"]["uid"]
     before = host.plugin.accounting()["entries"]
     host.remove("two")
-
-    def freed() -> bool:
-        return uid not in host.plugin.accounting()["entries"]
-
-    wait_until(freed, "release of the pod in the accounting")
     after = host.plugin.accounting()["entries"]
     before.pop(uid)
     expect(after == before, f"the others changed from {before} to {after}")
