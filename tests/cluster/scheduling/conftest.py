@@ -50,9 +50,9 @@ def control_plane(
         create_namespace(plane.admin, NAMESPACE)
         plane.admin.create(ROLES, documented.scheduler_role())
         plane.admin.create(BINDINGS, documented.scheduler_binding())
-        plane.start_scheduler("kube-scheduler", documented.scheduler_configuration())
+        scheduler = plane.start_scheduler("kube-scheduler", documented.scheduler_configuration())
         yield plane
-        servers = (plane.etcd, plane.api_server, *plane.schedulers)
+        servers = (plane.etcd, plane.api_server, scheduler)
         lines += [f"{each.log.stem}: at most {each.peak_mib()} MiB resident" for each in servers]
     finally:
         plane.close()
