@@ -2,8 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -11,15 +10,6 @@ from nri_numamem.cli import export
 from nri_numamem.cli.export.inputs import HostInputs
 from nri_numamem.export.conditions import Input
 from tests.cli.export.export_host import ExportHost
-
-
-@pytest.fixture(name="host")
-def _host(tmp_path: Path) -> Iterator[ExportHost]:
-    host = ExportHost(tmp_path)
-    host.run_pod("a")
-    host.save()
-    with host.running():
-        yield host
 
 
 @pytest.fixture(name="inputs")

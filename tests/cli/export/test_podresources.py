@@ -30,15 +30,6 @@ GENEROUS_S = 60.0
 ALL_CPUS = range(4)
 
 
-@pytest.fixture(name="host")
-def _host(tmp_path: Path) -> Iterator[ExportHost]:
-    host = ExportHost(tmp_path)
-    host.run_pod("a")
-    host.save()
-    with host.running():
-        yield host
-
-
 @pytest.fixture(name="kubelet")
 def _kubelet(host: ExportHost) -> Iterator[FakeKubelet]:
     with FakeKubelet(host.kubelet / "pod-resources/kubelet.sock") as kubelet:

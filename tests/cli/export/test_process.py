@@ -15,15 +15,6 @@ from tests.simulated_host import WAIT_S, wait_for
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(name="host")
-def _host(tmp_path: Path) -> Iterator[ExportHost]:
-    host = ExportHost(tmp_path)
-    host.run_pod("a")
-    host.save()
-    with host.running():
-        yield host
-
-
 @pytest.fixture(name="api")
 def _api() -> Iterator[KubernetesApi]:
     with KubernetesApi() as api:
