@@ -17,8 +17,8 @@ _BROKEN = ContainerSpec("main", MEDIUM, command=("/no-such-program",))
 def _restart_keeps_a_grown_container(host: Host) -> str:
     """Resize a container to two nodes, and restart CRI-O.
 
-    CRI-O then shows the nodes of the container's creation, while its cgroup has those of the
-    resize.
+    CRI-O then shows the nodes and the memory limit of the container's creation, while its cgroup
+    has those of the resize.
     """
     pod = host.kubelet.run(_GROWING)
     (first,) = _nodes(pod)
@@ -30,6 +30,8 @@ def _restart_keeps_a_grown_container(host: Host) -> str:
     expect(_nodes(pod) == grown, f"from {sorted(grown)} to {sorted(_nodes(pod))}")
     expect(host.running() == before, f"from {before} to {host.running()}")
     expect(after == accounting, f"from {accounting} to {after}")
+    limit = cgroups.read(pod.parent, pod.container_ids["main"], "memory.max")
+    expect(limit == str(LARGE), f"memory.max is {limit}")
     return f"created on {first}, grown to {sorted(grown)}"
 
 
