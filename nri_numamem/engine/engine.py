@@ -111,7 +111,9 @@ class Engine:
         context, state = self._committed.context, self._committed.state
         decision = _HANDLERS[type(event)](context, state, event)
         if isinstance(event, events.CreateContainer) and event.policy_request is not None:
-            decision = memory_policy.add_policy(context, state, event, decision)
+            decision = memory_policy.add_policy(
+                context, state, event, event.policy_request, decision
+            )
         is_waiting = state.pending or state.cpusets.repairs
         if is_waiting and not isinstance(event, events.MachineChanged):
             decision = pending_updates.add_pending_updates(decision, event)

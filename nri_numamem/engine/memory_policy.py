@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.decision import Decision, Transition
-from nri_numamem.engine.events import CreateContainer
+from nri_numamem.engine.events import CreateContainer, PolicyRequest
 from nri_numamem.engine.plan import Adjustment, Plan, Record
 from nri_numamem.engine.providers import NO_OTHER_PROVIDERS
 from nri_numamem.engine.records import memory_policies as records
@@ -21,7 +21,11 @@ from nri_numamem.numa import MemoryPolicy, NodeSet, OnUnsupported, PolicyMode, p
 
 
 def add_policy(
-    context: Context, state: EngineState, event: CreateContainer, decision: Decision
+    context: Context,
+    state: EngineState,
+    event: CreateContainer,
+    request: PolicyRequest,
+    decision: Decision,
 ) -> Decision:
     """Return the decision with the container's memory policy, or with a refusal instead of it.
 
@@ -30,8 +34,8 @@ def add_policy(
     if decision.plan.refusal is not None:
         return decision
     ignored: list[Record] = []
-    for choice in _choices(context, event):
-        found = _find(context, event, decision.plan, choice)
+    for choice in _choices(context, event, request):
+        found = _find(context, event, request, decision.plan, choice)
         if isinstance(found, MemoryPolicy):
             adjustment = decision.plan.adjustment or Adjustment()
             adjustment = replace(adjustment, memory_policy=found)
@@ -44,10 +48,11 @@ def add_policy(
     return _with_records(decision, ignored) if ignored else decision
 
 
-def _choices(context: Context, event: CreateContainer) -> Iterable[PolicyChoice]:
+def _choices(
+    context: Context, event: CreateContainer, request: PolicyRequest
+) -> Iterable[PolicyChoice]:
     """Yield the annotation, then the namespace's default, which holds if the former is ignored."""
-    request = event.policy_request
-    if request is not None and request.annotation:
+    if request.annotation:
         yield PolicyChoice(request.annotation, ANNOTATION)
     default = context.policy.memory_policies.defaults.get(event.pod.namespace)
     if default is not None:
@@ -60,13 +65,17 @@ def _is_rejected(context: Context) -> bool:
 
 
 def _find(
-    context: Context, event: CreateContainer, plan: Plan, choice: PolicyChoice
+    context: Context,
+    event: CreateContainer,
+    request: PolicyRequest,
+    plan: Plan,
+    choice: PolicyChoice,
 ) -> MemoryPolicy | str:
     """Return the policy that was chosen, or why it cannot be set."""
     obstacle = ""
     if choice.source == ANNOTATION:
         obstacle = context.policy.memory_policies.obstacle(event.pod.namespace, choice.text)
-    obstacle = obstacle or _unsupported(event, choice)
+    obstacle = obstacle or _unsupported(request, choice)
     if obstacle:
         return obstacle
     mems = plan.adjustment.cpuset_mems if plan.adjustment is not None else ""
@@ -82,11 +91,9 @@ def _find(
     return policy_of(PolicyMode(choice.text), nodes, near)
 
 
-def _unsupported(event: CreateContainer, choice: PolicyChoice) -> str:
+def _unsupported(request: PolicyRequest, choice: PolicyChoice) -> str:
     """Return why runtime or kernel cannot set the mode; "" if they can."""
-    if event.policy_request is None:
-        return ""
-    support = event.policy_request.support
+    support = request.support
     is_missing = choice.text in support.missing_modes
     return support.obstacle or (f"the kernel lacks the mode {choice.text}" if is_missing else "")
 
