@@ -53,6 +53,7 @@ TARGETS: tuple[Target, ...] = (
     Target(proto="api/nri_subset.proto", module="nri_numamem/nri/nri_subset"),
     Target(proto="api/podresources.proto", module="nri_numamem/kubelet/podresources"),
     Target(proto="tests/e2e/guest/cri.proto", module="tests/e2e/guest/cri"),
+    Target(proto="tests/cluster/guest/dra.proto", module="tests/cluster/guest/dra"),
 )
 CONTRACTS: tuple[str, ...] = ("api/status.proto", "api/ttrpc.proto")
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.cluster.guest import catalog
+from tests.cluster.guest import catalog, scenarios_dra
 from tests.cluster.guest.checks import Phase
 from tests.cluster.kubernetes import programs
 from tests.cluster.kubernetes.servers import ADMIN, ControlPlane
@@ -29,6 +29,14 @@ _NETWORK = (
     "user,id=network",
     "-device",
     "virtio-net-pci,netdev=network,romfile=,bus=pci.0",
+)
+
+# A virtio console on a PCI root bus of its own, for which the firmware reports a NUMA node.
+_DEVICE = (
+    *("-device", f"pxb,id=pxb,bus=pci.0,bus_nr=128,numa_node={scenarios_dra.DEVICE_NODE}"),
+    *("-device", "virtio-serial-pci,id=accelerator,bus=pxb", "-chardev", "null,id=accelerator"),
+    "-device",
+    f"virtserialport,bus=accelerator.0,chardev=accelerator,name={scenarios_dra.PORT}",
 )
 
 
@@ -50,7 +58,7 @@ def _run(phases: Iterable[Phase], artefacts: dict[str, Path]) -> runs.SuiteRepor
     files[_SERVICE] = _service()
     drive = _OUT / "drive.tar"
     vm.write_drive(drive, files)
-    return runs.run(_SUITE, drive, _OUT, _NETWORK)
+    return runs.run(_SUITE, drive, _OUT, (*_NETWORK, *_DEVICE))
 
 
 def _service() -> Path:

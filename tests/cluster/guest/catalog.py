@@ -3,6 +3,7 @@
 from tests.cluster.guest import (
     scenarios_connection,
     scenarios_cpus,
+    scenarios_dra,
     scenarios_journal,
     scenarios_placement,
     scenarios_rejection,
@@ -34,6 +35,7 @@ PHASES = (
         (
             scenarios_connection.OPENING,
             scenarios_resize.RESIZE,
+            scenarios_dra.DRA,
             scenarios_connection.CLOSING,
         ),
         cgroup_driver="cgroupfs",
