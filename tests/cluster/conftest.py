@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster import machine
+from tests.cluster import boot, machine
 from tests.cluster.guest import catalog
 from tests.e2e.runs import SuiteReport
 
@@ -13,22 +13,13 @@ _REPORT = pytest.StashKey[SuiteReport]()
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:  # noqa: ANN401
     """Print the tested versions and the durations."""
-    report = config.stash.get(_REPORT, None)
-    if report is not None:
-        terminalreporter.section("cluster")
-        for line in report.summary:
-            terminalreporter.write_line(line)
+    boot.print_summary(terminalreporter, "cluster", config.stash.get(_REPORT, None))
 
 
 @pytest.fixture(scope="session")
 def report(request: pytest.FixtureRequest) -> SuiteReport:
     """Run the phases of the selected tests, and all phases if no test of one is selected."""
-    parameters = [
-        item.callspec.params
-        for item in request.session.items
-        if isinstance(item, pytest.Function) and hasattr(item, "callspec")
-    ]
-    selected = {str(each["phase"]) for each in parameters if "phase" in each}
-    report = machine.run(selected or {phase.name for phase in catalog.PHASES})
+    names = [phase.name for phase in catalog.PHASES]
+    report = machine.run(boot.selected_phases(request.session, names))
     request.config.stash[_REPORT] = report
     return report

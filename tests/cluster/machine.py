@@ -11,16 +11,16 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.cluster import boot
 from tests.cluster.guest import catalog, scenarios_dra
 from tests.cluster.guest.checks import Phase
 from tests.cluster.kubernetes import programs
 from tests.cluster.kubernetes.servers import ADMIN, ControlPlane
-from tests.e2e import artefact_builds, runs, vm
+from tests.e2e import artefact_builds, runs
 
 _SUITE = "sid"
 _OUT = runs.ROOT / "build" / "cluster"
 _GUEST = Path(__file__).parent / "guest"
-_SERVICE = "tests/e2e/guest/e2e.service"
 
 # The guest reaches the host's loopback interface at this address.
 _HOST_ADDRESS = "10.0.2.2"
@@ -29,14 +29,6 @@ _NETWORK = (
     "user,id=network",
     "-device",
     "virtio-net-pci,netdev=network,romfile=,bus=pci.0",
-)
-
-# A virtio console on a PCI root bus of its own, for which the firmware reports a NUMA node.
-_DEVICE = (
-    *("-device", f"pxb,id=pxb,bus=pci.0,bus_nr=128,numa_node={scenarios_dra.DEVICE_NODE}"),
-    *("-device", "virtio-serial-pci,id=accelerator,bus=pxb", "-chardev", "null,id=accelerator"),
-    "-device",
-    f"virtserialport,bus=accelerator.0,chardev=accelerator,name={scenarios_dra.PORT}",
 )
 
 
@@ -53,20 +45,9 @@ def run(names: Iterable[str]) -> runs.SuiteReport:
 
 
 def _run(phases: Iterable[Phase], artefacts: dict[str, Path]) -> runs.SuiteReport:
-    files = runs.drive_files(artefacts, [phase.name for phase in phases], _OUT)
-    files |= {str(path.relative_to(runs.ROOT)): path for path in _GUEST.glob("*.py")}
-    files[_SERVICE] = _service()
-    drive = _OUT / "drive.tar"
-    vm.write_drive(drive, files)
-    return runs.run(_SUITE, drive, _OUT, (*_NETWORK, *_DEVICE))
-
-
-def _service() -> Path:
-    """Write the service of tests/e2e with the main program of these tests; return its path."""
-    text = (runs.ROOT / _SERVICE).read_text(encoding="utf-8")
-    path = _OUT / "e2e.service"
-    path.write_text(text.replace("tests.e2e.guest.main", "tests.cluster.guest.main"))
-    return path
+    drive = boot.write_drive(artefacts, [phase.name for phase in phases], _OUT, _GUEST)
+    device = boot.accelerator(scenarios_dra.DEVICE_NODE, scenarios_dra.PORT)
+    return runs.run(_SUITE, drive, _OUT, (*_NETWORK, *device))
 
 
 @contextmanager

@@ -6,7 +6,6 @@ CRI-O is tested in this way in both modes of the plugin, and so is a CDI device 
 import time
 import traceback
 from dataclasses import dataclass
-from pathlib import Path
 
 from tests.cluster.cri.guest import crio, scenarios_cdi, scenarios_crio
 from tests.e2e.guest import (
@@ -19,10 +18,10 @@ from tests.e2e.guest import (
     scenarios_hugepages,
     scenarios_lifecycle,
     scenarios_placement,
-    systemd,
 )
 from tests.e2e.guest.checks import Check, Host, Report, Scenario
 from tests.e2e.guest.kubelet import Kubelet
+from tests.e2e.guest.machine_run import ARCHIVE, send_logs
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +85,8 @@ PHASES = (
 )
 
 
-def run(report: Report, phase: Phase, archive: Path, attempt: int) -> list[str]:
-    """Run a phase's checks with the image in `archive`; return what failed."""
+def run(report: Report, phase: Phase, attempt: int) -> list[str]:
+    """Run a phase's checks; return what failed."""
     started = time.monotonic()
     is_crio = phase.runtime == "crio"
     daemon = crio.Crio() if is_crio else containerd.Containerd(hugetlb=False)
@@ -96,7 +95,7 @@ def run(report: Report, phase: Phase, archive: Path, attempt: int) -> list[str]:
     try:
         the_plugin = _plugin(phase)
         kubelet = Kubelet(daemon.start())
-        daemon.import_image(archive)
+        daemon.import_image(ARCHIVE)
         the_plugin.connect()
         host = Host(phase, daemon, the_plugin, kubelet)
         failures = checks.run_all(report, host, phase.scenarios)
@@ -104,7 +103,9 @@ def run(report: Report, phase: Phase, archive: Path, attempt: int) -> list[str]:
         failures.append(traceback.format_exc())
     finally:
         daemon.stop()
-        _send_logs(report, phase, crio.LOG if is_crio else containerd.LOG, attempt)
+        logs = {phase.runtime: crio.LOG if is_crio else containerd.LOG}
+        logs |= {"plugin": plugin.LOG, "commands": plugin.COMMANDS}
+        send_logs(report, phase.name, attempt, logs)
         if the_plugin is not None:
             the_plugin.remove()
     report.write("phase", name=phase.name, seconds=round(time.monotonic() - started, 1))
@@ -115,13 +116,3 @@ def _plugin(phase: Phase) -> plugin.Plugin:
     if phase.mode == "launched":
         return forms.Launched(from_wheel=False)
     return forms.Service(artefacts.NEW_PACKAGE, logs_to_file=True, restarts=False)
-
-
-def _send_logs(report: Report, phase: Phase, runtime: Path, attempt: int) -> None:
-    run_name = phase.name if attempt == 1 else f"{phase.name}-{attempt}"
-    logs = {phase.runtime: runtime, "plugin": plugin.LOG, "commands": plugin.COMMANDS}
-    for name, path in logs.items():
-        text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-        report.write("log", name=f"{run_name}-{name}.log", text=text)
-    journal = systemd.journal("--output=short-monotonic", "--unit", forms.UNIT)
-    report.write("log", name=f"{run_name}-journal.log", text=journal)
