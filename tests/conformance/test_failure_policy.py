@@ -70,6 +70,21 @@ def test_a_late_reply_fails_one_request_and_its_repetition_succeeds(
         assert len(bench.host.records("synchronized")) == len(EVENTS) + 1
 
 
+def _create(
+    bench: Bench, pod: api.PodSandbox, container: api.Container
+) -> api.CreateContainerResponse:
+    """Create a container; again, as the kubelet does, if the runtime still had the plugin.
+
+    It logs the end of a connection before it removes the plugin. A request in between fails.
+    """
+    try:
+        return bench.create(pod, container)
+    except GoError as error:
+        if "ttrpc: closed" not in str(error):
+            raise
+        return bench.create(pod, container)
+
+
 @pytest.mark.scenario(71)
 def test_containers_created_until_the_plugin_is_back_start_unpinned(
     version: str, tmp_path: Path
@@ -83,7 +98,7 @@ def test_containers_created_until_the_plugin_is_back_start_unpinned(
         bench.connection.closed.wait(10)
         container = objects.container(pod, "c", memory_limit_bytes=GI)
         bench.runtime.wait(lambda: bench.runtime.logged("closed") > 0, "the end of the connection")
-        assert mems_of(bench.create(pod, container)) == ""
+        assert mems_of(_create(bench, pod, container)) == ""
         container.state = api.CONTAINER_RUNNING
         bench.runtime.set_content([pod], [container])
         bench.host.start(*configuration(tmp_path))
