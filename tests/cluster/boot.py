@@ -1,8 +1,7 @@
-"""What both machines have in common: the drive, a device on a NUMA node, and the report."""
+"""What both machines have in common: drive, selected phases, and a device on a NUMA node."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -44,20 +43,12 @@ def accelerator(node: int, port: str) -> tuple[str, ...]:
     )
 
 
-def selected_phases(session: pytest.Session, names: Iterable[str]) -> list[str]:
-    """Return those of `names` that selected tests belong to; all if no test of one is selected."""
+def selected_phases(items: Iterable[pytest.Item], names: Iterable[str]) -> list[str]:
+    """Return those of `names` that the tests belong to; all if no test belongs to one."""
     parameters = [
         item.callspec.params
-        for item in session.items
+        for item in items
         if isinstance(item, pytest.Function) and hasattr(item, "callspec")
     ]
     selected = {str(each["phase"]) for each in parameters if "phase" in each}
     return [name for name in names if name in selected] or list(names)
-
-
-def print_summary(reporter: Any, title: str, report: runs.SuiteReport | None) -> None:  # noqa: ANN401
-    """Print the tested versions and the durations; nothing without a report."""
-    if report is not None:
-        reporter.section(title)
-        for line in report.summary:
-            reporter.write_line(line)

@@ -1,4 +1,4 @@
-"""One test per phase and check of the virtual machine that the fixture boots.
+"""One test per phase and check of the virtual machine (see conftest.py).
 
 A check without a report fails with the reason for which the machine ended.
 """
@@ -13,11 +13,11 @@ pytestmark = pytest.mark.timeout(7200)
 
 
 @pytest.mark.parametrize(("phase", "check"), catalog.names())
-def test_check(report: SuiteReport, phase: str, check: str) -> None:
-    record = report.checks.get((phase, check))
-    assert record is not None, f"did not report: {report.error}"
+def test_check(machine_report: SuiteReport, phase: str, check: str) -> None:
+    record = machine_report.checks.get((phase, check))
+    assert record is not None, f"did not report: {machine_report.error}"
     assert record["ok"], record["detail"]
 
 
-def test_run_is_complete(report: SuiteReport) -> None:
-    assert not report.error
+def test_run_is_complete(machine_report: SuiteReport) -> None:
+    assert not machine_report.error
