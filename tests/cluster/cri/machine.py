@@ -1,4 +1,4 @@
-"""The virtual machine of these tests: Debian sid with containerd, CRI-O, and a device on a node.
+"""The virtual machine of these tests: Debian sid, container runtimes, and a device on a node.
 
 Machine, image and the framework of the guest are those of tests/e2e.
 """
@@ -22,7 +22,8 @@ def run(phases: Iterable[str]) -> runs.SuiteReport:
     """Boot the machine with the phases of these names; build what is missing."""
     _OUT.mkdir(parents=True, exist_ok=True)
     artefacts = artefact_builds.programs(_OUT / "packages")
-    artefacts |= {"crio": programs.built(programs.CRIO), "pinns": _pinns()}
+    artefacts |= {program.name: programs.built(program) for program in programs.RUNTIMES}
+    artefacts["pinns"] = _pinns()
     drive = boot.write_drive(artefacts, phases, _OUT, _GUEST)
     device = boot.accelerator(scenarios_cdi.DEVICE_NODE, scenarios_cdi.PORT)
     return runs.run(_SUITE, drive, _OUT, (*vm.NO_NETWORK, *device), _IMAGE)

@@ -1,10 +1,10 @@
-"""Build programs from Go modules: Kubernetes' own, CRI-O, and NFD's topology updater.
+"""Build programs from Go modules: Kubernetes' own, container runtimes, NFD's topology updater.
 
 `server/` pins one Kubernetes version for kubelet and API server. `scheduler/` is a kube-scheduler
-with the plugin NodeResourceTopologyMatch, which pins a Kubernetes version of its own. `crio/`
-pins CRI-O, which needs a C compiler and SQLite. `topology_updater/` pins the topology updater of
-Node Feature Discovery; `nfd_api/` stands for a module that is required and not used there. Programs
-are kept in
+with the plugin NodeResourceTopologyMatch, which pins a Kubernetes version of its own. `crio/` pins
+CRI-O, which needs a C compiler and SQLite. `runtimes/` pins containerd, and runc, which needs a C
+compiler and libseccomp. `topology_updater/` pins the topology updater of Node Feature Discovery;
+`nfd_api/` stands for a module that is required and not used there. Programs are kept in
 ${XDG_CACHE_HOME:-~/.cache}/nri_numamem/kubernetes by a hash of their inputs.
 
     python -m tests.cluster.kubernetes.programs [NAME]...
@@ -35,14 +35,19 @@ _CRIO = "github.com/cri-o/cri-o"
 _NFD = "sigs.k8s.io/node-feature-discovery"
 # Without these, CRI-O needs libraries of C besides SQLite.
 _CRIO_TAGS = "containers_image_openpgp exclude_graphdriver_btrfs btrfs_noversion libsqlite3"
+_CONTAINERD = "github.com/containerd/containerd/v2"
+# The snapshotters that no test uses, and the traces.
+_CONTAINERD_TAGS = "no_btrfs no_devmapper no_zfs no_aufs no_tracing urfave_cli_no_docs"
+_CONTAINERD_VERSION = f" -X {_CONTAINERD}/version.Version={{version}}"
+_RUNC = "github.com/opencontainers/runc"
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
     """A program and the folder of the Go module that pins its dependencies.
 
-    Its version is that of the required module `source`. A program with `tags` is built with cgo.
-    `values` are those of variables, as options of Go's linker.
+    Its version is that of the required module `source`. `values` are those of variables, as options
+    of Go's linker; "{version}" in them is the version.
     """
 
     name: str
@@ -51,12 +56,24 @@ class Program:
     source: str = _KUBERNETES
     tags: str = ""
     values: str = ""
+    uses_cgo: bool = False
 
 
 KUBELET = Program("kubelet", HERE / "server", "k8s.io/kubernetes/cmd/kubelet")
 API_SERVER = Program("kube-apiserver", HERE / "server", "k8s.io/kubernetes/cmd/kube-apiserver")
 SCHEDULER = Program("kube-scheduler", HERE / "scheduler", ".")
-CRIO = Program("crio", HERE / "crio", f"{_CRIO}/cmd/crio", _CRIO, _CRIO_TAGS)
+CRIO = Program("crio", HERE / "crio", f"{_CRIO}/cmd/crio", _CRIO, _CRIO_TAGS, uses_cgo=True)
+
+
+def _of_containerd(name: str) -> Program:
+    package = f"{_CONTAINERD}/cmd/{name}"
+    module = HERE / "runtimes"
+    return Program(name, module, package, _CONTAINERD, _CONTAINERD_TAGS, _CONTAINERD_VERSION)
+
+
+CONTAINERD = _of_containerd("containerd")
+CONTAINERD_SHIM = _of_containerd("containerd-shim-runc-v2")
+RUNC = Program("runc", HERE / "runtimes", _RUNC, _RUNC, "seccomp", uses_cgo=True)
 # It reads host-sys in its working directory instead of /sys.
 _NFD_PREFIX = f" -X {_NFD}/pkg/utils/hostpath.pathPrefix=host-"
 TOPOLOGY_UPDATER = Program(
@@ -66,7 +83,8 @@ TOPOLOGY_UPDATER = Program(
     _NFD,
     values=_NFD_PREFIX,
 )
-_ALL = (KUBELET, API_SERVER, SCHEDULER, CRIO, TOPOLOGY_UPDATER)
+RUNTIMES = (CRIO, CONTAINERD, CONTAINERD_SHIM, RUNC)
+_ALL = (KUBELET, API_SERVER, SCHEDULER, *RUNTIMES, TOPOLOGY_UPDATER)
 PROGRAMS = {program.name: program for program in _ALL}
 
 
@@ -112,8 +130,9 @@ def source_folder(program: Program) -> Path:
 
 def _options(program: Program) -> tuple[str, ...]:
     # Without a version Kubernetes' programs call themselves v0.0.0-master.
-    version = f"-X k8s.io/component-base/version.gitVersion={version_of(program)}"
-    linker = f"-ldflags=-s -w {version}{program.values}"
+    version = version_of(program)
+    values = f"-X k8s.io/component-base/version.gitVersion={version}"
+    linker = f"-ldflags=-s -w {values}{program.values.format(version=version)}"
     options = ("-mod=readonly", "-buildvcs=false", "-trimpath", linker)
     return (*options, f"-tags={program.tags}") if program.tags else options
 
@@ -128,7 +147,7 @@ def _run_go(go: str, program: Program, *arguments: str) -> str:
     done = subprocess.run(
         [go, *arguments],
         cwd=program.module,
-        env=_environment(os.environ, cgo=bool(program.tags)),
+        env=_environment(os.environ, cgo=program.uses_cgo),
         capture_output=True,
         text=True,
         check=False,

@@ -7,9 +7,12 @@ import pytest
 
 from tests.cluster.kubernetes.programs import (
     API_SERVER,
+    CONTAINERD,
+    CONTAINERD_SHIM,
     CRIO,
     KUBELET,
     PROGRAMS,
+    RUNC,
     TOPOLOGY_UPDATER,
     Program,
     built,
@@ -60,6 +63,24 @@ def test_crio_is_built_with_its_tags(kubelet: Program, tmp_path: Path) -> None:
     assert command.startswith("1 build -mod=readonly ")
     assert f" -tags={CRIO.tags} " in command
     assert version_of(CRIO) == "v1.34.0"
+
+
+def test_containerd_is_built_with_its_version(kubelet: Program, tmp_path: Path) -> None:
+    for program in (CONTAINERD, CONTAINERD_SHIM):
+        built(program)
+    commands = builds(tmp_path)
+    assert len(commands) == 2
+    for command in commands:
+        assert command.startswith("0 build -mod=readonly ")
+        assert f" -X {CONTAINERD.source}/version.Version={version_of(CONTAINERD)} " in command
+        assert f" -tags={CONTAINERD.tags} " in command
+
+
+def test_runc_is_built_with_seccomp(kubelet: Program, tmp_path: Path) -> None:
+    built(RUNC)
+    (command,) = builds(tmp_path)
+    assert command.startswith("1 build -mod=readonly ")
+    assert " -tags=seccomp " in command
 
 
 def test_the_topology_updater_is_built_with_another_root(kubelet: Program, tmp_path: Path) -> None:

@@ -40,9 +40,9 @@ class Containerd(Runtime):
             raise RuntimeError(f"ctr imported {names!r}, not {image_archive.IMAGE}")
 
 
-def version() -> str:
+def version(program: str = "containerd") -> str:
     """Return containerd's version, such as "1.7.24"."""
-    return _first_number(run_command("containerd", "--version"))
+    return _first_number(run_command(program, "--version"))
 
 
 def _synchronizes_launched() -> bool:
@@ -50,9 +50,9 @@ def _synchronizes_launched() -> bool:
     return tuple(int(part) for part in version().split(".")) >= (1, 7, 26)
 
 
-def runc_version() -> str:
+def runc_version(program: str = "runc") -> str:
     """Return runc's version."""
-    return _first_number(run_command("runc", "--version"))
+    return _first_number(run_command(program, "--version"))
 
 
 def _first_number(text: str) -> str:

@@ -122,23 +122,31 @@ class Process(Plugin):
 
 
 class Service(Plugin):
-    """The Debian package, as a service of systemd under its unit.
+    """The Debian package, as a service of systemd under its unit."""
 
-    A system call outside of the unit's filter ends the plugin, instead of failing.
-    """
+    def __init__(
+        self,
+        package: Path,
+        *,
+        logs_to_file: bool,
+        restarts: bool,
+        settings: str = "",
+        runs_others: bool = False,
+    ) -> None:
+        """Install the package, which starts nothing. `settings` are further ones, in YAML.
 
-    def __init__(self, package: Path, *, logs_to_file: bool, restarts: bool) -> None:
-        """Install the package, which starts nothing.
-
-        Without `restarts` systemd does not start it again after a crash.
+        Without `restarts` systemd does not start it again after a crash. A system call outside of
+        the unit's filter ends the plugin, instead of failing, unless it `runs_others`: the filter
+        holds for other programs too.
         """
         artefacts.purge_package()
         super().__init__(Path("/usr/bin/nri-numamem"))
         artefacts.install_package(package)
-        _write(CONFIG, RESERVATION + (LOG_TO_FILE if logs_to_file else ""))
+        _write(CONFIG, RESERVATION + (LOG_TO_FILE if logs_to_file else "") + settings)
+        kill = "" if runs_others else "SystemCallErrorNumber=kill\n"
         restart = "" if restarts else "Restart=no\n"
         # `install --external` makes systemd read it.
-        systemd.write_drop_in(UNIT, f"[Service]\nSystemCallErrorNumber=kill\n{restart}")
+        systemd.write_drop_in(UNIT, f"[Service]\n{kill}{restart}")
 
     def connect(self) -> None:
         """Install the service, which starts it; raise RuntimeError if that fails."""

@@ -29,7 +29,8 @@ _NAMESPACE = "e2e"
 class ContainerSpec:
     """One container of a pod; `hugepages_bytes` has requested sizes only: {"2MB": 4 << 20}.
 
-    `cdi_devices` are names as in "vendor.com/class=name".
+    `cdi_devices` are names as in "vendor.com/class=name". With `has_seccomp` the container gets the
+    runtime's seccomp profile.
     """
 
     name: str
@@ -38,6 +39,7 @@ class ContainerSpec:
     hugepages_bytes: Mapping[str, int] = field(default_factory=dict)
     command: tuple[str, ...] = SLEEP
     cdi_devices: tuple[str, ...] = ()
+    has_seccomp: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ class PodSpec:
     name: str
     containers: tuple[ContainerSpec, ...]
     qos: str = "guaranteed"
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -198,6 +201,7 @@ def _sandbox_config(spec: PodSpec, uid: str, parent: str) -> pb.PodSandboxConfig
         log_directory=str(_LOGS / f"{_NAMESPACE}_{spec.name}_{uid}"),
         labels=_pod_labels(spec, uid),
         annotations={
+            **spec.annotations,
             "kubernetes.io/config.seen": "2026-01-01T00:00:00.000000000Z",
             "kubernetes.io/config.source": "api",
         },
@@ -216,6 +220,7 @@ def _sandbox_config(spec: PodSpec, uid: str, parent: str) -> pb.PodSandboxConfig
 
 
 def _container_config(pod: Pod, container: ContainerSpec, attempt: int) -> pb.ContainerConfig:
+    seccomp = pb.SecurityProfile() if container.has_seccomp else None
     return pb.ContainerConfig(
         metadata=pb.ContainerMetadata(name=container.name, attempt=attempt),
         image=pb.ImageSpec(image=IMAGE),
@@ -231,7 +236,9 @@ def _container_config(pod: Pod, container: ContainerSpec, attempt: int) -> pb.Co
         log_path=f"{container.name}/{attempt}.log",
         linux=pb.LinuxContainerConfig(
             resources=_container_resources(pod.spec, container),
-            security_context=pb.LinuxContainerSecurityContext(namespace_options=_network()),
+            security_context=pb.LinuxContainerSecurityContext(
+                namespace_options=_network(), seccomp=seccomp
+            ),
         ),
         CDI_devices=[pb.CDIDevice(name=name) for name in container.cdi_devices],
     )

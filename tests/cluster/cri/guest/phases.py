@@ -1,13 +1,20 @@
 """Phases without a kubelet: pods are created over the CRI, by the scenarios of tests/e2e.
 
-CRI-O is tested in this way in both modes of the plugin, and so is a CDI device under containerd.
+CRI-O is tested in this way in both modes of the plugin. So are a CDI device under containerd, and
+memory policies under a newer containerd with a newer runc.
 """
 
 import time
 import traceback
 from dataclasses import dataclass
 
-from tests.cluster.cri.guest import crio, scenarios_cdi, scenarios_crio
+from tests.cluster.cri.guest import (
+    crio,
+    newer_containerd,
+    scenarios_cdi,
+    scenarios_crio,
+    scenarios_memory_policies,
+)
 from tests.e2e.guest import (
     artefacts,
     checks,
@@ -26,11 +33,16 @@ from tests.e2e.guest.machine_run import ARCHIVE, send_logs
 
 @dataclass(frozen=True, slots=True)
 class Phase(checks.Phase):
-    """One runtime, one mode of the plugin, and the scenarios in their order."""
+    """One runtime, one mode of the plugin, and the scenarios in their order.
+
+    `settings` are further ones of the plugin, as a service; with them the plugin runs the OCI
+    runtime.
+    """
 
     runtime: str = "crio"
     title: str = ""
     scenarios: tuple[Scenario, ...] = ()
+    settings: str = ""
 
     @property
     def name(self) -> str:
@@ -54,6 +66,19 @@ PHASES = (
             scenarios_cdi.CDI,
             scenarios_lifecycle.CLOSING,
         ),
+    ),
+    # Phases after it cannot have Debian's containerd.
+    Phase(
+        "external",
+        runtime="newer-containerd",
+        title="memory-policies",
+        scenarios=(
+            scenarios_lifecycle.OPENING,
+            scenarios_memory_policies.MODES,
+            scenarios_memory_policies.OLDER_RUNC,
+            scenarios_lifecycle.CLOSING,
+        ),
+        settings=scenarios_memory_policies.SETTINGS,
     ),
     Phase(
         "external",
@@ -88,8 +113,7 @@ PHASES = (
 def run(report: Report, phase: Phase, attempt: int) -> list[str]:
     """Run a phase's checks; return what failed."""
     started = time.monotonic()
-    is_crio = phase.runtime == "crio"
-    daemon = crio.Crio() if is_crio else containerd.Containerd(hugetlb=False)
+    daemon = _runtime(phase)
     the_plugin: plugin.Plugin | None = None
     failures: list[str] = []
     try:
@@ -103,7 +127,7 @@ def run(report: Report, phase: Phase, attempt: int) -> list[str]:
         failures.append(traceback.format_exc())
     finally:
         daemon.stop()
-        logs = {phase.runtime: crio.LOG if is_crio else containerd.LOG}
+        logs = {phase.runtime: crio.LOG if phase.runtime == "crio" else containerd.LOG}
         logs |= {"plugin": plugin.LOG, "commands": plugin.COMMANDS}
         send_logs(report, phase.name, attempt, logs)
         if the_plugin is not None:
@@ -112,7 +136,21 @@ def run(report: Report, phase: Phase, attempt: int) -> list[str]:
     return failures
 
 
+def _runtime(phase: Phase) -> crio.Crio | containerd.Containerd:
+    if phase.runtime == "crio":
+        return crio.Crio()
+    if phase.runtime == "newer-containerd":
+        return newer_containerd.NewerContainerd()
+    return containerd.Containerd(hugetlb=False)
+
+
 def _plugin(phase: Phase) -> plugin.Plugin:
     if phase.mode == "launched":
         return forms.Launched(from_wheel=False)
-    return forms.Service(artefacts.NEW_PACKAGE, logs_to_file=True, restarts=False)
+    return forms.Service(
+        artefacts.NEW_PACKAGE,
+        logs_to_file=True,
+        restarts=False,
+        settings=phase.settings,
+        runs_others=bool(phase.settings),
+    )

@@ -1,0 +1,144 @@
+"""A container with a memory policy: its creation, the plugin's record, and what the kernel has.
+
+This module depends on the plugin's records, on cgroups and on /proc, and not on a scenario.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.guest import cgroups
+from tests.e2e.guest.checks import Host, expect
+from tests.e2e.guest.cri import CriError
+from tests.e2e.guest.kubelet import ContainerSpec, Pod, PodSpec
+from tests.e2e.guest.waiting import wait_until
+
+MIB = 1 << 20
+ANNOTATION = "memory-policy.numamem.io"
+WRITTEN_MIB = 64
+_WRITTEN_BYTES = WRITTEN_MIB * MIB
+# The block stays in dd's memory, because sleep never reads from the pipe.
+_WRITER = f"busybox dd if=/dev/zero bs={_WRITTEN_BYTES} count=1 | busybox sleep 1000000"
+
+# A thread of the plugin reads the features of runc when the plugin starts.
+_NOT_READ_YET = "the features of runc are not known yet"
+_OUTCOMES = ("memory_policy_set", "memory_policy_ignored")
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A container that has written its memory, as the kernel shows it; it is removed by now.
+
+    `mib` maps a NUMA node to its anonymous memory. `policies` are the texts of numa_maps without
+    the addresses, of all processes. `record` is the plugin's about the policy, empty without one.
+    """
+
+    nodes: frozenset[int]
+    mib: Mapping[int, float]
+    policies: tuple[str, ...]
+    record: Mapping[str, Any]
+    seccomp_modes: frozenset[str]
+
+    def expect_policy(self, text: str) -> None:
+        """Expect this policy, in the words of numa_maps, of all memory of all processes."""
+        expect(self.policies, "numa_maps is empty")
+        others = {each for each in self.policies if not f"{each} ".startswith(f"{text} ")}
+        expect(not others, f"other policies than {text}: {sorted(others)[:5]}")
+
+    def __str__(self) -> str:
+        nodes = f"cpuset.mems {sorted(self.nodes)}, " if self.nodes else ""
+        return f"{nodes}MiB by node: {dict(self.mib)}"
+
+
+def pod_of(
+    name: str,
+    annotations: Mapping[str, str],
+    *,
+    qos: str = "burstable",
+    memory_bytes: int = 256 * MIB,
+    has_seccomp: bool = False,
+) -> PodSpec:
+    """Return a pod whose container "main" writes WRITTEN_MIB of memory.
+
+    A BestEffort pod has no limits.
+    """
+    memory_bytes, cpu_milli = (0, 0) if qos == "besteffort" else (memory_bytes, 1000)
+    command = ("/bin/sh", "-c", _WRITER)
+    container = ContainerSpec(
+        "main", memory_bytes, cpu_milli, command=command, has_seccomp=has_seccomp
+    )
+    return PodSpec(name, (container,), qos, annotations)
+
+
+def run(host: Host, spec: PodSpec) -> Placed:
+    """Run a pod of `pod_of` until it has written its memory; remove it."""
+    pod = host.kubelet.run_sandbox(spec)
+    record = _create(host, pod)
+    container_id = pod.container_ids["main"]
+    host.kubelet.client.start_container(container_id)
+
+    def written() -> dict[int, int] | None:
+        found = cgroups.anonymous_bytes(pod.parent, container_id)
+        return found if sum(found.values()) >= _WRITTEN_BYTES else None
+
+    anonymous = wait_until(written, f"{WRITTEN_MIB} MiB of anonymous memory")
+    processes = [Path("/proc", str(pid)) for pid in cgroups.processes(pod.parent, container_id)]
+    placed = Placed(
+        nodes=host.nodes(pod),
+        mib={node: round(size / MIB, 1) for node, size in anonymous.items()},
+        policies=tuple(line for process in processes for line in _policies(process)),
+        record=record,
+        seccomp_modes=frozenset(_status(process, "Seccomp") for process in processes),
+    )
+    host.kubelet.remove(pod)
+    return placed
+
+
+def refuse(host: Host, spec: PodSpec) -> str:
+    """Return the text with which the container of a pod is refused; remove the pod."""
+    pod = host.kubelet.run_sandbox(spec)
+
+    def refused() -> str:
+        try:
+            container_id = host.kubelet.create_container(pod, "main")
+        except CriError as error:
+            return "" if _NOT_READ_YET in str(error) else str(error)
+        raise AssertionError(f"it was not refused: {container_id}")
+
+    text = wait_until(refused, "a refusal after the features of runc are read")
+    host.kubelet.remove(pod)
+    return text
+
+
+def _create(host: Host, pod: Pod) -> Mapping[str, Any]:
+    """Create the container when the features of runc are read; return the plugin's record."""
+
+    def created() -> tuple[Mapping[str, Any]] | None:
+        container_id = host.kubelet.create_container(pod, "main")
+        if not pod.spec.annotations:
+            return ({},)
+        record = wait_until(lambda: _record(host, container_id), f"record of {pod.spec.name}")
+        if record.get("cause") != _NOT_READ_YET:
+            return (record,)
+        host.kubelet.client.remove_container(container_id)
+        return None
+
+    return wait_until(created, "a container after the features of runc are read")[0]
+
+
+def _record(host: Host, container_id: str) -> Mapping[str, Any] | None:
+    """Return the record about a container's policy; it is written after the creation."""
+    records = [each for event in _OUTCOMES for each in host.plugin.records(event)]
+    return next((each for each in records if each["container_id"] == container_id), None)
+
+
+def _policies(process: Path) -> list[str]:
+    """Return the lines of numa_maps without the addresses."""
+    lines = (process / "numa_maps").read_text(encoding="ascii").splitlines()
+    return [line.partition(" ")[2] for line in lines]
+
+
+def _status(process: Path, name: str) -> str:
+    lines = (process / "status").read_text(encoding="utf-8").splitlines()
+    return next(line.split()[1] for line in lines if line.startswith(f"{name}:"))
