@@ -28,16 +28,8 @@ from nri_numamem.numa import MemoryPolicies, PolicyMode
 DEFAULT_HANDLER = "default"
 """The name in `memoryPolicy.runtimes` of pods without a RuntimeClass."""
 
-_MODES = frozenset(
-    {
-        "MPOL_PREFERRED",
-        "MPOL_BIND",
-        "MPOL_INTERLEAVE",
-        "MPOL_LOCAL",
-        "MPOL_PREFERRED_MANY",
-        "MPOL_WEIGHTED_INTERLEAVE",
-    }
-)
+# By the kernel's names, as in the output of `features`.
+_MODES = frozenset(f"MPOL_{mode.name}" for mode in PolicyMode)
 _LIST_IT = "list the handler in memoryPolicy.runtimes if its OCI runtime sets policies"
 
 
