@@ -45,7 +45,7 @@ class Answer:
     document: dict[str, Any]
     """The JSON object in the body; empty for any other body."""
     retry_after_s: float = 0.0
-    """When the server wants the next attempt; 0 if it has not said."""
+    """The least time before the next attempt (Retry-After); 0 without one."""
 
 
 class Client:

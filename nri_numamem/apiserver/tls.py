@@ -56,7 +56,7 @@ def _load(context: ssl.SSLContext, access: Access) -> None:
     with ExitStack() as stack:
         certificate = _memory_file(access.certificate, stack)
         key = _memory_file(access.key, stack)
-        # Without a function OpenSSL would ask for the password of an encrypted key on the terminal.
+        # Without a function OpenSSL reads the password of an encrypted key from the terminal.
         context.load_cert_chain(certificate, key, password=lambda: b"")
 
 

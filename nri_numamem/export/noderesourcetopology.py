@@ -54,7 +54,7 @@ class Host:
     pods: frozenset[tuple[str, str]] | None = None
     """(namespace, name) of the pods that count; None if not all are known."""
     kubelet: KubeletResources = field(default_factory=KubeletResources)
-    """For its devices; empty if it was not asked."""
+    """For its devices; empty without its PodResources socket."""
 
 
 def zone_nodes(context: Context) -> tuple[NumaNode, ...]:

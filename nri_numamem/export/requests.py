@@ -55,7 +55,7 @@ class Failure:
 
 REMEDIES = {
     FailureKind.CREDENTIALS: "see `cause`; it is read again at each attempt",
-    FailureKind.UNREACHABLE: "is the API server up, and its address right?",
+    FailureKind.UNREACHABLE: "check that the API server runs, and that its address is correct",
     FailureKind.UNAUTHORIZED: "the token or certificate is not valid, or has expired; renew it",
     FailureKind.FORBIDDEN: "grant this user the permissions in docs/scheduler.md",
     FailureKind.NO_CRD: "install the CustomResourceDefinition of NodeResourceTopology; it comes "
@@ -64,8 +64,8 @@ REMEDIES = {
     "registered it",
     FailureKind.CONFLICT: "stop the other exporter on this host and delete the object; it is then "
     "made again",
-    FailureKind.REJECTED: "is it an admission policy, or a CustomResourceDefinition of another "
-    "version?",
+    FailureKind.REJECTED: "see `cause`: an admission policy, or a CustomResourceDefinition of "
+    "another version",
     FailureKind.SERVER_ERROR: "see the log of the API server",
 }
 

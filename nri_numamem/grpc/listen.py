@@ -47,7 +47,7 @@ def listen(path: Path) -> Listener:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             sock.bind(os.fspath(path))
-            path.chmod(_MODE)  # nobody can connect before listen()
+            path.chmod(_MODE)  # before listen(), so that no process connects under another mode
             sock.listen(_BACKLOG)
             return Listener(sock, path, _file_id(path))
         except OSError:

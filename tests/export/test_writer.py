@@ -337,7 +337,7 @@ def test_no_answer(world: World) -> None:
             "node_name": "w",
             "failure": "unreachable",
             "cause": "refused",
-            "remedy": "is the API server up, and its address right?",
+            "remedy": "check that the API server runs, and that its address is correct",
         }
     ]
     # The request may have been executed, so that the former content is written again too.

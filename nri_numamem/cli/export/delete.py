@@ -8,7 +8,13 @@ from nri_numamem.apiserver.client import Client, Request, RequestError
 from nri_numamem.cli.export.node_name import add_node_name_argument, node_name_of
 from nri_numamem.cli.export.server import DEFAULT_KUBECONFIG, access_of, add_server_arguments
 from nri_numamem.config.errors import UsageError
-from nri_numamem.export.requests import all_objects_path, failure_of_delete, object_path
+from nri_numamem.export.requests import (
+    REMEDIES,
+    FailureKind,
+    all_objects_path,
+    failure_of_delete,
+    object_path,
+)
 
 OPTIONS_FILE = Path("/etc/nri-numamem/export.env")
 """The EnvironmentFile of the unit."""
@@ -83,7 +89,7 @@ def _delete(args: argparse.Namespace, path: str) -> Deletion:
     try:
         answer = Client(access_of(args)).send(Request("DELETE", path))
     except RequestError as error:
-        return Deletion(str(error))
+        return Deletion(f"{error}; {REMEDIES[FailureKind.UNREACHABLE]}")
     failure = failure_of_delete(answer.status, answer.document)
     if failure is not None:
         return Deletion(f"{failure.cause}; {failure.remedy}")

@@ -1,6 +1,6 @@
 """The kubelet's PodResources API with the plugin's memory, on a socket of this process.
 
-Each request asks the kubelet anew; its errors go to the client. Memory and hugepages of the
+Each request is one call of the kubelet, whose errors go to the client. Memory and hugepages of the
 containers are those of the plugin's state. Without that state a request fails: a client would take
 used memory for available memory.
 """
@@ -115,7 +115,7 @@ class PodResources:
 
         def handle(payload: bytes, timeout_s: float | None) -> bytes:
             try:
-                reply = self._ask_kubelet(method, payload, timeout_s)
+                reply = self._call_kubelet(method, payload, timeout_s)
                 memory = self._memory()
                 changed = reply if memory is None else change(reply, memory)
             except api.PodResourcesError as error:
@@ -131,7 +131,7 @@ class PodResources:
 
         return handle
 
-    def _ask_kubelet(self, method: str, payload: bytes, timeout_s: float | None) -> bytes:
+    def _call_kubelet(self, method: str, payload: bytes, timeout_s: float | None) -> bytes:
         limit_s = _CALL_S if timeout_s is None else min(timeout_s, _CALL_S)
         try:
             return call(self._kubelet, method, payload, timeout_s=limit_s)

@@ -60,6 +60,7 @@ def test_failures(
     assert main(["export", "--delete-all", *kubeconfig]) == 1
     line = capsys.readouterr().err
     assert line.startswith("nri-numamem: cannot delete all objects of nri-numamem: https://127")
+    assert line.endswith("; check that the API server runs, and that its address is correct\n")
 
 
 class TestConfigured:

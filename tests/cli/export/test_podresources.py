@@ -79,7 +79,7 @@ def test_list_has_the_memory_of_the_plugin(api_of_host: Served, kubelet: FakeKub
     assert api_of_host.pods() == expected
 
 
-def test_each_request_asks_the_kubelet_and_reads_the_state_anew(
+def test_each_request_calls_the_kubelet_and_reads_the_state_anew(
     api_of_host: Served, kubelet: FakeKubelet, host: ExportHost
 ) -> None:
     api_of_host.pods()
