@@ -8,7 +8,8 @@ import itertools
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from nri_numamem.config.reference import SETTINGS, Setting
+from nri_numamem.config.reference import SETTINGS
+from nri_numamem.config.setting import Setting
 
 _HEAD = """\
 # Configuration of nri-numamem in YAML. All keys are optional; a line such as #key: value shows a

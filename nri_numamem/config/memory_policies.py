@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
+from nri_numamem.config.lists import read_list, read_names
 from nri_numamem.config.values import (
     SettingsError,
     SettingsPath,
     read_choice,
     read_mapping,
-    show,
 )
 from nri_numamem.numa.memory_policy import MemoryPolicies, OnUnsupported, PolicyMode
 
@@ -20,9 +20,6 @@ POLICY_MODES = tuple(PolicyMode)
 # The first value is the default.
 UNSUPPORTED_ACTIONS = (OnUnsupported.IGNORE, OnUnsupported.REJECT)
 
-# Namespaces and handlers are DNS labels or names; the API server accepts at most 253 characters.
-_NAME_LIMIT = 253
-
 
 def read_memory_policies(value: object) -> MemoryPolicies:
     """Return the setting of a parsed document; raise SettingsError for the first invalid value."""
@@ -33,7 +30,7 @@ def read_memory_policies(value: object) -> MemoryPolicies:
     action = read_choice(here, mapping.get(ON_UNSUPPORTED), UNSUPPORTED_ACTIONS)
     return MemoryPolicies(
         modes=_read_modes((*path, MODES), mapping.get(MODES)),
-        namespaces=_read_names((*path, NAMESPACES), mapping.get(NAMESPACES), "a namespace"),
+        namespaces=read_names((*path, NAMESPACES), mapping.get(NAMESPACES), "a namespace"),
         defaults=_read_defaults((*path, DEFAULTS), mapping.get(DEFAULTS)),
         runtimes=_read_runtimes((*path, RUNTIMES), mapping.get(RUNTIMES)),
         on_unsupported=OnUnsupported(action),
@@ -54,7 +51,7 @@ def memory_policies_document(settings: MemoryPolicies) -> dict[str, object]:
 
 
 def _read_modes(path: SettingsPath, value: object) -> tuple[PolicyMode, ...]:
-    words = _read_list(path, value, f"write a list of modes: {', '.join(POLICY_MODES)}")
+    words = read_list(path, value, f"write a list of modes: {', '.join(POLICY_MODES)}")
     found = {_read_mode((*path, index), word) for index, word in enumerate(words)}
     return tuple(mode for mode in POLICY_MODES if mode in found)
 
@@ -75,21 +72,4 @@ def _read_defaults(path: SettingsPath, value: object) -> Mapping[str, PolicyMode
 def _read_runtimes(path: SettingsPath, value: object) -> tuple[str, ...] | None:
     if value is None or value == AUTO:
         return None
-    return _read_names(path, value, "a runtime handler")
-
-
-def _read_names(path: SettingsPath, value: object, what: str) -> tuple[str, ...]:
-    names: dict[str, None] = {}
-    for index, name in enumerate(_read_list(path, value, f"write a list, each {what}")):
-        if not isinstance(name, str) or not 0 < len(name) <= _NAME_LIMIT or not name.isprintable():
-            raise SettingsError((*path, index), f"{show(name)} is not {what}", f"write {what}")
-        names[name] = None
-    return tuple(names)
-
-
-def _read_list(path: SettingsPath, value: object, remedy: str) -> list[object]:
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise SettingsError(path, f"{show(value)} instead of a list", remedy)
-    return value
+    return read_names(path, value, "a runtime handler")

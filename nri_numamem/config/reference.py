@@ -5,33 +5,15 @@ with ``config.settings``, so a setting without an entry here does not pass.
 """
 
 import textwrap
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
-from nri_numamem.config.memory_nodes import (
-    MEMORY_NODES,
-    OVERRIDE,
-    OVERRIDE_CLASSES,
-    WITHOUT_CPUS,
-    WITHOUT_CPUS_ACTIONS,
-)
-from nri_numamem.config.memory_policies import (
-    AUTO,
-    DEFAULTS,
-    MEMORY_POLICY,
-    MODES,
-    NAMESPACES,
-    ON_UNSUPPORTED,
-    POLICY_MODES,
-    RUNTIMES,
-    UNSUPPORTED_ACTIONS,
-)
+from nri_numamem.config.reference_placement import PLACEMENT_SETTINGS
+from nri_numamem.config.setting import Setting, choice
 from nri_numamem.config.settings import (
     LOG_FORMATS,
     LOG_LEVELS,
     MAX_ALLOWABLE_LEAST,
     MEMORY_MANAGER_POLICIES,
-    PLACEMENT_STRATEGIES,
     STATE_FILE,
     TOPOLOGY_MANAGER_POLICIES,
     TOPOLOGY_MANAGER_SCOPES,
@@ -45,36 +27,10 @@ _WIDTH = 100
 _AMOUNTS = "mapping of resource to amount"
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One key of the configuration file."""
-
-    key: str
-    """With a dot for a key inside a mapping."""
-    type: str
-    """In words, or all allowed values."""
-    default: str
-    """As written in YAML; "" when an unset key is not the same as any value."""
-    meaning: str
-    """Sentences for operators, in Markdown."""
-    flag: str = ""
-    """The option of `nri-numamem run` that overrides the key."""
-
-    @property
-    def kubelet_key(self) -> str:
-        """The key of KubeletConfiguration with the same name and values; "" if there is none."""
-        top = self.key.partition(".")[0]
-        return self.key if top in (kubelet.POLICY_KEY, *kubelet.KEYS) else ""
-
-
-def _choice(allowed: Iterable[str]) -> str:
-    return ", ".join(f"`{word}`" for word in allowed)
-
-
 SETTINGS = (
     Setting(
         kubelet.POLICY_KEY,
-        _choice(MEMORY_MANAGER_POLICIES),
+        choice(MEMORY_MANAGER_POLICIES),
         MEMORY_MANAGER_POLICIES[0],
         "`Static` pins the memory of Guaranteed containers; `None` manages no container. The "
         "kubelet's default is `None`. This key is never copied from `kubeletConfigFile`: the "
@@ -91,7 +47,7 @@ SETTINGS = (
     ),
     Setting(
         "topologyManagerPolicy",
-        _choice(TOPOLOGY_MANAGER_POLICIES),
+        choice(TOPOLOGY_MANAGER_POLICIES),
         TOPOLOGY_MANAGER_POLICIES[0],
         "How strictly memory, CPUs and devices must share NUMA nodes. `none` considers memory "
         "only; `best-effort` prefers common nodes; `restricted` rejects a container if no "
@@ -100,7 +56,7 @@ SETTINGS = (
     ),
     Setting(
         "topologyManagerScope",
-        _choice(TOPOLOGY_MANAGER_SCOPES),
+        choice(TOPOLOGY_MANAGER_SCOPES),
         TOPOLOGY_MANAGER_SCOPES[0],
         "`container` places each container by itself; `pod` places the sum of a pod's containers "
         "when its sandbox starts.",
@@ -173,7 +129,7 @@ SETTINGS = (
     ),
     Setting(
         "whenUnsatisfiable",
-        _choice(UNSATISFIABLE_ACTIONS),
+        choice(UNSATISFIABLE_ACTIONS),
         UNSATISFIABLE_ACTIONS[0],
         "What happens to a container that no set of NUMA nodes can hold: `Reject` fails its "
         "creation with the reason; `RunUnpinned` starts it without NUMA nodes.",
@@ -191,75 +147,10 @@ SETTINGS = (
         "plugin itself ends after 60 % of the deadline. Without the setting such a request "
         "continues without the plugin.",
     ),
-    Setting(
-        f"{MEMORY_NODES}.{WITHOUT_CPUS}",
-        _choice(WITHOUT_CPUS_ACTIONS),
-        WITHOUT_CPUS_ACTIONS[0],
-        "What NUMA nodes without CPUs are for (CXL, persistent and high-bandwidth memory, GPU "
-        "memory). `exclude` ignores them: no container is placed there, and they need no "
-        "reservation. `lastResort` uses them for containers that fit nowhere else. `use` treats "
-        "them as nodes with CPUs. If no node shows CPUs, all nodes are used. "
-        "[memory-nodes.md](memory-nodes.md) describes the machines.",
-    ),
-    Setting(
-        f"{MEMORY_NODES}.{OVERRIDE}",
-        f"mapping of NUMA nodes to {_choice(OVERRIDE_CLASSES)}",
-        "{}",
-        'The class of some NUMA nodes, whatever the kernel shows, such as `{"4-7": dram}`: `dram` '
-        "nodes are used, and `withoutCpus` applies to `cpuless` nodes. `nri-numamem inspect` "
-        "shows the class of each node. Nodes that the machine does not have yet may be named.",
-    ),
-    Setting(
-        "placementStrategy",
-        _choice(PLACEMENT_STRATEGIES),
-        PLACEMENT_STRATEGIES[0],
-        "Which NUMA node a container gets if several are equally good, by number, distance and the "
-        "hints of CPUs and devices. `lowest-ids` takes the first one, as the kubelet does. `pack` "
-        "takes the one with the least free memory that suffices, so that other nodes stay free for "
-        "large requests. `spread` takes the one with the most, so that containers share the "
-        "bandwidth of all nodes. It also decides between existing groups of equal size. "
-        "[placement.md](internals/placement.md#pack-and-spread) has an example.",
-    ),
-    Setting(
-        f"{MEMORY_POLICY}.{MODES}",
-        f"list of {_choice(POLICY_MODES)}",
-        "[]",
-        "The memory policies that a pod's annotation `memory-policy.numamem.io` may choose. When "
-        "empty, annotations have no effect. [memory-policies.md](memory-policies.md) describes "
-        "annotations, modes and requirements.",
-    ),
-    Setting(
-        f"{MEMORY_POLICY}.{NAMESPACES}",
-        "list of namespaces",
-        "[]",
-        "The namespaces in which annotations may choose a policy. When empty, all namespaces.",
-    ),
-    Setting(
-        f"{MEMORY_POLICY}.{DEFAULTS}",
-        "mapping of namespace to mode",
-        "{}",
-        "The policy of containers without an annotation, whether `modes` lists it or not.",
-    ),
-    Setting(
-        f"{MEMORY_POLICY}.{RUNTIMES}",
-        f"list of runtime handlers, or `{AUTO}`",
-        AUTO,
-        "The runtime handlers whose OCI runtime sets memory policies; `default` stands for pods "
-        "without a RuntimeClass. With `auto` the plugin runs `runc features` and `crun features`; "
-        "other handlers, and programs that the plugin does not find, as in a container, count as "
-        "unsupported.",
-    ),
-    Setting(
-        f"{MEMORY_POLICY}.{ON_UNSUPPORTED}",
-        _choice(UNSUPPORTED_ACTIONS),
-        UNSUPPORTED_ACTIONS[0],
-        "What happens to a container whose policy cannot be set, because the runtime does not "
-        "support it, or because the annotation is invalid or not allowed: `Ignore` creates it "
-        "without the policy; `Reject` fails its creation with the reason.",
-    ),
+    *PLACEMENT_SETTINGS,
     Setting(
         "logLevel",
-        _choice(LOG_LEVELS),
+        choice(LOG_LEVELS),
         LOG_LEVELS[0],
         "The lowest level that is logged.",
         flag="--log-level",
@@ -274,7 +165,7 @@ SETTINGS = (
     ),
     Setting(
         "logFormat",
-        _choice(LOG_FORMATS),
+        choice(LOG_FORMATS),
         LOG_FORMATS[0],
         "`json` writes one JSON object per line, `console` text for people. `auto` is `console` "
         "on a terminal and `json` elsewhere. The journal gets fields in any case.",

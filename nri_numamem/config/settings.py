@@ -22,6 +22,7 @@ from nri_numamem.config.memory_policies import (
     memory_policies_document,
     read_memory_policies,
 )
+from nri_numamem.config.paths import STATE_FILE, read_path, read_state_file, read_textfile
 from nri_numamem.config.reservations import (
     read_amounts,
     read_reservations,
@@ -35,7 +36,6 @@ from nri_numamem.config.values import (
     read_go_bool,
     read_integer,
     read_mapping,
-    show,
 )
 from nri_numamem.kubelet import config_file as kubelet
 from nri_numamem.kubelet.config_file import MAX_ALLOWABLE, OPTIONS, PREFER_CLOSEST
@@ -45,6 +45,7 @@ from nri_numamem.numa.memory_policy import MemoryPolicies
 from nri_numamem.numa.preferences import Strategy
 
 __all__ = [
+    "STATE_FILE",
     "Settings",
     "SettingsError",
     "settings_from_mapping",
@@ -65,15 +66,6 @@ LOG_FORMATS = ("auto", "json", "console")
 # The kubelet rejects less than 8 (KEP-4622). Its type is a Go int; no machine has 2^31 nodes.
 MAX_ALLOWABLE_LEAST = 8
 MAX_ALLOWABLE_MOST = 2**31 - 1
-
-# The kubelet's file name, in the plugin's own directory.
-STATE_FILE = "/var/lib/nri-numamem/memory_manager_state"
-
-# Debian's directory of the exporter.
-_TEXTFILE_EXAMPLE = "/var/lib/prometheus/node-exporter/nri_numamem.prom"
-
-# PATH_MAX of Linux, which includes the closing NUL.
-_PATH_LIMIT = 4096
 
 KEYS = (
     kubelet.POLICY_KEY,
@@ -210,17 +202,17 @@ def settings_from_mapping(document: object) -> Settings:
         eviction_hard=read_amounts(
             "evictionHard", top.get("evictionHard"), kubelet.EVICTION_SIGNALS
         ),
-        kubelet_config_file=_path("kubeletConfigFile", top, "/var/lib/kubelet/config.yaml"),
-        state_file=_state_file(top),
+        kubelet_config_file=read_path("kubeletConfigFile", top, "/var/lib/kubelet/config.yaml"),
+        state_file=read_state_file(top),
         metrics_address=read_address(("metricsAddress",), top.get("metricsAddress")),
-        metrics_textfile=_textfile(top),
+        metrics_textfile=read_textfile(top),
         when_unsatisfiable=choice("whenUnsatisfiable", UNSATISFIABLE_ACTIONS),
         fail_on_timeout=read_go_bool(("failOnTimeout",), top.get("failOnTimeout"), default=False),
         memory_nodes=read_memory_nodes(top.get(MEMORY_NODES)),
         placement_strategy=choice("placementStrategy", PLACEMENT_STRATEGIES),
         memory_policies=read_memory_policies(top.get(MEMORY_POLICY)),
         log_level=choice("logLevel", LOG_LEVELS),
-        log_file=_path("logFile", top, "/var/log/nri-numamem.log"),
+        log_file=read_path("logFile", top, "/var/log/nri-numamem.log"),
         log_format=choice("logFormat", LOG_FORMATS),
     )
 
@@ -272,29 +264,3 @@ def _max_allowable(path: SettingsPath, value: object) -> int | None:
         return None
     least, most = MAX_ALLOWABLE_LEAST, MAX_ALLOWABLE_MOST
     return read_integer((*path, MAX_ALLOWABLE), value, least=least, most=most)
-
-
-def _state_file(top: Mapping[str, object]) -> str | None:
-    is_none = top.get("stateFile") == ""
-    return "" if is_none else _path("stateFile", top, f'{STATE_FILE}, or "" for none')
-
-
-def _textfile(top: Mapping[str, object]) -> str | None:
-    """Return the path of a file that node_exporter reads: only names that end in .prom."""
-    key = "metricsTextfile"
-    path = _path(key, top, _TEXTFILE_EXAMPLE)
-    if path is not None and not path.endswith(".prom"):
-        remedy = f"write a path such as {_TEXTFILE_EXAMPLE}"
-        raise SettingsError((key,), f"{show(path)} does not end in .prom", remedy)
-    return path
-
-
-def _path(key: str, top: Mapping[str, object], example: str) -> str | None:
-    value = top.get(key)
-    if value is None:
-        return None
-    is_path = isinstance(value, str) and value.startswith("/") and "\0" not in value
-    if not is_path or len(str(value)) >= _PATH_LIMIT:
-        remedy = f"write a path such as {example}"
-        raise SettingsError((key,), f"{show(value)} is not an absolute path", remedy)
-    return str(value)

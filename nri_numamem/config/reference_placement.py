@@ -1,0 +1,91 @@
+"""The reference of the settings for placement that the kubelet does not have."""
+
+from nri_numamem.config.memory_nodes import (
+    MEMORY_NODES,
+    OVERRIDE,
+    OVERRIDE_CLASSES,
+    WITHOUT_CPUS,
+    WITHOUT_CPUS_ACTIONS,
+)
+from nri_numamem.config.memory_policies import (
+    AUTO,
+    DEFAULTS,
+    MEMORY_POLICY,
+    MODES,
+    NAMESPACES,
+    ON_UNSUPPORTED,
+    POLICY_MODES,
+    RUNTIMES,
+    UNSUPPORTED_ACTIONS,
+)
+from nri_numamem.config.setting import Setting, choice
+from nri_numamem.config.settings import PLACEMENT_STRATEGIES
+
+PLACEMENT_SETTINGS = (
+    Setting(
+        f"{MEMORY_NODES}.{WITHOUT_CPUS}",
+        choice(WITHOUT_CPUS_ACTIONS),
+        WITHOUT_CPUS_ACTIONS[0],
+        "What NUMA nodes without CPUs are for (CXL, persistent and high-bandwidth memory, GPU "
+        "memory). `exclude` ignores them: no container is placed there, and they need no "
+        "reservation. `lastResort` uses them for containers that fit nowhere else. `use` treats "
+        "them as nodes with CPUs. If no node shows CPUs, all nodes are used. "
+        "[memory-nodes.md](memory-nodes.md) describes the machines.",
+    ),
+    Setting(
+        f"{MEMORY_NODES}.{OVERRIDE}",
+        f"mapping of NUMA nodes to {choice(OVERRIDE_CLASSES)}",
+        "{}",
+        'The class of some NUMA nodes, whatever the kernel shows, such as `{"4-7": dram}`: `dram` '
+        "nodes are used, and `withoutCpus` applies to `cpuless` nodes. `nri-numamem inspect` "
+        "shows the class of each node. Nodes that the machine does not have yet may be named.",
+    ),
+    Setting(
+        "placementStrategy",
+        choice(PLACEMENT_STRATEGIES),
+        PLACEMENT_STRATEGIES[0],
+        "Which NUMA node a container gets if several are equally good, by number, distance and the "
+        "hints of CPUs and devices. `lowest-ids` takes the first one, as the kubelet does. `pack` "
+        "takes the one with the least free memory that suffices, so that other nodes stay free for "
+        "large requests. `spread` takes the one with the most, so that containers share the "
+        "bandwidth of all nodes. It also decides between existing groups of equal size. "
+        "[placement.md](internals/placement.md#pack-and-spread) has an example.",
+    ),
+    Setting(
+        f"{MEMORY_POLICY}.{MODES}",
+        f"list of {choice(POLICY_MODES)}",
+        "[]",
+        "The memory policies that a pod's annotation `memory-policy.numamem.io` may choose. When "
+        "empty, annotations have no effect. [memory-policies.md](memory-policies.md) describes "
+        "annotations, modes and requirements.",
+    ),
+    Setting(
+        f"{MEMORY_POLICY}.{NAMESPACES}",
+        "list of namespaces",
+        "[]",
+        "The namespaces in which annotations may choose a policy. When empty, all namespaces.",
+    ),
+    Setting(
+        f"{MEMORY_POLICY}.{DEFAULTS}",
+        "mapping of namespace to mode",
+        "{}",
+        "The policy of containers without an annotation, whether `modes` lists it or not.",
+    ),
+    Setting(
+        f"{MEMORY_POLICY}.{RUNTIMES}",
+        f"list of runtime handlers, or `{AUTO}`",
+        AUTO,
+        "The runtime handlers whose OCI runtime sets memory policies; `default` stands for pods "
+        "without a RuntimeClass. With `auto` the plugin runs `runc features` and `crun features`; "
+        "other handlers, and programs that the plugin does not find, as in a container, count as "
+        "unsupported.",
+    ),
+    Setting(
+        f"{MEMORY_POLICY}.{ON_UNSUPPORTED}",
+        choice(UNSUPPORTED_ACTIONS),
+        UNSUPPORTED_ACTIONS[0],
+        "What happens to a container whose policy cannot be set, because the runtime does not "
+        "support it, or because the annotation is invalid or not allowed: `Ignore` creates it "
+        "without the policy; `Reject` fails its creation with the reason.",
+    ),
+)
