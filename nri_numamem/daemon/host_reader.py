@@ -30,7 +30,8 @@ from nri_numamem.host.devices import device_numa_nodes
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.memorymanager import PoolUse, QosClass
-from nri_numamem.nri.decode import Decoder, Device
+from nri_numamem.nri.decode import Decoder
+from nri_numamem.nri.devices import Device
 from nri_numamem.numa import NodeSet
 
 

@@ -11,6 +11,10 @@ from dataclasses import dataclass, field
 from nri_numamem.memorymanager import PoolUse
 from nri_numamem.numa import Machine, NodeSet, PolicyMode
 
+ANNOTATION_DOMAIN = ".numamem.io"
+MEMORY_POLICY = "memory-policy"
+"""The feature whose annotation chooses a memory policy."""
+
 
 @dataclass(frozen=True, slots=True)
 class CgroupUse:
@@ -38,6 +42,18 @@ class PodSandbox:
     the pod-level limit) and the present limit of the pod's cgroup, without overhead."""
     hugepage_limits: Mapping[int, int] = field(default_factory=dict)
     """Page size in bytes -> limit in bytes of the pod's cgroup; only sizes with a limit."""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """The pod's annotations of the domain numamem.io: name -> value, cut to 64 characters."""
+
+    def annotation(self, feature: str, container_name: str) -> str:
+        """Return the value of an annotation for a container; "" without one.
+
+        `FEATURE.numamem.io/container.NAME` precedes `FEATURE.numamem.io`, which is for all
+        containers of the pod.
+        """
+        name = f"{feature}{ANNOTATION_DOMAIN}"
+        of_container = self.annotations.get(f"{name}/container.{container_name}")
+        return of_container or self.annotations.get(name, "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,14 +18,14 @@ Sources: the field tables of NRI's api.proto; containerd pkg/cri/nri and CRI-O i
 what the runtimes fill in.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from itertools import islice
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias
 
 from nri_numamem.engine import events
 from nri_numamem.memorymanager import PoolUse
 from nri_numamem.nri import nri_subset_pb2 as api
+from nri_numamem.nri.annotations import own_annotations
 from nri_numamem.nri.container_cgroup import (
     ContainerMemory,
     CpusetReader,
@@ -33,6 +33,7 @@ from nri_numamem.nri.container_cgroup import (
     no_cpuset,
     with_present_limit,
 )
+from nri_numamem.nri.devices import DeviceNodes, devices_of, is_privileged, no_device_nodes
 from nri_numamem.nri.limits import (
     cpu_limit_millicores,
     hugepage_limits,
@@ -48,28 +49,6 @@ from nri_numamem.nri.pod_cgroup import (
     read_pod_cgroup,
 )
 from nri_numamem.numa import NodeSet
-
-
-@dataclass(frozen=True, slots=True)
-class Device:
-    """A device node of a container."""
-
-    type: str
-    """"c", "u", "b" or "p", as in mknod(1)."""
-    major: int
-    minor: int
-    path: str
-    """The path inside the container."""
-
-
-DeviceNodes: TypeAlias = Callable[[str, Iterable[Device]], tuple[NodeSet, ...]]
-"""(cgroup_parent of the pod, devices) -> the NUMA nodes of each device with known nodes; never
-raises. The devices are a lazy iterable: a reader that ignores them costs nothing."""
-
-
-def _no_device_nodes(_cgroup_parent: str, _devices: Iterable[Device]) -> tuple[NodeSet, ...]:
-    return ()
-
 
 ProcessStart: TypeAlias = Callable[[int], int]
 """pid -> the start of the process in clock ticks since boot; 0 when unknown; never raises."""
@@ -88,9 +67,6 @@ def _no_pool_use(_pod: events.PodSandbox, _container: events.Container | None) -
     return None
 
 
-# More devices than a container uses; reading the nodes of one takes some 50 µs.
-_DEVICES_LIMIT = 64
-
 # The capacity of the cache of cgroup limits, in sandboxes. It is far above the pods of a host (the
 # kubelet's default is 110); a full cache drops its oldest entry.
 _SANDBOX_CACHE_SIZE = 4096
@@ -101,13 +77,6 @@ PolicySupportReader: TypeAlias = Callable[[str], events.PolicySupport | None]
 none; never raises."""
 
 
-# The pod's annotation, and what follows for one container: "/container.NAME".
-POLICY_ANNOTATION = "memory-policy.numamem.io"
-
-# Longer than any mode, and enough to recognise what was meant.
-_ANNOTATION_CHARACTERS = 64
-
-
 class _HasPodAndContainer(Protocol):
     @property
     def pod(self) -> api.PodSandbox: ...
@@ -115,13 +84,24 @@ class _HasPodAndContainer(Protocol):
     def container(self) -> api.Container: ...
 
 
+@dataclass(frozen=True, slots=True)
+class _CachedPod:
+    """What is read once per sandbox; the runtime's messages show the same annotations again."""
+
+    limits: PodCgroup = NO_LIMITS
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+_UNKNOWN_POD = _CachedPod()
+
+
 class Decoder:
-    """Decodes messages; caches the limits of pods' cgroups."""
+    """Decodes messages; caches the limits of pods' cgroups, and the pods' annotations."""
 
     def __init__(
         self,
         pod_hugepages: PodHugepages,
-        device_nodes: DeviceNodes = _no_device_nodes,
+        device_nodes: DeviceNodes = no_device_nodes,
         read_cpuset: CpusetReader = no_cpuset,
         pool_use: PoolUseReader = _no_pool_use,
         process_start: ProcessStart = _no_process_start,
@@ -139,13 +119,13 @@ class Decoder:
         self._pod_memory = pod_memory
         self._policy_support = policy_support
         self._container_memory = container_memory
-        self._limits: dict[str, PodCgroup] = {}
+        self._cached: dict[str, _CachedPod] = {}
         self._resized: dict[str, int] = {}
         """Sandbox id -> the pod's memory limit in bytes by its last UpdatePodSandbox."""
 
     def forget_sandboxes(self) -> None:
-        """Clear the cache of cgroup limits, so that a new Synchronize reads all cgroups again."""
-        self._limits.clear()
+        """Clear the cache, so that a new Synchronize reads all cgroups again."""
+        self._cached.clear()
 
     def sandbox(self, pod: api.PodSandbox) -> events.PodSandbox:
         """Decode a pod of a Synchronize."""
@@ -158,7 +138,7 @@ class Decoder:
         decoded = _container(container)
         if cgroup_parent is None or decoded.ended:
             return decoded
-        limits = self._limits.get(decoded.sandbox_id, NO_LIMITS)
+        limits = self._cached.get(decoded.sandbox_id, _UNKNOWN_POD).limits
         if decoded.hugepage_limits is None and limits.hugepages:
             # Runtimes send `created_at` since NRI 0.10.
             order = container.created_at or self._process_start(container.pid)
@@ -179,7 +159,7 @@ class Decoder:
 
     def run_pod_sandbox(self, pod: api.PodSandbox) -> events.RunPodSandbox:
         """Decode the start of a sandbox; read its cgroup again."""
-        self._limits.pop(pod.id, None)
+        self._cached.pop(pod.id, None)
         decoded = self._pod(pod)
         return events.RunPodSandbox(decoded, self._pool_use(decoded, None))
 
@@ -196,18 +176,17 @@ class Decoder:
         pod = self._pod(request.pod)
         linux = request.container.linux
         nodes: tuple[NodeSet, ...] = ()
-        if linux.devices and not _is_privileged(linux.resources):
-            nodes = self._device_nodes(pod.cgroup_parent, _devices(linux.devices))
+        if linux.devices and not is_privileged(linux.resources):
+            nodes = self._device_nodes(pod.cgroup_parent, devices_of(linux.devices))
         container = _container(request.container, nodes)
         pools = self._pool_use(pod, container)
-        handler, annotations = request.pod.runtime_handler, request.pod.annotations
+        handler = request.pod.runtime_handler
         support = self._policy_support and self._policy_support(handler)
-        text = annotations.get(f"{POLICY_ANNOTATION}/container.{container.name}", "")
-        text = text or annotations.get(POLICY_ANNOTATION, "")
+        text = pod.annotation(events.MEMORY_POLICY, container.name) if pod.annotations else ""
         if not text and support is None:
             return events.CreateContainer(pod, container, pools)
         support = support or events.PolicySupport()
-        policy = events.PolicyRequest(text[:_ANNOTATION_CHARACTERS], handler, support)
+        policy = events.PolicyRequest(text, handler, support)
         return events.CreateContainer(pod, container, pools, policy)
 
     def update_container(self, request: api.UpdateContainerRequest) -> events.UpdateContainer:
@@ -217,7 +196,7 @@ class Decoder:
         """
         limit_bytes = memory_limit(request.linux_resources)
         if limit_bytes is not None:
-            self._limits.pop(request.pod.id, None)
+            self._cached.pop(request.pod.id, None)
         container = _container(request.container)
         return events.UpdateContainer(self._pod(request.pod), container, limit_bytes)
 
@@ -232,7 +211,7 @@ class Decoder:
             if len(self._resized) >= _SANDBOX_CACHE_SIZE:
                 del self._resized[next(iter(self._resized))]
             self._resized[pod.id] = limit_bytes
-        self._limits.pop(pod.id, None)
+        self._cached.pop(pod.id, None)
         return events.UpdatePodSandbox(self._pod(pod))
 
     def stop_container(self, request: _HasPodAndContainer) -> events.StopContainer:
@@ -244,25 +223,28 @@ class Decoder:
         return events.RemoveContainer(self._ended_pod(request.pod), _container(request.container))
 
     def _pod(self, pod: api.PodSandbox) -> events.PodSandbox:
-        limits = self._limits.get(pod.id)
-        if limits is None:
-            parent, overhead = pod.linux.cgroup_parent, memory_limit(pod.linux.pod_overhead) or 0
-            limits = read_pod_cgroup(parent, overhead, self._pod_hugepages, self._pod_memory)
-            if len(self._limits) >= _SANDBOX_CACHE_SIZE:
-                del self._limits[next(iter(self._limits))]
-            self._limits[pod.id] = limits
-        return _pod_with(pod, limits, self._resized.get(pod.id))
+        cached = self._cached.get(pod.id)
+        if cached is None:
+            cached = self._read_pod(pod)
+            if len(self._cached) >= _SANDBOX_CACHE_SIZE:
+                del self._cached[next(iter(self._cached))]
+            self._cached[pod.id] = cached
+        return _pod_with(pod, cached, self._resized.get(pod.id))
+
+    def _read_pod(self, pod: api.PodSandbox) -> _CachedPod:
+        parent, overhead = pod.linux.cgroup_parent, memory_limit(pod.linux.pod_overhead) or 0
+        limits = read_pod_cgroup(parent, overhead, self._pod_hugepages, self._pod_memory)
+        return _CachedPod(limits, own_annotations(pod.annotations))
 
     def _ended_pod(self, pod: api.PodSandbox) -> events.PodSandbox:
-        limits = self._limits.get(pod.id, NO_LIMITS)
-        return _pod_with(pod, limits, self._resized.get(pod.id))
+        return _pod_with(pod, self._cached.get(pod.id, _UNKNOWN_POD), self._resized.get(pod.id))
 
 
 def _pod_with(
-    pod: api.PodSandbox, limits: PodCgroup, resized_bytes: int | None
+    pod: api.PodSandbox, cached: _CachedPod, resized_bytes: int | None
 ) -> events.PodSandbox:
     """Return the pod; its memory limit is the larger of the runtime's figure and the cgroup's."""
-    linux = pod.linux
+    linux, limits = pod.linux, cached.limits
     memory_bytes = resized_bytes or memory_limit(linux.pod_resources)
     if limits.memory > (memory_bytes or 0):
         memory_bytes = limits.memory
@@ -274,6 +256,7 @@ def _pod_with(
         cgroup_parent=linux.cgroup_parent,
         memory_limit_bytes=memory_bytes,
         hugepage_limits=limits.hugepages,
+        annotations=cached.annotations,
     )
 
 
@@ -297,19 +280,3 @@ def _container(
         has_devices=bool(container.linux.devices),
         cpu_limit_millicores=cpu_limit_millicores(cpu),
     )
-
-
-def _devices(devices: Iterable[api.LinuxDevice]) -> Iterable[Device]:
-    for device in islice(devices, _DEVICES_LIMIT):
-        yield Device(type=device.type, major=device.major, minor=device.minor, path=device.path)
-
-
-def _is_privileged(resources: api.LinuxResources) -> bool:
-    # A privileged container gets every device of the host, so its devices do not show its
-    # placement. Both runtimes then write one rule that allows everything.
-    return any(map(_allows_everything, resources.devices))
-
-
-def _allows_everything(rule: api.LinuxDeviceCgroup) -> bool:
-    is_any = rule.type in ("", "a")
-    return rule.allow and is_any and not (rule.HasField("major") or rule.HasField("minor"))

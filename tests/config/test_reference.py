@@ -4,7 +4,8 @@ import pytest
 import yaml
 
 from nri_numamem.cli import run
-from nri_numamem.config.reference import LOG_FILE, SETTINGS, Setting, reference_text
+from nri_numamem.config.reference import LOG_FILE, SETTINGS, reference_text
+from nri_numamem.config.setting import Setting
 from nri_numamem.config.settings import (
     KEYS,
     STATE_FILE,

@@ -13,7 +13,7 @@ from nri_numamem.engine.events import CgroupUse, Container, PodSandbox
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.policy import Policy
 from nri_numamem.host.roots import HostRoots
-from nri_numamem.nri.decode import Device
+from nri_numamem.nri.devices import Device
 from nri_numamem.numa import Machine, NodeSet, NumaNode
 
 MI = 1 << 20

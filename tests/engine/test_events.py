@@ -47,3 +47,17 @@ def test_the_engine_decides_every_kind_of_event(host: Host) -> None:
     assert {type(event) for event in some} == set(events.Event.__args__)
     for event in some:
         assert engine.apply(event).plan.is_noop
+
+
+def test_the_annotation_of_a_container_precedes_that_of_the_pod() -> None:
+    pod = events.PodSandbox(
+        sandbox_id="s",
+        uid="u",
+        namespace="shop",
+        name="db",
+        cgroup_parent="",
+        annotations={"x.numamem.io": "pod", "x.numamem.io/container.main": "main"},
+    )
+    assert pod.annotation("x", "main") == "main"
+    assert pod.annotation("x", "sidecar") == "pod"
+    assert pod.annotation("y", "main") == ""

@@ -12,7 +12,8 @@ from nri_numamem.engine.events import Event
 from nri_numamem.engine.plan import Plan, Record
 from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri.configuration import Configuration
-from nri_numamem.nri.decode import Decoder, Device
+from nri_numamem.nri.decode import Decoder
+from nri_numamem.nri.devices import Device
 from nri_numamem.nri.plugin_service import METHODS, PluginService
 from nri_numamem.numa import NodeSet
 from nri_numamem.ttrpc import Code, Request, StatusError

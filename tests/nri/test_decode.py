@@ -7,12 +7,11 @@ from nri_numamem.engine import events
 from nri_numamem.memorymanager import Pool, PoolUse
 from nri_numamem.nri import nri_subset_pb2 as api
 from nri_numamem.nri.decode import (
-    _DEVICES_LIMIT,
     _SANDBOX_CACHE_SIZE,
     Decoder,
-    Device,
     PolicySupportReader,
 )
+from nri_numamem.nri.devices import _DEVICES_LIMIT, Device
 from nri_numamem.numa import NodeSet
 
 MI = 1 << 20
@@ -218,8 +217,8 @@ def test_the_cache_of_cgroup_limits_is_bounded() -> None:
     decoder = Decoder(cgroups)
     for number in range(_SANDBOX_CACHE_SIZE + 1):
         decoder.run_pod_sandbox(pod(f"sandbox-{number}"))
-    assert len(decoder._limits) == _SANDBOX_CACHE_SIZE
-    assert "sandbox-0" not in decoder._limits
+    assert len(decoder._cached) == _SANDBOX_CACHE_SIZE
+    assert "sandbox-0" not in decoder._cached
 
 
 def test_a_stopped_container_has_ended() -> None:
@@ -461,5 +460,21 @@ def test_with_policies_each_creation_shows_what_the_runtime_supports() -> None:
     decoder = Decoder(PodCgroups({}), policy_support=found.get)
     event = decoder.create_container(annotated({}))
     assert event.policy_request == events.PolicyRequest()
+    decoder.forget_sandboxes()
     event = decoder.create_container(annotated({PREFIX: "bind"}, "old"))
     assert event.policy_request == events.PolicyRequest("bind", "old", old)
+
+
+def test_every_event_of_a_pod_has_the_annotations_of_the_domain() -> None:
+    decoder = Decoder(PodCgroups({}))
+    request = annotated({PREFIX: "bind", "example.com/x": "y"})
+    update = api.UpdateContainerRequest(pod=request.pod, container=request.container)
+    pods = [
+        decoder.sandbox(request.pod),
+        decoder.run_pod_sandbox(request.pod).pod,
+        decoder.create_container(request).pod,
+        decoder.update_container(update).pod,
+        decoder.stop_container(request).pod,
+        decoder.stop_pod_sandbox(request.pod).pod,
+    ]
+    assert [pod.annotations for pod in pods] == [{PREFIX: "bind"}] * len(pods)
