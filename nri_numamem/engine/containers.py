@@ -21,6 +21,7 @@ from nri_numamem.engine.events import (
 )
 from nri_numamem.engine.placement import place_container, resize
 from nri_numamem.engine.plan import Adjustment, HugepageRoute, Plan, Update
+from nri_numamem.engine.pod_placement import place_in_pod
 from nri_numamem.engine.providers import OtherProviders
 from nri_numamem.engine.records import containers as records
 from nri_numamem.engine.records import resizes
@@ -136,7 +137,8 @@ def _admit(
         excess = pod_limit.excess(seen, pod, container.name, request.resources)
         if excess:
             free = pod_limit.release(seen, pod.uid, excess)
-    ready, placed = place_container(context, free, pod, container, request, others)
+    place = place_in_pod if context.places_pods else place_container
+    ready, placed = place(context, free, pod, container, request, others)
     limit = pod.memory_limit_bytes
     # A pod of one container, as most are, has nothing outstanding.
     is_checked = limit and (
@@ -197,9 +199,8 @@ def _enter(
 ) -> Transition:
     """Record a container that was placed in `state`, for which memory was `released`."""
     pod, container = event.pod, event.container
-    accounting = masked.unmask(placed.accounting)
     holder, more = alignment.placed(state, pod, container, request, placed, others)
-    after = state.with_pod(pod).with_holder(holder, accounting)
+    after = state.with_pod(pod).with_holder(holder, masked.unmask(placed.accounting))
     if container.has_devices:
         after = after.with_devices(container.container_id)
     excess = pod_limit.excess(after, pod)

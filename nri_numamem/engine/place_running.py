@@ -13,6 +13,7 @@ from nri_numamem.engine.cpuset_verdict import MOVED_BYTES_LIMIT
 from nri_numamem.engine.events import Container, PodSandbox
 from nri_numamem.engine.placement import place_container
 from nri_numamem.engine.plan import Adjustment, Record, Update
+from nri_numamem.engine.pod_placement import place_in_pod
 from nri_numamem.engine.records import containers as records
 from nri_numamem.engine.request import Request
 from nri_numamem.engine.state import EngineState
@@ -49,7 +50,8 @@ def place_running(
         return PlacedRunning(state)
     others = context.other_providers_of(container)
     preferring = _prefer_nodes_of_memory(state, pod, container)
-    ready, placed = place_container(context, preferring, pod, container, request, others)
+    place = place_in_pod if context.places_pods else place_container
+    ready, placed = place(context, preferring, pod, container, request, others)
     if preferring is not state:
         ready = replace(ready, previous_nodes=state.previous_nodes)
     if isinstance(placed, Rejection):

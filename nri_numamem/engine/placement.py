@@ -4,18 +4,17 @@ A container goes, in this order of rules,
 
 1. near the hugepages that its pod's containers share, if only their sum is known;
 2. onto the nodes of its pod's live containers, if it shares their memory (pod-level resources);
-3. in pod scope, onto the nodes of its pod, for which room is made first;
-4. where the hints of all providers lead; of equal nodes onto one with room for the pod's rest.
+3. where the hints of all providers lead; of equal nodes onto one with room for the pod's rest.
 
-Nothing here changes a state. The runtime's events and all steps of ``simulate`` come here.
-Source of pod scope: kubelet topologymanager, scope_pod.go (one merge, one hint for all containers).
+In pod scope ``pod_placement`` has another rule 3. Nothing here changes a state. The runtime's
+events and all steps of ``simulate`` come here.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from nri_numamem.engine import pod_scope, shared_nodes
+from nri_numamem.engine import shared_nodes
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.equal_nodes import place_with_room
 from nri_numamem.engine.events import Container, PodSandbox
@@ -25,24 +24,21 @@ from nri_numamem.engine.providers import (
     format_nodes,
     have_common_node,
 )
-from nri_numamem.engine.request import HugepageSource, Request, request_of_pod
-from nri_numamem.engine.state import NO_PREVIOUS_NODES, POOL, EngineState, Key
+from nri_numamem.engine.request import HugepageSource, Request
+from nri_numamem.engine.state import NO_PREVIOUS_NODES, EngineState, Key
 from nri_numamem.memorymanager import Container as ManagedContainer
 from nri_numamem.memorymanager import (
     ContainerKind,
     Hint,
-    HintMap,
     Pod,
     Rejection,
     Resized,
     State,
-    full_hints,
     remove_container,
     resize_container,
-    topology_hints,
 )
 from nri_numamem.memorymanager import Request as Resources
-from nri_numamem.memorymanager.hints import FULL_HINTS_NODES, kept_blocks
+from nri_numamem.memorymanager.hints import kept_blocks
 from nri_numamem.memorymanager.rejection import not_aligned
 from nri_numamem.memorymanager.state import views
 from nri_numamem.numa import NodeSet
@@ -68,23 +64,14 @@ def place_container(
 ) -> tuple[EngineState, Placement | Rejection]:
     """Choose the nodes of a container; also return the state that the placement belongs to.
 
-    That state differs from `state` only where room was made for the container's pod: it has a pool,
-    or its containers have more nodes.
+    That state differs from `state` only where room was made for the container's pod: its containers
+    have more nodes.
     """
     key = (pod.uid, container.name)
-    near = None
-    if request.hugepage_source is HugepageSource.POD:
-        near = _shared_hugepages_nodes(state, key)
-    if near is not None and not (context.is_strict and others.is_disjoint_from(near)):
-        placed = place_on_nodes(context, state.accounting, key, request.resources, near)
-        if not isinstance(placed, Rejection):
-            return state, placed
-    if request.is_shared:
-        sets = shared_nodes.of_live_others(state, key)
-        if sets:
-            return _place_beside(context, state, key, request.resources, others, sets)
-    if context.places_pods:
-        return _place_in_pod(context, state, pod, key, request.resources, others)
+    if request.is_shared or request.hugepage_source is HugepageSource.POD:
+        beside = place_beside_pod(context, state, key, request, others)
+        if beside is not None:
+            return beside
     previous = state.nodes_before(key) if state.previous_nodes else NO_PREVIOUS_NODES
     place = partial(place_by_hints, context, state.accounting, key, request.resources, others)
     if request.resources.get(MEMORY) == pod.memory_limit_bytes and not pod.hugepage_limits:
@@ -92,23 +79,21 @@ def place_container(
     return state, place_with_room(context, state, pod, request.resources, place, previous)
 
 
-def place_pod(
-    context: Context,
-    state: EngineState,
-    pod: PodSandbox,
-    resources: Resources,
-    others: OtherProviders = NO_OTHER_PROVIDERS,
-) -> Placement | Rejection:
-    """Choose the nodes of a pod as a whole; `resources` is its sum."""
-    key = (pod.uid, POOL)
-    accounting, previous = state.accounting, state.nodes_before(key)
-    placed = place_by_hints(context, accounting, key, resources, others, previous)
-    if isinstance(placed, Rejection) and others != NO_OTHER_PROVIDERS:
-        # The first container may have CPUs on a part of the pod's nodes only.
-        unmerged = place_by_hints(context, accounting, key, resources, previous_nodes=previous)
-        if isinstance(unmerged, Placement) and not others.is_disjoint_from(unmerged.nodes):
-            return unmerged
-    return placed
+def place_beside_pod(
+    context: Context, state: EngineState, key: Key, request: Request, others: OtherProviders
+) -> tuple[EngineState, Placement | Rejection] | None:
+    """Place a container that shares hugepages or memory with its pod; None if no rule applies."""
+    near = None
+    if request.hugepage_source is HugepageSource.POD:
+        near = _shared_hugepages_nodes(state, key)
+    if near is not None and not (context.is_strict and others.is_disjoint_from(near)):
+        placed = place_on_nodes(context, state.accounting, key, request.resources, near)
+        if not isinstance(placed, Rejection):
+            return state, placed
+    sets = shared_nodes.of_live_others(state, key) if request.is_shared else ()
+    if not sets:
+        return None
+    return _place_beside(context, state, key, request.resources, others, sets)
 
 
 def place_by_hints(
@@ -187,26 +172,6 @@ def place_with_hint(
     return _place_in_views(context, accounting, pod, name, place)
 
 
-def hints_for_container(context: Context, accounting: State, pod: Pod, name: str) -> HintMap | None:
-    """Return the memory manager's hints for a container: all of them on up to 16 nodes.
-
-    On larger machines only the hints that can decide a merge. None means "no preference". Sets with
-    last-resort nodes have hints only if there are no others.
-    """
-    for view in views(accounting, context.topology.preferences.last_resort):
-        hints = _hints(context, view, pod, name)
-        if hints is None or any(hints.values()):
-            break
-    return hints
-
-
-def _hints(context: Context, accounting: State, pod: Pod, name: str) -> HintMap | None:
-    if len(accounting.machine_state) <= FULL_HINTS_NODES:
-        return full_hints(accounting, pod, name)
-    found = topology_hints(accounting, pod, name, context.topology.preferences)
-    return found and {resource: hints for resource, hints in found.items() if hints}
-
-
 def resize(context: Context, accounting: State, key: Key, memory_bytes: int) -> Resized:
     """Change the memory of a running container; on more nodes if necessary and admitted.
 
@@ -216,6 +181,11 @@ def resize(context: Context, accounting: State, key: Key, memory_bytes: int) -> 
     admits = topology.policy.admits_several_nodes
     done = resize_container(accounting, *key, memory_bytes, topology.preferences, admits)
     return done if context.uses(done.nodes) else replace(done, shortfall={})
+
+
+def not_aligned_with_pod(nodes: NodeSet) -> Rejection:
+    """Return the rejection of a container that must not be on `nodes`, where its pod is."""
+    return not_aligned(f"the pod's memory is on {format_nodes(nodes)}")
 
 
 def _shared_hugepages_nodes(state: EngineState, key: Key) -> NodeSet | None:
@@ -246,7 +216,7 @@ def _place_beside(
     """
     usable = [n for n in sets if not others.is_disjoint_from(n)]
     usable += [] if context.is_strict else [n for n in sets if n not in usable]
-    placed: Placement | Rejection = _not_aligned(sets[0])
+    placed: Placement | Rejection = not_aligned_with_pod(sets[0])
     for nodes in usable:
         placed = place_on_nodes(context, state.accounting, key, resources, nodes)
         if isinstance(placed, Placement):
@@ -256,51 +226,6 @@ def _place_beside(
         state, nodes = found
         placed = place_on_nodes(context, state.accounting, key, resources, nodes)
     return state, placed
-
-
-def _not_aligned(nodes: NodeSet) -> Rejection:
-    return not_aligned(f"the pod's memory is on {format_nodes(nodes)}")
-
-
-def _place_in_pod(
-    context: Context,
-    state: EngineState,
-    pod: PodSandbox,
-    key: Key,
-    resources: Resources,
-    others: OtherProviders,
-) -> tuple[EngineState, Placement | Rejection]:
-    """Place a container in pod scope: on the pod's nodes if the pod is placed as a whole."""
-    ready = _make_room(context, state, pod, others)
-    if isinstance(ready, Rejection):
-        return state, ready.of_pod()
-    nodes = pod_scope.pool_nodes(ready, pod.uid)
-    if nodes is None:
-        previous = ready.nodes_before(key)
-        return ready, place_by_hints(context, ready.accounting, key, resources, others, previous)
-    if context.is_strict and others.is_disjoint_from(nodes):
-        return state, _not_aligned(nodes)
-    return ready, place_on_nodes(context, ready.accounting, key, resources, nodes)
-
-
-def _make_room(
-    context: Context, state: EngineState, pod: PodSandbox, others: OtherProviders
-) -> EngineState | Rejection:
-    """Return the state in which the pod has a pool, if it is placed as a whole.
-
-    The hints of the other providers are known only when the pod's first container is created. The
-    pod then moves if it must.
-    """
-    resources = request_of_pod(pod)
-    if resources is None or pod_scope.container_nodes(state, pod.uid):
-        return state
-    nodes = pod_scope.pool_nodes(state, pod.uid)
-    if nodes is not None and not others.is_disjoint_from(nodes):
-        return state
-    placed = place_pod(context, pod_scope.without_pool(state, pod.uid), pod, resources, others)
-    if isinstance(placed, Rejection):
-        return placed
-    return pod_scope.with_pool(state, pod, placed.accounting)
 
 
 def _attempts(

@@ -17,7 +17,7 @@ from nri_numamem.engine.events import (
     StopPodSandbox,
     UpdatePodSandbox,
 )
-from nri_numamem.engine.placement import place_pod
+from nri_numamem.engine.pod_placement import place_pod
 from nri_numamem.engine.records import pods as records
 from nri_numamem.engine.state import POOL, EngineState
 from nri_numamem.memorymanager import (

@@ -11,6 +11,7 @@ manager has it.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from nri_numamem.engine.container_hints import hints_for_container
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import (
     Container,
@@ -21,7 +22,7 @@ from nri_numamem.engine.events import (
     StopPodSandbox,
     UpdateContainer,
 )
-from nri_numamem.engine.placement import hints_for_container, place_with_hint
+from nri_numamem.engine.placement import place_with_hint
 from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.state import POOL, EngineState, Holder, Key

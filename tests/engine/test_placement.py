@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
+from typing import TYPE_CHECKING
 
 import pytest
 
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.placement import (
-    hints_for_container,
     place_by_hints,
     place_on_nodes,
     place_with_hint,
@@ -21,7 +21,11 @@ from nri_numamem.memorymanager import Container, ContainerKind, Hint, Pod, Rejec
 from nri_numamem.memorymanager.candidates import is_admissible
 from nri_numamem.numa import Machine, NodeSet, NumaNode
 from nri_numamem.topologymanager import Placement
-from tests.engine.conftest import GI, MI, SETTINGS, four_nodes
+from tests.engine.conftest import GI, MI, PAGE, SETTINGS, four_nodes
+
+if TYPE_CHECKING:
+    from nri_numamem.engine.events import PodSandbox
+    from tests.engine.conftest import Host, NewHost
 
 KEY = ("u", "c")
 SMALL = {"memory": 200 * MI}
@@ -165,15 +169,6 @@ def test_an_explicit_hint_is_followed() -> None:
     assert placed(place_with_hint(made, made.empty_accounting(), POD, "c", hint)).hint == hint
 
 
-@pytest.mark.parametrize(("nodes", "count"), [(4, 15), (17, 1)])
-def test_hints_of_large_machines_are_those_that_decide_a_merge(nodes: int, count: int) -> None:
-    machine = Machine(tuple(NumaNode(node, GI) for node in range(nodes)))
-    made = Context.of(machine, replace(SETTINGS, reserved_memory=()))
-    hints = hints_for_container(made, made.empty_accounting(), POD, "c")
-    assert hints is not None
-    assert len(hints["memory"]) == count
-
-
 @pytest.mark.parametrize(
     ("policy", "nodes"),
     [
@@ -189,3 +184,39 @@ def test_the_policy_limits_what_a_resize_may_take(policy: str, nodes: str) -> No
     resized = resize(made, accounting, KEY, GI)
     assert str(resized.nodes) == nodes
     assert bool(resized.shortfall) == (nodes == "0")
+
+
+def nodes_of(host: Host, pod: PodSandbox, name: str, size: int | None, cpus: str = "") -> str:
+    """Create a container of some MiB; return its nodes."""
+    adjustment = host.create(pod, name, size and size * MI, cpus=cpus).adjustment
+    assert adjustment is not None
+    return adjustment.cpuset_mems
+
+
+@pytest.mark.parametrize("scope", ["container", "pod"])
+def test_hugepages_of_the_pod_come_before_hints(new_host: NewHost, scope: str) -> None:
+    host = new_host(replace(SETTINGS, topology_manager_scope=scope))
+    pod = host.run("a", hugepages={PAGE: 2 * PAGE})
+    assert nodes_of(host, pod, "one", 100, cpus="0") == "0"
+    assert nodes_of(host, pod, "two", 100, cpus="8") == "0"
+
+
+def test_a_strict_policy_keeps_a_container_near_its_cpus(new_host: NewHost) -> None:
+    host = new_host(replace(SETTINGS, topology_manager_policy="restricted"))
+    pod = host.run("a", hugepages={PAGE: 2 * PAGE})
+    assert nodes_of(host, pod, "one", 100, cpus="0") == "0"
+    assert nodes_of(host, pod, "two", 100, cpus="8") == "2"
+
+
+@pytest.mark.parametrize("scope", ["container", "pod"])
+def test_memory_that_is_shared_comes_before_hints(new_host: NewHost, scope: str) -> None:
+    host = new_host(replace(SETTINGS, topology_manager_scope=scope))
+    pod = host.run("a", memory=400 * MI)
+    assert nodes_of(host, pod, "one", 100, cpus="0") == "0"
+    assert nodes_of(host, pod, "two", None, cpus="8") == "0"
+
+
+def test_else_hints_lead_in_container_scope(host: Host) -> None:
+    pod = host.run("a", memory=400 * MI)
+    assert nodes_of(host, pod, "one", 100, cpus="0") == "0"
+    assert nodes_of(host, pod, "two", 100, cpus="8") == "2"

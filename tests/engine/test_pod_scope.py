@@ -22,8 +22,6 @@ PAGE = 2 * MI
 FREE = 1024 * MI - 64 * MI - 16 * PAGE  # of an empty node
 RESERVED = tuple(Reservation(node, {"memory": 64 * MI}) for node in range(4))
 SETTINGS = Policy(reserved_memory=RESERVED, topology_manager_scope="pod")
-RESTRICTED = replace(SETTINGS, topology_manager_policy="restricted")
-SINGLE = replace(SETTINGS, topology_manager_policy="single-numa-node")
 
 
 @pytest.fixture
@@ -205,45 +203,6 @@ def test_nodes_that_another_plugin_set_use_the_pool(pods: Host) -> None:
     one_by_one = pods.run("b")
     pods.create(one_by_one, "one", 300 * MI, mems="3")
     assert used(pods) == [200 * MI, 0, 300 * MI, 300 * MI]
-
-
-def test_the_first_containers_hints_move_the_pod(pods: Host) -> None:
-    pod = pods.run("a", memory=500 * MI)
-    assert pods.create(pod, "one", 100 * MI, cpus="8").adjustment == Adjustment("2")
-    assert used(pods) == [0, 0, 500 * MI, 0]
-    assert pods.create(pod, "two", 100 * MI, cpus="0").adjustment == Adjustment("2")
-
-
-def test_hints_on_a_part_of_the_pods_nodes_leave_it_there(new_host: NewHost) -> None:
-    host = new_host(RESTRICTED)
-    pod = host.run("a", memory=1200 * MI)
-    assert host.create(pod, "one", 100 * MI, cpus="4").adjustment == Adjustment("0-1")
-
-
-def test_a_pod_that_fits_later_is_placed_by_its_hints(new_host: NewHost) -> None:
-    host = new_host(RESTRICTED)
-    other = host.run("other", memory=3500 * MI)
-    pod = host.run("a", memory=1200 * MI)
-    host.stop_pod(other)
-    # The whole pod needs two nodes, so no hint is preferred together with one CPU's.
-    assert host.create(pod, "one", 100 * MI, cpus="4").adjustment == Adjustment("0-1")
-
-
-@pytest.mark.parametrize("settings", [RESTRICTED, SINGLE], ids=["restricted", "single"])
-def test_strict_policies_refuse_memory_that_cannot_be_near_the_cpus(
-    new_host: NewHost, settings: Policy
-) -> None:
-    host = new_host(settings)
-    full = host.run("full", memory=900 * MI)
-    assert host.create(full, cpus="8").adjustment == Adjustment("2")
-    first = host.run("a", memory=500 * MI)
-    refusal = host.create(first, "one", 100 * MI, cpus="8").refusal or ""
-    assert "TopologyAffinityError (topologyManagerPolicy " in refusal
-    assert ") with cpu on node 2: requested " in refusal
-    assert host.create(first, "one", 100 * MI, cpus="0").adjustment == Adjustment("0")
-    refusal = host.create(first, "two", 100 * MI, cpus="4").refusal or ""
-    assert "the pod's memory is on node 0; remedy: " in refusal
-    assert refusal.endswith("with Topology locality")
 
 
 def test_a_restart_of_the_runtime_keeps_pools(pods: Host) -> None:
