@@ -12,11 +12,11 @@ NRI_SOCKET ?= /var/run/nri/nri.sock
 # A room is a folder of the package, and its tests are in the folder of the same name.
 ROOMS := $(notdir $(patsubst %/,%,$(dir $(wildcard nri_numamem/*/__init__.py))))
 ROOM_TESTS := $(addprefix tests/,$(ROOMS))
-OTHER_TESTS := $(filter-out $(ROOM_TESTS) tests/e2e tests/cluster tests/conformance, \
+OTHER_TESTS := $(filter-out $(ROOM_TESTS) tests/e2e tests/cluster tests/features tests/conformance, \
   $(sort $(patsubst %/,%,$(dir $(wildcard tests/*/test_*.py)))))
 
-.PHONY: run test test-unit test-other coverage e2e e2e-cluster conformance faults lives bench fuzz lint \
-  generate cli-files dist deb rpm image wheels manifests release kubelet-answers clean
+.PHONY: run test test-unit test-other coverage e2e e2e-cluster e2e-features conformance faults lives bench \
+  fuzz lint generate cli-files dist deb rpm image wheels manifests release kubelet-answers clean
 
 # On a host with NRI: join its runtime. Elsewhere: the same plugin on a simulated machine.
 run: $(VENV)/.run
@@ -27,7 +27,7 @@ run: $(VENV)/.run
 	  exec $(BIN)/nri-numamem demo; \
 	fi
 
-# All tests but e2e, e2e-cluster and conformance.
+# All tests but e2e, e2e-cluster, e2e-features and conformance.
 test: $(VENV)/.dev
 	tests/packaging/install-tools
 	$(BIN)/pytest
@@ -56,8 +56,18 @@ e2e-cluster: $(VENV)/.dev
 	tests/e2e/install-tools
 	tests/cluster/install-tools
 	tests/packaging/install-kubernetes-tools
-	$(BIN)/python -m tests.cluster.kubernetes.programs
+	$(BIN)/python -m tests.cluster.kubernetes.programs \
+	  kubelet kube-apiserver kube-scheduler crio nfd-topology-updater
 	$(BIN)/pytest tests/cluster -p no:randomly --tb=short
+
+# Features that are off by default, with the newest containerd and runc on such a machine, which are
+# built from Go modules. See tests/features/README.md.
+e2e-features: $(VENV)/.dev
+	tests/e2e/install-tools
+	tests/conformance/install-tools
+	tests/cluster/cri/install-tools
+	$(BIN)/python -m tests.cluster.kubernetes.programs containerd containerd-shim-runc-v2 runc
+	$(BIN)/pytest tests/features -p no:randomly --tb=short
 
 # Against NRI's own Go runtime side in six versions, several at a time; ends with a table of
 # scenarios.

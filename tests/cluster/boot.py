@@ -1,11 +1,14 @@
-"""What both machines have in common: drive, selected phases, and a device on a NUMA node."""
+"""What machines with phases have in common: drive, selected phases, a device on a NUMA node."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.e2e import runs, vm
+from tests.e2e import image, runs, vm
+
+CRI_IMAGE = image.Variant("cri", ("conmon", "crun", "skopeo"))
+"""The image of the machines without a kubelet."""
 
 _SERVICE = "tests/e2e/guest/e2e.service"
 

@@ -10,10 +10,9 @@ from pathlib import Path
 from tests.cluster import boot
 from tests.cluster.cri.guest import scenarios_cdi
 from tests.cluster.kubernetes import programs
-from tests.e2e import artefact_builds, image, runs, vm
+from tests.e2e import artefact_builds, runs, vm
 
 _SUITE = "sid"
-_IMAGE = image.Variant("cri", ("conmon", "crun", "skopeo"))
 _OUT = runs.ROOT / "build" / "cri"
 _GUEST = Path(__file__).parent / "guest"
 
@@ -22,11 +21,10 @@ def run(phases: Iterable[str]) -> runs.SuiteReport:
     """Boot the machine with the phases of these names; build what is missing."""
     _OUT.mkdir(parents=True, exist_ok=True)
     artefacts = artefact_builds.programs(_OUT / "packages")
-    artefacts |= {program.name: programs.built(program) for program in programs.RUNTIMES}
-    artefacts["pinns"] = _pinns()
+    artefacts |= {"crio": programs.built(programs.CRIO), "pinns": _pinns()}
     drive = boot.write_drive(artefacts, phases, _OUT, _GUEST)
     device = boot.accelerator(scenarios_cdi.DEVICE_NODE, scenarios_cdi.PORT)
-    return runs.run(_SUITE, drive, _OUT, (*vm.NO_NETWORK, *device), _IMAGE)
+    return runs.run(_SUITE, drive, _OUT, (*vm.NO_NETWORK, *device), boot.CRI_IMAGE)
 
 
 def _pinns() -> Path:

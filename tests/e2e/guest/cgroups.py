@@ -95,11 +95,14 @@ def _pool(node: int) -> Path:
 
 def read(parent: str, container_id: str, name: str) -> str:
     """Return the text of a file of a container's cgroup, without the final newline."""
+    return (container(parent, container_id) / name).read_text(encoding="ascii").strip()
+
+
+def container(parent: str, container_id: str) -> Path:
+    """Return the directory of a container's cgroup."""
     pod = ROOT / parent.lstrip("/")
     path = pod / f"{_CRIO_PREFIX}{container_id}"
-    if not path.is_dir():
-        path = pod / container_id
-    return (path / name).read_text(encoding="ascii").strip()
+    return path if path.is_dir() else pod / container_id
 
 
 def nodes(parent: str, container_id: str) -> frozenset[int]:
@@ -126,9 +129,14 @@ def parse_nodes(text: str) -> frozenset[int]:
 
 def anonymous_bytes(parent: str, container_id: str) -> dict[int, int]:
     """Return NUMA node -> bytes of anonymous memory, from `memory.numa_stat`."""
+    return numa_stat(parent, container_id)["anon"]
+
+
+def numa_stat(parent: str, container_id: str) -> dict[str, dict[int, int]]:
+    """Return `memory.numa_stat`: name such as "file" -> NUMA node -> bytes (events: a count)."""
+    found = {}
     for line in read(parent, container_id, "memory.numa_stat").splitlines():
         name, *pairs = line.split()
-        if name == "anon":
-            split = (pair.split("=") for pair in pairs)
-            return {int(node.removeprefix("N")): int(size) for node, size in split}
-    raise LookupError("memory.numa_stat has no line anon")
+        split = (pair.split("=") for pair in pairs)
+        found[name] = {int(node.removeprefix("N")): int(value) for node, value in split}
+    return found

@@ -3,6 +3,7 @@
 This module depends on the CRI and the log lines of NRI, and not on a runtime, pods or placement.
 """
 
+import abc
 import contextlib
 import re
 import subprocess
@@ -34,7 +35,7 @@ _LISTED = re.compile(r"#\d+: \S+ \((pre-connected|external):")
 _END_DETECTED = re.compile(r"closing plugin \S+ failed to handle .*: ttrpc: closed")
 
 
-class Runtime:
+class Runtime(abc.ABC):
     """One phase's daemon; its log grows over restarts."""
 
     hugepage_limit_files: tuple[str, ...] = ("hugetlb.2MB.max", "hugetlb.2MB.rsvd.max")
@@ -53,6 +54,10 @@ class Runtime:
         self._faults: list[str] = []
         self._ended_is_listed = False
         log.unlink(missing_ok=True)
+
+    @abc.abstractmethod
+    def import_image(self, archive: Path) -> None:
+        """Import the image of all pods."""
 
     def start(self, *others: str) -> Client:
         """Start it, and other units at once, and wait for the CRI.

@@ -10,6 +10,9 @@ from tests.e2e.guest.waiting import TIMEOUT_S
 
 _RUNTIME_UNITS = Path("/run/systemd/system")
 
+ONE_THREAD = "Environment=GOMAXPROCS=1"
+"""For units of Go programs: on emulated processors several threads wait for each other."""
+
 
 def systemctl(*arguments: str) -> str:
     """Run systemctl to its end; return its output. Raises RuntimeError if it fails."""

@@ -41,16 +41,13 @@ runroot = "/run/containers/storage"
 graphroot = "{_STORAGE}"
 """
 
-ONE_THREAD = "Environment=GOMAXPROCS=1"
-"""For units of Go programs: on emulated processors several threads wait for each other."""
-
 _UNIT = f"""\
 [Unit]
 Description=CRI-O
 [Service]
 Type=notify
 Environment=HOME=/root
-{ONE_THREAD}
+{systemd.ONE_THREAD}
 ExecStart={_PROGRAMS}/crio --disable-hostport-mapping
 TimeoutStartSec=infinity
 KillMode=process

@@ -6,7 +6,7 @@ e2e.service runs it as `python3 -m tests.cluster.cri.guest.main` in the parent f
 import platform
 import sys
 
-from tests.cluster.cri.guest import crio, newer_containerd, phases
+from tests.cluster.cri.guest import crio, phases
 from tests.e2e.guest import containerd, systemd
 from tests.e2e.guest.checks import Report
 from tests.e2e.guest.machine_run import run_phases
@@ -19,7 +19,7 @@ def main() -> int:
 
 
 def _prepare(report: Report) -> None:
-    systemd.write_drop_in(containerd.UNIT, f"[Service]\n{crio.ONE_THREAD}\n")
+    systemd.write_drop_in(containerd.UNIT, f"[Service]\n{systemd.ONE_THREAD}\n")
     systemd.systemctl("daemon-reload")
     report.write(
         "versions",
@@ -29,8 +29,6 @@ def _prepare(report: Report) -> None:
         conmon=run_command("conmon", "--version").split()[2],
         containerd=containerd.version(),
         runc=containerd.runc_version(),
-        newer_containerd=newer_containerd.version(),
-        newer_runc=newer_containerd.runc_version(),
     )
 
 

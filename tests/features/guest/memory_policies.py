@@ -5,21 +5,17 @@ This module depends on the plugin's records, on cgroups and on /proc, and not on
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from tests.e2e.guest import cgroups
 from tests.e2e.guest.checks import Host, expect
 from tests.e2e.guest.cri import CriError
 from tests.e2e.guest.kubelet import ContainerSpec, Pod, PodSpec
 from tests.e2e.guest.waiting import wait_until
+from tests.features.guest import memory
+from tests.features.guest.memory import MIB
 
-MIB = 1 << 20
 ANNOTATION = "memory-policy.numamem.io"
 WRITTEN_MIB = 64
-_WRITTEN_BYTES = WRITTEN_MIB * MIB
-# The block stays in dd's memory, because sleep never reads from the pipe.
-_WRITER = f"busybox dd if=/dev/zero bs={_WRITTEN_BYTES} count=1 | busybox sleep 1000000"
 
 # A thread of the plugin reads the features of runc when the plugin starts.
 _NOT_READ_YET = "the features of runc are not known yet"
@@ -64,7 +60,7 @@ def pod_of(
     A BestEffort pod has no limits.
     """
     memory_bytes, cpu_milli = (0, 0) if qos == "besteffort" else (memory_bytes, 1000)
-    command = ("/bin/sh", "-c", _WRITER)
+    command = memory.writer(WRITTEN_MIB)
     container = ContainerSpec(
         "main", memory_bytes, cpu_milli, command=command, has_seccomp=has_seccomp
     )
@@ -75,21 +71,15 @@ def run(host: Host, spec: PodSpec) -> Placed:
     """Run a pod of `pod_of` until it has written its memory; remove it."""
     pod = host.kubelet.run_sandbox(spec)
     record = _create(host, pod)
-    container_id = pod.container_ids["main"]
-    host.kubelet.client.start_container(container_id)
-
-    def written() -> dict[int, int] | None:
-        found = cgroups.anonymous_bytes(pod.parent, container_id)
-        return found if sum(found.values()) >= _WRITTEN_BYTES else None
-
-    anonymous = wait_until(written, f"{WRITTEN_MIB} MiB of anonymous memory")
-    processes = [Path("/proc", str(pid)) for pid in cgroups.processes(pod.parent, container_id)]
+    host.kubelet.client.start_container(pod.container_ids["main"])
+    written = memory.wait_for_written(pod, WRITTEN_MIB)
+    pids = memory.pids(pod)
     placed = Placed(
         nodes=host.nodes(pod),
-        mib={node: round(size / MIB, 1) for node, size in anonymous.items()},
-        policies=tuple(line for process in processes for line in _policies(process)),
+        mib=written,
+        policies=tuple(line for pid in pids for line in memory.policies(pid)),
         record=record,
-        seccomp_modes=frozenset(_status(process, "Seccomp") for process in processes),
+        seccomp_modes=frozenset(memory.status(pid)["Seccomp"] for pid in pids),
     )
     host.kubelet.remove(pod)
     return placed
@@ -131,14 +121,3 @@ def _record(host: Host, container_id: str) -> Mapping[str, Any] | None:
     """Return the record about a container's policy; it is written after the creation."""
     records = [each for event in _OUTCOMES for each in host.plugin.records(event)]
     return next((each for each in records if each["container_id"] == container_id), None)
-
-
-def _policies(process: Path) -> list[str]:
-    """Return the lines of numa_maps without the addresses."""
-    lines = (process / "numa_maps").read_text(encoding="ascii").splitlines()
-    return [line.partition(" ")[2] for line in lines]
-
-
-def _status(process: Path, name: str) -> str:
-    lines = (process / "status").read_text(encoding="utf-8").splitlines()
-    return next(line.split()[1] for line in lines if line.startswith(f"{name}:"))

@@ -7,8 +7,11 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.cluster.cri.guest import newer_containerd
-from tests.cluster.cri.guest.memory_policies import (
+from tests.e2e.guest.checks import Check, Host, expect
+from tests.e2e.guest.scenarios_placement import LARGE, NEAR_PAIRS
+from tests.features.guest import newer_containerd
+from tests.features.guest.feature import Phase, restart_with
+from tests.features.guest.memory_policies import (
     ANNOTATION,
     WRITTEN_MIB,
     Placed,
@@ -16,12 +19,9 @@ from tests.cluster.cri.guest.memory_policies import (
     refuse,
     run,
 )
-from tests.e2e.guest import plugin
-from tests.e2e.guest.checks import Check, Host, expect
-from tests.e2e.guest.scenarios_placement import LARGE, NEAR_PAIRS
 
 _MODES = "interleave, weighted-interleave, bind, preferred, preferred-many, local"
-SETTINGS = f"memoryPolicy: {{modes: [{_MODES}]}}\n"
+_SETTINGS = f"memoryPolicy: {{modes: [{_MODES}]}}\n"
 
 _WITH_CPUS = range(4)
 _WITHOUT_CPUS = 4
@@ -142,7 +142,7 @@ def _explain_shows_the_policy(host: Host) -> str:
 
 def _older_runc_is_refused(host: Host) -> str:
     newer_containerd.RUNC.unlink()
-    _restart_with(host, "memoryPolicy: {modes: [interleave], onUnsupported: Reject}\n")
+    restart_with(host, "memoryPolicy: {modes: [interleave], onUnsupported: Reject}\n")
     text = refuse(host, pod_of("refused", {ANNOTATION: "interleave"}))
     expected = (
         "numamem: container main of pod e2e/refused refused, MemoryPolicyError: the memory policy "
@@ -156,19 +156,13 @@ def _older_runc_is_refused(host: Host) -> str:
 
 
 def _older_runc_is_recorded(host: Host) -> str:
-    _restart_with(host, SETTINGS)
+    restart_with(host, _SETTINGS)
     found = run(host, pod_of("ignored", {ANNOTATION: "interleave"}))
     found.expect_policy("default")
     record = found.record
     expect(record["event"] == "memory_policy_ignored", f"{record}")
     expect(record["cause"] == _RUNC_OF_DEBIAN, f"{record}")
     return str(record["cause"])
-
-
-def _restart_with(host: Host, settings: str) -> None:
-    with host.without_plugin():
-        text = plugin.RESERVATION + plugin.LOG_TO_FILE + settings
-        plugin.CONFIG.write_text(text, encoding="ascii")
 
 
 def _expect_mib(found: Placed, expected: dict[int, float]) -> None:
@@ -184,7 +178,7 @@ def _expect_nothing_on(found: Placed, nodes: Iterable[int]) -> None:
         expect(found.mib[node] < 1, f"node {node} has memory: {found}")
 
 
-MODES = (
+_MODES_OF_PODS = (
     Check("none_without_an_annotation", _none_without_an_annotation),
     Check("interleave_takes_equal_shares", _interleave_takes_equal_shares),
     Check("best_effort_interleaves_too", _best_effort_interleaves_too),
@@ -198,7 +192,16 @@ MODES = (
     Check("invalid_annotation_is_ignored", _invalid_annotation_is_ignored),
     Check("explain_shows_the_policy", _explain_shows_the_policy),
 )
-OLDER_RUNC = (
+_OLDER_RUNC = (
     Check("older_runc_is_refused", _older_runc_is_refused),
     Check("older_runc_is_recorded", _older_runc_is_recorded),
+)
+
+PHASES = (
+    Phase(
+        title="memory-policies",
+        scenarios=(_MODES_OF_PODS, _OLDER_RUNC),
+        settings=_SETTINGS,
+        runs_programs=True,
+    ),
 )

@@ -6,7 +6,6 @@ This module depends on containerd and Debian's unit of it, and not on pods or pl
 
 from pathlib import Path
 
-from tests.cluster.cri.guest.crio import ONE_THREAD
 from tests.e2e.guest import containerd, systemd
 
 CONTAINERD = Path("/usr/local/bin/containerd")
@@ -17,7 +16,7 @@ _PROGRAMS = Path("/e2e/artefacts")
 # Not systemd's own PATH, which has no folder sbin on some distributions.
 _DROP_IN = f"""\
 [Service]
-{ONE_THREAD}
+{systemd.ONE_THREAD}
 Environment=PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin
 ExecStart=
 ExecStart={CONTAINERD}
@@ -25,11 +24,14 @@ ExecStart={CONTAINERD}
 
 
 class NewerContainerd(containerd.Containerd):
-    """One phase's containerd; later phases of the machine use it too."""
+    """One phase's containerd."""
 
-    def __init__(self) -> None:
-        """Write the configuration, and let the unit start the newer program."""
-        super().__init__(hugetlb=False)
+    def __init__(self, tables: str = "") -> None:
+        """Write the configuration, and let the unit start the newer program.
+
+        `tables` are further tables of the configuration in TOML.
+        """
+        super().__init__(hugetlb=False, tables=tables)
         for path in (CONTAINERD, _SHIM, RUNC):
             path.unlink(missing_ok=True)
             path.symlink_to(_PROGRAMS / path.name)
