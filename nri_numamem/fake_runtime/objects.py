@@ -72,11 +72,13 @@ def pod(
     cgroup_parent: str | None = None,
     memory_limit_bytes: int = 0,
     attempt: int = 0,
+    annotations: Mapping[str, str] | None = None,
 ) -> api.PodSandbox:
     """Return a pod's sandbox.
 
     `memory_limit_bytes` is the sum of the containers' limits. `cgroup_parent` defaults to the
     kubelet's path under the cgroupfs driver. `attempt` numbers the sandboxes of one pod.
+    `annotations` are those of the pod's manifest.
     """
     uid = uid or str(uuid.uuid5(_UID_NAMESPACE, f"{namespace}/{name}"))
     if cgroup_parent is None:
@@ -96,6 +98,7 @@ def pod(
             "io.kubernetes.pod.uid": uid,
         },
         annotations={
+            **(annotations or {}),
             "kubernetes.io/config.seen": "2026-01-01T00:00:00.000000000Z",
             "kubernetes.io/config.source": "api",
         },

@@ -23,9 +23,9 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias
 
 from nri_numamem.engine import events
+from nri_numamem.engine.annotations import own_annotations
 from nri_numamem.memorymanager import PoolUse
 from nri_numamem.nri import nri_subset_pb2 as api
-from nri_numamem.nri.annotations import own_annotations
 from nri_numamem.nri.container_cgroup import (
     ContainerMemory,
     CpusetReader,

@@ -23,6 +23,7 @@ def sandbox_event(sandbox_id: str, described: ScenarioPod) -> PodSandbox:
         described.name,
         _LEVELS[described.qos],
         limits_of_pod(described.pod),
+        described.annotations,
     )
 
 
@@ -54,7 +55,7 @@ def sandbox_of_entries(
     for blocks in entries.values():
         for block in blocks:
             total[block.type] = total.get(block.type, 0) + block.size
-    return _sandbox(sandbox_id, uid, "default", uid, "", total)
+    return _sandbox(sandbox_id, uid, "default", uid, "", total, {})
 
 
 def container_event(
@@ -77,12 +78,27 @@ def container_event(
 
 
 def _sandbox(
-    sandbox_id: str, uid: str, namespace: str, name: str, level: str, request: Request
+    sandbox_id: str,
+    uid: str,
+    namespace: str,
+    name: str,
+    level: str,
+    request: Request,
+    annotations: Mapping[str, str],
 ) -> PodSandbox:
     # A slash in a uid would be a level of its own.
     cgroup_parent = f"/kubepods/{level}pod{uid.replace('/', '_')}"
     memory_bytes, hugepages = request.get(MEMORY), _hugepage_limits(request)
-    return PodSandbox(sandbox_id, uid, namespace, name, cgroup_parent, memory_bytes, hugepages)
+    return PodSandbox(
+        sandbox_id,
+        uid,
+        namespace,
+        name,
+        cgroup_parent,
+        memory_bytes,
+        hugepages,
+        annotations,
+    )
 
 
 def _hugepage_limits(request: Request) -> dict[int, int]:

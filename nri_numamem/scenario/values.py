@@ -7,7 +7,7 @@ steps, ``state`` the accounting at the start.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nri_numamem.config.values import (
     SettingsError,
@@ -17,6 +17,7 @@ from nri_numamem.config.values import (
     read_quantity,
     show,
 )
+from nri_numamem.engine.annotations import own_annotations
 from nri_numamem.kubelet.manifest import ManifestError, pod_from_manifest, qos_class
 from nri_numamem.memorymanager import Hint, Pod, QosClass
 from nri_numamem.numa import CpuSet, Machine, NodeSet, NumaNode, hugepages_page_size
@@ -41,6 +42,8 @@ class ScenarioPod:
     name: str
     namespace: str
     qos: QosClass
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """Those of the domain numamem.io."""
 
 
 def read_list(path: SettingsPath, value: object) -> list[object]:
@@ -211,4 +214,17 @@ def read_pod(path: SettingsPath, manifest: object) -> ScenarioPod:
         raise SettingsError((*path, *inside), problem, remedy) from error
     metadata = read_mapping((*path, "metadata"), top.get("metadata"))
     name, namespace = metadata.get("name"), metadata.get("namespace")
-    return ScenarioPod(pod, str(name or pod.uid), str(namespace or "default"), qos)
+    annotations = _read_annotations((*path, "metadata", "annotations"), metadata.get("annotations"))
+    return ScenarioPod(
+        pod, str(name or pod.uid), str(namespace or "default"), qos, own_annotations(annotations)
+    )
+
+
+def _read_annotations(path: SettingsPath, value: object) -> dict[str, str]:
+    """Return a pod's annotations; the API server accepts only texts as their values."""
+    found: dict[str, str] = {}
+    for name, text in read_mapping(path, value).items():
+        if not isinstance(text, str):
+            raise SettingsError((*path, name), f"{show(text)} is not a text", "write it in quotes")
+        found[name] = text
+    return found

@@ -32,6 +32,12 @@ def test_the_cgroup_parent_contains_the_qos_class() -> None:
     assert given.uid == "abc"
 
 
+def test_annotations_of_the_manifest_are_sent_with_those_of_the_kubelet() -> None:
+    found = objects.pod("db", annotations={"memory-policy.numamem.io": "bind"}).annotations
+    assert found["memory-policy.numamem.io"] == "bind"
+    assert found["kubernetes.io/config.source"] == "api"
+
+
 def test_resources_and_hugepages() -> None:
     pod = objects.pod("db", memory_limit_bytes=5)
     assert pod.linux.pod_resources.memory.limit.value == 5

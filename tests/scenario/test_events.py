@@ -28,6 +28,14 @@ def test_a_sandbox_has_its_pods_sum_and_class(qos: QosClass, cgroup_parent: str)
     assert sandbox == PodSandbox("id", "u/1", "ns", "name", cgroup_parent, 8 * MI, hugepages)
 
 
+def test_a_sandbox_has_the_annotations_of_its_pod() -> None:
+    annotations = {"memory-policy.numamem.io": "bind"}
+    described = ScenarioPod(
+        Pod("u", guaranteed=True, containers=(MAIN,)), "n", "ns", QosClass.GUARANTEED, annotations
+    )
+    assert sandbox_event("id", described).annotations == annotations
+
+
 def test_a_sandbox_of_assignments_has_their_sum() -> None:
     blocks = [Block(NodeSet([0]), "memory", 5), Block(NodeSet([0]), "hugepages-2Mi", 2 * MI)]
     found = sandbox_of_entries("id", "u", {"a": blocks, "b": blocks[:1]})

@@ -110,9 +110,25 @@ def test_pods() -> None:
     assert pods["a"].pod.container("c").requests == {"memory": GI}
 
 
+def test_a_pod_keeps_the_annotations_of_the_domain() -> None:
+    annotations = {"memory-policy.numamem.io": "bind", "other.example": "x"}
+    (pod,) = read_pods(("pods",), _annotated(annotations)).values()
+    assert pod.annotations == {"memory-policy.numamem.io": "bind"}
+
+
+def _annotated(annotations: object) -> list[object]:
+    spec = {"containers": [{"name": "c"}]}
+    return [{"metadata": {"uid": "a", "annotations": annotations}, "spec": spec}]
+
+
 @pytest.mark.parametrize(
     ("pods", "problem"),
     [
+        (_annotated(1), "pods[0].metadata.annotations: 1 instead of a mapping"),
+        (
+            _annotated({"a.numamem.io": True}),
+            "pods[0].metadata.annotations.a.numamem.io: True is not a text; write it in quotes",
+        ),
         ("x", "pods: 'x' instead of a list"),
         ([1], "pods[0]: 1 instead of a mapping"),
         ([{}], "pods[0].metadata.uid: expected a text that is not empty; correct it there"),

@@ -194,6 +194,7 @@ class ScenarioSandbox(PluginSandbox):
             qos=qos,
             memory_limit_bytes=request.get(MEMORY, 0),
             attempt=attempt,
+            annotations={} if described is None else described.annotations,
         )
         files = {
             f"hugetlb.{format_page_size(size)}.max": f"{limit_bytes}\n"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nri_numamem.nri.annotations import own_annotations
+from nri_numamem.engine.annotations import own_annotations
 
 
 @pytest.mark.parametrize(
