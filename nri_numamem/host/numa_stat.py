@@ -13,6 +13,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from nri_numamem.host.sysfs import names_in, read_optional
+from nri_numamem.numa.pages import Pages, summed
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _ON_NODE = re.compile(r"N(\d{1,5})=(\d{1,19})", re.ASCII)
@@ -23,20 +24,40 @@ _V1_PREFIX = "hierarchical_"
 def private_bytes(cgroup_root: Path, directory: Path) -> dict[int, int] | None:
     """Return node -> bytes of anonymous and hugetlb pages of the container with this cpuset cgroup.
 
-    Page cache is left out, because containers share it. None if the container does not exist or has
-    no memory controller. Raises MachineError for files that cannot be read.
+    Page cache is left out, because containers share it. None and errors as of read_pages().
+    """
+    pages = read_pages(cgroup_root, directory)
+    return None if pages is None else pages.private
+
+
+def read_pages(cgroup_root: Path, directory: Path) -> Pages | None:
+    """Return the resident memory of the container with this cpuset cgroup.
+
+    None if the container does not exist or has no memory controller. Raises MachineError for files
+    that cannot be read.
     """
     memory = controller_directory(cgroup_root, directory, "memory")
     text = read_optional(memory / "memory.numa_stat")
     if text is None:
         return None
-    found = bytes_per_node(text, {"anon"})
-    hugetlb = controller_directory(cgroup_root, directory, "hugetlb")
-    for name in filter(_HUGETLB.fullmatch, names_in(hugetlb)):
-        pages = read_optional(hugetlb / name) or ""
-        for node, size_bytes in _sums(pages, {"total"}, 1).items():
-            found[node] = found.get(node, 0) + size_bytes
-    return found
+    shared = bytes_per_node(text, {"shmem"})
+    # With cgroup v2 "file" has the pages of tmpfs too; with v1 these are in "anon".
+    files = bytes_per_node(text, {"file"})
+    return Pages(
+        anonymous=bytes_per_node(text, {"anon"}),
+        shared=shared,
+        hugetlb=_hugetlb(controller_directory(cgroup_root, directory, "hugetlb")),
+        cache={node: max(0, size - shared.get(node, 0)) for node, size in files.items()},
+    )
+
+
+def _hugetlb(directory: Path) -> dict[int, int]:
+    texts = (
+        read_optional(directory / name) or ""
+        for name in names_in(directory)
+        if _HUGETLB.fullmatch(name)
+    )
+    return summed(_sums(text, {"total"}, 1) for text in texts)
 
 
 def controller_directory(cgroup_root: Path, directory: Path, controller: str) -> Path:

@@ -32,12 +32,21 @@ def guaranteed_pods(cgroup_root: Path) -> dict[str, Path]:
 
 def other_pods(cgroup_root: Path) -> dict[str, str]:
     """Return pod uid -> QoS class, of the pods that are not Guaranteed; raise MachineError."""
-    found: dict[str, str] = {}
+    return {uid: qos for uid, (qos, _) in other_pod_directories(cgroup_root).items()}
+
+
+def other_pod_directories(cgroup_root: Path) -> dict[str, tuple[str, Path]]:
+    """Return pod uid -> QoS class and cgroup directory of the pods that are not Guaranteed.
+
+    Raises MachineError.
+    """
+    found: dict[str, tuple[str, Path]] = {}
     for top in _tops(cgroup_root):
         is_slice = top.name.endswith(_SLICE)
         for level, qos in _LEVELS.items():
             name = f"{top.name.removesuffix(_SLICE)}-{level}{_SLICE}" if is_slice else level
-            found.update(dict.fromkeys(pod_directories(top / name), qos))
+            for uid, path in pod_directories(top / name).items():
+                found[uid] = qos, path
     return found
 
 

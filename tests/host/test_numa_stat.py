@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.host.numa_stat import bytes_per_node, private_bytes
+from nri_numamem.host.numa_stat import bytes_per_node, private_bytes, read_pages
 from nri_numamem.host.sysfs import MachineError
+from nri_numamem.numa.pages import Pages
 
 Plant = Callable[[Mapping[str, str]], Path]
 
@@ -64,3 +65,17 @@ def test_only_the_lines_with_these_names_count() -> None:
     assert bytes_per_node(V2, {"file", "anon_thp"}) == {0: 1007, 1: 7}
     assert bytes_per_node("anon\n\nanon N0=1 Nx=2 N1=\n", {"anon"}) == {0: 1}
     assert bytes_per_node("", {"anon"}) == {}
+
+
+def test_shared_memory_is_no_page_cache(plant: Plant) -> None:
+    stat = "anon N0=1 N1=2\nfile N0=100 N1=50\nshmem N0=30 N1=60\n"
+    root = plant({"cgroup.controllers": "", "c/memory.numa_stat": stat})
+    # The kernel updates the counters one by one.
+    expected = Pages({0: 1, 1: 2}, {0: 30, 1: 60}, {}, {0: 70, 1: 0})
+    assert read_pages(root, root / "c") == expected
+
+
+def test_cgroup_v1_does_not_show_shared_memory(plant: Plant) -> None:
+    root = plant({"cpuset/c/cpuset.mems": "0\n", "memory/c/memory.numa_stat": V1})
+    expected = Pages({0: 3 * PAGE, 1: 4 * PAGE}, {}, {}, {0: PAGE, 1: PAGE})
+    assert read_pages(root, root / "cpuset/c") == expected

@@ -8,6 +8,7 @@ from nri_numamem.host.pod_cgroups import (
     count_other_pods,
     guaranteed_pods,
     has_pod_cgroups,
+    other_pod_directories,
     other_pods,
 )
 
@@ -27,6 +28,8 @@ def test_cgroupfs_driver(tmp_path: Path, version: str) -> None:
     assert guaranteed_pods(tmp_path) == {"a-1": top / "kubepods/poda-1"}
     assert count_other_pods(tmp_path) == {"Burstable": 2, "BestEffort": 1}
     assert other_pods(tmp_path) == {"b": "Burstable", "c": "BestEffort", "d": "Burstable"}
+    found = other_pod_directories(tmp_path)
+    assert found["c"] == ("BestEffort", top / "kubepods/besteffort/podc")
 
 
 @pytest.mark.parametrize(

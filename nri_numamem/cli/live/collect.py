@@ -6,7 +6,7 @@ missing permission for the state directory is an error, because nothing is known
 
 import argparse
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +19,8 @@ from nri_numamem.cli.host_arguments import (
     plugin_settings,
     roots_of,
 )
-from nri_numamem.cli.live.facts import Cgroup, Facts
+from nri_numamem.cli.live.cgroups import limited_containers
+from nri_numamem.cli.live.facts import Facts
 from nri_numamem.config.effective import DEFAULT
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.policy import context_of
@@ -34,17 +35,15 @@ from nri_numamem.engine.events import PodSandbox
 from nri_numamem.engine.rebuilt import rebuilt
 from nri_numamem.engine.snapshot import SnapshotError
 from nri_numamem.engine.state import EngineState
-from nri_numamem.host.cgroups import pod_hugepage_limits, pod_memory_limit, read_nodes
-from nri_numamem.host.containers import cgroup_path, container_folders, running_container
+from nri_numamem.host.cgroups import pod_hugepage_limits, pod_memory_limit
+from nri_numamem.host.containers import cgroup_path
 from nri_numamem.host.hugepage_users import hugepage_users
 from nri_numamem.host.hugepages import PoolDirectories, read_pod_use, read_pool_use
 from nri_numamem.host.node_memory import read_available
-from nri_numamem.host.numa_stat import bytes_per_node, controller_directory, private_bytes
 from nri_numamem.host.pod_cgroups import count_other_pods, guaranteed_pods, has_pod_cgroups
 from nri_numamem.host.roots import HostRoots
-from nri_numamem.host.sysfs import MachineError, read_optional
+from nri_numamem.host.sysfs import MachineError
 from nri_numamem.host.topology import read_machine
-from nri_numamem.numa import NodeSet
 from nri_numamem.observe.plugin_file import (
     PluginFacts,
     PluginFileError,
@@ -169,34 +168,11 @@ def _with_cgroups(facts: Facts, roots: HostRoots) -> Facts:
         found = {
             cgroup.container_id: cgroup
             for uid, directory in guaranteed_pods(roots.cgroup).items()
-            for cgroup in _running(roots.cgroup, uid, directory)
+            for cgroup in limited_containers(roots.cgroup, uid, directory)
         }
         return replace(facts, cgroups=found, other_pods=count_other_pods(roots.cgroup))
     except MachineError as error:
         return replace(facts, cgroup_problem=str(error))
-
-
-def _running(cgroup_root: Path, uid: str, pod_directory: Path) -> Iterator[Cgroup]:
-    """Yield the containers of a pod that have processes and a limit; a pause container has none."""
-    for container_id, name in container_folders(pod_directory).items():
-        directory = pod_directory / name
-        running = running_container(cgroup_root, directory)
-        if running is None:
-            continue
-        effective = read_nodes(f"{directory}/cpuset.mems.effective")
-        if effective is None:
-            effective = read_nodes(f"{directory}/cpuset.effective_mems")
-        stat = controller_directory(cgroup_root, directory, "memory") / "memory.numa_stat"
-        file_bytes = bytes_per_node(read_optional(stat) or "", {"file"})
-        yield Cgroup(
-            container_id,
-            uid,
-            running.memory_limit_bytes,
-            running.mems,
-            effective or NodeSet(),
-            private_bytes(cgroup_root, directory),
-            sum(file_bytes.values()),
-        )
 
 
 def _with_state(facts: Facts, roots: HostRoots) -> Facts:

@@ -10,24 +10,35 @@ from nri_numamem.engine.state import EngineState
 from nri_numamem.host.hugepage_users import HugepageUser
 from nri_numamem.memorymanager import PoolUse
 from nri_numamem.numa import NodeSet
+from nri_numamem.numa.pages import Pages, summed
 from nri_numamem.observe.plugin_file import PluginFacts
 
 
 @dataclass(frozen=True, slots=True)
 class Cgroup:
-    """The cgroup of a container that has processes, in a Guaranteed pod."""
+    """The cgroup of a container that has processes."""
 
     container_id: str
     pod_uid: str
     memory_limit_bytes: int
+    """0 without a limit, which no container of a Guaranteed pod has."""
     mems: NodeSet
     """The `cpuset.mems` that was set; empty when it was not set."""
     effective_mems: NodeSet
     """The nodes from which it gets memory; empty if unknown."""
-    private_bytes: Mapping[int, int] | None
-    """NUMA node id -> bytes of anonymous and hugetlb pages; None if unknown."""
-    file_bytes: int = 0
-    """Page cache and tmpfs; a page counts in the cgroup that used it first."""
+    pages: Pages | None
+    """Its resident memory; None if unknown."""
+
+    @property
+    def private_bytes(self) -> Mapping[int, int] | None:
+        """Return NUMA node id -> bytes of anonymous and hugetlb pages; None if unknown."""
+        return None if self.pages is None else self.pages.private
+
+    @property
+    def file_bytes(self) -> int:
+        """Return page cache and tmpfs; a page counts in the cgroup that used it first."""
+        pages = self.pages or Pages()
+        return sum(summed((pages.cache, pages.shared)).values())
 
 
 @dataclass(frozen=True, slots=True)

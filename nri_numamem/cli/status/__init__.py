@@ -9,18 +9,25 @@ import sys
 import time
 from collections.abc import Callable
 
+from nri_numamem.cli.host_arguments import below, roots_of
 from nri_numamem.cli.live import collect as live
 from nri_numamem.cli.output import add_output_argument, print_document
 from nri_numamem.cli.status.document import report_document
 from nri_numamem.cli.status.judge import judge
+from nri_numamem.cli.status.pages import page_report
+from nri_numamem.cli.status.pages_document import pages_document
 from nri_numamem.cli.status.report import Report
+from nri_numamem.host.pod_logs import POD_LOGS
 
 _REDRAW_S = 2.0
-_SEPARATORS = {"table": "", "json": "", "yaml": "---"}
+_SEPARATORS = {"table": "\n", "json": "\n", "yaml": "---\n"}
+_CLEAR = "\x1b[H\x1b[2J"
 
 EXAMPLES = (
     "nri-numamem status",
     "nri-numamem status --watch",
+    "nri-numamem status --pages",
+    "nri-numamem status --pages shop/redis-0",
     "nri-numamem status --output json | jq .largestRequest.memory",
 )
 
@@ -30,12 +37,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--watch", action="store_true", help=f"show it again every {_REDRAW_S:.0f} s, until Ctrl-C"
     )
+    parser.add_argument(
+        "--pages",
+        metavar="POD",
+        nargs="?",
+        const="",
+        help="show on which NUMA nodes the memory of containers is: of all managed ones, or of POD "
+        "(NAME, NAMESPACE/NAME or UID), which may be of any QoS class",
+    )
     add_output_argument(parser)
     live.add_arguments(parser)
     parser.epilog = (
         "Needs root, because the state directory is readable by root only. Exit status: 0 if the "
         "plugin runs and its state could be read, 1 if not, 2 if the command line or the "
-        "configuration is wrong, or a permission is missing."
+        "configuration is wrong, or a permission is missing. With --pages: 1 if something cannot "
+        "be read or the pod has no running container."
     )
 
 
@@ -43,9 +59,7 @@ def main(args: argparse.Namespace) -> int:
     """Show the status; return 1 if the plugin does not run or its state cannot be read."""
     if args.watch:
         return _watch(args, time.sleep)
-    report = judge(live.collect(args))
-    _show(report, args.output)
-    return status_of(report)
+    return _show(args)
 
 
 def status_of(report: Report) -> int:
@@ -60,12 +74,7 @@ def _watch(args: argparse.Namespace, sleep: Callable[[float], None]) -> int:
     is_first = True
     try:
         while True:
-            report = judge(live.collect(args))
-            if is_redrawn:
-                sys.stdout.write("\x1b[H\x1b[2J")
-            elif not is_first:
-                print(_SEPARATORS[args.output])
-            _show(report, args.output)
+            _show(args, _CLEAR if is_redrawn else "" if is_first else _SEPARATORS[args.output])
             sys.stdout.flush()
             is_first = False
             sleep(_REDRAW_S)
@@ -73,11 +82,32 @@ def _watch(args: argparse.Namespace, sleep: Callable[[float], None]) -> int:
         return 0
 
 
-def _show(report: Report, output: str) -> None:
-    if output != "table":
-        print_document(report_document(report), output)
-        return
-    from nri_numamem.cli.render.screen import new_console  # noqa: PLC0415 - only for people
-    from nri_numamem.cli.status.screen import show  # noqa: PLC0415 - only for people
+def _show(args: argparse.Namespace, before: str = "") -> int:
+    """Read everything, write `before` and show it; return the exit status."""
+    report = judge(live.collect(args))
+    if args.pages is not None:
+        return _show_pages(args, report, before)
+    sys.stdout.write(before)
+    if args.output != "table":
+        print_document(report_document(report), args.output)
+    else:
+        from nri_numamem.cli.render.screen import new_console  # noqa: PLC0415 - only for people
+        from nri_numamem.cli.status.screen import show  # noqa: PLC0415 - only for people
 
-    show(report, new_console())
+        show(report, new_console())
+    return status_of(report)
+
+
+def _show_pages(args: argparse.Namespace, report: Report, before: str) -> int:
+    logs = below(args.root, POD_LOGS)
+    pages = page_report(report, roots_of(args), args.pages, logs)
+    sys.stdout.write(before)
+    if args.output != "table":
+        print_document(pages_document(pages), args.output)
+    else:
+        from nri_numamem.cli.render.screen import new_console  # noqa: PLC0415 - only for people
+        from nri_numamem.cli.status.pages_screen import show  # noqa: PLC0415 - only for people
+
+        show(pages, new_console())
+    is_known = pages.rows or not args.pages
+    return 0 if is_known and not pages.problems else 1

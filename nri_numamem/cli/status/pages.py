@@ -1,0 +1,171 @@
+"""What ``status --pages`` shows, as values: the resident memory of containers per NUMA node.
+
+Containers of the accounting, and of pods that the user names; those may be of any QoS class.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from nri_numamem.cli.live.cgroups import containers_of_other_pods
+from nri_numamem.cli.live.facts import Cgroup, Facts
+from nri_numamem.cli.live.names import pod_names
+from nri_numamem.cli.status.report import Report
+from nri_numamem.engine.head_room import head_rooms, unfaulted_bytes
+from nri_numamem.engine.state import EngineState
+from nri_numamem.host import pod_logs
+from nri_numamem.host.pod_cgroups import other_pods
+from nri_numamem.host.roots import HostRoots
+from nri_numamem.host.sysfs import MachineError
+from nri_numamem.memorymanager import nodes_of
+from nri_numamem.numa import NodeSet
+from nri_numamem.numa.pages import Pages, summed
+
+# Less is noise: the kernel batches its counters, and a program's start touches pages anywhere.
+_LEAST_BYTES = 2 << 20
+_LEAST_SHARE = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class PageRow:
+    """The resident memory of one container."""
+
+    uid: str
+    title: str
+    """NAMESPACE/POD; the uid of a pod without a known name."""
+    name: str
+    """"" if it is unknown, as for containers that are not managed."""
+    container_id: str
+    nodes: NodeSet
+    """The nodes of its assignment; without one its `cpuset.mems`, empty if that is unset."""
+    is_assigned: bool
+    cgroup: Cgroup
+
+    @property
+    def pages(self) -> Pages:
+        """Return its pages; none if they are unknown."""
+        return self.cgroup.pages or Pages()
+
+    @property
+    def remote_bytes(self) -> int | None:
+        """Return the bytes on other nodes without page cache; None if any node is right."""
+        if self.cgroup.pages is None or not self.nodes:
+            return None
+        return sum(self.pages.remote(self.nodes).values())
+
+    @property
+    def is_notable(self) -> bool:
+        """Return whether more is remote than the noise of the counters."""
+        remote, own = self.remote_bytes or 0, sum(self.pages.own.values())
+        return remote >= _LEAST_BYTES and remote >= own * _LEAST_SHARE
+
+
+@dataclass(frozen=True, slots=True)
+class NodePages:
+    """One NUMA node, in bytes."""
+
+    own: int
+    """Of the containers that are shown, without page cache."""
+    remote: int
+    """Of these, memory of containers that have other nodes."""
+    cache: int
+    available: int | None
+    """Free or reclaimable in the kernel; None if unknown."""
+    unfaulted: int
+    """Assigned to containers that have not used it yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageReport:
+    """Everything that `status --pages` shows."""
+
+    facts: Facts
+    rows: tuple[PageRow, ...]
+    nodes: Mapping[int, NodePages]
+    short: Mapping[NodeSet, int]
+    """Group of nodes -> bytes that its containers may allocate beyond what is available."""
+    problems: tuple[str, ...]
+    query: str
+    """The pod that the user named; "" for all containers of the accounting."""
+
+
+def page_report(report: Report, roots: HostRoots, query: str, logs: Path) -> PageReport:
+    """Return the pages of the containers of a report, or of one pod."""
+    facts, problems = report.facts, report.problems
+    names = {} if facts.state is None else pod_names(facts.state)
+    found = list((facts.cgroups or {}).values())
+    if query:
+        try:
+            names = {**pod_logs.pod_names(logs), **names}
+            uids = frozenset(each for each in other_pods(roots.cgroup) if _is(query, each, names))
+            found = [each for each in found if _is(query, each.pod_uid, names)]
+            found += containers_of_other_pods(roots.cgroup, uids)
+        except MachineError as error:
+            problems = (*problems, str(error))
+    rows = sorted((_row(facts.state, each, names) for each in found), key=_order)
+    if not query:
+        rows = [row for row in rows if row.is_assigned]
+    unfaulted, short = _unfaulted(facts)
+    return PageReport(facts, tuple(rows), _nodes(facts, rows, unfaulted), short, problems, query)
+
+
+def _is(query: str, uid: str, names: Mapping[str, tuple[str, str]]) -> bool:
+    """Return whether POD, NAMESPACE/POD or a uid means this pod."""
+    namespace, name = names.get(uid, ("", ""))
+    return query in (uid, name, f"{namespace}/{name}")
+
+
+def _row(
+    state: EngineState | None, cgroup: Cgroup, names: Mapping[str, tuple[str, str]]
+) -> PageRow:
+    holder = None if state is None else state.holder(cgroup.container_id)
+    blocks = () if state is None or holder is None else state.blocks(holder.key) or ()
+    reason = None if state is None else state.reasons.unpinned.get(cgroup.container_id)
+    known = holder or reason
+    return PageRow(
+        uid=cgroup.pod_uid,
+        title="/".join(names.get(cgroup.pod_uid, (cgroup.pod_uid,))),
+        name="" if known is None else known.key[1],
+        container_id=cgroup.container_id,
+        nodes=nodes_of(blocks) if blocks else cgroup.mems,
+        is_assigned=bool(blocks),
+        cgroup=cgroup,
+    )
+
+
+def _order(row: PageRow) -> tuple[str, str, str]:
+    return row.title, row.name, row.container_id
+
+
+def _unfaulted(facts: Facts) -> tuple[Mapping[int, int], Mapping[NodeSet, int]]:
+    """Return node -> unfaulted bytes, and group -> bytes beyond what is available."""
+    if facts.state is None or facts.cgroups is None:
+        return {}, {}
+    resident = {
+        each.container_id: each.pages.charged_bytes
+        for each in facts.cgroups.values()
+        if each.pages is not None
+    }
+    rooms = head_rooms(facts.state, resident, facts.available_bytes)
+    short = {room.nodes: -room.most_bytes for room in rooms if room.most_bytes < 0}
+    return unfaulted_bytes(facts.state, resident), short
+
+
+def _nodes(
+    facts: Facts, rows: Iterable[PageRow], unfaulted: Mapping[int, int]
+) -> dict[int, NodePages]:
+    """Return the sums per node, of all nodes of which anything is known."""
+    own = summed(row.pages.own for row in rows)
+    remote = summed(row.pages.remote(row.nodes) for row in rows if row.nodes)
+    cache = summed(row.pages.cache for row in rows)
+    known = summed((own, cache, facts.available_bytes, unfaulted))
+    return {
+        node: NodePages(
+            own.get(node, 0),
+            remote.get(node, 0),
+            cache.get(node, 0),
+            facts.available_bytes.get(node),
+            unfaulted.get(node, 0),
+        )
+        for node in known
+    }
