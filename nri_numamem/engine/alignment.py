@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from nri_numamem.engine.context import Context
+from nri_numamem.engine.cpu_requests import requested_millicores
 from nri_numamem.engine.events import Container, PodSandbox
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.providers import NO_OTHER_PROVIDERS, OtherProviders
@@ -40,6 +41,7 @@ def placed(
         key,
         misaligned=misaligned,
         is_shared=request.is_shared,
+        cpu_millicores=requested_millicores(container),
     )
     if misaligned == NO_OTHER_PROVIDERS:
         return holder, ()

@@ -1,4 +1,4 @@
-"""Events of one container: creation, update, stop, removal.
+"""Events of one container: creation, stop, removal; ``container_update`` has its updates.
 
 A container of a pod that is not managed changes nothing. The memory of a container that ends stays
 reserved for its pod; the end of the pod releases it (``pods``).
@@ -10,6 +10,7 @@ from functools import partial
 
 from nri_numamem.engine import alignment, duplicates, outstanding, pod_level, pod_limit, pod_scope
 from nri_numamem.engine.context import Context
+from nri_numamem.engine.cpu_requests import requested_millicores
 from nri_numamem.engine.decision import NO_PLAN, Decision, Transition
 from nri_numamem.engine.events import (
     Container,
@@ -17,21 +18,17 @@ from nri_numamem.engine.events import (
     PodSandbox,
     RemoveContainer,
     StopContainer,
-    UpdateContainer,
 )
-from nri_numamem.engine.placement import place_container, resize
+from nri_numamem.engine.placement import place_container
 from nri_numamem.engine.plan import Adjustment, HugepageRoute, Plan, Update
 from nri_numamem.engine.pod_placement import place_in_pod
 from nri_numamem.engine.providers import OtherProviders
 from nri_numamem.engine.records import containers as records
-from nri_numamem.engine.records import resizes
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.request import HugepageSource, Request, request_for
 from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.engine.text import cut_name
 from nri_numamem.memorymanager import (
-    Block,
-    Explanation,
     Rejection,
     adopt,
     mark_reusable,
@@ -41,9 +38,6 @@ from nri_numamem.memorymanager import (
 from nri_numamem.memorymanager.hugepage_pools import MaskedHugepages
 from nri_numamem.numa import MEMORY, NodeSet
 from nri_numamem.topologymanager import Placement
-
-RESIZE_REJECTED = "ResizeRejected"
-"""The reason of a rejected resize; the kubelet has none, because it never resizes such pods."""
 
 
 def create_container(context: Context, state: EngineState, event: CreateContainer) -> Decision:
@@ -116,7 +110,13 @@ def record_running(
 def holder_of(pod: PodSandbox, container: Container, request: Request) -> Holder:
     """Return the holder of a container that runs."""
     key = (pod.uid, container.name)
-    return Holder(container.container_id, pod.sandbox_id, key, is_shared=request.is_shared)
+    return Holder(
+        container.container_id,
+        pod.sandbox_id,
+        key,
+        is_shared=request.is_shared,
+        cpu_millicores=requested_millicores(container),
+    )
 
 
 def _admit(
@@ -220,63 +220,6 @@ def _adjustment(request: Request, nodes: NodeSet) -> Adjustment:
     is_shown = source is HugepageSource.CONTAINER
     route = HugepageRoute.LIMITS if is_shown else HugepageRoute.UNIFIED
     return Adjustment(str(nodes), limits, route)
-
-
-def update_container(context: Context, state: EngineState, event: UpdateContainer) -> Decision:
-    """Record a new memory limit; the reply updates the nodes, or refuses what fits nowhere.
-
-    With RunUnpinned nothing is refused: the record is a warning, and the assignment is capped to
-    what is free, as after a Synchronize. A smaller limit is never refused.
-    """
-    holder, new = state.holder(event.container.container_id), event.memory_limit_bytes
-    before = None if holder is None else state.blocks(holder.key)
-    if holder is None or holder.ended or not before or new is None:
-        return _without_effect(context, state, event, holder)
-    if Block(before[0].numa_affinity, MEMORY, new) in before:
-        return _without_effect(context, state, event, holder)
-    ready, new = pod_level.make_room(context, state, event.pod, holder, new)
-    done = resize(context, ready.accounting, holder.key, new)
-    if context.rejects and MEMORY in done.shortfall and new > _memory_of(before):
-        text = resizes.rejection_text(state, event.pod, holder, new, done)
-        record = resizes.rejected(state, event.pod, holder, before, done)
-        rejection = Rejection(RESIZE_REJECTED, partial(Explanation, text))
-        return Decision.computed(Plan(refusal=text), state, record, rejection=rejection)
-    next_state = replace(state, accounting=done.state).with_pod(event.pod)
-    next_state = pod_level.fill_limit(context, next_state, event.pod)
-    next_state = pod_scope.take_from_pool(context, next_state, event.pod)
-    next_state = pod_limit.release_excess(next_state, event.pod)
-    updates: tuple[Update, ...] = ()
-    if done.nodes != before[0].numa_affinity:
-        wider = alignment.with_nodes(holder, done.nodes)
-        next_state = next_state.with_holder(wider, next_state.accounting)
-        updates = (Update(holder.container_id, str(done.nodes)),)
-        unconfirmed = next_state.cpusets.unconfirmed | {holder.container_id}
-        cpusets = replace(next_state.cpusets, unconfirmed=unconfirmed)
-        next_state = next_state.with_cpusets(cpusets)
-    record = resizes.resized(next_state, event.pod, holder, before, done)
-    return Decision.computed(Plan(updates=updates), next_state, record)
-
-
-def _without_effect(
-    context: Context, state: EngineState, event: UpdateContainer, holder: Holder | None
-) -> Decision:
-    """Change nothing; the record, which only the log level debug shows, is made after the reply."""
-
-    def transition() -> Transition:
-        pod, container = event.pod, event.container
-        if holder is None or not state.blocks(holder.key):
-            cause = context.unmanaged_reason(pod, container) or "it has no assignment"
-        elif holder.ended:
-            cause = "it has ended"
-        else:
-            cause = "its memory limit does not change"
-        return Transition(state, (resizes.without_effect(pod, container, cause),))
-
-    return Decision(NO_PLAN, transition)
-
-
-def _memory_of(blocks: tuple[Block, ...]) -> int:
-    return sum(block.size for block in blocks if block.type == MEMORY)
 
 
 def stop_container(_context: Context, state: EngineState, event: StopContainer) -> Transition:

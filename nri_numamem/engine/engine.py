@@ -9,6 +9,7 @@ happened.
 from dataclasses import dataclass
 
 from nri_numamem.engine import (
+    container_update,
     containers,
     cpuset_check,
     discovered,
@@ -38,7 +39,7 @@ _HANDLERS: dict[type, Handler] = {
     events.PodCgroupGone: without_reply(pods.pod_cgroup_gone),
     events.CreateContainer: containers.create_container,
     events.MachineChanged: without_reply(machine_change.rebaseline),
-    events.UpdateContainer: containers.update_container,
+    events.UpdateContainer: container_update.update_container,
     events.StopContainer: without_reply(containers.stop_container),
     events.RemoveContainer: without_reply(containers.remove_container_event),
 }

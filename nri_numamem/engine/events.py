@@ -218,6 +218,8 @@ class UpdateContainer:
     """With the resources that it has before."""
     memory_limit_bytes: int | None = None
     """The new limit; None if the update does not change memory."""
+    cpu_shares: int | None = None
+    """New shares, as in Container; None if the update does not change them."""
 
 
 @dataclass(frozen=True, slots=True)

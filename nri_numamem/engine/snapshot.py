@@ -139,6 +139,7 @@ def _holder_out(holder: Holder, blocks: tuple[Block, ...], reason: Reason | None
         "resources": {block.type: min(block.size, MAX_BYTES) for block in blocks},
         **_misaligned_out(holder.misaligned),
         **({"shared": True} if holder.is_shared else {}),
+        **({"cpuMillicores": holder.cpu_millicores} if holder.cpu_millicores else {}),
         **({} if reason is None else _reason_out(reason)),
     }
 
@@ -206,6 +207,7 @@ def _holder_in(entry: _Json) -> tuple[Holder, tuple[Block, ...]]:
         _field(entry, "ended", bool),
         _misaligned_in(entry),
         "shared" in entry and _field(entry, "shared", bool),
+        _field(entry, "cpuMillicores", int) if "cpuMillicores" in entry else 0,
     )
     nodes = _nodes(entry, "nodes")
     resources = _object(entry.get("resources"), "resources")

@@ -51,6 +51,8 @@ class Holder:
     is_shared: bool = False
     """It shares the memory of its pod (pod-level resources), and counts with what the other
     containers left of the pod's limit when it was created."""
+    cpu_millicores: int = 0
+    """Its CPU request; 0 if unknown (``cpu_requests``)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ that are neither exclusive nor reserved, whatever others request.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from nri_numamem.engine.cpu_requests import split_by_cpus
 from nri_numamem.engine.state import EngineState
 from nri_numamem.export.amounts import MILLICORES, Amounts
 from nri_numamem.memorymanager import nodes_of
@@ -44,7 +45,7 @@ def cpu_amounts(
     if use.exclusive is None:
         for placed, millicores in _placed_requests(state, use.requests):
             weights = {n: len(cpus) for n, cpus in allowed.items() if n in placed}
-            for node_id, share in _split(millicores, weights).items():
+            for node_id, share in split_by_cpus(millicores, weights).items():
                 taken[node_id] += share
     else:
         taken = {n: MILLICORES * len(cpus & use.exclusive) for n, cpus in allowed.items()}
@@ -68,18 +69,6 @@ def _placed_requests(
 ) -> Iterable[tuple[NodeSet, int]]:
     for container_id, nodes in running_containers(state).items():
         yield nodes, requests.get(container_id, 0)
-
-
-def _split(total: int, weights: Mapping[int, int]) -> dict[int, int]:
-    """Divide a total in proportion to weights, without remainder."""
-    shares: dict[int, int] = {}
-    sum_of_weights = sum(weights.values())
-    end = weight = 0
-    for node_id, each in weights.items() if sum_of_weights else ():
-        start, weight = end, weight + each
-        end = total * weight // sum_of_weights
-        shares[node_id] = end - start
-    return shares
 
 
 def _amounts(node: NumaNode, allowed: CpuSet, taken: int) -> Amounts:

@@ -198,7 +198,8 @@ class Decoder:
         if limit_bytes is not None:
             self._cached.pop(request.pod.id, None)
         container = _container(request.container)
-        return events.UpdateContainer(self._pod(request.pod), container, limit_bytes)
+        shares = request.linux_resources.cpu.shares.value or None
+        return events.UpdateContainer(self._pod(request.pod), container, limit_bytes, shares)
 
     def update_pod_sandbox(self, request: api.UpdatePodSandboxRequest) -> events.UpdatePodSandbox:
         """Decode new resources of a pod; read its cgroup again.

@@ -252,7 +252,7 @@ def test_a_runtime_that_forgets_updates_shows_the_memory_limit_of_before_a_resiz
     assert paths == ["/kubepods/poduid/c"]
 
 
-def test_update_container_has_the_new_limit() -> None:
+def test_update_container_has_the_new_resources() -> None:
     request = api.UpdateContainerRequest(pod=pod(), container=container())
     decoder = Decoder(PodCgroups({}))
     assert decoder.update_container(request).memory_limit_bytes is None
@@ -260,6 +260,9 @@ def test_update_container_has_the_new_limit() -> None:
     event = decoder.update_container(request)
     assert event.memory_limit_bytes == 400 * MI
     assert event.container.memory_limit_bytes == 200 * MI
+    assert event.cpu_shares is None
+    request.linux_resources.cpu.shares.value = 512
+    assert decoder.update_container(request).cpu_shares == 512
 
 
 class SomeDevices:
