@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.cpu_requests import requested_millicores
-from nri_numamem.engine.events import Container, PodSandbox
+from nri_numamem.engine.events import MOVABLE, Container, PodSandbox
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.engine.records import alignment as records
@@ -19,6 +19,25 @@ from nri_numamem.engine.request import Request
 from nri_numamem.engine.state import EngineState, Holder, Key
 from nri_numamem.numa import NodeSet
 from nri_numamem.topologymanager import Placement
+
+
+def holder_of(
+    pod: PodSandbox,
+    container: Container,
+    request: Request,
+    misaligned: OtherProviders = NO_OTHER_PROVIDERS,
+) -> Holder:
+    """Return the holder of a container that runs."""
+    is_movable = bool(pod.annotations) and pod.annotation(MOVABLE, container.name) == "true"
+    return Holder(
+        container.container_id,
+        pod.sandbox_id,
+        (pod.uid, container.name),
+        misaligned=misaligned,
+        is_shared=request.is_shared,
+        cpu_millicores=requested_millicores(container),
+        is_movable=is_movable,
+    )
 
 
 def placed(
@@ -34,18 +53,10 @@ def placed(
     `before` is the state of the decision.
     """
     misaligned = others.misaligned_with(placement.nodes)
-    key = (pod.uid, container.name)
-    holder = Holder(
-        container.container_id,
-        pod.sandbox_id,
-        key,
-        misaligned=misaligned,
-        is_shared=request.is_shared,
-        cpu_millicores=requested_millicores(container),
-    )
+    holder = holder_of(pod, container, request, misaligned)
     if misaligned == NO_OTHER_PROVIDERS:
         return holder, ()
-    choice = choice_of(before, key, request, placement, others)
+    choice = choice_of(before, holder.key, request, placement, others)
     return holder, (records.misaligned(choice, pod, container, misaligned),)
 
 

@@ -10,7 +10,6 @@ from functools import partial
 
 from nri_numamem.engine import alignment, duplicates, outstanding, pod_level, pod_limit, pod_scope
 from nri_numamem.engine.context import Context
-from nri_numamem.engine.cpu_requests import requested_millicores
 from nri_numamem.engine.decision import NO_PLAN, Decision, Transition
 from nri_numamem.engine.events import (
     Container,
@@ -26,7 +25,7 @@ from nri_numamem.engine.providers import OtherProviders
 from nri_numamem.engine.records import containers as records
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.request import HugepageSource, Request, request_for
-from nri_numamem.engine.state import EngineState, Holder
+from nri_numamem.engine.state import EngineState
 from nri_numamem.engine.text import cut_name
 from nri_numamem.memorymanager import (
     Rejection,
@@ -104,19 +103,9 @@ def record_running(
 ) -> tuple[EngineState, Mapping[str, int]]:
     """Record a container that has its nodes; also return its shortfall in bytes."""
     adopted = adopt(state.accounting, pod.uid, container.name, nodes, request.resources)
-    return state.with_holder(holder_of(pod, container, request), adopted.state), adopted.shortfall
-
-
-def holder_of(pod: PodSandbox, container: Container, request: Request) -> Holder:
-    """Return the holder of a container that runs."""
-    key = (pod.uid, container.name)
-    return Holder(
-        container.container_id,
-        pod.sandbox_id,
-        key,
-        is_shared=request.is_shared,
-        cpu_millicores=requested_millicores(container),
-    )
+    return state.with_holder(
+        alignment.holder_of(pod, container, request), adopted.state
+    ), adopted.shortfall
 
 
 def _admit(

@@ -14,6 +14,8 @@ from nri_numamem.numa import Machine, NodeSet, PolicyMode
 ANNOTATION_DOMAIN = ".numamem.io"
 MEMORY_POLICY = "memory-policy"
 """The feature whose annotation chooses a memory policy."""
+MOVABLE = "movable"
+"""The annotation "true": rebalancing plans may name the pod before others (``rebalance``)."""
 
 
 @dataclass(frozen=True, slots=True)

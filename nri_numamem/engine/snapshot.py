@@ -72,7 +72,10 @@ def _payload(state: EngineState) -> str:
     """
     pinned = state.reasons.pinned
     holders = (
-        _text(_holder_out(holder, state.blocks(key) or (), pinned.get(holder.container_id)))
+        _text(
+            _holder_out(holder, state.blocks(key) or (), pinned.get(holder.container_id))
+            | ({"devices": True} if holder.container_id in state.cpusets.with_devices else {})
+        )
         for key, holder in sorted(state.holders.items())
     )
     previous_nodes = (
@@ -97,6 +100,7 @@ def restore(data: bytes, sha256: Sha256 | None = None) -> EngineState:
     keys: dict[str, Key] = {}
     assignments: dict[str, dict[str, tuple[Block, ...]]] = {}
     pinned: dict[str, Reason] = {}
+    with_devices: set[str] = set()
     for entry in _list(payload, "holders"):
         found = _object(entry, "holders")
         holder, blocks = _holder_in(found)
@@ -106,6 +110,8 @@ def restore(data: bytes, sha256: Sha256 | None = None) -> EngineState:
         keys[holder.container_id] = holder.key
         uid, name = holder.key
         assignments.setdefault(uid, {})[name] = blocks
+        if "devices" in found and _field(found, "devices", bool):
+            with_devices.add(holder.container_id)
         reason = _reason_in(found)
         if reason is not None:
             pinned[reason.container_id] = reason
@@ -122,12 +128,16 @@ def restore(data: bytes, sha256: Sha256 | None = None) -> EngineState:
         holders=holders,
         keys=keys,
         previous_nodes=previous_nodes,
-        cpusets=Cpusets(unconfirmed=frozenset(map(str, unconfirmed))),
+        cpusets=Cpusets(
+            unconfirmed=frozenset(map(str, unconfirmed)), with_devices=frozenset(with_devices)
+        ),
         reasons=Reasons(pinned, {one.container_id: one for one in reasons if one is not None}),
     )
 
 
-def _holder_out(holder: Holder, blocks: tuple[Block, ...], reason: Reason | None) -> _Json:
+def _holder_out(
+    holder: Holder, blocks: tuple[Block, ...], reason: Reason | None
+) -> dict[str, object]:
     uid, name = holder.key
     return {
         "uid": uid,
@@ -140,6 +150,7 @@ def _holder_out(holder: Holder, blocks: tuple[Block, ...], reason: Reason | None
         **_misaligned_out(holder.misaligned),
         **({"shared": True} if holder.is_shared else {}),
         **({"cpuMillicores": holder.cpu_millicores} if holder.cpu_millicores else {}),
+        **({"movable": True} if holder.is_movable else {}),
         **({} if reason is None else _reason_out(reason)),
     }
 
@@ -208,6 +219,7 @@ def _holder_in(entry: _Json) -> tuple[Holder, tuple[Block, ...]]:
         _misaligned_in(entry),
         "shared" in entry and _field(entry, "shared", bool),
         _field(entry, "cpuMillicores", int) if "cpuMillicores" in entry else 0,
+        "movable" in entry and _field(entry, "movable", bool),
     )
     nodes = _nodes(entry, "nodes")
     resources = _object(entry.get("resources"), "resources")

@@ -53,6 +53,8 @@ class Holder:
     containers left of the pod's limit when it was created."""
     cpu_millicores: int = 0
     """Its CPU request; 0 if unknown (``cpu_requests``)."""
+    is_movable: bool = False
+    """Its pod consents to rebalancing plans by annotation; no decision depends on it."""
 
 
 @dataclass(frozen=True, slots=True)

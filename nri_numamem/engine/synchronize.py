@@ -23,7 +23,7 @@ from functools import partial
 
 from nri_numamem.engine import alignment, cpuset_check, duplicates, pod_limit, pod_scope
 from nri_numamem.engine.bulk_update import BulkUpdate
-from nri_numamem.engine.containers import holder_of, record_running
+from nri_numamem.engine.containers import record_running
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.decision import NO_PLAN, Decision
 from nri_numamem.engine.events import Container, PodSandbox, Synchronize
@@ -168,7 +168,7 @@ def _adopt(
     nodes: NodeSet,
 ) -> Record:
     """Record a container on the nodes on which it runs."""
-    shortfall = bulk.adopt(holder_of(pod, container, request), nodes, request.resources)
+    shortfall = bulk.adopt(alignment.holder_of(pod, container, request), nodes, request.resources)
     after, excluded = bulk.present(), context.classification.excluded
     return records.adopted(after, pod, container, request, nodes, shortfall, excluded)
 

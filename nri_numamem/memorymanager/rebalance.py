@@ -15,7 +15,7 @@ are removed. So it first tries without the shares of a set, and without all shar
 """
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -159,7 +159,7 @@ class _Search:
         moves = [Move(share, share.node_id, assigned[share].get(MEMORY, 0)) for share in shares]
         moves.sort(key=lambda m: (m.cost_bytes, m.share.uid, m.share.node_id))
         ordered = [move.share for move in moves]
-        if not self._helps(ordered):
+        if not ordered or not self._helps(ordered):
             return None
         on_node: dict[int, list[Share]] = {}
         for share in ordered:
@@ -214,7 +214,7 @@ def _subsets(costs: Sequence[int], most: int) -> Iterator[tuple[int, ...]]:
     Sets with equal sums come by size, then by indices. A set is made of one that precedes it, by
     replacing its last index with the next one, or by adding the next one; so a heap suffices.
     """
-    heap = [(costs[0], 1, (0,))] if costs and most else []
+    heap: list[tuple[int, int, tuple[int, ...]]] = [(costs[0], 1, (0,))] if costs and most else []
     while heap:
         cost, size, indices = heapq.heappop(heap)
         yield indices

@@ -1,4 +1,4 @@
-"""The rebalancing plan on random machines, beside a search of all sets of shares and all targets."""
+"""Rebalancing plans on random machines, compared with a search of all moves and targets."""
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations, product
@@ -54,7 +54,7 @@ def random_context(random: Random) -> Context:
 
 
 def random_world(random: Random) -> tuple[Context, State, list[Share]]:
-    """A machine on which pods run: placed by the plugin, or anywhere by somebody else."""
+    """Return a machine with pods that the plugin placed, or found anywhere."""
     context = random_context(random)
     accounting = context.empty_accounting()
     known = list(accounting.machine_state)
