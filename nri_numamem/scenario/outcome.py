@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from nri_numamem.engine.plan import RecordValue
 from nri_numamem.memorymanager import Hint, HintMap, Rejection, State
+from nri_numamem.scenario.container_records import PolicyResult
 from nri_numamem.scenario.steps import Hints, Step
 
 
@@ -24,6 +25,8 @@ class Outcome:
     of the containers that were created all the same."""
     misaligned: Mapping[str, RecordValue] = field(default_factory=dict)
     """Container name -> its CPUs and devices that have no node in common with its memory."""
+    memory_policies: Mapping[str, tuple[PolicyResult, ...]] = field(default_factory=dict)
+    """Container name -> the memory policies that were chosen for it; the last one may be set."""
     retried: Mapping[str, "Outcome"] | None = None
     """Pod uid -> result of the retry of its refused containers."""
     unpinned: Mapping[str, Rejection] | None = None
@@ -44,8 +47,7 @@ class Outcome:
         document: dict[str, RecordValue] = {"ok": True}
         if self.cpuset_mems is not None:
             document["cpusetMems"] = dict(self.cpuset_mems)
-        if self.misaligned:
-            document["misaligned"] = dict(self.misaligned)
+        document |= self._document_of_containers()
         if isinstance(self.step, Hints):
             document["hints"] = _hints_document(self.hints)
         if self.hint is not None:
@@ -59,8 +61,17 @@ class Outcome:
             document["refused"] = dict(refused)
         if self.cpuset_mems:
             document["cpusetMems"] = dict(self.cpuset_mems)
+        return document | self._document_of_containers()
+
+    def _document_of_containers(self) -> dict[str, RecordValue]:
+        document: dict[str, RecordValue] = {}
         if self.misaligned:
             document["misaligned"] = dict(self.misaligned)
+        if self.memory_policies:
+            results = self.memory_policies.items()
+            document["memoryPolicies"] = {
+                name: [each.document for each in found] for name, found in results
+            }
         return document
 
 

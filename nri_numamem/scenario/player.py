@@ -8,11 +8,11 @@ managers, and so is ``remove`` of one container among others: no runtime sends i
 manager has it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 from nri_numamem.engine.container_hints import hints_for_container
-from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.engine import Applied, Engine
 from nri_numamem.engine.events import (
     Container,
     CreateContainer,
@@ -23,8 +23,7 @@ from nri_numamem.engine.events import (
     UpdateContainer,
 )
 from nri_numamem.engine.placement import place_with_hint
-from nri_numamem.engine.plan import Record, RecordValue
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.plan import RecordValue
 from nri_numamem.engine.state import POOL, EngineState, Holder, Key
 from nri_numamem.memorymanager import (
     ContainerKind,
@@ -35,11 +34,14 @@ from nri_numamem.memorymanager import (
     nodes_of,
     remove_container,
 )
-from nri_numamem.scenario.events import (
-    container_event,
-    resized_sandbox,
-    sandbox_event,
+from nri_numamem.scenario.container_records import (
+    PolicyResult,
+    misaligned,
+    policy_rejection,
+    policy_request,
+    policy_results,
 )
+from nri_numamem.scenario.events import container_event, resized_sandbox, sandbox_event
 from nri_numamem.scenario.outcome import Outcome
 from nri_numamem.scenario.scenario import Scenario
 from nri_numamem.scenario.start import begin_with_accounting, begin_with_state
@@ -54,8 +56,6 @@ from nri_numamem.scenario.steps import (
     Stop,
 )
 from nri_numamem.topologymanager import merge_hints
-
-_NOTHING: Mapping[str, str | None] = {}
 
 
 def play(scenario: Scenario) -> Iterator[Outcome]:
@@ -139,7 +139,8 @@ class Player:
         mems: dict[str, str | None] = {}
         refused: dict[str, Rejection] = {}
         unpinned: dict[str, Rejection] = {}
-        misaligned: dict[str, RecordValue] = {}
+        remote: dict[str, RecordValue] = {}
+        policies: dict[str, tuple[PolicyResult, ...]] = {}
         for described in self._scenario.pods[step.uid].pod.containers:
             key = (step.uid, described.name)
             if key not in self._running and key not in self._ended_inits:
@@ -150,15 +151,17 @@ class Player:
                     cpus=step.cpus.get(described.name, ""),
                     devices=step.devices.get(described.name, ()),
                 )
-                applied = self._engine.apply(CreateContainer(sandbox, container, self._pool_use))
-                if applied.rejection is not None:
+                applied = self._create(sandbox, container)
+                rejection = applied.rejection or policy_rejection(applied.records)
+                if rejection is not None:
                     is_refused = applied.plan.refusal is not None
-                    (refused if is_refused else unpinned)[described.name] = applied.rejection
+                    (refused if is_refused else unpinned)[described.name] = rejection
                     if is_refused and described.kind is not ContainerKind.APP:
                         break  # the next containers wait for init containers and sidecars
                     if is_refused:
                         continue
-                misaligned.update(_misaligned(described.name, applied.records))
+                remote.update(misaligned(described.name, applied.records))
+                policies.update(policy_results(described.name, applied.records))
                 self._run(key, container, described.kind)
             mems[described.name] = self._mems(key)
         self._refused.pop(step.uid, None)
@@ -171,8 +174,14 @@ class Player:
             refused=refused,
             cpuset_mems=mems,
             unpinned=unpinned,
-            misaligned=misaligned,
+            misaligned=remote,
+            memory_policies=policies,
         )
+
+    def _create(self, sandbox: PodSandbox, container: Container) -> Applied:
+        policies = self._scenario.settings.memory_policies
+        request = policy_request(policies, sandbox, container.name)
+        return self._engine.apply(CreateContainer(sandbox, container, self._pool_use, request))
 
     def _retry(self, step: Retry) -> Outcome:
         """Create the refused containers again, with the CPUs and devices that they had."""
@@ -292,9 +301,3 @@ class Player:
             if pool is not None and not any(block.size for block in pool):
                 accounting = remove_container(accounting, uid, POOL)
         return accounting
-
-
-def _misaligned(name: str, records: Iterable[Record]) -> dict[str, RecordValue]:
-    """Return container name -> CPUs and devices away from its memory, if a record has them."""
-    found = [r.fields["misaligned"] for r in records if r.event is EventName.MISALIGNED]
-    return {name: found[-1]} if found else {}

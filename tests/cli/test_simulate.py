@@ -69,7 +69,7 @@ def test_case(case: Document, tmp_path: Path, capsys: pytest.CaptureFixture[str]
         assert step["ok"] == want["ok"]
         assert step["ok"] or step["error"]["message"]
         assert (step.get("hints") or {}) == (want.get("hints") or {})
-        for key in want.keys() & {"hint", "admit", "cpusetMems"}:
+        for key in want.keys() & {"hint", "admit", "cpusetMems", "memoryPolicies"}:
             assert step[key] == want[key]
     if "entries" in expect:
         assert blocks(got["entries"]) == blocks(expect["entries"])

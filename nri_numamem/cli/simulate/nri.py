@@ -10,7 +10,7 @@ rejects other scenarios beforehand.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
@@ -18,10 +18,12 @@ import yaml
 
 from nri_numamem.cli.sandbox import PLUGIN_COMMAND, PluginSandbox, SandboxError
 from nri_numamem.cli.simulate.playable import check_playable, last_removals
+from nri_numamem.cli.simulate.policies import compare_policies, with_known_runtime
 from nri_numamem.config.settings import settings_to_mapping
 from nri_numamem.daemon.refusal_ids import without_id
 from nri_numamem.fake_runtime import objects
 from nri_numamem.fake_runtime.runtime import PluginRefused
+from nri_numamem.host.kernel_policies import WEIGHTS
 from nri_numamem.memorymanager import ContainerKind, QosClass, Rejection, Request
 from nri_numamem.memorymanager.state_json import StateJson, state_json
 from nri_numamem.nri import api_pb2 as api
@@ -53,6 +55,8 @@ class Played:
     """Container name -> nodes; with a refusal, of the containers that were created all the same."""
     refusal: str | None = None
     """The first one."""
+    policies: Mapping[str, api.LinuxMemoryPolicy] = field(default_factory=dict)
+    """Container name -> its memory policy, of containers that have one."""
 
 
 def compare_over_nri(
@@ -78,7 +82,7 @@ class ScenarioSandbox(PluginSandbox):
     """A scenario's machine and pods, with a runtime and a plugin."""
 
     def __init__(self, scenario: Scenario, machine: Machine, command: Sequence[str]) -> None:
-        document = settings_to_mapping(scenario.settings)
+        document = settings_to_mapping(with_known_runtime(scenario.settings))
         kept = {key: value for key, value in document.items() if key not in _SETTINGS_LEFT_OUT}
         super().__init__(machine, yaml.safe_dump(kept), command, hide_hugepage_limits=False)
         self._scenario = scenario
@@ -114,6 +118,8 @@ class ScenarioSandbox(PluginSandbox):
         return found
 
     def _before_plugin(self) -> None:
+        # With these files a kernel has all modes of memory policies.
+        (self._root / "sys" / WEIGHTS).mkdir(parents=True)
         for uid, containers in (self._scenario.written.entries or {}).items():
             requests = {
                 name: {block.type: block.size for block in blocks}
@@ -132,6 +138,7 @@ class ScenarioSandbox(PluginSandbox):
         if pod is None:
             pod = self._run_sandbox(uid, limits_of_pod(described.pod), qos)
         mems: dict[str, str | None] = {}
+        policies: dict[str, api.LinuxMemoryPolicy] = {}
         refusal: str | None = None
         for container in described.pod.containers:
             key = (uid, container.name)
@@ -147,13 +154,15 @@ class ScenarioSandbox(PluginSandbox):
                     if container.kind is not ContainerKind.APP:
                         break
                     continue
+                if (policy := self._runtime.memory_policies.get(made.id)) is not None:
+                    policies[container.name] = policy
                 if container.kind is ContainerKind.INIT:
                     self._runtime.stop_container(made)
                     self._ended_inits[key] = made
                 else:
                     self._running[key] = made
                 mems[container.name] = _mems_of(made)
-        return Played(mems, refusal)
+        return Played(mems, refusal, policies)
 
     def _retry(self, place: str, outcome: Outcome) -> list[str]:
         """Create the refused containers again, in the order of the play without NRI."""
@@ -256,7 +265,7 @@ def _compare(place: str, outcome: Outcome, played: Played) -> list[str]:
     expected = outcome.cpuset_mems or {}
     if mems != expected and not found:
         found.append(f"{place}: over NRI it is given {_shown(mems)}, else {_shown(expected)}")
-    return found
+    return found + compare_policies(place, outcome, played.policies)
 
 
 def _is_same(rejection: Rejection, refusal: str) -> bool:

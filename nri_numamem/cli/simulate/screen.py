@@ -14,6 +14,7 @@ from nri_numamem.engine.plan import RecordValue
 from nri_numamem.memorymanager import ContainerKind, Hint, HintMap, NodeVerdict, Rejection, State
 from nri_numamem.memorymanager.state_json import state_json
 from nri_numamem.numa import NodeSet, format_quantity, humanize_bytes
+from nri_numamem.scenario.container_records import PolicyResult
 from nri_numamem.scenario.merge_step import Merge
 from nri_numamem.scenario.outcome import Outcome
 from nri_numamem.scenario.scenario import Scenario
@@ -42,7 +43,7 @@ def _summary(outcome: Outcome) -> str:
     if outcome.retried is not None:
         return "; ".join(_summary(each) for each in outcome.retried.values()) or "nothing to retry"
     texts = [
-        f"{name} {'not managed' if mems is None else f'on {mems}'}"
+        f"{name} {'not managed' if mems is None else f'on {mems}'}{_mode(outcome, name)}"
         for name, mems in (outcome.cpuset_mems or {}).items()
     ]
     texts += [f"{name} rejected" for name in outcome.refused]
@@ -51,6 +52,11 @@ def _summary(outcome: Outcome) -> str:
     if outcome.hint is not None:
         texts.append(f"{_hint(outcome.hint)}: {'admitted' if outcome.admits else 'not admitted'}")
     return ", ".join(texts) or "done"
+
+
+def _mode(outcome: Outcome, container: str) -> str:
+    results = outcome.memory_policies.get(container, ())
+    return "".join(f" ({each.policy})" for each in results if not each.cause)
 
 
 def show(scenario: Scenario, outcomes: Sequence[Outcome]) -> None:
@@ -153,11 +159,22 @@ def _show_outcome(screen: Screen, scenario: Scenario, before: State, outcome: Ou
 def _show_mems(screen: Screen, outcome: Outcome) -> None:
     for name, mems in (outcome.cpuset_mems or {}).items():
         text = "not managed" if mems is None else f"cpuset.mems {mems}"
+        results = outcome.memory_policies.get(name, ())
+        text += "".join(_policy(each) for each in results if not each.cause)
         screen.labelled("result", f"{name}: {text}", "" if mems is None else "green")
+        for each in results:
+            if each.cause:
+                problem = f"{name}: without the memory policy {each.policy}: {each.cause}"
+                screen.labelled("warning", problem, "yellow")
 
     for name, remote in outcome.misaligned.items():
         away = ", ".join(f"{what} on {_listed(nodes)}" for what, nodes in _items(remote))
         screen.labelled("warning", f"{name}: its memory is on no node of its {away}", "yellow")
+
+
+def _policy(result: PolicyResult) -> str:
+    nodes = f" on nodes {result.nodes}" if result.nodes else ""
+    return f", memory policy {result.policy}{nodes}"
 
 
 def _items(value: RecordValue) -> list[tuple[str, RecordValue]]:

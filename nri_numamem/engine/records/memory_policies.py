@@ -10,6 +10,8 @@ from nri_numamem.engine.text import cut
 from nri_numamem.numa import MemoryPolicy
 
 ANNOTATION, DEFAULT = "annotation", "default"
+REASON = "MemoryPolicyError"
+"""The reason in the text of a rejection."""
 
 _NAME_CHARACTERS = 100
 
@@ -44,10 +46,14 @@ def refusal_text(event: CreateContainer, choice: PolicyChoice, cause: str) -> st
     """Return the text of the reply, which `kubectl describe pod` shows."""
     name = cut(event.container.name, _NAME_CHARACTERS)
     pod = pod_name(event.pod, _NAME_CHARACTERS)
-    return (
-        f"{PREFIX}container {name} of pod {pod} refused, MemoryPolicyError: the memory policy "
-        f"{choice.text!r} of {_SOURCES[choice.source]} cannot be set: {cause}"
-    )
+    problem = problem_text(choice, cause)
+    return f"{PREFIX}container {name} of pod {pod} refused, {REASON}: {problem}"
+
+
+def problem_text(choice: PolicyChoice, cause: str) -> str:
+    """Return which policy cannot be set, and why."""
+    source = _SOURCES[choice.source]
+    return f"the memory policy {choice.text!r} of {source} cannot be set: {cause}"
 
 
 _SOURCES = {ANNOTATION: "the pod's annotation", DEFAULT: "memoryPolicy.defaults"}

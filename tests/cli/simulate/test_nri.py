@@ -62,6 +62,31 @@ def test_a_random_life_is_the_same_over_nri(scope: str, policy: str, seed: int) 
     assert any(outcome.rejection for outcome in outcomes)
 
 
+def with_annotations(each: Document, annotations: dict[str, str]) -> Document:
+    return {**each, "metadata": {**each["metadata"], "annotations": annotations}}
+
+
+@pytest.mark.parametrize("on_unsupported", ["Ignore", "Reject"])
+def test_memory_policies_are_the_same_over_nri(on_unsupported: str) -> None:
+    modes = ["interleave", "weighted-interleave", "local"]
+    policy = {"modes": modes, "defaults": {"default": "bind"}, "onUnsupported": on_unsupported}
+    annotation = "memory-policy.numamem.io"
+    annotations = {annotation: "weighted-interleave", f"{annotation}/container.n": "preferred"}
+    pods = [
+        with_annotations(PODS[0], annotations),
+        with_annotations(PODS[1], {annotation: "interleave"}),
+        PODS[3],
+    ]
+    steps = [*map(admit, "abd"), {"retry": {}}]
+    scenario, outcomes = played(document(steps, pods, settings={"memoryPolicy": policy}))
+    assert compare_over_nri(scenario, outcomes, "s") == []
+    found = {(c, r.policy) for o in outcomes for c, rs in o.memory_policies.items() for r in rs}
+    assert {("m", "weighted-interleave"), ("x", "interleave"), ("best-effort", "bind")} <= found
+    without = [replace(outcome, memory_policies={}) for outcome in outcomes]
+    (line, *_) = compare_over_nri(scenario, without, "s")
+    assert line == "steps[0]: over NRI the memory policy of i1 is weighted-interleave 0, else none"
+
+
 def test_a_half_started_pod_is_the_same_over_nri() -> None:
     """Containers run beside a refused one, which is retried when memory is free again."""
     half = pod("h", container("m", "5Gi"), container("n", "3Gi"), container("o", "512Mi"))

@@ -42,6 +42,37 @@ def test_many_nodes_stay_readable(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert any(line.split()[0] == "2-63" for line in lines if line.strip())
 
 
+def test_memory_policies_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    annotation = "memory-policy.numamem.io"
+    pods = [pod("a", "6Gi"), pod("b", "1Gi"), pod("c", "1Gi"), pod("d", "0")]
+    for each, text in zip(pods, ("interleave", "bind", "local", "interleave"), strict=True):
+        each["metadata"]["annotations"] = {annotation: text}
+    document = {
+        "machine": {"nodes": [{"id": node_id, "memory": "4Gi"} for node_id in range(3)]},
+        "settings": {"memoryPolicy": {"modes": ["interleave", "local"]}},
+        "pods": pods,
+        "steps": [{"admit": {"pod": uid}} for uid in "abcd"],
+    }
+    path = tmp_path / "s.json"
+    lines = show(document, capsys, path).splitlines()
+    for text in (
+        "  result    c: cpuset.mems 0-1, memory policy interleave on nodes 0-1",
+        "  result    c: cpuset.mems 2",
+        "  warning   c: without the memory policy bind: memoryPolicy.modes allows only",
+        "  result    c: cpuset.mems 2, memory policy local",
+        "  result    c: not managed, memory policy interleave on nodes 0-2",
+    ):
+        assert text in lines
+    assert main(["simulate", "--summary", str(path)]) == 0
+    summary = [line.rpartition(": ")[2] for line in capsys.readouterr().out.splitlines()]
+    assert summary == [
+        "c on 0-1 (interleave)",
+        "c on 2",
+        "c on 2 (local)",
+        "c not managed (interleave)",
+    ]
+
+
 def test_every_kind_of_step_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one = {"pod": "a", "container": "c"}
     hint = {"affinity": [5], "preferred": True}
