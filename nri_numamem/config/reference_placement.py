@@ -18,6 +18,7 @@ from nri_numamem.config.memory_policies import (
     RUNTIMES,
     UNSUPPORTED_ACTIONS,
 )
+from nri_numamem.config.network_hints import NETWORK_HINTS, NETWORK_HINTS_CHOICES
 from nri_numamem.config.setting import Setting, choice
 from nri_numamem.config.settings import PLACEMENT_STRATEGIES
 
@@ -87,5 +88,14 @@ PLACEMENT_SETTINGS = (
         "What happens to a container whose policy cannot be set, because the runtime does not "
         "support it, or because the annotation is invalid or not allowed: `Ignore` creates it "
         "without the policy; `Reject` fails its creation with the reason.",
+    ),
+    Setting(
+        NETWORK_HINTS,
+        choice(NETWORK_HINTS_CHOICES),
+        NETWORK_HINTS_CHOICES[0],
+        "Whether the NUMA nodes of a container's network interfaces count as hints, as those of "
+        "its devices do. `secondary` leaves out the interface of the pod's default route, `all` "
+        "takes every interface. [network-hints.md](network-hints.md) describes which interfaces "
+        "the plugin finds, and the annotation that switches the hints off.",
     ),
 )

@@ -22,6 +22,7 @@ from nri_numamem.config.memory_policies import (
     memory_policies_document,
     read_memory_policies,
 )
+from nri_numamem.config.network_hints import NETWORK_HINTS, NETWORK_HINTS_CHOICES
 from nri_numamem.config.paths import STATE_FILE, read_path, read_state_file, read_textfile
 from nri_numamem.config.reservations import (
     read_amounts,
@@ -36,6 +37,7 @@ from nri_numamem.config.values import (
     read_go_bool,
     read_integer,
     read_mapping,
+    read_switch,
 )
 from nri_numamem.kubelet import config_file as kubelet
 from nri_numamem.kubelet.config_file import MAX_ALLOWABLE, OPTIONS, PREFER_CLOSEST
@@ -79,6 +81,7 @@ KEYS = (
     MEMORY_NODES,
     "placementStrategy",
     MEMORY_POLICY,
+    NETWORK_HINTS,
     "logLevel",
     "logFile",
     "logFormat",
@@ -124,6 +127,8 @@ class Settings:
     """Which of equally close nodes wins."""
     memory_policies: MemoryPolicies = field(default_factory=MemoryPolicies)
     """Which memory policies containers may get."""
+    network_hints: str = NETWORK_HINTS_CHOICES[0]
+    """Which network interfaces count as hints."""
     log_level: str = LOG_LEVELS[0]
     log_file: str | None = None
     """Absolute path; None is the default of ``observe.log``."""
@@ -211,6 +216,7 @@ def settings_from_mapping(document: object) -> Settings:
         memory_nodes=read_memory_nodes(top.get(MEMORY_NODES)),
         placement_strategy=choice("placementStrategy", PLACEMENT_STRATEGIES),
         memory_policies=read_memory_policies(top.get(MEMORY_POLICY)),
+        network_hints=read_switch((NETWORK_HINTS,), top.get(NETWORK_HINTS), NETWORK_HINTS_CHOICES),
         log_level=choice("logLevel", LOG_LEVELS),
         log_file=read_path("logFile", top, "/var/log/nri-numamem.log"),
         log_format=choice("logFormat", LOG_FORMATS),
@@ -243,6 +249,7 @@ def settings_to_mapping(settings: Settings) -> dict[str, object]:
         MEMORY_NODES: memory_nodes_document(settings.memory_nodes),
         "placementStrategy": settings.placement_strategy,
         MEMORY_POLICY: memory_policies_document(settings.memory_policies),
+        NETWORK_HINTS: settings.network_hints,
         "logLevel": settings.log_level,
         "logFile": settings.log_file,
         "logFormat": settings.log_format,

@@ -16,6 +16,7 @@ from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.records.table.containers import EVENTS as CONTAINER_EVENTS
 from nri_numamem.engine.records.table.memory_policies import EVENTS as POLICY_EVENTS
+from nri_numamem.engine.records.table.network_hints import EVENTS as NETWORK_EVENTS
 from nri_numamem.engine.records.table.pods import EVENTS as POD_EVENTS
 from nri_numamem.nri.poller import Clock
 
@@ -37,7 +38,9 @@ _PROCESS_EVENTS = (
 )
 """When the plugin can decide, and when it cannot."""
 
-EVENTS = frozenset({*CONTAINER_EVENTS, *POD_EVENTS, *POLICY_EVENTS, *_PROCESS_EVENTS})
+EVENTS = frozenset(
+    {*CONTAINER_EVENTS, *POD_EVENTS, *POLICY_EVENTS, *NETWORK_EVENTS, *_PROCESS_EVENTS}
+)
 
 _REPEATED = (
     EventName.REJECTED,

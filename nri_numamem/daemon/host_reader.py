@@ -2,17 +2,19 @@
 
 A pod's hugepage limits, and its memory limit after a resize, are only in its cgroup; a runtime may
 report another `cpuset.mems` or memory limit at Synchronize than the cgroup has; the NUMA nodes of
-devices are in sysfs; the state of the kernel's hugepage pools decides whether pages that the
-accounting calls free exist; whether memory policies can be set depends on the OCI runtime. A file
-that cannot be read is logged, and the request is served without it.
+devices and network interfaces are in sysfs; the state of the kernel's hugepage pools decides
+whether pages that the accounting calls free exist; whether memory policies can be set depends on
+the OCI runtime. A file that cannot be read is logged, and the request is served without it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from nri_numamem.config.settings import Settings
 from nri_numamem.daemon.machine_monitor import MachineMonitor
 from nri_numamem.daemon.memory_policy_support import MemoryPolicySupport
+from nri_numamem.daemon.network_hints import NetworkHints
 from nri_numamem.engine.context import qos_of_cgroup_parent
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Container, PodSandbox
@@ -50,6 +52,12 @@ class HostReader:
         self._machine_monitor = machine_monitor
         self._emit = emit
         self.policy_support = MemoryPolicySupport(roots)
+        self.network_hints = NetworkHints(roots, get_engine)
+
+    def started(self, settings: Settings) -> None:
+        """Begin with these settings."""
+        self.policy_support.started(settings)
+        self.network_hints.started(settings)
 
     def new_decoder(self) -> Decoder:
         """Return a decoder that reads this host."""
@@ -62,6 +70,7 @@ class HostReader:
             self.memory_limit,
             self.policy_support.of_handler,
             self.container_memory,
+            self.network_hints,
         )
 
     def hugepage_limits(self, cgroup_parent: str) -> Mapping[int, int]:

@@ -137,7 +137,7 @@ class Service:
         restored = self._state_store.open(settings.state_file_or_default, started_as)
         self._description.started(settings, self.mode, started_as)
         self.live.started(settings)
-        self.host_reader.policy_support.started(settings)
+        self.host_reader.started(settings)
         self.use(Engine(engine.context, restored))
         if restored is not None:
             self._pod_reaper.expect(holder.sandbox_id for holder in restored.holders.values())

@@ -97,10 +97,10 @@ def synchronize(
         if kind not in cpus:  # most containers have the CPUs of the shared pool
             cpus[kind] = context.other_providers_of(container).cpu
         cpu, blocks = cpus[kind], new.blocks(holder.key)
-        has_hints = cpu is not None or known.devices
+        has_hints = cpu is not None or known.devices or known.interfaces
         if not blocks or not (has_hints or holder.misaligned != NO_OTHER_PROVIDERS):
             continue
-        near = OtherProviders(known.devices, cpu)
+        near = OtherProviders(known.devices, cpu, known.interfaces)
         nodes = blocks[0].numa_affinity
         misaligned = near.misaligned_with(nodes)
         if misaligned != holder.misaligned:

@@ -143,7 +143,7 @@ class Context:
 
     def other_providers_of(self, container: RuntimeContainer) -> OtherProviders:
         """Return the hints of the other providers; none if the policy does not merge."""
-        has_hints = container.device_nodes or container.cpuset_cpus
+        has_hints = container.device_nodes or container.cpuset_cpus or container.interfaces
         if not has_hints or self.topology.policy is TopologyPolicy.NONE:
             return NO_OTHER_PROVIDERS
         return other_providers_of(self.machine, self.classification, container)

@@ -16,6 +16,7 @@ from nri_numamem.engine import (
     events,
     machine_change,
     memory_policy,
+    network_hints,
     outstanding,
     pending_updates,
     pods,
@@ -110,11 +111,16 @@ class Engine:
         if self._decision is not None:
             raise RuntimeError("the decision before this one is not committed")
         context, state = self._committed.context, self._committed.state
+        noted: tuple[Record, ...] = ()
+        if isinstance(event, events.CreateContainer) and event.network is not None:
+            event, noted = network_hints.apply(event, event.network)
         decision = _HANDLERS[type(event)](context, state, event)
         if isinstance(event, events.CreateContainer) and event.policy_request is not None:
             decision = memory_policy.add_policy(
                 context, state, event, event.policy_request, decision
             )
+        if noted:
+            decision = network_hints.with_records(decision, noted)
         is_waiting = state.pending or state.cpusets.repairs
         if is_waiting and not isinstance(event, events.MachineChanged):
             decision = pending_updates.add_pending_updates(decision, event)

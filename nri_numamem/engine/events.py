@@ -16,6 +16,8 @@ MEMORY_POLICY = "memory-policy"
 """The feature whose annotation chooses a memory policy."""
 MOVABLE = "movable"
 """The annotation "true": rebalancing plans may name the pod before others (``rebalance``)."""
+NETWORK_HINTS = "network-hints"
+"""The feature whose annotation switches network hints off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,16 @@ class PodSandbox:
 
 
 @dataclass(frozen=True, slots=True)
+class NetworkInterface:
+    """A network interface of a container or its pod."""
+
+    name: str
+    """On the host, or inside the pod; at most 15 characters."""
+    nodes: NodeSet
+    """The NUMA node of its hardware; empty if it has none, or if the node is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
 class Container:
     """A container as the runtime describes it."""
 
@@ -76,6 +88,8 @@ class Container:
     """1,024 for each requested CPU; None if unknown."""
     device_nodes: tuple[NodeSet, ...] = ()
     """The NUMA nodes of each device whose nodes are known; only in CreateContainer."""
+    interfaces: tuple[NetworkInterface, ...] = ()
+    """Those with known nodes that count as devices; ``network_hints`` adds them."""
     ended: bool = False
     creation_order: int = 0
     """Smaller for the older of two containers of a pod, 0 if unknown; only in Synchronize, and only
@@ -192,6 +206,15 @@ class PolicyRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class NetworkRequest:
+    """What the network hints of a container depend on."""
+
+    interfaces: tuple[NetworkInterface, ...] = ()
+    obstacle: str = ""
+    """Why interfaces may be missing; "" if all are known."""
+
+
+@dataclass(frozen=True, slots=True)
 class CreateContainer:
     """A container is about to be created. The reply may refuse it."""
 
@@ -202,6 +225,8 @@ class CreateContainer:
     unknown."""
     policy_request: PolicyRequest | None = None
     """None if there is neither an annotation nor the setting memoryPolicy."""
+    network: NetworkRequest | None = None
+    """None if networkHints is off, or if network interfaces have no effect."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,7 +116,7 @@ def _near(context: Context, event: CreateContainer) -> NodeSet:
     others = context.other_providers_of(event.container)
     if others is NO_OTHER_PROVIDERS:
         return NodeSet()
-    devices = NodeSet(node for nodes in others.devices for node in nodes)
+    devices = NodeSet(node for nodes in others.all_devices for node in nodes)
     return devices or others.cpu or NodeSet()
 
 

@@ -2,7 +2,8 @@
 
 In the kubelet the device manager and the CPU manager return hints before they allocate. Here both
 have allocated already, and the container shows the result: devices whose NUMA node is known, and
-`cpuset.cpus`. Each provider yields exactly one hint, and memory is placed to match it.
+`cpuset.cpus`. Each provider yields exactly one hint, and memory is placed to match it. Network
+interfaces count as devices.
 
 Two cases carry no information. A `cpuset.cpus` with CPUs on every node that has CPUs leaves nothing
 to align with. A `cpuset.cpus` on several nodes that is larger than the container's CPU request is
@@ -13,12 +14,12 @@ Source: kubelet cm, internal container lifecycle (cpusets of shared containers),
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nri_numamem.engine.events import Container
+from nri_numamem.engine.events import Container, NetworkInterface
 from nri_numamem.memorymanager import Hint
 from nri_numamem.numa import Classification, CpuSet, Machine, NodeSet
 from nri_numamem.topologymanager import ProviderHints, TopologyPolicy, merged_hints_of
 
-DEVICES, CPU = "devices", "cpu"
+DEVICES, CPU, NETWORK = "devices", "cpu", "network"
 
 # A whole CPU in cgroup v1's unit, which CRI and NRI use with v2 as well.
 _SHARES_PER_CPU = 1024
@@ -32,10 +33,19 @@ class OtherProviders:
     """The nodes of each device whose nodes are known."""
     cpu: NodeSet | None = None
     """The nodes of the container's CPUs; None means no preference."""
+    interfaces: tuple[NetworkInterface, ...] = ()
+    """Network interfaces whose nodes are known."""
+
+    @property
+    def all_devices(self) -> tuple[NodeSet, ...]:
+        """Return the nodes of each device and of each network interface."""
+        return (*self.devices, *(each.nodes for each in self.interfaces))
 
     def __str__(self) -> str:
-        """Return a text such as "cpu on node 0, devices on nodes 1,3"."""
+        """Return a text such as "cpu on node 0, network interface eth1 on node 2"."""
         found = {CPU: self.cpu, DEVICES: _union(self.devices) if self.devices else None}
+        for interface in self.interfaces:
+            found[f"network interface {interface.name}"] = interface.nodes
         return ", ".join(
             f"{name} on {format_nodes(nodes)}" for name, nodes in found.items() if nodes is not None
         )
@@ -43,8 +53,8 @@ class OtherProviders:
     def providers(self) -> tuple[ProviderHints, ...]:
         """Return the hints in the kubelet's order of providers: devices, then CPUs."""
         providers: list[ProviderHints] = []
-        if self.devices:
-            providers.append({DEVICES: (_hint_of_devices(self.devices),)})
+        if devices := self.all_devices:
+            providers.append({DEVICES: (_hint_of_devices(devices),)})
         if self.cpu is not None:
             providers.append({CPU: (Hint(self.cpu, preferred=True),)})
         return tuple(providers)
@@ -55,11 +65,13 @@ class OtherProviders:
             return NO_OTHER_PROVIDERS
         devices = tuple(each for each in self.devices if nodes.isdisjoint(each))
         is_remote = self.cpu is not None and nodes.isdisjoint(self.cpu)
-        return OtherProviders(devices, self.cpu if is_remote else None)
+        interfaces = tuple(each for each in self.interfaces if nodes.isdisjoint(each.nodes))
+        return OtherProviders(devices, self.cpu if is_remote else None, interfaces)
 
     def is_disjoint_from(self, nodes: NodeSet) -> bool:
         """Return whether the CPUs or a device have no node in common with `nodes`."""
-        found = self.devices if self.cpu is None else (*self.devices, self.cpu)
+        devices = self.all_devices
+        found = devices if self.cpu is None else (*devices, self.cpu)
         return any(nodes.isdisjoint(other) for other in found)
 
 
@@ -78,8 +90,14 @@ def other_providers_of(
     devices = tuple(
         classification.project(nodes & known) for nodes in container.device_nodes if nodes & known
     )
+    interfaces = tuple(
+        NetworkInterface(each.name, classification.project(each.nodes & known))
+        for each in container.interfaces
+        if each.nodes & known
+    )
     cpu = _nodes_of_cpus(machine, container)
-    return OtherProviders(devices, None if cpu is None else classification.project(cpu))
+    cpu = None if cpu is None else classification.project(cpu)
+    return OtherProviders(devices, cpu, interfaces)
 
 
 def format_nodes(nodes: NodeSet) -> str:

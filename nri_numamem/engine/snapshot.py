@@ -19,6 +19,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import TypeAlias, TypeVar, cast
 
+from nri_numamem.engine.events import NetworkInterface
 from nri_numamem.engine.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.engine.reason import Reason, Reasons
 from nri_numamem.engine.records.events import EventName
@@ -197,7 +198,10 @@ def _misaligned_out(misaligned: OtherProviders) -> _Json:
         return {}
     cpu = "" if misaligned.cpu is None else str(misaligned.cpu)
     devices = {str(index): str(nodes) for index, nodes in enumerate(misaligned.devices)}
-    return {"misaligned": {"cpu": cpu, "devices": devices}}
+    found: dict[str, object] = {"cpu": cpu, "devices": devices}
+    if misaligned.interfaces:
+        found["network"] = {each.name: str(each.nodes) for each in misaligned.interfaces}
+    return {"misaligned": found}
 
 
 def _misaligned_in(entry: _Json) -> OtherProviders:
@@ -205,8 +209,11 @@ def _misaligned_in(entry: _Json) -> OtherProviders:
         return NO_OTHER_PROVIDERS
     found = _object(entry["misaligned"], "misaligned")
     devices = _object(found.get("devices"), "devices")
+    network = _object(found.get("network", {}), "network")
+    interfaces = tuple(NetworkInterface(name, _nodes(network, name)) for name in network)
     nodes = _nodes(found, "cpu")
-    return OtherProviders(tuple(_nodes(devices, index) for index in devices), nodes or None)
+    of_devices = tuple(_nodes(devices, index) for index in devices)
+    return OtherProviders(of_devices, nodes or None, interfaces)
 
 
 def _holder_in(entry: _Json) -> tuple[Holder, tuple[Block, ...]]:

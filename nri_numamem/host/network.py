@@ -7,6 +7,7 @@ such as bridges, veth pairs and loopback have no parent and are left out.
 Sources: kernel include/uapi/linux/if_link.h; Documentation/ABI/testing/sysfs-bus-pci.
 """
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,18 @@ class LinkSource(Protocol):
 
     def get_links(self) -> Iterable[Link]:
         """Return a message for each network device."""
+
+
+def interface_nodes(sysfs_root: Path, name: str) -> NodeSet | None:
+    """Return the NUMA node of the hardware of a network interface of the host.
+
+    Empty if it has none, or if the node is unknown. None if sysfs does not have the interface: it
+    shows those of the network namespace in which sysfs was mounted. Never raises.
+    """
+    link = f"{sysfs_root}/class/net/{name}"
+    if "/" in name or "\0" in name or not os.path.islink(link):  # noqa: PTH114 - a Path is slower
+        return None
+    return numa_nodes_of_link(sysfs_root, link) or NodeSet()
 
 
 def read_network_devices(sysfs_root: Path) -> list[NetworkDevice]:

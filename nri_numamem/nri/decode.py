@@ -8,7 +8,8 @@ that read them from the host:
   before the sandbox starts;
 - the memory limit of the pod's cgroup, read with them, and again when a container or the pod is
   resized: the runtime shows the pod's limit at the sandbox's creation;
-- the NUMA nodes of devices, read at the creation of a container with devices;
+- the NUMA nodes of devices, read at the creation of a container with devices, and those of network
+  interfaces if networkHints is on;
 - `cpuset.mems` of a container's cgroup, read at Synchronize;
 - the kernel's hugepage pools, read at the start of a sandbox and the creation of a container;
 - the age of a container's process, read at Synchronize where the container's age has an effect and
@@ -40,6 +41,7 @@ from nri_numamem.nri.limits import (
     memory_limit,
     unified_hugepages,
 )
+from nri_numamem.nri.network import NetworkReader, NoNetwork, network_request
 from nri_numamem.nri.pod_cgroup import (
     NO_LIMITS,
     PodCgroup,
@@ -108,6 +110,7 @@ class Decoder:
         pod_memory: PodMemory = no_pod_memory,
         policy_support: PolicySupportReader | None = None,
         container_memory: ContainerMemory = no_container_memory,
+        network: NetworkReader | None = None,
     ) -> None:
         self.keeps_updates = True
         """Whether the runtime stores updates across its restarts; see events.Synchronize."""
@@ -119,6 +122,7 @@ class Decoder:
         self._pod_memory = pod_memory
         self._policy_support = policy_support
         self._container_memory = container_memory
+        self._network = network or NoNetwork()
         self._cached: dict[str, _CachedPod] = {}
         self._resized: dict[str, int] = {}
         """Sandbox id -> the pod's memory limit in bytes by its last UpdatePodSandbox."""
@@ -180,14 +184,17 @@ class Decoder:
             nodes = self._device_nodes(pod.cgroup_parent, devices_of(linux.devices))
         container = _container(request.container, nodes)
         pools = self._pool_use(pod, container)
+        network = None
+        if self._network.is_active:
+            network = network_request(self._network, pod, linux)
         handler = request.pod.runtime_handler
         support = self._policy_support and self._policy_support(handler)
         text = pod.annotation(events.MEMORY_POLICY, container.name) if pod.annotations else ""
         if not text and support is None:
-            return events.CreateContainer(pod, container, pools)
+            return events.CreateContainer(pod, container, pools, None, network)
         support = support or events.PolicySupport()
         policy = events.PolicyRequest(text, handler, support)
-        return events.CreateContainer(pod, container, pools, policy)
+        return events.CreateContainer(pod, container, pools, policy, network)
 
     def update_container(self, request: api.UpdateContainerRequest) -> events.UpdateContainer:
         """Decode new resources of a container; zero means unchanged.

@@ -499,15 +499,30 @@ class LinuxContainer(_Message):
     def resources(self) -> LinuxResources: ...
     CGROUPS_PATH_FIELD_NUMBER: _Final = 5
     cgroups_path: str
+    NET_DEVICES_FIELD_NUMBER: _Final = 10
+    @property
+    def net_devices(self) -> _containers.MessageMap[str, LinuxNetDevice]: ...
     def __init__(
         self,
         *,
         devices: _Iterable[LinuxDevice] | None = ...,
         resources: LinuxResources | None = ...,
         cgroups_path: str = ...,
+        net_devices: _Mapping[str, LinuxNetDevice] | None = ...,
     ) -> None: ...
     def HasField(self, field_name: _Literal["resources"]) -> bool: ...
-    def ClearField(self, field_name: _Literal["devices", "resources", "cgroups_path"]) -> None: ...
+    def ClearField(self, field_name: _Literal["devices", "resources", "cgroups_path", "net_devices"]) -> None: ...
+
+class LinuxNetDevice(_Message):
+    NAME_FIELD_NUMBER: _Final = 1
+    name: str
+    def __init__(
+        self,
+        *,
+        name: str = ...,
+    ) -> None: ...
+    def HasField(self, field_name: _Never) -> bool: ...
+    def ClearField(self, field_name: _Literal["name"]) -> None: ...
 
 class LinuxDevice(_Message):
     PATH_FIELD_NUMBER: _Final = 1

@@ -142,5 +142,6 @@ def test_memory_policies_are_chosen_and_refused_ones_only_at_intervals(chosen: C
     rejected = EventName.MEMORY_POLICY_REJECTED
     assert chosen.add(EventName.MEMORY_POLICY_SET, nodes="0") == 1
     assert chosen.add(EventName.MEMORY_POLICY_IGNORED, cause="it is old") == 1
+    assert chosen.add(EventName.NETWORK_HINTS_FOUND, interfaces={"eth1": "2"}) == 1
     assert [chosen.add(rejected, cause="it is old") for _ in range(3)] == [1, 0, 0]
     assert chosen.add(rejected, cause="another") == 1

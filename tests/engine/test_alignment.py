@@ -124,6 +124,27 @@ def test_a_synchronize_reports_only_what_is_new(host: Host, new_host: NewHost) -
             assert misaligned(again) == before
 
 
+def test_interfaces_stay_known_after_a_synchronize_and_a_restart(
+    new_host: NewHost, host: Host
+) -> None:
+    eth1 = events.NetworkInterface("eth1", NodeSet([3]))
+    pod = host.run("a")
+    container = events.Container("c", pod.sandbox_id, "main", 200 * MI, cpuset_mems="0")
+    host.containers["c"] = container
+    network = events.NetworkRequest((eth1,))
+    host.handle(events.CreateContainer(pod, container, network=network))
+    expected = {"a": OtherProviders(interfaces=(eth1,))}
+    assert misaligned(host) == expected
+    assert str(expected["a"]) == "network interface eth1 on node 3"
+    assert warnings(host.synchronize()) == []
+    assert misaligned(host) == expected
+    again = new_host()
+    again.engine = Engine(again.engine.context, restore(snapshot(host.engine.state)))
+    again.pods, again.containers = host.pods, host.containers
+    assert warnings(again.synchronize()) == []
+    assert misaligned(again) == expected
+
+
 def test_a_container_that_runs_unpinned_is_placed_and_reported_once(host: Host) -> None:
     fill(host)
     pod = host.run("a")

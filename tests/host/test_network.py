@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.host.network import NetworkDevice, devices_of, read_network_devices
+from nri_numamem.host.network import (
+    NetworkDevice,
+    devices_of,
+    interface_nodes,
+    read_network_devices,
+)
 from nri_numamem.numa import NodeSet
 
 
@@ -91,3 +96,32 @@ def test_virtual_devices_are_left_out_and_the_others_sorted(tmp_path: Path) -> N
 def test_this_host() -> None:
     """Every host has loopback, which has no parent."""
     assert "lo" not in [device.name for device in read_network_devices(Path("/sys"))]
+
+
+def name_interface(root: Path, name: str, device: Path) -> None:
+    """Make a network interface of a device."""
+    directory = device / "net" / name
+    directory.mkdir(parents=True)
+    (root / "class" / "net").mkdir(parents=True, exist_ok=True)
+    (root / "class" / "net" / name).symlink_to(directory)
+
+
+@pytest.mark.parametrize(("node", "expected"), [(2, [2]), (-1, []), (None, [])])
+def test_an_interface_has_the_node_of_the_nearest_device_upwards(
+    tmp_path: Path, node: int | None, expected: list[int]
+) -> None:
+    plug_in(tmp_path, "0000:00:03.0", node)
+    name_interface(tmp_path, "eth1", tmp_path / "devices/pci0000:00/0000:00:03.0/virtio0")
+    assert interface_nodes(tmp_path, "eth1") == NodeSet(expected)
+
+
+def test_a_virtual_interface_has_no_node(tmp_path: Path) -> None:
+    name_interface(tmp_path, "br0", tmp_path / "devices/virtual")
+    assert interface_nodes(tmp_path, "br0") == NodeSet()
+
+
+@pytest.mark.parametrize("name", ["eth7", "../net/eth1", "eth1\0", "."])
+def test_a_name_that_sysfs_does_not_have_is_none(tmp_path: Path, name: str) -> None:
+    plug_in(tmp_path, "0000:00:03.0", 1)
+    name_interface(tmp_path, "eth1", tmp_path / "devices/pci0000:00/0000:00:03.0")
+    assert interface_nodes(tmp_path, name) is None

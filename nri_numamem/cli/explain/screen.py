@@ -163,9 +163,7 @@ def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
         whole = " for the whole pod" if fields.get("pod_request_bytes") else ""
         yield "request", f"{amounts_text(request)}{whole}"
     hints = fields.get("hints") or {}
-    others = [
-        f"{name} on {_nodes(nodes)}" for name, nodes in hints.items() if name != MEMORY and nodes
-    ]
+    others = list(_others(hints))
     if others:
         yield "others", ", ".join(others)
     merged = fields.get("merged_hint")
@@ -184,6 +182,15 @@ def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
         where = _nodes(holder.get("nodes"))
         who = "/".join(str(holder.get(key)) for key in ("namespace", "pod", "container"))
         yield "holds", f"{who} has {amounts_text(holder['held_bytes'])} on {where}"
+
+
+def _others(hints: Mapping[str, object]) -> Iterator[str]:
+    """Yield a text for each hint of another provider than memory."""
+    for name, nodes in hints.items():
+        if isinstance(nodes, dict):
+            yield from (f"network interface {each} on {_nodes(nodes[each])}" for each in nodes)
+        elif name != MEMORY and nodes:
+            yield f"{name} on {_nodes(nodes)}"
 
 
 def _policy(entry: Entry) -> str:

@@ -2,7 +2,7 @@
 
 from nri_numamem.engine.events import Container, PodSandbox
 from nri_numamem.engine.plan import Record, RecordValue
-from nri_numamem.engine.providers import CPU, DEVICES, OtherProviders
+from nri_numamem.engine.providers import CPU, DEVICES, NETWORK, OtherProviders
 from nri_numamem.engine.records.candidates import Choice, rule_of
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.records.fields import Fields, container_fields, provider_hints
@@ -21,6 +21,8 @@ def misaligned(
         causes[CPU] = rule_of(choice, remote.cpu).value
     if remote.devices:
         causes[DEVICES] = rule_of(choice, remote.devices[0]).value
+    if remote.interfaces:
+        causes[NETWORK] = rule_of(choice, remote.interfaces[0].nodes).value
     nodes = choice.nodes or NodeSet()
     return _record(pod, container, nodes, remote, causes)
 

@@ -5,9 +5,9 @@ Amounts are bytes; NUMA nodes are in the kernel's list format. Keys are in the o
 
 from collections.abc import Iterable, Mapping
 
-from nri_numamem.engine.events import Container, PodSandbox
+from nri_numamem.engine.events import Container, NetworkInterface, PodSandbox
 from nri_numamem.engine.plan import Adjustment, RecordValue
-from nri_numamem.engine.providers import CPU, DEVICES, OtherProviders
+from nri_numamem.engine.providers import CPU, DEVICES, NETWORK, OtherProviders
 from nri_numamem.engine.state import EngineState
 from nri_numamem.engine.text import NAME_CHARACTERS, cut
 from nri_numamem.memorymanager import Hint
@@ -55,13 +55,20 @@ def free_bytes(state: EngineState, resources: Iterable[str], nodes: Iterable[int
 
 
 def provider_hints(others: OtherProviders) -> Fields:
-    """Return the hints of the CPUs and devices of a container."""
+    """Return the hints of the CPUs, devices and network interfaces of a container."""
     hints: Fields = {}
     if others.cpu is not None:
         hints[CPU] = str(others.cpu)
     if others.devices:
         hints[DEVICES] = [str(nodes) for nodes in others.devices]
+    if others.interfaces:
+        hints[NETWORK] = interface_nodes(others.interfaces)
     return hints
+
+
+def interface_nodes(interfaces: Iterable[NetworkInterface]) -> Fields:
+    """Return name -> NUMA nodes of network interfaces; "" where they are unknown."""
+    return {each.name: str(each.nodes) for each in interfaces}
 
 
 def hint_value(hint: Hint) -> Fields:

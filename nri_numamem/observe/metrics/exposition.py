@@ -70,6 +70,11 @@ POLICY_OUTCOMES = (
     EventName.MEMORY_POLICY_IGNORED,
     EventName.MEMORY_POLICY_REJECTED,
 )
+NETWORK_OUTCOMES = (
+    EventName.NETWORK_HINTS_FOUND,
+    EventName.NETWORK_HINTS_DISABLED,
+    EventName.NETWORK_HINTS_INCOMPLETE,
+)
 RESIZE_OUTCOMES = (EventName.RESIZED, EventName.RESIZE_REJECTED)
 # Fields of the event `configured` that are labels.
 RUNTIME_LABELS = ("runtime", "runtime_version", "nri_version")
@@ -197,6 +202,8 @@ def _decisions(meter: Meter) -> Iterator[Metric]:
     yield _misalignments(meter.misaligned.copy())
     yield by_outcome("resizes", "Changes of memory limits at run time, by event.", RESIZE_OUTCOMES)
     yield by_outcome("memory_policies", "Memory policies of containers, by event.", POLICY_OUTCOMES)
+    text = "Containers with network interfaces that count as hints, by event."
+    yield by_outcome("network_hints", text, NETWORK_OUTCOMES)
     yield counter(
         "cgroup_released_pods",
         "Pods released because their cgroup disappeared.",

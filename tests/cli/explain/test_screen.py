@@ -110,13 +110,22 @@ def test_hints_and_the_whole_pod(capsys: pytest.CaptureFixture[str]) -> None:
             "rejected",
             request_bytes={"memory": GI},
             pod_request_bytes={"memory": 90 * GI},
-            hints={"memory": [], "cpu": "0", "devices": ["0-1", "1"]},
+            hints={
+                "memory": [],
+                "cpu": "0",
+                "devices": ["0-1", "1"],
+                "network": {"eth1": "2", "eth2": "2-3"},
+            },
             policy="restricted",
             reason="TopologyAffinityError",
         ),
     )
     assert "request   90Gi memory for the whole pod" in text
-    assert "others    cpu on node 0, devices on nodes 0-1 and node 1" in text
+    others = " ".join(text.partition("others ")[2].partition("policy ")[0].split())
+    assert others == (
+        "cpu on node 0, devices on nodes 0-1 and node 1, network interface eth1 on node 2, "
+        "network interface eth2 on nodes 2-3"
+    )
     assert "policy    topologyManagerPolicy restricted; TopologyAffinityError" in text
 
 

@@ -37,6 +37,7 @@ from nri_numamem.observe.log import loggers as logs
 from nri_numamem.observe.metrics.counters import COUNTED, NON_POD_HUGEPAGES, Meter
 from nri_numamem.observe.metrics.exposition import (
     CONTAINER_OUTCOMES,
+    NETWORK_OUTCOMES,
     POD_OUTCOMES,
     POLICY_OUTCOMES,
     Metrics,
@@ -305,6 +306,14 @@ def test_memory_policies_by_outcome() -> None:
         plugin.meter.count(Record(event, {"container": "c"}))
     found = plugin.scrape()
     assert [found["memory_policies_total", (("outcome", o),)] for o in POLICY_OUTCOMES] == [2, 1, 1]
+
+
+def test_network_hints_by_outcome() -> None:
+    plugin = Plugin()
+    for event in (*NETWORK_OUTCOMES, EventName.NETWORK_HINTS_FOUND):
+        plugin.meter.count(Record(event, {"container": "c"}))
+    found = plugin.scrape()
+    assert [found["network_hints_total", (("outcome", o),)] for o in NETWORK_OUTCOMES] == [2, 1, 1]
 
 
 def test_the_shortfall_in_bytes() -> None:

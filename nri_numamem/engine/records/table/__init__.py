@@ -14,6 +14,7 @@ from nri_numamem.engine.records.table import (
     export,
     machine,
     memory_policies,
+    network_hints,
     pods,
     process,
 )
@@ -22,6 +23,7 @@ SECTIONS: Mapping[str, Mapping[EventName, EventType]] = {
     "Containers": containers.EVENTS,
     "Pods": pods.EVENTS,
     "Memory policies": memory_policies.EVENTS,
+    "Network hints": network_hints.EVENTS,
     "Machine and allocation state": machine.EVENTS,
     "Runtime connection": connection.EVENTS,
     "Plugin process": process.EVENTS,

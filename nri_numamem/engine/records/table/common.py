@@ -33,7 +33,10 @@ NON_POD = {
 NON_POD_RSVD = {
     "non_pod_rsvd_bytes": "hugepages reserved, not yet faulted, by processes outside of pods"
 }
-HINTS = {"hints": "topology hints by provider: memory (of the candidates), cpu, devices"}
+HINTS = {
+    "hints": "topology hints by provider: memory (of the candidates), cpu, devices, "
+    "network (by interface)"
+}
 MERGED_HINT = {"merged_hint": "topology hint that results from those of all providers"}
 CANDIDATES = {
     "candidates": "node sets that were considered (at most 8), each with a rule, see below",

@@ -88,7 +88,7 @@ EVENTS = {
         fields={
             **CONTAINER,
             **NODES,
-            "misaligned": "NUMA nodes of the CPUs and devices, by provider: cpu, devices",
+            "misaligned": "NUMA nodes of the CPUs and devices, by provider: cpu, devices, network",
             "causes": "why, by provider: the rule for these nodes (see rules of candidates), or "
             "adopted if the container had its nodes already",
         },

@@ -1,0 +1,29 @@
+"""Events of network interfaces as hints."""
+
+from nri_numamem.engine.records.events import EventName, EventType, Level
+from nri_numamem.engine.records.table.common import CAUSE, CONTAINER
+
+_INTERFACES = {
+    **CONTAINER,
+    "interfaces": "NUMA node of each network interface, by name; empty if it has no hardware or "
+    "its node is unknown",
+}
+
+EVENTS = {
+    EventName.NETWORK_HINTS_FOUND: EventType(
+        "A container is created, and the NUMA nodes of network interfaces count as hints.",
+        fields=_INTERFACES,
+    ),
+    EventName.NETWORK_HINTS_DISABLED: EventType(
+        "A container is created without hints of its network interfaces, because the pod's "
+        "annotation switches them off.",
+        level=Level.DEBUG,
+        fields=_INTERFACES,
+    ),
+    EventName.NETWORK_HINTS_INCOMPLETE: EventType(
+        "A container is created without hints of some or all of its network interfaces.",
+        level=Level.WARNING,
+        remedy="see `cause`; `nri-numamem doctor` checks what the setting networkHints needs",
+        fields={**_INTERFACES, **CAUSE},
+    ),
+}
