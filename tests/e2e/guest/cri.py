@@ -39,9 +39,9 @@ class Client:
         """Return name and version; raise CriError until the runtime is up."""
         return self._call("Version", pb.VersionRequest(), pb.VersionResponse.FromString)
 
-    def run_pod_sandbox(self, config: pb.PodSandboxConfig) -> str:
-        """Start a pod's sandbox and return its id."""
-        request = pb.RunPodSandboxRequest(config=config)
+    def run_pod_sandbox(self, config: pb.PodSandboxConfig, runtime_handler: str = "") -> str:
+        """Start a pod's sandbox and return its id; the handler is that of its RuntimeClass."""
+        request = pb.RunPodSandboxRequest(config=config, runtime_handler=runtime_handler)
         reply = self._call("RunPodSandbox", request, pb.RunPodSandboxResponse.FromString)
         return reply.pod_sandbox_id
 

@@ -232,13 +232,16 @@ class RunPodSandboxRequest(_Message):
     CONFIG_FIELD_NUMBER: _Final = 1
     @property
     def config(self) -> PodSandboxConfig: ...
+    RUNTIME_HANDLER_FIELD_NUMBER: _Final = 2
+    runtime_handler: str
     def __init__(
         self,
         *,
         config: PodSandboxConfig | None = ...,
+        runtime_handler: str = ...,
     ) -> None: ...
     def HasField(self, field_name: _Literal["config"]) -> bool: ...
-    def ClearField(self, field_name: _Literal["config"]) -> None: ...
+    def ClearField(self, field_name: _Literal["config", "runtime_handler"]) -> None: ...
 
 class RunPodSandboxResponse(_Message):
     POD_SANDBOX_ID_FIELD_NUMBER: _Final = 1

@@ -47,12 +47,14 @@ class PodSpec:
     """A pod to run. `qos`: "guaranteed", "burstable" or "besteffort".
 
     In a Guaranteed pod requests are the limits; in a Burstable pod, half of them.
+    `runtime_handler` is as in a RuntimeClass.
     """
 
     name: str
     containers: tuple[ContainerSpec, ...]
     qos: str = "guaranteed"
     annotations: Mapping[str, str] = field(default_factory=dict)
+    runtime_handler: str = ""
 
 
 @dataclass(slots=True)
@@ -102,7 +104,7 @@ class Kubelet:
         limits = {size: _hugepages_sum(spec, size) for size in cgroups.hugepage_sizes()}
         cgroups.create_pod(parent, _memory_sum(spec), limits)
         Path(pod.config.log_directory).mkdir(parents=True)
-        pod.sandbox_id = self.client.run_pod_sandbox(pod.config)
+        pod.sandbox_id = self.client.run_pod_sandbox(pod.config, spec.runtime_handler)
         return pod
 
     def run_container(self, pod: Pod, name: str) -> str:

@@ -17,8 +17,8 @@ from tests.features.guest.memory import MIB
 ANNOTATION = "memory-policy.numamem.io"
 WRITTEN_MIB = 64
 
-# A thread of the plugin reads the features of runc when the plugin starts.
-_NOT_READ_YET = "the features of runc are not known yet"
+# A thread of the plugin reads the features of OCI runtimes when the plugin starts.
+_NOT_READ_YET = "are not known yet"
 _OUTCOMES = ("memory_policy_set", "memory_policy_ignored")
 
 
@@ -96,25 +96,25 @@ def refuse(host: Host, spec: PodSpec) -> str:
             return "" if _NOT_READ_YET in str(error) else str(error)
         raise AssertionError(f"it was not refused: {container_id}")
 
-    text = wait_until(refused, "a refusal after the features of runc are read")
+    text = wait_until(refused, "a refusal after the features are read")
     host.kubelet.remove(pod)
     return text
 
 
 def _create(host: Host, pod: Pod) -> Mapping[str, Any]:
-    """Create the container when the features of runc are read; return the plugin's record."""
+    """Create the container when the features are read; return the record of the plugin."""
 
     def created() -> tuple[Mapping[str, Any]] | None:
         container_id = host.kubelet.create_container(pod, "main")
         if not pod.spec.annotations:
             return ({},)
         record = wait_until(lambda: _record(host, container_id), f"record of {pod.spec.name}")
-        if record.get("cause") != _NOT_READ_YET:
+        if _NOT_READ_YET not in record.get("cause", ""):
             return (record,)
         host.kubelet.client.remove_container(container_id)
         return None
 
-    return wait_until(created, "a container after the features of runc are read")[0]
+    return wait_until(created, "a container after the features are read")[0]
 
 
 def _record(host: Host, container_id: str) -> Mapping[str, Any] | None:

@@ -21,7 +21,7 @@ from tests.features.guest.memory_policies import (
 )
 
 _MODES = "interleave, weighted-interleave, bind, preferred, preferred-many, local"
-_SETTINGS = f"memoryPolicy: {{modes: [{_MODES}]}}\n"
+SETTINGS = f"memoryPolicy: {{modes: [{_MODES}]}}\n"
 
 _WITH_CPUS = range(4)
 _WITHOUT_CPUS = 4
@@ -156,7 +156,7 @@ def _older_runc_is_refused(host: Host) -> str:
 
 
 def _older_runc_is_recorded(host: Host) -> str:
-    restart_with(host, _SETTINGS)
+    restart_with(host, SETTINGS)
     found = run(host, pod_of("ignored", {ANNOTATION: "interleave"}))
     found.expect_policy("default")
     record = found.record
@@ -178,7 +178,7 @@ def _expect_nothing_on(found: Placed, nodes: Iterable[int]) -> None:
         expect(found.mib[node] < 1, f"node {node} has memory: {found}")
 
 
-_MODES_OF_PODS = (
+MODES_OF_PODS = (
     Check("none_without_an_annotation", _none_without_an_annotation),
     Check("interleave_takes_equal_shares", _interleave_takes_equal_shares),
     Check("best_effort_interleaves_too", _best_effort_interleaves_too),
@@ -200,8 +200,8 @@ _OLDER_RUNC = (
 PHASES = (
     Phase(
         title="memory-policies",
-        scenarios=(_MODES_OF_PODS, _OLDER_RUNC),
-        settings=_SETTINGS,
+        scenarios=(MODES_OF_PODS, _OLDER_RUNC),
+        settings=SETTINGS,
         runs_programs=True,
     ),
 )
