@@ -24,6 +24,7 @@ def policy_of(settings: Settings) -> Policy:
         memory_nodes=settings.memory_nodes,
         placement_strategy=Strategy(settings.placement_strategy),
         memory_policies=settings.memory_policies,
+        burstable_pods=settings.burstable_pods,
         when_unsatisfiable=settings.when_unsatisfiable,
         notes=settings.notes,
         is_managed_twice=settings.is_managed_twice,

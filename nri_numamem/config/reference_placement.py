@@ -1,5 +1,14 @@
 """The reference of the settings for placement that the kubelet does not have."""
 
+from nri_numamem.config.burstable_pods import (
+    BURSTABLE_PODS,
+    EVIDENCE,
+    EVIDENCES,
+    OOM_SCORE_ADJ,
+    OOM_SCORE_ADJ_LEAST,
+    OOM_SCORE_ADJ_MOST,
+    REQUIRE_FREE_MEMORY,
+)
 from nri_numamem.config.memory_nodes import (
     MEMORY_NODES,
     OVERRIDE,
@@ -97,5 +106,39 @@ PLACEMENT_SETTINGS = (
         "its devices do. `secondary` leaves out the interface of the pod's default route, `all` "
         "takes every interface. [network-hints.md](network-hints.md) describes which interfaces "
         "the plugin finds, and the annotation that switches the hints off.",
+    ),
+    Setting(
+        f"{BURSTABLE_PODS}.{EVIDENCE}",
+        f"list of {choice(EVIDENCES)}",
+        "[]",
+        "What shows that the memory request of a container in a Burstable pod is its limit, so "
+        "that the container is pinned like those of Guaranteed pods. `memory-reservation` is its "
+        "`memory.low` or `memory.min`, which the kubelet's feature MemoryQoS sets. `annotation` is "
+        "the pod's annotation `memory.numamem.io: guaranteed`. `limits` states that in the listed "
+        "namespaces each memory limit is also the request. When empty, no such container is "
+        "pinned. [burstable-pods.md](burstable-pods.md) describes who needs it, and the risk.",
+    ),
+    Setting(
+        f"{BURSTABLE_PODS}.{NAMESPACES}",
+        "list of namespaces",
+        "[]",
+        "The namespaces whose containers may be pinned. When empty, all namespaces; `limits` in "
+        "`evidence` needs a list.",
+    ),
+    Setting(
+        f"{BURSTABLE_PODS}.{OOM_SCORE_ADJ}",
+        f"whole number from {OOM_SCORE_ADJ_LEAST} to {OOM_SCORE_ADJ_MOST}",
+        "",
+        "The `oom_score_adj` of pinned containers, where it is lower than the kubelet's. When a "
+        "node is full, the kernel then kills other pods first. Containers of Guaranteed pods have "
+        "-997. It needs NRI 0.7 or newer, and a container gets it when it is created.",
+    ),
+    Setting(
+        f"{BURSTABLE_PODS}.{REQUIRE_FREE_MEMORY}",
+        "true or false",
+        "true",
+        "With `true`, a container is pinned only to NUMA nodes on which its memory limit is free "
+        "or reclaimable when it is created, since containers that are not pinned use memory there "
+        "too. Otherwise it starts unpinned.",
     ),
 )

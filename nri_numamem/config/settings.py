@@ -12,6 +12,11 @@ describes each key.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from nri_numamem.config.burstable_pods import (
+    BURSTABLE_PODS,
+    burstable_pods_document,
+    read_burstable_pods,
+)
 from nri_numamem.config.memory_nodes import (
     MEMORY_NODES,
     memory_nodes_document,
@@ -41,6 +46,7 @@ from nri_numamem.config.values import (
 )
 from nri_numamem.kubelet import config_file as kubelet
 from nri_numamem.kubelet.config_file import MAX_ALLOWABLE, OPTIONS, PREFER_CLOSEST
+from nri_numamem.memorymanager.burstable import BurstablePods
 from nri_numamem.memorymanager.reserved_memory import Reservation
 from nri_numamem.numa.memory_nodes import MemoryNodes
 from nri_numamem.numa.memory_policy import MemoryPolicies
@@ -82,6 +88,7 @@ KEYS = (
     "placementStrategy",
     MEMORY_POLICY,
     NETWORK_HINTS,
+    BURSTABLE_PODS,
     "logLevel",
     "logFile",
     "logFormat",
@@ -129,6 +136,8 @@ class Settings:
     """Which memory policies containers may get."""
     network_hints: str = NETWORK_HINTS_CHOICES[0]
     """Which network interfaces count as hints."""
+    burstable_pods: BurstablePods = field(default_factory=BurstablePods)
+    """Which containers of Burstable pods are pinned."""
     log_level: str = LOG_LEVELS[0]
     log_file: str | None = None
     """Absolute path; None is the default of ``observe.log``."""
@@ -217,6 +226,7 @@ def settings_from_mapping(document: object) -> Settings:
         placement_strategy=choice("placementStrategy", PLACEMENT_STRATEGIES),
         memory_policies=read_memory_policies(top.get(MEMORY_POLICY)),
         network_hints=read_switch((NETWORK_HINTS,), top.get(NETWORK_HINTS), NETWORK_HINTS_CHOICES),
+        burstable_pods=read_burstable_pods(top.get(BURSTABLE_PODS)),
         log_level=choice("logLevel", LOG_LEVELS),
         log_file=read_path("logFile", top, "/var/log/nri-numamem.log"),
         log_format=choice("logFormat", LOG_FORMATS),
@@ -250,6 +260,7 @@ def settings_to_mapping(settings: Settings) -> dict[str, object]:
         "placementStrategy": settings.placement_strategy,
         MEMORY_POLICY: memory_policies_document(settings.memory_policies),
         NETWORK_HINTS: settings.network_hints,
+        BURSTABLE_PODS: burstable_pods_document(settings.burstable_pods),
         "logLevel": settings.log_level,
         "logFile": settings.log_file,
         "logFormat": settings.log_format,

@@ -14,6 +14,7 @@ from nri_numamem.daemon.repeated_refusals import LAST_INTERVAL_S, REFUSALS_LIMIT
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.table.burstable import EVENTS as BURSTABLE_EVENTS
 from nri_numamem.engine.records.table.containers import EVENTS as CONTAINER_EVENTS
 from nri_numamem.engine.records.table.memory_policies import EVENTS as POLICY_EVENTS
 from nri_numamem.engine.records.table.network_hints import EVENTS as NETWORK_EVENTS
@@ -39,7 +40,14 @@ _PROCESS_EVENTS = (
 """When the plugin can decide, and when it cannot."""
 
 EVENTS = frozenset(
-    {*CONTAINER_EVENTS, *POD_EVENTS, *POLICY_EVENTS, *NETWORK_EVENTS, *_PROCESS_EVENTS}
+    {
+        *CONTAINER_EVENTS,
+        *POD_EVENTS,
+        *POLICY_EVENTS,
+        *BURSTABLE_EVENTS,
+        *NETWORK_EVENTS,
+        *_PROCESS_EVENTS,
+    }
 )
 
 _REPEATED = (

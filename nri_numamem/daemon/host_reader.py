@@ -12,10 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from nri_numamem.config.settings import Settings
+from nri_numamem.daemon.burstable_pods import BurstablePodsSupport
 from nri_numamem.daemon.machine_monitor import MachineMonitor
 from nri_numamem.daemon.memory_policy_support import MemoryPolicySupport
 from nri_numamem.daemon.network_hints import NetworkHints
-from nri_numamem.engine.context import qos_of_cgroup_parent
+from nri_numamem.engine.context import is_burstable, qos_of_cgroup_parent
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Container, PodSandbox
 from nri_numamem.engine.plan import Record
@@ -32,6 +33,7 @@ from nri_numamem.host.devices import device_numa_nodes
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.memorymanager import PoolUse, QosClass
+from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.devices import Device
 from nri_numamem.numa import NodeSet
@@ -53,11 +55,18 @@ class HostReader:
         self._emit = emit
         self.policy_support = MemoryPolicySupport(roots)
         self.network_hints = NetworkHints(roots, get_engine)
+        self._burstable = BurstablePodsSupport(roots, get_engine, emit)
 
     def started(self, settings: Settings) -> None:
         """Begin with these settings."""
         self.policy_support.started(settings)
         self.network_hints.started(settings)
+        self._burstable.started(settings)
+
+    def configured(self, configuration: Configuration) -> None:
+        """Take note of the runtime."""
+        self.policy_support.configured(configuration)
+        self._burstable.configured(configuration)
 
     def new_decoder(self) -> Decoder:
         """Return a decoder that reads this host."""
@@ -71,14 +80,17 @@ class HostReader:
             self.policy_support.of_handler,
             self.container_memory,
             self.network_hints,
+            self._burstable.reader,
         )
 
     def hugepage_limits(self, cgroup_parent: str) -> Mapping[int, int]:
         """Return the hugepage limits of a pod's cgroup: page size in bytes -> bytes.
 
-        Empty for a pod that is not Guaranteed.
+        Empty for a pod that is neither Guaranteed nor, with burstablePods, Burstable.
         """
-        if qos_of_cgroup_parent(cgroup_parent) is not QosClass.GUARANTEED:
+        if qos_of_cgroup_parent(cgroup_parent) is not QosClass.GUARANTEED and not (
+            self._burstable.reader.is_active and is_burstable(cgroup_parent)
+        ):
             return {}
         try:
             return pod_hugepage_limits(self._roots.cgroup, cgroup_parent)
@@ -102,8 +114,7 @@ class HostReader:
     def read_cpuset(self, container: Container, cgroup_parent: str, cgroups_path: str) -> Container:
         """Return the container with what its cgroup shows; as it is if the pod is not managed."""
         engine = self._get_engine()
-        is_guaranteed = qos_of_cgroup_parent(cgroup_parent) is QosClass.GUARANTEED
-        if engine is None or not (is_guaranteed and engine.context.is_static):
+        if engine is None or not engine.context.may_manage(cgroup_parent):
             return container
         try:
             directory = container_directory(self._roots.cgroup, cgroups_path)

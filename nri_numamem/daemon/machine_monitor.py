@@ -147,7 +147,9 @@ class MachineMonitor:
         None if there is no request for hugepages, nothing is placed, or a file cannot be read.
         """
         sizes = _sizes(pod, container)
-        if engine is None or not sizes or not engine.context.manages(pod):
+        if engine is None or not sizes:
+            return None
+        if engine.context.unmanaged_reason(pod, container) is not None:
             return None
         if container is None and not engine.context.places_pods:
             return None

@@ -191,7 +191,7 @@ class Service:
     def configure(self, configuration: Configuration) -> None:
         """Take note of the runtime; an external plugin has its own configuration file."""
         self._description.configured(configuration)
-        self.host_reader.policy_support.configured(configuration)
+        self.host_reader.configured(configuration)
 
     def configure_late(self, configuration: Configuration) -> None:
         """Do what `configure` did not do in time; the reply was sent, so there is no refusal."""

@@ -34,6 +34,7 @@ from nri_numamem.memorymanager import (
     mask_unavailable_hugepages,
     remove_container,
 )
+from nri_numamem.memorymanager.burstable import mask_unavailable_memory
 from nri_numamem.memorymanager.hugepage_pools import MaskedHugepages
 from nri_numamem.numa import MEMORY, NodeSet
 from nri_numamem.topologymanager import Placement
@@ -120,6 +121,8 @@ def _admit(
     masked = MaskedHugepages(state.accounting)
     if event.pool_use is not None:
         masked = mask_unavailable_hugepages(state.accounting, event.pool_use)
+    if event.available_memory is not None:
+        masked = mask_unavailable_memory(masked, event.available_memory)
     seen = free = state.with_accounting(masked.state) if masked.amounts else state
     excess: Mapping[str, int] = {}
     if pod.uid in state.accounting.reusable:

@@ -6,8 +6,8 @@ A context never changes. A machine that changed makes a new context (``machine_c
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from nri_numamem.engine.events import PINNING, PodSandbox
 from nri_numamem.engine.events import Container as RuntimeContainer
-from nri_numamem.engine.events import PodSandbox
 from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.providers import (
@@ -23,6 +23,7 @@ from nri_numamem.memorymanager import (
     default_state,
     resolve_reserved,
 )
+from nri_numamem.memorymanager.burstable import Evidence, find_evidence
 from nri_numamem.memorymanager.candidates import crosses_groups
 from nri_numamem.numa import (
     MEMORY,
@@ -125,21 +126,58 @@ class Context:
         if qos is QosClass.UNKNOWN:
             return f"no QoS class in the cgroup parent {pod.cgroup_parent!r}"
         if qos is not QosClass.GUARANTEED:
-            return f"its pod is {qos}"
+            found = self.burstable_evidence(pod, container) if qos is QosClass.BURSTABLE else ""
+            if not isinstance(found, Evidence):
+                return f"its pod is {qos}, and {found}" if found else f"its pod is {qos}"
         if not pod.uid:
             return "the runtime does not send the uid of its pod"
         if container is not None and not container.name:
             return "the runtime does not send its name"
         return None
 
+    def burstable_evidence(
+        self, pod: PodSandbox, container: RuntimeContainer | None
+    ) -> Evidence | str:
+        """Return what shows that a container of a Burstable pod requests its limit, or why not.
+
+        "" stands for a pod as a whole, and for all containers while burstablePods is off.
+        """
+        facts = None if container is None else container.burstable
+        if container is None or facts is None or not self.policy.burstable_pods.is_active:
+            return ""
+        return find_evidence(
+            self.policy.burstable_pods,
+            pod.namespace,
+            pod.annotation(PINNING, container.name),
+            container.memory_limit_bytes,
+            facts,
+            self.capacity_bytes,
+        )
+
+    @property
+    def capacity_bytes(self) -> int:
+        """Return the memory of the machine, excluded nodes included."""
+        return sum(node.memory_bytes for node in self.machine.nodes)
+
+    @property
+    def memory_nodes(self) -> NodeSet:
+        """Return the nodes that have memory, excluded nodes included."""
+        return NodeSet(node.node_id for node in self.machine.nodes if node.memory_bytes)
+
     def manages(self, pod: PodSandbox) -> bool:
-        """Return whether the containers of a pod are managed."""
+        """Return whether all containers of a pod are managed that have a memory limit."""
         return self.unmanaged_reason(pod) is None
+
+    def may_manage(self, cgroup_parent: str) -> bool:
+        """Return whether containers of a pod may be managed; more of them decides that."""
+        qos = qos_of_cgroup_parent(cgroup_parent)
+        is_burstable = qos is QosClass.BURSTABLE and self.policy.burstable_pods.is_active
+        return self.is_static and (qos is QosClass.GUARANTEED or is_burstable)
 
     def wants_devices(self, cgroup_parent: str) -> bool:
         """Return whether the NUMA nodes of the devices of a pod's containers have an effect."""
-        is_merged = self.is_static and self.topology.policy is not TopologyPolicy.NONE
-        return is_merged and qos_of_cgroup_parent(cgroup_parent) is QosClass.GUARANTEED
+        is_merged = self.topology.policy is not TopologyPolicy.NONE
+        return is_merged and self.may_manage(cgroup_parent)
 
     def other_providers_of(self, container: RuntimeContainer) -> OtherProviders:
         """Return the hints of the other providers; none if the policy does not merge."""
@@ -245,3 +283,10 @@ def qos_of_cgroup_parent(cgroup_parent: str) -> QosClass:
     if above in _QOS_LEVELS and len(levels) > 2 and levels[-3] == _ROOT_LEVEL:
         return _QOS_LEVELS[above]
     return QosClass.UNKNOWN
+
+
+def is_burstable(cgroup_parent: str) -> bool:
+    """Return whether the pod is Burstable; takes no time for a Guaranteed one."""
+    return (
+        "burstable" in cgroup_parent and qos_of_cgroup_parent(cgroup_parent) is QosClass.BURSTABLE
+    )

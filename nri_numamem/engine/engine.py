@@ -9,7 +9,7 @@ happened.
 from dataclasses import dataclass
 
 from nri_numamem.engine import (
-    container_update,
+    burstable,
     containers,
     cpuset_check,
     discovered,
@@ -40,7 +40,7 @@ _HANDLERS: dict[type, Handler] = {
     events.PodCgroupGone: without_reply(pods.pod_cgroup_gone),
     events.CreateContainer: containers.create_container,
     events.MachineChanged: without_reply(machine_change.rebaseline),
-    events.UpdateContainer: container_update.update_container,
+    events.UpdateContainer: burstable.update_container,
     events.StopContainer: without_reply(containers.stop_container),
     events.RemoveContainer: without_reply(containers.remove_container_event),
 }
@@ -115,10 +115,13 @@ class Engine:
         if isinstance(event, events.CreateContainer) and event.network is not None:
             event, noted = network_hints.apply(event, event.network)
         decision = _HANDLERS[type(event)](context, state, event)
-        if isinstance(event, events.CreateContainer) and event.policy_request is not None:
-            decision = memory_policy.add_policy(
-                context, state, event, event.policy_request, decision
-            )
+        if isinstance(event, events.CreateContainer):
+            if event.container.burstable is not None or event.pod.annotations:
+                decision = burstable.complete(context, state, event, decision)
+            if event.policy_request is not None:
+                decision = memory_policy.add_policy(
+                    context, state, event, event.policy_request, decision
+                )
         if noted:
             decision = network_hints.with_records(decision, noted)
         is_waiting = state.pending or state.cpusets.repairs

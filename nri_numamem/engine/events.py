@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nri_numamem.memorymanager import PoolUse
+from nri_numamem.memorymanager.burstable import BurstableFacts
 from nri_numamem.numa import Machine, NodeSet, PolicyMode
 
 ANNOTATION_DOMAIN = ".numamem.io"
@@ -18,6 +19,8 @@ MOVABLE = "movable"
 """The annotation "true": rebalancing plans may name the pod before others (``rebalance``)."""
 NETWORK_HINTS = "network-hints"
 """The feature whose annotation switches network hints off."""
+PINNING = "memory"
+"""The feature whose annotation says that a memory request is the limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,8 @@ class Container:
     """Only with `cgroup_mems`, where these are unset or not the runtime's."""
     cpu_limit_millicores: int | None = None
     """By CPU quota and period; None without a quota."""
+    burstable: BurstableFacts | None = None
+    """Only of a Burstable pod, if the setting burstablePods is active."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +232,11 @@ class CreateContainer:
     """None if there is neither an annotation nor the setting memoryPolicy."""
     network: NetworkRequest | None = None
     """None if networkHints is off, or if network interfaces have no effect."""
+    available_memory: Mapping[int, int] | None = None
+    """Node id -> bytes that are free or reclaimable; only of a Burstable container that is managed
+    and needs free memory."""
+    sets_oom_score_adj: bool = False
+    """Whether the runtime can set the container's `oom_score_adj`; only with `burstable`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +257,8 @@ class UpdateContainer:
     """The new limit; None if the update does not change memory."""
     cpu_shares: int | None = None
     """New shares, as in Container; None if the update does not change them."""
+    reserved_bytes: int | None = None
+    """The new `memory.low` or `memory.min`; None if the update shows neither, or 0."""
 
 
 @dataclass(frozen=True, slots=True)

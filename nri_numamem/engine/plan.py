@@ -33,6 +33,8 @@ class Adjustment:
     hugepage_route: HugepageRoute = HugepageRoute.UNIFIED
     memory_policy: MemoryPolicy | None = None
     """None sets nothing."""
+    oom_score_adj: int | None = None
+    """None sets nothing."""
 
 
 @dataclass(frozen=True, slots=True)

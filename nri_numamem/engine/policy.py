@@ -6,6 +6,7 @@ Names and values are those of the kubelet's and the plugin's configuration keys.
 from dataclasses import dataclass, field
 
 from nri_numamem.memorymanager import HostReservation, Reservation
+from nri_numamem.memorymanager.burstable import BurstablePods
 from nri_numamem.numa import MemoryNodes, MemoryPolicies, Strategy
 
 STATIC = "Static"
@@ -34,6 +35,8 @@ class Policy:
     """Which of equally close nodes wins."""
     memory_policies: MemoryPolicies = field(default_factory=MemoryPolicies)
     """Which memory policies containers may get."""
+    burstable_pods: BurstablePods = field(default_factory=BurstablePods)
+    """Which containers of Burstable pods are managed."""
     when_unsatisfiable: str = REJECT
     """"Reject" or "RunUnpinned"."""
     notes: tuple[str, ...] = ()

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from nri_numamem.engine.context import is_burstable
 from nri_numamem.engine.events import Container, PodSandbox
 from nri_numamem.engine.state import EngineState
 from nri_numamem.memorymanager import Block
@@ -140,8 +141,12 @@ def live_in_sandbox(
 
 
 def request_of_pod(pod: PodSandbox) -> Mapping[str, int] | None:
-    """Return the request of a pod as a whole, by resource name; None if it is unknown."""
-    if not pod.memory_limit_bytes:
+    """Return the request of a pod as a whole, by resource name; None if it is unknown.
+
+    The sum of a Burstable pod has the limits of containers that are not pinned, and lacks
+    containers without a limit.
+    """
+    if not pod.memory_limit_bytes or is_burstable(pod.cgroup_parent):
         return None
     limits = _nonzero(pod.hugepage_limits)
     pages = {hugepages_resource(size): limit for size, limit in limits.items()}

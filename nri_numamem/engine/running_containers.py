@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
 
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.burstable import keeps_nodes
+from nri_numamem.engine.context import Context, is_burstable
 from nri_numamem.engine.events import Container, PodSandbox, Synchronize
 from nri_numamem.engine.reported_nodes import ReportedNodes, reported_nodes
 from nri_numamem.engine.state import EngineState
@@ -51,6 +52,11 @@ def classify(
         why = pod_reasons[container.sandbox_id]
         if why is None and not container.name:
             why = context.unmanaged_reason(pod, container)
+        if why is not None and is_burstable(pod.cgroup_parent):
+            kept = _kept_nodes(context, old, pod, container, event)
+            if kept is not None:
+                running.pinned.append((pod, container, kept))
+                continue
         if why is not None:
             cause = why.partition(_CGROUP_NAME)[0]
             running.not_managed[cause] = running.not_managed.get(cause, 0) + 1
@@ -65,6 +71,24 @@ def classify(
         else:
             running.unpinned.append((pod, container))
     return running
+
+
+def _kept_nodes(
+    context: Context,
+    old: EngineState,
+    pod: PodSandbox,
+    container: Container,
+    event: Synchronize,
+) -> ReportedNodes | None:
+    """Return the nodes of a Burstable container that is recorded; None for another one."""
+    if not (pod.uid and container.name and (container.cpuset_mems or container.cgroup_mems)):
+        return None
+    try:
+        listed = _listed_nodes(container.cpuset_mems)
+    except ValueError:
+        return None
+    found = reported_nodes(old, container, listed, keeps_updates=event.keeps_updates)
+    return found if keeps_nodes(context, old, pod, container, found.nodes) else None
 
 
 def _listed_nodes(cpuset_mems: str) -> ReportedNodes:

@@ -78,7 +78,7 @@ class MaskedHugepages:
 
     def unmask(self, state: State) -> State:
         """Return a later state with the masked bytes free again."""
-        return _with_free(state, self.amounts, 1)
+        return with_free(state, self.amounts, 1)
 
 
 def mask_unavailable_hugepages(state: State, use: PoolUse) -> MaskedHugepages:
@@ -91,7 +91,7 @@ def mask_unavailable_hugepages(state: State, use: PoolUse) -> MaskedHugepages:
             if size_bytes > 0:
                 amounts.setdefault(node_id, {})[gap.resource] = size_bytes
                 remaining -= size_bytes
-    return MaskedHugepages(_with_free(state, amounts, -1), amounts)
+    return MaskedHugepages(with_free(state, amounts, -1), amounts)
 
 
 def non_pod_hugepages(state: State, use: PoolUse) -> NonPodHugepages:
@@ -222,7 +222,7 @@ def _groups(state: State) -> list[NodeSet]:
     return sorted([*groups, *single], key=lambda group: next(iter(group)))
 
 
-def _with_free(state: State, amounts: Amounts, sign: int) -> State:
+def with_free(state: State, amounts: Amounts, sign: int) -> State:
     """Return the state with amounts added to (sign 1) or subtracted from (-1) the free bytes."""
     if not amounts:
         return state

@@ -68,6 +68,15 @@ class Configuration:
         """
         return self._is_release_since(_MEMORY_POLICY_SINCE)
 
+    @property
+    def supports_oom_score_adj(self) -> bool:
+        """Whether the runtime's NRI has LinuxContainerAdjustment.oom_score_adj.
+
+        NRI 0.7.0, which added it, was the first to send the timeouts; older versions drop the field
+        silently.
+        """
+        return self.request_timeout_ms is not None
+
     def _is_release_since(self, least: tuple[int, int, int]) -> bool:
         release = _RELEASE.fullmatch(self.nri_version or "")
         return release is not None and tuple(map(int, release.groups())) >= least

@@ -25,8 +25,10 @@ from typing import Protocol, TypeAlias
 
 from nri_numamem.engine import events
 from nri_numamem.engine.annotations import own_annotations
+from nri_numamem.engine.context import is_burstable
 from nri_numamem.memorymanager import PoolUse
 from nri_numamem.nri import nri_subset_pb2 as api
+from nri_numamem.nri.burstable import BurstableReader, reserved_bytes, with_facts
 from nri_numamem.nri.container_cgroup import (
     ContainerMemory,
     CpusetReader,
@@ -111,6 +113,7 @@ class Decoder:
         policy_support: PolicySupportReader | None = None,
         container_memory: ContainerMemory = no_container_memory,
         network: NetworkReader | None = None,
+        burstable: BurstableReader | None = None,
     ) -> None:
         self.keeps_updates = True
         """Whether the runtime stores updates across its restarts; see events.Synchronize."""
@@ -123,6 +126,7 @@ class Decoder:
         self._policy_support = policy_support
         self._container_memory = container_memory
         self._network = network or NoNetwork()
+        self._burstable = burstable or BurstableReader()
         self._cached: dict[str, _CachedPod] = {}
         self._resized: dict[str, int] = {}
         """Sandbox id -> the pod's memory limit in bytes by its last UpdatePodSandbox."""
@@ -142,6 +146,8 @@ class Decoder:
         decoded = _container(container)
         if cgroup_parent is None or decoded.ended:
             return decoded
+        if self._burstable.is_active and is_burstable(cgroup_parent):
+            decoded = with_facts(decoded, container)
         limits = self._cached.get(decoded.sandbox_id, _UNKNOWN_POD).limits
         if decoded.hugepage_limits is None and limits.hugepages:
             # Runtimes send `created_at` since NRI 0.10.
@@ -183,6 +189,8 @@ class Decoder:
         if linux.devices and not is_privileged(linux.resources):
             nodes = self._device_nodes(pod.cgroup_parent, devices_of(linux.devices))
         container = _container(request.container, nodes)
+        if self._burstable.is_active and is_burstable(pod.cgroup_parent):
+            container = with_facts(container, request.container)
         pools = self._pool_use(pod, container)
         network = None
         if self._network.is_active:
@@ -190,11 +198,14 @@ class Decoder:
         handler = request.pod.runtime_handler
         support = self._policy_support and self._policy_support(handler)
         text = pod.annotation(events.MEMORY_POLICY, container.name) if pod.annotations else ""
-        if not text and support is None:
-            return events.CreateContainer(pod, container, pools, None, network)
-        support = support or events.PolicySupport()
-        policy = events.PolicyRequest(text, handler, support)
-        return events.CreateContainer(pod, container, pools, policy, network)
+        policy = None
+        if text or support is not None:
+            policy = events.PolicyRequest(text, handler, support or events.PolicySupport())
+        if container.burstable is None:
+            return events.CreateContainer(pod, container, pools, policy, network)
+        available = self._burstable.available_memory(pod, container)
+        sets_score = self._burstable.sets_oom_score_adj
+        return events.CreateContainer(pod, container, pools, policy, network, available, sets_score)
 
     def update_container(self, request: api.UpdateContainerRequest) -> events.UpdateContainer:
         """Decode new resources of a container; zero means unchanged.
@@ -204,9 +215,13 @@ class Decoder:
         limit_bytes = memory_limit(request.linux_resources)
         if limit_bytes is not None:
             self._cached.pop(request.pod.id, None)
-        container = _container(request.container)
+        container, pod = _container(request.container), self._pod(request.pod)
         shares = request.linux_resources.cpu.shares.value or None
-        return events.UpdateContainer(self._pod(request.pod), container, limit_bytes, shares)
+        if not (self._burstable.is_active and is_burstable(pod.cgroup_parent)):
+            return events.UpdateContainer(pod, container, limit_bytes, shares)
+        container = with_facts(container, request.container)
+        reserved = reserved_bytes(request.linux_resources)
+        return events.UpdateContainer(pod, container, limit_bytes, shares, reserved)
 
     def update_pod_sandbox(self, request: api.UpdatePodSandboxRequest) -> events.UpdatePodSandbox:
         """Decode new resources of a pod; read its cgroup again.

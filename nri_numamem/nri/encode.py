@@ -2,7 +2,7 @@
 
 A reply sets only the fields that the plan contains: a plugin claims each field that it sets, and
 the creation fails when two plugins claim one field (NRI pkg/adaptation/result.go). All are fields
-of NRI 0.3, except memory policies, which NRI has since 0.12.
+of NRI 0.3, except `oom_score_adj` (since 0.7) and memory policies (since 0.12).
 """
 
 from collections.abc import Iterable
@@ -33,6 +33,8 @@ def create_container_response(plan: Plan) -> api.CreateContainerResponse:
         if plan.adjustment.memory_policy is not None:
             policy = _memory_policy(plan.adjustment.memory_policy)
             response.adjust.linux.memory_policy.CopyFrom(policy)
+        if plan.adjustment.oom_score_adj is not None:
+            response.adjust.linux.oom_score_adj.value = plan.adjustment.oom_score_adj
     if plan.updates:
         response.update.extend(_updates(plan.updates))
     return response

@@ -497,6 +497,9 @@ class LinuxContainer(_Message):
     RESOURCES_FIELD_NUMBER: _Final = 3
     @property
     def resources(self) -> LinuxResources: ...
+    OOM_SCORE_ADJ_FIELD_NUMBER: _Final = 4
+    @property
+    def oom_score_adj(self) -> OptionalInt: ...
     CGROUPS_PATH_FIELD_NUMBER: _Final = 5
     cgroups_path: str
     NET_DEVICES_FIELD_NUMBER: _Final = 10
@@ -507,11 +510,12 @@ class LinuxContainer(_Message):
         *,
         devices: _Iterable[LinuxDevice] | None = ...,
         resources: LinuxResources | None = ...,
+        oom_score_adj: OptionalInt | None = ...,
         cgroups_path: str = ...,
         net_devices: _Mapping[str, LinuxNetDevice] | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: _Literal["resources"]) -> bool: ...
-    def ClearField(self, field_name: _Literal["devices", "resources", "cgroups_path", "net_devices"]) -> None: ...
+    def HasField(self, field_name: _Literal["resources", "oom_score_adj"]) -> bool: ...
+    def ClearField(self, field_name: _Literal["devices", "resources", "oom_score_adj", "cgroups_path", "net_devices"]) -> None: ...
 
 class LinuxNetDevice(_Message):
     NAME_FIELD_NUMBER: _Final = 1
@@ -646,6 +650,17 @@ class LinuxDeviceCgroup(_Message):
     def HasField(self, field_name: _Literal["major", "minor"]) -> bool: ...
     def ClearField(self, field_name: _Literal["allow", "type", "major", "minor"]) -> None: ...
 
+class OptionalInt(_Message):
+    VALUE_FIELD_NUMBER: _Final = 1
+    value: int
+    def __init__(
+        self,
+        *,
+        value: int = ...,
+    ) -> None: ...
+    def HasField(self, field_name: _Never) -> bool: ...
+    def ClearField(self, field_name: _Literal["value"]) -> None: ...
+
 class OptionalInt64(_Message):
     VALUE_FIELD_NUMBER: _Final = 1
     value: int
@@ -684,6 +699,9 @@ class LinuxContainerAdjustment(_Message):
     RESOURCES_FIELD_NUMBER: _Final = 2
     @property
     def resources(self) -> LinuxResources: ...
+    OOM_SCORE_ADJ_FIELD_NUMBER: _Final = 4
+    @property
+    def oom_score_adj(self) -> OptionalInt: ...
     MEMORY_POLICY_FIELD_NUMBER: _Final = 12
     @property
     def memory_policy(self) -> LinuxMemoryPolicy: ...
@@ -691,10 +709,11 @@ class LinuxContainerAdjustment(_Message):
         self,
         *,
         resources: LinuxResources | None = ...,
+        oom_score_adj: OptionalInt | None = ...,
         memory_policy: LinuxMemoryPolicy | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: _Literal["resources", "memory_policy"]) -> bool: ...
-    def ClearField(self, field_name: _Literal["resources", "memory_policy"]) -> None: ...
+    def HasField(self, field_name: _Literal["resources", "oom_score_adj", "memory_policy"]) -> bool: ...
+    def ClearField(self, field_name: _Literal["resources", "oom_score_adj", "memory_policy"]) -> None: ...
 
 class LinuxMemoryPolicy(_Message):
     MODE_FIELD_NUMBER: _Final = 1

@@ -15,6 +15,7 @@ from nri_numamem.config.settings import (
     settings_to_mapping,
 )
 from nri_numamem.memorymanager import Reservation
+from nri_numamem.memorymanager.burstable import BurstablePods, Evidence
 from nri_numamem.numa import MemoryPolicies, OnUnsupported, PolicyMode
 
 GIB = 1 << 30
@@ -48,6 +49,12 @@ FULL = {
         "onUnsupported": "Reject",
     },
     "networkHints": "secondary",
+    "burstablePods": {
+        "evidence": ["annotation"],
+        "namespaces": ["shop"],
+        "oomScoreAdj": -500,
+        "requireFreeMemory": False,
+    },
     "logLevel": "debug",
     "logFile": "/var/log/plugin.log",
     "logFormat": "console",
@@ -108,6 +115,9 @@ def test_every_key_is_read() -> None:
             OnUnsupported.REJECT,
         ),
         network_hints="secondary",
+        burstable_pods=BurstablePods(
+            (Evidence.ANNOTATION,), ("shop",), -500, require_free_memory=False
+        ),
         log_level="debug",
         log_file="/var/log/plugin.log",
         log_format="console",

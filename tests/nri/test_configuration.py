@@ -58,3 +58,11 @@ def test_only_a_release_shows_that_the_runtime_knows_memory_policies(
     version: str | None, supported: bool
 ) -> None:
     assert Configuration("", "containerd", "", version, 2000).supports_memory_policy is supported
+
+
+@pytest.mark.parametrize(("timeout_ms", "supported"), [(2000, True), (None, False)])
+def test_the_first_version_that_sends_timeouts_sets_scores(
+    timeout_ms: int | None, supported: bool
+) -> None:
+    found = Configuration("", "containerd", "", None, timeout_ms)
+    assert found.supports_oom_score_adj is supported

@@ -94,3 +94,13 @@ def test_the_policy_local_has_neither_nodes_nor_flags() -> None:
     assert linux == api.LinuxContainerAdjustment(
         memory_policy=api.LinuxMemoryPolicy(mode=api.MPOL_LOCAL)
     )
+
+
+def test_a_score_is_set_only_if_the_plan_has_one() -> None:
+    for score in (-500, 0):
+        plan = Plan(Adjustment("0", oom_score_adj=score))
+        linux = encode.create_container_response(plan).adjust.linux
+        assert linux.HasField("oom_score_adj")
+        assert linux.oom_score_adj.value == score
+    linux = encode.create_container_response(Plan(Adjustment("0"))).adjust.linux
+    assert not linux.HasField("oom_score_adj")

@@ -44,6 +44,8 @@ def advice_of(names: Names, decision: Entry | None, siblings: Sequence[Entry]) -
             return Advice(_for_not_managed(decision, siblings), _commands(names))
         case "memory_policy_rejected":
             return Advice("correct the annotation or the setting memoryPolicy")
+        case "burstable_not_pinned" | "burstable_unpinned":
+            return Advice("see docs/burstable-pods.md; a new container is pinned if it can be")
         case "resize_rejected":
             remedy = "free memory on its NUMA nodes, or create the pod anew; the kubelet retries"
             return Advice(remedy, _commands(names))

@@ -46,6 +46,8 @@ _POLICIES = {
     "internal_error": "a bug: its creation got an empty reply",
     "cpuset_mems_missing": "its cgroup has no cpuset.mems",
     "memory_policy_rejected": "its memory policy cannot be set",
+    "burstable_not_pinned": "it could not be pinned",
+    "burstable_unpinned": "a resize unpinned it",
 }
 
 # Of what came after a decision.

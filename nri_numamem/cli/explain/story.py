@@ -17,7 +17,7 @@ class Outcome(StrEnum):
     PLACED = "placed"
     REFUSED = "refused"
     UNPINNED = "unpinned"
-    """It runs unpinned although its pod is Guaranteed."""
+    """It runs unpinned although its pod is Guaranteed, or could be pinned as if it were."""
     NOT_MANAGED = "not_managed"
     UNKNOWN = "unknown"
     """The history has events of it, but no decision."""
@@ -37,6 +37,8 @@ _OUTCOMES: Mapping[str, Outcome] = {
     "running_unpinned_no_capacity": Outcome.UNPINNED,
     "not_managed": Outcome.NOT_MANAGED,
     "memory_policy_rejected": Outcome.REFUSED,
+    "burstable_not_pinned": Outcome.UNPINNED,
+    "burstable_unpinned": Outcome.UNPINNED,
 }
 """Event -> outcome of its container."""
 

@@ -65,6 +65,11 @@ POD_OUTCOMES = (
     EventName.POD_REJECTED,
     EventName.POD_RELEASED,
 )
+BURSTABLE_OUTCOMES = (
+    EventName.BURSTABLE_PINNED,
+    EventName.BURSTABLE_NOT_PINNED,
+    EventName.BURSTABLE_UNPINNED,
+)
 POLICY_OUTCOMES = (
     EventName.MEMORY_POLICY_SET,
     EventName.MEMORY_POLICY_IGNORED,
@@ -201,6 +206,8 @@ def _decisions(meter: Meter) -> Iterator[Metric]:
     )
     yield _misalignments(meter.misaligned.copy())
     yield by_outcome("resizes", "Changes of memory limits at run time, by event.", RESIZE_OUTCOMES)
+    text = "Containers of Burstable pods that are or could be pinned, by event."
+    yield by_outcome("burstable_containers", text, BURSTABLE_OUTCOMES)
     yield by_outcome("memory_policies", "Memory policies of containers, by event.", POLICY_OUTCOMES)
     text = "Containers with network interfaces that count as hints, by event."
     yield by_outcome("network_hints", text, NETWORK_OUTCOMES)

@@ -36,6 +36,7 @@ from nri_numamem.numa import Machine, NodeSet, NumaNode
 from nri_numamem.observe.log import loggers as logs
 from nri_numamem.observe.metrics.counters import COUNTED, NON_POD_HUGEPAGES, Meter
 from nri_numamem.observe.metrics.exposition import (
+    BURSTABLE_OUTCOMES,
     CONTAINER_OUTCOMES,
     NETWORK_OUTCOMES,
     POD_OUTCOMES,
@@ -314,6 +315,15 @@ def test_network_hints_by_outcome() -> None:
         plugin.meter.count(Record(event, {"container": "c"}))
     found = plugin.scrape()
     assert [found["network_hints_total", (("outcome", o),)] for o in NETWORK_OUTCOMES] == [2, 1, 1]
+
+
+def test_burstable_containers_by_outcome() -> None:
+    plugin = Plugin()
+    for event in (*BURSTABLE_OUTCOMES, EventName.BURSTABLE_PINNED):
+        plugin.meter.count(Record(event, {"container": "c"}))
+    found = plugin.scrape()
+    name = "burstable_containers_total"
+    assert [found[name, (("outcome", o),)] for o in BURSTABLE_OUTCOMES] == [2, 1, 1]
 
 
 def test_the_shortfall_in_bytes() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from nri_numamem.engine.records.events import EventName, EventType
 from nri_numamem.engine.records.table import (
+    burstable,
     connection,
     containers,
     export,
@@ -22,6 +23,7 @@ from nri_numamem.engine.records.table import (
 SECTIONS: Mapping[str, Mapping[EventName, EventType]] = {
     "Containers": containers.EVENTS,
     "Pods": pods.EVENTS,
+    "Burstable pods": burstable.EVENTS,
     "Memory policies": memory_policies.EVENTS,
     "Network hints": network_hints.EVENTS,
     "Machine and allocation state": machine.EVENTS,
