@@ -13,8 +13,9 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
-from nri_numamem.cli.single_file import LICENSES, is_single_file, licenses
+from nri_numamem.cli.single_file import LICENSES, licenses
 from nri_numamem.config.errors import UsageError
+from nri_numamem.daemon.program import READ_NAMESPACES, is_single_file
 from nri_numamem.version import VERSION
 
 if TYPE_CHECKING:
@@ -52,6 +53,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not arguments and "NRI_PLUGIN_SOCKET" in os.environ:
         _ignore_signals()
         return _launched()
+    if arguments[:1] == [READ_NAMESPACES]:
+        from nri_numamem.daemon.namespace_helper import main as helper  # noqa: PLC0415 - see above
+
+        return helper(arguments[1:])
     chosen = next((word for word in arguments if word in COMMANDS), None)
     shared = None
     if chosen == "run":

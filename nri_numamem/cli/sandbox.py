@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Self, TypeVar, cast
 
-from nri_numamem.cli.single_file import program
+from nri_numamem.daemon.program import program
 from nri_numamem.fake_runtime.plugin import PluginUnavailable
 from nri_numamem.fake_runtime.runtime import FakeRuntime, ProtocolViolation
 from nri_numamem.host.fake_sysfs import overlay_of, write_overlay

@@ -4,7 +4,6 @@ Interpreter and libraries are inside the file, so it starts itself again without
 """
 
 import importlib
-import sys
 from typing import cast
 
 LICENSES = "--licenses"
@@ -12,18 +11,6 @@ LICENSES = "--licenses"
 
 # The build writes this module. It has LICENSES, a text, and VERSIONS, package -> version.
 _CONTENTS = "single_file_contents"
-
-
-def is_single_file() -> bool:
-    """Return whether this process runs the single file."""
-    return bool(getattr(sys, "frozen", False))
-
-
-def program() -> tuple[str, ...]:
-    """Return the command line that starts this program, without arguments."""
-    if is_single_file():
-        return (sys.executable,)
-    return (sys.executable, "-m", "nri_numamem")
 
 
 def licenses() -> str:

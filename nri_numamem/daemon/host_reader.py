@@ -54,7 +54,7 @@ class HostReader:
         self._machine_monitor = machine_monitor
         self._emit = emit
         self.policy_support = MemoryPolicySupport(roots)
-        self.network_hints = NetworkHints(roots, get_engine)
+        self.network_hints = NetworkHints(roots, get_engine, emit)
         self._burstable = BurstablePodsSupport(roots, get_engine, emit)
 
     def started(self, settings: Settings) -> None:

@@ -152,6 +152,7 @@ class Service:
         self.metrics.close()
         self._state_store.close()
         self._machine_monitor.close()
+        self.host_reader.network_hints.close()
 
     def serve(
         self, channel: Channel, identity: Identity, signals: SignalSource

@@ -26,6 +26,8 @@ class NetworkDevice:
     """Bus and name of the parent device, such as "pci 0000:3b:00.0"."""
     numa_nodes: NodeSet | None
     """The parent's NUMA node; None when firmware does not report it."""
+    index: int = 0
+    """The kernel's number of the device in its network namespace."""
 
 
 class Link(Protocol):
@@ -33,6 +35,9 @@ class Link(Protocol):
 
     def get_attr(self, name: str, /) -> object:
         """Return an attribute; None when the message has none of this name."""
+
+    def __getitem__(self, name: str, /) -> object:
+        """Return a field of the message's header."""
 
 
 class LinkSource(Protocol):
@@ -72,5 +77,6 @@ def devices_of(source: LinkSource, sysfs_root: Path) -> list[NetworkDevice]:
         bus, parent = (link.get_attr(f"IFLA_PARENT_DEV{key}NAME") for key in ("_BUS_", "_"))
         if bus and parent:
             nodes = numa_nodes_of_link(sysfs_root, f"{sysfs_root}/bus/{bus}/devices/{parent}")
-            found.append(NetworkDevice(str(link.get_attr("IFLA_IFNAME")), f"{bus} {parent}", nodes))
+            name, index = str(link.get_attr("IFLA_IFNAME")), int(str(link["index"]))
+            found.append(NetworkDevice(name, f"{bus} {parent}", nodes, index))
     return sorted(found, key=lambda device: device.name)

@@ -43,7 +43,7 @@ from nri_numamem.nri.limits import (
     memory_limit,
     unified_hugepages,
 )
-from nri_numamem.nri.network import NetworkReader, NoNetwork, network_request
+from nri_numamem.nri.network import NetworkReader, NoNetwork, namespace_path, network_request
 from nri_numamem.nri.pod_cgroup import (
     NO_LIMITS,
     PodCgroup,
@@ -175,6 +175,8 @@ class Decoder:
 
     def stop_pod_sandbox(self, pod: api.PodSandbox) -> events.StopPodSandbox:
         """Decode the end of a sandbox without reading its cgroup."""
+        if self._network.is_active:
+            self._network.sandbox_ended(pod.id)
         return events.StopPodSandbox(self._ended_pod(pod))
 
     def remove_pod_sandbox(self, pod: api.PodSandbox) -> events.RemovePodSandbox:
@@ -194,7 +196,7 @@ class Decoder:
         pools = self._pool_use(pod, container)
         network = None
         if self._network.is_active:
-            network = network_request(self._network, pod, linux)
+            network = network_request(self._network, pod, request.pod, linux)
         handler = request.pod.runtime_handler
         support = self._policy_support and self._policy_support(handler)
         text = pod.annotation(events.MEMORY_POLICY, container.name) if pod.annotations else ""
@@ -252,6 +254,9 @@ class Decoder:
             if len(self._cached) >= _SANDBOX_CACHE_SIZE:
                 del self._cached[next(iter(self._cached))]
             self._cached[pod.id] = cached
+            if self._network.is_active:
+                decoded = _pod_with(pod, cached, None)
+                self._network.sandbox_started(decoded, namespace_path(pod))
         return _pod_with(pod, cached, self._resized.get(pod.id))
 
     def _read_pod(self, pod: api.PodSandbox) -> _CachedPod:

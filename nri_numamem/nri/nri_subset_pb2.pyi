@@ -450,15 +450,33 @@ class LinuxPodSandbox(_Message):
     def pod_resources(self) -> LinuxResources: ...
     CGROUP_PARENT_FIELD_NUMBER: _Final = 3
     cgroup_parent: str
+    NAMESPACES_FIELD_NUMBER: _Final = 5
+    @property
+    def namespaces(self) -> _containers.RepeatedCompositeFieldContainer[LinuxNamespace]: ...
     def __init__(
         self,
         *,
         pod_overhead: LinuxResources | None = ...,
         pod_resources: LinuxResources | None = ...,
         cgroup_parent: str = ...,
+        namespaces: _Iterable[LinuxNamespace] | None = ...,
     ) -> None: ...
     def HasField(self, field_name: _Literal["pod_overhead", "pod_resources"]) -> bool: ...
-    def ClearField(self, field_name: _Literal["pod_overhead", "pod_resources", "cgroup_parent"]) -> None: ...
+    def ClearField(self, field_name: _Literal["pod_overhead", "pod_resources", "cgroup_parent", "namespaces"]) -> None: ...
+
+class LinuxNamespace(_Message):
+    TYPE_FIELD_NUMBER: _Final = 1
+    type: str
+    PATH_FIELD_NUMBER: _Final = 2
+    path: str
+    def __init__(
+        self,
+        *,
+        type: str = ...,
+        path: str = ...,
+    ) -> None: ...
+    def HasField(self, field_name: _Never) -> bool: ...
+    def ClearField(self, field_name: _Literal["type", "path"]) -> None: ...
 
 class Container(_Message):
     ID_FIELD_NUMBER: _Final = 1

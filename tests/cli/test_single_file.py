@@ -3,7 +3,6 @@ from types import ModuleType
 
 import pytest
 
-from nri_numamem.cli import single_file
 from nri_numamem.cli.main import main
 
 
@@ -14,16 +13,6 @@ def inside(monkeypatch: pytest.MonkeyPatch) -> None:
     contents.LICENSES = "all of them"  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, contents.__name__, contents)
     monkeypatch.setattr(sys, "frozen", True, raising=False)
-
-
-def test_an_installed_program_is_a_module_of_its_interpreter() -> None:
-    assert not single_file.is_single_file()
-    assert single_file.program() == (sys.executable, "-m", "nri_numamem")
-
-
-@pytest.mark.usefixtures("inside")
-def test_the_single_file_is_its_own_interpreter() -> None:
-    assert single_file.program() == (sys.executable,)
 
 
 @pytest.mark.usefixtures("inside")

@@ -1,30 +1,71 @@
-"""Network interfaces of a request: their NUMA nodes by sysfs, and when nothing is read."""
+"""Network interfaces of a request: by sysfs, by the pod's namespace, and when nothing is read."""
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
 from nri_numamem.config.settings import Settings
+from nri_numamem.daemon.namespace_reader import NOT_READ_YET, NamespaceError
 from nri_numamem.daemon.network_hints import NetworkHints
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import NetworkInterface, NetworkRequest, PodSandbox
+from nri_numamem.engine.plan import Record
 from nri_numamem.engine.policy import Policy
+from nri_numamem.engine.records.events import EventName
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.numa import Machine, NodeSet, NumaNode
 
+PATH = "/run/netns/cni-1"
+REPLY = {"interfaces": [["eth0", "0", True], ["net1", "1", False]]}
+ETH0, NET1 = NetworkInterface("eth0", NodeSet([0])), NetworkInterface("net1", NodeSet([1]))
 
-def pod(qos: str = "") -> PodSandbox:
-    return PodSandbox("s", "u", "ns", "p", f"/kubepods/{qos}podu")
+
+def pod(qos: str = "", sandbox_id: str = "s") -> PodSandbox:
+    return PodSandbox(sandbox_id, "u", "ns", "p", f"/kubepods/{qos}podu")
+
+
+class FakeHelper:
+    """A helper that replies when a test lets it; requests are in `asked`."""
+
+    def __init__(self) -> None:
+        self.asked: SimpleQueue[str] = SimpleQueue()
+        self.replies: SimpleQueue[Mapping[str, object] | NamespaceError] = SimpleQueue()
+
+    def ask(self, path: str) -> Mapping[str, object]:
+        self.asked.put(path)
+        reply = self.replies.get()
+        if isinstance(reply, NamespaceError):
+            raise reply
+        return reply
+
+    def close(self) -> None:
+        self.asked.put("closed")
 
 
 class Reading:
-    """A reader with an engine that tests replace."""
+    """A reader with an engine that tests replace, its helper and the records that it emits."""
 
     def __init__(self, root: Path) -> None:
         self.engine: Engine | None = engine()
-        roots = HostRoots(root / "sys", root / "proc", root / "cgroup")
-        self.hints = NetworkHints(roots, lambda: self.engine)
+        self.records: list[Record] = []
+        self.helper = FakeHelper()
+        self.roots = HostRoots(root / "sys", root / "proc", root / "cgroup")
+        self.hints = NetworkHints(
+            self.roots, lambda: self.engine, self.records.append, lambda _roots: self.helper
+        )
+
+    def start(self, setting: str = "secondary", *, may_enter: bool = True) -> None:
+        status = self.roots.proc / "self/status"
+        status.parent.mkdir(parents=True)
+        status.write_text(f"CapEff:\t{(1 << 21) * may_enter:016x}\n")
+        self.hints.started(Settings(network_hints=setting))
+
+    def read_all(self) -> None:
+        """Wait until everything that began is read."""
+        self.hints.close()
 
 
 def engine(policy: str = "best-effort") -> Engine:
@@ -33,7 +74,7 @@ def engine(policy: str = "best-effort") -> Engine:
 
 
 @pytest.fixture
-def reading(tmp_path: Path) -> Reading:
+def reading(tmp_path: Path) -> Iterator[Reading]:
     network = tmp_path / "sys/class/net"
     network.mkdir(parents=True)
     for name, parent, node in (("eth1", "pci0000:17/0000:18:00.0", "1"), ("br0", "virtual", "")):
@@ -42,36 +83,117 @@ def reading(tmp_path: Path) -> Reading:
         if node:
             (device / "numa_node").write_text(f"{node}\n")
         (network / name).symlink_to(f"../../devices/{parent}/net/{name}")
-    return Reading(tmp_path)
+    made = Reading(tmp_path)
+    yield made
+    made.helper.replies.put(REPLY)  # for a thread that a failed test left
+    made.hints.close()
 
 
 @pytest.mark.parametrize("setting", ["off", "secondary", "all"])
 def test_it_is_active_only_where_the_setting_is_on(reading: Reading, setting: str) -> None:
-    reading.hints.started(Settings(network_hints=setting))
+    reading.start(setting)
     assert reading.hints.is_active is (setting != "off")
+    assert reading.records == []
 
 
 def test_devices_of_the_host_have_the_node_of_their_hardware(reading: Reading) -> None:
-    found = reading.hints.read(pod(), ("br0", "eth1"))
+    reading.start()
+    found = reading.hints.read(pod(), ("br0", "eth1"), "")
     eth1, br0 = NetworkInterface("eth1", NodeSet([1])), NetworkInterface("br0", NodeSet())
     assert found == NetworkRequest((br0, eth1))
 
 
 def test_a_device_that_sysfs_does_not_show_is_an_obstacle(reading: Reading) -> None:
-    found = reading.hints.read(pod(), ("eth1", "eth7", "eth8"))
+    reading.start()
+    found = reading.hints.read(pod(), ("eth1", "eth7", "eth8"), "")
     assert found is not None
     assert found.obstacle == "/sys/class/net does not have eth7, eth8"
-    assert [interface.nodes for interface in found.interfaces] == [
-        NodeSet([1]),
-        NodeSet(),
-        NodeSet(),
-    ]
+    assert [each.nodes for each in found.interfaces] == [NodeSet([1]), NodeSet(), NodeSet()]
 
 
 def test_nothing_is_read_where_devices_have_no_effect(reading: Reading) -> None:
-    assert reading.hints.read(pod(), ()) is None
-    assert reading.hints.read(pod("burstable/"), ("eth1",)) is None
-    reading.engine = engine("none")
-    assert reading.hints.read(pod(), ("eth1",)) is None
+    reading.start()
+    assert reading.hints.read(pod(), (), "") is None
+    for found in (pod("burstable/"), pod()):
+        assert reading.hints.read(found, ("eth1",), PATH) is None
+        reading.hints.sandbox_started(found, PATH)
+        reading.engine = engine("none")
     reading.engine = None
-    assert reading.hints.read(pod(), ("eth1",)) is None
+    assert reading.hints.read(pod(), ("eth1",), PATH) is None
+    reading.hints.sandbox_started(pod(), PATH)
+    assert reading.helper.asked.empty()
+
+
+@pytest.mark.parametrize(("setting", "expected"), [("secondary", (NET1,)), ("all", (ETH0, NET1))])
+def test_interfaces_of_the_pod_count_once_they_are_read(
+    reading: Reading, setting: str, expected: tuple[NetworkInterface, ...]
+) -> None:
+    reading.start(setting)
+    reading.hints.sandbox_started(pod(), PATH)
+    assert reading.hints.read(pod(), (), PATH) == NetworkRequest((), NOT_READ_YET.obstacle)
+    reading.helper.replies.put(REPLY)
+    reading.read_all()
+    assert reading.hints.read(pod(), (), PATH) == NetworkRequest(expected)
+    found = reading.hints.read(pod(), ("eth1",), PATH)
+    assert found is not None
+    assert [each.name for each in found.interfaces] == ["eth1", *(each.name for each in expected)]
+
+
+def test_an_unknown_sandbox_is_read_for_its_next_container(reading: Reading) -> None:
+    reading.start()
+    assert reading.hints.read(pod(), (), PATH) == NetworkRequest((), NOT_READ_YET.obstacle)
+    reading.helper.replies.put(REPLY)
+    reading.read_all()
+    assert reading.hints.read(pod(), (), PATH) == NetworkRequest((NET1,))
+
+
+def test_a_failed_read_is_an_obstacle_and_is_repeated(reading: Reading) -> None:
+    reading.start()
+    reading.hints.sandbox_started(pod(), PATH)
+    reading.helper.replies.put(NamespaceError("it is late"))
+    reading.read_all()
+    found = reading.hints.read(pod(), ("eth7",), PATH)
+    assert found is not None
+    assert found.obstacle == (
+        "/sys/class/net does not have eth7; the pod's network namespace /run/netns/cni-1 cannot "
+        "be read: it is late"
+    )
+    reading.helper.replies.put(REPLY)
+    reading.read_all()
+    assert reading.hints.read(pod(), (), PATH) == NetworkRequest((NET1,))
+
+
+def test_a_pod_in_the_hosts_network_is_not_read(reading: Reading) -> None:
+    reading.start()
+    reading.hints.sandbox_started(pod(), "")
+    assert reading.hints.read(pod(), (), "") is None
+    assert reading.helper.asked.empty()
+
+
+def test_the_end_of_a_sandbox_drops_what_was_read(reading: Reading) -> None:
+    reading.start()
+    reading.hints.sandbox_started(pod(), PATH)
+    reading.helper.replies.put(REPLY)
+    reading.read_all()
+    reading.hints.sandbox_ended("s")
+    reading.helper.replies.put(REPLY)
+    assert reading.hints.read(pod(), (), PATH) == NetworkRequest((), NOT_READ_YET.obstacle)
+
+
+def test_without_the_capability_namespaces_are_left_out(reading: Reading) -> None:
+    reading.start(may_enter=False)
+    assert [record.event for record in reading.records] == [EventName.NETWORK_NAMESPACES_CLOSED]
+    reading.hints.sandbox_started(pod(), PATH)
+    assert reading.hints.read(pod(), (), PATH) == NetworkRequest()
+    assert reading.hints.read(pod(), ("eth1",), PATH) == NetworkRequest(
+        (NetworkInterface("eth1", NodeSet([1])),)
+    )
+    reading.hints.sandbox_ended("s")
+
+
+def test_the_helper_ends_with_the_plugin(reading: Reading) -> None:
+    reading.start()
+    reading.hints.sandbox_started(pod(), PATH)
+    reading.helper.replies.put(REPLY)
+    reading.hints.close()
+    assert [reading.helper.asked.get(), reading.helper.asked.get()] == [PATH, "closed"]

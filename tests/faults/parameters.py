@@ -26,6 +26,7 @@ _FAKE = (
 )
 
 
+NETWORK_HINTS = ("off", "off", "secondary", "all")
 STRATEGIES = ("lowest-ids", "lowest-ids", "pack", "spread")
 
 
@@ -138,6 +139,7 @@ def choose(rng: random.Random, host: LifeHost, kinds: str) -> Parameters:
     action = rng.choice(("exclude", "exclude", "lastResort", "use"))
     # Numbers of its own, so that known seeds go on to play the same lives.
     strategy = random.Random(str(reserved)).choice(STRATEGIES)
+    hints = random.Random(strategy + str(reserved)).choice(NETWORK_HINTS)
     traits = RuntimeTraits(is_crio, hides_hugepages=rng.random() < (0.1 if is_crio else 0.6))
     request_timeout_ms = rng.choice((500, 800))
     variations = {"configure_first": rng.random() < 0.2, "small_parts": rng.random() < 0.2}
@@ -148,6 +150,7 @@ def choose(rng: random.Random, host: LifeHost, kinds: str) -> Parameters:
         f"whenUnsatisfiable: {unsatisfiable}",
         f"memoryNodes: {{withoutCpus: {action}}}",
         f"placementStrategy: {strategy}",
+        f"networkHints: {hints}",
         f'stateFile: "{host.state_file if has_state_file else ""}"',
         f"logFile: {log}",
         "logFormat: json",

@@ -18,6 +18,11 @@ from nri_numamem.numa import NodeSet
 @dataclass
 class FakeLink:
     attributes: Mapping[str, object]
+    index: int = 1
+
+    def __getitem__(self, name: str, /) -> object:
+        assert name == "index"
+        return self.index
 
     def get_attr(self, name: str, /) -> object:
         return self.attributes.get(name)
@@ -52,7 +57,7 @@ def plug_in(root: Path, address: str, node: int | None) -> None:
 def test_a_device_has_its_parents_node(tmp_path: Path) -> None:
     plug_in(tmp_path, "0000:3b:00.0", 1)
     source = FakeSource([link("ens1", "pci", "0000:3b:00.0")])
-    expected = NetworkDevice("ens1", "pci 0000:3b:00.0", NodeSet([1]))
+    expected = NetworkDevice("ens1", "pci 0000:3b:00.0", NodeSet([1]), 1)
     assert devices_of(source, tmp_path) == [expected]
 
 

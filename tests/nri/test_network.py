@@ -1,31 +1,50 @@
-"""The network devices of a request: which names reach the reader, and when it is asked at all."""
+"""Network interfaces in requests: what reaches the reader, and when it is called at all."""
 
 from dataclasses import dataclass, field
 
 from nri_numamem.engine import events
 from nri_numamem.nri import nri_subset_pb2 as api
 from nri_numamem.nri.decode import Decoder
-from nri_numamem.nri.network import NoNetwork
+from nri_numamem.nri.network import NoNetwork, namespace_path
 from nri_numamem.numa import NodeSet
 
 REQUEST = events.NetworkRequest((events.NetworkInterface("eth1", NodeSet([2])),))
+PATH = "/run/netns/cni-1"
 
 
 @dataclass
 class Reader:
     is_active: bool = True
     names: list[tuple[str, ...]] = field(default_factory=list)
+    calls: list[tuple[str, str]] = field(default_factory=list)
 
-    def read(self, pod: events.PodSandbox, host_names: tuple[str, ...]) -> events.NetworkRequest:
+    def sandbox_started(self, pod: events.PodSandbox, path: str) -> None:
+        assert pod.cgroup_parent == "/kubepods/poduid"
+        self.calls.append(("started", path))
+
+    def sandbox_ended(self, sandbox_id: str) -> None:
+        self.calls.append(("ended", sandbox_id))
+
+    def read(
+        self, pod: events.PodSandbox, host_names: tuple[str, ...], path: str
+    ) -> events.NetworkRequest:
         assert pod.uid == "uid"
         self.names.append(host_names)
+        self.calls.append(("read", path))
         return REQUEST
 
 
+def sandbox(*namespaces: tuple[str, str]) -> api.PodSandbox:
+    pod = api.PodSandbox(id="s", uid="uid")
+    pod.linux.cgroup_parent = "/kubepods/poduid"
+    for kind, path in namespaces:
+        pod.linux.namespaces.add(type=kind, path=path)
+    return pod
+
+
 def created(reader: Reader | None, *names: str) -> events.CreateContainer:
-    request = api.CreateContainerRequest(
-        pod=api.PodSandbox(id="s", uid="uid"), container=api.Container(id="c", name="main")
-    )
+    pod = sandbox(("network", PATH))
+    request = api.CreateContainerRequest(pod=pod, container=api.Container(id="c", name="main"))
     for name in names:
         request.container.linux.net_devices[name].name = "eth0"
     return Decoder(lambda _parent: {}, network=reader).create_container(request)
@@ -50,9 +69,41 @@ def test_a_reader_that_is_switched_off_is_not_called() -> None:
     reader = Reader(is_active=False)
     assert created(reader, "eth1").network is None
     assert created(None, "eth1").network is None
-    assert reader.names == []
+    decoder = Decoder(lambda _parent: {}, network=reader)
+    decoder.run_pod_sandbox(sandbox(("network", PATH)))
+    decoder.stop_pod_sandbox(sandbox())
+    assert reader.calls == []
+
+
+def test_a_sandbox_is_reported_once_and_its_end_too() -> None:
+    reader = Reader()
+    decoder = Decoder(lambda _parent: {}, network=reader)
+    pod = sandbox(("network", PATH))
+    decoder.run_pod_sandbox(pod)
+    decoder.create_container(api.CreateContainerRequest(pod=pod))
+    decoder.stop_pod_sandbox(pod)
+    assert reader.calls == [("started", PATH), ("read", PATH), ("ended", "s")]
+
+
+def test_the_pods_of_a_synchronize_are_reported_anew() -> None:
+    reader = Reader()
+    decoder = Decoder(lambda _parent: {}, network=reader)
+    for _ in range(2):
+        decoder.forget_sandboxes()
+        decoder.sandbox(sandbox(("network", PATH)))
+    assert reader.calls == [("started", PATH)] * 2
+
+
+def test_the_path_is_that_of_the_network_namespace() -> None:
+    assert namespace_path(sandbox(("ipc", "/proc/1/ns/ipc"), ("network", PATH))) == PATH
+    for path in ("", "run/netns/a", "/" * 4096):
+        assert namespace_path(sandbox(("network", path))) == ""
+    assert namespace_path(sandbox(("ipc", "/proc/1/ns/ipc"))) == ""
 
 
 def test_nothing_is_read_by_default() -> None:
-    NoNetwork().read(events.PodSandbox("s", "u", "ns", "p", ""), ("eth1",))
-    assert not NoNetwork.is_active
+    reader, pod = NoNetwork(), events.PodSandbox("s", "u", "ns", "p", "")
+    assert not reader.is_active
+    reader.sandbox_started(pod, PATH)
+    reader.read(pod, ("eth1",), PATH)
+    reader.sandbox_ended("s")

@@ -13,6 +13,7 @@ from nri_numamem.cli.doctor.findings import Finding, Verdict, status_of
 from nri_numamem.cli.doctor.kubelet import check_kubelet
 from nri_numamem.cli.doctor.machine import check_cgroups, check_configuration, check_nodes
 from nri_numamem.cli.doctor.memory_policies import check_memory_policies
+from nri_numamem.cli.doctor.network_hints import check_network_hints
 from nri_numamem.cli.doctor.plugin import check_instance
 from nri_numamem.cli.doctor.runtime import check_runtimes
 from nri_numamem.cli.doctor.service import check_service
@@ -77,6 +78,7 @@ def examine(
     yield from check_service(host, settings)
     yield from check_kubelet(host, settings)
     yield from check_memory_policies(host, settings)
+    yield from check_network_hints(host, settings)
     yield check_cgroups(host)
     yield nodes
 

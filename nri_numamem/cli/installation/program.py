@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from nri_numamem.cli import single_file
 from nri_numamem.cli.host_files import Host
 from nri_numamem.config.errors import UsageError
+from nri_numamem.daemon.program import is_single_file
 
 NAME = "nri-numamem"
 # The place of the virtual environment in the README.
@@ -63,7 +63,7 @@ def find_program(given: str | None, host: Host) -> Program:
 
 def running_program() -> Path:
     """Return the file that started this process; raise UsageError if there is none."""
-    if single_file.is_single_file():
+    if is_single_file():
         return Path(sys.executable).resolve()
     script = Path(sys.argv[0])
     if script.suffix == ".py":  # python -m nri_numamem

@@ -69,6 +69,7 @@ class EventName(StrEnum):
     NETWORK_HINTS_DISABLED = "network_hints_disabled"
     NETWORK_HINTS_FOUND = "network_hints_found"
     NETWORK_HINTS_INCOMPLETE = "network_hints_incomplete"
+    NETWORK_NAMESPACES_CLOSED = "network_namespaces_closed"
     NO_NODE_HAS_CPUS = "no_node_has_cpus"
     NON_POD_HUGEPAGES_CLEARED = "non_pod_hugepages_cleared"
     NON_POD_HUGEPAGES_FOUND = "non_pod_hugepages_found"

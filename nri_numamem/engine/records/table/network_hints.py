@@ -20,6 +20,13 @@ EVENTS = {
         level=Level.DEBUG,
         fields=_INTERFACES,
     ),
+    EventName.NETWORK_NAMESPACES_CLOSED: EventType(
+        "The setting networkHints is on, but the plugin may not enter the network namespaces of "
+        "pods, because it lacks the capability CAP_SYS_ADMIN. Only network devices that the OCI "
+        "runtime moves into a container count as hints.",
+        level=Level.WARNING,
+        remedy="see docs/network-hints.md for the drop-in file of the systemd unit",
+    ),
     EventName.NETWORK_HINTS_INCOMPLETE: EventType(
         "A container is created without hints of some or all of its network interfaces.",
         level=Level.WARNING,

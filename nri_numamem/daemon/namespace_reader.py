@@ -1,0 +1,195 @@
+"""Reads the network namespaces of pods on a thread, by a process of its own.
+
+No request waits for it: a namespace is read when the pod's sandbox starts, and the result is used
+if it is there when a container is created, some 50 to 500 ms later. ``daemon.namespace_helper`` is
+the process. A reply that is late ends it, since it may hang in the kernel; the next request starts
+another one.
+"""
+
+import json
+import os
+import select
+import socket
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from queue import SimpleQueue
+from threading import Thread
+from typing import Protocol
+
+from nri_numamem.daemon.namespace_helper import READY, REPLY_BYTES
+from nri_numamem.engine.events import NetworkInterface
+from nri_numamem.numa import NodeSet
+
+REPLY_S = 0.05
+"""Time of the helper for one namespace. The kernel's replies take 2 ms."""
+START_S = 20.0
+"""Time of the helper to load its modules, on a busy host."""
+
+# More sandboxes than a host has.
+_SANDBOXES_LIMIT = 4096
+
+
+class NamespaceError(Exception):
+    """A namespace cannot be read; the text is the cause."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was read of a network namespace."""
+
+    interfaces: tuple[NetworkInterface, ...] = ()
+    """Those with hardware."""
+    primary: frozenset[str] = frozenset()
+    """The names of those with a default route."""
+    obstacle: str = ""
+    """Why it was not read; "" if it was."""
+
+
+NOT_READ_YET = Found(obstacle="the network namespace of its pod is not read yet")
+
+
+class Helper(Protocol):
+    """Reads a namespace; see HelperProcess."""
+
+    def ask(self, path: str) -> Mapping[str, object]:
+        """Return the reply for a namespace; raise NamespaceError without one in time."""
+
+    def close(self) -> None:
+        """End it."""
+
+
+class HelperProcess:
+    """The helper of one plugin; `command` is how to start it with its end of the socket."""
+
+    def __init__(
+        self,
+        command: Callable[[int], Sequence[str]],
+        reply_s: float = REPLY_S,
+        start_s: float = START_S,
+    ) -> None:
+        self._command = command
+        self._reply_s = reply_s
+        self._start_s = start_s
+        self._process: subprocess.Popen[bytes] | None = None
+        self._sock: socket.socket | None = None
+
+    def ask(self, path: str) -> Mapping[str, object]:
+        """Return the reply for a namespace; start the process if there is none."""
+        try:
+            sock = self._sock or self._start()
+            sock.send(os.fsencode(path))
+            reply = json.loads(self._receive(sock, self._reply_s))
+        except NamespaceError:
+            self.close()
+            raise
+        except (OSError, ValueError) as error:
+            self.close()
+            raise NamespaceError(f"the helper process failed: {error}") from error
+        if not isinstance(reply, dict):
+            raise NamespaceError("the helper process sent no object")
+        return reply
+
+    def close(self) -> None:
+        """End the process, which may hang."""
+        if self._sock is not None:
+            self._sock.close()
+            self._sock = None
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def _start(self) -> socket.socket:
+        kind = socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC
+        self._sock, theirs = socket.socketpair(socket.AF_UNIX, kind)
+        with theirs:
+            # Nothing but the socket is passed on: neither the runtime's connection nor the lock.
+            self._process = subprocess.Popen(  # noqa: S603 - the plugin's own program
+                self._command(theirs.fileno()),
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        if self._receive(self._sock, self._start_s) != READY:
+            raise NamespaceError("the helper process does not start")
+        return self._sock
+
+    def _receive(self, sock: socket.socket, timeout_s: float) -> bytes:
+        poll = select.poll()
+        poll.register(sock, select.POLLIN)
+        if not poll.poll(timeout_s * 1000):
+            raise NamespaceError(f"the helper process did not reply within {timeout_s * 1000:g} ms")
+        reply = sock.recv(REPLY_BYTES)
+        if not reply:
+            raise NamespaceError("the helper process ended")
+        return reply
+
+
+class NamespaceReader:
+    """Reads namespaces in the background; only its own thread talks to the helper."""
+
+    def __init__(self, helper: Helper) -> None:
+        self._helper = helper
+        self._queue: SimpleQueue[tuple[str, str] | None] = SimpleQueue()
+        self._found: dict[str, Found] = {}
+        self._thread: Thread | None = None
+
+    def begin(self, sandbox_id: str, path: str) -> None:
+        """Read the namespace of a sandbox if it is unknown, or could not be read; never waits."""
+        known = self._found.get(sandbox_id)
+        if known is not None and (known is NOT_READ_YET or not known.obstacle):
+            return
+        if len(self._found) >= _SANDBOXES_LIMIT:
+            self._found.pop(next(iter(self._found)), None)
+        self._found[sandbox_id] = NOT_READ_YET
+        self._queue.put((sandbox_id, path))
+        if self._thread is None:
+            self._thread = Thread(target=self._run, name="network namespaces", daemon=True)
+            self._thread.start()
+
+    def found(self, sandbox_id: str) -> Found | None:
+        """Return what is known of a sandbox; None if it never began."""
+        return self._found.get(sandbox_id)
+
+    def forget(self, sandbox_id: str) -> None:
+        """Drop what is known of a sandbox that ended."""
+        self._found.pop(sandbox_id, None)
+
+    def close(self) -> None:
+        """End thread and helper."""
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def _run(self) -> None:
+        while (item := self._queue.get()) is not None:
+            sandbox_id, path = item
+            if sandbox_id not in self._found:
+                continue  # it has ended
+            found = read_found(self._helper.ask, path)
+            if sandbox_id in self._found:
+                self._found[sandbox_id] = found
+        self._helper.close()
+
+
+def read_found(ask: Callable[[str], Mapping[str, object]], path: str) -> Found:
+    """Return what the helper reads at a path; every failure is an obstacle."""
+    try:
+        return _decoded(ask(path))
+    except NamespaceError as error:
+        return Found(obstacle=f"the pod's network namespace {path} cannot be read: {error}")
+
+
+def _decoded(reply: Mapping[str, object]) -> Found:
+    if "error" in reply:
+        raise NamespaceError(str(reply["error"]))
+    interfaces: object = reply.get("interfaces")
+    try:
+        rows = [(name, NodeSet.parse(nodes), primary) for name, nodes, primary in interfaces]  # type: ignore[attr-defined]
+    except (TypeError, ValueError) as error:
+        raise NamespaceError("the helper process sent no interfaces") from error
+    found = tuple(NetworkInterface(name, nodes) for name, nodes, _ in rows)
+    return Found(found, frozenset(name for name, _, is_primary in rows if is_primary))

@@ -1,0 +1,18 @@
+"""The command line that starts this program again."""
+
+import sys
+
+READ_NAMESPACES = "read-network-namespaces"
+"""The internal command that ``daemon.namespace_helper`` describes."""
+
+
+def is_single_file() -> bool:
+    """Return whether this process runs the single executable file."""
+    return bool(getattr(sys, "frozen", False))
+
+
+def program() -> tuple[str, ...]:
+    """Return the command line that starts this program, without arguments."""
+    if is_single_file():
+        return (sys.executable,)
+    return (sys.executable, "-m", "nri_numamem")
