@@ -40,7 +40,12 @@ from nri_numamem.host.containers import cgroup_path
 from nri_numamem.host.hugepage_users import hugepage_users
 from nri_numamem.host.hugepages import PoolDirectories, read_pod_use, read_pool_use
 from nri_numamem.host.node_memory import read_available
-from nri_numamem.host.pod_cgroups import count_other_pods, guaranteed_pods, has_pod_cgroups
+from nri_numamem.host.pod_cgroups import (
+    count_other_pods,
+    guaranteed_pods,
+    has_pod_cgroups,
+    other_pod_directories,
+)
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.host.topology import read_machine
@@ -70,6 +75,7 @@ def collect(args: argparse.Namespace) -> Facts:
     facts = _with_available(_with_machine(_of_plugin(args), roots), roots)
     facts = _with_cgroups(facts, roots)
     facts = _with_use(_with_state(facts, roots), roots)
+    facts = _with_recorded_cgroups(facts, roots)
     return _with_users(_with_missing_cgroups(facts, roots), roots)
 
 
@@ -175,6 +181,24 @@ def _with_cgroups(facts: Facts, roots: HostRoots) -> Facts:
         return replace(facts, cgroup_problem=str(error))
 
 
+def _with_recorded_cgroups(facts: Facts, roots: HostRoots) -> Facts:
+    """Return the facts with the cgroups of containers that are pinned in Burstable pods."""
+    if facts.cgroups is None or facts.state is None:
+        return facts
+    uids = {uid for uid, _ in facts.state.holders}
+    cgroups, counts = dict(facts.cgroups), dict(facts.other_pods)
+    try:
+        for uid, (qos, directory) in other_pod_directories(roots.cgroup).items():
+            if uid in uids:
+                counts[qos] -= 1
+                for cgroup in limited_containers(roots.cgroup, uid, directory):
+                    if cgroup.container_id in facts.state.keys:
+                        cgroups[cgroup.container_id] = cgroup
+    except MachineError as error:
+        return replace(facts, cgroup_problem=str(error))
+    return replace(facts, cgroups=cgroups, other_pods=counts)
+
+
 def _with_state(facts: Facts, roots: HostRoots) -> Facts:
     """Return the facts with the plugin's state."""
     if not facts.state_file:
@@ -208,7 +232,9 @@ def _with_missing_cgroups(facts: Facts, roots: HostRoots) -> Facts:
 def _rebuilt(context: Context, restored: EngineState, roots: HostRoots) -> EngineState:
     """Return the state with its accounting, and with the sandboxes that still have a cgroup."""
     try:
-        directories = guaranteed_pods(roots.cgroup)
+        others = other_pod_directories(roots.cgroup)
+        directories = {uid: directory for uid, (_, directory) in others.items()}
+        directories |= guaranteed_pods(roots.cgroup)
         sandboxes = {holder.sandbox_id: holder.key[0] for holder in restored.holders.values()}
         pods = [
             _sandbox(sandbox_id, uid, directories[uid], roots.cgroup)

@@ -54,6 +54,24 @@ def test_sandboxes_have_the_limits_of_their_cgroups(host: LiveHost) -> None:
     assert set(facts.state.holders["db", "postgres"].sandbox_id) <= set(pod.sandbox_id)
 
 
+def test_pinned_containers_of_burstable_pods(host: LiveHost) -> None:
+    (host.cgroups / "kubepods/burstable/podother").mkdir(parents=True)
+    host.directory("db").rename(host.cgroups / "kubepods/burstable/poddb")
+    sidecar = host.cgroups / "kubepods/burstable/poddb" / host.new_id()
+    sidecar.mkdir()
+    (sidecar / "cgroup.events").write_text("populated 1\n")
+    (sidecar / "memory.max").write_text(f"{GI}\n")
+    facts = live.collect(host.parsed())
+    assert facts.state is not None
+    ((_, holder),) = facts.state.holders.items()
+    assert facts.cgroups is not None
+    assert set(facts.cgroups) == {holder.container_id}
+    assert facts.other_pods == {"Burstable": 1, "BestEffort": 0}
+    assert facts.state.accounting.machine_state[0].table("memory").reserved == 40 * GI
+    (pod,) = facts.state.pods.values()
+    assert pod.cgroup_parent == "/kubepods/burstable/poddb"
+
+
 def test_the_use_of_pods_is_known_where_their_cgroup_shows_it(host: LiveHost) -> None:
     host.use_hugepages(0, 1)
     (host.directory("db") / "hugetlb.1GB.numa_stat").write_text(f"total={GI} N0={GI}\n")
