@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Iterator
 
 from nri_numamem.config.reference_placement import PLACEMENT_SETTINGS
+from nri_numamem.config.reference_residency import RESIDENCY_SETTINGS
 from nri_numamem.config.setting import Setting, choice
 from nri_numamem.config.settings import (
     LOG_FORMATS,
@@ -148,6 +149,7 @@ SETTINGS = (
         "continues without the plugin.",
     ),
     *PLACEMENT_SETTINGS,
+    *RESIDENCY_SETTINGS,
     Setting(
         "logLevel",
         choice(LOG_LEVELS),

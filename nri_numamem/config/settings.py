@@ -34,6 +34,7 @@ from nri_numamem.config.reservations import (
     read_reservations,
     reservations_document,
 )
+from nri_numamem.config.residency import RESIDENCY, read_residency, residency_document
 from nri_numamem.config.values import (
     SettingsError,
     SettingsPath,
@@ -44,6 +45,7 @@ from nri_numamem.config.values import (
     read_mapping,
     read_switch,
 )
+from nri_numamem.engine.residency import OFF, Residency
 from nri_numamem.kubelet import config_file as kubelet
 from nri_numamem.kubelet.config_file import MAX_ALLOWABLE, OPTIONS, PREFER_CLOSEST
 from nri_numamem.memorymanager.burstable import BurstablePods
@@ -89,6 +91,7 @@ KEYS = (
     MEMORY_POLICY,
     NETWORK_HINTS,
     BURSTABLE_PODS,
+    RESIDENCY,
     "logLevel",
     "logFile",
     "logFormat",
@@ -138,6 +141,8 @@ class Settings:
     """Which network interfaces count as hints."""
     burstable_pods: BurstablePods = field(default_factory=BurstablePods)
     """Which containers of Burstable pods are pinned."""
+    residency: Residency = OFF
+    """Whether the plugin watches where the pages of containers are."""
     log_level: str = LOG_LEVELS[0]
     log_file: str | None = None
     """Absolute path; None is the default of ``observe.log``."""
@@ -227,6 +232,7 @@ def settings_from_mapping(document: object) -> Settings:
         memory_policies=read_memory_policies(top.get(MEMORY_POLICY)),
         network_hints=read_switch((NETWORK_HINTS,), top.get(NETWORK_HINTS), NETWORK_HINTS_CHOICES),
         burstable_pods=read_burstable_pods(top.get(BURSTABLE_PODS)),
+        residency=read_residency(top.get(RESIDENCY)),
         log_level=choice("logLevel", LOG_LEVELS),
         log_file=read_path("logFile", top, "/var/log/nri-numamem.log"),
         log_format=choice("logFormat", LOG_FORMATS),
@@ -261,6 +267,7 @@ def settings_to_mapping(settings: Settings) -> dict[str, object]:
         MEMORY_POLICY: memory_policies_document(settings.memory_policies),
         NETWORK_HINTS: settings.network_hints,
         BURSTABLE_PODS: burstable_pods_document(settings.burstable_pods),
+        RESIDENCY: residency_document(settings.residency),
         "logLevel": settings.log_level,
         "logFile": settings.log_file,
         "logFormat": settings.log_format,

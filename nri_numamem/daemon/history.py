@@ -19,6 +19,7 @@ from nri_numamem.engine.records.table.containers import EVENTS as CONTAINER_EVEN
 from nri_numamem.engine.records.table.memory_policies import EVENTS as POLICY_EVENTS
 from nri_numamem.engine.records.table.network_hints import EVENTS as NETWORK_EVENTS
 from nri_numamem.engine.records.table.pods import EVENTS as POD_EVENTS
+from nri_numamem.engine.records.table.residency import CONTAINER_EVENTS as RESIDENCY_EVENTS
 from nri_numamem.nri.poller import Clock
 
 _PROCESS_EVENTS = (
@@ -46,6 +47,7 @@ EVENTS = frozenset(
         *POLICY_EVENTS,
         *BURSTABLE_EVENTS,
         *NETWORK_EVENTS,
+        *RESIDENCY_EVENTS,
         *_PROCESS_EVENTS,
     }
 )

@@ -9,20 +9,28 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nri_numamem.daemon.instance import StateStore
+from nri_numamem.daemon.jobs import Jobs, LimitedJob
 from nri_numamem.daemon.remote_memory import RemoteMemory
 from nri_numamem.daemon.supervisor_status import START_CAUSES, SupervisorStatus
+from nri_numamem.daemon.system import TimeLimit
 from nri_numamem.engine.engine import Committed, Engine
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.residency import Residency, Round
 from nri_numamem.engine.state import EngineState
+from nri_numamem.host.roots import HostRoots
 from nri_numamem.nri.poller import Clock
 from nri_numamem.observe.metrics.counters import Meter
 from nri_numamem.observe.metrics.endpoint import MetricsServer, OpenServer
 from nri_numamem.observe.metrics.health import problems, summary
 from nri_numamem.observe.metrics.sources import Sources
 from nri_numamem.observe.metrics.textfile import Render, TextFile
+
+if TYPE_CHECKING:
+    from nri_numamem.daemon.residency_check import ResidencyCheck
 
 
 class MetricsEndpoint:
@@ -42,6 +50,8 @@ class MetricsEndpoint:
         self._status = status
         self._standby = ""
         """Why this instance waits; "" if it serves the runtime."""
+        self._get_engine = get_engine
+        self._residency: ResidencyCheck | None = None
         self._address = self._textfile = ""
         self._server: MetricsServer | None = None
         self._writer: TextFile | None = None
@@ -61,8 +71,22 @@ class MetricsEndpoint:
             written_at_s=lambda: state_store.written_at_s,
             remote_bytes=RemoteMemory(cgroup_root, state).read,
             monotonic_s=clock.monotonic_s,
+            residency=self._last_round,
             standby=lambda: self._standby,
         )
+
+    def watch_residency(
+        self, setting: Residency, roots: HostRoots, jobs: Jobs, time_limit: TimeLimit
+    ) -> None:
+        """Add the job that reads where the pages of containers are, if the setting is on."""
+        if setting.interval_s and self._residency is None:
+            from nri_numamem.daemon.residency_check import ResidencyCheck  # noqa: PLC0415 - rare
+
+            self._residency = ResidencyCheck(setting, roots, self._get_engine)
+            jobs.add(LimitedJob(self._residency, time_limit, self._get_engine))
+
+    def _last_round(self) -> Round | None:
+        return None if self._residency is None else self._residency.last
 
     def count_start(self, cause: str) -> None:
         """Count a start of the plugin, for one of START_CAUSES."""

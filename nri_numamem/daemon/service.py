@@ -30,7 +30,7 @@ from nri_numamem.daemon.signals import DUMP_STATE, STOPPING
 from nri_numamem.daemon.supervisor_status import SupervisorStatus
 from nri_numamem.daemon.system import SignalSource, System
 from nri_numamem.daemon.watchdog import Watchdog
-from nri_numamem.engine.dump import state_record
+from nri_numamem.engine.dump import restored_record, state_record
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Event, Synchronize
 from nri_numamem.engine.plan import Plan, Record
@@ -138,12 +138,11 @@ class Service:
         self._description.started(settings, self.mode, started_as)
         self.live.started(settings)
         self.host_reader.started(settings)
+        self.metrics.watch_residency(settings.residency, self._roots, self.jobs, self.time_limit)
         self.use(Engine(engine.context, restored))
         if restored is not None:
             self._pod_reaper.expect(holder.sandbox_id for holder in restored.holders.values())
-            ended_pods = len(restored.previous_nodes)
-            fields = {"containers": len(restored.holders), "ended_pods": ended_pods}
-            self.emit(Record(EventName.STATE_RESTORED, fields))
+            self.emit(restored_record(restored))
 
     def close(self) -> None:
         """Stop the metrics, write the state file, then release the lock for a standby."""

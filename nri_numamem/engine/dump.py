@@ -33,6 +33,13 @@ def state_record(state: EngineState) -> Record:
     return Record(record.event, {**record.fields, "misaligned": dict(misaligned)})
 
 
+def restored_record(restored: EngineState) -> Record:
+    """Return how much an earlier process left."""
+    ended_pods = len(restored.previous_nodes)
+    fields = {"containers": len(restored.holders), "ended_pods": ended_pods}
+    return Record(EventName.STATE_RESTORED, fields)
+
+
 def pools_record(accounting: State, use: PoolUse) -> Record:
     """Return the kernel's hugepage pools beside the assigned hugepages, per NUMA node."""
     used: dict[str, RecordValue] = {}

@@ -19,6 +19,7 @@ from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.records import containers as records
 from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.residency import Residency
 from nri_numamem.fake_runtime import objects
 from nri_numamem.fake_runtime.version import RuntimeVersion
 from nri_numamem.host.roots import HostRoots
@@ -225,6 +226,27 @@ def test_the_settings_and_the_runtime_decide_on_memory_policies(node: Node) -> N
     assert not second.HasField("memory_policy")
     (ignored,) = node.log.named("memory_policy_ignored")
     assert "policies need 0.12 or newer" in str(ignored["cause"])
+
+
+def test_pages_are_watched_only_with_the_setting(node: Node) -> None:
+    def create() -> None:
+        pod = objects.pod("db-1", memory_limit_bytes=GI)
+        node.runtime.run_pod(pod)
+        node.runtime.create(pod, objects.container(pod, "server", memory_limit_bytes=GI))
+
+    sources = node.service.metrics._sources
+    assert sources.residency() is None
+    node.service.start(node.engine, Settings(state_file=""), "without the setting")
+    assert sources.residency() is None
+    settings = Settings(residency=Residency(2), state_file="")
+    node.service.start(node.engine, settings, "started as a test")
+    node.world.after(1, create)
+    node.run(8)
+    last = sources.residency()
+    # The host has no cgroups, so what the container has is unknown.
+    assert last is not None
+    assert (last.pages, last.unfaulted) == ({}, dict.fromkeys(last.unfaulted, 0))
+    assert last.unfaulted.keys() == node.engine.state.accounting.machine_state.keys()
 
 
 def test_the_process_is_described_beside_the_state_file(node: Node, tmp_path: Path) -> None:

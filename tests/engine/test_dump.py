@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nri_numamem.engine.dump import accounting_record
+from nri_numamem.engine.dump import accounting_record, restored_record
 from nri_numamem.engine.policy import Policy
 
 if TYPE_CHECKING:
@@ -55,3 +55,13 @@ def test_the_machine_record_names_the_source_of_reservations(new_host: NewHost) 
     nodes = derived.fields["nodes"]
     assert isinstance(nodes, dict)
     assert [node["reserved"] for node in nodes.values()] == [{"memory": 25 * MI}] * 4
+
+
+def test_the_record_of_a_restored_state_has_numbers(host: Host) -> None:
+    pod = host.run("a")
+    host.create(pod)
+    host.create(host.run("b"))
+    host.stop_pod(pod)
+    record = restored_record(host.engine.state)
+    assert record.event == "state_restored"
+    assert record.fields == {"containers": 1, "ended_pods": 1}

@@ -12,7 +12,8 @@ from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.numa import NodeSet
 
 
-def _fields(state: EngineState, holder: Holder) -> Fields:
+def holder_fields(state: EngineState, holder: Holder) -> Fields:
+    """Return the fields that name a container; without those of a pod that is not known."""
     uid, name = holder.key
     fields: Fields = {"container": name, "pod_uid": uid, "container_id": holder.container_id}
     pod = state.pods.get(holder.sandbox_id)
@@ -44,7 +45,7 @@ def reported(
 def missing(state: EngineState, holder: Holder, nodes: NodeSet, obstacle: str = "") -> Record:
     """Record a container whose cgroup has no `cpuset.mems`; `obstacle` forbids a repair."""
     fields: Fields = {
-        **_fields(state, holder),
+        **holder_fields(state, holder),
         "nodes": str(nodes),
         "outcome": "unpinned" if obstacle else "repair_deferred",
     }
@@ -60,7 +61,7 @@ def missing(state: EngineState, holder: Holder, nodes: NodeSet, obstacle: str = 
 def repaired(state: EngineState, holder: Holder, nodes: NodeSet, seen: NodeSet) -> Record:
     """Record that a reply contains the nodes of a container again."""
     fields: Fields = {
-        **_fields(state, holder),
+        **holder_fields(state, holder),
         "nodes": str(nodes),
         "cgroup_cpuset_mems": str(seen),
         "cause": "the update did not reach the cgroup" if seen else "the cgroup has none",
@@ -77,7 +78,7 @@ def conflict(
 ) -> Record:
     """Record a container whose `cpuset.mems` something else set to `nodes`."""
     fields: Fields = {
-        **_fields(state, holder),
+        **holder_fields(state, holder),
         "previous_nodes": str(before),
         "nodes": str(nodes),
     }

@@ -4,8 +4,8 @@ Metrics are computed for each scrape, on the scrape's thread, from the frozen va
 That thread holds the interpreter's lock, so it pauses briefly after every metric to let the event
 loop run. prometheus_client has the data model, the text formats and the metrics of the process.
 
-No label comes from a pod. This module is only imported if metrics are enabled: the library and its
-imports take up to 10 MB.
+No label comes from a pod without the setting `residency.perContainerMetrics`. This module is only
+imported if metrics are enabled: the library and its imports take up to 10 MB.
 """
 
 import platform
@@ -42,6 +42,7 @@ from nri_numamem.observe.metrics.families import (
     number,
 )
 from nri_numamem.observe.metrics.memory_nodes import node_metrics
+from nri_numamem.observe.metrics.residency import residency_metrics
 from nri_numamem.observe.metrics.sources import Sources
 from nri_numamem.version import VERSION
 
@@ -139,6 +140,9 @@ class Metrics:
             yield _remote({**known, **self._sources.remote_bytes()})
             yield from accounting_metrics(context, state.accounting)
             yield from node_metrics(context, state.accounting)
+            last = self._sources.residency()
+            if last is not None:
+                yield from residency_metrics(state, last)
             yield gauge(
                 "kubelet_memory_manager_conflict",
                 "Whether the kubelet's configuration activates its memory manager too.",

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from nri_numamem.engine.engine import Committed
+from nri_numamem.engine.residency import Round
 from nri_numamem.observe.metrics.counters import Meter
 
 
@@ -23,3 +24,5 @@ class Sources:
     monotonic_s: Callable[[], float]
     standby: Callable[[], str] = str
     """Return why this instance waits and does not serve the runtime; "" if it serves."""
+    residency: Callable[[], Round | None] = lambda: None
+    """Return what the last round over the containers' pages found; None without the setting."""

@@ -31,8 +31,10 @@ from nri_numamem.engine.events import (
 from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.residency import Round
 from nri_numamem.memorymanager import Reservation
 from nri_numamem.numa import Machine, NodeSet, NumaNode
+from nri_numamem.numa.pages import Pages
 from nri_numamem.observe.log import loggers as logs
 from nri_numamem.observe.metrics.counters import COUNTED, NON_POD_HUGEPAGES, Meter
 from nri_numamem.observe.metrics.exposition import (
@@ -65,6 +67,7 @@ class Plugin:
         self.failed_writes = 0
         self.written_at_s: float | None = None
         self.remote_bytes: dict[int, int] = {}
+        self.residency: Round | None = None
 
     def handle(self, event: Event) -> None:
         assert self.engine is not None
@@ -80,6 +83,7 @@ class Plugin:
             lambda: self.written_at_s,
             lambda: self.remote_bytes,
             lambda: 0.0,
+            residency=lambda: self.residency,
         )
         return Metrics(sources, pause_s=0)
 
@@ -124,7 +128,7 @@ def container(number: int, name: str = "app", memory: int = GI) -> Container:
     return Container(f"c{number}-{name}", f"s{number}", name, memory)
 
 
-def busy() -> Plugin:
+def busy(*, per_container: bool = False) -> Plugin:
     """Return a plugin that has done some of everything."""
     plugin = Plugin()
     plugin.meter.registered()
@@ -144,6 +148,13 @@ def busy() -> Plugin:
     plugin.meter.starts = {"service": 1}
     plugin.written_at_s = 1.5e9
     plugin.remote_bytes = {1: MI}
+    plugin.residency = Round(
+        pages={"c1-app": Pages({0: MI})},
+        available={0: GI},
+        unfaulted={0: MI},
+        low_nodes=frozenset(),
+        per_container=per_container,
+    )
     return plugin
 
 
@@ -481,7 +492,8 @@ def test_metrics_can_be_read_while_the_loop_works() -> None:
 
 
 def test_the_page_names_exactly_what_there_is() -> None:
-    families = text_string_to_metric_families(render(busy().metrics())[1].decode())
+    text = render(busy(per_container=True).metrics())[1].decode()
+    families = text_string_to_metric_families(text)
     made = {
         f"{family.name}_total" if family.type == "counter" else family.name
         for family in families
@@ -493,8 +505,17 @@ def test_the_page_names_exactly_what_there_is() -> None:
 
 def test_the_page_names_every_label() -> None:
     words = set(re.findall(r"\w+", PAGE.read_text()))
-    for family in text_string_to_metric_families(render(busy().metrics())[1].decode()):
+    text = render(busy(per_container=True).metrics())[1].decode()
+    for family in text_string_to_metric_families(text):
         if family.name.startswith(PREFIX):
             for sample in family.samples:
                 assert set(sample.labels) - {"le"} <= words
     assert {*CONTAINER_OUTCOMES, *POD_OUTCOMES} <= words
+
+
+def test_the_pages_of_containers_are_shown_with_the_setting() -> None:
+    plugin = Plugin()
+    key = ("node_available_bytes", (("numa_node", "1"),))
+    assert key not in plugin.scrape()
+    plugin.residency = Round(available={1: 7})
+    assert plugin.scrape()[key] == 7

@@ -18,6 +18,7 @@ from nri_numamem.engine.records.table import (
     network_hints,
     pods,
     process,
+    residency,
 )
 
 SECTIONS: Mapping[str, Mapping[EventName, EventType]] = {
@@ -26,6 +27,7 @@ SECTIONS: Mapping[str, Mapping[EventName, EventType]] = {
     "Burstable pods": burstable.EVENTS,
     "Memory policies": memory_policies.EVENTS,
     "Network hints": network_hints.EVENTS,
+    "Residency of memory": residency.EVENTS,
     "Machine and allocation state": machine.EVENTS,
     "Runtime connection": connection.EVENTS,
     "Plugin process": process.EVENTS,

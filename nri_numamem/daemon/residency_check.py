@@ -1,0 +1,157 @@
+"""Reads where the pages of managed containers are, and compares what is left on their nodes.
+
+A round reads each container once, CONTAINERS_PER_TICK at a tick: the kernel takes up to some
+milliseconds for one `memory.numa_stat`, and a request waits meanwhile. What is available per NUMA
+node is read before and after a round, because containers allocate while it lasts; an alarm counts
+only if it follows from both. ``engine.residency`` and ``engine.head_room`` decide.
+
+Only for the setting `residency`; without it the module is not loaded.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.head_room import head_rooms, judge, unfaulted_bytes
+from nri_numamem.engine.plan import Record
+from nri_numamem.engine.records import residency as records
+from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.residency import (
+    Residency,
+    Round,
+    containers_to_read,
+    judge_remote,
+    likely_causes,
+    nodes_of_container,
+)
+from nri_numamem.engine.state import EngineState, Holder
+from nri_numamem.host.cgroups import cgroup_directory, set_mems
+from nri_numamem.host.containers import container_folders
+from nri_numamem.host.node_memory import read_available
+from nri_numamem.host.numa_stat import read_pages
+from nri_numamem.host.roots import HostRoots
+from nri_numamem.host.sysfs import MachineError
+from nri_numamem.numa.pages import Pages
+
+CONTAINERS_PER_TICK = 32
+
+
+class ResidencyCheck:
+    """A periodic job. Any thread may read `last`."""
+
+    name = "residency check"
+
+    def __init__(
+        self,
+        setting: Residency,
+        roots: HostRoots,
+        get_engine: Callable[[], Engine | None],
+        *,
+        per_tick: int = CONTAINERS_PER_TICK,
+    ) -> None:
+        self.last = Round(per_container=setting.per_container)
+        """What the last complete round found."""
+        self._setting = setting
+        self._roots = roots
+        self._get_engine = get_engine
+        self._per_tick = per_tick
+        self._begun_at_s: float | None = None
+        self._is_reading = False
+        self._waiting: list[Holder] = []
+        """Containers that this round has not read yet, the next one last."""
+        self._found: dict[str, Pages] = {}
+        self._available: Mapping[int, int] = {}
+        """As it was when the round began."""
+
+    def due(self, now_s: float) -> bool:
+        """Return whether a round goes on, or the next one begins."""
+        if self._get_engine() is None:
+            return False
+        begun_at_s = self._begun_at_s
+        is_over = begun_at_s is None or now_s - begun_at_s >= self._setting.interval_s
+        return self._is_reading or is_over
+
+    def run(self, now_s: float) -> Iterable[Record]:
+        """Read some containers; return the records of a round that is complete."""
+        engine = self._get_engine()
+        if engine is None:
+            return ()
+        state = engine.state
+        if not self._is_reading:
+            self._begun_at_s, self._is_reading = now_s, True
+            self._found, self._available = {}, self._read_available()
+            self._waiting = list(containers_to_read(state))
+        some, self._waiting = self._waiting[-self._per_tick :], self._waiting[: -self._per_tick]
+        for holder in some:
+            pages = self._read(state, holder)
+            if pages is not None:
+                self._found[holder.container_id] = pages
+        if self._waiting:
+            return ()
+        self._is_reading = False
+        return list(self._finish(state))
+
+    def _read_available(self) -> Mapping[int, int]:
+        try:
+            return read_available(self._roots.sysfs)
+        except MachineError:
+            return {}  # the watch of the machine records such files
+
+    def _read(self, state: EngineState, holder: Holder) -> Pages | None:
+        directory = self._directory(state, holder)
+        try:
+            return None if directory is None else read_pages(self._roots.cgroup, directory)
+        except MachineError:
+            return None  # the check of cgroups records such files
+
+    def _directory(self, state: EngineState, holder: Holder) -> Path | None:
+        pod = state.pods.get(holder.sandbox_id)
+        parent = None
+        if pod is not None:
+            parent = cgroup_directory(self._roots.cgroup, pod.cgroup_parent, "cpuset")
+        name = None if parent is None else container_folders(parent).get(holder.container_id)
+        return None if parent is None or name is None else parent / name
+
+    def _finish(self, state: EngineState) -> Iterator[Record]:
+        """Compare what the round found; yield the records."""
+        setting, before = self._setting, self.last
+        pages = {one: found for one, found in self._found.items() if state.holder(one) is not None}
+        resident = {one: found.charged_bytes for one, found in pages.items()}
+        available = self._read_available()
+        rooms = head_rooms(state, resident, available, self._available)
+        low_nodes = None
+        if setting.head_room is not None:
+            verdict = judge(rooms, setting.head_room, before.low_nodes or frozenset())
+            low_nodes = verdict.low_nodes
+            for room in verdict.raised:
+                yield records.head_room(EventName.HEAD_ROOM_LOW, room, setting.head_room)
+            for room in verdict.cleared:
+                yield records.head_room(EventName.HEAD_ROOM_RESTORED, room, setting.head_room)
+        remote = judge_remote(state, pages, before.remote, setting.remote_percent)
+        for container_id in remote.raised:
+            yield self._found_remote(state, container_id, pages[container_id])
+        for container_id in remote.cleared:
+            nodes = nodes_of_container(state, container_id)
+            holder = state.holders[state.keys[container_id]]
+            yield records.remote_memory_cleared(state, holder, nodes, pages[container_id])
+        self.last = Round(
+            pages=pages,
+            available=available,
+            unfaulted=unfaulted_bytes(state, resident),
+            head_rooms=rooms,
+            low_nodes=low_nodes,
+            remote=remote.rounds,
+            per_container=setting.per_container,
+        )
+
+    def _found_remote(self, state: EngineState, container_id: str, pages: Pages) -> Record:
+        holder = state.holders[state.keys[container_id]]
+        nodes = nodes_of_container(state, container_id)
+        directory = self._directory(state, holder)
+        try:
+            mems = None if directory is None else set_mems(directory)
+        except MachineError:
+            mems = None
+        is_v1 = not (self._roots.cgroup / "cgroup.controllers").exists()
+        causes = likely_causes(state, container_id, pages, mems, is_v1=is_v1)
+        return records.remote_memory_found(state, holder, nodes, pages, causes)
