@@ -23,6 +23,7 @@ def policy_of(settings: Settings) -> Policy:
         ),
         memory_nodes=settings.memory_nodes,
         placement_strategy=Strategy(settings.placement_strategy),
+        pod_strategies=settings.pod_strategies,
         memory_policies=settings.memory_policies,
         burstable_pods=settings.burstable_pods,
         when_unsatisfiable=settings.when_unsatisfiable,

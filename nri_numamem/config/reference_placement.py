@@ -28,6 +28,8 @@ from nri_numamem.config.memory_policies import (
     UNSUPPORTED_ACTIONS,
 )
 from nri_numamem.config.network_hints import NETWORK_HINTS, NETWORK_HINTS_CHOICES
+from nri_numamem.config.pod_strategies import ALLOWED, POD_STRATEGIES
+from nri_numamem.config.pod_strategies import NAMESPACES as STRATEGY_NAMESPACES
 from nri_numamem.config.setting import Setting, choice
 from nri_numamem.config.settings import PLACEMENT_STRATEGIES
 
@@ -58,8 +60,23 @@ PLACEMENT_SETTINGS = (
         "hints of CPUs and devices. `lowest-ids` takes the first one, as the kubelet does. `pack` "
         "takes the one with the least free memory that suffices, so that other nodes stay free for "
         "large requests. `spread` takes the one with the most, so that containers share the "
-        "bandwidth of all nodes. It also decides between existing groups of equal size. "
-        "[placement.md](internals/placement.md#pack-and-spread) has an example.",
+        "bandwidth of all nodes. `balanced-with-cpus` takes the one on which the used fractions of "
+        "memory and CPU requests differ least afterwards, so that neither is left over alone. The "
+        "setting also decides between existing groups of equal size. "
+        "[placement-strategies.md](placement-strategies.md) has examples.",
+    ),
+    Setting(
+        f"{POD_STRATEGIES}.{ALLOWED}",
+        f"list of {choice(PLACEMENT_STRATEGIES)}",
+        "[]",
+        "The strategies that a pod's annotation `placement-strategy.numamem.io` may choose instead "
+        "of `placementStrategy`. When empty, annotations have no effect.",
+    ),
+    Setting(
+        f"{POD_STRATEGIES}.{STRATEGY_NAMESPACES}",
+        "list of namespaces",
+        "[]",
+        "The namespaces in which annotations may choose a strategy. When empty, all namespaces.",
     ),
     Setting(
         f"{MEMORY_POLICY}.{MODES}",

@@ -29,6 +29,11 @@ from nri_numamem.config.memory_policies import (
 )
 from nri_numamem.config.network_hints import NETWORK_HINTS, NETWORK_HINTS_CHOICES
 from nri_numamem.config.paths import STATE_FILE, read_path, read_state_file, read_textfile
+from nri_numamem.config.pod_strategies import (
+    POD_STRATEGIES,
+    pod_strategies_document,
+    read_pod_strategies,
+)
 from nri_numamem.config.reservations import (
     read_amounts,
     read_reservations,
@@ -52,6 +57,7 @@ from nri_numamem.memorymanager.burstable import BurstablePods
 from nri_numamem.memorymanager.reserved_memory import Reservation
 from nri_numamem.numa.memory_nodes import MemoryNodes
 from nri_numamem.numa.memory_policy import MemoryPolicies
+from nri_numamem.numa.pod_strategies import PodStrategies
 from nri_numamem.numa.preferences import Strategy
 
 __all__ = [
@@ -88,6 +94,7 @@ KEYS = (
     "failOnTimeout",
     MEMORY_NODES,
     "placementStrategy",
+    POD_STRATEGIES,
     MEMORY_POLICY,
     NETWORK_HINTS,
     BURSTABLE_PODS,
@@ -135,6 +142,8 @@ class Settings:
     """What NUMA nodes without CPUs are for."""
     placement_strategy: str = PLACEMENT_STRATEGIES[0]
     """Which of equally close nodes wins."""
+    pod_strategies: PodStrategies = field(default_factory=PodStrategies)
+    """Which strategies annotations may choose."""
     memory_policies: MemoryPolicies = field(default_factory=MemoryPolicies)
     """Which memory policies containers may get."""
     network_hints: str = NETWORK_HINTS_CHOICES[0]
@@ -229,6 +238,7 @@ def settings_from_mapping(document: object) -> Settings:
         fail_on_timeout=read_go_bool(("failOnTimeout",), top.get("failOnTimeout"), default=False),
         memory_nodes=read_memory_nodes(top.get(MEMORY_NODES)),
         placement_strategy=choice("placementStrategy", PLACEMENT_STRATEGIES),
+        pod_strategies=read_pod_strategies(top.get(POD_STRATEGIES)),
         memory_policies=read_memory_policies(top.get(MEMORY_POLICY)),
         network_hints=read_switch((NETWORK_HINTS,), top.get(NETWORK_HINTS), NETWORK_HINTS_CHOICES),
         burstable_pods=read_burstable_pods(top.get(BURSTABLE_PODS)),
@@ -264,6 +274,7 @@ def settings_to_mapping(settings: Settings) -> dict[str, object]:
         "failOnTimeout": settings.fail_on_timeout,
         MEMORY_NODES: memory_nodes_document(settings.memory_nodes),
         "placementStrategy": settings.placement_strategy,
+        POD_STRATEGIES: pod_strategies_document(settings.pod_strategies),
         MEMORY_POLICY: memory_policies_document(settings.memory_policies),
         NETWORK_HINTS: settings.network_hints,
         BURSTABLE_PODS: burstable_pods_document(settings.burstable_pods),

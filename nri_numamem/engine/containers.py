@@ -8,7 +8,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from nri_numamem.engine import alignment, duplicates, outstanding, pod_level, pod_limit, pod_scope
+from nri_numamem.engine import (
+    alignment,
+    duplicates,
+    outstanding,
+    pod_level,
+    pod_limit,
+    pod_scope,
+    strategy,
+)
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.decision import NO_PLAN, Decision, Transition
 from nri_numamem.engine.events import (
@@ -61,6 +69,8 @@ def create_container(context: Context, state: EngineState, event: CreateContaine
     if request is None:
         why = "neither it nor its pod has a memory limit, so its request is unknown"
         return _not_managed(state.with_pod(pod), pod, container, why)
+    if pod.annotations or context.counts_cpus:
+        context = strategy.context_for(context, state, pod, container)
     if container.cpuset_mems:
         decision = _adopt_preset(context, state.with_pod(pod), event, request)
     else:
@@ -140,11 +150,8 @@ def _admit(
     if is_checked and not isinstance(placed, Rejection):
         placed = outstanding.rejection_of_first(free, pod, request.resources, context) or placed
     if isinstance(placed, Rejection):
-        plan = NO_PLAN
-        if context.rejects:
-            plan = Plan(refusal=records.rejection_text(context, pod, container, placed, others))
         reject = partial(_reject, context, state, free, event, request, others, placed)
-        return Decision(plan, reject, placed)
+        return Decision(_refusal(context, event, placed, others), reject, placed)
     kept = pod_limit.without_release(seen, free, ready, placed) if excess else None
     if kept is not None:
         ready, placed, excess = seen, kept, {}
@@ -155,7 +162,19 @@ def _admit(
     enter = partial(
         _enter, ready, event, request, others, placed, masked, adjustment, updates, excess
     )
+    if context.topology.compares_free_memory:
+        enter = partial(strategy.explained, context, pod, placed, enter, others)
     return Decision(Plan(adjustment, updates), enter)
+
+
+def _refusal(
+    context: Context, event: CreateContainer, rejection: Rejection, others: OtherProviders
+) -> Plan:
+    """Return the plan for a container that fits nowhere; with RunUnpinned it is created."""
+    if not context.rejects:
+        return NO_PLAN
+    text = records.rejection_text(context, event.pod, event.container, rejection, others)
+    return Plan(refusal=text)
 
 
 def _reject(

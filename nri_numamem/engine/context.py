@@ -34,6 +34,7 @@ from nri_numamem.numa import (
     NodeUse,
     NumaNode,
     Preferences,
+    Strategy,
     classify,
     without_nodes,
 )
@@ -86,7 +87,12 @@ class Context:
     places_pods: bool = field(init=False, compare=False)
     """Whether pods are placed as a whole; `none` has no scopes, as in the kubelet."""
 
+    counts_cpus: bool = field(init=False, compare=False)
+    """Whether the configured strategy compares CPU requests."""
+
     def __post_init__(self) -> None:
+        is_balanced = self.policy.placement_strategy is Strategy.BALANCED_WITH_CPUS
+        object.__setattr__(self, "counts_cpus", is_balanced)
         classification = classify(self.machine, self.policy.memory_nodes)
         object.__setattr__(self, "classification", classification)
         merges = self.topology.policy is not TopologyPolicy.NONE

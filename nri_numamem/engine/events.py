@@ -21,6 +21,8 @@ NETWORK_HINTS = "network-hints"
 """The feature whose annotation switches network hints off."""
 PINNING = "memory"
 """The feature whose annotation says that a memory request is the limit."""
+PLACEMENT_STRATEGY = "placement-strategy"
+"""The feature whose annotation chooses the placement strategy of a pod."""
 
 
 @dataclass(frozen=True, slots=True)

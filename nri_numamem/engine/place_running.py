@@ -7,7 +7,7 @@ is placed and stays unpinned.
 
 from dataclasses import dataclass, replace
 
-from nri_numamem.engine import alignment, cpuset_check, pod_level
+from nri_numamem.engine import alignment, cpuset_check, pod_level, strategy
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.cpuset_verdict import MOVED_BYTES_LIMIT
 from nri_numamem.engine.events import Container, PodSandbox
@@ -50,6 +50,8 @@ def place_running(
         return PlacedRunning(state)
     others = context.other_providers_of(container)
     preferring = _prefer_nodes_of_memory(state, pod, container)
+    if pod.annotations or context.counts_cpus:
+        context = strategy.context_for(context, preferring, pod, container)
     place = place_in_pod if context.places_pods else place_container
     ready, placed = place(context, preferring, pod, container, request, others)
     if preferring is not state:

@@ -111,7 +111,7 @@ def place_by_hints(
     """
     topology, pod = context.topology, _pod_of(key, resources)
     if topology.compares_free_memory:
-        topology = topology.with_free_memory_of(accounting)
+        topology = topology.with_memory_of(accounting, resources)
     if previous_nodes is not NO_PREVIOUS_NODES:
         topology = topology.with_previous_nodes(previous_nodes)
     place = partial(_admit, pod=pod, name=key[1], topology=topology, others=others)

@@ -6,7 +6,9 @@ its sandbox is replaced, and the old sandbox may be removed after the new sandbo
 created.
 """
 
-from nri_numamem.engine import pod_level, pod_limit, pod_scope
+from dataclasses import replace
+
+from nri_numamem.engine import pod_level, pod_limit, pod_scope, strategy
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.decision import Transition
 from nri_numamem.engine.events import (
@@ -32,14 +34,16 @@ from nri_numamem.memorymanager.hugepage_pools import MaskedHugepages
 def run_pod_sandbox(context: Context, state: EngineState, event: RunPodSandbox) -> Transition:
     """Add the sandbox; in pod scope also place the pod. Never refused: some runtimes would hang."""
     pod, state = event.pod, state.with_pod(event.pod)
+    found = strategy.ignored(context, pod) if pod.annotations else ()
     resources = pod_scope.pod_resources(context, pod)
     if resources is None:
-        return Transition(state)
+        return Transition(state, found)
     if (pod.uid, POOL) in state.holders:  # of an earlier sandbox that has not ended yet
-        return Transition(pod_scope.with_pool(state, pod, state.accounting))
+        return Transition(pod_scope.with_pool(state, pod, state.accounting), found)
     if pod_scope.container_nodes(state, pod.uid):
-        return Transition(state)
-    return _place(context, state, event, resources)
+        return Transition(state, found)
+    placed = _place(context, state, event, resources)
+    return replace(placed, records=(*found, *placed.records)) if found else placed
 
 
 def _place(
@@ -54,11 +58,16 @@ def _place(
     if event.pool_use is not None:
         masked = mask_unavailable_hugepages(state.accounting, event.pool_use)
     seen = state.with_accounting(masked.state)
+    if pod.annotations or context.counts_cpus:
+        context = strategy.context_for(context, seen, pod)
     placed = place_pod(context, seen, pod, resources)
     if isinstance(placed, Rejection):
         return Transition(state, (records.rejected(context, seen, pod, resources, placed),))
     after = pod_scope.with_pool(state, pod, masked.unmask(placed.accounting))
-    return Transition(after, (records.admitted(state, after, pod, resources, placed),))
+    done = Transition(after, (records.admitted(state, after, pod, resources, placed),))
+    if context.topology.compares_free_memory:
+        return strategy.explained(context, pod, placed, lambda: done)
+    return done
 
 
 def update_pod_sandbox(context: Context, state: EngineState, event: UpdatePodSandbox) -> Transition:

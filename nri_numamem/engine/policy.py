@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from nri_numamem.memorymanager import HostReservation, Reservation
 from nri_numamem.memorymanager.burstable import BurstablePods
-from nri_numamem.numa import MemoryNodes, MemoryPolicies, Strategy
+from nri_numamem.numa import MemoryNodes, MemoryPolicies, PodStrategies, Strategy
 
 STATIC = "Static"
 REJECT = "Reject"
@@ -33,6 +33,8 @@ class Policy:
     """What nodes without CPUs are for, and which nodes have another class than the kernel shows."""
     placement_strategy: Strategy = Strategy.LOWEST_IDS
     """Which of equally close nodes wins."""
+    pod_strategies: PodStrategies = field(default_factory=PodStrategies)
+    """Which strategies the annotations of pods may choose instead."""
     memory_policies: MemoryPolicies = field(default_factory=MemoryPolicies)
     """Which memory policies containers may get."""
     burstable_pods: BurstablePods = field(default_factory=BurstablePods)

@@ -1,5 +1,6 @@
 """NUMA nodes as values: sets of nodes and CPUs, amounts, distances, and machines."""
 
+from nri_numamem.numa.balance import Balance
 from nri_numamem.numa.cpuset import CpuSet
 from nri_numamem.numa.distances import Distances
 from nri_numamem.numa.machine import Machine, NumaNode
@@ -21,6 +22,7 @@ from nri_numamem.numa.memory_policy import (
     policy_of,
 )
 from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.pod_strategies import PodStrategies
 from nri_numamem.numa.preferences import Preferences, Strategy
 from nri_numamem.numa.quantity import (
     MEMORY,
@@ -37,6 +39,7 @@ from nri_numamem.numa.quantity import (
 
 __all__ = [
     "MEMORY",
+    "Balance",
     "Classification",
     "CpuSet",
     "Distances",
@@ -50,6 +53,7 @@ __all__ = [
     "NodeUse",
     "NumaNode",
     "OnUnsupported",
+    "PodStrategies",
     "PolicyMode",
     "Preferences",
     "Strategy",

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypeAlias
 
+from nri_numamem.numa.balance import Balance
 from nri_numamem.numa.distances import Distances
 from nri_numamem.numa.nodeset import NodeSet
 
@@ -25,6 +26,8 @@ class Strategy(StrEnum):
     """The one with the least free memory, so that other nodes stay free for large requests."""
     SPREAD = "spread"
     """The one with the most free memory, so that the load is spread over the nodes."""
+    BALANCED_WITH_CPUS = "balanced-with-cpus"
+    """The one on which the used fractions of memory and CPU requests differ least afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,8 @@ class Preferences:
     strategy: Strategy = Strategy.LOWEST_IDS
     free_bytes: Mapping[int, int] = field(default_factory=dict)
     """Node id -> free memory, for `PACK` and `SPREAD`."""
+    balance: Balance | None = None
+    """For `BALANCED_WITH_CPUS`; without it all sets count as equally balanced."""
     ranks_single_nodes: bool = field(init=False, repr=False, compare=False)
     """Whether the distance of a node to itself can decide between single nodes."""
 
@@ -67,6 +72,8 @@ class Preferences:
     def _weight(self, nodes: NodeSet) -> int:
         if self.strategy is Strategy.LOWEST_IDS:
             return 0
+        if self.strategy is Strategy.BALANCED_WITH_CPUS:
+            return 0 if self.balance is None else self.balance.difference(nodes)
         free_bytes = sum(self.free_bytes.get(node_id, 0) for node_id in nodes)
         return free_bytes if self.strategy is Strategy.PACK else -free_bytes
 

@@ -49,10 +49,21 @@ class Topology:
         """Return the configuration for a container that had these nodes before."""
         return replace(self, preferences=replace(self.preferences, previous_nodes=previous_nodes))
 
-    def with_free_memory_of(self, state: State) -> "Topology":
-        """Return the configuration for a strategy that compares the nodes' free memory."""
-        free_bytes = {n: node.table(MEMORY).free for n, node in state.machine_state.items()}
-        return replace(self, preferences=self.preferences.with_free_bytes(free_bytes))
+    def with_memory_of(self, state: State, request: Request) -> "Topology":
+        """Return the configuration for a strategy that compares the memory of nodes.
+
+        `request` is that of the container.
+        """
+        tables = {n: node.table(MEMORY) for n, node in state.machine_state.items()}
+        free_bytes = {n: table.free for n, table in tables.items()}
+        preferences = self.preferences.with_free_bytes(free_bytes)
+        if preferences.balance is not None:
+            memory_bytes = {n: table.allocatable for n, table in tables.items()}
+            balance = preferences.balance.with_memory(
+                memory_bytes, free_bytes, request.get(MEMORY, 0)
+            )
+            preferences = replace(preferences, balance=balance)
+        return replace(self, preferences=preferences)
 
 
 @dataclass(frozen=True, slots=True)

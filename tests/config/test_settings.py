@@ -18,7 +18,7 @@ from nri_numamem.engine.head_room import HeadRoomLimit
 from nri_numamem.engine.residency import Residency
 from nri_numamem.memorymanager import Reservation
 from nri_numamem.memorymanager.burstable import BurstablePods, Evidence
-from nri_numamem.numa import MemoryPolicies, OnUnsupported, PolicyMode
+from nri_numamem.numa import MemoryPolicies, OnUnsupported, PodStrategies, PolicyMode, Strategy
 
 GIB = 1 << 30
 
@@ -43,6 +43,7 @@ FULL = {
     "metricsTextfile": "/srv/textfiles/nri_numamem.prom",
     "whenUnsatisfiable": "RunUnpinned",
     "placementStrategy": "spread",
+    "podPlacementStrategies": {"allowed": ["pack"], "namespaces": ["shop"]},
     "memoryPolicy": {
         "modes": ["interleave", "bind"],
         "namespaces": ["shop"],
@@ -115,6 +116,7 @@ def test_every_key_is_read() -> None:
         metrics_textfile="/srv/textfiles/nri_numamem.prom",
         when_unsatisfiable="RunUnpinned",
         placement_strategy="spread",
+        pod_strategies=PodStrategies((Strategy.PACK,), ("shop",)),
         memory_policies=MemoryPolicies(
             (PolicyMode.INTERLEAVE, PolicyMode.BIND),
             ("shop",),

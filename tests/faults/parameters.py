@@ -27,7 +27,7 @@ _FAKE = (
 
 
 NETWORK_HINTS = ("off", "off", "secondary", "all")
-STRATEGIES = ("lowest-ids", "lowest-ids", "pack", "spread")
+STRATEGIES = ("lowest-ids", "lowest-ids", "pack", "spread", "balanced-with-cpus")
 
 
 @dataclass(frozen=True)

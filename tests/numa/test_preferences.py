@@ -1,6 +1,6 @@
 import pytest
 
-from nri_numamem.numa import Distances, NodeSet, Preferences, Strategy
+from nri_numamem.numa import Balance, Distances, NodeSet, Preferences, Strategy
 
 DISTANCES = Distances.of_rows([[10, 20, 12], [20, 10, 20], [12, 20, 10]])
 
@@ -56,3 +56,11 @@ def test_free_memory_decides_between_equally_close_sets(
 def test_previous_nodes_win_over_the_strategy() -> None:
     known = Preferences(DISTANCES, previous_nodes=NodeSet([2]), strategy=Strategy.PACK)
     assert best(known.with_free_bytes(FREE), "1", "2") == "2"
+
+
+def test_the_difference_between_memory_and_cpus_decides() -> None:
+    strategy = Strategy.BALANCED_WITH_CPUS
+    assert best(Preferences(strategy=strategy), "1", "0", "2") == "0"
+    cpus = Balance(dict.fromkeys(range(3), 1000), {0: 100, 1: 400, 2: 300})
+    balance = cpus.with_memory(dict.fromkeys(range(3), 10), FREE, 0)
+    assert best(Preferences(strategy=strategy, balance=balance), "0", "1", "2") == "1"

@@ -18,7 +18,7 @@ from nri_numamem.memorymanager import (
     state_as_written,
 )
 from nri_numamem.memorymanager.accounting import assign, unmark_reusable
-from nri_numamem.numa import NodeSet, Preferences, Strategy
+from nri_numamem.numa import Balance, NodeSet, Preferences, Strategy
 from nri_numamem.topologymanager.admission import (
     Placement,
     Topology,
@@ -157,8 +157,19 @@ def test_free_memory_decides_among_equal_sets(state: State, strategy: Strategy, 
         state = assign(state, f"other-{number}", "x", NodeSet([number]), {"memory": size})
     by_strategy = Topology(preferences=Preferences(strategy=strategy))
     assert by_strategy.compares_free_memory
-    chosen = by_strategy.with_free_memory_of(state)
+    chosen = by_strategy.with_memory_of(state, {"memory": 5})
     assert placed(admit(state, pod((APP, 5)), "c0", chosen)).nodes == NodeSet([node])
+
+
+def test_the_balance_with_cpus_decides_among_equal_sets(state: State) -> None:
+    """All nodes have the same memory; the used fraction of node 1's CPUs is the nearest to it."""
+    memory_bytes = state.machine_state[0].table("memory").allocatable
+    halves = dict.fromkeys(range(3), 1000)
+    balance = Balance(halves, {0: 0, 1: 1000 * 5 // memory_bytes, 2: 1000})
+    strategy = Strategy.BALANCED_WITH_CPUS
+    by_strategy = Topology(preferences=Preferences(strategy=strategy, balance=balance))
+    chosen = by_strategy.with_memory_of(state, {"memory": 5})
+    assert placed(admit(state, pod((APP, 5)), "c0", chosen)).nodes == NodeSet([1])
 
 
 def test_a_container_on_two_nodes_keeps_both(worlds: ModuleType) -> None:

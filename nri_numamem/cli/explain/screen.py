@@ -3,12 +3,14 @@
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.table import Table
 
 from nri_numamem.cli.explain.advice import amounts_text, free_on, obstacles_text, request_of
 from nri_numamem.cli.explain.select import names_of
 from nri_numamem.cli.explain.story import Away, ContainerStory, Outcome, Story, outcome_of
+from nri_numamem.cli.explain.strategy import strategy_text
 from nri_numamem.cli.render.duration import duration
 from nri_numamem.cli.render.plain_table import plain_table
 from nri_numamem.cli.render.screen import Screen
@@ -178,6 +180,12 @@ def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
         yield "before", _nodes(fields["previous_nodes"])
     if fields.get("nodes"):
         yield "nodes", f"{fields['nodes']}{_adjustment(fields.get('adjustment'))}"
+    if fields.get("strategy"):
+        yield "strategy", strategy_text(fields)
+    yield from _amounts(fields)
+
+
+def _amounts(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if fields.get("shortfall_bytes"):
         yield "short", f"{amounts_text(fields['shortfall_bytes'])} more than is allocatable there"
     for holder in (fields.get("holders") or ())[:3]:

@@ -82,6 +82,7 @@ class EventName(StrEnum):
     OVERCOMMITTED = "overcommitted"
     PINNED_WHILE_RUNNING = "pinned_while_running"
     PLUGIN_EXITED = "plugin_exited"
+    PLACEMENT_STRATEGY_IGNORED = "placement_strategy_ignored"
     POD_ADMITTED = "pod_admitted"
     POD_ADOPTED = "pod_adopted"
     POD_CGROUP_UNREADABLE = "pod_cgroup_unreadable"

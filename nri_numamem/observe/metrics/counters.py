@@ -53,6 +53,7 @@ COUNTED = (
     EventName.BURSTABLE_PINNED,
     EventName.BURSTABLE_NOT_PINNED,
     EventName.BURSTABLE_UNPINNED,
+    EventName.PLACEMENT_STRATEGY_IGNORED,
     EventName.MEMORY_POLICY_SET,
     EventName.MEMORY_POLICY_IGNORED,
     EventName.MEMORY_POLICY_REJECTED,
@@ -103,6 +104,8 @@ class Meter:
         """Pod uid, container name and reason of the last REJECTED_LIMIT rejected containers."""
         self.misaligned: dict[tuple[str, str], int] = {}
         """Provider and cause -> number of containers that became misaligned."""
+        self.strategies: dict[str, int] = {}
+        """Placement strategy -> placements in which it decided between equal node sets."""
         self.cgroup_released_pods = 0
         """Pods released because their cgroup disappeared."""
         self.durations: dict[str, Durations] = {}
@@ -137,6 +140,9 @@ class Meter:
         if "reason" in fields and "container" in fields:
             # The first container of a rejected pod is counted, not the pod.
             self._count_rejection(str(fields["reason"]), fields)
+        elif "equal_nodes" in fields:
+            strategy = str(fields["strategy"])
+            self.strategies[strategy] = self.strategies.get(strategy, 0) + 1
         elif "detected_by" in fields:
             self.cgroup_released_pods += 1
         elif event == SYNCHRONIZED:

@@ -131,6 +131,7 @@ class Metrics:
         yield gauge("standby", text, int(bool(self._sources.standby())))
         yield from _connection(meter)
         yield from _decisions(meter)
+        yield from _strategies(meter)
         yield from _requests(meter)
         yield from _files(self._sources)
         if committed is not None:
@@ -184,6 +185,17 @@ def _connection(meter: Meter) -> Iterator[Metric]:
     if meter.runtime:
         about = {name: str(meter.runtime.get(name) or "") for name in RUNTIME_LABELS}
         yield InfoMetricFamily(f"{PREFIX}runtime", "Name and versions of the runtime.", about)
+
+
+def _strategies(meter: Meter) -> Iterator[Metric]:
+    yield counters(
+        "strategy_decisions",
+        "Placements in which the strategy decided between equally good NUMA nodes.",
+        "strategy",
+        meter.strategies.copy(),
+    )
+    ignored = meter.events[EventName.PLACEMENT_STRATEGY_IGNORED]
+    yield counter("ignored_strategy_annotations", "Pods whose strategy is not allowed.", ignored)
 
 
 def _decisions(meter: Meter) -> Iterator[Metric]:

@@ -180,3 +180,9 @@ def test_a_memory_policy_that_cannot_be_set(capsys: pytest.CaptureFixture[str]) 
     assert "because   no such\n" in text
     assert "policy    memory policy bnd, by annotation\n" in text
     assert "remedy    correct the annotation or the setting memoryPolicy\n" in text
+
+
+def test_a_placement_shows_its_strategy(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, entry(1, "admitted", nodes="2", strategy="spread", equal_nodes=["0", "2"]))
+    why = "by placementStrategy: most free memory of the equal nodes 0, 2"
+    assert f"strategy  spread, {why}" in text

@@ -337,6 +337,18 @@ def test_burstable_containers_by_outcome() -> None:
     assert [found[name, (("outcome", o),)] for o in BURSTABLE_OUTCOMES] == [2, 1, 1]
 
 
+def test_decisions_of_placement_strategies() -> None:
+    plugin = Plugin()
+    fields: dict[str, RecordValue] = {"strategy": "pack", "equal_nodes": ["0", "1"]}
+    for event in (EventName.ADMITTED, EventName.POD_ADMITTED):
+        plugin.meter.count(Record(event, fields))
+    plugin.meter.count(Record(EventName.ADMITTED, {"strategy": "pack"}))
+    plugin.meter.count(Record(EventName.PLACEMENT_STRATEGY_IGNORED))
+    found = plugin.scrape()
+    assert found["strategy_decisions_total", (("strategy", "pack"),)] == 2
+    assert found["ignored_strategy_annotations_total", ()] == 1
+
+
 def test_the_shortfall_in_bytes() -> None:
     plugin = Plugin()
     memory = (("resource", "memory"),)

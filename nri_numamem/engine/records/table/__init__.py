@@ -19,12 +19,14 @@ from nri_numamem.engine.records.table import (
     pods,
     process,
     residency,
+    strategies,
 )
 
 SECTIONS: Mapping[str, Mapping[EventName, EventType]] = {
     "Containers": containers.EVENTS,
     "Pods": pods.EVENTS,
     "Burstable pods": burstable.EVENTS,
+    "Placement strategies": strategies.EVENTS,
     "Memory policies": memory_policies.EVENTS,
     "Network hints": network_hints.EVENTS,
     "Residency of memory": residency.EVENTS,

@@ -16,6 +16,7 @@ from nri_numamem.engine.records.table.common import (
     REQUEST,
     SHORTFALL,
 )
+from nri_numamem.engine.records.table.strategies import STRATEGY
 
 _HUGEPAGE_SOURCE = {
     "hugepage_source": "where the hugepage request was read: container, unified or pod"
@@ -35,6 +36,7 @@ _ADMITTED = {
     "extended_container_ids": "containers that share memory with it and get its NUMA nodes too",
     "released_bytes": "bytes by resource that ended containers held beyond the pod's limit, "
     "and that are free now",
+    **STRATEGY,
 }
 _REJECTED = {
     **CONTAINER,

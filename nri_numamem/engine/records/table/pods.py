@@ -13,6 +13,7 @@ from nri_numamem.engine.records.table.common import (
     REQUEST,
     SHORTFALL,
 )
+from nri_numamem.engine.records.table.strategies import STRATEGY
 
 EVENTS = {
     EventName.POD_ADMITTED: EventType(
@@ -25,6 +26,7 @@ EVENTS = {
             **FREE,
             **MERGED_HINT,
             **NODES,
+            **STRATEGY,
         },
     ),
     EventName.POD_ADOPTED: EventType(
