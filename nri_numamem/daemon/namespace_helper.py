@@ -11,6 +11,7 @@ import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from nri_numamem.host.network import read_network_devices
 from nri_numamem.host.network_namespace import PodInterface, read_pod_interfaces
 
 READY = b"ready"
@@ -29,7 +30,7 @@ def main(
 ) -> int:
     """Serve until the other end is closed; `arguments` are descriptor and sysfs root."""
     descriptor, sysfs = arguments
-    read(Path("/proc/self/ns/net"), Path(sysfs))  # loads the modules
+    read_network_devices(Path(sysfs))  # loads the modules
     with socket.socket(fileno=int(descriptor)) as sock:
         try:
             sock.send(READY)

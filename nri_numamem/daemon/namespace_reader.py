@@ -11,7 +11,8 @@ import os
 import select
 import socket
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
 from threading import Thread
@@ -21,9 +22,9 @@ from nri_numamem.daemon.namespace_helper import READY, REPLY_BYTES
 from nri_numamem.engine.events import NetworkInterface
 from nri_numamem.numa import NodeSet
 
-REPLY_S = 0.05
-"""Time of the helper for one namespace. The kernel's replies take 2 ms."""
-START_S = 20.0
+REPLY_S = 0.5
+"""Time of the helper for one namespace. It takes 2 ms, on a busy host longer; nothing waits."""
+START_S = 60.0
 """Time of the helper to load its modules, on a busy host."""
 
 # More sandboxes than a host has.
@@ -52,6 +53,9 @@ NOT_READ_YET = Found(obstacle="the network namespace of its pod is not read yet"
 class Helper(Protocol):
     """Reads a namespace; see HelperProcess."""
 
+    def start(self) -> None:
+        """Start it, so that the first reply is in time; raise NamespaceError if that fails."""
+
     def ask(self, path: str) -> Mapping[str, object]:
         """Return the reply for a namespace; raise NamespaceError without one in time."""
 
@@ -74,21 +78,32 @@ class HelperProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._sock: socket.socket | None = None
 
+    def start(self) -> None:
+        """Start the process, and wait until it has loaded its modules."""
+        with self._ended_by_errors():
+            self._connected()
+
     def ask(self, path: str) -> Mapping[str, object]:
         """Return the reply for a namespace; start the process if there is none."""
-        try:
-            sock = self._sock or self._start()
+        with self._ended_by_errors():
+            sock = self._connected()
             sock.send(os.fsencode(path))
             reply = json.loads(self._receive(sock, self._reply_s))
+        if not isinstance(reply, dict):
+            raise NamespaceError("the helper process sent no object")
+        return reply
+
+    @contextmanager
+    def _ended_by_errors(self) -> Iterator[None]:
+        """End the process after any error, which becomes a NamespaceError."""
+        try:
+            yield
         except NamespaceError:
             self.close()
             raise
         except (OSError, ValueError) as error:
             self.close()
             raise NamespaceError(f"the helper process failed: {error}") from error
-        if not isinstance(reply, dict):
-            raise NamespaceError("the helper process sent no object")
-        return reply
 
     def close(self) -> None:
         """End the process, which may hang."""
@@ -100,7 +115,9 @@ class HelperProcess:
             self._process.wait()
             self._process = None
 
-    def _start(self) -> socket.socket:
+    def _connected(self) -> socket.socket:
+        if self._sock is not None:
+            return self._sock
         kind = socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC
         self._sock, theirs = socket.socketpair(socket.AF_UNIX, kind)
         with theirs:
@@ -133,8 +150,13 @@ class NamespaceReader:
     def __init__(self, helper: Helper) -> None:
         self._helper = helper
         self._queue: SimpleQueue[tuple[str, str] | None] = SimpleQueue()
+        """Sandbox id and path; "" and "" to start the helper, None to end."""
         self._found: dict[str, Found] = {}
         self._thread: Thread | None = None
+
+    def start(self) -> None:
+        """Start the helper in the background."""
+        self._put(("", ""))
 
     def begin(self, sandbox_id: str, path: str) -> None:
         """Read the namespace of a sandbox if it is unknown, or could not be read; never waits."""
@@ -144,10 +166,7 @@ class NamespaceReader:
         if len(self._found) >= _SANDBOXES_LIMIT:
             self._found.pop(next(iter(self._found)), None)
         self._found[sandbox_id] = NOT_READ_YET
-        self._queue.put((sandbox_id, path))
-        if self._thread is None:
-            self._thread = Thread(target=self._run, name="network namespaces", daemon=True)
-            self._thread.start()
+        self._put((sandbox_id, path))
 
     def found(self, sandbox_id: str) -> Found | None:
         """Return what is known of a sandbox; None if it never began."""
@@ -157,16 +176,28 @@ class NamespaceReader:
         """Drop what is known of a sandbox that ended."""
         self._found.pop(sandbox_id, None)
 
-    def close(self) -> None:
-        """End thread and helper."""
+    def close(self, timeout_s: float | None = None) -> None:
+        """End thread and helper after the requests that wait; None waits without a limit.
+
+        A helper that is left ends with this process.
+        """
         if self._thread is not None:
             self._queue.put(None)
-            self._thread.join()
+            self._thread.join(timeout_s)
             self._thread = None
+
+    def _put(self, item: tuple[str, str]) -> None:
+        self._queue.put(item)
+        if self._thread is None:
+            self._thread = Thread(target=self._run, name="network namespaces", daemon=True)
+            self._thread.start()
 
     def _run(self) -> None:
         while (item := self._queue.get()) is not None:
             sandbox_id, path = item
+            if not path:
+                with suppress(NamespaceError):  # the first request has it too
+                    self._helper.start()
             if sandbox_id not in self._found:
                 continue  # it has ended
             found = read_found(self._helper.ask, path)

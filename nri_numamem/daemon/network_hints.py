@@ -25,6 +25,9 @@ from nri_numamem.host.network import interface_nodes
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.numa import NodeSet
 
+CLOSE_S = 0.5
+"""How long the end of the plugin waits for the helper, which ends with the plugin in any case."""
+
 
 def helper_of(roots: HostRoots) -> Helper:
     """Return the helper of this program, which is not started yet."""
@@ -60,13 +63,14 @@ class NetworkHints:
             return
         if has_capability(self._roots.proc, CAP_SYS_ADMIN):
             self._namespaces = NamespaceReader(self._new_helper(self._roots))
+            self._namespaces.start()
         else:
             self._emit(Record(EventName.NETWORK_NAMESPACES_CLOSED))
 
-    def close(self) -> None:
-        """End the helper."""
+    def close(self, timeout_s: float | None = CLOSE_S) -> None:
+        """End the helper after the requests that wait, or leave it; None waits without a limit."""
         if self._namespaces is not None:
-            self._namespaces.close()
+            self._namespaces.close(timeout_s)
 
     def sandbox_started(self, pod: PodSandbox, path: str) -> None:
         """Read the network namespace at `path` in the background; "" for the host's."""

@@ -34,6 +34,11 @@ class FakeHelper:
         self.asked: SimpleQueue[str] = SimpleQueue()
         self.replies: SimpleQueue[Mapping[str, object] | NamespaceError] = SimpleQueue()
         self.is_closed = False
+        self.starts = 0
+
+    def start(self) -> None:
+        self.starts += 1
+        raise NamespaceError("there is no such program")
 
     def ask(self, path: str) -> Mapping[str, object]:
         self.asked.put(path)
@@ -59,6 +64,20 @@ def test_a_namespace_is_unknown_until_the_reply() -> None:
     assert reader.found("s") == Found((NET1, NET2), frozenset({"net1"}))
     assert helper.asked.empty()
     assert helper.is_closed
+
+
+def test_the_helper_is_started_ahead_and_a_failure_shows_at_the_first_request() -> None:
+    helper = FakeHelper()
+    reader = NamespaceReader(helper)
+    reader.start()
+    helper.replies.put(NamespaceError("there is no such program"))
+    reader.begin("s", "/run/netns/a")
+    reader.close()
+    found = reader.found("s")
+    assert found is not None
+    assert found.obstacle.endswith("/run/netns/a cannot be read: there is no such program")
+    assert helper.starts == 1
+    assert helper.asked.qsize() == 1
 
 
 def test_only_a_failed_read_is_repeated() -> None:
@@ -136,6 +155,7 @@ while path := sock.recv(100):
 
 def test_one_process_serves_many_requests_and_ends_with_the_plugin() -> None:
     helper = helper_running(ECHO)
+    helper.start()
     first, second = helper.ask("/a"), helper.ask("/b")
     assert (first["path"], second["path"]) == ("/a", "/b")
     pid = first["pid"]

@@ -34,6 +34,9 @@ class FakeHelper:
         self.asked: SimpleQueue[str] = SimpleQueue()
         self.replies: SimpleQueue[Mapping[str, object] | NamespaceError] = SimpleQueue()
 
+    def start(self) -> None:
+        """Do nothing."""
+
     def ask(self, path: str) -> Mapping[str, object]:
         self.asked.put(path)
         reply = self.replies.get()
@@ -65,7 +68,7 @@ class Reading:
 
     def read_all(self) -> None:
         """Wait until everything that began is read."""
-        self.hints.close()
+        self.hints.close(timeout_s=None)
 
 
 def engine(policy: str = "best-effort") -> Engine:
@@ -86,7 +89,7 @@ def reading(tmp_path: Path) -> Iterator[Reading]:
     made = Reading(tmp_path)
     yield made
     made.helper.replies.put(REPLY)  # for a thread that a failed test left
-    made.hints.close()
+    made.hints.close(timeout_s=None)
 
 
 @pytest.mark.parametrize("setting", ["off", "secondary", "all"])
@@ -195,5 +198,14 @@ def test_the_helper_ends_with_the_plugin(reading: Reading) -> None:
     reading.start()
     reading.hints.sandbox_started(pod(), PATH)
     reading.helper.replies.put(REPLY)
-    reading.hints.close()
+    reading.hints.close(timeout_s=None)
     assert [reading.helper.asked.get(), reading.helper.asked.get()] == [PATH, "closed"]
+
+
+def test_the_end_of_the_plugin_does_not_wait_for_a_helper_that_hangs(reading: Reading) -> None:
+    reading.start()
+    reading.hints.sandbox_started(pod(), PATH)
+    assert reading.helper.asked.get() == PATH
+    reading.hints.close(timeout_s=0.0)  # the helper sends no reply
+    reading.helper.replies.put(REPLY)
+    assert reading.helper.asked.get() == "closed"

@@ -47,7 +47,8 @@ class PodSpec:
     """A pod to run. `qos`: "guaranteed", "burstable" or "besteffort".
 
     In a Guaranteed pod requests are the limits; in a Burstable pod, half of them.
-    `runtime_handler` is as in a RuntimeClass.
+    `runtime_handler` is as in a RuntimeClass. With `has_network` the pod has a network namespace of
+    its own, which CNI configures, instead of the host's.
     """
 
     name: str
@@ -55,6 +56,7 @@ class PodSpec:
     qos: str = "guaranteed"
     annotations: Mapping[str, str] = field(default_factory=dict)
     runtime_handler: str = ""
+    has_network: bool = False
 
 
 @dataclass(slots=True)
@@ -192,8 +194,9 @@ def _oom_score_adj(spec: PodSpec, container: ContainerSpec) -> int:
     return min(max(1000 - share, 3), 999)
 
 
-def _network() -> pb.NamespaceOption:
-    return pb.NamespaceOption(network=pb.NODE, pid=pb.CONTAINER)  # no CNI in the guest
+def _network(spec: PodSpec) -> pb.NamespaceOption:
+    network = pb.POD if spec.has_network else pb.NODE
+    return pb.NamespaceOption(network=network, pid=pb.CONTAINER)
 
 
 def _sandbox_config(spec: PodSpec, uid: str, parent: str) -> pb.PodSandboxConfig:
@@ -209,7 +212,7 @@ def _sandbox_config(spec: PodSpec, uid: str, parent: str) -> pb.PodSandboxConfig
         },
         linux=pb.LinuxPodSandboxConfig(
             cgroup_parent=parent,
-            security_context=pb.LinuxSandboxSecurityContext(namespace_options=_network()),
+            security_context=pb.LinuxSandboxSecurityContext(namespace_options=_network(spec)),
             overhead=pb.LinuxContainerResources(),
             resources=pb.LinuxContainerResources(
                 cpu_period=_PERIOD_US if cpu_milli else 0,
@@ -239,7 +242,7 @@ def _container_config(pod: Pod, container: ContainerSpec, attempt: int) -> pb.Co
         linux=pb.LinuxContainerConfig(
             resources=_container_resources(pod.spec, container),
             security_context=pb.LinuxContainerSecurityContext(
-                namespace_options=_network(), seccomp=seccomp
+                namespace_options=_network(pod.spec), seccomp=seccomp
             ),
         ),
         CDI_devices=[pb.CDIDevice(name=name) for name in container.cdi_devices],
