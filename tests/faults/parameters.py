@@ -10,6 +10,7 @@ from tests.conformance.catalog import GO_VERSIONS
 from tests.faults.go_harness_runtime import GoHarnessRuntime
 from tests.faults.host import MI, LifeHost, without_cpus
 from tests.faults.in_process_runtime import InProcessRuntime
+from tests.faults.memory_policies import Policies, choose_policies
 from tests.faults.node import RuntimeTraits
 from tests.faults.proxy import SocketProxy
 from tests.faults.runtimes import Runtime
@@ -48,6 +49,7 @@ class Parameters:
     """memoryNodes.withoutCpus: "exclude", "lastResort" or "use"."""
     variations: dict[str, bool] = field(default_factory=dict)
     config: str = ""
+    memory_policies: Policies = field(default_factory=Policies)
 
     def excluded(self, machine: Machine) -> NodeSet:
         """Return the nodes on which the plugin must not place anything."""
@@ -112,6 +114,7 @@ class Parameters:
             f"nodes without CPUs: {self.without_cpus}",
             "state file" if self.has_state_file else "no state file",
             f"{self.request_timeout_ms} ms",
+            f"{self.memory_policies}",
         ]
         return ", ".join(words)
 
@@ -140,6 +143,7 @@ def choose(rng: random.Random, host: LifeHost, kinds: str) -> Parameters:
     # Numbers of its own, so that known seeds go on to play the same lives.
     strategy = random.Random(str(reserved)).choice(STRATEGIES)
     hints = random.Random(strategy + str(reserved)).choice(NETWORK_HINTS)
+    policies = choose_policies(random.Random(f"policies {reserved}"))
     traits = RuntimeTraits(is_crio, hides_hugepages=rng.random() < (0.1 if is_crio else 0.6))
     request_timeout_ms = rng.choice((500, 800))
     variations = {"configure_first": rng.random() < 0.2, "small_parts": rng.random() < 0.2}
@@ -151,6 +155,7 @@ def choose(rng: random.Random, host: LifeHost, kinds: str) -> Parameters:
         f"memoryNodes: {{withoutCpus: {action}}}",
         f"placementStrategy: {strategy}",
         f"networkHints: {hints}",
+        *([policies.line] if policies.is_active else []),
         f'stateFile: "{host.state_file if has_state_file else ""}"',
         f"logFile: {log}",
         "logFormat: json",
@@ -170,4 +175,5 @@ def choose(rng: random.Random, host: LifeHost, kinds: str) -> Parameters:
         action,
         variations,
         "".join(f"{line}\n" for line in lines),
+        policies,
     )

@@ -13,7 +13,9 @@ from nri_numamem.nri import api_pb2 as api
 from tests.faults.failure import CertainFailure
 from tests.faults.host import GI, MI, PAGE_SIZES
 from tests.faults.life import Life
+from tests.faults.memory_policies import REJECTED, random_annotations
 from tests.faults.node import Container, Pod, Spec, random_specs
+from tests.faults.policy_verdict import check_policy, check_policy_refusal
 from tests.faults.verdict import check_refusal
 
 Step = Callable[[Life, random.Random], bool]
@@ -38,8 +40,15 @@ def start_pod(life: Life, rng: random.Random) -> bool:
     specs = random_specs(rng, life.host.machine, is_guaranteed=is_guaranteed)
     inits = [spec.memory_bytes for spec in specs if spec.is_init]
     apps = sum(spec.memory_bytes for spec in specs if not spec.is_init)
+    # Numbers of its own, so that known seeds go on to play the same lives.
+    own = random.Random(f"annotations {life.seed} {number}")
     message = objects.pod(
-        name, uid=uid, qos=qos, memory_limit_bytes=max([apps, *inits]), attempt=attempt
+        name,
+        uid=uid,
+        qos=qos,
+        memory_limit_bytes=max([apps, *inits]),
+        attempt=attempt,
+        annotations=random_annotations(own, tuple(spec.name for spec in specs)),
     )
     pod = Pod(message, qos, specs)
     life.host.make_cgroup(message, dict.fromkeys(PAGE_SIZES, 0) | dict(pod.hugepages))
@@ -81,12 +90,17 @@ def _continue_pod(life: Life, rng: random.Random, pod: Pod) -> None:
 
 def create(life: Life, rng: random.Random, pod: Pod, spec: Spec) -> None:
     """Create a container; a pod is deleted after its third refusal."""
+    is_new = spec.name not in pod.attempted_names
     message = life.node.new_message(pod, spec)
+    was_connected, timeouts = life.check_connection(), life.timeouts()
     reply = life.call("CreateContainer", pod.message, message)
     text = f"{pod.message.name}/{spec.name} is created"
     if reply.refusal is not None:
         life.note(f"{text}: refused")
-        check_refusal(life, reply.refusal, Container(spec, pod, message))
+        if REJECTED in reply.refusal:
+            check_policy_refusal(life, Container(spec, pod, message), is_new=is_new)
+        else:
+            check_refusal(life, reply.refusal, Container(spec, pod, message))
         _undo(life, pod, message)
         pod.refusals += 1
         if pod.refusals > 2:
@@ -99,6 +113,8 @@ def create(life: Life, rng: random.Random, pod: Pod, spec: Spec) -> None:
     pristine = api.Container()
     pristine.CopyFrom(message)
     life.node.adjust(message, response)
+    is_sure = was_connected and life.connected and life.timeouts() == timeouts
+    check_policy(life, Container(spec, pod, message), response, is_sure=is_sure)
     life.node.update(list(response.update))
     life.note(f"{text} on {message.linux.resources.cpu.mems or 'no nodes'}{life.outcome(reply)}")
     if rng.random() < 0.05:

@@ -153,8 +153,8 @@ def _problem_of_history(life: Life) -> str:
         return ""
     shown = {
         str(fields.get("container_id")): str(fields["nodes"])
-        for _event, fields in entries
-        if "nodes" in fields
+        for event, fields in entries
+        if "nodes" in fields and event != "memory_policy_set"
     }
     assigned = {block.key: block.nodes for block in checks.blocks_of(accounting)}
     for container in life.node.containers():

@@ -8,9 +8,13 @@ import pytest
 from nri_numamem.daemon import history, host_reader, machine_monitor
 from nri_numamem.daemon.cpuset_check import CpusetCheck
 from nri_numamem.daemon.pod_reaper import PodReaper
-from nri_numamem.engine import containers, context, pod_limit
+from nri_numamem.engine import containers, context, memory_policy, pod_limit
+from nri_numamem.engine.context import Context
+from nri_numamem.engine.decision import Decision
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.events import CreateContainer, PodSandbox, PolicyRequest
 from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.state import EngineState
 from nri_numamem.host.cgroups import set_mems
 from nri_numamem.host.topology import read_machine
 from nri_numamem.memorymanager import State, policy_static, remove_container
@@ -108,6 +112,41 @@ def use_nodes_without_cpus(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(context, "classify", classify_as_used)
 
 
+def interleave_over_all_nodes(patch: pytest.MonkeyPatch) -> None:
+    """engine: memory policies have all nodes of the machine, not those of their containers."""
+
+    def all_nodes(context: Context, _mems: str) -> NodeSet:
+        return NodeSet(node.node_id for node in context.machine.nodes)
+
+    patch.setattr(memory_policy, "_nodes", all_nodes)
+
+
+def ignore_annotations_of_containers(patch: pytest.MonkeyPatch) -> None:
+    """engine: an annotation for one container has no effect."""
+
+    def of_pod(pod: PodSandbox, feature: str, _container_name: str) -> str:
+        return pod.annotations.get(f"{feature}.numamem.io", "")
+
+    patch.setattr(PodSandbox, "annotation", of_pod)
+
+
+def keep_memory_of_refused_policies(patch: pytest.MonkeyPatch) -> None:
+    """engine: a container that is refused for its policy keeps its nodes in the accounting."""
+    add_policy = memory_policy.add_policy
+
+    def refused_late(
+        context: Context,
+        state: EngineState,
+        event: CreateContainer,
+        request: PolicyRequest,
+        decision: Decision,
+    ) -> Decision:
+        found = add_policy(context, state, event, request, decision)
+        return replace(decision, plan=found.plan) if found.plan.refusal else found
+
+    patch.setattr(memory_policy, "add_policy", refused_late)
+
+
 def leave_placed_out_of_history(patch: pytest.MonkeyPatch) -> None:
     """daemon: the history lacks the containers that are placed."""
     lost = {EventName.ADMITTED, EventName.ADOPTED}
@@ -128,6 +167,9 @@ def leave_placed_out_of_history(patch: pytest.MonkeyPatch) -> None:
         miss_ended_pods,
         overlook_machine_change,
         use_nodes_without_cpus,
+        interleave_over_all_nodes,
+        ignore_annotations_of_containers,
+        keep_memory_of_refused_policies,
         leave_placed_out_of_history,
     ],
     ids=lambda defect: defect.__name__,
