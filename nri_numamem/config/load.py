@@ -123,6 +123,7 @@ def load_text(
         _settings(root, merged, origin),
         kubelet_memory_manager_policy=kubelet.memory_manager_policy,
         kubelet_cpu_manager_policy=kubelet.cpu_manager_policy,
+        kubelet_reserved_cpus=kubelet.reserved_system_cpus,
         origins=kubelet_origins | {key: origins[key] for key in own if key in origins} | by_flag,
     )
 

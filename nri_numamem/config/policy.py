@@ -5,13 +5,19 @@ from nri_numamem.config.settings import Settings
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.policy import Policy
 from nri_numamem.memorymanager import HostReservation, ReservedMemoryError
+from nri_numamem.numa.cpu_following import CpuFollowing
+from nri_numamem.numa.cpuset import CpuSet
 from nri_numamem.numa.machine import Machine
 from nri_numamem.numa.memory_nodes import MemoryNodesError
 from nri_numamem.numa.preferences import Strategy
 
 
 def policy_of(settings: Settings) -> Policy:
-    """Return the part of the settings that decisions depend on."""
+    """Return the part of the settings that decisions depend on.
+
+    Raises UsageError for reservedSystemCPUs that are needed and invalid.
+    """
+    cpu_following = CpuFollowing(settings.cpu_follows_memory)
     return Policy(
         memory_manager_policy=settings.memory_manager_policy,
         topology_manager_policy=settings.topology_manager_policy,
@@ -24,6 +30,10 @@ def policy_of(settings: Settings) -> Policy:
         memory_nodes=settings.memory_nodes,
         placement_strategy=Strategy(settings.placement_strategy),
         pod_strategies=settings.pod_strategies,
+        cpu_following=cpu_following,
+        reserved_cpus=_reserved_cpus(settings)
+        if cpu_following is not CpuFollowing.OFF
+        else CpuSet(),
         memory_policies=settings.memory_policies,
         burstable_pods=settings.burstable_pods,
         when_unsatisfiable=settings.when_unsatisfiable,
@@ -31,6 +41,14 @@ def policy_of(settings: Settings) -> Policy:
         is_managed_twice=settings.is_managed_twice,
         has_static_cpus=settings.has_static_cpus,
     )
+
+
+def _reserved_cpus(settings: Settings) -> CpuSet:
+    try:
+        return CpuSet.parse(settings.kubelet_reserved_cpus)
+    except ValueError as error:
+        place = f"{settings.kubelet_config_file}: reservedSystemCPUs"
+        raise UsageError(f"{place}: {error}; correct the list of CPUs") from error
 
 
 def context_of(settings: Settings, machine: Machine) -> Context:

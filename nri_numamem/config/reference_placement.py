@@ -31,7 +31,7 @@ from nri_numamem.config.network_hints import NETWORK_HINTS, NETWORK_HINTS_CHOICE
 from nri_numamem.config.pod_strategies import ALLOWED, POD_STRATEGIES
 from nri_numamem.config.pod_strategies import NAMESPACES as STRATEGY_NAMESPACES
 from nri_numamem.config.setting import Setting, choice
-from nri_numamem.config.settings import PLACEMENT_STRATEGIES
+from nri_numamem.config.settings import CPU_FOLLOWINGS, PLACEMENT_STRATEGIES
 
 PLACEMENT_SETTINGS = (
     Setting(
@@ -77,6 +77,16 @@ PLACEMENT_SETTINGS = (
         "list of namespaces",
         "[]",
         "The namespaces in which annotations may choose a strategy. When empty, all namespaces.",
+    ),
+    Setting(
+        "cpuFollowsMemory",
+        choice(CPU_FOLLOWINGS),
+        CPU_FOLLOWINGS[0],
+        "Whether a container that the plugin pins also gets the CPUs of its NUMA nodes, in "
+        "`cpuset.cpus`: with `prefer` while the CPU requests on these nodes are at most their "
+        "CPUs, with `require` always. The CPUs are shared, never exclusive. The setting has no "
+        "effect beside the kubelet's static CPU manager, and on containers that have CPUs already. "
+        "[cpu-follows-memory.md](cpu-follows-memory.md) has the conditions.",
     ),
     Setting(
         f"{MEMORY_POLICY}.{MODES}",

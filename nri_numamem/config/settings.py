@@ -55,6 +55,7 @@ from nri_numamem.kubelet import config_file as kubelet
 from nri_numamem.kubelet.config_file import MAX_ALLOWABLE, OPTIONS, PREFER_CLOSEST
 from nri_numamem.memorymanager.burstable import BurstablePods
 from nri_numamem.memorymanager.reserved_memory import Reservation
+from nri_numamem.numa.cpu_following import CpuFollowing
 from nri_numamem.numa.memory_nodes import MemoryNodes
 from nri_numamem.numa.memory_policy import MemoryPolicies
 from nri_numamem.numa.pod_strategies import PodStrategies
@@ -75,6 +76,7 @@ MEMORY_MANAGER_POLICIES = (STATIC, "None")
 TOPOLOGY_MANAGER_POLICIES = ("best-effort", "none", "restricted", "single-numa-node")
 TOPOLOGY_MANAGER_SCOPES = ("container", "pod")
 PLACEMENT_STRATEGIES = tuple(strategy.value for strategy in Strategy)
+CPU_FOLLOWINGS = tuple(following.value for following in CpuFollowing)
 UNSATISFIABLE_ACTIONS = ("Reject", "RunUnpinned")
 LOG_LEVELS = ("info", "debug", "warning", "error")
 LOG_FORMATS = ("auto", "json", "console")
@@ -95,6 +97,7 @@ KEYS = (
     MEMORY_NODES,
     "placementStrategy",
     POD_STRATEGIES,
+    "cpuFollowsMemory",
     MEMORY_POLICY,
     NETWORK_HINTS,
     BURSTABLE_PODS,
@@ -129,6 +132,8 @@ class Settings:
     """memoryManagerPolicy in the kubelet's configuration file; not a key of the settings."""
     kubelet_cpu_manager_policy: str = "none"
     """cpuManagerPolicy there; not a key of the settings."""
+    kubelet_reserved_cpus: str = ""
+    """reservedSystemCPUs there, as written; not a key of the settings."""
     state_file: str | None = None
     """Absolute path of the state kept across restarts; "" disables it, None is the program's
     default."""
@@ -144,6 +149,8 @@ class Settings:
     """Which of equally close nodes wins."""
     pod_strategies: PodStrategies = field(default_factory=PodStrategies)
     """Which strategies annotations may choose."""
+    cpu_follows_memory: str = CPU_FOLLOWINGS[0]
+    """Whether pinned containers get the CPUs of their nodes."""
     memory_policies: MemoryPolicies = field(default_factory=MemoryPolicies)
     """Which memory policies containers may get."""
     network_hints: str = NETWORK_HINTS_CHOICES[0]
@@ -224,12 +231,8 @@ def settings_from_mapping(document: object) -> Settings:
         max_allowable_numa_nodes=_max_allowable(path, options.get(MAX_ALLOWABLE)),
         reserved_memory=read_reservations(top.get("reservedMemory")),
         kube_reserved=amounts("kubeReserved", kubelet.RESERVABLE),
-        system_reserved=read_amounts(
-            "systemReserved", top.get("systemReserved"), kubelet.RESERVABLE
-        ),
-        eviction_hard=read_amounts(
-            "evictionHard", top.get("evictionHard"), kubelet.EVICTION_SIGNALS
-        ),
+        system_reserved=amounts("systemReserved", kubelet.RESERVABLE),
+        eviction_hard=amounts("evictionHard", kubelet.EVICTION_SIGNALS),
         kubelet_config_file=read_path("kubeletConfigFile", top, "/var/lib/kubelet/config.yaml"),
         state_file=read_state_file(top),
         metrics_address=read_address(("metricsAddress",), top.get("metricsAddress")),
@@ -239,6 +242,7 @@ def settings_from_mapping(document: object) -> Settings:
         memory_nodes=read_memory_nodes(top.get(MEMORY_NODES)),
         placement_strategy=choice("placementStrategy", PLACEMENT_STRATEGIES),
         pod_strategies=read_pod_strategies(top.get(POD_STRATEGIES)),
+        cpu_follows_memory=choice("cpuFollowsMemory", CPU_FOLLOWINGS),
         memory_policies=read_memory_policies(top.get(MEMORY_POLICY)),
         network_hints=read_switch((NETWORK_HINTS,), top.get(NETWORK_HINTS), NETWORK_HINTS_CHOICES),
         burstable_pods=read_burstable_pods(top.get(BURSTABLE_PODS)),
@@ -275,6 +279,7 @@ def settings_to_mapping(settings: Settings) -> dict[str, object]:
         MEMORY_NODES: memory_nodes_document(settings.memory_nodes),
         "placementStrategy": settings.placement_strategy,
         POD_STRATEGIES: pod_strategies_document(settings.pod_strategies),
+        "cpuFollowsMemory": settings.cpu_follows_memory,
         MEMORY_POLICY: memory_policies_document(settings.memory_policies),
         NETWORK_HINTS: settings.network_hints,
         BURSTABLE_PODS: burstable_pods_document(settings.burstable_pods),

@@ -15,6 +15,9 @@ from nri_numamem.numa.quantity import parse_quantity
 
 SettingsPath = tuple[str | int, ...]
 
+OFF = "off"
+"""A word of read_choice() that YAML 1.1 reads as a boolean, unless it is in quotes."""
+
 # The values that Go's strconv.ParseBool accepts; the kubelet's options are text. YAML's booleans
 # and the numbers 0 and 1 have the same spelling as text.
 _GO_TRUE = ("1", "t", "T", "true", "TRUE", "True")
@@ -69,9 +72,11 @@ def read_mapping(
 
 
 def read_choice(path: SettingsPath, value: object, allowed: Sequence[str]) -> str:
-    """Return one of the allowed words; null gives the first."""
+    """Return one of the allowed words; null gives the first, and a bare `off` of YAML OFF."""
     if value is None:
         return allowed[0]
+    if value is False and OFF in allowed:
+        return OFF
     if value not in allowed:
         near_to = value if isinstance(value, str) else ""
         raise SettingsError(path, f"unknown value {show(value)}", suggest(near_to, allowed))

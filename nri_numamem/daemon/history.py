@@ -16,6 +16,7 @@ from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.records.table.burstable import EVENTS as BURSTABLE_EVENTS
 from nri_numamem.engine.records.table.containers import EVENTS as CONTAINER_EVENTS
+from nri_numamem.engine.records.table.cpu_following import EVENTS as CPU_EVENTS
 from nri_numamem.engine.records.table.memory_policies import EVENTS as POLICY_EVENTS
 from nri_numamem.engine.records.table.network_hints import EVENTS as NETWORK_EVENTS
 from nri_numamem.engine.records.table.pods import EVENTS as POD_EVENTS
@@ -44,6 +45,7 @@ EVENTS = frozenset(
     {
         *CONTAINER_EVENTS,
         *POD_EVENTS,
+        *CPU_EVENTS,
         *POLICY_EVENTS,
         *BURSTABLE_EVENTS,
         *NETWORK_EVENTS,

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from nri_numamem.config.settings import Settings
 from nri_numamem.daemon.burstable_pods import BurstablePodsSupport
+from nri_numamem.daemon.host_cpus import HostCpusMonitor
 from nri_numamem.daemon.machine_monitor import MachineMonitor
 from nri_numamem.daemon.memory_policy_support import MemoryPolicySupport
 from nri_numamem.daemon.network_hints import NetworkHints
@@ -56,6 +57,7 @@ class HostReader:
         self.policy_support = MemoryPolicySupport(roots)
         self.network_hints = NetworkHints(roots, get_engine, emit)
         self._burstable = BurstablePodsSupport(roots, get_engine, emit)
+        self.host_cpus = HostCpusMonitor(roots, get_engine)
 
     def started(self, settings: Settings) -> None:
         """Begin with these settings."""

@@ -108,13 +108,9 @@ class Service:
         )
         self._invariant_check = InvariantCheck(self._get_engine, self._rebuild)
         self.host_reader = HostReader(roots, self._get_engine, self._machine_monitor, self.emit)
+        clock, reaper = system.clock, self._pod_reaper
         self._requests = RequestHandler(
-            self._get_engine,
-            self.time_limit,
-            system.clock,
-            self._pod_reaper,
-            self._cgroup_scan,
-            self.emit,
+            self._get_engine, self.time_limit, clock, reaper, self._cgroup_scan, self.emit
         )
         self.metrics = MetricsEndpoint(
             self.emit, system.clock, self._get_engine, self._state_store, roots.cgroup, status
@@ -126,7 +122,8 @@ class Service:
         """Decide with this engine from now on; log its machine."""
         self.engine = engine
         self._machine_monitor.begin(self._system.clock.monotonic_s())
-        for record in filter(None, (*engine.context.start_records(VERSION), check_protobuf())):
+        found = (*engine.context.start_records(VERSION), *self.host_reader.host_cpus.read())
+        for record in filter(None, (*found, check_protobuf())):
             self.emit(record)
 
     def start(self, engine: Engine, settings: Settings, started_as: str) -> None:
@@ -281,6 +278,7 @@ class Service:
             PeriodicJob("watchdog", self._feed_watchdog),
             PeriodicJob("systemd", self._notify_alive),
             self._machine_monitor,
+            self.host_reader.host_cpus,
             LimitedJob(self._pod_reaper, limit, get_engine),
             PeriodicJob("instance lock", self._state_store.check_lock, STATE_FILE_S),
             PeriodicJob("state file", self._offer_state, STATE_FILE_S),

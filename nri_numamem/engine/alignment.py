@@ -86,14 +86,14 @@ def synchronize(
     The runtime's list has the CPUs; devices are known from the creation, by `old`.
     """
     changed, found = dict[Key, Holder](), list[Record]()
-    cpus: dict[tuple[str, int | None], NodeSet | None] = {}
+    cpus: dict[tuple[str, str, int | None], NodeSet | None] = {}
     for container in containers:
         holder = new.holder(container.container_id)
         before = old.holder(container.container_id)
         if holder is None or holder.ended:
             continue
         known = NO_OTHER_PROVIDERS if before is None else before.misaligned
-        kind = (container.cpuset_cpus, container.cpu_shares)
+        kind = (container.cpuset_cpus, container.cpuset_mems, container.cpu_shares)
         if kind not in cpus:  # most containers have the CPUs of the shared pool
             cpus[kind] = context.other_providers_of(container).cpu
         cpu, blocks = cpus[kind], new.blocks(holder.key)

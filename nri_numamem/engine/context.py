@@ -4,9 +4,10 @@ A context never changes. A machine that changed makes a new context (``machine_c
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from nri_numamem.engine.events import PINNING, PodSandbox
+from nri_numamem.engine import shared_cpus
+from nri_numamem.engine.events import PINNING, HostCpus, PodSandbox
 from nri_numamem.engine.events import Container as RuntimeContainer
 from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.policy import Policy
@@ -28,6 +29,7 @@ from nri_numamem.memorymanager.candidates import crosses_groups
 from nri_numamem.numa import (
     MEMORY,
     Classification,
+    CpuSet,
     Distances,
     Machine,
     NodeSet,
@@ -80,10 +82,14 @@ class Context:
     topology: Topology
     announced: Machine
     """The machine of the last record; small changes of sizes are not recorded."""
+    host_cpus: HostCpus = field(default_factory=HostCpus)
+    """Only read where the policy has CPUs follow memory."""
     classification: Classification = field(init=False, compare=False)
     """The classes of the machine's nodes. Excluded nodes are in no other part of the context."""
     is_static: bool = field(init=False, compare=False)
     """Whether memory is managed at all."""
+    follows_cpus: bool = field(init=False, compare=False)
+    """Whether pinned containers get the CPUs of their nodes."""
     places_pods: bool = field(init=False, compare=False)
     """Whether pods are placed as a whole; `none` has no scopes, as in the kubelet."""
 
@@ -97,6 +103,9 @@ class Context:
         object.__setattr__(self, "classification", classification)
         merges = self.topology.policy is not TopologyPolicy.NONE
         object.__setattr__(self, "is_static", self.policy.is_static)
+        has_static_cpus = shared_cpus.has_static_manager(self.policy, self.host_cpus)
+        follows_cpus = shared_cpus.may_follow(self.policy) and not has_static_cpus
+        object.__setattr__(self, "follows_cpus", follows_cpus)
         object.__setattr__(self, "places_pods", merges and self.policy.is_pod_scope)
 
     @classmethod
@@ -111,6 +120,10 @@ class Context:
             policy.reserved_memory, policy.host_reservation, machine, excluded
         )
         return cls(machine, policy, reserved, topology_of(machine, policy), machine)
+
+    def cpus_of(self, nodes: NodeSet) -> CpuSet:
+        """Return the CPUs beside the memory of some nodes that containers may share."""
+        return shared_cpus.cpus_beside(self.machine, self.policy, self.host_cpus, nodes)
 
     @property
     def rejects(self) -> bool:
@@ -190,7 +203,13 @@ class Context:
         has_hints = container.device_nodes or container.cpuset_cpus or container.interfaces
         if not has_hints or self.topology.policy is TopologyPolicy.NONE:
             return NO_OTHER_PROVIDERS
+        if self.follows_cpus and self.has_cpus_of_nodes(container):
+            container = replace(container, cpuset_cpus="")
         return other_providers_of(self.machine, self.classification, container)
+
+    def has_cpus_of_nodes(self, container: RuntimeContainer) -> bool:
+        """Return whether a container has exactly the CPUs of its nodes, hence from this plugin."""
+        return shared_cpus.has_cpus_of_nodes(self.machine, self.policy, self.host_cpus, container)
 
     def empty_accounting(self) -> State:
         """Return the accounting of the machine's nodes that are not excluded, unassigned."""
@@ -232,6 +251,8 @@ class Context:
         return fields if node.memory_tier is None else {**fields, "memory_tier": node.memory_tier}
 
     def _policy_warnings(self) -> Iterator[Record]:
+        if shared_cpus.may_follow(self.policy) and not self.follows_cpus:
+            yield Record(EventName.CPUS_LEFT_TO_KUBELET)
         if self.is_static and self.is_strict and self.policy.has_static_cpus:
             policy = self.policy.topology_manager_policy
             fields: Mapping[str, RecordValue] = {

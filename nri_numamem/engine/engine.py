@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from nri_numamem.engine import (
     burstable,
     containers,
+    cpu_following,
     cpuset_check,
     discovered,
     events,
+    host_cpus,
     machine_change,
     memory_policy,
     network_hints,
@@ -40,6 +42,7 @@ _HANDLERS: dict[type, Handler] = {
     events.PodCgroupGone: without_reply(pods.pod_cgroup_gone),
     events.CreateContainer: containers.create_container,
     events.MachineChanged: without_reply(machine_change.rebaseline),
+    events.HostCpusRead: without_reply(host_cpus.host_cpus_read),
     events.UpdateContainer: burstable.update_container,
     events.StopContainer: without_reply(containers.stop_container),
     events.RemoveContainer: without_reply(containers.remove_container_event),
@@ -127,6 +130,8 @@ class Engine:
         is_waiting = state.pending or state.cpusets.repairs
         if is_waiting and not isinstance(event, events.MachineChanged):
             decision = pending_updates.add_pending_updates(decision, event)
+        if context.follows_cpus:
+            decision = cpu_following.add_cpus(context, state, event, decision)
         self._decision, self._event = decision, event
         return decision.plan
 

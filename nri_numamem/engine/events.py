@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from nri_numamem.memorymanager import PoolUse
 from nri_numamem.memorymanager.burstable import BurstableFacts
-from nri_numamem.numa import Machine, NodeSet, PolicyMode
+from nri_numamem.numa import CpuSet, Machine, NodeSet, PolicyMode
 
 ANNOTATION_DOMAIN = ".numamem.io"
 MEMORY_POLICY = "memory-policy"
@@ -249,6 +249,23 @@ class MachineChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class HostCpus:
+    """What is known about the CPUs of the host besides their NUMA nodes."""
+
+    isolated: CpuSet = field(default_factory=CpuSet)
+    """CPUs without load balancing (isolcpus=), on which shared containers must not run."""
+    kubelet_policy: str = ""
+    """The policy in the state file of the kubelet's CPU manager; "" if unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostCpusRead:
+    """The host's CPUs, and the state file of the kubelet's CPU manager, were read."""
+
+    cpus: HostCpus
+
+
+@dataclass(frozen=True, slots=True)
 class UpdateContainer:
     """A container is about to get other resources. The reply may refuse them."""
 
@@ -290,6 +307,7 @@ Event = (
     | PodCgroupGone
     | CreateContainer
     | MachineChanged
+    | HostCpusRead
     | UpdateContainer
     | StopContainer
     | RemoveContainer

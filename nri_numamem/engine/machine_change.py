@@ -40,7 +40,7 @@ def rebaseline(context: Context, state: EngineState, event: MachineChanged) -> T
     if machine == context.machine:
         return Transition(state)
     try:
-        changed = Context.of(machine, context.policy)
+        changed = replace(Context.of(machine, context.policy), host_cpus=context.host_cpus)
     except (MemoryNodesError, ReservedMemoryError) as error:
         return Transition(state, (_rejected(error),))
     is_drift = _is_drift(context.announced, machine)

@@ -31,6 +31,8 @@ class Adjustment:
     hugepage_limits: Mapping[int, int] = field(default_factory=dict)
     """Page size in bytes -> limit in bytes."""
     hugepage_route: HugepageRoute = HugepageRoute.UNIFIED
+    cpuset_cpus: str = ""
+    """Kernel list format; "" sets nothing."""
     memory_policy: MemoryPolicy | None = None
     """None sets nothing."""
     oom_score_adj: int | None = None
@@ -43,6 +45,8 @@ class Update:
 
     container_id: str
     cpuset_mems: str
+    """Kernel list format, as `cpuset_cpus`; "" sets nothing."""
+    cpuset_cpus: str = ""
 
 
 RecordValue: TypeAlias = "str | int | bool | Mapping[str, RecordValue] | list[RecordValue] | None"

@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 
 from nri_numamem.memorymanager import HostReservation, Reservation
 from nri_numamem.memorymanager.burstable import BurstablePods
-from nri_numamem.numa import MemoryNodes, MemoryPolicies, PodStrategies, Strategy
+from nri_numamem.numa import (
+    CpuFollowing,
+    CpuSet,
+    MemoryNodes,
+    MemoryPolicies,
+    PodStrategies,
+    Strategy,
+)
 
 STATIC = "Static"
 REJECT = "Reject"
@@ -35,6 +42,10 @@ class Policy:
     """Which of equally close nodes wins."""
     pod_strategies: PodStrategies = field(default_factory=PodStrategies)
     """Which strategies the annotations of pods may choose instead."""
+    cpu_following: CpuFollowing = CpuFollowing.OFF
+    """Whether pinned containers get the CPUs of their nodes."""
+    reserved_cpus: CpuSet = field(default_factory=CpuSet)
+    """The kubelet's reservedSystemCPUs, which containers do not get; for `cpu_following`."""
     memory_policies: MemoryPolicies = field(default_factory=MemoryPolicies)
     """Which memory policies containers may get."""
     burstable_pods: BurstablePods = field(default_factory=BurstablePods)

@@ -23,9 +23,16 @@ from nri_numamem.engine.events import NetworkInterface
 from nri_numamem.engine.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.engine.reason import Reason, Reasons
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.state import PREVIOUS_NODES_LIMIT, Cpusets, EngineState, Holder, Key
+from nri_numamem.engine.state import (
+    NO_CPUS,
+    PREVIOUS_NODES_LIMIT,
+    Cpusets,
+    EngineState,
+    Holder,
+    Key,
+)
 from nri_numamem.memorymanager import Block, State
-from nri_numamem.numa import NodeSet
+from nri_numamem.numa import CpuSet, NodeSet
 from nri_numamem.numa.quantity import MAX_BYTES
 
 VERSION = 2
@@ -152,6 +159,7 @@ def _holder_out(
         **({"shared": True} if holder.is_shared else {}),
         **({"cpuMillicores": holder.cpu_millicores} if holder.cpu_millicores else {}),
         **({"movable": True} if holder.is_movable else {}),
+        **({"cpus": str(holder.cpus)} if holder.cpus else {}),
         **({} if reason is None else _reason_out(reason)),
     }
 
@@ -227,6 +235,7 @@ def _holder_in(entry: _Json) -> tuple[Holder, tuple[Block, ...]]:
         "shared" in entry and _field(entry, "shared", bool),
         _field(entry, "cpuMillicores", int) if "cpuMillicores" in entry else 0,
         "movable" in entry and _field(entry, "movable", bool),
+        _cpus(entry) if "cpus" in entry else NO_CPUS,
     )
     nodes = _nodes(entry, "nodes")
     resources = _object(entry.get("resources"), "resources")
@@ -293,6 +302,13 @@ def _field(place: _Json, name: str, kind: type[_T]) -> _T:
     if type(value) is not kind:  # a bool is no int here
         raise SnapshotError(f"{_cut(name)}: missing, or not of type {kind.__name__}")
     return value
+
+
+def _cpus(entry: _Json) -> CpuSet:
+    try:
+        return CpuSet.parse(_field(entry, "cpus", str))
+    except ValueError as error:
+        raise SnapshotError("cpus: not a list of CPUs such as 0-3,8") from error
 
 
 def _nodes(place: _Json, name: str) -> NodeSet:

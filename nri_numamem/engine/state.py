@@ -16,7 +16,7 @@ from nri_numamem.engine.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.engine.reason import NO_REASONS, Reasons
 from nri_numamem.memorymanager import Block, State
 from nri_numamem.memorymanager.state import copy_of
-from nri_numamem.numa import NodeSet
+from nri_numamem.numa import CpuSet, NodeSet
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -32,6 +32,8 @@ PREVIOUS_NODES_LIMIT = 1024
 PREVIOUS_NAMES_LIMIT = 128
 
 NO_PREVIOUS_NODES = NodeSet()
+
+NO_CPUS = CpuSet()
 
 POOL = ""
 """The container name of the reservation for a pod as a whole; no container has it."""
@@ -55,6 +57,8 @@ class Holder:
     """Its CPU request; 0 if unknown (``cpu_requests``)."""
     is_movable: bool = False
     """Its pod consents to rebalancing plans by annotation; no decision depends on it."""
+    cpus: CpuSet = NO_CPUS
+    """The CPUs that a reply set, because they are those of its nodes; empty if none did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,8 @@ class Cpusets:
     with_devices: frozenset[str] = frozenset()
     without_assignment: frozenset[str] = frozenset()
     """Ids of sandboxes, of which a container runs that no nodes could hold."""
+    other_cpus: frozenset[str] = frozenset()
+    """Their nodes have other CPUs than a reply set; a later reply must send them."""
 
     def without(self, container_id: str) -> "Cpusets":
         """Return the value in which the container's cgroup has its nodes."""

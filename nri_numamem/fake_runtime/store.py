@@ -20,8 +20,8 @@ class RuntimeStore:
     """All sandboxes that were not removed, stopped or not."""
     containers: dict[str, api.Container] = field(default_factory=dict)
     """All containers that were not removed, with their current state and resources."""
-    created_mems: dict[str, str] = field(default_factory=dict)
-    """cpuset.mems after the creation, by container id."""
+    created_cpusets: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """cpuset.mems and cpuset.cpus after the creation, by container id."""
 
     def pod_of(self, container: api.Container) -> api.PodSandbox:
         """Return the sandbox of a container; raise KeyError when it was removed."""
@@ -34,12 +34,13 @@ class RuntimeStore:
     def add_container(self, container: api.Container) -> None:
         """Add a created container."""
         self.containers[container.id] = container
-        self.created_mems[container.id] = container.linux.resources.cpu.mems
+        cpu = container.linux.resources.cpu
+        self.created_cpusets[container.id] = cpu.mems, cpu.cpus
 
     def drop_container(self, container_id: str) -> None:
         """Delete a removed container."""
         del self.containers[container_id]
-        del self.created_mems[container_id]
+        del self.created_cpusets[container_id]
 
     def alive(self) -> list[api.Container]:
         """Return the containers that Synchronize lists: created or running."""
@@ -55,6 +56,7 @@ class RuntimeStore:
         return True
 
     def forget_updates(self) -> None:
-        """Reset every cpuset.mems to its value after creation, as CRI-O's restart does."""
-        for container_id, mems in self.created_mems.items():
-            self.containers[container_id].linux.resources.cpu.mems = mems
+        """Reset every cpuset to its value after creation, as CRI-O's restart does."""
+        for container_id, (mems, cpus) in self.created_cpusets.items():
+            cpu = self.containers[container_id].linux.resources.cpu
+            cpu.mems, cpu.cpus = mems, cpus

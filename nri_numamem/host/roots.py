@@ -1,4 +1,4 @@
-"""Where a host's kernel file systems are mounted; a simulated host has directories of its own."""
+"""Where a host's files are; a simulated host has directories of its own."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,8 +6,9 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class HostRoots:
-    """The mount points of sysfs, procfs and the cgroup file systems."""
+    """The mount points of sysfs, procfs and the cgroups, and the kubelet's directory."""
 
     sysfs: Path = Path("/sys")
     proc: Path = Path("/proc")
     cgroup: Path = Path("/sys/fs/cgroup")
+    kubelet: Path = Path("/var/lib/kubelet")

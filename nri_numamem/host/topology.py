@@ -116,6 +116,14 @@ def _read_without_numa(sysfs_root: Path, proc_root: Path) -> NumaNode:
     )
 
 
+def read_isolated_cpus(sysfs_root: Path) -> CpuSet:
+    """Return the CPUs that the kernel leaves out of load balancing; none for a missing file.
+
+    Raises MachineError. Source: kernel Documentation/admin-guide/cputopology.rst, ``isolated``.
+    """
+    return _read_cpus(sysfs_root / "devices/system/cpu/isolated")
+
+
 def _read_mem_total(path: Path | str, prefix: str) -> int:
     """Return the bytes of the line MemTotal, whose unit is 1,024 bytes."""
     pattern = _MEM_TOTAL.format(prefix=prefix)

@@ -28,6 +28,8 @@ def create_container_response(plan: Plan) -> api.CreateContainerResponse:
         resources = response.adjust.linux.resources
         if plan.adjustment.cpuset_mems:
             resources.cpu.mems = plan.adjustment.cpuset_mems
+        if plan.adjustment.cpuset_cpus:
+            resources.cpu.cpus = plan.adjustment.cpuset_cpus
         if plan.adjustment.hugepage_limits:
             _limit_hugepages(resources, plan.adjustment)
         if plan.adjustment.memory_policy is not None:
@@ -77,7 +79,9 @@ def _updates(updates: Iterable[Update]) -> list[api.ContainerUpdate]:
         api.ContainerUpdate(
             container_id=update.container_id,
             linux=api.LinuxContainerUpdate(
-                resources=api.LinuxResources(cpu=api.LinuxCPU(mems=update.cpuset_mems))
+                resources=api.LinuxResources(
+                    cpu=api.LinuxCPU(cpus=update.cpuset_cpus, mems=update.cpuset_mems)
+                )
             ),
             ignore_failure=True,
         )

@@ -1,6 +1,7 @@
 """NUMA nodes as values: sets of nodes and CPUs, amounts, distances, and machines."""
 
 from nri_numamem.numa.balance import Balance
+from nri_numamem.numa.cpu_following import CpuFollowing, cpus_of
 from nri_numamem.numa.cpuset import CpuSet
 from nri_numamem.numa.distances import Distances
 from nri_numamem.numa.machine import Machine, NumaNode
@@ -41,6 +42,7 @@ __all__ = [
     "MEMORY",
     "Balance",
     "Classification",
+    "CpuFollowing",
     "CpuSet",
     "Distances",
     "Machine",
@@ -60,6 +62,7 @@ __all__ = [
     "WithoutCpus",
     "canonical_resource",
     "classify",
+    "cpus_of",
     "format_page_size",
     "format_quantity",
     "hugepages_page_size",

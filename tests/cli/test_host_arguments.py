@@ -1,6 +1,7 @@
 """The options of where the plugin and its host are found."""
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from nri_numamem.config.errors import UsageError
 from nri_numamem.config.settings import STATE_FILE
 from nri_numamem.host.roots import HostRoots
 
+KUBELET = "/host/var/lib/kubelet"
 SERVICE = "etc/nri-numamem/config.yaml"
 LAUNCHED = "etc/nri/conf.d/10-nri-numamem.conf"
 
@@ -59,10 +61,12 @@ def test_the_roots_of_a_mounted_host() -> None:
     parser = argparse.ArgumentParser()
     add_host_argument(parser)
     add_root_arguments(parser)
-    mounted = HostRoots(Path("/host/sys"), Path("/host/proc"), Path("/host/sys/fs/cgroup"))
+    mounted = HostRoots(
+        Path("/host/sys"), Path("/host/proc"), Path("/host/sys/fs/cgroup"), Path(KUBELET)
+    )
     assert roots_of(parser.parse_args(["--root=/host"])) == mounted
     named = roots_of(parser.parse_args(["--root=/host", "--cgroup-root=/c"]))
-    assert named == HostRoots(mounted.sysfs, mounted.proc, Path("/c"))
+    assert named == replace(mounted, cgroup=Path("/c"))
 
 
 def test_paths_of_a_mounted_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -143,7 +147,7 @@ def test_commands_have_the_same_options(
     shared = argparse.ArgumentParser(formatter_class=argparse.HelpFormatter)
     add_state_file_argument(shared)
     add_config_argument(shared)
-    add_root_arguments(shared)
+    add_root_arguments(shared, "sysfs", "proc", "cgroup")  # export describes the kubelet's itself
     texts = {line.split()[0]: line.split(maxsplit=2) for line in _options(shared.format_help())}
     with pytest.raises(SystemExit):
         main([*command.split(), "--help"])

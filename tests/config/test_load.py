@@ -247,6 +247,8 @@ def test_missing_keys_are_copied_from_the_kubelets_file(tmp_path: Path) -> None:
     assert not found.has_static_cpus
     path.write_text(f"{KUBELET}cpuManagerPolicy: static\n")
     assert load_text(text, "x").has_static_cpus
+    path.write_text(f"{KUBELET}reservedSystemCPUs: 0,8-9\n")
+    assert load_text(text, "x").kubelet_reserved_cpus == "0,8-9"
     # The flag overrides kubeletConfigFile, and works without it.
     other = tmp_path / "other.json"
     other.write_text('{"kind": "KubeletConfiguration", "topologyManagerPolicy": "none"}')

@@ -10,6 +10,7 @@ from nri_numamem.config.policy import context_of, policy_of
 from nri_numamem.config.settings import Settings, settings_from_mapping
 from nri_numamem.engine.policy import Policy
 from nri_numamem.memorymanager import HostReservation, Reservation
+from nri_numamem.numa.cpu_following import CpuFollowing
 from nri_numamem.numa.cpuset import CpuSet
 from nri_numamem.numa.machine import Machine, NumaNode
 from nri_numamem.numa.memory_nodes import MemoryNodes, WithoutCpus
@@ -51,6 +52,7 @@ def test_defaults_are_those_of_the_settings() -> None:
             {"memoryNodes": {"withoutCpus": "use"}},
             Policy(memory_nodes=MemoryNodes(WithoutCpus.USE)),
         ),
+        ({"cpuFollowsMemory": "prefer"}, Policy(cpu_following=CpuFollowing.PREFER)),
         ({"whenUnsatisfiable": "RunUnpinned"}, Policy(when_unsatisfiable="RunUnpinned")),
     ],
 )
@@ -69,6 +71,16 @@ def test_remarks_on_settings_arrive() -> None:
     assert len(policy.notes) == 2
     assert policy.is_managed_twice
     assert policy.has_static_cpus
+
+
+def test_reserved_cpus_arrive_where_cpus_follow_memory() -> None:
+    settings = Settings(kubelet_config_file="/k", kubelet_reserved_cpus="0-1")
+    assert policy_of(settings).reserved_cpus == CpuSet()
+    settings = replace(settings, cpu_follows_memory="require")
+    assert policy_of(settings).reserved_cpus == CpuSet({0, 1})
+    wrong = replace(settings, kubelet_reserved_cpus="x")
+    with pytest.raises(UsageError, match=r"^/k: reservedSystemCPUs: 'x' is not a list of CPUs"):
+        policy_of(wrong)
 
 
 def test_the_context_of_a_machine() -> None:

@@ -14,6 +14,7 @@ from nri_numamem.config.settings import (
     settings_from_mapping,
     settings_to_mapping,
 )
+from nri_numamem.config.strict_yaml import parse
 from nri_numamem.engine.head_room import HeadRoomLimit
 from nri_numamem.engine.residency import Residency
 from nri_numamem.memorymanager import Reservation
@@ -44,6 +45,7 @@ FULL = {
     "whenUnsatisfiable": "RunUnpinned",
     "placementStrategy": "spread",
     "podPlacementStrategies": {"allowed": ["pack"], "namespaces": ["shop"]},
+    "cpuFollowsMemory": "require",
     "memoryPolicy": {
         "modes": ["interleave", "bind"],
         "namespaces": ["shop"],
@@ -68,6 +70,12 @@ FULL = {
     "logFile": "/var/log/plugin.log",
     "logFormat": "console",
 }
+
+
+@pytest.mark.parametrize("word", ["off", "prefer", "require"])
+def test_words_of_cpu_following_need_no_quotes(word: str) -> None:
+    _, document = parse(f"cpuFollowsMemory: {word}", "x")
+    assert settings_from_mapping(document).cpu_follows_memory == word
 
 
 def error_of(document: object) -> str:
@@ -117,6 +125,7 @@ def test_every_key_is_read() -> None:
         when_unsatisfiable="RunUnpinned",
         placement_strategy="spread",
         pod_strategies=PodStrategies((Strategy.PACK,), ("shop",)),
+        cpu_follows_memory="require",
         memory_policies=MemoryPolicies(
             (PolicyMode.INTERLEAVE, PolicyMode.BIND),
             ("shop",),

@@ -17,6 +17,7 @@ from nri_numamem.config.values import (
 )
 
 PATH = ("a", 0, "b")
+NO, YES = False, True
 
 
 def error_of(action: object, *arguments: object, **options: object) -> str:
@@ -56,6 +57,9 @@ def test_choices() -> None:
     assert error_of(read_choice, "tow", ("one", "two")) == (
         "a[0].b: unknown value 'tow'; did you mean two? allowed: one, two"
     )
+    assert read_choice(PATH, NO, ("one", "off")) == "off"
+    assert error_of(read_choice, YES, ("off",)) == "a[0].b: unknown value True; allowed: off"
+    assert error_of(read_choice, NO, ("one",)) == "a[0].b: unknown value False; allowed: one"
     assert error_of(read_choice, 5, ("one",)) == "a[0].b: unknown value 5; allowed: one"
 
 

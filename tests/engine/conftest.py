@@ -121,14 +121,18 @@ class Host:
             if update.container_id in self.containers:
                 known = self.containers[update.container_id]
                 self.containers[update.container_id] = replace(
-                    known, cpuset_mems=update.cpuset_mems
+                    known,
+                    cpuset_mems=update.cpuset_mems or known.cpuset_mems,
+                    cpuset_cpus=update.cpuset_cpus or known.cpuset_cpus,
                 )
         if plan.refusal is None:
             nodes = plan.adjustment.cpuset_mems if plan.adjustment else mems
             limits = dict(plan.adjustment.hugepage_limits) if plan.adjustment else {}
+            found = plan.adjustment.cpuset_cpus if plan.adjustment else ""
             kept = replace(
                 container,
                 cpuset_mems=nodes,
+                cpuset_cpus=found or cpus,
                 hugepages_unified=limits or container.hugepages_unified,
             )
             self.containers[kept.container_id] = kept
@@ -158,7 +162,11 @@ class Host:
         if answer.refusal is None:
             kept = replace(container, memory_limit_bytes=memory)
             for update in answer.updates:
-                kept = replace(kept, cpuset_mems=update.cpuset_mems)
+                kept = replace(
+                    kept,
+                    cpuset_mems=update.cpuset_mems,
+                    cpuset_cpus=update.cpuset_cpus or kept.cpuset_cpus,
+                )
             self.containers[container.container_id] = kept
         return answer
 

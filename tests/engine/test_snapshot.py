@@ -18,7 +18,7 @@ from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.snapshot import SnapshotError, restore, snapshot
 from nri_numamem.engine.state import Cpusets, EngineState, Holder
 from nri_numamem.memorymanager import Block, State
-from nri_numamem.numa import NodeSet
+from nri_numamem.numa import CpuSet, NodeSet
 from nri_numamem.numa.quantity import MAX_BYTES
 
 if TYPE_CHECKING:
@@ -221,6 +221,8 @@ def test_the_error_of_an_invalid_snapshot_is_one_line(data: bytes, why: str) -> 
         {"nodes": 0},
         {"nodes": "4096"},
         {"nodes": ""},
+        {"cpus": 1},
+        {"cpus": "4-"},
         {"resources": {}},
         {"resources": []},
         {"resources": {"memory": -1}},
@@ -266,6 +268,15 @@ def test_writing_a_snapshot_changes_nothing(lived: EngineState, host: Host) -> N
     snapshot(before)
     host.handle(events.RunPodSandbox(host.pods["sandbox-a"]))
     assert host.engine.state.accounting == before.accounting
+
+
+def test_cpus_that_follow_memory_are_kept(host: Host) -> None:
+    host.create(host.run("a"), "app", container_id="c")
+    holder = host.engine.state.holders["a", "app"]
+    known = replace(holder, cpus=CpuSet({0, 2, 3}))
+    state = host.engine.state.with_holder(known, host.engine.state.accounting)
+    assert b'\\"cpus\\":\\"0,2-3\\"' in snapshot(state)
+    assert restore(snapshot(state)).holders["a", "app"] == known
 
 
 def test_updates_that_no_cgroup_confirmed_are_kept() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from nri_numamem.host.fake_sysfs import overlay_of
 from nri_numamem.host.sysfs import MachineError
-from nri_numamem.host.topology import read_machine
+from nri_numamem.host.topology import read_isolated_cpus, read_machine
 from nri_numamem.numa.cpuset import CpuSet
 from nri_numamem.numa.machine import Machine, NumaNode
 
@@ -246,3 +246,15 @@ def test_a_broken_list_of_nodes(plant: Plant) -> None:
     tree[f"{TIERS}/memory_tier4/nodelist"] = "zero\n"
     text = problem_at(plant(tree))
     assert text.startswith(f"{TIERS}/memory_tier4/nodelist: 'zero' is not a list of NUMA nodes")
+
+
+def test_isolated_cpus(tmp_path: Path) -> None:
+    assert read_isolated_cpus(tmp_path) == CpuSet()
+    file = tmp_path / "devices/system/cpu/isolated"
+    file.parent.mkdir(parents=True)
+    for text, cpus in (("\n", CpuSet()), ("2-3,7\n", CpuSet({2, 3, 7}))):
+        file.write_text(text)
+        assert read_isolated_cpus(tmp_path) == cpus
+    file.write_text("x")
+    with pytest.raises(MachineError, match=r"isolated: 'x' is not a list of CPUs"):
+        read_isolated_cpus(tmp_path)

@@ -88,6 +88,18 @@ def test_memory_policies_have_static_nodes(
     assert linux.resources.cpu.mems == "0-3"
 
 
+def test_cpus_of_the_container_and_of_an_update() -> None:
+    plan = Plan(
+        Adjustment("2", cpuset_cpus="8-11"), (Update("c", "0-1", "0-7"), Update("d", "", "4"))
+    )
+    response = encode.create_container_response(plan)
+    assert response.adjust.linux.resources == api.LinuxResources(
+        cpu=api.LinuxCPU(cpus="8-11", mems="2")
+    )
+    found = [update.linux.resources.cpu for update in response.update]
+    assert found == [api.LinuxCPU(cpus="0-7", mems="0-1"), api.LinuxCPU(cpus="4")]
+
+
 def test_the_policy_local_has_neither_nodes_nor_flags() -> None:
     plan = Plan(Adjustment(memory_policy=MemoryPolicy(PolicyMode.LOCAL)))
     linux = encode.create_container_response(plan).adjust.linux

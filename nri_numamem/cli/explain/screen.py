@@ -259,7 +259,7 @@ def _rule(rule: str, free: Mapping[str, int], request: Mapping[str, int]) -> str
 
 def _later(entry: Entry) -> str:
     text = escape(entry.event.replace("_", " "))
-    for key in ("policy", "source", "nodes", "outcome", "cause"):
+    for key in ("policy", "source", "nodes", "cpus", "outcome", "cause"):
         value = entry.fields.get(key)
         if value:
             text += f", {key} {escape(str(value))}"

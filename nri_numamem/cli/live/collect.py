@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_host_argument(parser)
     add_state_file_argument(parser)
     add_config_argument(parser)
-    add_root_arguments(parser)
+    add_root_arguments(parser, "sysfs", "proc", "cgroup")
 
 
 def collect(args: argparse.Namespace) -> Facts:

@@ -81,6 +81,7 @@ NETWORK_OUTCOMES = (
     EventName.NETWORK_HINTS_DISABLED,
     EventName.NETWORK_HINTS_INCOMPLETE,
 )
+CPU_OUTCOMES = (EventName.CPUS_SET, EventName.CPUS_NOT_SET)
 RESIZE_OUTCOMES = (EventName.RESIZED, EventName.RESIZE_REJECTED)
 # Fields of the event `configured` that are labels.
 RUNTIME_LABELS = ("runtime", "runtime_version", "nri_version")
@@ -227,6 +228,7 @@ def _decisions(meter: Meter) -> Iterator[Metric]:
     yield by_outcome("memory_policies", "Memory policies of containers, by event.", POLICY_OUTCOMES)
     text = "Containers with network interfaces that count as hints, by event."
     yield by_outcome("network_hints", text, NETWORK_OUTCOMES)
+    yield by_outcome("cpus", "Decisions on CPUs beside memory, by event.", CPU_OUTCOMES)
     yield counter(
         "cgroup_released_pods",
         "Pods released because their cgroup disappeared.",

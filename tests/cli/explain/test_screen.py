@@ -159,6 +159,18 @@ def test_a_memory_policy(capsys: pytest.CaptureFixture[str]) -> None:
     assert "memory policy set, policy interleave, source annotation, nodes 0-1" in text
 
 
+def test_cpus_that_follow_memory(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(
+        capsys,
+        entry(1, "admitted", nodes="0-1"),
+        entry(1, "cpus_set", nodes="0-1", cpus="0-7"),
+        entry(2, "cpus_not_set", nodes="0-1", cause="9 CPUs are requested"),
+    )
+    assert "p, container c: placed" in text
+    assert "cpus set, nodes 0-1, cpus 0-7" in text
+    assert "cpus not set, nodes 0-1, cause 9 CPUs are requested" in text
+
+
 def test_a_memory_policy_of_a_container_that_is_not_managed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

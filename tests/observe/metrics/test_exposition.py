@@ -40,6 +40,7 @@ from nri_numamem.observe.metrics.counters import COUNTED, NON_POD_HUGEPAGES, Met
 from nri_numamem.observe.metrics.exposition import (
     BURSTABLE_OUTCOMES,
     CONTAINER_OUTCOMES,
+    CPU_OUTCOMES,
     NETWORK_OUTCOMES,
     POD_OUTCOMES,
     POLICY_OUTCOMES,
@@ -309,7 +310,8 @@ def test_guaranteed_containers_that_run_unpinned() -> None:
 
 
 def test_every_outcome_is_one_that_is_counted() -> None:
-    assert {*CONTAINER_OUTCOMES, *POD_OUTCOMES, *POLICY_OUTCOMES} <= set(COUNTED)
+    every = {*CONTAINER_OUTCOMES, *POD_OUTCOMES, *POLICY_OUTCOMES, *CPU_OUTCOMES}
+    assert every <= set(COUNTED)
 
 
 def test_memory_policies_by_outcome() -> None:
@@ -347,6 +349,14 @@ def test_decisions_of_placement_strategies() -> None:
     found = plugin.scrape()
     assert found["strategy_decisions_total", (("strategy", "pack"),)] == 2
     assert found["ignored_strategy_annotations_total", ()] == 1
+
+
+def test_decisions_on_cpus_by_outcome() -> None:
+    plugin = Plugin()
+    for event in (*CPU_OUTCOMES, EventName.CPUS_SET):
+        plugin.meter.count(Record(event, {"container": "c"}))
+    found = plugin.scrape()
+    assert [found["cpus_total", (("outcome", o),)] for o in CPU_OUTCOMES] == [2, 1]
 
 
 def test_the_shortfall_in_bytes() -> None:
