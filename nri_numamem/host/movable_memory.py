@@ -12,7 +12,7 @@ from nri_numamem.host.cgroups import CRUN_CHILD
 from nri_numamem.host.container_use import container_use
 from nri_numamem.host.containers import container_folders, is_populated
 from nri_numamem.host.numa_stat import bytes_per_node, controller_directory
-from nri_numamem.host.pod_cgroups import guaranteed_pods
+from nri_numamem.host.pod_cgroups import guaranteed_pods, other_pod_directories
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import read_optional
 
@@ -24,13 +24,14 @@ _NUMA_MAPS_BYTES = 128
 
 
 def movable_memory(roots: HostRoots) -> dict[str, ContainerFacts]:
-    """Return container id -> facts, of the running containers of Guaranteed pods.
+    """Return container id -> facts, of the running containers of all pods.
 
     Raises MachineError for cgroups that cannot be read, and for content that no kernel writes.
     """
+    others = (path for _, path in other_pod_directories(roots.cgroup).values())
     return {
         container_id: _facts(roots, pod / name)
-        for pod in guaranteed_pods(roots.cgroup).values()
+        for pod in (*guaranteed_pods(roots.cgroup).values(), *others)
         for container_id, name in container_folders(pod).items()
         if is_populated(pod / name)
     }

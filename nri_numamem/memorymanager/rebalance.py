@@ -5,9 +5,9 @@ of a running container is synchronous and stalls the runtime, takes hugepages fr
 node to another, and leaves pinned pages and page cache behind (docs/rebalancing.md).
 
 The unit is a *share*: all containers of one pod that have the same single NUMA node. The plan has
-the smallest sum of resident bytes, and at most `max_moves` shares. A plan is admissible if the
-code that places containers admits the request in the changed accounting; nothing is computed here
-in its place.
+the smallest sum of resident bytes, then of assigned ones, and at most `max_moves` shares. A plan is
+admissible if the code that places containers admits the request in the changed accounting; nothing
+is computed here in its place.
 
 The search takes sets of shares in the order of their bytes. It relies on one fact: a request that
 is not admitted after some shares are removed is not admitted after they are moved, or after fewer
@@ -157,14 +157,14 @@ class _Search:
         """Return the cheapest plan that moves some of these shares."""
         assigned = {share: _resources(self._accounting, share) for share in shares}
         moves = [Move(share, share.node_id, assigned[share].get(MEMORY, 0)) for share in shares]
-        moves.sort(key=lambda m: (m.cost_bytes, m.share.uid, m.share.node_id))
+        moves.sort(key=lambda m: (m.cost_bytes, m.assigned_bytes, m.share.uid, m.share.node_id))
         ordered = [move.share for move in moves]
         if not ordered or not self._helps(ordered):
             return None
         on_node: dict[int, list[Share]] = {}
         for share in ordered:
             on_node.setdefault(share.node_id, []).append(share)
-        for indices in _subsets([move.cost_bytes for move in moves], self._max_moves):
+        for indices in _subsets([(m.cost_bytes, m.assigned_bytes) for m in moves], self._max_moves):
             chosen = [ordered[index] for index in indices]
             sources = {share.node_id for share in chosen}
             if not self._helps([share for node_id in sources for share in on_node[node_id]]):
@@ -208,23 +208,27 @@ class _Search:
         return None
 
 
-def _subsets(costs: Sequence[int], most: int) -> Iterator[tuple[int, ...]]:
+def _subsets(costs: Sequence[tuple[int, int]], most: int) -> Iterator[tuple[int, ...]]:
     """Yield the sets of 1 to `most` indices by the sum of their costs, which ascend.
 
-    Sets with equal sums come by size, then by indices. A set is made of one that precedes it, by
-    replacing its last index with the next one, or by adding the next one; so a heap suffices.
+    The second bytes decide between equal sums of the first; then size and indices do. A set is made
+    of one that precedes it, by replacing its last index with the next one, or by adding the next
+    one; so a heap suffices.
     """
-    heap: list[tuple[int, int, tuple[int, ...]]] = [(costs[0], 1, (0,))] if costs and most else []
+    heap: list[tuple[int, int, int, tuple[int, ...]]] = []
+    if costs and most:
+        heap.append((*costs[0], 1, (0,)))
     while heap:
-        cost, size, indices = heapq.heappop(heap)
+        first, second, size, indices = heapq.heappop(heap)
         yield indices
-        following = indices[-1] + 1
+        last, following = indices[-1], indices[-1] + 1
         if following < len(costs):
-            last = cost - costs[following - 1] + costs[following]
-            heapq.heappush(heap, (last, size, (*indices[:-1], following)))
+            more = costs[following]
             if size < most:
-                added = (cost + costs[following], size + 1, (*indices, following))
-                heapq.heappush(heap, added)
+                sums = (first + more[0], second + more[1])
+                heapq.heappush(heap, (*sums, size + 1, (*indices, following)))
+            sums = (first - costs[last][0] + more[0], second - costs[last][1] + more[1])
+            heapq.heappush(heap, (*sums, size, (*indices[:-1], following)))
 
 
 def assignments_of(accounting: State, uid: str, node_id: int) -> tuple[str, ...]:

@@ -107,6 +107,21 @@ class Player:
                 del keys[key]
 
     @property
+    def state(self) -> EngineState:
+        """The engine's state."""
+        return self._engine.state
+
+    def try_in(self, accounting: State, step: Admit) -> Outcome:
+        """Return the result of an admission in another accounting; nothing is changed."""
+        engine = self._engine
+        state = engine.state.with_accounting(accounting)
+        self._engine = Engine.with_state(self._scenario.context, state)
+        outcome = self._admit(step)
+        self.end_pod(step.uid)
+        self._engine = engine
+        return outcome
+
+    @property
     def accounting(self) -> State:
         """The accounting, without pools of pods that their containers have used up."""
         return self._accounting()

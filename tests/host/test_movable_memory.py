@@ -34,6 +34,11 @@ def test_anonymous_and_shared_memory(plant: Plant) -> None:
     assert facts(plant(V2)) == ContainerFacts(4096 + 8192 + 77)
 
 
+def test_a_burstable_pod(plant: Plant) -> None:
+    files = {name.replace("podx", "burstable/podx"): text for name, text in V2.items()}
+    assert facts(plant(files)) == ContainerFacts(4096 + 8192 + 77)
+
+
 def test_without_a_memory_controller(plant: Plant) -> None:
     files = {name: text for name, text in V2.items() if "numa_stat" not in name}
     assert facts(plant(files)) == ContainerFacts(None)

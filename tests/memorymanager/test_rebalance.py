@@ -89,6 +89,12 @@ def test_pods_that_consent_come_first() -> None:
     assert moves(find_plan(state, [cheap, of("b", 1, 5)], Request(9).place)) == [("a", 0, 1)]
 
 
+def test_of_equally_small_pods_the_one_with_less_assigned_memory_moves() -> None:
+    state = with_pods(machine(3), {"a": ("0", 5), "b": ("1", 4), "c": ("2", 5)})
+    plan = find_plan(state, [of(uid, node, 1) for node, uid in enumerate("abc")], Request(9).place)
+    assert moves(plan) == [("b", 1, 0)]
+
+
 def test_what_fits_needs_no_plan() -> None:
     state = with_pods(machine(2), {"a": ("0", 5)})
     plan = find_plan(state, [of("a", 0)], Request(9).place)

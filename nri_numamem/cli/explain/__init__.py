@@ -1,8 +1,9 @@
 """``nri-numamem explain``: why a container was placed, refused or not managed.
 
-Everything comes from the history that the plugin left beside its state file (``observe.history``);
-nothing is computed from the present accounting. So the command works while the plugin runs, and
-when it does not. ``select`` finds the entries, ``story`` says what they mean, ``screen`` shows it.
+Decisions come from the history that the plugin left beside its state file (``observe.history``).
+So the command works while the plugin runs, and when it does not. ``select`` finds the entries,
+``story`` says what they mean, ``screen`` shows it. Only the plan for a refused container is
+computed from the present state of the host (``rebalancing``).
 """
 
 import argparse
@@ -10,10 +11,12 @@ import time
 from pathlib import Path
 
 from nri_numamem.cli.explain.document import document_of
+from nri_numamem.cli.explain.rebalancing import Plans, plans_of
 from nri_numamem.cli.explain.select import Query
 from nri_numamem.cli.explain.story import Story, story_of
 from nri_numamem.cli.host_arguments import (
     add_host_argument,
+    add_root_arguments,
     add_state_file_argument,
     below,
     state_file_of,
@@ -48,6 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output_argument(parser)
     add_host_argument(parser)
     add_state_file_argument(parser)
+    add_root_arguments(parser)
+    parser.set_defaults(config=None)
     parser.epilog = (
         "Needs root, because the state directory is readable by root only. Exit status: 0 if the "
         "history has the pod, 1 if not, 2 if the command line is wrong or the history cannot be "
@@ -60,7 +65,7 @@ def main(args: argparse.Namespace) -> int:
     state_file = below(args.root, state_file_of(args.state_file, args.root))
     history, is_running = _read(state_file)
     story = story_of(Query.parsed(args.pod), history, args.last, is_running=is_running)
-    _show(story, args.output, state_file)
+    _show(story, plans_of(story, args), args.output, state_file)
     return 0 if story.containers else 1
 
 
@@ -77,14 +82,14 @@ def _read(state_file: Path) -> tuple[History, bool]:
         raise UsageError(f"{place}; name the plugin's --state-file") from error
 
 
-def _show(story: Story, output: str, state_file: Path) -> None:
+def _show(story: Story, plans: Plans, output: str, state_file: Path) -> None:
     if output != "table":
-        print_document(document_of(story), output)
+        print_document(document_of(story, plans), output)
         return
     from nri_numamem.cli.explain.screen import show  # noqa: PLC0415 - only for people
     from nri_numamem.cli.render.screen import Screen, new_console  # noqa: PLC0415 - only for people
 
-    show(story, Screen(new_console()), time.time(), state_file)
+    show(story, plans, Screen(new_console()), time.time(), state_file)
 
 
 def _count(text: str) -> int:

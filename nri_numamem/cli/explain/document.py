@@ -2,14 +2,17 @@
 
 import time
 
+from nri_numamem.cli.explain.rebalancing import Plans
 from nri_numamem.cli.explain.story import Away, ContainerStory, Story, outcome_of
+from nri_numamem.cli.live.rebalancing import document as rebalancing_document
 from nri_numamem.observe.history.lines import Entry
 
 VERSION = 1
 
 
-def document_of(story: Story) -> dict[str, object]:
+def document_of(story: Story, plans: Plans | None = None) -> dict[str, object]:
     """Return the document."""
+    plans = plans or Plans()
     return {
         "version": VERSION,
         "query": story.query.text,
@@ -20,14 +23,15 @@ def document_of(story: Story) -> dict[str, object]:
         },
         "pluginRuns": story.is_running,
         "away": [_away(one) for one in story.away],
-        "containers": [_container(one) for one in story.containers],
+        "containers": [_container(one, plans) for one in story.containers],
         "earlierPodUids": list(story.earlier_uids),
         "didYouMean": story.suggestion or None,
     }
 
 
-def _container(story: ContainerStory) -> dict[str, object]:
+def _container(story: ContainerStory, plans: Plans) -> dict[str, object]:
     names, refusals = story.names, story.refusals
+    plan = plans.of(names)
     return {
         "namespace": names.namespace,
         "pod": names.pod,
@@ -46,6 +50,7 @@ def _container(story: ContainerStory) -> dict[str, object]:
         "siblings": [_entry(entry) for entry in story.siblings],
         "remedy": story.advice.remedy or None,
         "commands": list(story.advice.commands),
+        "plan": None if plan is None else rebalancing_document(plan, plans.pods),
     }
 
 

@@ -8,9 +8,11 @@ from typing import Any
 from rich.table import Table
 
 from nri_numamem.cli.explain.advice import amounts_text, free_on, obstacles_text, request_of
+from nri_numamem.cli.explain.rebalancing import Plans
 from nri_numamem.cli.explain.select import names_of
 from nri_numamem.cli.explain.story import Away, ContainerStory, Outcome, Story, outcome_of
 from nri_numamem.cli.explain.strategy import strategy_text
+from nri_numamem.cli.live.rebalancing import BY_HAND, sentence
 from nri_numamem.cli.render.duration import duration
 from nri_numamem.cli.render.plain_table import plain_table
 from nri_numamem.cli.render.screen import Screen
@@ -56,17 +58,17 @@ _POLICIES = {
 _LATER_LIMIT = 5
 
 
-def show(story: Story, screen: Screen, now_s: float, state_file: Path) -> None:
+def show(story: Story, plans: Plans, screen: Screen, now_s: float, state_file: Path) -> None:
     """Print a story; `now_s` is Unix time, `state_file` the file beside which the history is."""
     if not story.containers:
         _show_unknown(story, screen, state_file)
     shown: set[str] = set()
     for container in story.containers:
         if container.outcome is not Outcome.NOT_MANAGED:
-            _show_container(container, screen)
+            _show_container(container, plans, screen)
         elif container.names.pod_uid not in shown:  # its section has all of the pod
             shown.add(container.names.pod_uid)
-            _show_container(container, screen)
+            _show_container(container, plans, screen)
     if story.earlier_uids:
         screen.text(
             f"{len(story.earlier_uids)} earlier pods with this name; the newest has the UID "
@@ -109,7 +111,7 @@ def _away_text(away: Away) -> str:
     return f"{_time(away.since_s)} to {_time(away.until_s or 0.0)} ({away.cause})"
 
 
-def _show_container(story: ContainerStory, screen: Screen) -> None:
+def _show_container(story: ContainerStory, plans: Plans, screen: Screen) -> None:
     names = story.names
     what = f", container {escape(names.container)}" if names.container else ", the pod as a whole"
     if story.outcome is Outcome.NOT_MANAGED:
@@ -126,6 +128,13 @@ def _show_container(story: ContainerStory, screen: Screen) -> None:
         _show_decision(entry, story.siblings, screen)
     for entry in story.later[-_LATER_LIMIT:]:
         screen.labelled("later", f"{_time(entry.time_s)}  {_later(entry)}")
+    plan = plans.of(names)
+    if plan is not None:
+        screen.labelled("plan", escape(sentence(plan, plans.pods)))
+        if plan.moves:
+            screen.labelled("", BY_HAND)
+    elif plans.problem and story.outcome is Outcome.REFUSED:
+        screen.labelled("plan", f"unknown: {escape(plans.problem)}")
     if story.advice.remedy:
         screen.labelled("remedy", escape(story.advice.remedy))
     for index, command in enumerate(story.advice.commands):

@@ -35,6 +35,8 @@ from nri_numamem.config.errors import UsageError
 from nri_numamem.config.policy import context_of
 from nri_numamem.config.settings import Settings, SettingsError
 from nri_numamem.engine.state import EngineState
+from nri_numamem.host.movable_memory import movable_memory
+from nri_numamem.host.sysfs import MachineError
 from nri_numamem.kubelet.go_values import shown
 from nri_numamem.kubelet.state_file import CheckpointError, parse_checkpoint, verify
 from nri_numamem.kubelet.workload import (
@@ -183,7 +185,11 @@ def _host_now(args: argparse.Namespace) -> tuple[Host, str]:
     title = "This host now"
     if facts.holder is None:
         title += "; the plugin does not run, so this is its last state"
-    host = Host(facts.settings, facts.context, state, facts.pool_use)
+    try:
+        containers = movable_memory(roots_of(args))
+    except MachineError as error:
+        raise UsageError(str(error)) from error
+    host = Host(facts.settings, facts.context, state, facts.pool_use, containers)
     return host, f"{title}; {_policy(facts.settings)}"
 
 

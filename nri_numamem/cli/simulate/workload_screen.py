@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from nri_numamem.cli.live.rebalancing import BY_HAND, sentence
 from nri_numamem.cli.render.screen import Screen, new_console
 from nri_numamem.cli.simulate.screen import amounts_text, show_rejection
 from nri_numamem.cli.simulate.workloads import Result, Trial
@@ -35,6 +36,10 @@ def show(result: Result, title: str, *, is_summary: bool) -> None:
             screen.labelled("result", escape(text), "green")
         if trial.rejection is not None:
             show_rejection(screen, "rejected", trial.rejection, has_table=not is_summary)
+        if trial.plan is not None:
+            screen.labelled("plan", escape(sentence(trial.plan, result.names)))
+            if trial.plan.moves:
+                screen.labelled("", BY_HAND)
         if not is_summary:
             after = state_json(accounting)
             screen.accounting(after, before, result.pod_names)

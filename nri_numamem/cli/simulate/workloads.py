@@ -5,16 +5,20 @@ decides. CPUs and devices are not known before a container exists, so they are n
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from nri_numamem.cli.live.names import pod_names
+from nri_numamem.cli.live.rebalancing import PodNames, plan_on
+from nri_numamem.cli.live.rebalancing import document as rebalancing_document
 from nri_numamem.config.settings import Settings
 from nri_numamem.config.values import SettingsError
 from nri_numamem.engine.context import Context
+from nri_numamem.engine.rebalance import ContainerFacts
 from nri_numamem.engine.state import EngineState
 from nri_numamem.kubelet.workload import Workload
 from nri_numamem.memorymanager import PoolUse, Rejection, State
+from nri_numamem.memorymanager.rebalance import Rebalancing
 from nri_numamem.memorymanager.state_json import state_json
 from nri_numamem.numa import NodeSet
 from nri_numamem.scenario.player import Player
@@ -42,6 +46,8 @@ class Trial:
     """Per pod that fits: its name, and container -> `cpuset.mems`, None without nodes."""
     rejection: Rejection | None = None
     """Why the next pod does not fit."""
+    plan: Rebalancing | None = None
+    """How pods of the host could make room for it; None without a rejection or such pods."""
     runs_on: NodeSet | None = None
     """The nodes of a pod that runs already, and is not tried; None for others."""
 
@@ -61,6 +67,8 @@ class Result:
     """After each trial."""
     pod_names: Mapping[str, str]
     """Pod uid -> "namespace/name" of known pods."""
+    names: PodNames
+    """Pod uid -> namespace and name, of the host's pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +79,8 @@ class Host:
     context: Context
     state: EngineState
     pool_use: PoolUse | None = None
+    containers: Mapping[str, ContainerFacts] = field(default_factory=dict)
+    """Container id -> what a rebalancing plan must know of it."""
 
 
 def try_workloads(host: Host, workloads: Iterable[Workload], without: Iterable[str]) -> Result:
@@ -92,10 +102,10 @@ def try_workloads(host: Host, workloads: Iterable[Workload], without: Iterable[s
     trials: list[Trial] = []
     accountings: list[State] = []
     for workload in workloads:
-        trials.append(_try(player, pods, workload))
+        trials.append(_try(host, player, pods, workload))
         accountings.append(player.accounting)
     names |= {uid: f"{pod.namespace}/{pod.name}" for uid, pod in pods.items()}
-    return Result(before, tuple(trials), tuple(accountings), names)
+    return Result(before, tuple(trials), tuple(accountings), names, pod_names(host.state))
 
 
 def _uid_of(state: EngineState, names: Mapping[str, str], wanted: str) -> str:
@@ -115,7 +125,7 @@ def _uid_of(state: EngineState, names: Mapping[str, str], wanted: str) -> str:
     raise UnknownPodError(f"the plugin has placed no pod {wanted}; {remedy}")
 
 
-def _try(player: Player, pods: dict[str, ScenarioPod], workload: Workload) -> Trial:
+def _try(host: Host, player: Player, pods: dict[str, ScenarioPod], workload: Workload) -> Trial:
     first = _pod(workload, 0)
     running = player.accounting.assignments.get(first.pod.uid)
     if running is not None:
@@ -132,9 +142,28 @@ def _try(player: Player, pods: dict[str, ScenarioPod], workload: Workload) -> Tr
         rejection = outcome.rejection or unpinned
         if rejection is not None:
             player.end_pod(uid)
-            return Trial(workload, first, tuple(placed), rejection)
+            plan = _plan(host, player, uid)
+            return Trial(workload, first, tuple(placed), rejection, plan)
         placed.append((name, outcome.cpuset_mems or {}))
     return Trial(workload, first, tuple(placed))
+
+
+def _plan(host: Host, player: Player, uid: str) -> Rebalancing | None:
+    """Return how pods of the host could make room for a pod that does not fit.
+
+    None if no pods run there. Pods that were tried before stay.
+    """
+
+    def place(accounting: State) -> NodeSet | None:
+        outcome = player.try_in(accounting, Admit(uid))
+        if outcome.rejection is not None or outcome.unpinned:
+            return None
+        texts = [text for text in (outcome.cpuset_mems or {}).values() if text]
+        return NodeSet(node_id for text in texts for node_id in NodeSet.parse(text))
+
+    state = player.state
+    running = host.state.accounting.assignments.keys() & state.accounting.assignments.keys()
+    return plan_on(host.context, state, host.containers, running, place) if running else None
 
 
 def check_pod(workload: Workload) -> None:
@@ -165,12 +194,12 @@ def workload_document(result: Result) -> dict[str, object]:
     accounting: State = result.accountings[-1] if result.accountings else result.before
     return {
         "version": DOCUMENT_VERSION,
-        "workloads": [_trial(trial) for trial in result.trials],
+        "workloads": [_trial(trial, result.names) for trial in result.trials],
         **state_json(accounting),
     }
 
 
-def _trial(trial: Trial) -> dict[str, object]:
+def _trial(trial: Trial, names: PodNames) -> dict[str, object]:
     workload, rejection = trial.workload, trial.rejection
     return {
         "kind": workload.kind,
@@ -184,4 +213,5 @@ def _trial(trial: Trial) -> dict[str, object]:
         "error": None
         if rejection is None
         else {"reason": rejection.reason, "message": rejection.message},
+        "plan": None if trial.plan is None else rebalancing_document(trial.plan, names),
     }

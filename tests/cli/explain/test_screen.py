@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from nri_numamem.cli.explain.rebalancing import Plans
 from nri_numamem.cli.explain.screen import show
 from nri_numamem.cli.explain.select import Query
 from nri_numamem.cli.explain.story import story_of
@@ -25,7 +26,7 @@ def shown(
     capsys: pytest.CaptureFixture[str], *entries: Entry, skipped: int = 0, last: int = 1
 ) -> str:
     story = story_of(Query.parsed("p"), History(entries, skipped), last)
-    show(story, Screen(new_console()), 100.0, Path("state"))
+    show(story, Plans(), Screen(new_console()), 100.0, Path("state"))
     return capsys.readouterr().out
 
 

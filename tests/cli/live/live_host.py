@@ -18,7 +18,13 @@ from nri_numamem.config.load import load_file
 from nri_numamem.config.policy import context_of
 from nri_numamem.daemon.lock_holder import format_holder
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import Container, CreateContainer, PodSandbox, StopContainer
+from nri_numamem.engine.events import (
+    Container,
+    CreateContainer,
+    PodSandbox,
+    StopContainer,
+    StopPodSandbox,
+)
 from nri_numamem.engine.plan import Plan
 from nri_numamem.engine.snapshot import snapshot
 from nri_numamem.host.fake_sysfs import overlay_of, write_overlay
@@ -194,3 +200,15 @@ class LiveHost:
             lock.write(format_holder(2114, "2026-09-19T12:00:00Z", "launched by containerd"))
             lock.flush()
             yield
+
+
+def host_with_a_small_pod(root: Path) -> LiveHost:
+    """Return a host with 0 and 1 free but for a pod on node 1, which fits on node 3 too."""
+    host = LiveHost(root, four_nodes())
+    for uid, size in (("gone", 58), ("small", 5), ("other", 54), ("large", 58), ("p3", 40)):
+        host.run(uid, "c", size * GI)
+    for uid in ("gone", "other"):
+        pod = next(p for p in host.engine.state.pods.values() if p.uid == uid)
+        host.engine.apply(StopPodSandbox(pod))
+    host.save()
+    return host

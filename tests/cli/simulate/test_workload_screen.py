@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from nri_numamem.cli.main import main
-from tests.cli.live.live_host import GI, LiveHost, four_nodes
+from tests.cli.live.live_host import GI, LiveHost, four_nodes, host_with_a_small_pod
 from tests.cli.simulate.kubectl import Object, deployment, pod
 
 
@@ -100,3 +100,22 @@ def test_names_are_escaped(host: LiveHost, capsys: pytest.CaptureFixture[str]) -
     screen = shown(host, capsys, pod("w\x1bx"))
     assert "\x1b" not in screen
     assert "shop/w\\u001bx: fits" in screen
+
+
+def test_a_pod_that_fits_after_a_move(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    host = host_with_a_small_pod(tmp_path)
+    screen = shown(host, capsys, pod("big", "100Gi"), options="--summary")
+    assert screen.splitlines()[1] == "  1. Pod shop/big: does not fit"
+    assert screen.splitlines()[-6:] == [
+        "  plan      would fit on nodes 0-1 if shop/small-x moved from node 1 to node 3",
+        "            (0 resident of 5Gi); without consent (movable.numamem.io):",
+        "            shop/small-x",
+        "            the plugin moves nothing; to restart pods in the right order see",
+        "            docs/rebalancing.md",
+        "  CPUs and devices are not considered.",
+    ]
+    screen = shown(host, capsys, pod("big", "1000Gi"), options="--summary")
+    assert screen.splitlines()[-2] == "  plan      none with at most 2 moves"

@@ -18,7 +18,7 @@ from nri_numamem.config.values import SettingsError
 from nri_numamem.engine.state import EngineState
 from nri_numamem.kubelet.workload import workloads_of
 from nri_numamem.numa import NodeSet
-from tests.cli.live.live_host import GI, LiveHost, four_nodes
+from tests.cli.live.live_host import GI, LiveHost, four_nodes, host_with_a_small_pod
 from tests.cli.simulate.kubectl import Object, deployment, pod
 
 
@@ -142,6 +142,7 @@ def test_the_document(host: LiveHost) -> None:
     document: Any = workload_document(result)
     web, other, db = document["workloads"]
     assert web.pop("error")["reason"] == "UnexpectedAdmissionError"
+    assert web.pop("plan")["text"] == "none with at most 2 moves"
     assert web == {
         "kind": "Deployment",
         "namespace": "shop",
@@ -182,3 +183,54 @@ def test_a_state_without_pods(host: LiveHost) -> None:
     found = list(workloads_of(deployment("web", 9, "59Gi")))
     (trial,) = try_workloads(empty, found, ()).trials
     assert [mems["c"] for _, mems in trial.placed] == ["0", "1", "2", "3"]
+
+
+def test_a_plan_for_a_pod_that_does_not_fit(tmp_path: Path) -> None:
+    """Node 0 is empty; on node 1 is a small pod, which keeps it out of a group."""
+    host = host_with_a_small_pod(tmp_path)
+    result = tried(host, pod("big", "100Gi"))
+    (big,) = result.trials
+    assert big.plan is not None
+    assert [(move.share.uid, move.target) for move in big.plan.moves] == [("small", 3)]
+    assert big.plan.nodes == NodeSet([0, 1])
+    document = workload_document(result)["workloads"]
+    assert isinstance(document, list)
+    assert document[0]["plan"]["text"] == (
+        "would fit on nodes 0-1 if shop/small-x moved from node 1 to node 3 (5Gi, use unknown); "
+        "without consent (movable.numamem.io): shop/small-x"
+    )
+    assert result.accountings == (result.before,)
+    # As the operator does it.
+    big = tried(host, pod("big", "100Gi"), without=("small",)).trials[0]
+    assert big.placed == (("big", {"c": "0-1"}),)
+
+
+def test_pods_that_were_tried_before_stay(tmp_path: Path) -> None:
+    """The first object takes the target, so there is no plan for the second one."""
+    host = host_with_a_small_pod(tmp_path)
+    result = tried(host, pod("first", "18Gi"), pod("second", "100Gi"))
+    first, second = result.trials
+    assert (first.placed, first.plan) == ((("first", {"c": "0"}),), None)
+    assert second.plan is not None
+    assert all(move.share.uid != "first" for move in second.plan.moves)
+    assert second.plan.moves == ()
+
+
+def test_a_pod_of_several_containers_is_tried_as_a_whole(tmp_path: Path) -> None:
+    host = host_with_a_small_pod(tmp_path)
+    both = pod("both", "40Gi")
+    both["spec"]["containers"].append({**both["spec"]["containers"][0], "name": "d"})
+    (trial,) = tried(host, both).trials
+    assert trial.fits
+    both["spec"]["containers"].append({**both["spec"]["containers"][0], "name": "e"})
+    (trial,) = tried(host, both).trials
+    assert trial.plan is not None
+    assert trial.plan.moves == ()
+    assert not trial.plan.fits_now
+
+
+def test_a_machine_without_pods_has_no_plan(tmp_path: Path) -> None:
+    host = LiveHost(tmp_path, four_nodes())
+    host.save()
+    (trial,) = tried(host, pod("huge", "900Gi")).trials
+    assert (trial.fits, trial.plan) == (False, None)

@@ -1,0 +1,130 @@
+"""Rebalancing plans for the refused containers of a story, on the host as it is now."""
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nri_numamem.cli.explain.advice import request_of
+from nri_numamem.cli.explain.select import Key, Names
+from nri_numamem.cli.explain.story import ContainerStory, Outcome, Story
+from nri_numamem.cli.host_arguments import roots_of
+from nri_numamem.cli.live.collect import collect_accounting
+from nri_numamem.cli.live.names import pod_names
+from nri_numamem.cli.live.rebalancing import PodNames, plan_on
+from nri_numamem.config.errors import UsageError
+from nri_numamem.engine.context import Context
+from nri_numamem.engine.events import Container, CreateContainer, PodSandbox
+from nri_numamem.engine.providers import CPU, DEVICES
+from nri_numamem.engine.rebalance import placing
+from nri_numamem.engine.state import EngineState
+from nri_numamem.host.cgroups import pod_hugepage_limits, pod_memory_limit
+from nri_numamem.host.containers import cgroup_path
+from nri_numamem.host.movable_memory import movable_memory
+from nri_numamem.host.pod_cgroups import guaranteed_pods
+from nri_numamem.host.roots import HostRoots
+from nri_numamem.host.sysfs import MachineError
+from nri_numamem.memorymanager import PoolUse
+from nri_numamem.memorymanager.rebalance import Rebalancing
+from nri_numamem.numa import MEMORY, CpuSet, NodeSet
+from nri_numamem.numa.quantity import hugepages_page_size
+from nri_numamem.observe.history.lines import Entry
+
+_EVENTS = ("rejected", "pod_rejected", "unpinned_no_capacity", "running_unpinned_no_capacity")
+# The runtime's name of a container that does not exist yet has no meaning here.
+_ID = "plan"
+
+
+@dataclass(frozen=True, slots=True)
+class Plans:
+    """The plans of a story."""
+
+    by_container: Mapping[Key, Rebalancing] = field(default_factory=dict)
+    pods: PodNames = field(default_factory=dict)
+    problem: str = ""
+    """Why there is none; "" if they were not wanted, or without a state."""
+
+    def of(self, names: Names) -> Rebalancing | None:
+        """Return the plan for a container."""
+        return self.by_container.get((names.pod_uid, names.container))
+
+
+def plans_of(story: Story, args: argparse.Namespace) -> Plans:
+    """Return the plans for the containers whose last decision is a refusal."""
+    refused = [one for one in story.containers if _is_refused(one)]
+    if not refused:
+        return Plans()
+    try:
+        facts = collect_accounting(args)
+        problem = facts.machine_problem or facts.state_problem or facts.plugin_problem
+        if problem or facts.context is None or facts.state is None:
+            return Plans(problem=problem)
+        plans = _plans(refused, facts.context, facts.state, facts.pool_use, roots_of(args))
+        return Plans(plans, pod_names(facts.state))
+    except (UsageError, MachineError) as error:
+        return Plans(problem=str(error))
+
+
+def _is_refused(story: ContainerStory) -> bool:
+    is_without_nodes = story.outcome in (Outcome.REFUSED, Outcome.UNPINNED)
+    return is_without_nodes and story.decisions[0].event in _EVENTS
+
+
+def _plans(
+    refused: list[ContainerStory],
+    context: Context,
+    state: EngineState,
+    pool_use: PoolUse | None,
+    roots: HostRoots,
+) -> dict[Key, Rebalancing]:
+    resident = movable_memory(roots)
+    pods = guaranteed_pods(roots.cgroup)
+    found: dict[Key, Rebalancing] = {}
+    for story in refused:
+        names, entry = story.names, story.decisions[0]
+        pod = _sandbox(names, entry, pods.get(names.pod_uid), roots.cgroup)
+        container = _container(context, names, entry)
+        event = CreateContainer(pod, container, pool_use)
+        others = state.accounting.assignments.keys() - {names.pod_uid}
+        place = placing(context, state, event)
+        plan = plan_on(context, state, resident, others, place)
+        found[names.pod_uid, names.container] = plan
+    return found
+
+
+def _sandbox(names: Names, entry: Entry, cgroup: Path | None, cgroup_root: Path) -> PodSandbox:
+    """Return the pod with the limits of its cgroup, or if that is gone, with those in the entry."""
+    uid = names.pod_uid
+    if cgroup is None:
+        limits = entry.fields.get("pod_request_bytes") or {}
+        path, memory, hugepages = f"/kubepods/pod{uid}", limits.get(MEMORY), _hugepages(limits)
+    else:
+        path = cgroup_path(cgroup_root, cgroup)
+        memory = pod_memory_limit(cgroup_root, path)
+        hugepages = dict(pod_hugepage_limits(cgroup_root, path))
+    return PodSandbox(_ID, uid, names.namespace, names.pod, path, memory, hugepages)
+
+
+def _container(context: Context, names: Names, entry: Entry) -> Container:
+    """Return the container that was refused, with its request and the hints in the entry."""
+    request: Mapping[str, int] = entry.fields.get("request_bytes") or request_of(entry)
+    hints = entry.fields.get("hints") or {}
+    near = NodeSet.parse(str(hints.get(CPU) or ""))
+    nodes = context.machine.nodes
+    cpus = CpuSet(cpu for node in nodes if node.node_id in near for cpu in node.cpus)
+    devices = tuple(NodeSet.parse(str(text)) for text in hints.get(DEVICES) or ())
+    return Container(
+        _ID,
+        _ID,
+        names.container or _ID,
+        request.get(MEMORY),
+        _hugepages(request),
+        cpuset_cpus=str(cpus),
+        device_nodes=devices,
+    )
+
+
+def _hugepages(amounts: Mapping[str, int]) -> dict[int, int]:
+    """Return page size in bytes -> bytes."""
+    sizes = {name: size for name, size in amounts.items() if name != MEMORY and size}
+    return {hugepages_page_size(name): size for name, size in sizes.items()}

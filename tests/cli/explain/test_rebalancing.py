@@ -1,0 +1,222 @@
+"""The plan for a refused container: ``explain`` on a host with pods, from its command line."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nri_numamem.cli.main import main
+from nri_numamem.engine.events import Container, CreateContainer, PodSandbox, StopPodSandbox
+from nri_numamem.numa import NodeSet
+from nri_numamem.observe.history.writer import HistoryWriter
+from tests.cli.live.live_host import CHANGED_S, GI, LiveHost, four_nodes
+
+MI = 1 << 20
+CONSENT = {"movable.numamem.io": "true"}
+
+
+class Shop:
+    """A host whose engine leaves a history."""
+
+    def __init__(self, root: Path, config: str = "") -> None:
+        self.host = LiveHost(root, four_nodes(), config)
+        self.writer = HistoryWriter(self.host.state_file, lambda _record: None)
+
+    def run(self, uid: str, size: int, annotations: Mapping[str, str] = {}, used: int = 0) -> str:
+        """Run a pod with one container of `size` GiB, of which it uses `used` MiB."""
+        pod = replace(self.host.sandbox(uid, size * GI), annotations=annotations)
+        container, plan = self.host.create(pod, "main", size * GI)
+        assert plan.adjustment is not None
+        mems = plan.adjustment.cpuset_mems
+        self.host.write_cgroup(uid, container.container_id, mems, size * GI)
+        if used:
+            self.host.use(uid, container.container_id, {int(mems): used * MI})
+        return mems
+
+    def container(self, uid: str) -> Path:
+        """Return the cgroup of a pod's container."""
+        return next(self.host.directory(uid).iterdir())
+
+    def end(self, uid: str) -> None:
+        pod = next(p for p in self.host.engine.state.pods.values() if p.uid == uid)
+        self.host.engine.apply(StopPodSandbox(pod))
+
+    def refuse(self, uid: str, size: int, has_cgroup: bool = True, **facts: Any) -> None:  # noqa: ANN401
+        """Refuse a pod with one container."""
+        limits = facts.get("hugepage_limits", {})
+        pod = PodSandbox("s", uid, "shop", f"{uid}-x", f"/kubepods/pod{uid}", size * GI, limits)
+        if has_cgroup:
+            self.host.directory(uid).mkdir(parents=True)
+            (self.host.directory(uid) / "memory.max").write_text(f"{size * GI}\n")
+        container = Container(self.host.new_id(), "s", "main", size * GI, **facts)
+        applied = self.host.engine.apply(CreateContainer(pod, container))
+        assert applied.rejection is not None
+        for record in applied.records:
+            self.writer.append(CHANGED_S + 1, record)
+        self.writer.write()
+        self.host.save()
+
+    def explain(self, name: str, *more: str) -> int:
+        words = self.host.arguments()
+        at = words.index("--config")
+        return main(["explain", name, *more, *words[:at], *words[at + 2 :]])
+
+    def plan(self, name: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+        assert self.explain(name, "--output", "json") == 0
+        (container,) = json.loads(capsys.readouterr().out)["containers"]
+        found: dict[str, Any] = container["plan"]
+        return found
+
+
+@pytest.fixture(name="shop")
+def _shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    """Each of nodes 0-3 has 60 GiB; a pod of 30 GiB or more is on every node."""
+    monkeypatch.setenv("COLUMNS", "80")
+    shop = Shop(tmp_path)
+    for uid, size in (("db", 30), ("api", 32), ("ml", 56), ("web", 50)):
+        shop.run(uid, size)
+    return shop
+
+
+def small_and_large(shop: Shop, annotations: Mapping[str, str] = {}) -> None:
+    """Leave 0 and 1 with one small pod, on node 1."""
+    shop.end("db")
+    shop.end("api")
+    assert shop.run("filler", 58) == "0"
+    assert shop.run("redis", 8, annotations, used=3 * 1024) == "1"
+    shop.end("filler")
+
+
+def test_the_screen(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    small_and_large(shop)
+    shop.refuse("big", 90)
+    assert shop.explain("big-x") == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert (
+        "plan would fit on nodes 0-1 if shop/redis-x moved from node 1 to node 3 (3Gi resident of "
+        "8Gi); without consent (movable.numamem.io): shop/redis-x the plugin moves nothing; to "
+        "restart pods in the right order see docs/rebalancing.md"
+    ) in shown
+
+
+def test_the_document(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    small_and_large(shop, CONSENT)
+    shop.refuse("big", 90)
+    assert shop.plan("shop/big-x", capsys) == {
+        "fitsNow": False,
+        "nodes": [0, 1],
+        "moves": [
+            {
+                "namespace": "shop",
+                "pod": "redis-x",
+                "podUid": "redis",
+                "containers": ["main"],
+                "from": 1,
+                "to": 3,
+                "residentBytes": 3 * GI,
+                "assignedBytes": 8 * GI,
+                "consented": True,
+            }
+        ],
+        "moveBytes": 3 * GI,
+        "blocking": [],
+        "complete": True,
+        "text": "would fit on nodes 0-1 if shop/redis-x moved from node 1 to node 3 (3Gi resident "
+        "of 8Gi)",
+    }
+
+
+def test_the_plan_is_what_happens(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    """The named pod ends, the refused one starts, and the named one starts again."""
+    small_and_large(shop)
+    shop.refuse("big", 90)
+    (move,) = shop.plan("big-x", capsys)["moves"]
+    shop.end(move["podUid"])
+    assert shop.run("big", 90) == "0-1"
+    assert shop.run("redis2", 8) == str(move["to"])
+
+
+def test_room_was_made_meanwhile(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    shop.refuse("big", 40)
+    shop.end("ml")
+    shop.host.save()
+    plan = shop.plan("big-x", capsys)
+    assert (plan["fitsNow"], plan["nodes"], plan["moves"]) == (True, [2], [])
+    assert plan["text"] == "fits now on node 2: nothing has to move"
+
+
+def test_nothing_helps(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    shop.refuse("big", 59)
+    assert shop.plan("big-x", capsys)["text"] == "none with at most 2 moves"
+    assert shop.explain("big-x") == 0
+    shown = capsys.readouterr().out
+    assert "  plan      none with at most 2 moves\n" in shown
+    assert "rebalancing.md" not in shown
+
+
+def test_pods_that_must_not_move(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    small_and_large(shop)
+    for uid in ("redis", "web"):
+        (shop.container(uid) / "cpuset.cpus").write_text("3\n")
+    shop.refuse("big", 90)
+    plan = shop.plan("big-x", capsys)
+    assert [(one["pod"], one["obstacle"]) for one in plan["blocking"]] == [
+        ("redis-x", "CPUs of its own")
+    ]
+    assert plan["text"] == (
+        "none with at most 2 moves of pods that may move; in the way: shop/redis-x on node 1 "
+        "(CPUs of its own)"
+    )
+
+
+@pytest.mark.parametrize("scope", ["container", "pod"])
+@pytest.mark.parametrize("has_cgroup", [True, False])
+def test_hints_and_hugepages_of_the_refused_container(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], scope: str, *, has_cgroup: bool
+) -> None:
+    config = f"topologyManagerPolicy: single-numa-node\ntopologyManagerScope: {scope}\n"
+    shop = Shop(tmp_path, config)
+    shop.host.describe()
+    assert shop.run("first", 40) == "0"
+    assert shop.run("second", 30) == "1"
+    near = {"device_nodes": (NodeSet([1]),), "cpuset_cpus": "1"}
+    shop.refuse("gpu", 40, has_cgroup, hugepage_limits={GI: GI}, **near)
+    plan = shop.plan("gpu-x", capsys)
+    assert (plan["nodes"], [(m["pod"], m["to"]) for m in plan["moves"]]) == (
+        [1],
+        [("second-x", 2)],
+    )
+
+
+def test_a_container_that_runs_has_no_plan(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    pod = shop.host.sandbox("late", GI)
+    applied = shop.host.engine.apply(
+        CreateContainer(pod, Container(shop.host.new_id(), pod.sandbox_id, "main", GI))
+    )
+    for record in applied.records:
+        shop.writer.append(CHANGED_S + 1, record)
+    shop.writer.write()
+    shop.host.save()
+    assert shop.plan("late-x", capsys) is None
+
+
+def test_a_host_that_cannot_be_read(
+    shop: Shop, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")
+    shop.refuse("big", 59)
+    shop.host.state_file.write_text("damaged")
+    assert shop.plan("big-x", capsys) is None
+    assert shop.explain("big-x") == 0
+    assert "  plan      unknown:" in capsys.readouterr().out
+    shop.host.state_file.unlink()
+    assert shop.explain("big-x") == 0
+    assert "  plan      " not in capsys.readouterr().out
+    shop.host.save()
+    (shop.container("db") / "memory.numa_stat").unlink(missing_ok=True)
+    (shop.container("db") / "memory.numa_stat").mkdir()
+    assert shop.explain("big-x") == 0
+    assert "Is a directory" in capsys.readouterr().out
