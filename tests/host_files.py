@@ -69,6 +69,15 @@ class HostFiles:
                 _write(file, text)
         self._written |= changed
 
+    def add_network_device(self, name: str, node_id: int) -> None:
+        """Make a network device whose hardware is on a NUMA node."""
+        device = self.roots.sysfs / f"devices/pci0000:{node_id:02x}/0000:{node_id:02x}:00.0"
+        (device / "net" / name).mkdir(parents=True)
+        (device / "numa_node").write_text(f"{node_id}\n")
+        link = self.roots.sysfs / "class/net" / name
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(device / "net" / name)
+
     def arguments(self, options: Mapping[str, object]) -> list[str]:
         """Return the arguments of `nri-numamem run` on this host, with more options."""
         own = {

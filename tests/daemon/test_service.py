@@ -295,3 +295,32 @@ def test_the_runtime_configures_nothing(node: Node) -> None:
     node.run(3)
     assert node.engine is engine
     assert "configured" in node.log.events
+
+
+def test_memory_follows_network_devices_only_with_the_setting(node: Node, tmp_path: Path) -> None:
+    device = tmp_path / "sys/devices/pci0000:17/0000:18:00.0"
+    (device / "net/eth1").mkdir(parents=True)
+    (device / "numa_node").write_text("1\n")
+    (tmp_path / "sys/class/net").mkdir(parents=True)
+    (tmp_path / "sys/class/net/eth1").symlink_to(device / "net/eth1")
+    mems: list[str] = []
+
+    def create(number: int) -> None:
+        pod = objects.pod(f"db-{number}", memory_limit_bytes=GI)
+        node.runtime.run_pod(pod)
+        container = objects.container(pod, "server", memory_limit_bytes=GI)
+        container.linux.net_devices["eth1"].name = "net1"
+        reply = node.runtime.create(pod, container)
+        assert reply is not None
+        mems.append(reply.adjust.linux.resources.cpu.mems)
+
+    node.service.start(node.engine, Settings(state_file=""), "without the setting")
+    node.world.after(1, lambda: create(0))
+    settings = Settings(network_hints="secondary", state_file="")
+    node.world.after(2, lambda: node.service.start(node.engine, settings, "with the setting"))
+    node.world.after(3, lambda: create(1))
+    node.run(5)
+    assert mems == ["0", "1"]
+    (found,) = node.log.named("network_hints_found")
+    assert found["interfaces"] == {"eth1": "1"}
+    assert len(node.log.named("network_namespaces_closed")) == 1

@@ -95,6 +95,12 @@ def play(seed: int, directory: str | None = None, steps: tuple[int, int] = STEPS
     life.node.cgroups = HostCgroups(life.host)
     # The nodes of a running container with devices are never set.
     life.node.has_devices = not seed % 4
+    if (
+        life.parameters.policy == "best-effort"
+    ):  # others refuse what their hints keep off free nodes
+        for node_id in life.host.machine.node_set:
+            life.host.add_network_device(f"nic{node_id}", node_id)
+            life.node.network_devices += (f"nic{node_id}",)
     try:
         run_life(life, steps, injector(machinery), fault_share=_FAULT_SHARE, min_calls=MIN_CALLS)
     except Failure as failure:

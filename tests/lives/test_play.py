@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from nri_numamem.engine.records.events import EventName
 from tests.lives.play import MIN_CALLS, Report, play
 from tests.lives.run import description, table
 
@@ -66,3 +67,8 @@ def test_a_life_does_not_depend_on_hash_order() -> None:
 
 def test_other_seeds_give_other_lives() -> None:
     assert digest(play(1)) != digest(play(2))
+
+
+def test_some_lives_have_network_devices_as_hints() -> None:
+    records = (record for seed in range(1, 30) for record in play(seed).records)
+    assert any(record["event"] == EventName.NETWORK_HINTS_FOUND for record in records)
