@@ -17,11 +17,14 @@ from nri_numamem.daemon.jobs import unknown_time
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import CpusetRead, CpusetsRead
 from nri_numamem.engine.plan import Record
+from nri_numamem.engine.records import cpusets as records
 from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.residency import nodes_of_container
 from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.host.cgroups import cgroup_directory, set_mems
 from nri_numamem.host.container_use import container_use
 from nri_numamem.host.containers import container_folders, is_populated
+from nri_numamem.host.numa_stat import read_pages
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.numa import NodeSet
 
@@ -55,6 +58,9 @@ class CpusetCheck:
         """The last sandbox of the last slice, in the order of their ids."""
         self._suspects: dict[str, NodeSet] = {}
         """Container id -> the value that differed at the last tick."""
+        self._repairs: dict[str, NodeSet] = {}
+        """Container id -> the nodes that a repair is to set, until its cgroup has them."""
+        self._restored: list[Record] = []
         self._error = ""
         """The error of the last run, which is recorded once."""
 
@@ -77,6 +83,7 @@ class CpusetCheck:
         if engine is None:
             return ()
         holders = _holders_by_sandbox(engine.state)
+        self._note_repairs(engine.state)
         chosen = self._waiting_sandboxes(engine.state)
         if self._due_s and now_s >= self._due_s[0]:
             del self._due_s[0]
@@ -89,9 +96,20 @@ class CpusetCheck:
         except MachineError as error:
             return self._failed(str(error))
         self._error = ""
+        restored, self._restored = self._restored, []
         if not found:
-            return ()
-        return engine.apply(CpusetsRead(found), int(self._wall_s())).records
+            return restored
+        plan = engine.apply(CpusetsRead(found), int(self._wall_s()))
+        self._note_repairs(engine.state)
+        return (*restored, *plan.records)
+
+    def _note_repairs(self, state: EngineState) -> None:
+        """Add repairs that wait for a reply; forget those that will not be made any more."""
+        ids = self._repairs.keys() | state.cpusets.repairs.keys()
+        nodes = {one: nodes_of_container(state, one) for one in ids - state.cpusets.unpinned}
+        self._repairs = {
+            one: now for one, now in nodes.items() if now and self._repairs.get(one, now) == now
+        }
 
     def _failed(self, error: str) -> Iterable[Record]:
         self._suspects.clear()
@@ -104,10 +122,10 @@ class CpusetCheck:
         return self._slice_at_s is None or now_s - self._slice_at_s >= SLICE_S
 
     def _is_waiting(self, state: EngineState) -> bool:
-        return bool(self._suspects or state.cpusets.repairs)
+        return bool(self._suspects or self._repairs or state.cpusets.repairs)
 
     def _waiting_sandboxes(self, state: EngineState) -> set[str]:
-        ids = (*self._suspects, *state.cpusets.repairs)
+        ids = (*self._suspects, *self._repairs)
         found = (state.holder(container_id) for container_id in ids)
         return {holder.sandbox_id for holder in found if holder is not None}
 
@@ -146,10 +164,14 @@ class CpusetCheck:
         cpusets = state.cpusets
         known = cpusets.unconfirmed | cpusets.unpinned | cpusets.repairs.keys()
         if mems == blocks[0].numa_affinity:
+            if self._repairs.pop(container_id, None) is not None:
+                pages = read_pages(self._cgroup_root, directory)
+                self._restored.append(records.restored(state, holder, mems, pages))
             if container_id in known:
                 yield CpusetRead(container_id, mems)
         elif suspects.get(container_id) == mems or container_id in cpusets.repairs:
-            yield CpusetRead(container_id, mems, container_use(self._cgroup_root, directory))
+            use = container_use(self._cgroup_root, directory)
+            yield CpusetRead(container_id, mems, use, read_pages(self._cgroup_root, directory))
         else:
             self._suspects[container_id] = mems
 

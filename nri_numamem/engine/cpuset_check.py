@@ -68,7 +68,8 @@ def cpusets_read(context: Context, state: EngineState, event: CpusetsRead) -> Tr
         if holder is None or holder.ended or not blocks or read.container_id in state.pending:
             continue
         state, records_of_one = _compare(context, state, holder, blocks, read)
-        found += records_of_one
+        nodes = blocks[0].numa_affinity
+        found += (records.with_pages(one, nodes, read.pages) for one in records_of_one)
     return Transition(state, tuple(found))
 
 

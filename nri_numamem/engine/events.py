@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from nri_numamem.memorymanager import PoolUse
 from nri_numamem.memorymanager.burstable import BurstableFacts
 from nri_numamem.numa import CpuSet, Machine, NodeSet, PolicyMode
+from nri_numamem.numa.pages import Pages
 
 ANNOTATION_DOMAIN = ".numamem.io"
 MEMORY_POLICY = "memory-policy"
@@ -141,6 +142,8 @@ class CpusetRead:
     """Empty if it is unset."""
     use: CgroupUse | None = None
     """None where the value is that of the accounting, or where the use cannot be read."""
+    pages: Pages | None = None
+    """Where its memory is, for the record; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,7 @@ def test_a_container_whose_cgroup_came_late_is_repaired(stand: Stand) -> None:
     assert stand.tick(LATER_S + TICK_S) == ["cpuset_mems_missing"]
     assert stand.updates() == (Update(container_id(1), "0"),)
     stand.write(1, "0")
-    assert stand.tick(LATER_S + SLICE_S) == []
+    assert stand.tick(LATER_S + SLICE_S) == ["cpuset_mems_restored"]
     assert not stand.check.due(LATER_S + SLICE_S + TICK_S)
 
 
@@ -147,9 +147,52 @@ def test_a_repair_that_became_unnecessary_is_dropped(stand: Stand) -> None:
     stand.tick(0.0)
     stand.tick(TICK_S)
     stand.write(1, "0")
-    assert stand.tick(2 * TICK_S) == []
+    assert stand.tick(2 * TICK_S) == ["cpuset_mems_restored"]
     assert not stand.check.due(3 * TICK_S)
     assert stand.updates() == ()
+
+
+def test_records_say_where_the_memory_is_before_and_after_a_repair(stand: Stand) -> None:
+    stand.create(1, "")
+    stand.tick(0.0)
+    assert stand.tick(TICK_S) == ["cpuset_mems_missing"]
+    assert stand.records[-1].fields["resident_bytes"] == {"1": 4096}
+    assert stand.records[-1].fields["remote_bytes"] == {"1": 4096}
+    assert stand.updates() == (Update(container_id(1), "0"),)
+    # The runtime writes the file some time after the reply.
+    assert stand.tick(2 * TICK_S) == []
+    stand.write(1, "0")
+    moved = "anon N0=4096 N1=0\nfile N0=0 N1=8192\n"
+    (stand.directory(1) / "memory.numa_stat").write_text(moved)
+    assert stand.tick(3 * TICK_S) == ["cpuset_mems_restored"]
+    fields = stand.records[-1].fields
+    assert (fields["container"], fields["nodes"]) == ("c1", "0")
+    assert (fields["resident_bytes"], fields["remote_bytes"]) == ({"0": 4096}, {})
+    assert not stand.check.due(4 * TICK_S)
+
+
+def test_a_conflict_says_what_is_not_on_the_previous_nodes(stand: Stand) -> None:
+    stand.create(1, "0-1")
+    stand.tick(0.0)
+    assert stand.tick(TICK_S) == ["cpuset_mems_conflict"]
+    fields = stand.records[-1].fields
+    assert (fields["previous_nodes"], fields["nodes"]) == ("0", "0-1")
+    assert fields["remote_bytes"] == {"1": 4096}
+
+
+def test_a_repair_of_a_container_that_ended_or_moved_is_forgotten(stand: Stand) -> None:
+    assert stand.engine is not None
+    for number in (1, 2):
+        stand.create(number, "")
+    stand.check.synchronized(-SOON_S)
+    stand.tick(0.0)
+    assert stand.tick(TICK_S) == ["cpuset_mems_missing"] * 2
+    assert stand.updates() == (Update(container_id(1), "0"),)
+    stand.engine.apply(StopContainer(pod(1), container(1)))
+    stand.write(2, "1")
+    found = [event for tick in range(2, 5) for event in stand.tick(tick * TICK_S)]
+    assert found == ["cpuset_mems_conflict"]
+    assert not stand.check.due(SLICE_S - 1)
 
 
 def test_a_value_that_is_gone_at_the_next_tick_does_not_count(stand: Stand) -> None:

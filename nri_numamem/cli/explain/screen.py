@@ -272,7 +272,17 @@ def _later(entry: Entry) -> str:
         value = entry.fields.get(key)
         if value:
             text += f", {key} {escape(str(value))}"
+    for label, key in (("memory", "resident_bytes"), ("remote", "remote_bytes")):
+        value = entry.fields.get(key)
+        if isinstance(value, dict) and value:
+            text += f", {label} {escape(_by_node(value))}"
     return text
+
+
+def _by_node(amounts: Mapping[str, object]) -> str:
+    """Return "64Mi on node 0 and 3Mi on node 1"."""
+    known = ((node, size) for node, size in amounts.items() if isinstance(size, int))
+    return " and ".join(f"{humanize_bytes(size)} on {_nodes(node)}" for node, size in known)
 
 
 def _time(seconds: float) -> str:

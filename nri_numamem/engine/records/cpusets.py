@@ -1,6 +1,7 @@
 """Records of containers whose cgroup does not have the nodes of the accounting."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from nri_numamem.engine.events import Container, PodSandbox
 from nri_numamem.engine.plan import Record
@@ -10,6 +11,7 @@ from nri_numamem.engine.records.fields import Fields
 from nri_numamem.engine.reported_nodes import Action, ReportedNodes
 from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.numa import NodeSet
+from nri_numamem.numa.pages import Pages
 
 
 def holder_fields(state: EngineState, holder: Holder) -> Fields:
@@ -85,3 +87,25 @@ def conflict(
     if any(shortfall.values()):
         fields["shortfall_bytes"] = {name: size for name, size in shortfall.items() if size}
     return Record(EventName.CPUSET_MEMS_CONFLICT, fields)
+
+
+def restored(state: EngineState, holder: Holder, nodes: NodeSet, pages: Pages | None) -> Record:
+    """Record that a cgroup has the nodes again that a repair was to set."""
+    fields: Fields = {**holder_fields(state, holder), "nodes": str(nodes)}
+    return with_pages(Record(EventName.CPUSET_MEMS_RESTORED, fields), nodes, pages)
+
+
+def with_pages(record: Record, nodes: NodeSet, pages: Pages | None) -> Record:
+    """Return the record with the bytes per node, if known, and those that are not on `nodes`."""
+    if pages is None:
+        return record
+    fields = {**record.fields, **page_fields(nodes, pages)}
+    return replace(record, fields=fields)
+
+
+def page_fields(nodes: NodeSet, pages: Pages) -> Fields:
+    """Return the bytes of a container per node without page cache, and those not on `nodes`."""
+    return {
+        "resident_bytes": {str(node): size for node, size in pages.own.items() if size},
+        "remote_bytes": {str(node): size for node, size in pages.remote(nodes).items()},
+    }

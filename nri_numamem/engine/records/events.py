@@ -36,6 +36,7 @@ class EventName(StrEnum):
     CPUSET_MEMS_CONFLICT = "cpuset_mems_conflict"
     CPUSET_MEMS_MISSING = "cpuset_mems_missing"
     CPUSET_MEMS_REAPPLIED = "cpuset_mems_reapplied"
+    CPUSET_MEMS_RESTORED = "cpuset_mems_restored"
     DISCONNECTED = "disconnected"
     DUPLICATE_CONTAINER = "duplicate_container"
     EXPORT_INPUT_MISSING = "export_input_missing"

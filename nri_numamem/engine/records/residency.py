@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from nri_numamem.engine.head_room import HeadRoom, HeadRoomLimit
 from nri_numamem.engine.plan import Record
-from nri_numamem.engine.records.cpusets import holder_fields
+from nri_numamem.engine.records.cpusets import holder_fields, page_fields
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.records.fields import Fields
 from nri_numamem.engine.state import EngineState, Holder
@@ -50,11 +50,5 @@ def _memory(state: EngineState, holder: Holder, nodes: NodeSet, pages: Pages) ->
     return {
         **holder_fields(state, holder),
         "nodes": str(nodes),
-        "memory_bytes": sum(pages.own.values()),
-        "remote_bytes": remote_bytes(pages, nodes),
+        **page_fields(nodes, pages),
     }
-
-
-def remote_bytes(pages: Pages, nodes: NodeSet) -> Fields:
-    """Return NUMA node -> bytes without page cache, of nodes that are not among `nodes`."""
-    return {str(node): size_bytes for node, size_bytes in pages.remote(nodes).items()}

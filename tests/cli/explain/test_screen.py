@@ -97,6 +97,30 @@ def test_what_came_later_and_damaged_lines(capsys: pytest.CaptureFixture[str]) -
     assert "2 damaged lines of the history were skipped" in text
 
 
+def test_where_the_memory_is_after_a_change_of_cpuset_mems(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = shown(
+        capsys,
+        entry(1, "admitted"),
+        entry(
+            2,
+            "cpuset_mems_missing",
+            nodes="0",
+            outcome="repair_deferred",
+            resident_bytes={"0": GI, "1": 3 * GI},
+            remote_bytes={"1": 3 * GI},
+        ),
+        entry(3, "cpuset_mems_restored", nodes="0", resident_bytes={"0": 4 * GI}, remote_bytes={}),
+    )
+    text = " ".join(text.split())
+    missing = (
+        "cpuset mems missing, nodes 0, outcome repair_deferred, memory 1Gi on node 0 and 3Gi on"
+    )
+    assert f"{missing} node 1, remote 3Gi on node 1 " in text
+    assert text.endswith("cpuset mems restored, nodes 0, memory 4Gi on node 0")
+
+
 def test_rules_of_later_releases(capsys: pytest.CaptureFixture[str]) -> None:
     candidates = [{"nodes": "0", "rule": "too_hot"}]
     text = shown(capsys, entry(1, "rejected", request_bytes={}, candidates=candidates))

@@ -5,6 +5,7 @@ from nri_numamem.engine.records import cpusets
 from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.memorymanager import State
 from nri_numamem.numa import NodeSet
+from nri_numamem.numa.pages import Pages
 
 N0, N1 = NodeSet([0]), NodeSet([1])
 HOLDER = Holder("c", "s", ("u", "main"))
@@ -45,3 +46,20 @@ def test_a_conflict_has_both_values() -> None:
     }
     unknown = EngineState(State({}))
     assert "pod" not in cpusets.conflict(unknown, HOLDER, N0, N1, {}).fields
+
+
+def test_pages_are_in_the_record_if_they_are_known() -> None:
+    pages = Pages({0: 1, 1: 2}, {2: 3}, {0: 4}, {1: 9})
+    restored = cpusets.restored(STATE, HOLDER, N0, pages)
+    assert restored.level == "info"
+    assert restored.fields == {
+        **WHO,
+        "nodes": "0",
+        "resident_bytes": {"0": 5, "1": 2, "2": 3},
+        "remote_bytes": {"1": 2, "2": 3},
+    }
+    missing = cpusets.missing(STATE, HOLDER, N0, "it has devices")
+    assert cpusets.with_pages(missing, N0, None) is missing
+    with_pages = cpusets.with_pages(missing, N1, pages)
+    assert with_pages.level == "warning"
+    assert with_pages.fields["remote_bytes"] == {"0": 5, "2": 3}

@@ -24,13 +24,14 @@ def test_remote_memory(host: Host) -> None:
         "pod_uid": "a",
         "container_id": "c",
         "nodes": "0",
-        "memory_bytes": 4 * MI,
+        "resident_bytes": {"0": MI, "1": 2 * MI, "2": MI},
         "remote_bytes": {"1": 2 * MI, "2": MI},
         "cause": "x; y",
     }
     cleared = records.remote_memory_cleared(state, holder, NODES, Pages({0: MI}))
     assert cleared.event is EventName.REMOTE_MEMORY_CLEARED
-    assert (cleared.fields["remote_bytes"], cleared.fields["memory_bytes"]) == ({}, MI)
+    assert cleared.fields["resident_bytes"] == {"0": MI}
+    assert cleared.fields["remote_bytes"] == {}
 
 
 def test_head_room() -> None:

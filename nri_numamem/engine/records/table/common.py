@@ -51,3 +51,7 @@ REFUSAL_ID = {
     "the text of every retry has it"
 }
 ADJUSTMENT = {"adjustment": "what the plugin sets: cpuset_mems, hugepage limits and their route"}
+PAGES = {
+    "resident_bytes": "memory of the container by NUMA node, without page cache",
+    "remote_bytes": "of these, bytes on NUMA nodes other than those of the allocation state",
+}

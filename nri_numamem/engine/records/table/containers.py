@@ -10,6 +10,7 @@ from nri_numamem.engine.records.table.common import (
     HINTS,
     MERGED_HINT,
     NODES,
+    PAGES,
     REFUSAL_ID,
     REMEDY,
     REPEATED,
@@ -166,9 +167,11 @@ EVENTS = {
         remedy="find what writes it: the kubelet's own Memory Manager, another plugin, an operator",
         fields={
             **CONTAINER,
-            "previous_nodes": "NUMA nodes in the allocation state before",
+            "previous_nodes": "NUMA nodes in the allocation state before; `remote_bytes` are not "
+            "on these",
             **NODES,
             **SHORTFALL,
+            **PAGES,
         },
     ),
     EventName.CPUSET_MEMS_MISSING: EventType(
@@ -182,6 +185,7 @@ EVENTS = {
             "outcome": "repair_deferred (with the next reply) or unpinned",
             **CAUSE,
             **REMEDY,
+            **PAGES,
         },
     ),
     EventName.CPUSET_MEMS_REAPPLIED: EventType(
@@ -194,6 +198,10 @@ EVENTS = {
             "cgroup_cpuset_mems": "cpuset.mems of the cgroup",
             **CAUSE,
         },
+    ),
+    EventName.CPUSET_MEMS_RESTORED: EventType(
+        "The cgroup of a running container has its NUMA nodes again, after cpuset_mems_missing.",
+        fields={**CONTAINER, **NODES, **PAGES},
     ),
     EventName.RESIZED: EventType(
         "The memory limit of a running container changed.",

@@ -1,14 +1,9 @@
 """Events of the memory of containers, and of the memory that is left on NUMA nodes."""
 
 from nri_numamem.engine.records.events import EventName, EventType, Level
-from nri_numamem.engine.records.table.common import CONTAINER, NODES
+from nri_numamem.engine.records.table.common import CONTAINER, NODES, PAGES
 
-_MEMORY = {
-    **CONTAINER,
-    **NODES,
-    "memory_bytes": "resident bytes without page cache",
-    "remote_bytes": "of these, bytes by NUMA node that is not one of `nodes`",
-}
+_MEMORY = {**CONTAINER, **NODES, **PAGES}
 _HEAD_ROOM = {
     **NODES,
     "available_bytes": "bytes that the kernel has free or can reclaim there",
