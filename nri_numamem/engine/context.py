@@ -94,11 +94,9 @@ class Context:
     """Whether pods are placed as a whole; `none` has no scopes, as in the kubelet."""
 
     counts_cpus: bool = field(init=False, compare=False)
-    """Whether the configured strategy compares CPU requests."""
+    """Whether a choice between equally close nodes compares CPU requests."""
 
     def __post_init__(self) -> None:
-        is_balanced = self.policy.placement_strategy is Strategy.BALANCED_WITH_CPUS
-        object.__setattr__(self, "counts_cpus", is_balanced)
         classification = classify(self.machine, self.policy.memory_nodes)
         object.__setattr__(self, "classification", classification)
         merges = self.topology.policy is not TopologyPolicy.NONE
@@ -106,6 +104,8 @@ class Context:
         has_static_cpus = shared_cpus.has_static_manager(self.policy, self.host_cpus)
         follows_cpus = shared_cpus.may_follow(self.policy) and not has_static_cpus
         object.__setattr__(self, "follows_cpus", follows_cpus)
+        is_balanced = self.policy.placement_strategy is Strategy.BALANCED_WITH_CPUS
+        object.__setattr__(self, "counts_cpus", is_balanced or follows_cpus)
         object.__setattr__(self, "places_pods", merges and self.policy.is_pod_scope)
 
     @classmethod

@@ -21,9 +21,14 @@ def has_static_manager(policy: Policy, host: HostCpus) -> bool:
     return policy.has_static_cpus or host.kubelet_policy == STATIC
 
 
+def unusable_cpus(policy: Policy, host: HostCpus) -> CpuSet:
+    """Return the CPUs that containers must not share; none unless CPUs may follow memory."""
+    return policy.reserved_cpus | host.isolated
+
+
 def cpus_beside(machine: Machine, policy: Policy, host: HostCpus, nodes: NodeSet) -> CpuSet:
     """Return the CPUs beside the memory of some nodes that containers may share."""
-    return cpus_of(machine, nodes, policy.reserved_cpus | host.isolated)
+    return cpus_of(machine, nodes, unusable_cpus(policy, host))
 
 
 def has_cpus_of_nodes(

@@ -2,7 +2,7 @@
 
 The annotation `placement-strategy.numamem.io` counts where the setting `podPlacementStrategies`
 allows it. An annotation that does not count is recorded once per sandbox, and the configured
-strategy holds.
+strategy holds. Where CPUs follow memory, room for CPU requests precedes the strategy.
 """
 
 from collections.abc import Callable
@@ -22,6 +22,7 @@ from nri_numamem.engine.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.engine.records import strategies as records
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.records.strategies import ANNOTATION, SETTING
+from nri_numamem.engine.shared_cpus import unusable_cpus
 from nri_numamem.engine.state import POOL, EngineState
 from nri_numamem.memorymanager.candidates import candidates_for
 from nri_numamem.numa import Balance, NodeSet, Strategy
@@ -38,16 +39,23 @@ def context_for(
     Without a container, as in pod scope, the CPU request of the pod is unknown and counts as 0.
     """
     strategy, _source = _chosen(context, pod)
-    is_balanced = strategy is Strategy.BALANCED_WITH_CPUS
-    if strategy is context.policy.placement_strategy and not is_balanced:
+    needs_cpus = strategy is Strategy.BALANCED_WITH_CPUS or context.follows_cpus
+    if strategy is context.policy.placement_strategy and not needs_cpus:
         return context
     balance = None
-    if is_balanced:
-        cpus = {node.node_id: MILLICORES * len(node.cpus) for node in context.machine.nodes}
+    if needs_cpus:
+        unusable = unusable_cpus(context.policy, context.host_cpus)
+        nodes = context.machine.nodes
+        cpus = {node.node_id: MILLICORES * len(node.cpus - unusable) for node in nodes}
         added = 0 if container is None else requested_millicores(container)
         balance = Balance(cpus, cpu_requests(state, context.machine), added)
     topology = context.topology
-    preferences = replace(topology.preferences, strategy=strategy, balance=balance)
+    preferences = replace(
+        topology.preferences,
+        strategy=strategy,
+        balance=balance,
+        prefers_cpu_room=context.follows_cpus,
+    )
     return replace(context, topology=Topology(topology.policy, preferences))
 
 

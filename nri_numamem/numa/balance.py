@@ -47,6 +47,13 @@ class Balance:
         memory = _fraction(used_bytes + self.added_bytes, memory_bytes)
         return abs(memory - _fraction(requested + self.added_millicores, millicores))
 
+    def exceeds_cpus(self, nodes: Iterable[int]) -> bool:
+        """Return whether a set has more CPU requests than CPUs with the container."""
+        ids = tuple(nodes)
+        millicores = sum(self.cpu_millicores.get(node_id, 0) for node_id in ids)
+        requested = sum(self.requested_millicores.get(node_id, 0) for node_id in ids)
+        return requested + self.added_millicores > millicores
+
 
 def _fraction(used: int, size: int) -> int:
     """Return used / size in millionths; 0 if there is none of the resource."""

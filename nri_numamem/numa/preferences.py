@@ -14,7 +14,7 @@ from nri_numamem.numa.distances import Distances
 from nri_numamem.numa.nodeset import NodeSet
 
 Closeness: TypeAlias = tuple[int, bool, int]
-Rank: TypeAlias = tuple[int, bool, int, int, int]
+Rank: TypeAlias = tuple[int, bool, int, bool, int, int]
 
 
 class Strategy(StrEnum):
@@ -47,18 +47,22 @@ class Preferences:
     """Node id -> free memory, for `PACK` and `SPREAD`."""
     balance: Balance | None = None
     """For `BALANCED_WITH_CPUS`; without it all sets count as equally balanced."""
+    prefers_cpu_room: bool = False
+    """Of equally close sets those win, by `balance`, whose CPUs suffice for all CPU requests."""
     ranks_single_nodes: bool = field(init=False, repr=False, compare=False)
     """Whether the distance of a node to itself can decide between single nodes."""
 
     def __post_init__(self) -> None:
-        ranks_single_nodes = self.strategy is not Strategy.LOWEST_IDS or (
-            self.prefer_closest and not self.distances.have_equal_local
+        ranks_single_nodes = (
+            self.strategy is not Strategy.LOWEST_IDS
+            or self.prefers_cpu_room
+            or (self.prefer_closest and not self.distances.have_equal_local)
         )
         object.__setattr__(self, "ranks_single_nodes", ranks_single_nodes)
 
     def rank(self, nodes: NodeSet) -> Rank:
-        """Return a key: the closeness, then the strategy, then lowest ids."""
-        return (*self.closeness(nodes), self._weight(nodes), nodes.mask)
+        """Return a key: the closeness, room for CPU requests, the strategy, then lowest ids."""
+        return (*self.closeness(nodes), self._lacks_cpus(nodes), self._weight(nodes), nodes.mask)
 
     def closeness(self, nodes: NodeSet) -> Closeness:
         """Return a key: fewest nodes, then the previous nodes, then closest.
@@ -68,6 +72,11 @@ class Preferences:
         """
         spread = self.distances.spread(nodes) if self.prefer_closest else 0
         return (len(nodes), nodes != self.previous_nodes, spread)
+
+    def _lacks_cpus(self, nodes: NodeSet) -> bool:
+        if not self.prefers_cpu_room or self.balance is None:
+            return False
+        return self.balance.exceeds_cpus(nodes)
 
     def _weight(self, nodes: NodeSet) -> int:
         if self.strategy is Strategy.LOWEST_IDS:

@@ -12,7 +12,8 @@ from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.snapshot import restore, snapshot
 from nri_numamem.memorymanager import Reservation
-from nri_numamem.numa import CpuFollowing, CpuSet, Machine, MemoryNodes, WithoutCpus
+from nri_numamem.memorymanager.burstable import BurstableFacts, BurstablePods, Evidence
+from nri_numamem.numa import CpuFollowing, CpuSet, Machine, MemoryNodes, Strategy, WithoutCpus
 from tests.engine.conftest import GI, MI, Answer, Host, four_nodes
 
 RESERVED = tuple(Reservation(node, {"memory": 64 * MI}) for node in range(4))
@@ -180,7 +181,7 @@ def test_memory_without_cpus_gets_the_nearest_cpus_and_counts_as_aligned() -> No
         machine=cpuless(),
         memory_nodes=MemoryNodes(WithoutCpus.USE),
     )
-    for uid in "ab":
+    for uid in "abd":
         create(host, uid, memory=800)
     answer = create(host, "c", memory=800)
     assert placed(answer) == ("2", "12-15")
@@ -349,3 +350,58 @@ def test_the_configuration_of_the_kubelet_switches_it_off() -> None:
     off = new_host(OFF, has_static_cpus=True)
     found = [record.event for record in off.engine.context.start_records("1")]
     assert EventName.CPUS_LEFT_TO_KUBELET not in found
+
+
+def test_of_equal_nodes_one_with_room_for_the_cpu_request_wins() -> None:
+    host = new_host()
+    assert placed(create(host, "a", cpus=3)) == ("0", "0-3")
+    assert placed(create(host, "b", cpus=1)) == ("0", "0-3")
+    assert placed(create(host, "c", cpus=1)) == ("1", "4-7")
+    assert placed(create(host, "d", cpus=4)) == ("2", "8-11")
+
+
+def test_the_cpu_request_never_leads_to_a_rejection() -> None:
+    host = new_host(REQUIRE)
+    for uid in "abcd":
+        create(host, uid, cpus=4)
+    assert placed(create(host, "e", cpus=4)) == ("0", "0-3")
+    assert placed(create(host, "f", memory=700, cpus=4)) == ("1", "4-7")
+
+
+def test_a_closer_set_wins_over_one_with_room() -> None:
+    host = new_host(topology_manager_policy="best-effort")
+    for uid in "ab":
+        create(host, uid, memory=1200, cpus=8)
+    host.stop_pod(host.pods["sandbox-b"])
+    assert placed(create(host, "c", memory=1200, cpus=1)) == ("2-3", "8-15")
+
+
+def test_a_node_with_room_wins_before_the_strategy() -> None:
+    host = new_host(placement_strategy=Strategy.PACK)
+    assert placed(create(host, "a", cpus=3)) == ("0", "0-3")
+    assert placed(create(host, "b", cpus=1)) == ("0", "0-3")
+    assert placed(create(host, "c", cpus=2)) == ("1", "4-7")
+    assert placed(create(host, "d", cpus=1)) == ("1", "4-7")
+
+
+def test_reserved_cpus_are_no_room() -> None:
+    host = new_host(reserved_cpus=CpuSet({0, 1}))
+    assert placed(create(host, "a", cpus=3)) == ("1", "4-7")
+
+
+def test_switched_off_the_cpu_request_has_no_effect() -> None:
+    host = new_host(OFF)
+    for uid in "abc":
+        assert placed(create(host, uid, cpus=4)) == ("0", "")
+
+
+def test_a_container_of_a_burstable_pod_that_loses_its_nodes_gets_all_cpus() -> None:
+    host = new_host(burstable_pods=BurstablePods((Evidence.MEMORY_RESERVATION,)))
+    pod = host.run("a", "burstable/")
+    container = events.Container(
+        "c", pod.sandbox_id, "main", 200 * MI, burstable=BurstableFacts(200 * MI)
+    )
+    assert placed(host.handle(events.CreateContainer(pod, container))) == ("0", "0-3")
+    answer = host.handle(events.UpdateContainer(pod, container, 300 * MI))
+    assert answer.updates == (Update("c", "0-3", "0-15"),)
+    assert answer.records[-1].fields["previous_cpus"] == "0-3"

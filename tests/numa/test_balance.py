@@ -2,7 +2,7 @@
 
 import pytest
 
-from nri_numamem.numa import Balance
+from nri_numamem.numa import Balance, NodeSet
 
 BALANCE = Balance({0: 4000, 1: 4000}, {0: 1000}, 1000).with_memory(
     {0: 100, 1: 200}, {0: 100, 1: 50}, 25
@@ -29,3 +29,12 @@ def test_requests_above_the_cpus_of_a_node_count_as_imbalance() -> None:
 def test_a_node_without_cpus_or_memory_has_nothing_in_use() -> None:
     assert Balance({}, {5: 7}).with_memory({5: 100}, {5: 50}, 0).difference((5,)) == 500_000
     assert Balance({5: 1000}, {5: 100}).difference((5,)) == 100_000
+
+
+def test_whether_cpu_requests_exceed_the_cpus_of_a_set() -> None:
+    balance = Balance({0: 4000, 1: 4000}, {0: 3000, 1: 2000}, 1500)
+    assert balance.exceeds_cpus(NodeSet({0}))
+    assert not balance.exceeds_cpus(NodeSet({1}))
+    assert not balance.exceeds_cpus(NodeSet({0, 1}))
+    assert balance.exceeds_cpus(NodeSet({7}))
+    assert not Balance().exceeds_cpus(NodeSet({0}))

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from nri_numamem.numa import Balance, Distances, NodeSet, Preferences, Strategy
@@ -64,3 +66,14 @@ def test_the_difference_between_memory_and_cpus_decides() -> None:
     cpus = Balance(dict.fromkeys(range(3), 1000), {0: 100, 1: 400, 2: 300})
     balance = cpus.with_memory(dict.fromkeys(range(3), 10), FREE, 0)
     assert best(Preferences(strategy=strategy, balance=balance), "0", "1", "2") == "1"
+
+
+def test_room_for_cpu_requests_precedes_the_strategy() -> None:
+    balance = Balance({0: 1000, 1: 2000}, {}, 1500)
+    known = Preferences(strategy=Strategy.PACK, free_bytes={0: 1, 1: 2}, balance=balance)
+    nodes = [NodeSet({0}), NodeSet({1})]
+    assert min(nodes, key=known.rank) == NodeSet({0})
+    assert min(nodes, key=replace(known, prefers_cpu_room=True).rank) == NodeSet({1})
+    unknown = Preferences(prefers_cpu_room=True)
+    assert unknown.ranks_single_nodes
+    assert min(nodes, key=unknown.rank) == NodeSet({0})

@@ -47,8 +47,8 @@ RULES: Mapping[Rule, str] = {
     Rule.NOT_PREFERRED: "has more nodes than the request needs",
     Rule.REJECTED_BY_POLICY: "is not admitted by the Topology Manager policy",
     Rule.RANKS_LOWER: "holds the request, but the choice ranks first: by last-resort nodes, "
-    "distance, room for the rest of the pod, placementStrategy, node ids or the other memory of "
-    "the pod",
+    "distance, room for the rest of the pod or for CPU requests, placementStrategy, node ids or "
+    "the other memory of the pod",
 }
 """Rule -> what it means for a node set, in the order of application."""
 
