@@ -30,7 +30,8 @@ class ContainerFacts:
     """Anonymous and shared memory; None if unknown."""
     has_hugepages: bool = False
     has_own_cpus: bool = False
-    """Its `cpuset.cpus` is set: its threads would stay behind."""
+    """Its `cpuset.cpus` is set: its threads would stay behind. CPUs that a reply of the plugin set
+    are no obstacle."""
     has_policy: bool = False
     """Its memory policy names nodes, which a move destroys."""
 
@@ -84,7 +85,7 @@ def _obstacle(
         return HUGEPAGES
     if any(holder.container_id in state.cpusets.with_devices for holder in live):
         return DEVICES
-    if any(f.has_own_cpus for f in found):
+    if any(f.has_own_cpus and not h.cpus for h, f in zip(live, found, strict=True)):
         return OWN_CPUS
     return POLICY if any(f.has_policy for f in found) else ""
 

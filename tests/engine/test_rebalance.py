@@ -11,7 +11,7 @@ from nri_numamem.engine.rebalance import ContainerFacts, placing, shares_of
 from nri_numamem.engine.snapshot import restore, snapshot
 from nri_numamem.engine.state import EngineState
 from nri_numamem.memorymanager.rebalance import Share, find_plan
-from nri_numamem.numa import NodeSet
+from nri_numamem.numa import CpuSet, NodeSet
 from tests.engine.conftest import PAGE, SETTINGS, Host, four_nodes
 
 MI = 1 << 20
@@ -66,6 +66,17 @@ def test_what_must_not_move(host: Host) -> None:
     }
     for state in (host.engine.state, kept_in_snapshot(host.engine.state)):
         assert {s.uid: s.obstacle for s in shares(state, facts)} == expected
+
+
+def test_cpus_that_the_plugin_set_are_no_obstacle(host: Host) -> None:
+    host.create(host.run("a"), container_id="c1")
+    state = host.engine.state
+    facts = {"c1": ContainerFacts(has_own_cpus=True)}
+    assert shares(state, facts)[0].obstacle == "CPUs of its own"
+    (holder,) = state.holders.values()
+    state = state.with_holder(replace(holder, cpus=CpuSet([0, 1])), state.accounting)
+    for each in (state, kept_in_snapshot(state)):
+        assert shares(each, facts)[0].obstacle == ""
 
 
 def kept_in_snapshot(state: EngineState) -> EngineState:
