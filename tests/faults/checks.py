@@ -162,7 +162,7 @@ class AccountingCheck:
     def running(self) -> Iterator[str]:
         """Check that every pinned container is recorded with its nodes and amounts."""
         for container in self._containers:
-            if not container.pod.is_guaranteed or not container.mems:
+            if not container.is_assigned:
                 continue
             mine = [block for block in self._blocks if block.key == container.key]
             if not mine:
@@ -186,7 +186,8 @@ class AccountingCheck:
     def excluded(self, nodes: NodeSet) -> Iterator[str]:
         """Check that no container is on a node that the plugin does not use."""
         for container in self._containers:
-            if not NodeSet.parse(container.mems).isdisjoint(nodes):
+            is_on = not NodeSet.parse(container.mems).isdisjoint(nodes)
+            if is_on and not container.is_unpinned:
                 yield f"{_name(container)} is on {container.mems}, and {nodes} are excluded"
 
     def _shares(self, container: Container, resource: str) -> bool:
@@ -241,6 +242,8 @@ class AccountingCheck:
             # Another sandbox of the pod may have another limit; a resize that fails leaves its own.
             if uids.count(pod.uid) > 1 or pod.was_resized or pod.has_failed_resize:
                 continue
+            if not pod.is_guaranteed:  # its limit is unknown
+                continue
             if total > max(live, pod.memory_limit_bytes):
                 limit = pod.memory_limit_bytes
                 yield f"{pod.message.name} holds {total} bytes, its limit is {limit}: {memory}"
@@ -252,7 +255,7 @@ class AccountingCheck:
         """
         ours: dict[str, set[str]] = {}
         for pod in self._node.running():
-            if pod.is_guaranteed:
+            if self._node.may_be_assigned(pod):
                 ours.setdefault(pod.uid, {POOL}).update(pod.attempted_names)
         for pod in self._node.pods.values():  # an older sandbox of the same pod
             if pod.uid in ours:

@@ -59,7 +59,7 @@ class Life:
         self.known_timeouts = 0
         self.host = parts.host
         self.parameters = parts.parameters
-        self.node = Node(self.parameters.traits)
+        self.node = Node(self.parameters.traits, pins_burstable=self.parameters.pins_burstable)
         self.proxy = parts.proxy
         self.runtime = parts.runtime
         self.plugin = parts.plugin

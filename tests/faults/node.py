@@ -21,6 +21,8 @@ from tests.faults.host import GI, MI, PAGE_1GI, PAGE_2MI
 Key = tuple[str, str]
 """Pod uid and container name."""
 
+MEMORY_LOW = "memory.low"
+
 ALIVE = (api.CONTAINER_CREATED, api.CONTAINER_RUNNING)
 
 
@@ -60,6 +62,8 @@ class Container:
     """Has no cgroup yet; updates reach only the runtime's store."""
     cgroup_mems: str = ""
     """cpuset.mems in its cgroup; "" if unset."""
+    is_unpinned: bool = False
+    """Of a Burstable pod, and a resize gave it all nodes."""
     must_not_move: bool = False
     """Has so much memory on other nodes that the plugin must not change them."""
 
@@ -77,6 +81,11 @@ class Container:
         """Whether the plugin must not set nodes while it runs."""
         has_hugepages = any(self.pod.hugepages.values())
         return self.must_not_move or has_hugepages or bool(self.message.linux.devices)
+
+    @property
+    def is_assigned(self) -> bool:
+        """Whether the plugin must have an assignment of it, on the nodes that it has."""
+        return bool(self.mems) and not self.is_unpinned
 
     @property
     def memory_bytes(self) -> int:
@@ -200,8 +209,9 @@ class NoContainerCgroups:
 class Node:
     """All pods that the kubelet or the runtime knows."""
 
-    def __init__(self, traits: RuntimeTraits) -> None:
+    def __init__(self, traits: RuntimeTraits, *, pins_burstable: bool = False) -> None:
         self.traits = traits
+        self.pins_burstable = pins_burstable
         self.pods: dict[str, Pod] = {}
         """Sandbox id -> pod, until the runtime removes it."""
         self.ended: list[Container] = []
@@ -218,6 +228,10 @@ class Node:
         self.has_unknown_shortfalls = traits.is_crio
         """Shortfalls of exempt containers are unknown: CRI-O forgets updates, so containers are
         placed again, and after a change of the machine only large shortfalls are recorded."""
+
+    def may_be_assigned(self, pod: Pod) -> bool:
+        """Return whether the plugin may have assignments of a pod's containers."""
+        return pod.is_guaranteed or self.pins_burstable
 
     def running(self) -> list[Pod]:
         return [pod for pod in self.pods.values() if not pod.has_ended]
@@ -264,6 +278,11 @@ class Node:
             self._moved_devices += 1
             name = self.network_devices[self._moved_devices % len(self.network_devices)]
             message.linux.net_devices[name].name = "net1"
+        if pod.qos is QosClass.BURSTABLE and self.pins_burstable:
+            # Numbers of its own, so that known seeds go on to play the same lives.
+            is_equal = random.Random(message.id).random() < 0.7
+            requested = spec.memory_bytes if is_equal else spec.memory_bytes // 2
+            message.linux.resources.unified[MEMORY_LOW] = str(requested)
         return message
 
     def adjust(self, message: api.Container, reply: api.CreateContainerResponse) -> None:

@@ -31,6 +31,10 @@ NETWORK_HINTS = ("off", "off", "secondary", "all")
 STRATEGIES = ("lowest-ids", "lowest-ids", "pack", "spread", "balanced-with-cpus")
 
 
+# Simulated hosts do not show the available memory of their nodes.
+BURSTABLE_PODS = "burstablePods: {evidence: [memory-reservation], oomScoreAdj: -500}"
+
+
 @dataclass(frozen=True)
 class Parameters:
     """All choices that a life makes before it begins."""
@@ -50,6 +54,8 @@ class Parameters:
     variations: dict[str, bool] = field(default_factory=dict)
     config: str = ""
     memory_policies: Policies = field(default_factory=Policies)
+    pins_burstable: bool = False
+    """Containers of Burstable pods are pinned if their `memory.low` is their limit."""
 
     def excluded(self, machine: Machine) -> NodeSet:
         """Return the nodes on which the plugin must not place anything."""
@@ -113,6 +119,7 @@ class Parameters:
             f"{self.policy}, {self.scope} scope, {self.unsatisfiable}",
             f"nodes without CPUs: {self.without_cpus}",
             "state file" if self.has_state_file else "no state file",
+            "Burstable pinned" if self.pins_burstable else "Guaranteed only",
             f"{self.request_timeout_ms} ms",
             f"{self.memory_policies}",
         ]
@@ -144,6 +151,7 @@ def choose(rng: random.Random, host: LifeHost, kinds: str) -> Parameters:
     strategy = random.Random(str(reserved)).choice(STRATEGIES)
     hints = random.Random(strategy + str(reserved)).choice(NETWORK_HINTS)
     policies = choose_policies(random.Random(f"policies {reserved}"))
+    pins_burstable = random.Random(f"burstable {reserved}").random() < 0.4
     traits = RuntimeTraits(is_crio, hides_hugepages=rng.random() < (0.1 if is_crio else 0.6))
     request_timeout_ms = rng.choice((500, 800))
     variations = {"configure_first": rng.random() < 0.2, "small_parts": rng.random() < 0.2}
@@ -156,6 +164,7 @@ def choose(rng: random.Random, host: LifeHost, kinds: str) -> Parameters:
         f"placementStrategy: {strategy}",
         f"networkHints: {hints}",
         *([policies.line] if policies.is_active else []),
+        *([BURSTABLE_PODS] if pins_burstable else []),
         f'stateFile: "{host.state_file if has_state_file else ""}"',
         f"logFile: {log}",
         "logFormat: json",
@@ -176,4 +185,5 @@ def choose(rng: random.Random, host: LifeHost, kinds: str) -> Parameters:
         variations,
         "".join(f"{line}\n" for line in lines),
         policies,
+        pins_burstable,
     )

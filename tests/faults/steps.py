@@ -10,11 +10,12 @@ from collections.abc import Callable
 from nri_numamem.fake_runtime import objects
 from nri_numamem.memorymanager import QosClass
 from nri_numamem.nri import api_pb2 as api
+from nri_numamem.numa import NodeSet
 from tests.faults.failure import CertainFailure
 from tests.faults.host import GI, MI, PAGE_SIZES
 from tests.faults.life import Life
 from tests.faults.memory_policies import REJECTED, random_annotations
-from tests.faults.node import Container, Pod, Spec, random_specs
+from tests.faults.node import MEMORY_LOW, Container, Pod, Spec, random_specs
 from tests.faults.policy_verdict import check_policy, check_policy_refusal
 from tests.faults.verdict import check_refusal
 
@@ -181,6 +182,9 @@ def resize(life: Life, rng: random.Random) -> bool:
         cpu=api.LinuxCPU(shares=api.OptionalUInt64(), quota=api.OptionalInt64()),
     )
     pod = container.pod
+    if MEMORY_LOW in container.message.linux.resources.unified:
+        is_equal = random.Random(f"{container.message.id} {wanted}").random() < 0.6
+        resources.unified[MEMORY_LOW] = str(wanted if is_equal else wanted // 2)
     # The kubelet gives the pod's cgroup more memory before the container.
     life.host.set_memory_limit(pod.message, pod.memory_limit_bytes + max(0, wanted - before))
     reply = life.call("UpdateContainer", pod.message, container.message, resources)
@@ -192,9 +196,17 @@ def resize(life: Life, rng: random.Random) -> bool:
         pod.has_failed_resize = True
         return True
     container.message.linux.resources.memory.limit.value = wanted
+    for key, value in resources.unified.items():
+        container.message.linux.resources.unified[key] = value
     container.pod.was_resized = True
     container.is_exempt |= wanted > before
-    life.node.update(list(api.UpdateContainerResponse.FromString(reply.payload).update))
+    updates = list(api.UpdateContainerResponse.FromString(reply.payload).update)
+    if not pod.is_guaranteed and any(u.container_id == container.message.id for u in updates):
+        with_memory = (n.node_id for n in life.seen_machine.nodes if n.memory_bytes)
+        life.node.update(updates)
+        container.is_unpinned = container.mems == str(NodeSet(with_memory))
+        return True
+    life.node.update(updates)
     return True
 
 
@@ -250,7 +262,7 @@ def end_unreported(life: Life, rng: random.Random) -> bool:
 def _mark_ended(life: Life, pod: Pod, *, is_reported: bool) -> None:
     pod.has_ended = True
     pod.reservations.clear()
-    if pod.is_guaranteed and not is_reported:
+    if life.node.may_be_assigned(pod) and not is_reported:
         life.unreported_pods[pod.uid] = life.connected and pod.swept_by == life.plugin_starts
     life.host.drop_cgroup(pod.message)
     if pod.is_guaranteed:

@@ -175,3 +175,31 @@ def test_exemptions_spread_over_shared_nodes() -> None:
     world.container.is_exempt = True
     world.node.spread_exemptions()
     assert [container.is_exempt for container in others] == [True, True, False]
+
+
+def test_a_pinned_container_of_a_burstable_pod_must_be_recorded() -> None:
+    world = World()
+    world.pod.qos = QosClass.BURSTABLE
+    assert any("its pod has ended" in text for text in world.check().unknown_entries(set()))
+    world.node.pins_burstable = True
+    assert list(world.check().unknown_entries(set())) == []
+    world.accounting["entries"] = {}
+    (problem,) = world.check().running()
+    assert "runs on 0 and is not recorded" in problem
+    assert list(world.check().excluded(NodeSet([0]))) != []
+    world.container.is_unpinned = True
+    assert list(world.check().running()) == []
+    assert list(world.check().excluded(NodeSet([0]))) == []
+
+
+def test_only_burstable_containers_have_a_reservation_of_memory() -> None:
+    node = Node(RuntimeTraits(is_crio=False, hides_hugepages=True), pins_burstable=True)
+    spec = Spec("app", GI, {})
+    found = set[str]()
+    for qos in (QosClass.GUARANTEED, QosClass.BURSTABLE):
+        pod = Pod(objects.pod("pod", qos=qos), qos, (spec,))
+        for _ in range(20):
+            unified = node.new_message(pod, spec).linux.resources.unified
+            assert bool(unified) is (qos is QosClass.BURSTABLE)
+            found.update(unified.values())
+    assert found == {str(GI), str(GI // 2)}
