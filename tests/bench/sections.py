@@ -10,6 +10,7 @@ from tests.bench import (
     creation,
     disturbance,
     enumeration,
+    features,
     resident_memory,
     single_file,
     stages,
@@ -44,6 +45,8 @@ class Size:
     count: int = 1000
     """Creations per round."""
     paced_count: int = 200
+    feature_count: int = features.CREATIONS
+    """Creations per round, with each feature."""
     synchronize_containers: Sequence[int] = synchronization.CONTAINERS
     synchronize_rounds: int = 5
     starts: int = 10
@@ -56,6 +59,7 @@ QUICK = Size(
     rounds=2,
     count=100,
     paced_count=50,
+    feature_count=50,
     synchronize_containers=(110, 1000),
     synchronize_rounds=1,
     starts=2,
@@ -256,6 +260,19 @@ def creation_stages(bench: Bench) -> Table:
     return stages.rows(found)
 
 
+def creations_with_features(bench: Bench) -> Table:
+    """Measure a creation with each feature that is off by default."""
+    bench.progress("features")
+    size = bench.size
+    found = features.measure(size.rounds, size.feature_count)
+    off = found[features.ALL_OFF.label]
+    bench.results.figures["features"] = {label: asdict(each) for label, each in found.items()}
+    bench.results.ratios |= {
+        f"feature {label}": each.before_s / off.before_s for label, each in found.items()
+    }
+    return features.rows(found)
+
+
 def resident_memory_steps(bench: Bench) -> Table:
     """Measure the parts of the resident memory."""
     bench.progress("resident memory, step by step")
@@ -272,6 +289,7 @@ SECTIONS: Mapping[str, Callable[[Bench], Table]] = {
     "Placement alone, in process (p50 / p99 / max)": placements,
     "CreateContainer under disturbance (p50 / p99 / max)": disturbances,
     "Where the time of a creation goes, in process": creation_stages,
+    "Features, in process (p50)": creations_with_features,
     "What is resident": resident_memory_steps,
 }
 

@@ -7,7 +7,7 @@ timed functions that it calls, and includes some 0.2 µs for the measurement its
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +36,11 @@ NODES, PODS, CREATIONS = 8, 110, 2000
 
 # The timeout that a runtime sends with each call.
 TIMEOUT_NS = 2_000_000_000
+
+CONFIGURATION = api.ConfigureRequest(
+    runtime_name="containerd", runtime_version="v2.3.0", NRI_version="v0.12.2", request_timeout=2000
+)
+NO_SETTINGS: Mapping[str, object] = {}
 
 ENDS = ("StopContainer", "RemoveContainer", "StopPodSandbox", "RemovePodSandbox")
 
@@ -106,14 +111,14 @@ class Plugin:
 
 
 @contextmanager
-def plugin() -> Iterator[Plugin]:
+def plugin(settings_of_feature: Mapping[str, object] = NO_SETTINGS) -> Iterator[Plugin]:
     """Return a configured and synchronized plugin on a simulated host."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         roots = write_files(root, NODES).roots
         logs.configure(root / "log", "info", "json")
         service = Service(logs.get_logger(), roots, host_system())
-        settings = settings_from_mapping({"stateFile": ""})
+        settings = settings_from_mapping({"stateFile": "", **settings_of_feature})
         service.start(build_engine(settings, roots), settings, "here")
         served = PluginSession(
             service,
@@ -123,13 +128,15 @@ def plugin() -> Iterator[Plugin]:
             limiter=service.limit,
         )
         served.start()
-        with service.time_limit:
-            made = Plugin(service, served, ClientConnection())
-            made.serve(made.call("Configure", api.ConfigureRequest(request_timeout=2000)))
-            made.serve(made.call("Synchronize", api.SynchronizeRequest()))
-            yield made
-        service.close()
-        logs.configure()
+        try:
+            with service.time_limit:
+                made = Plugin(service, served, ClientConnection())
+                made.serve(made.call("Configure", CONFIGURATION))
+                made.serve(made.call("Synchronize", api.SynchronizeRequest()))
+                yield made
+        finally:
+            service.close()
+            logs.configure()
 
 
 def pods() -> Iterator[tuple[api.PodSandbox, api.Container]]:
@@ -161,14 +168,15 @@ def measure(creations: int = CREATIONS) -> dict[str, float]:
         for _ in range(PODS):
             pod, container = next(content)
             made.serve(made.call("RunPodSandbox", api.RunPodSandboxRequest(pod=pod)))
-            made.serve(made.call("CreateContainer", _creation(pod, container)))
+            made.serve(made.call("CreateContainer", creation(pod, container)))
         for _ in range(creations):
             for stage, spent_ns in _one(made, watch, *next(content)).items():
                 taken[stage].append(spent_ns)
     return {stage: median(spent) / 1e9 for stage, spent in taken.items()}
 
 
-def _creation(pod: api.PodSandbox, container: api.Container) -> api.CreateContainerRequest:
+def creation(pod: api.PodSandbox, container: api.Container) -> api.CreateContainerRequest:
+    """Return the request."""
     return api.CreateContainerRequest(pod=pod, container=container)
 
 
@@ -177,19 +185,24 @@ def _one(
 ) -> dict[str, int]:
     """Time one creation in a pod's life; return nanoseconds by stage."""
     made.serve(made.call("RunPodSandbox", api.RunPodSandboxRequest(pod=pod)))
-    data = made.call("CreateContainer", _creation(pod, container))
+    data = made.call("CreateContainer", creation(pod, container))
     watch.spent_ns = {}
     watch.timed(made.session.receive_data, BETWEEN)(data)
     commit = made.service._requests._after_reply.commit
     watch.timed(commit, COMMIT)(made.service.engine, lambda engine_commit: engine_commit())
     watch.timed(made.after, LOG)()
     spent_ns, watch.spent_ns = watch.spent_ns, {}
+    end(made, pod, container)
+    return spent_ns
+
+
+def end(made: Plugin, pod: api.PodSandbox, container: api.Container) -> None:
+    """End a container and its pod."""
     for method in ENDS:
         request = getattr(api, f"{method}Request")(pod=pod)
         if "Container" in method:
             request.container.CopyFrom(container)
         made.serve(made.call(method, request))
-    return spent_ns
 
 
 def rows(found: dict[str, float]) -> list[Sequence[str]]:
