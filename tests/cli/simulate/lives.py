@@ -18,11 +18,17 @@ from tests.cli.simulate.scenarios import Document, admit, container, document, p
 
 POLICIES = ("best-effort", "restricted")
 SCOPES = ("container", "pod")
+_ANNOTATION = "memory-policy.numamem.io"
+_MODES = ("interleave", "weighted-interleave", "bind", "preferred", "preferred-many", "local")
 
 
 def random_life(scope: str, policy: str, seed: int) -> Document:
     """Return the scenario of a seed: 30 pods that come and go, and retries of refused ones."""
-    settings = {"topologyManagerScope": scope, "topologyManagerPolicy": policy}
+    settings: Document = {"topologyManagerScope": scope, "topologyManagerPolicy": policy}
+    # Numbers of its own, so that known seeds go on to play the same lives.
+    own = random.Random(f"policies {seed}")
+    if seed % 2:
+        settings["memoryPolicy"] = _random_policies(own)
     chance = random.Random(seed)
     uids = [f"u{number}" for number in range(30)]
     pods, steps = [], []
@@ -32,7 +38,7 @@ def random_life(scope: str, policy: str, seed: int) -> Document:
             container(n, f"{chance.randint(1, 60) * 128}Mi", f"{chance.randint(0, 9) * 32}Mi")
             for n in names
         ]
-        pods.append(pod(uid, *made[:1], init=made[1:]))
+        pods.append(_annotated(own, pod(uid, *made[:1], init=made[1:]), names))
         steps.append(admit(uid))
         if chance.random() < 0.7:
             gone = chance.choice(uids[: len(pods)])
@@ -42,6 +48,23 @@ def random_life(scope: str, policy: str, seed: int) -> Document:
             steps += [admit(uid)] if chance.random() < 0.5 else [{"retry": {}}]
     steps.append({"retry": {"pod": uids[-1]}})
     return document(steps, pods, settings=settings)
+
+
+def _random_policies(chance: random.Random) -> Document:
+    modes = chance.sample(_MODES, 3)
+    default = {"default": chance.choice(modes)} if chance.random() < 0.5 else {}
+    action = chance.choice(("Ignore", "Ignore", "Reject"))
+    return {"modes": modes, "defaults": default, "onUnsupported": action}
+
+
+def _annotated(chance: random.Random, made: Document, names: list[str]) -> Document:
+    """Return the pod, half of the time with annotations for memory policies."""
+    annotations = {}
+    if chance.random() < 0.4:
+        annotations[_ANNOTATION] = chance.choice(_MODES)
+    if chance.random() < 0.2:
+        annotations[f"{_ANNOTATION}/container.{chance.choice(names)}"] = chance.choice(_MODES)
+    return {**made, "metadata": {**made["metadata"], "annotations": annotations}}
 
 
 def differences(seeds: Iterable[int]) -> Iterator[str]:
