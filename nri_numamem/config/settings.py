@@ -48,7 +48,6 @@ from nri_numamem.config.values import (
     read_go_bool,
     read_integer,
     read_mapping,
-    read_switch,
 )
 from nri_numamem.engine.residency import OFF, Residency
 from nri_numamem.kubelet import config_file as kubelet
@@ -244,7 +243,7 @@ def settings_from_mapping(document: object) -> Settings:
         pod_strategies=read_pod_strategies(top.get(POD_STRATEGIES)),
         cpu_follows_memory=choice("cpuFollowsMemory", CPU_FOLLOWINGS),
         memory_policies=read_memory_policies(top.get(MEMORY_POLICY)),
-        network_hints=read_switch((NETWORK_HINTS,), top.get(NETWORK_HINTS), NETWORK_HINTS_CHOICES),
+        network_hints=choice(NETWORK_HINTS, NETWORK_HINTS_CHOICES),
         burstable_pods=read_burstable_pods(top.get(BURSTABLE_PODS)),
         residency=read_residency(top.get(RESIDENCY)),
         log_level=choice("logLevel", LOG_LEVELS),

@@ -83,14 +83,6 @@ def read_choice(path: SettingsPath, value: object, allowed: Sequence[str]) -> st
     return str(value)
 
 
-def read_switch(path: SettingsPath, value: object, allowed: Sequence[str]) -> str:
-    """Return one of the allowed words, of which one is "off"; null gives the first.
-
-    YAML 1.1 reads a bare `off` as the boolean false.
-    """
-    return read_choice(path, "off" if value is False else value, allowed)
-
-
 def read_go_bool(path: SettingsPath, value: object, *, default: bool) -> bool:
     """Return a boolean in Go's spelling or YAML's."""
     if value is None:

@@ -158,15 +158,19 @@ class NamespaceReader:
         """Start the helper in the background."""
         self._put(("", ""))
 
-    def begin(self, sandbox_id: str, path: str) -> None:
-        """Read the namespace of a sandbox if it is unknown, or could not be read; never waits."""
+    def begin(self, sandbox_id: str, path: str) -> Found:
+        """Read the namespace of a sandbox if it is unknown, or could not be read; never waits.
+
+        Return what was known before.
+        """
         known = self._found.get(sandbox_id)
         if known is not None and (known is NOT_READ_YET or not known.obstacle):
-            return
+            return known
         if len(self._found) >= _SANDBOXES_LIMIT:
             self._found.pop(next(iter(self._found)), None)
         self._found[sandbox_id] = NOT_READ_YET
         self._put((sandbox_id, path))
+        return known or NOT_READ_YET
 
     def found(self, sandbox_id: str) -> Found | None:
         """Return what is known of a sandbox; None if it never began."""

@@ -2,28 +2,30 @@
 
 A network device that the OCI runtime moves into a container (NRI's `net_devices`) is still in the
 host's network namespace when the container is created, so sysfs shows its hardware. Interfaces that
-CNI moved into the pod are in the pod's network namespace (``namespace_reader``).
+CNI moved into the pod are in the pod's network namespace (``namespace_reader``, which is loaded
+only where it is used).
 """
 
-from collections.abc import Callable
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from nri_numamem.config.network_hints import OFF, SECONDARY
-from nri_numamem.config.settings import Settings
-from nri_numamem.daemon.namespace_reader import (
-    NOT_READ_YET,
-    Helper,
-    HelperProcess,
-    NamespaceReader,
-)
 from nri_numamem.daemon.program import READ_NAMESPACES, program
-from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import NetworkInterface, NetworkRequest, PodSandbox
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.host.capabilities import CAP_SYS_ADMIN, has_capability
 from nri_numamem.host.network import interface_nodes
-from nri_numamem.host.roots import HostRoots
 from nri_numamem.numa import NodeSet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nri_numamem.config.settings import Settings
+    from nri_numamem.daemon.namespace_reader import Helper, NamespaceReader
+    from nri_numamem.engine.engine import Engine
+    from nri_numamem.host.roots import HostRoots
 
 CLOSE_S = 0.5
 """How long the end of the plugin waits for the helper, which ends with the plugin in any case."""
@@ -31,6 +33,8 @@ CLOSE_S = 0.5
 
 def helper_of(roots: HostRoots) -> Helper:
     """Return the helper of this program, which is not started yet."""
+    from nri_numamem.daemon.namespace_reader import HelperProcess  # noqa: PLC0415 - see above
+
     return HelperProcess(
         lambda descriptor: (*program(), READ_NAMESPACES, str(descriptor), str(roots.sysfs))
     )
@@ -62,6 +66,10 @@ class NetworkHints:
         if not self.is_active:
             return
         if has_capability(self._roots.proc, CAP_SYS_ADMIN):
+            from nri_numamem.daemon.namespace_reader import (  # noqa: PLC0415 - see above
+                NamespaceReader,
+            )
+
             self._namespaces = NamespaceReader(self._new_helper(self._roots))
             self._namespaces.start()
         else:
@@ -93,8 +101,7 @@ class NetworkHints:
         obstacles = [f"/sys/class/net does not have {', '.join(missing)}"] if missing else []
         interfaces = [NetworkInterface(name, nodes or NodeSet()) for name, nodes in of_host.items()]
         if path and self._namespaces is not None:
-            found = self._namespaces.found(pod.sandbox_id) or NOT_READ_YET
-            self._namespaces.begin(pod.sandbox_id, path)
+            found = self._namespaces.begin(pod.sandbox_id, path)
             left_out = found.primary if self._leaves_out_primary else frozenset[str]()
             interfaces += [each for each in found.interfaces if each.name not in left_out]
             obstacles += [found.obstacle] if found.obstacle else []

@@ -11,7 +11,6 @@ from nri_numamem.config.values import (
     read_integer,
     read_mapping,
     read_quantity,
-    read_switch,
     show,
     suggest,
 )
@@ -36,14 +35,6 @@ def test_mappings() -> None:
     assert error_of(read_mapping, {"logLvel": 1}, ("logLevel",)) == (
         "a[0].b.logLvel: unknown key; did you mean logLevel? allowed: logLevel"
     )
-
-
-def test_a_bare_off_of_yaml_is_a_word() -> None:
-    for value in ("off", False, None):
-        assert read_switch(PATH, value, ("off", "all")) == "off"
-    assert read_switch(PATH, "all", ("off", "all")) == "all"
-    switched_on: object = True
-    assert "unknown value True" in error_of(read_switch, switched_on, ("off", "all"))
 
 
 def test_a_key_of_many_lines_is_shown_on_one() -> None:
