@@ -75,3 +75,9 @@ class Facts:
     """QoS class -> number of pods that are not Guaranteed."""
     hugepage_users: tuple[HugepageUser, ...] = ()
     """Processes outside of pods, the largest first."""
+
+    @property
+    def resident_bytes(self) -> Mapping[str, int]:
+        """Return container id -> bytes without page cache and hugepages, where they are known."""
+        found = (self.cgroups or {}).values()
+        return {each.container_id: each.pages.charged_bytes for each in found if each.pages}

@@ -6,6 +6,7 @@ from nri_numamem.cli.live.facts import Cgroup, Facts
 from nri_numamem.cli.render.times import format_time
 from nri_numamem.cli.status.report import Condition, ContainerRow, Difference, Kind
 from nri_numamem.engine.alignment import misaligned_containers
+from nri_numamem.engine.head_room import head_rooms
 from nri_numamem.engine.providers import format_nodes
 from nri_numamem.engine.state import EngineState
 from nri_numamem.memorymanager import non_pod_hugepages
@@ -36,6 +37,7 @@ def find_differences(
                 yield Difference(Kind.MISALIGNED, text, row.container_id)
     yield from _of_hugepages(facts, state)
     yield from _of_memory(facts, state)
+    yield from _of_head_room(facts, state)
 
 
 def _text_of_unpinned(row: ContainerRow) -> str:
@@ -137,3 +139,18 @@ def _of_memory(facts: Facts, state: EngineState) -> Iterator[Difference]:
                 "pods that are not managed use the rest"
             )
             yield Difference(Kind.NON_POD_MEMORY, text)
+
+
+def _of_head_room(facts: Facts, state: EngineState) -> Iterator[Difference]:
+    """Compare what containers may still allocate with what is available, if a setting does so."""
+    limit = facts.settings.residency.head_room
+    if limit is None or facts.cgroups is None:
+        return
+    for room in head_rooms(state, facts.resident_bytes, facts.available_bytes):
+        if room.most_bytes < limit.warn_below(room.total_bytes):
+            text = (
+                f"{format_nodes(room.nodes)}: {humanize_bytes(room.most_available_bytes)} are "
+                f"available in the kernel, and containers may still allocate "
+                f"{humanize_bytes(room.unfaulted_bytes)}: an OOM kill can follow there"
+            )
+            yield Difference(Kind.HEAD_ROOM_LOW, text)

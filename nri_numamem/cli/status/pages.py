@@ -141,11 +141,7 @@ def _unfaulted(facts: Facts) -> tuple[Mapping[int, int], Mapping[NodeSet, int]]:
     """Return node -> unfaulted bytes, and group -> bytes beyond what is available."""
     if facts.state is None or facts.cgroups is None:
         return {}, {}
-    resident = {
-        each.container_id: each.pages.charged_bytes
-        for each in facts.cgroups.values()
-        if each.pages is not None
-    }
+    resident = facts.resident_bytes
     rooms = head_rooms(facts.state, resident, facts.available_bytes)
     short = {room.nodes: -room.most_bytes for room in rooms if room.most_bytes < 0}
     return unfaulted_bytes(facts.state, resident), short

@@ -111,6 +111,7 @@ class Kind(StrEnum):
     OVERCOMMITTED = "overcommitted"
     NON_POD_HUGEPAGES = "non_pod_hugepages"
     NON_POD_MEMORY = "non_pod_memory"
+    HEAD_ROOM_LOW = "head_room_low"
 
 
 @dataclass(frozen=True, slots=True)

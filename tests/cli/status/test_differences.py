@@ -17,6 +17,7 @@ from nri_numamem.engine.state import EngineState
 from nri_numamem.host.fake_sysfs import overlay_of, write_overlay
 from nri_numamem.numa import Machine, NodeSet
 from tests.cli.live.live_host import GI, LiveHost, four_nodes
+from tests.cli.status.conftest import RESERVED
 
 Change = Callable[[LiveHost], None]
 
@@ -168,6 +169,20 @@ def test_memory_that_the_kernel_does_not_have(running_host: LiveHost) -> None:
     ((kind, text),) = found(running_host)
     assert kind is Kind.NON_POD_MEMORY
     assert text.startswith("node 1: 36Gi are free in the accounting, and 5Gi in the kernel")
+
+
+def test_low_head_room_with_the_setting(running_host: LiveHost) -> None:
+    path = running_host.root / "sys/devices/system/node/node1/meminfo"
+    path.write_text(f"Node 1 MemTotal: {64 << 20} kB\nNode 1 MemFree: {40 << 20} kB\n")
+    running_host.config.write_text(f"{RESERVED}residency: {{intervalSeconds: 60, headRoom: 20Gi}}")
+    # 15 GiB of dpdk's 24 are not resident.
+    assert found(running_host) == []
+    running_host.config.write_text(f"{RESERVED}residency: {{intervalSeconds: 60, headRoom: 26Gi}}")
+    ((kind, text),) = found(running_host)
+    assert kind is Kind.HEAD_ROOM_LOW
+    assert text.startswith(
+        "node 1: 40Gi are available in the kernel, and containers may still allocate 15Gi: "
+    )
 
 
 def test_a_node_that_is_gone(running_host: LiveHost) -> None:
