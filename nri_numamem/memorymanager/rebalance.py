@@ -94,7 +94,7 @@ def find_plan(
     max_moves: int = MAX_MOVES,
     max_trials: int = MAX_TRIALS,
 ) -> Rebalancing:
-    """Return the cheapest plan for a request that `place` refuses.
+    """Return the cheapest plan for a request that `place` refuses; `max_moves` is at least 1.
 
     Plans of shares that consent come first, then those with others. `last_resort` nodes are targets
     only if there is no other. Equal arguments give equal plans.
@@ -209,15 +209,13 @@ class _Search:
 
 
 def _subsets(costs: Sequence[tuple[int, int]], most: int) -> Iterator[tuple[int, ...]]:
-    """Yield the sets of 1 to `most` indices by the sum of their costs, which ascend.
+    """Yield the sets of 1 to `most` indices by the sum of their costs, which ascend; not empty.
 
     The second bytes decide between equal sums of the first; then size and indices do. A set is made
     of one that precedes it, by replacing its last index with the next one, or by adding the next
     one; so a heap suffices.
     """
-    heap: list[tuple[int, int, int, tuple[int, ...]]] = []
-    if costs and most:
-        heap.append((*costs[0], 1, (0,)))
+    heap: list[tuple[int, int, int, tuple[int, ...]]] = [(*costs[0], 1, (0,))]
     while heap:
         first, second, size, indices = heapq.heappop(heap)
         yield indices

@@ -158,14 +158,14 @@ def test_many_pods() -> None:
 
 
 def test_a_search_without_hope_is_short() -> None:
-    state, shares = crowded(64, 8)
-    request = Request(64 * 17 + 1)
+    state, shares = crowded(16, 3)
+    request = Request(16 * 7 + 1)
     assert find_plan(state, shares, request.place) == Rebalancing()
     assert request.trials == 2
     # A node is not enough for it, nor are two; so no two pods are.
-    request = Request(3 * 17)
+    request = Request(3 * 7)
     assert find_plan(state, shares, request.place) == Rebalancing()
-    assert request.trials == 2 + 64 + 64 * 63 // 2
+    assert request.trials == 2 + 16 + 16 * 15 // 2
 
 
 def test_sets_come_in_the_order_of_their_costs() -> None:

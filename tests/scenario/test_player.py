@@ -2,6 +2,9 @@
 
 import pytest
 
+from nri_numamem.scenario.player import Player
+from nri_numamem.scenario.scenario import scenario_from_document
+from nri_numamem.scenario.steps import Admit
 from tests.scenario.documents import GI, Document, documents, outcomes, pod, scenario
 
 
@@ -476,3 +479,20 @@ def test_a_resize_does_not_change_a_pod_level_limit() -> None:
         "c0": 2,
         "c1": 2,
     }
+
+
+def test_an_admission_that_is_only_tried_changes_nothing() -> None:
+    first, second = {"admit": {"pod": "a"}}, {"admit": {"pod": "b"}}
+    played = scenario_from_document(
+        scenario(first, second, pods=[pod("a", "5Gi"), pod("b", "15Gi")])
+    )
+    player = Player(played)
+    empty, (admit_a, admit_b) = player.accounting, played.steps
+    assert isinstance(admit_b, Admit)
+    player.play(admit_a)
+    before = player.state
+    assert player.try_in(before.accounting, admit_b).rejection is not None
+    assert player.state is before
+    assert player.try_in(empty, admit_b).cpuset_mems == {"c0": "0-1"}
+    assert player.state is before
+    assert player.play(admit_b).rejection is not None
