@@ -31,6 +31,9 @@ class ContainerSpec:
 
     `cdi_devices` are names as in "vendor.com/class=name". With `has_seccomp` the container gets the
     runtime's seccomp profile.
+
+    `memory_request_bytes` is the request, None for that of the QoS class. `memory_low_bytes` is the
+    request of a container whose kubelet has MemoryQoS with TieredReservation, None without it.
     """
 
     name: str
@@ -40,6 +43,8 @@ class ContainerSpec:
     command: tuple[str, ...] = SLEEP
     cdi_devices: tuple[str, ...] = ()
     has_seccomp: bool = False
+    memory_request_bytes: int | None = None
+    memory_low_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +137,17 @@ class Kubelet:
         )
         self.client.update_container_resources(pod.container_ids[name], resources)
 
-    def resize_memory(self, pod: Pod, name: str, memory_bytes: int) -> None:
+    def resize_memory(
+        self, pod: Pod, name: str, memory_bytes: int, memory_low_bytes: int | None = None
+    ) -> None:
         """Change a container's memory limit in place; the request has all its resources."""
         others = sum(each.memory_bytes for each in pod.spec.containers if each.name != name)
         cgroups.grow_pod(pod.parent, others + memory_bytes)
-        container = replace(pod.container_spec(name), memory_bytes=memory_bytes)
+        container = replace(
+            pod.container_spec(name),
+            memory_bytes=memory_bytes,
+            memory_low_bytes=memory_low_bytes,
+        )
         resources = _container_resources(pod.spec, container)
         self.client.update_container_resources(pod.container_ids[name], resources)
 
@@ -183,6 +194,14 @@ def _requested(spec: PodSpec, amount: int) -> int:
     return amount if spec.qos == "guaranteed" else amount // 2
 
 
+def _memory_request(spec: PodSpec, container: ContainerSpec) -> int:
+    if container.memory_low_bytes is not None:
+        return container.memory_low_bytes
+    if container.memory_request_bytes is not None:
+        return container.memory_request_bytes
+    return _requested(spec, container.memory_bytes)
+
+
 def _oom_score_adj(spec: PodSpec, container: ContainerSpec) -> int:
     """Return the value of the kubelet's qos policy."""
     if spec.qos == "guaranteed":
@@ -190,7 +209,8 @@ def _oom_score_adj(spec: PodSpec, container: ContainerSpec) -> int:
     if spec.qos == "besteffort":
         return 1000
     total = Path("/proc/meminfo").read_text(encoding="ascii").split()[1]
-    share = 1000 * _requested(spec, container.memory_bytes) // (int(total) * 1024)
+    request = _memory_request(spec, container)
+    share = 1000 * request // (int(total) * 1024)
     return min(max(1000 - share, 3), 999)
 
 
@@ -250,7 +270,9 @@ def _container_config(pod: Pod, container: ContainerSpec, attempt: int) -> pb.Co
 
 
 def _container_resources(spec: PodSpec, container: ContainerSpec) -> pb.LinuxContainerResources:
-    hugepages = container.hugepages_bytes
+    hugepages, unified = container.hugepages_bytes, {"memory.oom.group": "1"}
+    if container.memory_low_bytes is not None:
+        unified["memory.low"] = str(container.memory_low_bytes)
     return pb.LinuxContainerResources(
         cpu_period=_PERIOD_US if container.cpu_milli else 0,
         cpu_quota=container.cpu_milli * 100,
@@ -262,7 +284,7 @@ def _container_resources(spec: PodSpec, container: ContainerSpec) -> pb.LinuxCon
             pb.HugepageLimit(page_size=size, limit=hugepages.get(size, 0))
             for size in cgroups.hugepage_sizes()
         ],
-        unified={"memory.oom.group": "1"},
+        unified=unified,
     )
 
 

@@ -1,0 +1,189 @@
+"""Scenarios of Burstable pods: pinned containers, a full NUMA node, resizes, restarts.
+
+A container "main" of 720 MiB is pinned to a node of 1 GiB. A neighbour of another pod fills part of
+that node without being pinned, and main then writes more than is left. The kernel ends the process
+with the most memory, to which `oom_score_adj` adds thousandths of the node.
+"""
+
+from pathlib import Path
+
+from tests.e2e.guest import cgroups
+from tests.e2e.guest.checks import Check, Host, expect
+from tests.e2e.guest.kubelet import ContainerSpec, Pod, PodSpec
+from tests.e2e.guest.waiting import wait_until
+from tests.features.guest import memory
+from tests.features.guest.feature import Phase, restart_with
+from tests.features.guest.memory import MIB
+
+_SCORE = -500
+_EVIDENCE = "evidence: [memory-reservation, annotation], namespaces: [e2e]"
+_WITHOUT_SCORE = f"burstablePods: {{{_EVIDENCE}}}\n"
+SETTINGS = f"burstablePods: {{{_EVIDENCE}, oomScoreAdj: {_SCORE}}}\n"
+_ANNOTATIONS = {"memory.numamem.io/container.main": "guaranteed"}
+
+_ALL_NODES = frozenset(range(5))
+_LIMIT_MIB = 256
+_LARGE_MIB = 720
+# Together more than a node of 1 GiB has: first, what the neighbour has there, and later.
+_FIRST_MIB, _NEIGHBOUR_MIB, _LATER_MIB = 32, 400, 640
+_BEGIN = "begin"
+
+
+def _request_at_the_limit_is_pinned(host: Host) -> str:
+    limit = _LIMIT_MIB * MIB
+    main = ContainerSpec("main", limit, command=memory.writer(64), memory_low_bytes=limit)
+    other = ContainerSpec("other", limit, memory_low_bytes=limit // 2)
+    pod = host.kubelet.run(PodSpec("fixed", (main, other), "burstable"))
+    (node,) = host.nodes(pod)
+    expect(host.nodes(pod, "other") == frozenset(), "the other container is pinned")
+    written = memory.wait_for_written(pod, 64)
+    expect(written[node] >= 64, f"not all of it is on node {node}: {written}")
+    scores = {name: _score(pod, name) for name in ("main", "other")}
+    expect(scores["main"] == _SCORE < 0 < scores["other"], f"{scores}")
+    record = host.plugin.records("burstable_pinned")[-1]
+    expect((record["evidence"], record["nodes"]) == ("memory-reservation", str(node)), f"{record}")
+    expect(_charged(host) == {"main": limit}, f"{_charged(host)}")
+    return f"node {node}, MiB by node {dict(written)}, oom_score_adj {scores}"
+
+
+def _annotation_is_refuted_by_the_score(host: Host) -> str:
+    spec = ContainerSpec("main", _LIMIT_MIB * MIB)  # which requests a half
+    pod = host.kubelet.run(PodSpec("refuted", (spec,), "burstable", _ANNOTATIONS))
+    expect(host.nodes(pod) == frozenset(), "it is pinned")
+    record = host.plugin.records("burstable_not_pinned")[-1]
+    host.kubelet.remove(pod)
+    expect("oom_score_adj shows a memory request below" in record["cause"], f"{record}")
+    return str(record["cause"])
+
+
+def _restarts_keep_it(host: Host) -> str:
+    before, charged = host.running(), _charged(host)
+    with host.without_plugin():
+        pass
+    expect(_charged(host) == charged, f"the plugin restarted: {_charged(host)}, not {charged}")
+    host.restart_runtime(killed=True)
+    expect(_charged(host) == charged, f"containerd restarted: {_charged(host)}, not {charged}")
+    restart_with(host, "")
+    expect(_charged(host) == charged, f"the setting is off: {_charged(host)}, not {charged}")
+    restart_with(host, SETTINGS)
+    expect(_charged(host) == charged, f"the setting is on: {_charged(host)}, not {charged}")
+    expect(host.running() == before, f"{host.running()}, not {before}")
+    return f"charged {charged}"
+
+
+def _resize_of_both_keeps_the_node(host: Host) -> str:
+    pod = host.kubelet.pod("fixed")
+    before = host.nodes(pod)
+    limit = 2 * _LIMIT_MIB * MIB
+    host.kubelet.resize_memory(pod, "main", limit, memory_low_bytes=limit)
+    expect(host.nodes(pod) == before, "its nodes changed")
+    expect(_charged(host) == {"main": limit}, f"{_charged(host)}")
+    return f"{_charged(host)}, nodes {sorted(before)}"
+
+
+def _resize_of_the_limit_unpins(host: Host) -> str:
+    pod = host.kubelet.pod("fixed")
+    (node,) = host.nodes(pod)
+    limit = 3 * _LIMIT_MIB * MIB
+    host.kubelet.resize_memory(pod, "main", limit, memory_low_bytes=limit - MIB)
+    wait_until(lambda: host.nodes(pod) == _ALL_NODES, "all nodes in cpuset.mems")
+    found = memory.numa_stat(pod)["anon"]
+    expect(found[node] >= 64 * MIB, f"memory moved away from node {node}: {found}")
+    record = host.plugin.records("burstable_unpinned")[-1]
+    expect((record["previous_nodes"], record["nodes"]) == (str(node), "0-4"), f"{record}")
+    expect(_charged(host) == {}, f"{_charged(host)}")
+    return f"{record['cause']}; MiB on node {node}: {found[node] // MIB}"
+
+
+def _kernel_ends_the_neighbour(host: Host) -> str:
+    pod, neighbour, scores = _fill_a_node(host)
+    written = memory.wait_for_written(pod, _LATER_MIB)
+    kills = {each.spec.name: _kills(each) for each in (pod, neighbour)}
+    expect(kills["large"] == 0 < kills["neighbour"], f"oom_kill: {kills}")
+    _remove(host, pod, neighbour)
+    return f"oom_kill {kills}, oom_score_adj {scores}, MiB by node {dict(written)}"
+
+
+def _without_the_score_it_ends_itself(host: Host) -> str:
+    restart_with(host, _WITHOUT_SCORE)
+    pod, neighbour, scores = _fill_a_node(host)
+    wait_until(lambda: _kills(pod) > 0, "an end of the pinned container")
+    kills = {each.spec.name: _kills(each) for each in (pod, neighbour)}
+    expect(kills["neighbour"] == 0 < kills["large"], f"oom_kill: {kills}")
+    _remove(host, pod, neighbour)
+    return f"oom_kill {kills}, oom_score_adj {scores}"
+
+
+def _fill_a_node(host: Host) -> tuple[Pod, Pod, dict[str, int]]:
+    """Let a pinned container write more than its node has left; return it and its neighbour."""
+    limit = _LARGE_MIB * MIB
+    script = (
+        f"{_held(_FIRST_MIB)} & while [ ! -e /{_BEGIN} ]; do busybox sleep 0.2; done; "
+        f"{_held(_LATER_MIB)}"
+    )
+    main = ContainerSpec(
+        "main", limit, command=("/bin/sh", "-c", script), memory_request_bytes=limit
+    )
+    pod = host.kubelet.run(PodSpec("large", (main,), "burstable", _ANNOTATIONS))
+    (node,) = host.nodes(pod)
+    memory.wait_for_written(pod, _FIRST_MIB)
+    other = ContainerSpec(
+        "main",
+        900 * MIB,
+        command=("/bin/sh", "-c", _held(_NEIGHBOUR_MIB, node)),
+        memory_request_bytes=890 * MIB,
+    )
+    neighbour = host.kubelet.run(PodSpec("neighbour", (other,), "burstable"))
+    found = memory.wait_for_written(neighbour, _NEIGHBOUR_MIB)
+    expect(found[node] >= _NEIGHBOUR_MIB - 16, f"it is not on node {node}: {found}")
+    expect(host.nodes(neighbour) == frozenset(), "the neighbour is pinned")
+    scores = {each.spec.name: _score(each, "main") for each in (pod, neighbour)}
+    Path("/proc", str(memory.pids(pod)[0]), "root", _BEGIN).touch()
+    return pod, neighbour, scores
+
+
+def _held(mib: int, node: int | None = None) -> str:
+    """Return a command that writes memory and keeps it, if given on the node's only processor."""
+    pinned = "" if node is None else f"busybox taskset {1 << node:x} "
+    dd = f"busybox dd if=/dev/zero bs={mib * MIB} count=1"
+    return f"{pinned}{dd} | busybox sleep 1000000"
+
+
+def _kills(pod: Pod) -> int:
+    """Return `oom_kill` of a pod's cgroup, which outlives its containers."""
+    text = (cgroups.ROOT / pod.parent.lstrip("/") / "memory.events").read_text(encoding="ascii")
+    return int(dict(line.split() for line in text.splitlines())["oom_kill"])
+
+
+def _score(pod: Pod, name: str) -> int:
+    pid = memory.pids(pod, name)[0]
+    return int(Path("/proc", str(pid), "oom_score_adj").read_text(encoding="ascii"))
+
+
+def _charged(host: Host) -> dict[str, int]:
+    """Return container name -> bytes of memory in the plugin's accounting."""
+    return {
+        name: sum(block["size"] for block in blocks if block["type"] == "memory")
+        for containers in host.plugin.accounting()["entries"].values()
+        for name, blocks in containers.items()
+    }
+
+
+def _remove(host: Host, *pods: Pod) -> None:
+    for pod in pods:
+        host.kubelet.remove(pod)
+
+
+_PINNED = (
+    Check("request_at_the_limit_is_pinned", _request_at_the_limit_is_pinned),
+    Check("annotation_is_refuted_by_the_score", _annotation_is_refuted_by_the_score),
+    Check("restarts_keep_it", _restarts_keep_it),
+    Check("resize_of_both_keeps_the_node", _resize_of_both_keeps_the_node),
+    Check("resize_of_the_limit_unpins", _resize_of_the_limit_unpins),
+)
+_FULL_NODE = (
+    Check("kernel_ends_the_neighbour", _kernel_ends_the_neighbour),
+    Check("without_the_score_it_ends_itself", _without_the_score_it_ends_itself),
+)
+
+PHASES = (Phase(title="burstable", scenarios=(_PINNED, _FULL_NODE), settings=SETTINGS),)
