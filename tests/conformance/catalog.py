@@ -90,6 +90,7 @@ SCENARIOS = {
     70: "replies are valid UTF-8 for any bytes in the request",
     71: "failOnTimeout: a late reply fails one request, its repetition succeeds",
     72: "memory policies arrive with all modes; NRI before 0.12 is not sent any",
+    73: "memory follows a network device of the host, where NRI sends them",
 }
 
 NOT_TESTED = {
