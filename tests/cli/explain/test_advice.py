@@ -91,6 +91,8 @@ def test_what_nri_does_not_show_is_not_guessed() -> None:
         (entry("not_managed", qos_class="Guaranteed", cause="memoryManagerPolicy is None"), "set "),
         (entry("not_managed", qos_class="BestEffort", cause="its pod is BestEffort"), "give every"),
         (entry("memory_policy_rejected", cause="x"), "correct the annotation or the setting"),
+        (entry("burstable_not_pinned", cause="x"), "see docs/burstable-pods.md"),
+        (entry("burstable_unpinned", cause="x"), "see docs/burstable-pods.md"),
         (entry("resize_rejected"), "free memory on its NUMA nodes"),
         (entry("unreported_container_found", outcome="unpinned"), "free memory on the NUMA nodes"),
         (entry("cpuset_mems_missing", remedy="restart the container"), "restart the container"),

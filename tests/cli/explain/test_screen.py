@@ -219,6 +219,21 @@ def test_a_memory_policy_that_cannot_be_set(capsys: pytest.CaptureFixture[str]) 
     assert "remedy    correct the annotation or the setting memoryPolicy\n" in text
 
 
+def test_containers_of_burstable_pods(capsys: pytest.CaptureFixture[str]) -> None:
+    pinned = (
+        entry(1, "admitted", nodes="2"),
+        entry(2, "burstable_pinned", nodes="2", evidence="annotation"),
+    )
+    text = shown(capsys, *pinned)
+    assert "p, container c: placed" in text
+    assert "burstable pinned" in text
+    for event in ("burstable_not_pinned", "burstable_unpinned"):
+        text = shown(capsys, *pinned, entry(3, event, cause="no room", nodes="0-3"))
+        assert "p, container c: runs unpinned" in text
+        assert "because   no room\n" in text
+        assert "remedy    see docs/burstable-pods.md" in text
+
+
 def test_a_placement_shows_its_strategy(capsys: pytest.CaptureFixture[str]) -> None:
     text = shown(capsys, entry(1, "admitted", nodes="2", strategy="spread", equal_nodes=["0", "2"]))
     why = "by placementStrategy: most free memory of the equal nodes 0, 2"
