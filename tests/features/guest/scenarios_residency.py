@@ -23,6 +23,8 @@ from tests.features.guest.memory import MIB
 _LIMIT_MIB, _WRITTEN_MIB = 300, 64
 _HEAD_ROOM_MIB = 64
 _FILE_MIB = 32
+# Pages of a program's start, and counters that the kernel updates in batches.
+_NOISE_BYTES = 2 * MIB
 _FILE = Path("/dev/shm/residency")
 _EATER = Path("/sys/fs/cgroup/residency-eater")
 SETTINGS = f"residency: {{intervalSeconds: 2, headRoom: {_HEAD_ROOM_MIB}Mi}}\n"
@@ -43,7 +45,7 @@ def _command_shows_the_node(host: Host) -> str:
     expect((found["container"], found["nodes"]) == ("main", [node]), f"{found}")
     mib = {each["node"]: each["anonymous"] / MIB for each in found["pages"]}
     expect(mib[node] >= _WRITTEN_MIB, f"anonymous MiB: {mib}")
-    expect(found["remoteBytes"] < MIB, f"{found}")
+    expect(found["remoteBytes"] < _NOISE_BYTES, f"{found}")
     screen = host.plugin.command("status", "--pages").stdout
     expect("e2e/db/main" in screen, screen)
     return f"node {node}, anonymous MiB: {mib}"
@@ -79,7 +81,7 @@ def _record_says_where_pages_are(host: Host) -> str:
         lambda: host.plugin.records("cpuset_mems_restored"), "a record after the repair"
     )[-1]
     expect(restored["resident_bytes"][str(node)] >= _WRITTEN_MIB * MIB, f"{restored}")
-    expect(sum(restored["remote_bytes"].values()) < MIB, f"{restored}")
+    expect(sum(restored["remote_bytes"].values()) < _NOISE_BYTES, f"{restored}")
     screen = " ".join(host.plugin.command("explain", "e2e/db").stdout.split())
     expect("cpuset mems restored" in screen, screen)
     return f"{missing['remote_bytes']} remote, then {restored['resident_bytes']}"
@@ -93,10 +95,13 @@ def _files_of_tmpfs_stay_behind(host: Host) -> str:
     script = f"echo $$ > {procs} && dd if=/dev/zero of={_FILE} bs={MIB} count={_FILE_MIB}"
     subprocess.run(["/bin/sh", "-c", script], check=True, capture_output=True)
     _write_mems(pod, str(node))
-    found = wait_until(
-        lambda: host.plugin.records("remote_memory_found"), "a record of remote memory"
-    )[-1]
-    expect((found["pod"], found["nodes"]) == ("db", str(node)), f"{found}")
+
+    def remote() -> list[dict[str, Any]]:
+        # If the accounting followed to the other node meanwhile, the first records are about that.
+        records = host.plugin.records("remote_memory_found")
+        return [each for each in records if (each["pod"], each["nodes"]) == ("db", str(node))]
+
+    found = wait_until(remote, "a record of remote memory")[-1]
     expect(found["remote_bytes"][str(other)] >= _FILE_MIB * MIB, f"{found}")
     expect("files of tmpfs that no process maps do not move" in found["cause"], f"{found}")
     (row,) = _pages(host, "e2e/db")["containers"]
