@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 
 from nri_numamem.engine.events import CpusetRead, CpusetsRead
+from nri_numamem.engine.reason import Reason, Reasons
+from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.residency import (
     Round,
     containers_to_read,
@@ -105,3 +107,11 @@ def test_causes_that_the_state_knows(host: Host) -> None:
     host.create(pod, container_id="c", devices=["0"])
     host.synchronize()
     assert causes(host).startswith("a device may have pinned pages, which never move; ")
+
+
+def test_a_container_that_was_pinned_while_it_ran(host: Host) -> None:
+    reason = Reason("c", "sandbox-a", ("a", "main"), "ns", "pod-a", EventName.PINNED_WHILE_RUNNING)
+    host.create(host.run("a"), container_id="c")
+    state = replace(host.engine.state, reasons=Reasons(pinned={"c": reason}))
+    found = list(likely_causes(state, "c", REMOTE, NodeSet([0]), is_v1=False))
+    assert found == ["it was pinned while it ran", KERNEL]
