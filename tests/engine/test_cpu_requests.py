@@ -170,3 +170,9 @@ def test_a_snapshot_has_the_request(host: Host) -> None:
     restored = restore(snapshot(host.engine.state))
     assert restored.holders["a", "main"].cpu_millicores == 1000
     assert restored.holders["b", "main"].cpu_millicores == 0
+
+
+def test_a_holder_without_an_assignment_does_not_count(host: Host) -> None:
+    host.create(host.run("a"), cpu_shares=1024)
+    state = host.engine.state.with_accounting(host.engine.context.empty_accounting())
+    assert set(cpu_requests(state, host.engine.context.machine).values()) == {0}
