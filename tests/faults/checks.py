@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nri_numamem.numa import NodeSet
+from nri_numamem.numa import CpuSet, Machine, NodeSet, cpus_of
 from nri_numamem.numa.quantity import MEMORY, hugepages_resource
 from tests.faults.host import NO_NODES, Amounts, StateEntry
 from tests.faults.node import Container, Key, Node, Pod, expected_sizes
@@ -189,6 +189,14 @@ class AccountingCheck:
             is_on = not NodeSet.parse(container.mems).isdisjoint(nodes)
             if is_on and not container.is_unpinned:
                 yield f"{_name(container)} is on {container.mems}, and {nodes} are excluded"
+
+    def cpus(self, machine: Machine) -> Iterator[str]:
+        """Check that containers with CPUs have those beside their memory."""
+        for container in self._containers:
+            cpus, nodes = container.message.linux.resources.cpu.cpus, NodeSet.parse(container.mems)
+            expected = cpus_of(machine, nodes, CpuSet())
+            if cpus and nodes.issubset(machine.node_set) and CpuSet.parse(cpus) != expected:
+                yield f"{_name(container)} is on {container.mems} with the CPUs {cpus}"
 
     def _shares(self, container: Container, resource: str) -> bool:
         """Return whether a container has only what its pod's limit leaves.

@@ -54,6 +54,7 @@ class Container:
     pod: "Pod"
     message: api.Container
     created_mems: str = ""
+    created_cpus: str = ""
     since: int = 0
     """Number of synchronizations before its creation."""
     is_exempt: bool = False
@@ -249,8 +250,9 @@ class Node:
     def add(self, pod: Pod, spec: Spec, message: api.Container) -> Container:
         """Add a created container, which runs from now on."""
         message.state = api.CONTAINER_RUNNING
-        mems = message.linux.resources.cpu.mems
-        container = Container(spec, pod, message, mems, self.synchronizations, cgroup_mems=mems)
+        mems, cpus = message.linux.resources.cpu.mems, message.linux.resources.cpu.cpus
+        since = self.synchronizations
+        container = Container(spec, pod, message, mems, cpus, since, cgroup_mems=mems)
         if self.is_start_delayed:
             container.is_starting, message.state = True, api.CONTAINER_CREATED
         else:
@@ -327,7 +329,8 @@ class Node:
         self.ended.clear()  # containers that ended before are never reported again
         if self.traits.is_crio:
             for container in self.containers():
-                container.message.linux.resources.cpu.mems = container.created_mems
+                cpu = container.message.linux.resources.cpu
+                cpu.mems, cpu.cpus = container.created_mems, container.created_cpus
 
     def spread_exemptions(self) -> None:
         """Exempt all containers that share nodes with an exempt container.

@@ -28,6 +28,7 @@ _FAKE = (
 
 
 NETWORK_HINTS = ("off", "off", "secondary", "all")
+CPU_FOLLOWINGS = ("off", "off", "prefer", "require")
 STRATEGIES = ("lowest-ids", "lowest-ids", "pack", "spread", "balanced-with-cpus")
 
 
@@ -150,6 +151,7 @@ def choose(rng: random.Random, host: LifeHost, kinds: str) -> Parameters:
     # Numbers of its own, so that known seeds go on to play the same lives.
     strategy = random.Random(str(reserved)).choice(STRATEGIES)
     hints = random.Random(strategy + str(reserved)).choice(NETWORK_HINTS)
+    following = random.Random(f"cpus {reserved}").choice(CPU_FOLLOWINGS)
     policies = choose_policies(random.Random(f"policies {reserved}"))
     pins_burstable = random.Random(f"burstable {reserved}").random() < 0.4
     traits = RuntimeTraits(is_crio, hides_hugepages=rng.random() < (0.1 if is_crio else 0.6))
@@ -163,6 +165,7 @@ def choose(rng: random.Random, host: LifeHost, kinds: str) -> Parameters:
         f"memoryNodes: {{withoutCpus: {action}}}",
         f"placementStrategy: {strategy}",
         f"networkHints: {hints}",
+        f"cpuFollowsMemory: {following}",
         *([policies.line] if policies.is_active else []),
         *([BURSTABLE_PODS] if pins_burstable else []),
         f'stateFile: "{host.state_file if has_state_file else ""}"',

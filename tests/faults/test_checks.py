@@ -8,7 +8,7 @@ from nri_numamem.engine.dump import accounting_record
 from nri_numamem.fake_runtime import objects
 from nri_numamem.memorymanager import QosClass, default_state
 from nri_numamem.memorymanager.accounting import assign
-from nri_numamem.numa import Machine, NodeSet, NumaNode
+from nri_numamem.numa import CpuSet, Machine, NodeSet, NumaNode
 from tests.faults.checks import AccountingCheck, single_node_with_room
 from tests.faults.host import GI, PAGE_2MI, StateEntry, allocatable
 from tests.faults.node import Container, Node, Pod, Reservation, RuntimeTraits, Spec
@@ -110,6 +110,15 @@ def test_an_unpinned_container_needs_a_reason(world: World) -> None:
     world.container.message.linux.resources.cpu.mems = ""
     assert "without a reason" in next(world.check().unpinned(set()))
     assert list(world.check().unpinned({world.container.message.id})) == []
+
+
+def test_cpus_that_are_not_beside_the_memory(world: World) -> None:
+    machine = Machine(tuple(NumaNode(n, GI, cpus=CpuSet([n])) for n in range(2)))
+    for cpus in ("", "0"):
+        world.container.message.linux.resources.cpu.cpus = cpus
+        assert list(world.check().cpus(machine)) == []
+    world.container.message.linux.resources.cpu.cpus = "1"
+    assert "is on 0 with the CPUs 1" in next(world.check().cpus(machine))
 
 
 def test_a_container_on_an_excluded_node(world: World) -> None:

@@ -62,7 +62,7 @@ def _problems(life: Life) -> tuple[list[str], list[str]]:
     amounts = allocatable(life.seen_machine, life.parameters.reserved, excluded)
     found = checks.AccountingCheck(life.node, accounting, records, amounts)
     now = [*found.running(), *found.reservations(), *found.kept_memory()]
-    now += found.excluded(excluded)
+    now += [*found.excluded(excluded), *found.cpus(life.seen_machine)]
     if not life.host.may_lose_records:
         now += [
             *found.unpinned(exempt),
