@@ -13,7 +13,15 @@ from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.snapshot import restore, snapshot
 from nri_numamem.memorymanager import Reservation
 from nri_numamem.memorymanager.burstable import BurstableFacts, BurstablePods, Evidence
-from nri_numamem.numa import CpuFollowing, CpuSet, Machine, MemoryNodes, Strategy, WithoutCpus
+from nri_numamem.numa import (
+    CpuFollowing,
+    CpuSet,
+    Machine,
+    MemoryNodes,
+    NodeSet,
+    Strategy,
+    WithoutCpus,
+)
 from tests.engine.conftest import GI, MI, Answer, Host, four_nodes
 
 RESERVED = tuple(Reservation(node, {"memory": 64 * MI}) for node in range(4))
@@ -405,3 +413,43 @@ def test_a_container_of_a_burstable_pod_that_loses_its_nodes_gets_all_cpus() -> 
     answer = host.handle(events.UpdateContainer(pod, container, 300 * MI))
     assert answer.updates == (Update("c", "0-3", "0-15"),)
     assert answer.records[-1].fields["previous_cpus"] == "0-3"
+
+
+def test_a_runtime_that_forgets_updates_gets_no_cpus_that_were_never_set() -> None:
+    host = new_host(OFF)
+    create(host, memory=600)
+    created = host.newest()
+    host.resize(created, 1200 * MI)
+    nodes = NodeSet({0, 1})
+    shown = replace(created, memory_limit_bytes=1200 * MI, cgroup_mems=nodes)
+    host.containers[shown.container_id] = shown
+    state = restore(snapshot(host.engine.state))
+    host.engine = Engine(Context.of(four_nodes(), policy_with(REQUIRE)), state)
+    answer = host.synchronize(keeps_updates=False)
+    assert answer.updates == (Update(shown.container_id, "0-1"),)
+    assert host.engine.state.holders["a", "main"].cpus == CpuSet()
+
+
+def test_other_containers_of_a_synchronize_are_left_as_they_are() -> None:
+    host = new_host(REQUIRE)
+    host.create(host.run("b", "burstable/"), cpus="0-3")
+    create(host, "a")
+    shown = host.newest()
+    host.containers[shown.container_id] = replace(shown, cpuset_cpus="x")
+    host.engine = Engine(host.engine.context)
+    assert host.synchronize().updates == ()
+    assert host.engine.state.holders["a", "main"].cpus == CpuSet()
+
+
+def test_nodes_that_are_sent_again_come_with_their_cpus() -> None:
+    host = new_host()
+    create(host)
+    shown = host.newest()
+    use = events.CgroupUse(NodeSet(range(4)), {0: MI})
+    for _ in range(2):
+        read = events.CpusetRead(shown.container_id, NodeSet(), use)
+        host.handle(events.CpusetsRead((read,)))
+    answer = create(host, "b", memory=100)
+    assert answer.updates == (Update(shown.container_id, "0", "0-3"),)
+    changed = [record for record in answer.records if "previous_cpus" in record.fields]
+    assert changed == []
