@@ -82,6 +82,11 @@ FEATURES: Sequence[Feature] = (
         lambda meter: meter.events[EventName.MEMORY_POLICY_SET],
     ),
     Feature(
+        "`cpuFollowsMemory: require`",
+        {"cpuFollowsMemory": "require"},
+        uses=lambda meter: meter.events[EventName.CPUS_SET],
+    ),
+    Feature(
         "`burstablePods`, annotation",
         {"burstablePods": {"evidence": ["annotation"]}},
         _burstable,
