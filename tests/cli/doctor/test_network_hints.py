@@ -77,3 +77,15 @@ def test_a_file_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
     (tmp_path / WANTED).symlink_to("../nri-numamem.service")
     (found,) = check_network_hints(Host(tmp_path), Settings(network_hints="all"))
     assert found.verdict is Verdict.UNKNOWN
+
+
+def test_the_release_of_this_host_is_read() -> None:
+    """Look at a real procfs, which refuses large reads of the file."""
+    (found,) = check_network_hints(Host(), Settings(network_hints="all"))
+    assert "osrelease" not in found.text
+
+
+def test_a_release_that_cannot_be_read_counts_as_new(tmp_path: Path) -> None:
+    (tmp_path / "proc/sys/kernel/osrelease").mkdir(parents=True)
+    (found,) = check_network_hints(Host(tmp_path), Settings(network_hints="all"))
+    assert found.verdict is Verdict.OK
