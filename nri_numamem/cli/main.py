@@ -55,7 +55,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _launched()
     if arguments[:1] == [READ_NAMESPACES]:
         from nri_numamem.daemon.namespace_helper import main as helper  # noqa: PLC0415 - see above
+        from nri_numamem.daemon.processes import set_process_name  # noqa: PLC0415 - see above
 
+        set_process_name("numamem-network")  # so that it does not look like a second plugin
         return helper(arguments[1:])
     chosen = next((word for word in arguments if word in COMMANDS), None)
     shared = None

@@ -217,5 +217,8 @@ def test_the_programs_own_helper_reads_this_hosts_namespaces() -> None:
     try:
         assert helper.ask("/proc/self/ns/net") == {"interfaces": []}
         assert helper.ask("/nonexistent") == {"error": "No such file or directory"}
+        assert helper._process is not None
+        name = Path(f"/proc/{helper._process.pid}/comm").read_text()
+        assert name == "numamem-network\n"  # not that of the plugin
     finally:
         helper.close()
