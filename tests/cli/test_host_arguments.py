@@ -127,7 +127,7 @@ def test_no_state_file_is_an_error(root: Path, given: str | None) -> None:
 COMMANDS = {
     "config show": {"--state-file"},
     "doctor": {"--state-file", "--config"},
-    "explain": {"--state-file"},
+    "explain": {"--state-file", "--sysfs-root", "--proc-root", "--cgroup-root"},
     "export": {"--state-file", "--config", "--sysfs-root", "--proc-root", "--cgroup-root"},
     "gather": {"--state-file"},
     "inspect": {"--config", "--sysfs-root", "--proc-root"},
