@@ -195,6 +195,13 @@ def test_a_pinned_container_of_a_burstable_pod_must_be_recorded() -> None:
     world.accounting["entries"] = {}
     (problem,) = world.check().running()
     assert "runs on 0 and is not recorded" in problem
+    world.container.message.linux.resources.cpu.mems = "0-1"
+    assert list(world.check().running()) == []
+    world.pod.qos = QosClass.GUARANTEED
+    (problem,) = world.check().running()
+    assert "runs on 0-1 and is not recorded" in problem
+    world.pod.qos = QosClass.BURSTABLE
+    world.container.message.linux.resources.cpu.mems = "0"
     assert list(world.check().excluded(NodeSet([0]))) != []
     world.container.is_unpinned = True
     assert list(world.check().running()) == []
