@@ -23,6 +23,11 @@ LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 ARCHITECTURE_WORDS_LIMIT = 1500
 
 
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_documents_have_no_marks_of_a_merge(path: Path) -> None:
+    assert not re.search(r"^(<{7}|>{7}) ", path.read_text(), flags=re.MULTILINE)
+
+
 def documented() -> str:
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     return "\n".join(page.read_text() for page in pages)
