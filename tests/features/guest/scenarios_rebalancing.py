@@ -1,0 +1,104 @@
+"""Scenarios of rebalancing plans: a refused pod, its plan, and the plan carried out by hand.
+
+The machine has four NUMA nodes with CPUs, 0 to 3. Node 0 is empty, and a small pod on node 1 keeps
+these two from being a group for a pod that needs both.
+"""
+
+import json
+from typing import Any
+
+from tests.e2e.guest.checks import Check, Host, expect
+from tests.e2e.guest.cri import CriError
+from tests.e2e.guest.kubelet import SLEEP, ContainerSpec, PodSpec
+from tests.e2e.guest.waiting import wait_until
+from tests.features.guest import memory
+from tests.features.guest.feature import Phase
+
+_CONSENT = {"movable.numamem.io": "true"}
+_SMALL_MIB = 16
+_LAST_MIB = 64
+# Shares of a node in percent: filler and neighbour end when the others run.
+_PODS = {"filler": 90, "small": 20, "neighbour": 75, "large": 90, "last": 50}
+_WRITTEN_MIB = {"small": _SMALL_MIB, "last": _LAST_MIB}
+
+
+def _node_bytes(host: Host) -> int:
+    """Return what is allocatable on the smallest of the nodes 0 to 3."""
+    nodes = host.plugin.accounting()["machineState"]
+    return min(int(nodes[str(node)]["memoryMap"]["memory"]["allocatable"]) for node in range(4))
+
+
+def _spec(host: Host, name: str, percent: int, *, is_movable: bool = False) -> PodSpec:
+    size = _node_bytes(host) * percent // 100
+    written = _WRITTEN_MIB.get(name)
+    command = SLEEP if written is None else memory.writer(written)
+    container = ContainerSpec("main", size, command=command)
+    return PodSpec(name, (container,), annotations=_CONSENT if is_movable else {})
+
+
+def _plan(host: Host, name: str) -> dict[str, Any]:
+    """Return the plan that explain shows."""
+
+    def found() -> dict[str, Any] | None:
+        done = host.plugin.command("explain", name, "--output", "json")
+        if done.returncode:
+            return None
+        (container,) = json.loads(done.stdout)["containers"]
+        plan: dict[str, Any] | None = container["plan"]
+        return plan
+
+    return wait_until(found, f"a plan for {name}")
+
+
+def _refused_pod_gets_a_plan(host: Host) -> str:
+    for name, percent in _PODS.items():
+        pod = host.kubelet.run(_spec(host, name, percent, is_movable=name == "small"))
+        if name in _WRITTEN_MIB:
+            memory.wait_for_written(pod, _WRITTEN_MIB[name])
+    nodes = {name: sorted(host.nodes(host.kubelet.pod(name))) for name in ("small", "last")}
+    expect(nodes == {"small": [1], "last": [3]}, f"{nodes}")
+    for name in ("filler", "neighbour"):
+        host.kubelet.remove(host.kubelet.pod(name))
+    pod = host.kubelet.run_sandbox(_spec(host, "big", 150))
+    try:
+        host.kubelet.create_container(pod, "main")
+    except CriError as error:
+        expect("fits on 2 empty NUMA nodes" in str(error), f"{error}")
+    else:
+        raise AssertionError("it was not refused")
+    plan = _plan(host, "e2e/big")
+    moves = [(each["pod"], each["from"], each["to"], each["consented"]) for each in plan["moves"]]
+    expect(moves == [("small", 1, 3, True)], f"{plan}")
+    expect(plan["nodes"] == [0, 1], f"{plan}")
+    resident = plan["moveBytes"] >> 20
+    expect(_SMALL_MIB <= resident < _LAST_MIB, f"{plan}")
+    screen = " ".join(host.plugin.command("explain", "e2e/big").stdout.split())
+    expect("would fit on nodes 0-1 if e2e/small moved from node 1 to node 3" in screen, screen)
+    return str(plan["text"])
+
+
+def _nothing_has_moved(host: Host) -> str:
+    pod = host.kubelet.pod("small")
+    expect(host.nodes(pod) == {1}, f"{host.nodes(pod)}")
+    return f"{memory.wait_for_written(pod, _SMALL_MIB)}"
+
+
+def _the_plan_holds_when_pods_are_restarted(host: Host) -> str:
+    small, big = host.kubelet.pod("small"), host.kubelet.pod("big")
+    host.kubelet.remove(small)
+    plan = _plan(host, "e2e/big")
+    expect(plan["fitsNow"], f"{plan}")
+    host.kubelet.run_container(big, "main")
+    expect(host.nodes(big) == {0, 1}, f"{host.nodes(big)}")
+    again = host.kubelet.run(small.spec)
+    expect(host.nodes(again) == {3}, f"{host.nodes(again)}")
+    return f"{plan['text']}; small has {memory.wait_for_written(again, _SMALL_MIB)}"
+
+
+_CHECKS = (
+    Check("refused_pod_gets_a_plan", _refused_pod_gets_a_plan),
+    Check("nothing_has_moved", _nothing_has_moved),
+    Check("the_plan_holds_when_pods_are_restarted", _the_plan_holds_when_pods_are_restarted),
+)
+
+PHASES = (Phase(title="rebalancing", scenarios=(_CHECKS,)),)
