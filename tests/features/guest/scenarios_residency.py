@@ -68,7 +68,7 @@ def _record_says_where_pages_are(host: Host) -> str:
     pod = host.kubelet.pod("db")
     node, other = _nodes(pod)
     seen = len(host.plugin.records("cpuset_mems_missing"))
-    _write_mems(pod, str(other))
+    _move(pod, other)
     _write_mems(pod, "")
     missing = wait_until(
         lambda: host.plugin.records("cpuset_mems_missing")[seen:], "a record of cpuset.mems"
@@ -90,11 +90,11 @@ def _record_says_where_pages_are(host: Host) -> str:
 def _files_of_tmpfs_stay_behind(host: Host) -> str:
     pod = host.kubelet.pod("db")
     node, other = _nodes(pod)
-    _write_mems(pod, str(other))
+    _move(pod, other)
     procs = cgroups.container(pod.parent, pod.container_ids["main"]) / "cgroup.procs"
     script = f"echo $$ > {procs} && dd if=/dev/zero of={_FILE} bs={MIB} count={_FILE_MIB}"
     subprocess.run(["/bin/sh", "-c", script], check=True, capture_output=True)
-    _write_mems(pod, str(node))
+    _move(pod, node)
 
     def remote() -> list[dict[str, Any]]:
         # If the accounting followed to the other node meanwhile, the first records are about that.
@@ -143,6 +143,16 @@ def _nodes(pod: Pod) -> tuple[int, int]:
     """Return the node of a pod's container, and another one with a processor."""
     (node,) = cgroups.nodes(pod.parent, pod.container_ids["main"])
     return node, (node + 1) % 4
+
+
+def _move(pod: Pod, node: int) -> None:
+    """Set `cpuset.mems`, and wait until `memory.numa_stat`, which lags, shows the pages there."""
+    _write_mems(pod, str(node))
+
+    def is_moved() -> bool:
+        return memory.numa_stat(pod)["anon"].get(node, 0) >= _WRITTEN_MIB * MIB
+
+    wait_until(is_moved, f"memory on node {node}")
 
 
 def _write_mems(pod: Pod, mems: str) -> None:
