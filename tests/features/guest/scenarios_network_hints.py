@@ -120,8 +120,9 @@ def _pods_without_a_card_are_as_before(host: Host) -> str:
     cni.give()
     pod = _run(host, "veth")
     expect(host.nodes(pod) == {0}, f"it is on {sorted(host.nodes(pod))}")
-    records = [each for each in _records(host) if each["pod"] == "veth"]
-    expect(not records, f"{records}")
+    # A slow machine may also record that the namespace is not read yet.
+    found = [each for each in host.plugin.records("network_hints_found") if each["pod"] == "veth"]
+    expect(not found, f"{found}")
     host.kubelet.remove(pod)
     return "node 0"
 
