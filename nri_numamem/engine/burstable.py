@@ -21,7 +21,7 @@ from nri_numamem.engine.events import (
     PodSandbox,
     UpdateContainer,
 )
-from nri_numamem.engine.plan import Plan, Record, Update
+from nri_numamem.engine.plan import Plan, Update
 from nri_numamem.engine.records import burstable as records
 from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.memorymanager import QosClass, nodes_of, remove_container
@@ -54,13 +54,13 @@ def complete(
         score = oom_score_adj_of(settings, facts) if event.sets_oom_score_adj else None
         plan = replace(decision.plan, adjustment=replace(adjustment, oom_score_adj=score))
         record = records.pinned(event, evidence, adjustment.cpuset_mems, score)
-        return _with_record(replace(decision, plan=plan), record)
+        return replace(decision, plan=plan).with_records(record)
     cause = context.unmanaged_reason(pod, container)
     if cause is None or not pod.annotation(PINNING, container.name):
         return decision
     if context.is_static and not settings.is_active:
         cause += ", and burstablePods.evidence is empty"
-    return _with_record(decision, records.not_pinned(event, cause))
+    return decision.with_records(records.not_pinned(event, cause))
 
 
 def update_container(context: Context, state: EngineState, event: UpdateContainer) -> Decision:
@@ -138,11 +138,3 @@ def _unpin(
     update = Update(holder.container_id, str(nodes))
     record = records.unpinned(event, state.blocks(holder.key) or (), nodes, cause)
     return Decision.computed(Plan(updates=(update,)), next_state, record)
-
-
-def _with_record(decision: Decision, added: Record) -> Decision:
-    def transition() -> Transition:
-        done = decision.compute_transition()
-        return replace(done, records=(*done.records, added))
-
-    return replace(decision, compute_transition=transition)

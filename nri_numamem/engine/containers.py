@@ -75,7 +75,7 @@ def create_container(context: Context, state: EngineState, event: CreateContaine
         decision = _adopt_preset(context, state.with_pod(pod), event, request)
     else:
         decision = _admit(context, state, event, request, others)
-    return decision if duplicate is None else duplicates.with_record(decision, duplicate)
+    return decision if duplicate is None else decision.with_records(duplicate)
 
 
 def _not_managed(state: EngineState, pod: PodSandbox, container: Container, why: str) -> Decision:

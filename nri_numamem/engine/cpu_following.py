@@ -109,12 +109,11 @@ def _create(
     cpus, cause = choose_cpus(context, state, key, container, nodes)
     record = records.chosen(event.pod, container, nodes, cpus, cause)
     if not cpus:
-        return _with_state(decision, lambda done: done, record)
+        return decision.with_records(record)
     adjustment = replace(adjustment, cpuset_cpus=str(cpus))
     decision = replace(decision, plan=replace(decision.plan, adjustment=adjustment))
-    return _with_state(
-        decision, lambda done: _with_cpus(done, {container.container_id: cpus}), record
-    )
+    given = {container.container_id: cpus}
+    return _with_state(decision, lambda done: _with_cpus(done, given)).with_records(record)
 
 
 def _update(
@@ -239,16 +238,9 @@ def _wanted(context: Context, state: EngineState, holder: Holder) -> CpuSet:
     return context.cpus_of(blocks[0].numa_affinity) if blocks else holder.cpus
 
 
-def _with_state(
-    decision: Decision, follow: Callable[[Transition], Transition], *added: Record
-) -> Decision:
-    """Return the decision whose transition is followed by `follow`, with further records."""
-
-    def transition() -> Transition:
-        done = follow(decision.compute_transition())
-        return replace(done, records=(*done.records, *added)) if added else done
-
-    return replace(decision, compute_transition=transition)
+def _with_state(decision: Decision, follow: Callable[[Transition], Transition]) -> Decision:
+    """Return the decision whose transition is followed by `follow`."""
+    return replace(decision, compute_transition=lambda: follow(decision.compute_transition()))
 
 
 def _with_cpus(done: Transition, cpus: dict[str, CpuSet]) -> Transition:

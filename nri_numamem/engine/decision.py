@@ -6,7 +6,7 @@ States and events are values, so the time of that call does not change the resul
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -51,6 +51,15 @@ class Decision:
         """Return a decision whose plan depends on the next state, so that state is known."""
         transition = Transition(state, records)
         return cls(plan, lambda: transition, rejection)
+
+    def with_records(self, *added: Record) -> "Decision":
+        """Return the same decision whose transition has these records after its own."""
+
+        def transition() -> Transition:
+            done = self.compute_transition()
+            return replace(done, records=(*done.records, *added))
+
+        return replace(self, compute_transition=transition)
 
 
 Handler: TypeAlias = Callable[[Context, EngineState, Any], Decision]

@@ -8,7 +8,6 @@ container whose name is unknown; it keeps its nodes until it or its sandbox ends
 
 from dataclasses import replace
 
-from nri_numamem.engine.decision import Decision, Transition
 from nri_numamem.engine.events import Container, PodSandbox
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records.containers import duplicate
@@ -49,13 +48,3 @@ def running_duplicate(state: EngineState, pod: PodSandbox, container: Container)
         or (pod.uid, other.container_id) in state.holders
     )
     return None if is_separate else other
-
-
-def with_record(decision: Decision, record: Record) -> Decision:
-    """Return the decision with a further record."""
-
-    def compute_transition() -> Transition:
-        transition = decision.compute_transition()
-        return replace(transition, records=(*transition.records, record))
-
-    return Decision(decision.plan, compute_transition, decision.rejection)

@@ -126,7 +126,7 @@ class Engine:
                     context, state, event, event.policy_request, decision
                 )
         if noted:
-            decision = network_hints.with_records(decision, noted)
+            decision = decision.with_records(*noted)
         is_waiting = state.pending or state.cpusets.repairs
         if is_waiting and not isinstance(event, events.MachineChanged):
             decision = pending_updates.add_pending_updates(decision, event)

@@ -41,11 +41,11 @@ def add_policy(
             adjustment = replace(adjustment, memory_policy=found)
             record = records.policy_set(event, choice, found)
             plan = replace(decision.plan, adjustment=adjustment)
-            return _with_records(replace(decision, plan=plan), (*ignored, record))
+            return replace(decision, plan=plan).with_records(*ignored, record)
         if _is_rejected(context):
             return _reject(state, event, choice, found)
         ignored.append(records.ignored(event, choice, found))
-    return _with_records(decision, ignored) if ignored else decision
+    return decision.with_records(*ignored) if ignored else decision
 
 
 def _choices(
@@ -127,11 +127,3 @@ def _reject(
     record = records.rejected(event, choice, obstacle)
     text = records.refusal_text(event, choice, obstacle)
     return Decision(Plan(refusal=text), lambda: Transition(state, (record,)))
-
-
-def _with_records(decision: Decision, added: Iterable[Record]) -> Decision:
-    def transition() -> Transition:
-        done = decision.compute_transition()
-        return replace(done, records=(*done.records, *added))
-
-    return replace(decision, compute_transition=transition)

@@ -6,7 +6,6 @@ which interfaces a request has; an annotation of the pod can only switch them of
 
 from dataclasses import replace
 
-from nri_numamem.engine.decision import Decision, Transition
 from nri_numamem.engine.events import NETWORK_HINTS, CreateContainer, NetworkRequest
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records import network_hints as records
@@ -36,13 +35,3 @@ def apply(
     if not found:
         return event, noted
     return replace(event, container=replace(event.container, interfaces=found)), noted
-
-
-def with_records(decision: Decision, noted: tuple[Record, ...]) -> Decision:
-    """Return the decision with these records after its own."""
-
-    def transition() -> Transition:
-        done = decision.compute_transition()
-        return replace(done, records=(*done.records, *noted))
-
-    return replace(decision, compute_transition=transition)

@@ -20,6 +20,13 @@ def test_a_computed_decision_has_its_transition() -> None:
     assert decision.rejection is None
 
 
+def test_added_records_follow_those_of_the_transition() -> None:
+    added = Record(EventName.ADMITTED)
+    decision = Decision.computed(Plan(Adjustment("0")), STATE, RECORD).with_records(added, added)
+    assert decision.plan == Plan(Adjustment("0"))
+    assert decision.compute_transition() == Transition(STATE, (RECORD, added, added))
+
+
 def test_a_handler_without_a_reply_works_when_the_transition_is_computed() -> None:
     calls: list[object] = []
 
