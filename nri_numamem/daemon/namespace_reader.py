@@ -56,7 +56,7 @@ class Helper(Protocol):
     def start(self) -> None:
         """Start it, so that the first reply is in time; raise NamespaceError if that fails."""
 
-    def ask(self, path: str) -> Mapping[str, object]:
+    def request(self, path: str) -> Mapping[str, object]:
         """Return the reply for a namespace; raise NamespaceError without one in time."""
 
     def close(self) -> None:
@@ -83,7 +83,7 @@ class HelperProcess:
         with self._ended_by_errors():
             self._connected()
 
-    def ask(self, path: str) -> Mapping[str, object]:
+    def request(self, path: str) -> Mapping[str, object]:
         """Return the reply for a namespace; start the process if there is none."""
         with self._ended_by_errors():
             sock = self._connected()
@@ -204,16 +204,16 @@ class NamespaceReader:
                     self._helper.start()
             if sandbox_id not in self._found:
                 continue  # it has ended
-            found = read_found(self._helper.ask, path)
+            found = read_found(self._helper.request, path)
             if sandbox_id in self._found:
                 self._found[sandbox_id] = found
         self._helper.close()
 
 
-def read_found(ask: Callable[[str], Mapping[str, object]], path: str) -> Found:
+def read_found(request: Callable[[str], Mapping[str, object]], path: str) -> Found:
     """Return what the helper reads at a path; every failure is an obstacle."""
     try:
-        return _decoded(ask(path))
+        return _decoded(request(path))
     except NamespaceError as error:
         return Found(obstacle=f"the pod's network namespace {path} cannot be read: {error}")
 

@@ -4,7 +4,6 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from queue import SimpleQueue
 
 import pytest
 
@@ -20,6 +19,7 @@ from nri_numamem.daemon.namespace_reader import (
 from nri_numamem.daemon.program import READ_NAMESPACES, program
 from nri_numamem.engine.events import NetworkInterface
 from nri_numamem.numa import NodeSet
+from tests.daemon.fake_namespace_helper import FakeHelper
 
 NET1, NET2 = NetworkInterface("net1", NodeSet([1])), NetworkInterface("net2", NodeSet())
 REPLY = {"interfaces": [["net1", "1", True], ["net2", "", False]]}
@@ -27,47 +27,35 @@ REPLY = {"interfaces": [["net1", "1", True], ["net2", "", False]]}
 LONG_S = 600.0
 
 
-class FakeHelper:
-    """A helper whose replies a test gives, one after the other."""
+class UnstartableHelper(FakeHelper):
+    """A helper whose program does not exist."""
 
     def __init__(self) -> None:
-        self.asked: SimpleQueue[str] = SimpleQueue()
-        self.replies: SimpleQueue[Mapping[str, object] | NamespaceError] = SimpleQueue()
-        self.is_closed = False
+        super().__init__()
         self.starts = 0
 
     def start(self) -> None:
         self.starts += 1
         raise NamespaceError("there is no such program")
 
-    def ask(self, path: str) -> Mapping[str, object]:
-        self.asked.put(path)
-        reply = self.replies.get()
-        if isinstance(reply, NamespaceError):
-            raise reply
-        return reply
-
-    def close(self) -> None:
-        self.is_closed = True
-
 
 def test_a_namespace_is_unknown_until_the_reply() -> None:
-    helper = FakeHelper()
+    helper = UnstartableHelper()
     reader = NamespaceReader(helper)
     assert reader.found("s") is None
     reader.begin("s", "/run/netns/a")
-    assert helper.asked.get() == "/run/netns/a"
+    assert helper.requests.get() == "/run/netns/a"
     assert reader.found("s") is NOT_READ_YET
     reader.begin("s", "/run/netns/a")  # it is being read
     helper.replies.put(REPLY)
     reader.close()
     assert reader.found("s") == Found((NET1, NET2), frozenset({"net1"}))
-    assert helper.asked.empty()
+    assert helper.requests.empty()
     assert helper.is_closed
 
 
 def test_the_helper_is_started_ahead_and_a_failure_shows_at_the_first_request() -> None:
-    helper = FakeHelper()
+    helper = UnstartableHelper()
     reader = NamespaceReader(helper)
     reader.start()
     helper.replies.put(NamespaceError("there is no such program"))
@@ -77,11 +65,11 @@ def test_the_helper_is_started_ahead_and_a_failure_shows_at_the_first_request() 
     assert found is not None
     assert found.obstacle.endswith("/run/netns/a cannot be read: there is no such program")
     assert helper.starts == 1
-    assert helper.asked.qsize() == 1
+    assert helper.requests.qsize() == 1
 
 
 def test_only_a_failed_read_is_repeated() -> None:
-    helper = FakeHelper()
+    helper = UnstartableHelper()
     reader = NamespaceReader(helper)
     replies: tuple[Mapping[str, object] | NamespaceError, ...] = NamespaceError("late"), REPLY
     for reply in replies:
@@ -93,25 +81,25 @@ def test_only_a_failed_read_is_repeated() -> None:
     assert found.interfaces == (NET1, NET2)
     reader.begin("s", "/run/netns/a")
     reader.close()
-    assert helper.asked.qsize() == 2
+    assert helper.requests.qsize() == 2
 
 
 def test_a_sandbox_that_ended_is_forgotten_and_not_read() -> None:
-    helper = FakeHelper()
+    helper = UnstartableHelper()
     reader = NamespaceReader(helper)
     for name in ("a", "b"):
         reader.begin(name, f"/run/netns/{name}")
-    assert helper.asked.get() == "/run/netns/a"
+    assert helper.requests.get() == "/run/netns/a"
     reader.forget("a")  # while it is being read
     reader.forget("b")
     helper.replies.put(REPLY)
     reader.close()
     assert (reader.found("a"), reader.found("b")) == (None, None)
-    assert helper.asked.empty()
+    assert helper.requests.empty()
 
 
 def test_old_sandboxes_are_dropped_beyond_the_limit() -> None:
-    helper = FakeHelper()
+    helper = UnstartableHelper()
     reader = NamespaceReader(helper)
     for number in range(4097):
         helper.replies.put(REPLY)
@@ -156,7 +144,7 @@ while path := sock.recv(100):
 def test_one_process_serves_many_requests_and_ends_with_the_plugin() -> None:
     helper = helper_running(ECHO)
     helper.start()
-    first, second = helper.ask("/a"), helper.ask("/b")
+    first, second = helper.request("/a"), helper.request("/b")
     assert (first["path"], second["path"]) == ("/a", "/b")
     pid = first["pid"]
     assert second["pid"] == pid
@@ -179,10 +167,10 @@ sock.send(b"{{}}")
 """
     late = helper_running(code, reply_s=0.0)
     with pytest.raises(NamespaceError, match="did not reply within 0 ms"):
-        late.ask("/a")
+        late.request("/a")
     mark.touch()
     helper = helper_running(code)
-    assert helper.ask("/a") == {}
+    assert helper.request("/a") == {}
     helper.close()
 
 
@@ -199,14 +187,14 @@ sock.send(b"{{}}")
 def test_a_process_that_fails_is_an_error(code: str, cause: str) -> None:
     helper = helper_running(code)
     with pytest.raises(NamespaceError, match=cause):
-        helper.ask("/a")
+        helper.request("/a")
     helper.close()
 
 
 def test_a_program_that_does_not_exist_is_an_error() -> None:
     helper = HelperProcess(lambda _descriptor: ["/nonexistent"])
     with pytest.raises(NamespaceError, match=r"the helper process failed: .*nonexistent"):
-        helper.ask("/a")
+        helper.request("/a")
 
 
 def test_the_programs_own_helper_reads_this_hosts_namespaces() -> None:
@@ -215,8 +203,8 @@ def test_the_programs_own_helper_reads_this_hosts_namespaces() -> None:
 
     helper = HelperProcess(command, LONG_S, LONG_S)
     try:
-        assert helper.ask("/proc/self/ns/net") == {"interfaces": []}
-        assert helper.ask("/nonexistent") == {"error": "No such file or directory"}
+        assert helper.request("/proc/self/ns/net") == {"interfaces": []}
+        assert helper.request("/nonexistent") == {"error": "No such file or directory"}
         assert helper._process is not None
         name = Path(f"/proc/{helper._process.pid}/comm").read_text()
         assert name == "numamem-network\n"  # not that of the plugin

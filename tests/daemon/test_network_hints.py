@@ -1,8 +1,7 @@
 """Network interfaces of a request: by sysfs, by the pod's namespace, and when nothing is read."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from queue import SimpleQueue
 
 import pytest
 
@@ -17,6 +16,7 @@ from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.numa import Machine, NodeSet, NumaNode
+from tests.daemon.fake_namespace_helper import FakeHelper
 
 PATH = "/run/netns/cni-1"
 REPLY = {"interfaces": [["eth0", "0", True], ["net1", "1", False]]}
@@ -27,25 +27,11 @@ def pod(qos: str = "", sandbox_id: str = "s") -> PodSandbox:
     return PodSandbox(sandbox_id, "u", "ns", "p", f"/kubepods/{qos}podu")
 
 
-class FakeHelper:
-    """A helper that replies when a test lets it; requests are in `asked`."""
-
-    def __init__(self) -> None:
-        self.asked: SimpleQueue[str] = SimpleQueue()
-        self.replies: SimpleQueue[Mapping[str, object] | NamespaceError] = SimpleQueue()
-
-    def start(self) -> None:
-        """Do nothing."""
-
-    def ask(self, path: str) -> Mapping[str, object]:
-        self.asked.put(path)
-        reply = self.replies.get()
-        if isinstance(reply, NamespaceError):
-            raise reply
-        return reply
+class ClosingHelper(FakeHelper):
+    """A helper whose end is in `requests` as well."""
 
     def close(self) -> None:
-        self.asked.put("closed")
+        self.requests.put("closed")
 
 
 class Reading:
@@ -54,7 +40,7 @@ class Reading:
     def __init__(self, root: Path) -> None:
         self.engine: Engine | None = engine()
         self.records: list[Record] = []
-        self.helper = FakeHelper()
+        self.helper = ClosingHelper()
         self.roots = HostRoots(root / "sys", root / "proc", root / "cgroup")
         self.hints = NetworkHints(
             self.roots, lambda: self.engine, self.records.append, lambda _roots: self.helper
@@ -124,7 +110,7 @@ def test_nothing_is_read_where_devices_have_no_effect(reading: Reading) -> None:
     reading.engine = None
     assert reading.hints.read(pod(), ("eth1",), PATH) is None
     reading.hints.sandbox_started(pod(), PATH)
-    assert reading.helper.asked.empty()
+    assert reading.helper.requests.empty()
 
 
 @pytest.mark.parametrize(("setting", "expected"), [("secondary", (NET1,)), ("all", (ETH0, NET1))])
@@ -170,7 +156,7 @@ def test_a_pod_in_the_hosts_network_is_not_read(reading: Reading) -> None:
     reading.start()
     reading.hints.sandbox_started(pod(), "")
     assert reading.hints.read(pod(), (), "") is None
-    assert reading.helper.asked.empty()
+    assert reading.helper.requests.empty()
 
 
 def test_the_end_of_a_sandbox_drops_what_was_read(reading: Reading) -> None:
@@ -199,13 +185,13 @@ def test_the_helper_ends_with_the_plugin(reading: Reading) -> None:
     reading.hints.sandbox_started(pod(), PATH)
     reading.helper.replies.put(REPLY)
     reading.hints.close(timeout_s=None)
-    assert [reading.helper.asked.get(), reading.helper.asked.get()] == [PATH, "closed"]
+    assert [reading.helper.requests.get(), reading.helper.requests.get()] == [PATH, "closed"]
 
 
 def test_the_end_of_the_plugin_does_not_wait_for_a_helper_that_hangs(reading: Reading) -> None:
     reading.start()
     reading.hints.sandbox_started(pod(), PATH)
-    assert reading.helper.asked.get() == PATH
+    assert reading.helper.requests.get() == PATH
     reading.hints.close(timeout_s=0.0)  # the helper sends no reply
     reading.helper.replies.put(REPLY)
-    assert reading.helper.asked.get() == "closed"
+    assert reading.helper.requests.get() == "closed"
