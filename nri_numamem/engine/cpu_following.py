@@ -12,7 +12,7 @@ At a Synchronize the runtime shows the CPUs but not who set them. They are from 
 are exactly those of the container's nodes, or those that the state has for the container.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from nri_numamem.engine import events
@@ -53,11 +53,16 @@ def add_cpus(
 
 
 def choose_cpus(
-    context: Context, state: EngineState, key: Key, container: events.Container, nodes: NodeSet
+    context: Context,
+    state: EngineState,
+    key: Key,
+    container: events.Container,
+    nodes: NodeSet,
+    requests: Mapping[int, int] | None = None,
 ) -> tuple[CpuSet, str]:
     """Return the CPUs for a container on `nodes`, and why it gets none, or fewer than its limit.
 
-    `state` need not have the container.
+    `state` need not have the container. `requests` is ``cpu_requests`` of it, if it is known.
     """
     if container.cpuset_cpus:
         return NO_CPUS, "it has a cpuset.cpus already"
@@ -66,7 +71,9 @@ def choose_cpus(
         return NO_CPUS, "all CPUs of the machine are reserved or isolated"
     size = len(cpus) * MILLICORES
     obstacle = ""
-    others = _requested_by_others(context, state, key, nodes, cpus)
+    if requests is None:
+        requests = cpu_requests(state, context.machine)
+    others = _requested_by_others(context, state, key, nodes, cpus, requests)
     requested = others + requested_millicores(container)
     if requested > size:
         obstacle = f"{_cpus(requested)} are requested on its NUMA nodes, which have {len(cpus)}"
@@ -79,14 +86,22 @@ def choose_cpus(
 
 
 def _requested_by_others(
-    context: Context, state: EngineState, key: Key, nodes: NodeSet, cpus: CpuSet
+    context: Context,
+    state: EngineState,
+    key: Key,
+    nodes: NodeSet,
+    cpus: CpuSet,
+    requests: Mapping[int, int],
 ) -> int:
     """Return the CPU requests in millicores on some nodes, and on those of `cpus`.
 
     The CPUs beside memory without CPUs are those of other nodes.
     """
-    requests, machine = cpu_requests(state, context.machine), context.machine
-    near = (n.node_id for n in machine.nodes if n.node_id in nodes or not cpus.isdisjoint(n.cpus))
+    near = (
+        n.node_id
+        for n in context.machine.nodes
+        if n.node_id in nodes or not cpus.isdisjoint(n.cpus)
+    )
     sum_of_all = sum(requests[node_id] for node_id in near)
     holder, blocks = state.holders.get(key), state.blocks(key)
     if holder is None or holder.ended or not blocks:
@@ -166,6 +181,7 @@ def _synchronize(
     done = _known(context, old, event, decision.compute_transition())
     found, updates, given = list[Record](), list[Update](), dict[str, CpuSet]()
     containers = {container.container_id: container for container in event.containers}
+    requests = cpu_requests(done.state, context.machine)
     for update in decision.plan.updates:
         holder, container = done.state.holder(update.container_id), containers[update.container_id]
         nodes = NodeSet.parse(update.cpuset_mems)
@@ -173,7 +189,7 @@ def _synchronize(
         if holder is not None and holder.cpus:
             cpus = context.cpus_of(nodes)
         elif holder is not None and not container.cpuset_mems:
-            cpus, cause = choose_cpus(context, done.state, holder.key, container, nodes)
+            cpus, cause = choose_cpus(context, done.state, holder.key, container, nodes, requests)
             pod = done.state.pods[holder.sandbox_id]
             found.append(records.chosen(pod, container, nodes, cpus, cause))
         if cpus:

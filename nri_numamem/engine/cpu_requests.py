@@ -54,6 +54,21 @@ def cpu_requests(state: EngineState, machine: Machine) -> dict[int, int]:
     return found
 
 
+class RunningSums:
+    """The sums of ``cpu_requests`` while the state is changed pod by pod (``bulk_update``)."""
+
+    def __init__(self, state: EngineState, machine: Machine) -> None:
+        self.sums: Mapping[int, int] = cpu_requests(state, machine)
+        self._machine = machine
+
+    def replace(self, before: EngineState, after: EngineState) -> None:
+        """Replace the view `before` of one pod by the view `after` of the same pod."""
+        old, new = cpu_requests(before, self._machine), cpu_requests(after, self._machine)
+        self.sums = {
+            node_id: size - old[node_id] + new[node_id] for node_id, size in self.sums.items()
+        }
+
+
 def _requests(state: EngineState) -> Iterator[tuple[tuple[int, ...], int]]:
     """Yield nodes and millicores of each live container that has a request and nodes."""
     for key, holder in state.holders.items():

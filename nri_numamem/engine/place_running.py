@@ -5,6 +5,7 @@ with most of its memory wins over equally good ones. Where too much would still 
 is placed and stays unpinned.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from nri_numamem.engine import alignment, cpuset_check, pod_level, strategy
@@ -41,9 +42,11 @@ def place_running(
     pod: PodSandbox,
     container: Container,
     request: Request | None,
+    cpu_requests: Mapping[int, int] | None = None,
 ) -> PlacedRunning:
     """Choose nodes for a container that runs without nodes, and record it there.
 
+    `cpu_requests` are the sums by node, in millicores, if `state` is the view of one pod.
     Where too much memory would move, the container is placed and stays unpinned.
     """
     if request is None:
@@ -51,7 +54,7 @@ def place_running(
     others = context.other_providers_of(container)
     preferring = _prefer_nodes_of_memory(state, pod, container)
     if pod.annotations or context.counts_cpus:
-        context = strategy.context_for(context, preferring, pod, container)
+        context = strategy.context_for(context, preferring, pod, container, cpu_requests)
     place = place_in_pod if context.places_pods else place_container
     ready, placed = place(context, preferring, pod, container, request, others)
     if preferring is not state:

@@ -5,7 +5,7 @@ allows it. An annotation that does not count is recorded once per sandbox, and t
 strategy holds. Where CPUs follow memory, room for CPU requests precedes the strategy.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from nri_numamem.engine.context import Context
@@ -32,11 +32,16 @@ _NAME = f"{PLACEMENT_STRATEGY}{ANNOTATION_DOMAIN}"
 
 
 def context_for(
-    context: Context, state: EngineState, pod: PodSandbox, container: Container | None = None
+    context: Context,
+    state: EngineState,
+    pod: PodSandbox,
+    container: Container | None = None,
+    requests: Mapping[int, int] | None = None,
 ) -> Context:
     """Return the context whose strategy is that of the pod, with the CPU requests if they count.
 
     Without a container, as in pod scope, the CPU request of the pod is unknown and counts as 0.
+    `requests` are the sums by node, in millicores, if `state` is only a part of the state.
     """
     strategy, _source = _chosen(context, pod)
     needs_cpus = strategy is Strategy.BALANCED_WITH_CPUS or context.follows_cpus
@@ -48,7 +53,8 @@ def context_for(
         nodes = context.machine.nodes
         cpus = {node.node_id: MILLICORES * len(node.cpus - unusable) for node in nodes}
         added = 0 if container is None else requested_millicores(container)
-        balance = Balance(cpus, cpu_requests(state, context.machine), added)
+        sums = cpu_requests(state, context.machine) if requests is None else requests
+        balance = Balance(cpus, sums, added)
     topology = context.topology
     preferences = replace(
         topology.preferences,
@@ -57,6 +63,13 @@ def context_for(
         prefers_cpu_room=context.follows_cpus,
     )
     return replace(context, topology=Topology(topology.policy, preferences))
+
+
+def may_count_cpus(context: Context) -> bool:
+    """Return whether CPU requests may decide, by the settings or by an annotation they allow."""
+    return context.counts_cpus or (
+        Strategy.BALANCED_WITH_CPUS in context.policy.pod_strategies.allowed
+    )
 
 
 def _chosen(context: Context, pod: PodSandbox) -> tuple[Strategy, str]:

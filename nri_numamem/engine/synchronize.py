@@ -21,10 +21,18 @@ after it.
 from dataclasses import replace
 from functools import partial
 
-from nri_numamem.engine import alignment, cpuset_check, duplicates, pod_limit, pod_scope
+from nri_numamem.engine import (
+    alignment,
+    cpuset_check,
+    duplicates,
+    pod_limit,
+    pod_scope,
+    strategy,
+)
 from nri_numamem.engine.bulk_update import BulkUpdate
 from nri_numamem.engine.containers import record_running
 from nri_numamem.engine.context import Context
+from nri_numamem.engine.cpu_requests import RunningSums
 from nri_numamem.engine.decision import NO_PLAN, Decision
 from nri_numamem.engine.events import Container, PodSandbox, Synchronize
 from nri_numamem.engine.place_running import place_running
@@ -193,12 +201,16 @@ def _place_all(
     """Place running containers that have no nodes; return the updates that pin them."""
     bulk, updates, found = BulkUpdate(state), list[Update](), list[Record]()
     unassigned, unpinned_ids = list[str](), set[str]()
+    cpus = RunningSums(state, context.machine) if strategy.may_count_cpus(context) else None
     for pod, container in unpinned:
         before = bulk.pod_view(pod.uid)
         after, duplicate = duplicates.separate(before, pod, container)
         request = request_for(after, pod, container)
-        ran = place_running(context, after, pod, container, request)
+        sums = None if cpus is None else cpus.sums
+        ran = place_running(context, after, pod, container, request, sums)
         bulk.replace_pod(pod.uid, before, ran.state)
+        if cpus is not None:
+            cpus.replace(before, ran.state)
         event = EventName.RUNNING_UNPINNED_NO_CAPACITY
         if ran.is_placed:
             event = EventName.PINNED_WHILE_RUNNING

@@ -23,6 +23,7 @@ from nri_numamem.numa import (
     WithoutCpus,
 )
 from tests.engine.conftest import GI, MI, Answer, Host, four_nodes
+from tests.engine.operations import count_operations
 
 RESERVED = tuple(Reservation(node, {"memory": 64 * MI}) for node in range(4))
 PREFER, REQUIRE, OFF = CpuFollowing.PREFER, CpuFollowing.REQUIRE, CpuFollowing.OFF
@@ -453,3 +454,33 @@ def test_nodes_that_are_sent_again_come_with_their_cpus() -> None:
     assert answer.updates == (Update(shown.container_id, "0", "0-3"),)
     changed = [record for record in answer.records if "previous_cpus" in record.fields]
     assert changed == []
+
+
+def unpinned(count: int, cpus: int = 4) -> Host:
+    """Return a host with pods of one container that no plugin has seen."""
+    host = new_host()
+    for number in range(count):
+        pod = host.run(f"p{number:04}")
+        container = events.Container(
+            pod.uid, pod.sandbox_id, "main", MI, cpu_shares=cpus * CPU, creation_order=number
+        )
+        host.containers[pod.uid] = container
+    host.engine = Engine(host.engine.context)
+    return host
+
+
+def test_containers_that_ran_unpinned_go_where_the_cpus_suffice() -> None:
+    host = unpinned(4)
+    host.synchronize()
+    assert [one["main"] for one in host.placed().values()] == ["0", "1", "2", "3"]
+    assert [str(one.cpus) for one in host.engine.state.holders.values()] == [
+        "0-3",
+        "4-7",
+        "8-11",
+        "12-15",
+    ]
+
+
+def test_a_synchronize_takes_time_in_proportion_to_the_containers() -> None:
+    counts = [count_operations(unpinned(count, 1).synchronize) for count in (20, 40, 80)]
+    assert counts[2] - counts[1] < 2.2 * (counts[1] - counts[0])

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri_numamem.engine import events
+from nri_numamem.engine.bulk_update import BulkUpdate
 from nri_numamem.engine.cpu_requests import (
+    RunningSums,
     cpu_requests,
     millicores_of,
     requested_millicores,
@@ -176,3 +178,18 @@ def test_a_holder_without_an_assignment_does_not_count(host: Host) -> None:
     host.create(host.run("a"), cpu_shares=1024)
     state = host.engine.state.with_accounting(host.engine.context.empty_accounting())
     assert set(cpu_requests(state, host.engine.context.machine).values()) == {0}
+
+
+def test_running_sums_follow_the_views_of_pods(host: Host) -> None:
+    machine = host.engine.context.machine
+    host.create(host.run("a"), cpu_shares=1024)
+    sums = RunningSums(host.engine.state, machine)
+    assert sums.sums == {0: 1000, 1: 0, 2: 0, 3: 0}
+    pod, bulk = host.run("b"), BulkUpdate(host.engine.state)
+    before = bulk.pod_view(pod.uid)
+    host.create(pod, cpu_shares=512, cpus="8")
+    after = BulkUpdate(host.engine.state).pod_view(pod.uid)
+    sums.replace(before, after)
+    assert sums.sums == cpu_requests(host.engine.state, machine) == {0: 1000, 1: 0, 2: 500, 3: 0}
+    sums.replace(after, before)
+    assert sums.sums == {0: 1000, 1: 0, 2: 0, 3: 0}

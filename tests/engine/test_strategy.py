@@ -281,3 +281,22 @@ def test_containers_that_ran_unpinned_follow_the_annotation(new_host: NewHost) -
     host.containers["id"] = events.Container("id", pod.sandbox_id, "main", 200 * MI)
     host.synchronize()
     assert host.placed()["a"] == {"main": "2"}
+
+
+@pytest.mark.parametrize("is_annotated", [False, True])
+def test_containers_that_ran_unpinned_are_balanced_with_those_of_other_pods(
+    new_host: NewHost, *, is_annotated: bool
+) -> None:
+    """Node 0 has CPU requests, and each container that is placed adds some to its node."""
+    allowed = PodStrategies((Strategy.BALANCED_WITH_CPUS,))
+    by_pod = Policy(reserved_memory=RESERVED, pod_strategies=allowed)
+    host = new_host(by_pod if is_annotated else BALANCED)
+    host.create(host.run("pinned"), memory=100 * MI, cpu_shares=2048)
+    for uid in "abc":
+        pod = annotated(host, uid, "balanced-with-cpus") if is_annotated else host.run(uid)
+        host.containers[uid] = events.Container(
+            uid, pod.sandbox_id, "main", 100 * MI, cpu_shares=2048
+        )
+    host.synchronize()
+    placed = host.placed()
+    assert [placed[uid]["main"] for uid in "abc"] == ["1", "2", "3"]
