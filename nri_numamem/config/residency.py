@@ -11,8 +11,7 @@ from nri_numamem.config.values import (
     read_quantity,
     show,
 )
-from nri_numamem.engine.head_room import HeadRoomLimit
-from nri_numamem.engine.residency import OFF, Residency
+from nri_numamem.engine.residency_setting import OFF, HeadRoomLimit, Residency
 
 RESIDENCY = "residency"
 INTERVAL, PER_CONTAINER = "intervalSeconds", "perContainerMetrics"

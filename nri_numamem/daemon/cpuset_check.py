@@ -14,12 +14,12 @@ from pathlib import Path
 
 from nri_numamem.daemon.cgroup_scan import SCANS_AFTER_S
 from nri_numamem.daemon.jobs import unknown_time
+from nri_numamem.engine.cpuset_check import nodes_of_container
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import CpusetRead, CpusetsRead
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records import cpusets as records
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.residency import nodes_of_container
 from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.host.cgroups import cgroup_directory, set_mems
 from nri_numamem.host.container_use import container_use

@@ -5,23 +5,28 @@ report another `cpuset.mems` or memory limit at Synchronize than the cgroup has;
 devices and network interfaces are in sysfs; the state of the kernel's hugepage pools decides
 whether pages that the accounting calls free exist; whether memory policies can be set depends on
 the OCI runtime. A file that cannot be read is logged, and the request is served without it.
+
+What only the setting of a feature needs is loaded with that setting.
 """
+
+from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nri_numamem.config.settings import Settings
 from nri_numamem.daemon.burstable_pods import BurstablePodsSupport
-from nri_numamem.daemon.host_cpus import HostCpusMonitor
+from nri_numamem.daemon.jobs import Jobs
 from nri_numamem.daemon.machine_monitor import MachineMonitor
-from nri_numamem.daemon.memory_policy_support import MemoryPolicySupport
 from nri_numamem.daemon.network_hints import NetworkHints
 from nri_numamem.engine.context import is_burstable, qos_of_cgroup_parent
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import Container, PodSandbox
+from nri_numamem.engine.events import Container, PodSandbox, PolicySupport
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.shared_cpus import may_follow
 from nri_numamem.host.cgroups import (
     container_directory,
     pod_hugepage_limits,
@@ -39,6 +44,10 @@ from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.devices import Device
 from nri_numamem.numa import NodeSet
 
+if TYPE_CHECKING:
+    from nri_numamem.daemon.host_cpus import HostCpusMonitor
+    from nri_numamem.daemon.memory_policy_support import MemoryPolicySupport
+
 
 class HostReader:
     """Reads the host for requests. `emit` logs a record."""
@@ -54,21 +63,53 @@ class HostReader:
         self._get_engine = get_engine
         self._machine_monitor = machine_monitor
         self._emit = emit
-        self.policy_support = MemoryPolicySupport(roots)
+        self._configuration: Configuration | None = None
+        self._policy_support: MemoryPolicySupport | None = None
+        """None without the setting memoryPolicy."""
+        self._host_cpus: HostCpusMonitor | None = None
+        """None without the setting cpuFollowsMemory."""
         self.network_hints = NetworkHints(roots, get_engine, emit)
         self._burstable = BurstablePodsSupport(roots, get_engine, emit)
-        self.host_cpus = HostCpusMonitor(roots, get_engine)
 
     def started(self, settings: Settings) -> None:
         """Begin with these settings."""
-        self.policy_support.started(settings)
+        if settings.memory_policies.is_active and self._policy_support is None:
+            from nri_numamem.daemon.memory_policy_support import (  # noqa: PLC0415 - see above
+                MemoryPolicySupport,
+            )
+
+            self._policy_support = MemoryPolicySupport(self._roots)
+            self._policy_support.started(settings)
+            if self._configuration is not None:
+                self._policy_support.configured(self._configuration)
         self.network_hints.started(settings)
         self._burstable.started(settings)
 
     def configured(self, configuration: Configuration) -> None:
         """Take note of the runtime."""
-        self.policy_support.configured(configuration)
+        self._configuration = configuration
+        if self._policy_support is not None:
+            self._policy_support.configured(configuration)
         self._burstable.configured(configuration)
+
+    def watch_cpus(self, jobs: Jobs) -> Iterable[Record]:
+        """Read the host's CPUs now and with these jobs, if the settings need them.
+
+        Return the records.
+        """
+        engine = self._get_engine()
+        if engine is None or not may_follow(engine.context.policy):
+            return ()
+        if self._host_cpus is None:
+            from nri_numamem.daemon.host_cpus import HostCpusMonitor  # noqa: PLC0415 - see above
+
+            self._host_cpus = HostCpusMonitor(self._roots, self._get_engine)
+            jobs.add(self._host_cpus)
+        return self._host_cpus.read()
+
+    def policy_support(self, handler: str) -> PolicySupport | None:
+        """Return what is supported for a pod with this runtime handler; None without policies."""
+        return None if self._policy_support is None else self._policy_support.of_handler(handler)
 
     def new_decoder(self) -> Decoder:
         """Return a decoder that reads this host."""
@@ -79,7 +120,7 @@ class HostReader:
             self.pool_use,
             self.process_start,
             self.memory_limit,
-            self.policy_support.of_handler,
+            self.policy_support,
             self.container_memory,
             self.network_hints,
             self._burstable.reader,

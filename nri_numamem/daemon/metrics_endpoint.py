@@ -5,6 +5,8 @@ libraries: neither a start nor Configure waits for them, and a plugin without me
 in memory.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -19,7 +21,7 @@ from nri_numamem.daemon.system import TimeLimit
 from nri_numamem.engine.engine import Committed, Engine
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.residency import Residency, Round
+from nri_numamem.engine.residency_setting import Residency
 from nri_numamem.engine.state import EngineState
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.nri.poller import Clock
@@ -31,6 +33,7 @@ from nri_numamem.observe.metrics.textfile import Render, TextFile
 
 if TYPE_CHECKING:
     from nri_numamem.daemon.residency_check import ResidencyCheck
+    from nri_numamem.engine.residency import Round
 
 
 class MetricsEndpoint:

@@ -2,8 +2,8 @@
 
 A network device that the OCI runtime moves into a container (NRI's `net_devices`) is still in the
 host's network namespace when the container is created, so sysfs shows its hardware. Interfaces that
-CNI moved into the pod are in the pod's network namespace (``namespace_reader``, which is loaded
-only where it is used).
+CNI moved into the pod are in the pod's network namespace (``namespace_reader``). What reads them
+is loaded with the setting.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from nri_numamem.engine.events import NetworkInterface, NetworkRequest, PodSandb
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.host.capabilities import CAP_SYS_ADMIN, has_capability
-from nri_numamem.host.network import interface_nodes
 from nri_numamem.numa import NodeSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from nri_numamem.config.settings import Settings
     from nri_numamem.daemon.namespace_reader import Helper, NamespaceReader
@@ -56,6 +56,8 @@ class NetworkHints:
         self._new_helper = new_helper
         self._namespaces: NamespaceReader | None = None
         self._leaves_out_primary = True
+        self._interface_nodes: Callable[[Path, str], NodeSet | None] = _unknown
+        """See ``host.network``."""
         self.is_active = False
         """Whether the setting networkHints is on."""
 
@@ -65,6 +67,9 @@ class NetworkHints:
         self._leaves_out_primary = settings.network_hints == SECONDARY
         if not self.is_active:
             return
+        from nri_numamem.host.network import interface_nodes  # noqa: PLC0415 - see above
+
+        self._interface_nodes = interface_nodes
         if has_capability(self._roots.proc, CAP_SYS_ADMIN):
             from nri_numamem.daemon.namespace_reader import (  # noqa: PLC0415 - see above
                 NamespaceReader,
@@ -96,7 +101,7 @@ class NetworkHints:
         """Return the interfaces of a new container; None if they have no effect."""
         if not (host_names or path) or not self._is_wanted(pod):
             return None
-        of_host = {name: interface_nodes(self._roots.sysfs, name) for name in host_names}
+        of_host = {name: self._interface_nodes(self._roots.sysfs, name) for name in host_names}
         missing = [name for name, nodes in of_host.items() if nodes is None]
         obstacles = [f"/sys/class/net does not have {', '.join(missing)}"] if missing else []
         interfaces = [NetworkInterface(name, nodes or NodeSet()) for name, nodes in of_host.items()]
@@ -110,3 +115,7 @@ class NetworkHints:
     def _is_wanted(self, pod: PodSandbox) -> bool:
         engine = self._get_engine()
         return engine is not None and engine.context.wants_devices(pod.cgroup_parent)
+
+
+def _unknown(_sysfs_root: Path, _name: str) -> None:
+    """Return None: without the setting no interface is read."""

@@ -11,19 +11,19 @@ Only for the setting `residency`; without it the module is not loaded.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
+from nri_numamem.engine.cpuset_check import nodes_of_container
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.head_room import head_rooms, judge, unfaulted_bytes
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records import residency as records
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.residency import (
-    Residency,
     Round,
     containers_to_read,
     judge_remote,
     likely_causes,
-    nodes_of_container,
 )
+from nri_numamem.engine.residency_setting import Residency
 from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.host.cgroups import cgroup_directory, set_mems
 from nri_numamem.host.containers import container_folders

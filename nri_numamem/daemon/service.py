@@ -122,7 +122,7 @@ class Service:
         """Decide with this engine from now on; log its machine."""
         self.engine = engine
         self._machine_monitor.begin(self._system.clock.monotonic_s())
-        found = (*engine.context.start_records(VERSION), *self.host_reader.host_cpus.read())
+        found = (*engine.context.start_records(VERSION), *self.host_reader.watch_cpus(self.jobs))
         for record in filter(None, (*found, check_protobuf())):
             self.emit(record)
 
@@ -278,7 +278,6 @@ class Service:
             PeriodicJob("watchdog", self._feed_watchdog),
             PeriodicJob("systemd", self._notify_alive),
             self._machine_monitor,
-            self.host_reader.host_cpus,
             LimitedJob(self._pod_reaper, limit, get_engine),
             PeriodicJob("instance lock", self._state_store.check_lock, STATE_FILE_S),
             PeriodicJob("state file", self._offer_state, STATE_FILE_S),

@@ -136,3 +136,10 @@ def unpinned_containers(state: EngineState) -> frozenset[str]:
     waiting = (one for one, seen in state.cpusets.repairs.items() if not seen)
     found = ((one, state.holder(one)) for one in state.cpusets.unpinned.union(waiting))
     return frozenset(one for one, holder in found if holder is not None and not holder.ended)
+
+
+def nodes_of_container(state: EngineState, container_id: str) -> NodeSet:
+    """Return the nodes of a live container; empty if it has none."""
+    holder = state.holder(container_id)
+    blocks = None if holder is None or holder.ended else state.blocks(holder.key)
+    return blocks[0].numa_affinity if blocks else NodeSet()

@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from nri_numamem.engine import (
     burstable,
     containers,
-    cpu_following,
     cpuset_check,
     discovered,
     events,
     host_cpus,
     machine_change,
-    memory_policy,
     network_hints,
     outstanding,
     pending_updates,
@@ -122,6 +120,8 @@ class Engine:
             if event.container.burstable is not None or event.pod.annotations:
                 decision = burstable.complete(context, state, event, decision)
             if event.policy_request is not None:
+                from nri_numamem.engine import memory_policy  # noqa: PLC0415 - as below
+
                 decision = memory_policy.add_policy(
                     context, state, event, event.policy_request, decision
                 )
@@ -131,6 +131,8 @@ class Engine:
         if is_waiting and not isinstance(event, events.MachineChanged):
             decision = pending_updates.add_pending_updates(decision, event)
         if context.follows_cpus:
+            from nri_numamem.engine import cpu_following  # noqa: PLC0415 - only for the setting
+
             decision = cpu_following.add_cpus(context, state, event, decision)
         self._decision, self._event = decision, event
         return decision.plan

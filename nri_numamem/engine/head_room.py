@@ -12,33 +12,10 @@ Hugepages have pools of their own and do not count.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from nri_numamem.engine.residency_setting import HeadRoomLimit
 from nri_numamem.engine.state import POOL, EngineState, Holder
 from nri_numamem.memorymanager import Block
 from nri_numamem.numa import MEMORY, NodeSet
-
-_PERCENT = 100
-
-
-@dataclass(frozen=True, slots=True)
-class HeadRoomLimit:
-    """The head-room below which an alarm is raised; one of the two is set."""
-
-    size_bytes: int = 0
-    percent: int = 0
-    """Of the total memory of the nodes."""
-
-    def warn_below(self, total_bytes: int) -> int:
-        """Return the limit in bytes, for nodes with this much memory."""
-        return self.size_bytes or total_bytes * self.percent // _PERCENT
-
-    def clear_above(self, total_bytes: int) -> int:
-        """Return the head-room from which an alarm is cleared.
-
-        It is a quarter of the limit higher, and at least one percent of the memory, so that a
-        figure that varies a little gives one alarm.
-        """
-        below = self.warn_below(total_bytes)
-        return below + max(below // 4, total_bytes // _PERCENT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Where the memory of containers is: the setting, and alarms for memory on remote nodes.
+"""Where the memory of containers is: what a round finds, and alarms for memory on remote nodes.
 
 An alarm is raised if more than a share of a container's memory is on remote nodes in two rounds in
 a row, because memory that is being moved is remote for a moment. It is cleared at half the share.
@@ -7,7 +7,8 @@ a row, because memory that is being moved is remote for a moment. It is cleared 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from nri_numamem.engine.head_room import HeadRoom, HeadRoomLimit
+from nri_numamem.engine.cpuset_check import nodes_of_container
+from nri_numamem.engine.head_room import HeadRoom
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.state import POOL, EngineState, Holder
 from nri_numamem.numa import NodeSet
@@ -17,22 +18,6 @@ from nri_numamem.numa.pages import Pages
 LEAST_REMOTE_BYTES = 16 << 20
 _ROUNDS = 2
 _PERCENT = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Residency:
-    """The setting `residency`."""
-
-    interval_s: int = 0
-    """Each container is read once in this time; 0 if it is off."""
-    per_container: bool = False
-    """Whether there are metrics of single containers."""
-    remote_percent: int = 10
-    head_room: HeadRoomLimit | None = None
-    """None for no alarms."""
-
-
-OFF = Residency()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +85,6 @@ def judge_remote(
 def _is_remote(pages: Pages, nodes: NodeSet, percent: float) -> bool:
     remote, own = sum(pages.remote(nodes).values()), sum(pages.own.values())
     return remote >= LEAST_REMOTE_BYTES and remote * _PERCENT > own * percent
-
-
-def nodes_of_container(state: EngineState, container_id: str) -> NodeSet:
-    """Return the nodes of a live container; empty if it has none."""
-    holder = state.holder(container_id)
-    blocks = None if holder is None or holder.ended else state.blocks(holder.key)
-    return blocks[0].numa_affinity if blocks else NodeSet()
 
 
 def likely_causes(

@@ -82,7 +82,7 @@ def test_an_early_signal_does_not_end_the_plugin(number: signal.Signals) -> None
         signal.signal(number, before)
 
 
-def test_the_plugin_does_not_load_the_output_for_people() -> None:
+def test_the_plugin_loads_neither_the_output_for_people_nor_features_that_are_off() -> None:
     """A runtime waits while this is imported, and it stays in memory."""
     code = (
         "import sys; before = {*sys.modules}; from nri_numamem.cli import main\n"
@@ -95,6 +95,18 @@ def test_the_plugin_does_not_load_the_output_for_people() -> None:
     assert "nri_numamem.cli.run" in loaded
     assert not loaded & {"yaml", "pyroute2", "prometheus_client", "h2"}
     assert "nri_numamem.fake_runtime.runtime" not in loaded
+    features = (
+        "daemon.host_cpus",
+        "daemon.memory_policy_support",
+        "daemon.namespace_reader",
+        "daemon.residency_check",
+        "engine.cpu_following",
+        "engine.head_room",
+        "engine.memory_policy",
+        "engine.residency",
+        "host.network",
+    )
+    assert not loaded & {f"nri_numamem.{name}" for name in features}
 
 
 PROGRAM = [sys.executable, "-m", "nri_numamem"]

@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import create_autospec
 
 import pytest
 
+from nri_numamem.config.settings import Settings
 from nri_numamem.daemon.host_reader import HostReader
+from nri_numamem.daemon.jobs import Job, Jobs
 from nri_numamem.daemon.machine_monitor import MachineMonitor
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.engine import Engine
@@ -13,8 +16,17 @@ from nri_numamem.engine.events import CgroupUse, Container, PodSandbox
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.policy import Policy
 from nri_numamem.host.roots import HostRoots
+from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.devices import Device
-from nri_numamem.numa import Machine, NodeSet, NumaNode
+from nri_numamem.numa import (
+    CpuFollowing,
+    CpuSet,
+    Machine,
+    MemoryPolicies,
+    NodeSet,
+    NumaNode,
+    PolicyMode,
+)
 
 MI = 1 << 20
 GUARANTEED = "/kubepods/pod1"
@@ -26,6 +38,7 @@ class Reading:
 
     def __init__(self, root: Path) -> None:
         self.engine: Engine | None = engine(Policy())
+        self.root = root
         self.records: list[Record] = []
         roots = HostRoots(root / "sys", root / "proc", root / "cgroup")
         monitor = MachineMonitor(roots, lambda: self.engine, self.records.append)
@@ -173,3 +186,40 @@ def test_the_start_of_a_process(reading: Reading, tmp_path: Path) -> None:
     (tmp_path / "proc/4").mkdir(parents=True)
     (tmp_path / "proc/4/stat").write_text("4 (x) " + " ".join(map(str, range(3, 40))))
     assert [reading.reader.process_start(pid) for pid in (4, 5)] == [22, 0]
+
+
+@pytest.mark.parametrize("is_configured_first", [True, False])
+def test_memory_policies_are_supported_only_with_the_setting(
+    reading: Reading, *, is_configured_first: bool
+) -> None:
+    """A launched plugin has its settings within Configure, an external one before it."""
+    runtime = Configuration("", "containerd", "v2.1.0", "v0.10.0", 2000)
+    reading.reader.configured(runtime)
+    reading.reader.started(Settings())
+    assert reading.reader.policy_support("") is None
+    if not is_configured_first:
+        reading = Reading(reading.root)
+    policies = MemoryPolicies((PolicyMode.BIND,), runtimes=("runc",))
+    reading.reader.started(Settings(memory_policies=policies))
+    if not is_configured_first:
+        reading.reader.configured(runtime)
+    found = reading.reader.policy_support("runc")
+    assert found is not None
+    assert found.obstacle == "the container runtime's NRI is v0.10.0; policies need 0.12 or newer"
+
+
+def test_the_cpus_of_the_host_are_watched_only_with_the_setting(
+    reading: Reading, tmp_path: Path
+) -> None:
+    added: list[Job] = []
+    jobs = create_autospec(Jobs, instance=True)
+    jobs.add.side_effect = added.append
+    isolated = tmp_path / "sys/devices/system/cpu/isolated"
+    isolated.parent.mkdir(parents=True)
+    isolated.write_text("1\n")
+    for policy, watched in ((Policy(), 0), (Policy(cpu_following=CpuFollowing.PREFER), 1)):
+        reading.engine = engine(policy)
+        for _ in range(2):
+            assert list(reading.reader.watch_cpus(jobs)) == []
+        assert len(added) == watched
+        assert reading.engine.context.host_cpus.isolated == CpuSet([1] * watched)

@@ -6,11 +6,11 @@ import pytest
 
 from nri_numamem.engine.head_room import (
     HeadRoom,
-    HeadRoomLimit,
     head_rooms,
     judge,
     unfaulted_bytes,
 )
+from nri_numamem.engine.residency_setting import HeadRoomLimit
 from nri_numamem.numa import NodeSet
 from tests.engine.conftest import GI, MI, PAGE, Host
 
@@ -89,13 +89,6 @@ def room(most: int, least: int | None = None, nodes: str = "0") -> HeadRoom:
     """Return a group of 1,000 bytes with this head-room."""
     smallest = most if least is None else least
     return HeadRoom(NodeSet.parse(nodes), 1000, 500, smallest + 500, most + 500)
-
-
-def test_limits() -> None:
-    assert HeadRoomLimit(percent=5).warn_below(1000) == 50
-    assert HeadRoomLimit(size_bytes=80).warn_below(1000) == 80
-    assert HeadRoomLimit(size_bytes=80).clear_above(1000) == 100
-    assert HeadRoomLimit(percent=1).clear_above(1000) == 20
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from nri_numamem.engine.cpuset_check import nodes_of_container
 from nri_numamem.engine.events import CpusetRead, CpusetsRead
 from nri_numamem.engine.reason import Reason, Reasons
 from nri_numamem.engine.records.events import EventName
@@ -12,7 +13,6 @@ from nri_numamem.engine.residency import (
     containers_to_read,
     judge_remote,
     likely_causes,
-    nodes_of_container,
 )
 from nri_numamem.numa import NodeSet
 from nri_numamem.numa.pages import Pages

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable
 
-from nri_numamem.engine.head_room import HeadRoom, HeadRoomLimit
+from nri_numamem.engine.head_room import HeadRoom
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records.cpusets import holder_fields, page_fields
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.records.fields import Fields
+from nri_numamem.engine.residency_setting import HeadRoomLimit
 from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.numa import NodeSet
 from nri_numamem.numa.pages import Pages

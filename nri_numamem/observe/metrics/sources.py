@@ -1,11 +1,16 @@
 """Where the figures of the metrics come from. Needs no library, so that any plugin can make one."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from nri_numamem.engine.engine import Committed
-from nri_numamem.engine.residency import Round
 from nri_numamem.observe.metrics.counters import Meter
+
+if TYPE_CHECKING:
+    from nri_numamem.engine.residency import Round
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """Records of remote memory and head-room."""
 
-from nri_numamem.engine.head_room import HeadRoom, HeadRoomLimit
+from nri_numamem.engine.head_room import HeadRoom
 from nri_numamem.engine.records import residency as records
 from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.residency_setting import HeadRoomLimit
 from nri_numamem.numa import NodeSet
 from nri_numamem.numa.pages import Pages
 from tests.engine.conftest import MI, Host
