@@ -40,6 +40,12 @@ def millicores_of(shares: int) -> int:
     return -(-min(shares, _MAX_SHARES) * MILLICORES // _SHARES_PER_CPU)
 
 
+def shares_of(millicores: int) -> int:
+    """Return the shares by which the kubelet expresses a CPU request."""
+    shares = millicores * _SHARES_PER_CPU // MILLICORES
+    return min(max(shares, _SHARES_WITHOUT_REQUEST), _MAX_SHARES)
+
+
 def cpu_requests(state: EngineState, machine: Machine) -> dict[int, int]:
     """Return the sum of CPU requests for each node of the machine, in millicores."""
     cpus = {node.node_id: len(node.cpus) for node in machine.nodes}

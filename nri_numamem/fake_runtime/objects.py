@@ -123,6 +123,8 @@ def container(
     qos: QosClass = QosClass.GUARANTEED,
     cpuset_mems: str = "",
     cpuset_cpus: str = "",
+    cpu_shares: int = 1024,
+    cpu_limit_millicores: int | None = 1000,
     attempt: int = 0,
 ) -> api.Container:
     """Return a container of `sandbox` before its creation.
@@ -131,7 +133,7 @@ def container(
     of the host, None sends none. `attempt` counts the restarts.
     """
     container_id = identifier("container", sandbox.id, name, attempt)
-    resources = _resources(memory_limit_bytes)
+    resources = _resources(memory_limit_bytes, cpu_shares, cpu_limit_millicores)
     resources.cpu.mems = cpuset_mems
     resources.cpu.cpus = cpuset_cpus
     for size_bytes, limit_bytes in sorted((hugepages or {}).items()):
@@ -161,13 +163,16 @@ def container(
     )
 
 
-def _resources(memory_limit_bytes: int) -> api.LinuxResources:
+def _resources(
+    memory_limit_bytes: int, cpu_shares: int = 1024, cpu_limit_millicores: int | None = 1000
+) -> api.LinuxResources:
     # The CRI converters always send these wrappers; 0 means "no limit".
+    quota = (cpu_limit_millicores or 0) * _CPU_PERIOD_US // 1000
     return api.LinuxResources(
         memory=api.LinuxMemory(limit=api.OptionalInt64(value=memory_limit_bytes)),
         cpu=api.LinuxCPU(
-            shares=api.OptionalUInt64(value=1024),
-            quota=api.OptionalInt64(value=_CPU_PERIOD_US),
+            shares=api.OptionalUInt64(value=cpu_shares),
+            quota=api.OptionalInt64(value=quota),
             period=api.OptionalUInt64(value=_CPU_PERIOD_US),
         ),
     )

@@ -6,9 +6,11 @@ request too. Only containers, their resources and the QoS class are read.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from nri_numamem.memorymanager.pod import Container, ContainerKind, Pod, QosClass
 from nri_numamem.numa.quantity import (
+    EXACT_ONE,
     MEMORY,
     format_quantity,
     hugepages_page_size,
@@ -18,6 +20,14 @@ from nri_numamem.numa.quantity import (
 )
 
 _CLASSES = (QosClass.GUARANTEED, QosClass.BURSTABLE, QosClass.BEST_EFFORT)
+
+
+@dataclass(frozen=True, slots=True)
+class CpuAmounts:
+    """The CPU request and limit of a container, in millicores."""
+
+    request: int = 0
+    limit: int | None = None
 
 
 class ManifestError(ValueError):
@@ -48,6 +58,28 @@ def pod_from_manifest(manifest: object) -> Pod:
             raise ManifestError(f"spec: two containers have the name {name}; rename one")
     is_guaranteed = qos_class(pod) is QosClass.GUARANTEED and not is_pod_level
     return Pod(uid, is_guaranteed, containers, _memory_limits("spec", spec) or None)
+
+
+def cpu_amounts(manifest: Mapping[str, object]) -> dict[str, CpuAmounts]:
+    """Return container name -> its CPU request and limit; raise ManifestError as above."""
+    found: dict[str, CpuAmounts] = {}
+    for place, _, container in _containers(_mapping("spec", manifest.get("spec"))):
+        requests, limits = _texts(place, container)
+        here = f"{place}.resources"
+        request = _millicores(f"{here}.requests.cpu", requests.get("cpu")) or 0
+        limit = _millicores(f"{here}.limits.cpu", limits.get("cpu"))
+        found[_text(f"{place}.name", container.get("name"))] = CpuAmounts(request, limit)
+    return found
+
+
+def _millicores(place: str, text: str | None) -> int | None:
+    """Return an amount in millicores, rounded up. Source: apimachinery, Quantity.MilliValue."""
+    if text is None:
+        return None
+    try:
+        return max(0, -(-parse_exact(text) * 1000 // EXACT_ONE))
+    except ValueError as error:
+        raise ManifestError(f"{place}: {error}") from error
 
 
 def qos_class(manifest: Mapping[str, object]) -> QosClass:

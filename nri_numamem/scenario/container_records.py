@@ -1,18 +1,22 @@
-"""What the records of a container's creation add to a result: misalignment, and memory policies.
+"""What records add to a result: misalignment, memory policies, strategies, and CPUs.
 
 A scenario's kernel and runtime support all policies, so that only its settings decide.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from nri_numamem.engine.events import MEMORY_POLICY, PodSandbox, PolicyRequest
+from nri_numamem.engine.events import MEMORY_POLICY, Container, PodSandbox, PolicyRequest
 from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.fields import Fields
 from nri_numamem.engine.records.memory_policies import REASON, PolicyChoice, problem_text
 from nri_numamem.memorymanager import Rejection
 from nri_numamem.memorymanager.rejection import Explanation
 from nri_numamem.numa import MemoryPolicies
+
+_CPUS = (EventName.CPUS_SET, EventName.CPUS_NOT_SET)
+_STRATEGY = ("strategy", "strategy_source", "equal_nodes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,62 @@ class PolicyResult:
         """The result as `simulate --output json` prints it."""
         document: dict[str, RecordValue] = {"policy": self.policy, "source": self.source}
         return document | ({"cause": self.cause} if self.cause else {"nodes": self.nodes})
+
+
+@dataclass(frozen=True, slots=True)
+class CpusResult:
+    """The CPUs beside a container's memory, with the setting `cpuFollowsMemory`."""
+
+    cpus: str = ""
+    """Its new `cpuset.cpus`; "" if it was not set."""
+    cause: str = ""
+    """Why it was not set, or why these CPUs may not suffice."""
+
+    @property
+    def document(self) -> dict[str, RecordValue]:
+        """The result as `simulate --output json` prints it."""
+        document: dict[str, RecordValue] = {"cpus": self.cpus} if self.cpus else {}
+        return document | ({"cause": self.cause} if self.cause else {})
+
+
+@dataclass(slots=True)
+class Found:
+    """What the records of a step show, by container name."""
+
+    misaligned: dict[str, RecordValue] = field(default_factory=dict)
+    memory_policies: dict[str, tuple[PolicyResult, ...]] = field(default_factory=dict)
+    strategies: dict[str, Fields] = field(default_factory=dict)
+    cpus: dict[str, CpusResult] = field(default_factory=dict)
+
+    def add(self, container: Container, records: Iterable[Record]) -> None:
+        """Add the records of an event of this container."""
+        made = tuple(records)
+        self.misaligned.update(misaligned(container.name, made))
+        self.memory_policies.update(policy_results(container.name, made))
+        strategy = strategy_fields(made)
+        if strategy is not None:
+            self.strategies[container.name] = strategy
+        for record in made:
+            if record.event in _CPUS and record.fields["container_id"] == container.container_id:
+                texts = (str(record.fields.get(key, "")) for key in ("cpus", "cause"))
+                self.cpus[container.name] = CpusResult(*texts)
+
+
+def strategy_fields(records: Iterable[Record]) -> Fields | None:
+    """Return what the record of a placement says of the strategy; None without one."""
+    for record in records:
+        if "strategy" in record.fields:
+            return {key: record.fields[key] for key in _STRATEGY if key in record.fields}
+    return None
+
+
+def strategy_document(fields: Mapping[str, RecordValue]) -> dict[str, RecordValue]:
+    """Return a strategy as `simulate --output json` prints it."""
+    return {
+        "strategy": fields["strategy"],
+        "source": fields["strategy_source"],
+        "equalNodes": fields.get("equal_nodes", []),
+    }
 
 
 def policy_request(

@@ -4,7 +4,9 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
+from nri_numamem.engine.cpu_requests import shares_of
 from nri_numamem.engine.events import Container, PodSandbox
+from nri_numamem.kubelet.manifest import CpuAmounts
 from nri_numamem.memorymanager import Block, Pod, Request, pod_request
 from nri_numamem.memorymanager import Container as DescribedContainer
 from nri_numamem.numa import MEMORY, NodeSet, hugepages_page_size
@@ -64,8 +66,12 @@ def container_event(
     described: DescribedContainer,
     cpus: str = "",
     devices: tuple[NodeSet, ...] = (),
+    amounts: CpuAmounts | None = None,
 ) -> Container:
-    """Return a container before its creation; CPUs and devices are those it was allocated."""
+    """Return a container before its creation.
+
+    CPUs and devices are those it was allocated, `amounts` its CPU request and limit, if known.
+    """
     return Container(
         container_id,
         sandbox.sandbox_id,
@@ -73,7 +79,9 @@ def container_event(
         described.requests.get(MEMORY),
         _hugepage_limits(described.requests),
         cpuset_cpus=cpus,
+        cpu_shares=None if amounts is None else shares_of(amounts.request),
         device_nodes=devices,
+        cpu_limit_millicores=None if amounts is None else amounts.limit,
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from nri_numamem.engine.plan import RecordValue
 from nri_numamem.memorymanager import Hint, HintMap, Rejection, State
-from nri_numamem.scenario.container_records import PolicyResult
+from nri_numamem.scenario.container_records import CpusResult, PolicyResult, strategy_document
 from nri_numamem.scenario.steps import Hints, Step
 
 
@@ -27,6 +27,12 @@ class Outcome:
     """Container name -> its CPUs and devices that have no node in common with its memory."""
     memory_policies: Mapping[str, tuple[PolicyResult, ...]] = field(default_factory=dict)
     """Container name -> the memory policies that were chosen for it; the last one may be set."""
+    strategies: Mapping[str, Mapping[str, RecordValue]] = field(default_factory=dict)
+    """Container name -> the placement strategy, as in the record of its placement."""
+    pod_strategy: Mapping[str, RecordValue] | None = None
+    """The same of the pod, in pod scope."""
+    cpus: Mapping[str, CpusResult] = field(default_factory=dict)
+    """Container name -> the CPUs beside its memory, if CPUs follow memory."""
     retried: Mapping[str, "Outcome"] | None = None
     """Pod uid -> result of the retry of its refused containers."""
     unpinned: Mapping[str, Rejection] | None = None
@@ -72,6 +78,13 @@ class Outcome:
             document["memoryPolicies"] = {
                 name: [each.document for each in found] for name, found in results
             }
+        if self.pod_strategy is not None:
+            document["podPlacementStrategy"] = strategy_document(self.pod_strategy)
+        if self.strategies:
+            found = {name: strategy_document(each) for name, each in self.strategies.items()}
+            document["placementStrategies"] = dict(found)
+        if self.cpus:
+            document["cpus"] = {name: each.document for name, each in self.cpus.items()}
         return document
 
 

@@ -23,8 +23,8 @@ from nri_numamem.engine.events import (
     UpdateContainer,
 )
 from nri_numamem.engine.placement import place_with_hint
-from nri_numamem.engine.plan import RecordValue
-from nri_numamem.engine.state import POOL, EngineState, Holder, Key
+from nri_numamem.engine.plan import Record
+from nri_numamem.engine.state import POOL, EngineState, Key
 from nri_numamem.memorymanager import (
     ContainerKind,
     PoolUse,
@@ -35,16 +35,15 @@ from nri_numamem.memorymanager import (
     remove_container,
 )
 from nri_numamem.scenario.container_records import (
-    PolicyResult,
-    misaligned,
+    Found,
     policy_rejection,
     policy_request,
-    policy_results,
+    strategy_fields,
 )
 from nri_numamem.scenario.events import container_event, resized_sandbox, sandbox_event
 from nri_numamem.scenario.outcome import Outcome
 from nri_numamem.scenario.scenario import Scenario
-from nri_numamem.scenario.start import begin_with_accounting, begin_with_state
+from nri_numamem.scenario.start import begin_with_accounting, begin_with_state, new_holder
 from nri_numamem.scenario.steps import (
     Admit,
     Allocate,
@@ -124,7 +123,12 @@ class Player:
     @property
     def accounting(self) -> State:
         """The accounting, without pools of pods that their containers have used up."""
-        return self._accounting()
+        accounting = self._engine.state.accounting
+        for uid, containers in accounting.assignments.items():
+            pool = containers.get(POOL)
+            if pool is not None and not any(block.size for block in pool):
+                accounting = remove_container(accounting, uid, POOL)
+        return accounting
 
     def play(self, step: Step) -> Outcome:
         """Play one step."""
@@ -146,17 +150,17 @@ class Player:
         hint, admits = merge_hints(
             step.providers, step.numa_nodes, step.topology.policy, step.topology.preferences
         )
-        return Outcome(step, self._accounting(), hint=hint, admits=admits)
+        return Outcome(step, self.accounting, hint=hint, admits=admits)
 
     def _admit(self, step: Admit) -> Outcome:
         """Start the pod, and each of its containers that does not run."""
-        sandbox = self._run_sandbox(step.uid)
+        sandbox, records = self._run_sandbox(step.uid)
+        described_pod = self._scenario.pods[step.uid]
         mems: dict[str, str | None] = {}
         refused: dict[str, Rejection] = {}
         unpinned: dict[str, Rejection] = {}
-        remote: dict[str, RecordValue] = {}
-        policies: dict[str, tuple[PolicyResult, ...]] = {}
-        for described in self._scenario.pods[step.uid].pod.containers:
+        found = Found()
+        for described in described_pod.pod.containers:
             key = (step.uid, described.name)
             if key not in self._running and key not in self._ended_inits:
                 container = container_event(
@@ -165,6 +169,7 @@ class Player:
                     described,
                     cpus=step.cpus.get(described.name, ""),
                     devices=step.devices.get(described.name, ()),
+                    amounts=described_pod.cpus.get(described.name),
                 )
                 applied = self._create(sandbox, container)
                 rejection = applied.rejection or policy_rejection(applied.records)
@@ -175,8 +180,7 @@ class Player:
                         break  # the next containers wait for init containers and sidecars
                     if is_refused:
                         continue
-                remote.update(misaligned(described.name, applied.records))
-                policies.update(policy_results(described.name, applied.records))
+                found.add(container, applied.records)
                 self._run(key, container, described.kind)
             mems[described.name] = self._mems(key)
         self._refused.pop(step.uid, None)
@@ -184,13 +188,16 @@ class Player:
             self._refused[step.uid] = step
         return Outcome(
             step,
-            self._accounting(),
+            self.accounting,
             rejection=next(iter(refused.values()), None),
             refused=refused,
             cpuset_mems=mems,
             unpinned=unpinned,
-            misaligned=remote,
-            memory_policies=policies,
+            misaligned=found.misaligned,
+            memory_policies=found.memory_policies,
+            strategies=found.strategies,
+            pod_strategy=strategy_fields(records),
+            cpus=found.cpus,
         )
 
     def _create(self, sandbox: PodSandbox, container: Container) -> Applied:
@@ -202,7 +209,7 @@ class Player:
         """Create the refused containers again, with the CPUs and devices that they had."""
         admissions = [each for each in self._refused.values() if step.uid in (None, each.uid)]
         retried = {each.uid: self._admit(each) for each in admissions}
-        return Outcome(step, self._accounting(), retried=retried)
+        return Outcome(step, self.accounting, retried=retried)
 
     def _run(self, key: Key, container: Container, kind: ContainerKind) -> None:
         """Let a created container run; an ordinary init container also ends."""
@@ -216,17 +223,20 @@ class Player:
         key = (step.uid, step.container)
         container = self._running.get(key)
         if container is None:
-            return Outcome(step, self._accounting(), cpuset_mems={step.container: None})
+            return Outcome(step, self.accounting, cpuset_mems={step.container: None})
         memory = {name: one.memory_limit_bytes or 0 for name, one in self._running_of(step.uid)}
         memory[step.container] = step.memory_bytes
         described = self._scenario.pods[step.uid]
         sandbox = resized_sandbox(self._sandboxes[step.uid], described, memory)
         applied = self._engine.apply(UpdateContainer(sandbox, container, step.memory_bytes))
         if applied.plan.refusal is not None:
-            return Outcome(step, self._accounting(), rejection=applied.rejection)
+            return Outcome(step, self.accounting, rejection=applied.rejection)
         self._sandboxes[step.uid] = sandbox
         self._running[key] = replace(container, memory_limit_bytes=step.memory_bytes)
-        return Outcome(step, self._accounting(), cpuset_mems={step.container: self._mems(key)})
+        found = Found()
+        found.add(container, applied.records)
+        mems = {step.container: self._mems(key)}
+        return Outcome(step, self.accounting, cpuset_mems=mems, cpus=found.cpus)
 
     def _running_of(self, uid: str) -> list[tuple[str, Container]]:
         return [(key[1], container) for key, container in self._running.items() if key[0] == uid]
@@ -235,12 +245,12 @@ class Player:
         container = self._running.pop((step.uid, step.container), None)
         if container is not None:
             self._engine.apply(StopContainer(self._sandboxes[step.uid], container))
-        return Outcome(step, self._accounting())
+        return Outcome(step, self.accounting)
 
     def _remove(self, step: Remove) -> Outcome:
         """Remove a container from the accounting, and with the last one its pod."""
         if not self._scenario.is_static:
-            return Outcome(step, self._accounting())
+            return Outcome(step, self.accounting)
         key, state = (step.uid, step.container), self._engine.state
         self._running.pop(key, None)
         self._ended_inits.pop(key, None)
@@ -253,32 +263,33 @@ class Player:
             accounting = remove_container(state.accounting, *key)
             state = replace(state.without_holder(holder, accounting), previous_nodes=previous_nodes)
             self._engine = Engine.with_state(self._scenario.context, state)
-        return Outcome(step, self._accounting())
+        return Outcome(step, self.accounting)
 
     def _allocate(self, step: Allocate) -> Outcome:
         if not self._scenario.is_static:
-            return Outcome(step, self._accounting(), cpuset_mems={step.container: None})
+            return Outcome(step, self.accounting, cpuset_mems={step.container: None})
         pod, state = self._scenario.pods[step.uid].pod, self._engine.state
         # The kubelet drops what other pods' init containers left before it allocates.
         accounting = drop_reusable_of_others(state.accounting, step.uid)
         context = self._scenario.context
         placed = place_with_hint(context, accounting, pod, step.container, step.hint)
         if isinstance(placed, Rejection):
-            return Outcome(step, self._accounting(), rejection=placed)
+            return Outcome(step, self.accounting, rejection=placed)
         key, described = (step.uid, step.container), pod.container(step.container)
         if pod.guaranteed:
-            sandbox = self._run_sandbox(step.uid)
-            container = container_event(self._new_id(), sandbox, described)
+            sandbox, _ = self._run_sandbox(step.uid)
+            amounts = self._scenario.pods[step.uid].cpus.get(step.container)
+            container = container_event(self._new_id(), sandbox, described, amounts=amounts)
             is_init = described.kind is ContainerKind.INIT
             if is_init:
                 self._ended_inits[key] = str(placed.nodes)
             else:
                 self._running[key] = container
-            holder = Holder(container.container_id, sandbox.sandbox_id, key, ended=is_init)
+            holder = new_holder(container, sandbox, ended=is_init)
             state = state.with_pod(sandbox).with_holder(holder, placed.accounting)
             self._engine = Engine.with_state(context, state)
         mems = {step.container: str(placed.nodes) or None}
-        return Outcome(step, self._accounting(), cpuset_mems=mems)
+        return Outcome(step, self.accounting, cpuset_mems=mems)
 
     def _hints(self, step: Hints) -> Outcome:
         accounting, context = self._engine.state.accounting, self._scenario.context
@@ -286,15 +297,15 @@ class Player:
         if self._scenario.is_static:
             pod = self._scenario.pods[step.uid].pod
             hints = hints_for_container(context, accounting, pod, step.container)
-        return Outcome(step, self._accounting(), hints=hints)
+        return Outcome(step, self.accounting, hints=hints)
 
-    def _run_sandbox(self, uid: str) -> PodSandbox:
-        """Return the pod's sandbox; start it if there is none."""
-        if uid not in self._sandboxes:
-            sandbox = sandbox_event(self._new_id(), self._scenario.pods[uid])
-            self._sandboxes[uid] = sandbox
-            self._engine.apply(RunPodSandbox(sandbox, self._pool_use))
-        return self._sandboxes[uid]
+    def _run_sandbox(self, uid: str) -> tuple[PodSandbox, tuple[Record, ...]]:
+        """Return the pod's sandbox, and the records of its start if there was none."""
+        if uid in self._sandboxes:
+            return self._sandboxes[uid], ()
+        sandbox = sandbox_event(self._new_id(), self._scenario.pods[uid])
+        self._sandboxes[uid] = sandbox
+        return sandbox, self._engine.apply(RunPodSandbox(sandbox, self._pool_use)).records
 
     def _new_id(self) -> str:
         self._created += 1
@@ -307,12 +318,3 @@ class Player:
         if key in self._ended_inits:
             return self._ended_inits[key]
         return str(nodes_of(self._engine.state.blocks(key) or ())) or None
-
-    def _accounting(self) -> State:
-        """Return the accounting, without pools of pods that their containers have used up."""
-        accounting = self._engine.state.accounting
-        for uid, containers in accounting.assignments.items():
-            pool = containers.get(POOL)
-            if pool is not None and not any(block.size for block in pool):
-                accounting = remove_container(accounting, uid, POOL)
-        return accounting

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from nri_numamem.engine.cpu_requests import requested_millicores
 from nri_numamem.engine.events import Container, PodSandbox
 from nri_numamem.engine.state import POOL, EngineState, Holder, Key
+from nri_numamem.kubelet.manifest import CpuAmounts
 from nri_numamem.memorymanager import Block, ContainerKind
 from nri_numamem.memorymanager import Container as DescribedContainer
 from nri_numamem.scenario.events import container_event, sandbox_event, sandbox_of_entries
@@ -35,11 +37,23 @@ def begin_with_accounting(scenario: Scenario, new_id: Callable[[], str]) -> Star
         sandboxes[uid] = sandbox
         state = state.with_pod(sandbox)
         for name, blocks in containers.items():
-            container = _container(new_id(), sandbox, name, blocks)
+            amounts = None if described is None else described.cpus.get(name)
+            container = _container(new_id(), sandbox, name, blocks, amounts)
             running[uid, name] = container
-            holder = Holder(container.container_id, sandbox.sandbox_id, (uid, name))
+            holder = new_holder(container, sandbox)
             state = state.with_holder(holder, state.accounting)
     return Start(state, sandboxes, running)
+
+
+def new_holder(container: Container, sandbox: PodSandbox, *, ended: bool = False) -> Holder:
+    """Return the holder of a container."""
+    return Holder(
+        container.container_id,
+        sandbox.sandbox_id,
+        (sandbox.uid, container.name),
+        ended=ended,
+        cpu_millicores=requested_millicores(container),
+    )
 
 
 def begin_with_state(state: EngineState) -> Start:
@@ -59,8 +73,12 @@ def begin_with_state(state: EngineState) -> Start:
 
 
 def _container(
-    container_id: str, sandbox: PodSandbox, name: str, blocks: tuple[Block, ...]
+    container_id: str,
+    sandbox: PodSandbox,
+    name: str,
+    blocks: tuple[Block, ...],
+    amounts: CpuAmounts | None = None,
 ) -> Container:
     requests = {block.type: block.size for block in blocks}
     described = DescribedContainer(name, ContainerKind.APP, requests)
-    return container_event(container_id, sandbox, described)
+    return container_event(container_id, sandbox, described, amounts=amounts)

@@ -18,7 +18,13 @@ from nri_numamem.config.values import (
     show,
 )
 from nri_numamem.engine.annotations import own_annotations
-from nri_numamem.kubelet.manifest import ManifestError, pod_from_manifest, qos_class
+from nri_numamem.kubelet.manifest import (
+    CpuAmounts,
+    ManifestError,
+    cpu_amounts,
+    pod_from_manifest,
+    qos_class,
+)
 from nri_numamem.memorymanager import Hint, Pod, QosClass
 from nri_numamem.numa import CpuSet, Machine, NodeSet, NumaNode, hugepages_page_size
 from nri_numamem.numa.nodeset import NODE_ID_LIMIT
@@ -44,6 +50,8 @@ class ScenarioPod:
     qos: QosClass
     annotations: Mapping[str, str] = field(default_factory=dict)
     """Those of the domain numamem.io."""
+    cpus: Mapping[str, CpuAmounts] = field(default_factory=dict)
+    """Container name -> its CPU request and limit; none for a container that is missing."""
 
 
 def read_list(path: SettingsPath, value: object) -> list[object]:
@@ -207,6 +215,7 @@ def read_pod(path: SettingsPath, manifest: object) -> ScenarioPod:
     try:
         pod = pod_from_manifest(top)
         qos = qos_class(top)
+        cpus = cpu_amounts(top)
     except ManifestError as error:
         place, _, problem = str(error).partition(": ")
         inside = (int(w) if w.isdecimal() else w for w in _PLACE_WORD.findall(place))
@@ -216,7 +225,12 @@ def read_pod(path: SettingsPath, manifest: object) -> ScenarioPod:
     name, namespace = metadata.get("name"), metadata.get("namespace")
     annotations = _read_annotations((*path, "metadata", "annotations"), metadata.get("annotations"))
     return ScenarioPod(
-        pod, str(name or pod.uid), str(namespace or "default"), qos, own_annotations(annotations)
+        pod,
+        str(name or pod.uid),
+        str(namespace or "default"),
+        qos,
+        own_annotations(annotations),
+        cpus,
     )
 
 

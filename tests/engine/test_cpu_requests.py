@@ -14,6 +14,7 @@ from nri_numamem.engine.cpu_requests import (
     cpu_requests,
     millicores_of,
     requested_millicores,
+    shares_of,
     split_by_cpus,
 )
 from nri_numamem.engine.snapshot import restore, snapshot
@@ -36,12 +37,14 @@ def container(shares: int | None, limit: int | None = None) -> events.Container:
 @pytest.mark.parametrize("millicores", [3, 100, 250, 999, 1000, 1001, 2500, 64_000, 256_000])
 def test_shares_show_the_request_exactly(millicores: int) -> None:
     shares = millicores * 1024 // 1000  # MilliCPUToShares
+    assert shares_of(millicores) == shares
     assert millicores_of(shares) == millicores
     assert requested_millicores(container(shares, 7)) == millicores
 
 
 def test_the_kubelets_limits_of_shares() -> None:
     assert millicores_of(2) == 0
+    assert (shares_of(0), shares_of(10**9)) == (2, 262_144)
     assert millicores_of(1 << 62) == 256_000
 
 

@@ -3,7 +3,13 @@ from typing import Any
 
 import pytest
 
-from nri_numamem.kubelet.manifest import ManifestError, pod_from_manifest, qos_class
+from nri_numamem.kubelet.manifest import (
+    CpuAmounts,
+    ManifestError,
+    cpu_amounts,
+    pod_from_manifest,
+    qos_class,
+)
 from nri_numamem.memorymanager import Container, ContainerKind, Pod, QosClass
 
 FULL = {"cpu": "2", "memory": "1Gi"}
@@ -154,3 +160,24 @@ def test_invalid_manifests(document: object, problem: str) -> None:
     with pytest.raises(ManifestError, match=f"^{re.escape(problem)}") as refusal:
         pod_from_manifest(document)
     assert "\n" not in str(refusal.value)
+
+
+def test_the_cpu_amounts_of_containers() -> None:
+    document = manifest(
+        {"limits": {"cpu": "1500m"}},
+        {"requests": {"cpu": "0.1001"}, "limits": {"cpu": 2}},
+        {"requests": {"memory": "1Gi"}},
+        init=({"requests": {"cpu": "3"}},),
+    )
+    assert cpu_amounts(document) == {
+        "i0": CpuAmounts(3000),
+        "c0": CpuAmounts(1500, 1500),
+        "c1": CpuAmounts(101, 2000),
+        "c2": CpuAmounts(),
+    }
+
+
+def test_an_invalid_cpu_amount_names_its_place() -> None:
+    document = manifest({"requests": {"cpu": "many"}})
+    with pytest.raises(ManifestError, match=re.escape("containers[0].resources.requests.cpu: 'ma")):
+        cpu_amounts(document)

@@ -78,3 +78,81 @@ def test_a_misaligned_container_has_the_last_record() -> None:
     ]
     assert misaligned("c", records) == {"c": {"cpus": "0"}}
     assert misaligned("c", records[:1]) == {}
+
+
+CPUS = {"nodes": [{"id": n, "memory": "11Gi", "cpus": f"{4 * n}-{4 * n + 3}"} for n in (0, 1)]}
+
+
+def with_cpus(uid: str, *cpus: int, memory: str = "2Gi") -> Document:
+    made = pod(uid, memory, containers=len(cpus))
+    for container, count in zip(made["spec"]["containers"], cpus, strict=True):
+        container["resources"]["limits"]["cpu"] = count
+    return made
+
+
+def admissions(pods: list[Document], settings: Document, *more: Document) -> list[dict[str, Any]]:
+    steps = [{"admit": {"pod": each["metadata"]["uid"]}} for each in pods]
+    return documents(scenario(*steps, *more, machine=CPUS, pods=pods, settings=settings))
+
+
+def test_the_strategy_that_decided_is_in_the_result() -> None:
+    pods = [with_cpus("a", 1), with_cpus("b", 1)]
+    one, two = admissions(pods, {"placementStrategy": "spread"})
+    assert one["cpusetMems"] == {"c0": "0"}
+    assert two["cpusetMems"] == {"c0": "1"}
+    spread = {"strategy": "spread", "source": "setting", "equalNodes": ["0", "1"]}
+    assert one["placementStrategies"] == two["placementStrategies"] == {"c0": spread}
+
+
+def test_the_strategy_of_a_pod_in_pod_scope() -> None:
+    settings = {"placementStrategy": "pack", "topologyManagerScope": "pod"}
+    (found,) = admissions([with_cpus("a", 1)], settings)
+    assert found["podPlacementStrategy"]["strategy"] == "pack"
+    assert "placementStrategies" not in found
+
+
+def test_without_a_strategy_and_cpus_the_result_has_neither() -> None:
+    (found,) = admissions([with_cpus("a", 1)], {})
+    assert found.keys() == {"ok", "cpusetMems"}
+
+
+def test_cpu_requests_decide_with_balanced_with_cpus() -> None:
+    pods = [with_cpus("a", 3), with_cpus("b", 2), with_cpus("c", 1)]
+    found = admissions(pods, {"placementStrategy": "balanced-with-cpus"})
+    assert [each["cpusetMems"]["c0"] for each in found] == ["0", "1", "1"]
+
+
+def test_cpus_follow_memory_or_have_a_cause() -> None:
+    pods = [with_cpus("a", 3, 2, memory="1Gi")]
+    resize = {"resize": {"pod": "a", "container": "c0", "memory": "9Gi"}}
+    stop = {"stop": {"pod": "a", "container": "c1"}}
+    found, *_, resized = admissions(pods, {"cpuFollowsMemory": "prefer"}, stop, resize)
+    assert found["cpus"]["c0"] == {"cpus": "0-3"}
+    assert found["cpus"]["c1"] == {"cpus": "4-7"}
+    assert "cpus" not in resized
+    (found,) = admissions([with_cpus("a", 5)], {"cpuFollowsMemory": "prefer"})
+    cause = "5 CPUs are requested on its NUMA nodes, which have 4"
+    assert found["cpus"] == {"c0": {"cause": cause}}
+    (found,) = admissions([with_cpus("a", 5)], {"cpuFollowsMemory": "require"})
+    assert found["cpus"] == {"c0": {"cpus": "0-3", "cause": cause}}
+
+
+def test_a_resize_onto_more_nodes_gives_their_cpus() -> None:
+    resize = {"resize": {"pod": "a", "container": "c0", "memory": "12Gi"}}
+    *_, resized = admissions([with_cpus("a", 1)], {"cpuFollowsMemory": "prefer"}, resize)
+    assert resized["cpusetMems"] == {"c0": "0-1"}
+    assert resized["cpus"] == {"c0": {"cpus": "0-7"}}
+
+
+def test_containers_at_the_start_have_the_requests_of_their_pods() -> None:
+    block = {"numaAffinity": [0], "type": "memory", "size": 1 << 30}
+    pods = [with_cpus("a", 3, memory="1Gi"), with_cpus("b", 2)]
+    document = scenario(
+        {"admit": {"pod": "b"}},
+        machine=CPUS,
+        pods=pods,
+        settings={"placementStrategy": "balanced-with-cpus"},
+        state={"entries": {"a": {"c0": [block]}}},
+    )
+    (found,) = documents(document)
+    assert found["cpusetMems"] == {"c0": "1"}

@@ -3,6 +3,7 @@
 import pytest
 
 from nri_numamem.engine.events import Container, PodSandbox
+from nri_numamem.kubelet.manifest import CpuAmounts
 from nri_numamem.memorymanager import Block, ContainerKind, Pod, QosClass
 from nri_numamem.memorymanager import Container as DescribedContainer
 from nri_numamem.numa import NodeSet
@@ -62,3 +63,11 @@ def test_a_page_size_that_cannot_exist_has_no_limit() -> None:
     odd = DescribedContainer("odd", ContainerKind.APP, {"hugepages-3Mi": 5})
     made = container_event("c", sandbox_of_entries("s", "u", {}), odd)
     assert (made.memory_limit_bytes, made.hugepage_limits) == (None, {})
+
+
+def test_a_container_has_the_shares_of_its_cpu_request() -> None:
+    sandbox = sandbox_of_entries("s", "u", {})
+    found = container_event("c", sandbox, MAIN, amounts=CpuAmounts(1500, 2000))
+    assert (found.cpu_shares, found.cpu_limit_millicores) == (1536, 2000)
+    found = container_event("c", sandbox, MAIN, amounts=CpuAmounts())
+    assert (found.cpu_shares, found.cpu_limit_millicores) == (2, None)

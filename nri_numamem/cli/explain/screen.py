@@ -11,11 +11,11 @@ from nri_numamem.cli.explain.advice import amounts_text, free_on, obstacles_text
 from nri_numamem.cli.explain.rebalancing import Plans
 from nri_numamem.cli.explain.select import names_of
 from nri_numamem.cli.explain.story import Away, ContainerStory, Outcome, Story, outcome_of
-from nri_numamem.cli.explain.strategy import strategy_text
 from nri_numamem.cli.live.rebalancing import BY_HAND, sentence
 from nri_numamem.cli.render.duration import duration
 from nri_numamem.cli.render.plain_table import plain_table
 from nri_numamem.cli.render.screen import Screen
+from nri_numamem.cli.render.strategy import strategy_text
 from nri_numamem.engine.records.candidates import Rule
 from nri_numamem.engine.text import escape
 from nri_numamem.numa import humanize_bytes

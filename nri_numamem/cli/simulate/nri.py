@@ -17,13 +17,16 @@ from typing import TypeAlias
 import yaml
 
 from nri_numamem.cli.sandbox import PLUGIN_COMMAND, PluginSandbox, SandboxError
+from nri_numamem.cli.simulate.cpus import compare_cpus
 from nri_numamem.cli.simulate.playable import check_playable, last_removals
 from nri_numamem.cli.simulate.policies import compare_policies, with_known_runtime
 from nri_numamem.config.settings import settings_to_mapping
 from nri_numamem.daemon.refusal_ids import without_id
+from nri_numamem.engine.cpu_requests import shares_of
 from nri_numamem.fake_runtime import objects
 from nri_numamem.fake_runtime.runtime import PluginRefused
 from nri_numamem.host.kernel_policies import WEIGHTS
+from nri_numamem.kubelet.manifest import CpuAmounts
 from nri_numamem.memorymanager import ContainerKind, QosClass, Rejection, Request
 from nri_numamem.memorymanager.state_json import StateJson, state_json
 from nri_numamem.nri import api_pb2 as api
@@ -57,6 +60,8 @@ class Played:
     """The first one."""
     policies: Mapping[str, api.LinuxMemoryPolicy] = field(default_factory=dict)
     """Container name -> its memory policy, of containers that have one."""
+    cpus: Mapping[str, str] = field(default_factory=dict)
+    """Container name -> `cpuset.cpus`, of containers that were created or resized."""
 
 
 def compare_over_nri(
@@ -139,6 +144,7 @@ class ScenarioSandbox(PluginSandbox):
             pod = self._run_sandbox(uid, limits_of_pod(described.pod), qos)
         mems: dict[str, str | None] = {}
         policies: dict[str, api.LinuxMemoryPolicy] = {}
+        cpus: dict[str, str] = {}
         refusal: str | None = None
         for container in described.pod.containers:
             key = (uid, container.name)
@@ -162,7 +168,8 @@ class ScenarioSandbox(PluginSandbox):
                 else:
                     self._running[key] = made
                 mems[container.name] = _mems_of(made)
-        return Played(mems, refusal, policies)
+                cpus[container.name] = made.linux.resources.cpu.cpus
+        return Played(mems, refusal, policies, cpus)
 
     def _retry(self, place: str, outcome: Outcome) -> list[str]:
         """Create the refused containers again, in the order of the play without NRI."""
@@ -182,7 +189,8 @@ class ScenarioSandbox(PluginSandbox):
             self._runtime.update_container(container, resources)
         except PluginRefused as refused:
             return Played({}, refused.text)
-        return Played({step.container: _mems_of(container)})
+        name, cpu = step.container, container.linux.resources.cpu
+        return Played({name: cpu.mems or None}, cpus={name: cpu.cpus} if cpu.cpus else {})
 
     def _end(self, uid: str) -> None:
         self._end_pod(self._sandboxes.pop(uid))
@@ -216,9 +224,13 @@ class ScenarioSandbox(PluginSandbox):
     def _run_container(
         self, pod: api.PodSandbox, qos: QosClass, name: str, request: Request, mems: str = ""
     ) -> api.Container:
+        described = self._scenario.pods.get(pod.uid)
+        amounts = CpuAmounts() if described is None else described.cpus.get(name, CpuAmounts())
         container = objects.container(
             pod,
             name,
+            cpu_shares=shares_of(amounts.request),
+            cpu_limit_millicores=amounts.limit,
             memory_limit_bytes=request.get(MEMORY, 0),
             hugepages=self._hugepage_limits(request),
             qos=qos,
@@ -265,7 +277,11 @@ def _compare(place: str, outcome: Outcome, played: Played) -> list[str]:
     expected = outcome.cpuset_mems or {}
     if mems != expected and not found:
         found.append(f"{place}: over NRI it is given {_shown(mems)}, else {_shown(expected)}")
-    return found + compare_policies(place, outcome, played.policies)
+    return (
+        found
+        + compare_policies(place, outcome, played.policies)
+        + compare_cpus(place, outcome, played.cpus)
+    )
 
 
 def _is_same(rejection: Rejection, refusal: str) -> bool:

@@ -10,11 +10,12 @@ from rich.table import Table
 
 from nri_numamem.cli.render.plain_table import plain_table
 from nri_numamem.cli.render.screen import Screen, new_console
+from nri_numamem.cli.render.strategy import strategy_text
 from nri_numamem.engine.plan import RecordValue
 from nri_numamem.memorymanager import ContainerKind, Hint, HintMap, NodeVerdict, Rejection, State
 from nri_numamem.memorymanager.state_json import state_json
 from nri_numamem.numa import NodeSet, format_quantity, humanize_bytes
-from nri_numamem.scenario.container_records import PolicyResult
+from nri_numamem.scenario.container_records import CpusResult, PolicyResult
 from nri_numamem.scenario.merge_step import Merge
 from nri_numamem.scenario.outcome import Outcome
 from nri_numamem.scenario.scenario import Scenario
@@ -56,7 +57,11 @@ def _summary(outcome: Outcome) -> str:
 
 def _mode(outcome: Outcome, container: str) -> str:
     results = outcome.memory_policies.get(container, ())
-    return "".join(f" ({each.policy})" for each in results if not each.cause)
+    texts = [each.policy for each in results if not each.cause]
+    cpus = outcome.cpus.get(container)
+    if cpus is not None and cpus.cpus:
+        texts.append(f"CPUs {cpus.cpus}")
+    return "".join(f" ({text})" for text in texts)
 
 
 def show(scenario: Scenario, outcomes: Sequence[Outcome]) -> None:
@@ -157,16 +162,25 @@ def _show_outcome(screen: Screen, scenario: Scenario, before: State, outcome: Ou
 
 
 def _show_mems(screen: Screen, outcome: Outcome) -> None:
+    if outcome.pod_strategy is not None:
+        screen.labelled("strategy", f"the pod: {strategy_text(outcome.pod_strategy)}")
     for name, mems in (outcome.cpuset_mems or {}).items():
         text = "not managed" if mems is None else f"cpuset.mems {mems}"
         results = outcome.memory_policies.get(name, ())
         text += "".join(_policy(each) for each in results if not each.cause)
+        cpus = outcome.cpus.get(name, CpusResult())
+        text += f", cpuset.cpus {cpus.cpus}" if cpus.cpus else ""
         screen.labelled("result", f"{name}: {text}", "" if mems is None else "green")
         for each in results:
             if each.cause:
                 problem = f"{name}: without the memory policy {each.policy}: {each.cause}"
                 screen.labelled("warning", problem, "yellow")
-
+        if name in outcome.strategies:
+            text = strategy_text(outcome.strategies[name])
+            screen.labelled("strategy", f"{name}: {text}")
+        if cpus.cause:
+            problem = "these CPUs may not suffice" if cpus.cpus else "without cpuset.cpus"
+            screen.labelled("warning", f"{name}: {problem}: {cpus.cause}", "yellow")
     for name, remote in outcome.misaligned.items():
         away = ", ".join(f"{what} on {_listed(nodes)}" for what, nodes in _items(remote))
         screen.labelled("warning", f"{name}: its memory is on no node of its {away}", "yellow")

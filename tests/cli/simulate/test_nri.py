@@ -210,3 +210,22 @@ def test_written_books_that_the_entries_explain_can_be_played() -> None:
     scenario, outcomes = played(source)
     written = replace(scenario.written, machine_state=scenario.accounting.machine_state)
     assert compare_over_nri(replace(scenario, written=written), outcomes, "s") == []
+
+
+def test_cpus_and_strategies_are_the_same_over_nri() -> None:
+    def with_cpus(uid: str, cpus: int, memory: str = "2Gi") -> Document:
+        made = pod(uid, container("m", memory))
+        made["spec"]["containers"][0]["resources"]["limits"]["cpu"] = cpus
+        return made
+
+    nodes = [{"id": n, "memory": "8Gi", "cpus": f"{4 * n}-{4 * n + 3}"} for n in (0, 1)]
+    steps = [*map(admit, "abc"), resize("a", "m", "9Gi")]
+    settings = {"placementStrategy": "balanced-with-cpus", "cpuFollowsMemory": "prefer"}
+    pods = [with_cpus("a", 3), with_cpus("b", 2), with_cpus("c", 3, "5Gi")]
+    made = document(steps, pods, settings=settings, machine={"nodes": nodes})
+    scenario, outcomes = played(made)
+    assert compare_over_nri(scenario, outcomes, "s") == []
+    assert {o.cpus["m"].cpus for o in outcomes[:3]} == {"", "0-3", "4-7"}
+    without = [replace(outcome, cpus={}) for outcome in outcomes]
+    (line, *_) = compare_over_nri(scenario, without, "s")
+    assert line == "steps[0]: over NRI the CPUs of m are 0-3, else unset"

@@ -73,6 +73,38 @@ def test_memory_policies_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture
     ]
 
 
+def test_strategies_and_cpus_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pods = [pod(uid, "1Gi") for uid in "ab"]
+    pods[1]["spec"]["containers"][0]["resources"]["limits"]["cpu"] = 5
+    nodes = [{"id": n, "memory": "4Gi", "cpus": f"{4 * n}-{4 * n + 3}"} for n in (0, 1)]
+    document = {
+        "machine": {"nodes": nodes},
+        "settings": {"placementStrategy": "spread", "cpuFollowsMemory": "require"},
+        "pods": pods,
+        "steps": [{"admit": {"pod": uid}} for uid in "ab"],
+    }
+    path = tmp_path / "s.json"
+    lines = show(document, capsys, path).splitlines()
+    for text in (
+        "  result    c: cpuset.mems 0, cpuset.cpus 0-3",
+        "  strategy  c: spread, by placementStrategy: most free memory of the equal nodes",
+        "  result    c: cpuset.mems 1, cpuset.cpus 4-7",
+        "  warning   c: these CPUs may not suffice: 5 CPUs are requested on its NUMA",
+    ):
+        assert text in lines
+    assert main(["simulate", "--summary", str(path)]) == 0
+    summary = [line.rpartition(": ")[2] for line in capsys.readouterr().out.splitlines()]
+    assert summary == ["c on 0 (CPUs 0-3)", "c on 1 (CPUs 4-7)"]
+    document["settings"] = {
+        "placementStrategy": "pack",
+        "cpuFollowsMemory": "prefer",
+        "topologyManagerScope": "pod",
+    }
+    text = " ".join(show(document, capsys, path).split())
+    assert "strategy the pod: pack, by placementStrategy: least free memory of the" in text
+    assert "warning c: without cpuset.cpus: 6 CPUs are requested on its NUMA nodes" in text
+
+
 def test_every_kind_of_step_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one = {"pod": "a", "container": "c"}
     hint = {"affinity": [5], "preferred": True}

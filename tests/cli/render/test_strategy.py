@@ -2,7 +2,7 @@
 
 import pytest
 
-from nri_numamem.cli.explain.strategy import strategy_text
+from nri_numamem.cli.render.strategy import strategy_text
 
 
 @pytest.mark.parametrize(
