@@ -49,12 +49,9 @@ def context_for(
         return context
     balance = None
     if needs_cpus:
-        unusable = unusable_cpus(context.policy, context.host_cpus)
-        nodes = context.machine.nodes
-        cpus = {node.node_id: MILLICORES * len(node.cpus - unusable) for node in nodes}
         added = 0 if container is None else requested_millicores(container)
         sums = cpu_requests(state, context.machine) if requests is None else requests
-        balance = Balance(cpus, sums, added)
+        balance = Balance(usable_millicores(context), sums, added)
     topology = context.topology
     preferences = replace(
         topology.preferences,
@@ -63,6 +60,12 @@ def context_for(
         prefers_cpu_room=context.follows_cpus,
     )
     return replace(context, topology=Topology(topology.policy, preferences))
+
+
+def usable_millicores(context: Context) -> dict[int, int]:
+    """Return node -> the CPUs that containers may share, in millicores."""
+    unusable = unusable_cpus(context.policy, context.host_cpus)
+    return {node.node_id: MILLICORES * len(node.cpus - unusable) for node in context.machine.nodes}
 
 
 def may_count_cpus(context: Context) -> bool:

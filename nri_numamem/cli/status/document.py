@@ -4,7 +4,7 @@ New keys may come in any release; a key that goes, or changes its meaning, raise
 """
 
 from nri_numamem.cli.render.times import format_time
-from nri_numamem.cli.status.report import Amounts, ContainerRow, Difference, Node, Report
+from nri_numamem.cli.status.report import Amounts, ContainerRow, Cpus, Difference, Node, Report
 from nri_numamem.memorymanager.largest import Largest
 from nri_numamem.version import VERSION
 
@@ -88,7 +88,12 @@ def _node(node: Node) -> dict[str, object]:
         "group": list(node.group),
         "assigned": node.is_assigned,
         "resources": {name: _amounts(amounts) for name, amounts in node.amounts.items()},
+        "cpus": None if node.cpus is None else _cpus(node.cpus),
     }
+
+
+def _cpus(cpus: Cpus) -> dict[str, int]:
+    return {"requestedMillicores": cpus.requested, "usableMillicores": cpus.usable}
 
 
 def _amounts(amounts: Amounts) -> dict[str, int]:

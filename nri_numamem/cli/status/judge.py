@@ -5,11 +5,20 @@ from collections.abc import Iterator, Mapping
 from nri_numamem.cli.live.facts import Cgroup, Facts
 from nri_numamem.cli.live.names import pod_names
 from nri_numamem.cli.status.differences import find_differences
-from nri_numamem.cli.status.report import Amounts, Condition, ContainerRow, Node, Report
+from nri_numamem.cli.status.report import (
+    Amounts,
+    Condition,
+    ContainerRow,
+    Cpus,
+    Node,
+    Report,
+)
 from nri_numamem.engine.context import Context
+from nri_numamem.engine.cpu_requests import cpu_requests
 from nri_numamem.engine.reason import Reason
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.state import POOL, EngineState, Holder
+from nri_numamem.engine.strategy import may_count_cpus, usable_millicores
 from nri_numamem.memorymanager import (
     NodeState,
     mask_unavailable_hugepages,
@@ -57,7 +66,7 @@ def judge(facts: Facts) -> Report:
 
 def _nodes(context: Context, state: EngineState, outside: _Outside) -> Iterator[Node]:
     """Yield the nodes that are not excluded."""
-    held = _held_bytes(state)
+    held, cpus = _held_bytes(state), _cpus(context, state)
     for node_id, node in state.accounting.machine_state.items():
         yield Node(
             node_id,
@@ -71,7 +80,16 @@ def _nodes(context: Context, state: EngineState, outside: _Outside) -> Iterator[
                 )
                 for name in node.memory_map
             },
+            cpus.get(node_id),
         )
+
+
+def _cpus(context: Context, state: EngineState) -> dict[int, Cpus]:
+    """Return node -> its CPUs; empty where CPU requests do not count."""
+    if not may_count_cpus(context):
+        return {}
+    requests, usable = cpu_requests(state, context.machine), usable_millicores(context)
+    return {node_id: Cpus(requests[node_id], usable[node_id]) for node_id in requests}
 
 
 def _amounts(node: NodeState, resource: str, held: int, outside: int) -> Amounts:

@@ -40,6 +40,16 @@ class Amounts:
 
 
 @dataclass(frozen=True, slots=True)
+class Cpus:
+    """The CPUs of a node, in millicores."""
+
+    requested: int
+    """By the containers on the node."""
+    usable: int
+    """For containers."""
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """One NUMA node that the plugin uses."""
 
@@ -51,6 +61,8 @@ class Node:
     use: str
     amounts: Mapping[str, Amounts]
     """Resource name -> amounts, `memory` first."""
+    cpus: Cpus | None = None
+    """None where CPU requests do not count."""
 
 
 class Condition(StrEnum):

@@ -21,6 +21,7 @@ from nri_numamem.cli.render.plain_table import plain_table
 from nri_numamem.cli.render.screen import Screen
 from nri_numamem.cli.render.times import format_time
 from nri_numamem.cli.status.clusters import clusters_of
+from nri_numamem.cli.status.cpus import cpus_text
 from nri_numamem.cli.status.report import (
     Amounts,
     Condition,
@@ -134,6 +135,8 @@ def _show_nodes(screen: Screen, report: Report) -> None:
     screen.shown(legend_of(_PARTS, gap=2, ascii_only=screen.ascii_only))
     for number, text in enumerate(_totals(_sums(report.nodes))):
         screen.labelled("" if number else "total", text)
+    for number, text in enumerate(filter(None, (cpus_text(nodes) for nodes, _ in rows))):
+        screen.labelled("" if number else "CPUs", text)
     for number, text in enumerate(_fitting(report)):
         screen.labelled("" if number else "fits now", text)
 

@@ -6,9 +6,11 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from nri_numamem.engine.alignment import misaligned_containers
 from nri_numamem.engine.context import Context
+from nri_numamem.engine.cpu_requests import cpu_requests
 from nri_numamem.engine.cpuset_check import unpinned_containers
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.state import POOL, EngineState
+from nri_numamem.engine.strategy import may_count_cpus
 from nri_numamem.memorymanager import NodeState, State
 from nri_numamem.memorymanager.largest import largest_on_group, largest_on_node
 from nri_numamem.observe.metrics.families import PREFIX, gauge, gauges
@@ -49,6 +51,15 @@ def accounting_metrics(context: Context, accounting: State) -> Iterator[Metric]:
     yield from _tables(accounting.machine_state)
     yield _shortfall(context, accounting)
     yield _largest(context, accounting)
+
+
+def cpu_metrics(context: Context, state: EngineState) -> Iterator[Metric]:
+    """Yield the CPU requests of each node, where they can decide."""
+    if may_count_cpus(context):
+        found = cpu_requests(state, context.machine)
+        text = "CPU requests of the running containers with assignments on the NUMA node."
+        values = {str(node_id): millicores for node_id, millicores in found.items()}
+        yield gauges("cpu_requests_millicores", text, "numa_node", values)
 
 
 def _tables(nodes: Mapping[int, NodeState]) -> Iterator[Metric]:

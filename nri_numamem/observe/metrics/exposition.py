@@ -31,7 +31,11 @@ from prometheus_client.core import (
 from nri_numamem.engine.plan import RecordValue
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.observe.log.loggers import dropped_records
-from nri_numamem.observe.metrics.accounting import accounting_metrics, container_metrics
+from nri_numamem.observe.metrics.accounting import (
+    accounting_metrics,
+    container_metrics,
+    cpu_metrics,
+)
 from nri_numamem.observe.metrics.counters import BUCKETS_S, SYNCHRONIZED, Meter
 from nri_numamem.observe.metrics.families import (
     PREFIX,
@@ -142,6 +146,7 @@ class Metrics:
             yield _remote({**known, **self._sources.remote_bytes()})
             yield from accounting_metrics(context, state.accounting)
             yield from node_metrics(context, state.accounting)
+            yield from cpu_metrics(context, state)
             last = self._sources.residency()
             if last is not None:
                 yield from residency_metrics(state, last)

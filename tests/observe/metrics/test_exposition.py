@@ -33,7 +33,7 @@ from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.residency import Round
 from nri_numamem.memorymanager import Reservation
-from nri_numamem.numa import Machine, NodeSet, NumaNode
+from nri_numamem.numa import Machine, NodeSet, NumaNode, PodStrategies, Strategy
 from nri_numamem.numa.pages import Pages
 from nri_numamem.observe.log import loggers as logs
 from nri_numamem.observe.metrics.counters import COUNTED, NON_POD_HUGEPAGES, Meter
@@ -131,7 +131,12 @@ def container(number: int, name: str = "app", memory: int = GI) -> Container:
 
 def busy(*, per_container: bool = False) -> Plugin:
     """Return a plugin that has done some of everything."""
-    plugin = Plugin()
+    plugin = Plugin(
+        Policy(
+            reserved_memory=(Reservation(1, {"memory": GI}),),
+            pod_strategies=PodStrategies((Strategy.BALANCED_WITH_CPUS,)),
+        )
+    )
     plugin.meter.registered()
     about = {"runtime": "containerd", "runtime_version": "v2.1", "nri_version": None}
     plugin.meter.count(Record(EventName.CONFIGURED, about))
