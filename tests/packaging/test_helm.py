@@ -26,6 +26,12 @@ MONITORING = {
     for name in ("podMonitor", "rules", "dashboard")
 }
 
+FEATURES = {
+    "networkHints.podInterfaces": True,
+    "networkHints.hostInterfaces": True,
+    "kubeletDirectory": "/data/kubelet",
+}
+
 
 def daemon_set(values: Mapping[str, object] | None = None) -> Manifest:
     return only(validated(render_chart(values)), "DaemonSet")
@@ -68,7 +74,7 @@ def test_the_document_has_the_values() -> None:
     assert set(schema) - {"global"} == set(values)
     document = (ROOT / "docs/kubernetes.md").read_text()
     named = set(re.findall(r"`([\w.]+)`", document))
-    groups = ("image", "resources", "export", "metrics")
+    groups = ("image", "resources", "export", "metrics", "networkHints")
     deep = {f"{name}.{key}" for name in groups for key in values[name]}
     assert deep <= named
     assert set(values) - {*groups, "nri"} <= named
@@ -96,6 +102,7 @@ def test_helm_finds_nothing_to_criticize() -> None:
             "extraEnv": {"MALLOC_ARENA_MAX": 2},
             "seLinuxOptions": {"type": "spc_t"},
         },
+        FEATURES,
         # What users of nri-plugins set to switch something off.
         {"tolerations": [], "affinity": None, "nodeSelector": None, "resources.limits": None},
     ],
@@ -146,6 +153,41 @@ def test_the_pod_has_no_privileges() -> None:
     assert pod["automountServiceAccountToken"] is False
     assert pod["enableServiceLinks"] is False
     assert not any("hostPort" in port for port in container["ports"])
+
+
+@manifests.needs_tools
+def test_features_have_what_they_need_and_nothing_else() -> None:
+    def added(values: Mapping[str, object]) -> tuple[dict[str, str], list[str], Manifest]:
+        pod, container = pod_of(values), container_of(values)
+        usual = {mount["name"] for mount in container_of()["volumeMounts"]}
+        sources = {volume["name"]: volume["hostPath"]["path"] for volume in pod["volumes"][3:]}
+        mounts = [mount for mount in container["volumeMounts"] if mount["name"] not in usual]
+        assert all(mount["readOnly"] for mount in mounts)
+        for mount in mounts:
+            is_followed = mount["name"] == "netns"
+            assert ("mountPropagation" in mount) is is_followed
+        context = container["securityContext"]
+        assert context["capabilities"]["drop"] == ["ALL"]
+        assert context["allowPrivilegeEscalation"] is False
+        found = {sources[mount["name"]]: mount["mountPath"] for mount in mounts}
+        return found, context["capabilities"].get("add", []), pod
+
+    mounts, capabilities, pod = added({"networkHints.podInterfaces": True})
+    assert (mounts, capabilities) == ({"/var/run/netns": "/var/run/netns"}, ["SYS_ADMIN"])
+    assert "hostNetwork" not in pod
+    mounts, capabilities, pod = added({"networkHints.hostInterfaces": True})
+    assert (mounts, capabilities, pod["hostNetwork"]) == ({}, [], True)
+    mounts, capabilities, pod = added({"kubeletDirectory": "/data/kubelet"})
+    assert (mounts, capabilities) == ({"/data/kubelet": str(HostRoots().kubelet)}, [])
+    assert "hostNetwork" not in pod
+
+
+@manifests.needs_tools
+def test_two_pods_never_share_the_network_of_a_host() -> None:
+    """The scheduler does not place a second pod with the same port there."""
+    values = {"networkHints.hostInterfaces": True}
+    update = daemon_set(values)["spec"]["updateStrategy"]["rollingUpdate"]
+    assert update == {"maxSurge": 0, "maxUnavailable": 1}
 
 
 @manifests.needs_tools
