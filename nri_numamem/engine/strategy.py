@@ -25,7 +25,7 @@ from nri_numamem.engine.records.strategies import ANNOTATION, SETTING
 from nri_numamem.engine.shared_cpus import unusable_cpus
 from nri_numamem.engine.state import POOL, EngineState
 from nri_numamem.memorymanager.candidates import candidates_for
-from nri_numamem.numa import Balance, NodeSet, Strategy
+from nri_numamem.numa import NodeSet, Strategy
 from nri_numamem.topologymanager import Placement, Topology
 
 _NAME = f"{PLACEMENT_STRATEGY}{ANNOTATION_DOMAIN}"
@@ -49,6 +49,8 @@ def context_for(
         return context
     balance = None
     if needs_cpus:
+        from nri_numamem.numa.balance import Balance  # noqa: PLC0415 - only for the settings
+
         added = 0 if container is None else requested_millicores(container)
         sums = cpu_requests(state, context.machine) if requests is None else requests
         balance = Balance(usable_millicores(context), sums, added)

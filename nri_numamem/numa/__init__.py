@@ -1,6 +1,5 @@
 """NUMA nodes as values: sets of nodes and CPUs, amounts, distances, and machines."""
 
-from nri_numamem.numa.balance import Balance
 from nri_numamem.numa.cpu_following import CpuFollowing, cpus_of
 from nri_numamem.numa.cpuset import CpuSet
 from nri_numamem.numa.distances import Distances
@@ -40,7 +39,6 @@ from nri_numamem.numa.quantity import (
 
 __all__ = [
     "MEMORY",
-    "Balance",
     "Classification",
     "CpuFollowing",
     "CpuSet",

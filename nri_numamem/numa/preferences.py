@@ -4,14 +4,18 @@ The only tie-break: every choice between node sets, in the memory manager and in
 topology manager, is a minimum of ``Preferences.rank``.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from nri_numamem.numa.balance import Balance
 from nri_numamem.numa.distances import Distances
 from nri_numamem.numa.nodeset import NodeSet
+
+if TYPE_CHECKING:
+    from nri_numamem.numa.balance import Balance
 
 Closeness: TypeAlias = tuple[int, bool, int]
 Rank: TypeAlias = tuple[int, bool, int, bool, int, int]
@@ -86,10 +90,10 @@ class Preferences:
         free_bytes = sum(self.free_bytes.get(node_id, 0) for node_id in nodes)
         return free_bytes if self.strategy is Strategy.PACK else -free_bytes
 
-    def with_free_bytes(self, free_bytes: Mapping[int, int]) -> "Preferences":
+    def with_free_bytes(self, free_bytes: Mapping[int, int]) -> Preferences:
         """Return the same preferences for a state with this free memory by node id."""
         return replace(self, free_bytes=free_bytes)
 
-    def without_distances(self) -> "Preferences":
+    def without_distances(self) -> Preferences:
         """Return the same preferences without the distances."""
         return replace(self, prefer_closest=False)

@@ -105,6 +105,7 @@ def test_the_plugin_loads_neither_the_output_for_people_nor_features_that_are_of
         "engine.memory_policy",
         "engine.residency",
         "host.network",
+        "numa.balance",
     )
     assert not loaded & {f"nri_numamem.{name}" for name in features}
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from nri_numamem.numa import Balance, NodeSet
+from nri_numamem.numa import NodeSet
+from nri_numamem.numa.balance import Balance
 
 BALANCE = Balance({0: 4000, 1: 4000}, {0: 1000}, 1000).with_memory(
     {0: 100, 1: 200}, {0: 100, 1: 50}, 25

@@ -2,7 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from nri_numamem.numa import Balance, Distances, NodeSet, Preferences, Strategy
+from nri_numamem.numa import Distances, NodeSet, Preferences, Strategy
+from nri_numamem.numa.balance import Balance
 
 DISTANCES = Distances.of_rows([[10, 20, 12], [20, 10, 20], [12, 20, 10]])
 

@@ -18,7 +18,8 @@ from nri_numamem.memorymanager import (
     state_as_written,
 )
 from nri_numamem.memorymanager.accounting import assign, unmark_reusable
-from nri_numamem.numa import Balance, NodeSet, Preferences, Strategy
+from nri_numamem.numa import NodeSet, Preferences, Strategy
+from nri_numamem.numa.balance import Balance
 from nri_numamem.topologymanager.admission import (
     Placement,
     Topology,
