@@ -80,6 +80,7 @@ getSystemReservedMemory                node_allocatable.resolve_reserved
 from nri_numamem.memorymanager.accounting import (
     Adoption,
     adopt,
+    adopt_again,
     drop_reusable_of_others,
     mark_reusable,
     release_reusable,
@@ -156,6 +157,7 @@ __all__ = [
     "State",
     "Table",
     "adopt",
+    "adopt_again",
     "check_accounting",
     "check_groups",
     "check_reserved",

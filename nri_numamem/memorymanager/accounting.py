@@ -12,17 +12,27 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from nri_numamem.memorymanager.new_blocks import add_blocks, known_nodes, shortfall_of
+from nri_numamem.memorymanager.new_blocks import (
+    add_blocks,
+    even_parts,
+    known_nodes,
+    shortfall_of,
+)
 from nri_numamem.memorymanager.state import Block, NodeState, Request, State, copy_of
 from nri_numamem.numa.nodeset import NodeSet
 
+_NO_LIMIT: Mapping[int, int] = {}
 
-def assign(state: State, uid: str, name: str, nodes: NodeSet, request: Request) -> State:
+
+def assign(
+    state: State, uid: str, name: str, nodes: NodeSet, request: Request, *, is_even: bool = False
+) -> State:
     """Assign a container blocks on `nodes`; reusable bytes of its pod there are reused first.
 
-    Bytes for which the nodes have no room stay uncharged; callers that need all bytes charged
-    check before. Raises ValueError if the container is assigned already. Source: kubelet
-    memorymanager, Allocate and updateMachineState: the lowest node is filled first.
+    If `is_even`, each node gets an equal part, as far as it has room. Bytes for which the nodes
+    have no room stay uncharged; callers that need all bytes charged check before. Raises ValueError
+    if the container is assigned already. Source: kubelet memorymanager, Allocate and
+    updateMachineState: the lowest node is filled first.
     """
     containers = dict(state.assignments.get(uid, {}))
     if name in containers:
@@ -30,9 +40,10 @@ def assign(state: State, uid: str, name: str, nodes: NodeSet, request: Request) 
     reused: dict[str, dict[int, int]] = {}
     if uid in state.reusable:
         for resource, wanted in request.items():
-            reused[resource] = _reuse_blocks(state, uid, containers, nodes, resource, wanted)
+            most = even_parts(nodes, resource, wanted) if is_even else dict.fromkeys(nodes, wanted)
+            reused[resource] = _reuse_blocks(state, uid, containers, nodes, resource, wanted, most)
     machine = dict(state.machine_state)
-    containers[name] = add_blocks(machine, nodes, request, reused)
+    containers[name] = add_blocks(machine, nodes, request, reused, is_even=is_even)
     return _with_containers(state, machine, uid, containers)
 
 
@@ -54,30 +65,38 @@ def _reuse_blocks(
     nodes: NodeSet,
     resource: str,
     wanted: int,
+    most: dict[int, int],
 ) -> dict[int, int]:
     """Remove up to `wanted` bytes from the pod's reusable blocks; return node id -> bytes.
 
-    `containers` are all containers of the pod; the blocks in it are replaced.
+    `containers` are all containers of the pod; the blocks in it are replaced. `most` limits the
+    bytes by node id; what is removed is subtracted from it.
     """
     reused: dict[int, int] = {}
     for name in state.reusable.get(uid, ()):
         blocks = list(containers[name])
         for index, block in enumerate(blocks):
             if block.numa_affinity == nodes and block.type == resource:
-                blocks[index], removed = _shrink(block, wanted)
+                blocks[index], removed = _shrink(block, wanted, most)
                 wanted -= sum(removed.values())
                 for node_id, size_bytes in removed.items():
+                    most[node_id] -= size_bytes
                     reused[node_id] = reused.get(node_id, 0) + size_bytes
         containers[name] = tuple(blocks)
     return reused
 
 
-def _shrink(block: Block, wanted: int) -> tuple[Block, dict[int, int]]:
-    """Return the block without up to `wanted` bytes, and node id -> removed bytes."""
+def _shrink(
+    block: Block, wanted: int, most: Mapping[int, int] = _NO_LIMIT
+) -> tuple[Block, dict[int, int]]:
+    """Return the block without up to `wanted` bytes, and node id -> removed bytes.
+
+    `most` limits the removed bytes of the nodes in it.
+    """
     removed: dict[int, int] = {}
     charges: list[tuple[int, int]] = []
     for node_id, size_bytes in block.charges:
-        removed_bytes = min(wanted, size_bytes)
+        removed_bytes = min(wanted, size_bytes, most.get(node_id, size_bytes))
         wanted -= removed_bytes
         if removed_bytes:
             removed[node_id] = removed_bytes
@@ -262,16 +281,25 @@ class Adoption:
     """Resource name -> bytes, > 0, for which its nodes had no room."""
 
 
-def adopt(state: State, uid: str, name: str, nodes: NodeSet, request: Request) -> Adoption:
+def adopt(
+    state: State, uid: str, name: str, nodes: NodeSet, request: Request, *, is_even: bool = False
+) -> Adoption:
     """Record a container that runs on `nodes`, even if the rules would not allow it.
 
     Free bytes are charged, and the shortfall is reported; removing the container restores the
     state. An existing assignment of the container is removed first. If node sets overlap, adopt
     containers on fewer nodes first: one on more nodes is charged to its lowest node, where one on
-    fewer nodes may have its only room.
+    fewer nodes may have its only room. If `is_even`, each node is charged an equal part first.
     """
     state = remove_container(state, uid, name)
     machine = dict(state.machine_state)
-    blocks = add_blocks(machine, nodes, request)
+    blocks = add_blocks(machine, nodes, request, is_even=is_even)
     after = _with_containers(state, machine, uid, {**state.assignments.get(uid, {}), name: blocks})
     return Adoption(after, shortfall_of(blocks))
+
+
+def adopt_again(state: State, uid: str, name: str, blocks: tuple[Block, ...]) -> State:
+    """Record a container on the nodes of the blocks that it had, of which there is at least one."""
+    resources = {block.type: block.size for block in blocks}
+    first = blocks[0]
+    return adopt(state, uid, name, first.numa_affinity, resources, is_even=first.is_even).state

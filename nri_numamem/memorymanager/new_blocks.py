@@ -9,7 +9,10 @@ from collections.abc import Iterable, Mapping
 
 from nri_numamem.memorymanager.state import NO_TABLE, Block, NodeState, Request, Table
 from nri_numamem.numa.nodeset import NodeSet
-from nri_numamem.numa.quantity import MEMORY
+from nri_numamem.numa.quantity import MEMORY, hugepages_page_size
+
+PAGE_BYTES = 4096
+"""The unit of equal parts of memory; hugepages are divided by whole pages."""
 
 _NOTHING_REUSED: Mapping[str, dict[int, int]] = {}
 
@@ -19,36 +22,91 @@ def resource_order(resource: str) -> tuple[bool, str]:
     return (resource != MEMORY, resource)
 
 
+def page_bytes(resource: str) -> int:
+    """Return the unit in which a resource is divided into equal parts."""
+    return PAGE_BYTES if resource == MEMORY else hugepages_page_size(resource)
+
+
+def even_parts(node_ids: Iterable[int], resource: str, size_bytes: int) -> dict[int, int]:
+    """Return node id -> its part of `size_bytes`, in whole pages.
+
+    The lowest nodes have a page more if the pages cannot be divided, and the next one the rest of
+    a page. There is at least one node.
+    """
+    page = page_bytes(resource)
+    pages, rest = divmod(size_bytes, page)
+    ordered = sorted(node_ids)
+    each, more = divmod(pages, len(ordered))
+    return {
+        node_id: (each + (index < more)) * page + (rest if index == more else 0)
+        for index, node_id in enumerate(ordered)
+    }
+
+
+def largest_part(resource: str, size_bytes: int, count: int) -> int:
+    """Return the most that one of `count` nodes may need: an equal part in whole pages.
+
+    The kernel may begin to interleave on any of the nodes.
+    """
+    page = page_bytes(resource)
+    return -(-size_bytes // (page * count)) * page
+
+
 def add_blocks(
     machine: dict[int, NodeState],
     nodes: NodeSet,
     request: Request,
     reused: Mapping[str, dict[int, int]] = _NOTHING_REUSED,
+    *,
+    is_even: bool = False,
 ) -> tuple[Block, ...]:
     """Return new blocks on `nodes`; charge them to the nodes, count them, and make a group.
 
-    `machine` is changed in place. The lowest node is filled first, as far as bytes are free.
-    `reused` are bytes that are charged already: resource -> node id -> bytes. A node that the
-    machine does not have, such as an excluded one, has nothing free and is in no group.
+    `machine` is changed in place. The lowest node is filled first, as far as bytes are free; if
+    `is_even`, each node gets an equal part first. `reused` are bytes that are charged already:
+    resource -> node id -> bytes. A node that the machine does not have, such as an excluded one,
+    has nothing free and is in no group.
     """
     tables = {n: dict(machine[n].memory_map) for n in nodes if n in machine}
     blocks: list[Block] = []
     for resource in sorted(request, key=resource_order) if len(request) > 1 else request:
         charges = reused.get(resource, {})
         missing = request[resource] - sum(charges.values())
+        if is_even and tables:
+            missing -= _charge_parts(tables, resource, charges, request[resource])
         for node_id, of_node in tables.items():
             size_bytes = min(missing, of_node.get(resource, NO_TABLE).free)
             if size_bytes > 0:
                 of_node[resource] = of_node[resource].charge(size_bytes)
                 charges[node_id] = charges.get(node_id, 0) + size_bytes
                 missing -= size_bytes
-        blocks.append(Block(nodes, resource, request[resource], tuple(sorted(charges.items()))))
+        charged = tuple(sorted(charges.items()))
+        blocks.append(Block(nodes, resource, request[resource], charged, is_even=is_even))
     group = nodes if len(tables) == len(nodes) else NodeSet(tables)
     for node_id in tables if blocks else ():
         machine[node_id] = _with_blocks(
             machine[node_id], tables[node_id], nodes, group, len(blocks)
         )
     return tuple(blocks)
+
+
+def _charge_parts(
+    tables: Mapping[int, dict[str, Table]], resource: str, charges: dict[int, int], size_bytes: int
+) -> int:
+    """Charge each node its part of `size_bytes`, as far as bytes are free; return the sum.
+
+    `charges` are bytes that are charged already; they count, and the new ones are added.
+    """
+    sum_bytes = 0
+    for node_id, part in even_parts(tables, resource, size_bytes).items():
+        of_node = tables[node_id]
+        missing = part - charges.get(node_id, 0)
+        added = min(missing, of_node.get(resource, NO_TABLE).free)
+        if added > 0:
+            of_node[resource] = of_node[resource].charge(added)
+            charges[node_id] = charges.get(node_id, 0) + added
+            sum_bytes += added
+    return sum_bytes
 
 
 def _with_blocks(

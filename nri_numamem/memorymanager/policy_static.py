@@ -59,17 +59,20 @@ def choose_nodes(
     return _choose(without_it, pod.uid, pod.container(name).requests, hint, preferences)
 
 
-def record_allocation(state: State, pod: Pod, name: str, nodes: NodeSet) -> State:
+def record_allocation(
+    state: State, pod: Pod, name: str, nodes: NodeSet, *, is_even: bool = False
+) -> State:
     """Record a Guaranteed pod's container on the nodes that choose_nodes() returned.
 
-    An ordinary init container is reusable at once.
+    If `is_even`, the nodes are an even group (``even_groups``). An ordinary init container is
+    reusable at once.
     """
     container = pod.container(name)
     is_init = container.kind is ContainerKind.INIT
     if kept_blocks(state, pod, name) is not None:
         return (mark_reusable if is_init else unmark_reusable)(state, pod.uid, name)
     without_it = remove_container(state, pod.uid, name)
-    placed = assign(without_it, pod.uid, name, nodes, container.requests)
+    placed = assign(without_it, pod.uid, name, nodes, container.requests, is_even=is_even)
     return mark_reusable(placed, pod.uid, name) if is_init else placed
 
 

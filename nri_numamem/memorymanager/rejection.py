@@ -150,13 +150,13 @@ def _explain(
 ) -> Explanation:
     prefixes = prefixes_of(request)
     rule = partial(rule_of, state, request=request, prefixes=prefixes)
-    verdicts = _verdicts(state, prefixes, rule)
-    head = f"requested {_amounts(request)}; {_size(candidates)}"
+    verdicts = verdicts_of(state, prefixes, rule)
+    head = f"requested {format_amounts(request)}; {_size(candidates)}"
     fitting = candidates.best(preferences)
     if fitting is not None:
         head += f"; without topology constraints it would fit on {format_node_ids(tuple(fitting))}"
     remedy = _remedy(verdicts, request, candidates, fitting)
-    return _composed(head, verdicts, prefixes, f"{remedy}; {sentence}", limit)
+    return composed(head, verdicts, prefixes, f"{remedy}; {sentence}", limit)
 
 
 def _explain_pod(
@@ -167,12 +167,12 @@ def _explain_pod(
     limit: int = MESSAGE_LIMIT,
 ) -> Explanation:
     prefixes = prefixes_of(request)
-    verdicts = _verdicts(state, prefixes, lambda _: "not enough together with the other nodes")
+    verdicts = verdicts_of(state, prefixes, lambda _: "not enough together with the other nodes")
     free = {name: free_bytes(state, state.machine_state, name) for name in prefixes}
     available = ", ".join(f"{name} {humanize_bytes(size)}" for name, size in free.items())
-    head = f"requested {_amounts(request)} for the pod"
+    head = f"requested {format_amounts(request)} for the pod"
     if outstanding:
-        head += f"; pods of which some containers run still need {_amounts(outstanding)}"
+        head += f"; pods of which some containers run still need {format_amounts(outstanding)}"
     head += f"; all NUMA nodes together have {available} free"
     exceeds = any(
         sum(verdict.tables[name].allocatable for verdict in verdicts) < size
@@ -182,19 +182,20 @@ def _explain_pod(
         _USE_LESS if exceeds else "remedy: make room for all containers of the pod, or request less"
     )
     why = "refused so that the pod does not start in part"
-    return _composed(head, verdicts, prefixes, f"{why}; {remedy}; {sentence}", limit)
+    return composed(head, verdicts, prefixes, f"{why}; {remedy}; {sentence}", limit)
 
 
-def _verdicts(
+def verdicts_of(
     state: State, resources: Iterable[str], rule: Callable[[NodeState], str]
 ) -> tuple[NodeVerdict, ...]:
+    """Return what each node has of these resources; `rule` says why it was excluded."""
     return tuple(
         NodeVerdict(node_id, {name: node.table(name) for name in resources}, rule(node))
         for node_id, node in state.machine_state.items()
     )
 
 
-def _composed(
+def composed(
     head: str,
     verdicts: tuple[NodeVerdict, ...],
     prefixes: Mapping[str, str],
@@ -210,7 +211,8 @@ def _composed(
     return Explanation(f"{facts[: max(0, room - 3)]}...; {end}"[-limit:], verdicts)
 
 
-def _amounts(request: Request) -> str:
+def format_amounts(request: Request) -> str:
+    """Return a text such as "memory 1Gi, hugepages-2Mi 4Mi"."""
     return ", ".join(
         f"{resource} {humanize_bytes(request[resource], round_up=True)}"
         for resource in sorted(request, key=resource_order)

@@ -4,7 +4,8 @@ Less memory frees bytes. More memory is charged to the container's nodes: first 
 reusable bytes of its pod there. If that is too little, the container gets more nodes, by the same
 rules as any other placement. It never loses a node, because its pages may be there. If no larger
 set is admissible either, it keeps its nodes, and the shortfall is reported: the caller may
-discard the result and reject the resize.
+discard the result and reject the resize. A container on an even group keeps equal parts as far as
+its nodes have room; on more nodes it is charged as any other.
 
 The kubelet has no such operation (with the policy Static, a resize is infeasible); the order of
 these steps is that of Kubernetes issue 131360.
@@ -55,13 +56,15 @@ def resize_container(
     free = free_bytes(without_it, nodes, MEMORY)
     if size_bytes <= free:
         # Reusable bytes are for the pod's next containers, as long as others are free.
-        assigned = assign(replace(without_it, reusable={}), uid, name, nodes, request)
+        unused = replace(without_it, reusable={})
+        assigned = assign(unused, uid, name, nodes, request, is_even=blocks[0].is_even)
         return _resized(replace(assigned, reusable=without_it.reusable), uid, name)
     if size_bytes > free + without_it.reusable_bytes(uid, nodes, MEMORY):
         larger = _widen(without_it, uid, name, nodes, request, preferences, admits)
         if larger is not None:
             return _resized(larger, uid, name)
-    return _resized(assign(without_it, uid, name, nodes, request), uid, name)
+    assigned = assign(without_it, uid, name, nodes, request, is_even=blocks[0].is_even)
+    return _resized(assigned, uid, name)
 
 
 def _resized(state: State, uid: str, name: str) -> Resized:

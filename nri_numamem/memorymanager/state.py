@@ -99,6 +99,8 @@ class Block:
     for a running container that was adopted on full nodes."""
     are_charges_known: bool = field(default=True, compare=False)
     """False for a block that another program wrote: its charges were derived from the tables."""
+    is_even: bool = field(default=False, compare=False)
+    """Whether each node is charged an equal part, see ``even_groups``."""
 
     @property
     def charged(self) -> int:

@@ -19,6 +19,7 @@ from nri_numamem.numa.memory_policy import (
     MemoryPolicy,
     OnUnsupported,
     PolicyMode,
+    mode_and_count,
     policy_of,
 )
 from nri_numamem.numa.nodeset import NodeSet
@@ -67,6 +68,7 @@ __all__ = [
     "hugepages_resource",
     "humanize_bytes",
     "is_memory_resource",
+    "mode_and_count",
     "parse_page_size",
     "parse_quantity",
     "policy_of",

@@ -5,6 +5,7 @@ A memory policy (set_mempolicy(2)) says from which of its NUMA nodes a process t
 container's first process, and its children inherit it.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -27,6 +28,10 @@ class PolicyMode(StrEnum):
     """From the nodes, then from any."""
     LOCAL = "local"
     """From the node of the CPU that touches a page first; this mode has no nodes."""
+
+
+# More NUMA nodes than any machine has; the kernel knows at most 1,024.
+_COUNT = re.compile(r"[1-9]\d{0,3}", re.ASCII)
 
 
 class OnUnsupported(StrEnum):
@@ -62,6 +67,8 @@ class MemoryPolicies:
     runtimes: tuple[str, ...] | None = None
     """The handlers whose OCI runtime sets policies; None: detected."""
     on_unsupported: OnUnsupported = OnUnsupported.IGNORE
+    max_nodes: int = 0
+    """The most NUMA nodes that an annotation may request for `interleave`; 0: it may not."""
 
     @property
     def is_active(self) -> bool:
@@ -74,11 +81,33 @@ class MemoryPolicies:
             return "memoryPolicy.modes is empty, so annotations choose no policy"
         if self.namespaces and namespace not in self.namespaces:
             return "memoryPolicy.namespaces does not list the pod's namespace"
-        if text not in tuple(PolicyMode):
+        mode, _, number = text.partition(":")
+        if mode not in tuple(PolicyMode):
             return f"it is none of {', '.join(PolicyMode)}"
-        if text not in self.modes:
+        if mode not in self.modes:
             return f"memoryPolicy.modes allows only {', '.join(self.modes)}"
+        return self._obstacle_of_number(mode, number) if mode != text else ""
+
+    def _obstacle_of_number(self, mode: str, number: str) -> str:
+        """Return why an annotation may not request this number of nodes; "" if it may."""
+        if mode != PolicyMode.INTERLEAVE:
+            return f"{mode} takes no number of NUMA nodes, only {PolicyMode.INTERLEAVE} does"
+        if _COUNT.fullmatch(number) is None or int(number) < 2:
+            return f"the number of NUMA nodes after {mode}: is no number from 2 on"
+        if not self.max_nodes:
+            return "memoryPolicy.maxNodes is 0, so annotations request no number of NUMA nodes"
+        if int(number) > self.max_nodes:
+            return f"memoryPolicy.maxNodes allows at most {self.max_nodes} NUMA nodes"
         return ""
+
+
+def mode_and_count(text: str) -> tuple[PolicyMode, int]:
+    """Return the mode of an annotation, and how many NUMA nodes it requests; 0 for no number.
+
+    The annotation has no obstacle, see ``MemoryPolicies.obstacle``.
+    """
+    mode, _, number = text.partition(":")
+    return PolicyMode(mode), int(number or 0)
 
 
 def policy_of(mode: PolicyMode, nodes: NodeSet, near: NodeSet) -> MemoryPolicy:

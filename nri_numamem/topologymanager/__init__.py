@@ -7,6 +7,7 @@ from nri_numamem.topologymanager.admission import (
     admit_beside_groups,
     admit_with_hint,
 )
+from nri_numamem.topologymanager.even import admit_evenly
 from nri_numamem.topologymanager.merge import ProviderHints, merge_hints, merged_hints_of
 from nri_numamem.topologymanager.policies import TopologyPolicy
 
@@ -17,6 +18,7 @@ __all__ = [
     "TopologyPolicy",
     "admit",
     "admit_beside_groups",
+    "admit_evenly",
     "admit_with_hint",
     "merge_hints",
     "merged_hints_of",

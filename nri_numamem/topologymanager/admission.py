@@ -79,13 +79,15 @@ class Placement:
     """Of the container."""
     before: State
     """The accounting for which the nodes were chosen."""
+    is_even: bool = False
+    """Whether the nodes are an even group, see ``even``."""
 
     @property
     def accounting(self) -> State:
         """The accounting with the container in it, computed at each access."""
         if not self.pod.guaranteed:
             return self.before
-        return record_allocation(self.before, self.pod, self.name, self.nodes)
+        return record_allocation(self.before, self.pod, self.name, self.nodes, is_even=self.is_even)
 
 
 def admit(

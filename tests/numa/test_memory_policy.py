@@ -2,7 +2,14 @@
 
 import pytest
 
-from nri_numamem.numa import MemoryPolicies, MemoryPolicy, NodeSet, PolicyMode, policy_of
+from nri_numamem.numa import (
+    MemoryPolicies,
+    MemoryPolicy,
+    NodeSet,
+    PolicyMode,
+    mode_and_count,
+    policy_of,
+)
 
 NODES = NodeSet({0, 1, 3})
 
@@ -56,3 +63,34 @@ def test_without_modes_no_annotation_chooses() -> None:
     policies = MemoryPolicies(defaults={"shop": PolicyMode.BIND})
     text = "memoryPolicy.modes is empty, so annotations choose no policy"
     assert policies.obstacle("shop", "bind") == text
+
+
+def test_an_annotation_requests_a_number_of_nodes_where_it_is_allowed() -> None:
+    policies = MemoryPolicies((PolicyMode.INTERLEAVE, PolicyMode.BIND), max_nodes=4)
+    assert policies.obstacle("any", "interleave:2") == ""
+    assert policies.obstacle("any", "interleave:4") == ""
+    assert mode_and_count("interleave:4") == (PolicyMode.INTERLEAVE, 4)
+    assert mode_and_count("bind") == (PolicyMode.BIND, 0)
+    text = policies.obstacle("any", "interleave:5")
+    assert text == "memoryPolicy.maxNodes allows at most 4 NUMA nodes"
+    text = MemoryPolicies((PolicyMode.INTERLEAVE,)).obstacle("any", "interleave:2")
+    assert text == "memoryPolicy.maxNodes is 0, so annotations request no number of NUMA nodes"
+
+
+@pytest.mark.parametrize(
+    "number", ["", "0", "1", "02", "-2", "two", "2 ", "\u0662", "99999", "2:2"]
+)
+def test_other_numbers_are_invalid(number: str) -> None:
+    policies = MemoryPolicies((PolicyMode.INTERLEAVE,), max_nodes=4)
+    text = "the number of NUMA nodes after interleave: is no number from 2 on"
+    assert policies.obstacle("any", f"interleave:{number}") == text
+
+
+def test_only_interleave_takes_a_number_of_nodes() -> None:
+    policies = MemoryPolicies(tuple(PolicyMode), max_nodes=4)
+    text = "bind takes no number of NUMA nodes, only interleave does"
+    assert policies.obstacle("any", "bind:2") == text
+    assert "weighted-interleave takes no" in policies.obstacle("any", "weighted-interleave:2")
+    assert policies.obstacle("any", "bound:2").startswith("it is none of ")
+    text = MemoryPolicies((PolicyMode.BIND,), max_nodes=4).obstacle("any", "interleave:2")
+    assert text == "memoryPolicy.modes allows only bind"
