@@ -7,14 +7,18 @@ from nri_numamem.config.values import (
     SettingsError,
     SettingsPath,
     read_choice,
+    read_integer,
     read_mapping,
 )
 from nri_numamem.numa.memory_policy import MemoryPolicies, OnUnsupported, PolicyMode
 
 MEMORY_POLICY = "memoryPolicy"
 MODES, NAMESPACES, DEFAULTS = "modes", "namespaces", "defaults"
-RUNTIMES, ON_UNSUPPORTED = "runtimes", "onUnsupported"
+RUNTIMES, ON_UNSUPPORTED, MAX_NODES = "runtimes", "onUnsupported", "maxNodes"
 AUTO = "auto"
+
+MOST_NODES = 1024
+"""The kernel has no more NUMA nodes."""
 
 POLICY_MODES = tuple(PolicyMode)
 # The first value is the default.
@@ -24,7 +28,7 @@ UNSUPPORTED_ACTIONS = (OnUnsupported.IGNORE, OnUnsupported.REJECT)
 def read_memory_policies(value: object) -> MemoryPolicies:
     """Return the setting of a parsed document; raise SettingsError for the first invalid value."""
     path = (MEMORY_POLICY,)
-    keys = (MODES, NAMESPACES, DEFAULTS, RUNTIMES, ON_UNSUPPORTED)
+    keys = (MODES, NAMESPACES, DEFAULTS, RUNTIMES, ON_UNSUPPORTED, MAX_NODES)
     mapping = read_mapping(path, value, keys)
     here = (*path, ON_UNSUPPORTED)
     action = read_choice(here, mapping.get(ON_UNSUPPORTED), UNSUPPORTED_ACTIONS)
@@ -34,6 +38,7 @@ def read_memory_policies(value: object) -> MemoryPolicies:
         defaults=_read_defaults((*path, DEFAULTS), mapping.get(DEFAULTS)),
         runtimes=_read_runtimes((*path, RUNTIMES), mapping.get(RUNTIMES)),
         on_unsupported=OnUnsupported(action),
+        max_nodes=_read_max_nodes((*path, MAX_NODES), mapping.get(MAX_NODES)),
     )
 
 
@@ -46,6 +51,7 @@ def memory_policies_document(settings: MemoryPolicies) -> dict[str, object]:
         DEFAULTS: {name: mode.value for name, mode in settings.defaults.items()},
         RUNTIMES: runtimes,
         ON_UNSUPPORTED: settings.on_unsupported.value,
+        MAX_NODES: settings.max_nodes,
     }
     return {key: value for key, value in document.items() if value or key == RUNTIMES}
 
@@ -73,3 +79,7 @@ def _read_runtimes(path: SettingsPath, value: object) -> tuple[str, ...] | None:
     if value is None or value == AUTO:
         return None
     return read_names(path, value, "a runtime handler")
+
+
+def _read_max_nodes(path: SettingsPath, value: object) -> int:
+    return 0 if value is None else read_integer(path, value, least=0, most=MOST_NODES)

@@ -19,8 +19,10 @@ from nri_numamem.config.memory_nodes import (
 from nri_numamem.config.memory_policies import (
     AUTO,
     DEFAULTS,
+    MAX_NODES,
     MEMORY_POLICY,
     MODES,
+    MOST_NODES,
     NAMESPACES,
     ON_UNSUPPORTED,
     POLICY_MODES,
@@ -124,6 +126,15 @@ PLACEMENT_SETTINGS = (
         "What happens to a container whose policy cannot be set, because the runtime does not "
         "support it, or because the annotation is invalid or not allowed: `Ignore` creates it "
         "without the policy; `Reject` fails its creation with the reason.",
+    ),
+    Setting(
+        f"{MEMORY_POLICY}.{MAX_NODES}",
+        f"whole number from 0 to {MOST_NODES}",
+        "0",
+        "The most NUMA nodes that an annotation may request with `interleave:N`, which places a "
+        "pinned container on N nodes with an equal part of its memory on each. These nodes are "
+        "lost for containers on one node, so with 0 or 1 no annotation may do so. "
+        "[memory-policies.md](memory-policies.md#equal-parts-on-n-nodes) has the rules.",
     ),
     Setting(
         NETWORK_HINTS,

@@ -70,7 +70,9 @@ class BulkUpdate:
             before = self._open[1]
         self._open = (uid, before, after)
 
-    def adopt(self, holder: Holder, nodes: NodeSet, request: Request) -> Mapping[str, int]:
+    def adopt(
+        self, holder: Holder, nodes: NodeSet, request: Request, *, is_even: bool = False
+    ) -> Mapping[str, int]:
         """Record a container that runs on `nodes`; return its shortfall in bytes.
 
         See ``memorymanager.adopt``.
@@ -79,12 +81,13 @@ class BulkUpdate:
         uid, name = holder.key
         if name in self._assignments.get(uid, ()) or holder.key in self._holders:
             before = self.pod_view(uid)
-            adopted = adopt(before.accounting, uid, name, nodes, request)
+            adopted = adopt(before.accounting, uid, name, nodes, request, is_even=is_even)
             self.replace_pod(uid, before, before.with_holder(holder, adopted.state))
             return adopted.shortfall
         if uid not in self._own:
             self._own[uid] = self._assignments[uid] = dict(self._assignments.get(uid, {}))
-        self._own[uid][name] = blocks = add_blocks(self._machine, nodes, request)
+        blocks = add_blocks(self._machine, nodes, request, is_even=is_even)
+        self._own[uid][name] = blocks
         self._holders[holder.key] = holder
         self._keys[holder.container_id] = holder.key
         return shortfall_of(blocks)

@@ -11,6 +11,7 @@ from functools import partial
 from nri_numamem.engine import (
     alignment,
     duplicates,
+    even_group,
     outstanding,
     pod_level,
     pod_limit,
@@ -71,6 +72,7 @@ def create_container(context: Context, state: EngineState, event: CreateContaine
         return _not_managed(state.with_pod(pod), pod, container, why)
     if pod.annotations or context.counts_cpus:
         context = strategy.context_for(context, state, pod, container)
+        request = even_group.with_count(context, event, request)
     if container.cpuset_mems:
         decision = _adopt_preset(context, state.with_pod(pod), event, request)
     else:
@@ -98,7 +100,7 @@ def _adopt_preset(
         why = f"its cpuset.mems {cut_name(container.cpuset_mems)!r} is no list of NUMA nodes"
         record = records.not_managed(pod, container, why, is_invalid=True)
         return Decision.computed(NO_PLAN, state, record)
-    next_state, shortfall = record_running(state, pod, container, request, nodes)
+    next_state, shortfall = record_running(context, state, pod, container, request, nodes)
     if container.has_devices:
         next_state = next_state.with_devices(container.container_id)
     next_state = pod_scope.take_from_pool(context, next_state, pod)
@@ -110,10 +112,17 @@ def _adopt_preset(
 
 
 def record_running(
-    state: EngineState, pod: PodSandbox, container: Container, request: Request, nodes: NodeSet
+    context: Context,
+    state: EngineState,
+    pod: PodSandbox,
+    container: Container,
+    request: Request,
+    nodes: NodeSet,
 ) -> tuple[EngineState, Mapping[str, int]]:
     """Record a container that has its nodes; also return its shortfall in bytes."""
-    adopted = adopt(state.accounting, pod.uid, container.name, nodes, request.resources)
+    is_even = even_group.is_even(context, pod, container.name, nodes)
+    uid, resources = pod.uid, request.resources
+    adopted = adopt(state.accounting, uid, container.name, nodes, resources, is_even=is_even)
     return state.with_holder(
         alignment.holder_of(pod, container, request), adopted.state
     ), adopted.shortfall

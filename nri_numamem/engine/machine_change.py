@@ -20,7 +20,7 @@ from nri_numamem.engine.events import MachineChanged
 from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.state import POOL, EngineState, Holder
-from nri_numamem.memorymanager import Block, ReservedMemoryError, adopt, mark_reusable
+from nri_numamem.memorymanager import Block, ReservedMemoryError, adopt_again, mark_reusable
 from nri_numamem.numa import (
     MEMORY,
     Machine,
@@ -65,9 +65,9 @@ def _rebuilt(context: Context, state: EngineState) -> EngineState:
     ended = [h for h in holders.values() if h.ended]
     accounting = context.empty_accounting()
     for holder in sorted(running, key=lambda h: (h.sandbox_id, h.container_id)):
-        accounting = adopt(accounting, *holder.key, *_assignment(state, holder)).state
+        accounting = adopt_again(accounting, *holder.key, _blocks(state, holder))
     for holder in sorted(ended, key=lambda h: h.key):
-        accounting = adopt(accounting, *holder.key, *_assignment(state, holder)).state
+        accounting = adopt_again(accounting, *holder.key, _blocks(state, holder))
         accounting = mark_reusable(accounting, *holder.key)
     keys = {container_id: key for container_id, key in state.keys.items() if key in holders}
     rebuilt = replace(state, accounting=accounting, holders=holders, keys=keys)
@@ -75,10 +75,9 @@ def _rebuilt(context: Context, state: EngineState) -> EngineState:
     return pod_limit.release_all_excess(rebuilt, state.pods.values())
 
 
-def _assignment(state: EngineState, holder: Holder) -> tuple[NodeSet, Mapping[str, int]]:
+def _blocks(state: EngineState, holder: Holder) -> tuple[Block, ...]:
     uid, name = holder.key
-    blocks = state.accounting.assignments[uid][name]
-    return blocks[0].numa_affinity, {block.type: block.size for block in blocks}
+    return state.accounting.assignments[uid][name]
 
 
 def _rejected(error: ValueError) -> Record:

@@ -2,22 +2,24 @@
 
 An annotation of the pod or a default of its namespace chooses the mode; the settings say which
 modes are allowed. The nodes are those that the container gets in any case, so a policy never takes
-memory from elsewhere. It changes neither the placement nor the accounting.
+memory from elsewhere. Only the annotation `interleave:N` changes the placement, see ``even_group``.
 """
 
 from collections.abc import Iterable
 from dataclasses import replace
 
+from nri_numamem.engine import even_group
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.decision import Decision, Transition
 from nri_numamem.engine.events import CreateContainer, PolicyRequest
 from nri_numamem.engine.plan import Adjustment, Plan, Record
+from nri_numamem.engine.policy_support import unsupported
 from nri_numamem.engine.providers import NO_OTHER_PROVIDERS
 from nri_numamem.engine.records import memory_policies as records
 from nri_numamem.engine.records.memory_policies import ANNOTATION, DEFAULT, PolicyChoice
 from nri_numamem.engine.state import EngineState
 from nri_numamem.engine.text import cut_name
-from nri_numamem.numa import MemoryPolicy, NodeSet, OnUnsupported, PolicyMode, policy_of
+from nri_numamem.numa import MemoryPolicy, NodeSet, OnUnsupported, mode_and_count, policy_of
 
 
 def add_policy(
@@ -35,7 +37,7 @@ def add_policy(
         return decision
     ignored: list[Record] = []
     for choice in _choices(context, event, request):
-        found = _find(context, event, request, decision.plan, choice)
+        found = _find(context, event, request, decision, choice)
         if isinstance(found, MemoryPolicy):
             adjustment = decision.plan.adjustment or Adjustment()
             adjustment = replace(adjustment, memory_policy=found)
@@ -68,16 +70,19 @@ def _find(
     context: Context,
     event: CreateContainer,
     request: PolicyRequest,
-    plan: Plan,
+    decision: Decision,
     choice: PolicyChoice,
 ) -> MemoryPolicy | str:
     """Return the policy that was chosen, or why it cannot be set."""
-    obstacle = ""
     if choice.source == ANNOTATION:
         obstacle = context.policy.memory_policies.obstacle(event.pod.namespace, choice.text)
-    obstacle = obstacle or _unsupported(request, choice)
+        if obstacle:
+            return obstacle
+    mode, count = mode_and_count(choice.text)
+    obstacle = unsupported(request, mode)
     if obstacle:
         return obstacle
+    plan = decision.plan
     mems = plan.adjustment.cpuset_mems if plan.adjustment is not None else ""
     mems = mems or event.container.cpuset_mems
     try:
@@ -87,15 +92,11 @@ def _find(
     if not nodes:
         where = f"on its NUMA nodes {cut_name(mems)}" if mems else "on the machine's NUMA nodes"
         return f"there is no memory {where}"
+    # A container that was not refused for want of room interleaves over all nodes.
+    if count and decision.rejection is None and not (mems and len(nodes) == count):
+        return even_group.obstacle(context, event) or even_group.SHARED
     near = _near(context, event) if mems else NodeSet()
-    return policy_of(PolicyMode(choice.text), nodes, near)
-
-
-def _unsupported(request: PolicyRequest, choice: PolicyChoice) -> str:
-    """Return why runtime or kernel cannot set the mode; "" if they can."""
-    support = request.support
-    is_missing = choice.text in support.missing_modes
-    return support.obstacle or (f"the kernel lacks the mode {choice.text}" if is_missing else "")
+    return policy_of(mode, nodes, near)
 
 
 def _nodes(context: Context, mems: str) -> NodeSet:

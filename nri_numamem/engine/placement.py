@@ -1,6 +1,7 @@
 """Placement: the one module of the engine that calls the two managers to choose nodes.
 
-A container goes, in this order of rules,
+A container that requests a number of nodes goes onto that many, with equal parts (``even_group``).
+Another one goes, in this order of rules,
 
 1. near the hugepages that its pod's containers share, if only their sum is known;
 2. onto the nodes of its pod's live containers, if it shares their memory (pod-level resources);
@@ -50,6 +51,7 @@ from nri_numamem.topologymanager import (
     TopologyPolicy,
     admit,
     admit_beside_groups,
+    admit_evenly,
     admit_with_hint,
 )
 
@@ -68,6 +70,8 @@ def place_container(
     have more nodes.
     """
     key = (pod.uid, container.name)
+    if request.even_nodes:
+        return state, _place_evenly(context, state, key, request, others)
     if request.is_shared or request.hugepage_source is HugepageSource.POD:
         beside = place_beside_pod(context, state, key, request, others)
         if beside is not None:
@@ -116,6 +120,24 @@ def place_by_hints(
         topology = topology.with_previous_nodes(previous_nodes)
     place = partial(_admit, pod=pod, name=key[1], topology=topology, others=others)
     return _place_in_views(context, accounting, pod, key[1], place)
+
+
+def _place_evenly(
+    context: Context, state: EngineState, key: Key, request: Request, others: OtherProviders
+) -> Placement | Rejection:
+    """Place a container on the number of nodes that it requests, with equal parts."""
+    topology, pod = context.topology, _pod_of(key, request.resources)
+    if topology.compares_free_memory:
+        topology = topology.with_memory_of(state.accounting, request.resources)
+    place = partial(
+        admit_evenly,
+        pod=pod,
+        name=key[1],
+        count=request.even_nodes,
+        topology=topology.with_previous_nodes(state.nodes_before(key)),
+        others=others.providers(),
+    )
+    return _place_in_views(context, state.accounting, pod, key[1], place)
 
 
 def _place_in_views(

@@ -125,10 +125,11 @@ def without_release(
 
     The container was placed in `ready`, which is `released` or has a new pool. `released` is
     `before` without the excess. On the same nodes the container reuses what ended containers hold
-    there, and less of it is beyond the limit.
+    there, and less of it is beyond the limit. An even group always needs it: each of its nodes must
+    have room.
     """
     accounting = before.accounting
-    if ready is not released or crosses_groups(accounting, placed.nodes):
+    if ready is not released or placed.is_even or crosses_groups(accounting, placed.nodes):
         return None
     kept = replace(placed, before=accounting)
     blocks = kept.accounting.assignments[placed.pod.uid][placed.name]

@@ -13,7 +13,7 @@ from nri_numamem.engine.bulk_update import BulkUpdate
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.events import PodSandbox
 from nri_numamem.engine.state import POOL, EngineState, Holder
-from nri_numamem.memorymanager import adopt, mark_reusable
+from nri_numamem.memorymanager import adopt_again, mark_reusable
 
 
 def rebuilt(
@@ -34,8 +34,7 @@ def rebuilt(
             continue
         uid, name = holder.key
         before = bulk.pod_view(uid)
-        resources = {block.type: block.size for block in blocks}
-        accounting = adopt(before.accounting, uid, name, blocks[0].numa_affinity, resources).state
+        accounting = adopt_again(before.accounting, uid, name, blocks)
         if holder.ended:
             accounting = mark_reusable(accounting, uid, name)
         bulk.replace_pod(uid, before, before.with_holder(holder, accounting))

@@ -48,6 +48,8 @@ class Request:
     """Page size in bytes -> limit for the container's cgroup, > 0."""
     is_shared: bool = False
     """The container shares the memory of its pod with the pod's other containers."""
+    even_nodes: int = 0
+    """How many NUMA nodes must each hold an equal part; 0 for as few nodes as possible."""
 
 
 def request_for(state: EngineState, pod: PodSandbox, container: Container) -> Request | None:

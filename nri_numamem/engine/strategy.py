@@ -110,7 +110,7 @@ def explained(
         return done  # on the nodes of its pod
     strategy, source = _chosen(context, pod)
     previous = done.state.nodes_before((pod.uid, placed.name))
-    is_new = placed.name not in placed.before.assignments.get(pod.uid, ())
+    is_new = not placed.is_even and placed.name not in placed.before.assignments.get(pod.uid, ())
     equal = equal_sets(context, placed, others) if is_new and placed.nodes != previous else ()
     made = tuple(
         records.with_strategy(record, strategy, source, equal)

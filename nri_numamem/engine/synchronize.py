@@ -25,6 +25,7 @@ from nri_numamem.engine import (
     alignment,
     cpuset_check,
     duplicates,
+    even_group,
     pod_limit,
     pod_scope,
     strategy,
@@ -46,7 +47,7 @@ from nri_numamem.engine.request import Request, request_for
 from nri_numamem.engine.running_containers import Pinned, Running, Unpinned, classify
 from nri_numamem.engine.running_requests import RunningRequests
 from nri_numamem.engine.state import POOL, Cpusets, EngineState
-from nri_numamem.memorymanager import adopt, mark_reusable
+from nri_numamem.memorymanager import adopt_again, mark_reusable
 from nri_numamem.numa import NodeSet
 
 
@@ -176,7 +177,9 @@ def _adopt(
     nodes: NodeSet,
 ) -> Record:
     """Record a container on the nodes on which it runs."""
-    shortfall = bulk.adopt(alignment.holder_of(pod, container, request), nodes, request.resources)
+    holder = alignment.holder_of(pod, container, request)
+    is_even = even_group.is_even(context, pod, container.name, nodes)
+    shortfall = bulk.adopt(holder, nodes, request.resources, is_even=is_even)
     after, excluded = bulk.present(), context.classification.excluded
     return records.adopted(after, pod, container, request, nodes, shortfall, excluded)
 
@@ -190,7 +193,7 @@ def adopt_running(
     nodes: NodeSet,
 ) -> tuple[EngineState, list[Record]]:
     """Record a container on the nodes on which it runs."""
-    state, shortfall = record_running(state, pod, container, request, nodes)
+    state, shortfall = record_running(context, state, pod, container, request, nodes)
     excluded = context.classification.excluded
     return state, [records.adopted(state, pod, container, request, nodes, shortfall, excluded)]
 
@@ -250,8 +253,7 @@ def _drop_stale_reservations(
         nodes = blocks[0].numa_affinity
         before = bulk.pod_view(key[0])
         if context.allows(before.accounting, nodes):
-            resources = {block.type: block.size for block in blocks}
-            accounting = adopt(before.accounting, *key, nodes, resources).state
+            accounting = adopt_again(before.accounting, *key, blocks)
             bulk.replace_pod(key[0], before, before.with_accounting(accounting))
         else:
             found.append(records.reservation_dropped(holder, blocks))
@@ -269,8 +271,7 @@ def _keep_reservations(old: EngineState, new: EngineState) -> EngineState:
         if key[1] == POOL:
             continue  # made again when all containers are recorded
         before = bulk.pod_view(key[0])
-        resources = {block.type: block.size for block in blocks}
-        accounting = adopt(before.accounting, *key, blocks[0].numa_affinity, resources).state
+        accounting = adopt_again(before.accounting, *key, blocks)
         after = before.with_holder(replace(holder, ended=True), mark_reusable(accounting, *key))
         bulk.replace_pod(key[0], before, after)
     return bulk.finish()

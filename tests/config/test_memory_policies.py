@@ -11,7 +11,7 @@ ALL = "interleave, weighted-interleave, bind, preferred, preferred-many, local"
 
 def test_policies_are_off_by_default() -> None:
     assert read_memory_policies(None) == read_memory_policies({}) == MemoryPolicies()
-    keys = ("modes", "namespaces", "defaults", "runtimes", "onUnsupported")
+    keys = ("modes", "namespaces", "defaults", "runtimes", "onUnsupported", "maxNodes")
     assert read_memory_policies(dict.fromkeys(keys)) == MemoryPolicies()
     document = memory_policies_document(MemoryPolicies())
     assert document == {"runtimes": "auto", "onUnsupported": "Ignore"}
@@ -25,6 +25,7 @@ def test_all_keys() -> None:
             "defaults": {"shop": "bind", "db": "preferred"},
             "runtimes": ["default", "crun"],
             "onUnsupported": "Reject",
+            "maxNodes": 4,
         }
     )
     assert found == MemoryPolicies(
@@ -33,6 +34,7 @@ def test_all_keys() -> None:
         {"db": PolicyMode.PREFERRED, "shop": PolicyMode.BIND},
         ("default", "crun"),
         OnUnsupported.REJECT,
+        4,
     )
     assert read_memory_policies(memory_policies_document(found)) == found
 
@@ -52,7 +54,7 @@ def test_no_runtime_differs_from_auto() -> None:
             {"mode": []},
             (
                 "memoryPolicy.mode: unknown key; did you mean modes? allowed: modes, namespaces, "
-                "defaults, runtimes, onUnsupported"
+                "defaults, runtimes, onUnsupported, maxNodes"
             ),
         ),
         (
@@ -83,6 +85,10 @@ def test_no_runtime_differs_from_auto() -> None:
         (
             {"onUnsupported": "Fail"},
             "memoryPolicy.onUnsupported: unknown value 'Fail'; allowed: Ignore, Reject",
+        ),
+        (
+            {"maxNodes": -1},
+            "memoryPolicy.maxNodes: -1 is out of range; write a whole number from 0 to 1024",
         ),
     ],
 )

@@ -26,7 +26,9 @@ _KINDS = {
     "local": api.MPOL_LOCAL,
 }
 _MISSING = "weighted-interleave"
-_WORDS = (*_KINDS, _MISSING, "interlaced")
+_EVEN = "interleave:2"
+"""Two nodes with an equal part of the memory of a container on each."""
+_WORDS = (*_KINDS, _MISSING, _EVEN, _EVEN, "interlaced")
 _NAMESPACE = "default"  # of all pods of a life
 REJECTED = "MemoryPolicyError"
 
@@ -41,6 +43,8 @@ class Policies:
     namespaces: tuple[str, ...] = ()
     rejects: bool = False
     runtimes: tuple[str, ...] = field(default=("runc",))
+    max_nodes: int = 0
+    """The most nodes that an annotation may request."""
 
     @property
     def is_active(self) -> bool:
@@ -55,6 +59,8 @@ class Policies:
             f"runtimes: [{', '.join(self.runtimes)}]",
             f"onUnsupported: {'Reject' if self.rejects else 'Ignore'}",
         ]
+        if self.max_nodes:
+            values.append(f"maxNodes: {self.max_nodes}")
         if self.default:
             values.append(f"defaults: {{{_NAMESPACE}: {self.default}}}")
         return f"memoryPolicy: {{{', '.join(values)}}}"
@@ -63,7 +69,9 @@ class Policies:
         """Yield the annotation, then the default: mode, and whether the settings allow it."""
         if text:
             is_here = not self.namespaces or _NAMESPACE in self.namespaces
-            yield text, is_here and text in self.modes
+            mode, _, number = text.partition(":")
+            is_allowed = mode in self.modes and int(number or 0) <= self.max_nodes
+            yield text, is_here and is_allowed
         if self.default:
             yield self.default, True
 
@@ -82,6 +90,7 @@ def choose_policies(rng: random.Random) -> Policies:
         namespaces=rng.choice(((), (), ("elsewhere",), (_NAMESPACE,))),
         rejects=rng.random() < 0.4,
         runtimes=rng.choice((("runc",), ("runc",), ("runc",), ("default",))),
+        max_nodes=rng.choice((0, 2, 4)),
     )
 
 
@@ -98,18 +107,38 @@ def random_annotations(rng: random.Random, containers: tuple[str, ...]) -> dict[
 def expected(
     parameters: "Parameters", annotations: Mapping[str, str], container: str
 ) -> tuple[str, bool]:
-    """Return the mode that a container must get, "" for none, and whether it must be refused."""
+    """Return the mode that a container must get, "" for none, and whether it must be refused.
+
+    The mode is `interleave:2` for a container that may get that, or what follows if the plugin does
+    not place it so.
+    """
     policies = parameters.memory_policies
-    text = annotations.get(f"{ANNOTATION}/container.{container}") or annotations.get(ANNOTATION, "")
+    text = _annotation(annotations, container)
     if not policies.is_active:
         return "", False
-    is_supported = parameters.nri_version >= (0, 12, 0) and "runc" in policies.runtimes
     for mode, is_allowed in policies.choices(text):
-        if is_allowed and is_supported and mode != _MISSING:
+        if is_allowed and _is_supported(parameters) and mode != _MISSING:
             return mode, False
         if policies.rejects:
             return "", True
     return "", False
+
+
+def _annotation(annotations: Mapping[str, str], container: str) -> str:
+    of_container = annotations.get(f"{ANNOTATION}/container.{container}")
+    return of_container or annotations.get(ANNOTATION, "")
+
+
+def _is_supported(parameters: "Parameters") -> bool:
+    return parameters.nri_version >= (0, 12, 0) and "runc" in parameters.memory_policies.runtimes
+
+
+def may_be_refused(
+    parameters: "Parameters", annotations: Mapping[str, str], container: str
+) -> bool:
+    """Return whether the plugin refuses the container if it cannot place it on two nodes."""
+    mode, is_refused = expected(parameters, annotations, container)
+    return is_refused or (mode == _EVEN and parameters.memory_policies.rejects)
 
 
 def problem_of_reply(
@@ -124,7 +153,11 @@ def problem_of_reply(
     if not reply.adjust.linux.HasField("memory_policy"):
         return ""  # perhaps a reply after the time limit, or none; see is_policy_missing
     policy = reply.adjust.linux.memory_policy
-    if is_refused or not mode or policy.mode != _KINDS[mode]:
+    default = "" if parameters.memory_policies.rejects else parameters.memory_policies.default
+    is_even = mode == _EVEN
+    if is_even and default and policy.mode == _KINDS.get(default):
+        mode, is_even = default, False
+    if is_refused or not mode or policy.mode != _KINDS[mode.partition(":")[0]]:
         return f"{container.name} has the policy {policy} instead of {mode or 'none'}"
     check_memory_policy(container, policy)
     mems = container.linux.resources.cpu.mems
@@ -136,6 +169,8 @@ def problem_of_reply(
     nodes = NodeSet.parse(policy.nodes) if policy.nodes else NodeSet()
     if not nodes.issubset(usable):
         return f"{container.name} has the policy {policy}; it may use the nodes {usable}"
+    if is_even and mems and len(nodes) != 2:
+        return f"{container.name} has the policy {policy}, on other nodes than two"
     return ""
 
 
@@ -147,6 +182,8 @@ def is_policy_missing(
 ) -> bool:
     """Return whether the plugin should have set a policy, or refused the container."""
     mode, is_refused = expected(parameters, pod.annotations, container.name)
+    if mode == _EVEN:
+        return False  # only with a known placement
     return is_refused or (bool(mode) and not reply.adjust.linux.HasField("memory_policy"))
 
 

@@ -13,6 +13,7 @@ from tests.faults.memory_policies import (
     Policies,
     expected,
     is_policy_missing,
+    may_be_refused,
     problem_of_reply,
 )
 from tests.faults.node import RuntimeTraits
@@ -55,6 +56,9 @@ def with_policies(**changes: object) -> Parameters:
         (with_policies(rejects=True), "bind", "bind", False),
         (with_policies(rejects=True, runtimes=("default",)), "bind", "", True),
         (replace(PARAMETERS, version="nri-0.11.0"), "bind", "", False),
+        (with_policies(modes=("interleave",), max_nodes=2), "interleave:2", "interleave:2", False),
+        (with_policies(modes=("interleave",)), "interleave:2", "local", False),
+        (with_policies(max_nodes=2), "interleave:2", "local", False),
     ],
 )
 def test_the_expected_policy(
@@ -74,6 +78,30 @@ def problem(policy: api.LinuxMemoryPolicy | None, mems: str) -> str:
         reply.adjust.linux.memory_policy.CopyFrom(policy)
     assert is_policy_missing(PARAMETERS, pod, container, reply) == (policy is None)
     return problem_of_reply(PARAMETERS, MACHINE, pod, container, reply)
+
+
+def even_problem(policy: api.LinuxMemoryPolicy, mems: str, **changes: object) -> str:
+    parameters = with_policies(modes=("interleave",), max_nodes=2, **changes)
+    pod = objects.pod("p", annotations={ANNOTATION: "interleave:2"})
+    container = objects.container(pod, "c", cpuset_mems=mems)
+    reply = api.CreateContainerResponse()
+    assert not is_policy_missing(parameters, pod, container, reply)
+    reply.adjust.linux.memory_policy.CopyFrom(policy)
+    return problem_of_reply(parameters, MACHINE, pod, container, reply)
+
+
+def test_a_policy_over_two_nodes() -> None:
+    pair = api.LinuxMemoryPolicy(mode=api.MPOL_INTERLEAVE, nodes="0-1")
+    single = api.LinuxMemoryPolicy(mode=api.MPOL_INTERLEAVE, nodes="0")
+    local = api.LinuxMemoryPolicy(mode=api.MPOL_LOCAL)
+    assert even_problem(pair, "0-1") == even_problem(pair, "") == even_problem(local, "0") == ""
+    assert even_problem(single, "0").endswith("on other nodes than two")
+    assert "instead of interleave:2" in even_problem(local, "0", rejects=True)
+    assert even_problem(single, "0", default="interleave") == ""
+    annotations = {ANNOTATION: "interleave:2"}
+    for rejects in (False, True):
+        parameters = with_policies(modes=("interleave",), max_nodes=2, rejects=rejects)
+        assert may_be_refused(parameters, annotations, "c") is rejects
 
 
 def bind(nodes: str) -> api.LinuxMemoryPolicy:

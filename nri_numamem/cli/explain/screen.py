@@ -38,6 +38,7 @@ _RULES: Mapping[str, str] = {
     Rule.OUTSIDE_POD_NODES: "not where the pod as a whole is",
     Rule.NOT_ALIGNED: "not the node of the CPUs or a device",
     Rule.NOT_PREFERRED: "more nodes than needed",
+    Rule.OTHER_COUNT: "another number of nodes than requested",
     Rule.REJECTED_BY_POLICY: "the policy does not admit it",
     Rule.RANKS_LOWER: "fits, but the choice ranks first",
 }

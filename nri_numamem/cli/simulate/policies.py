@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from nri_numamem.config.settings import Settings
 from nri_numamem.nri import api_pb2 as api
-from nri_numamem.numa import PolicyMode
+from nri_numamem.numa import PolicyMode, mode_and_count
 from nri_numamem.scenario.outcome import Outcome
 
 HANDLER = "runc"
@@ -28,7 +28,7 @@ def compare_policies(
 ) -> list[str]:
     """Return one line for each container whose policy over NRI is not that of `outcome`."""
     expected = {
-        name: f"{each.policy} {each.nodes}"
+        name: f"{mode_and_count(each.policy)[0]} {each.nodes}"
         for name, results in outcome.memory_policies.items()
         for each in results
         if not each.cause

@@ -15,6 +15,7 @@ from nri_numamem.engine.records.fields import Fields, free_bytes, provider_hints
 from nri_numamem.engine.state import NO_PREVIOUS_NODES, EngineState
 from nri_numamem.memorymanager import Hint, Request, State
 from nri_numamem.memorymanager.candidates import candidates_for, crosses_groups
+from nri_numamem.memorymanager.even_groups import fits_evenly
 from nri_numamem.memorymanager.state import NO_TABLE, has_normal_memory
 from nri_numamem.numa import NodeSet
 
@@ -32,6 +33,7 @@ class Rule(StrEnum):
     OUTSIDE_POD_NODES = "outside_pod_nodes"
     NOT_ALIGNED = "not_aligned"
     NOT_PREFERRED = "not_preferred"
+    OTHER_COUNT = "other_count"
     REJECTED_BY_POLICY = "rejected_by_policy"
     RANKS_LOWER = "ranks_lower"
 
@@ -45,6 +47,7 @@ RULES: Mapping[Rule, str] = {
     Rule.OUTSIDE_POD_NODES: "is not where the pod as a whole is placed",
     Rule.NOT_ALIGNED: "has no node in common with the CPUs or a device of the container",
     Rule.NOT_PREFERRED: "has more nodes than the request needs",
+    Rule.OTHER_COUNT: "has not the number of nodes that the pod's annotation requests",
     Rule.REJECTED_BY_POLICY: "is not admitted by the Topology Manager policy",
     Rule.RANKS_LOWER: "holds the request, but the choice ranks first: by last-resort nodes, "
     "distance, room for the rest of the pod or for CPU requests, placementStrategy, node ids or "
@@ -67,6 +70,8 @@ class Choice:
     pod_nodes: NodeSet | None = None
     """The nodes of the pod, if it is placed as a whole."""
     previous_nodes: NodeSet = NO_PREVIOUS_NODES
+    even_nodes: int = 0
+    """How many nodes the request is for, with equal parts; 0 for any number."""
 
 
 def decision_fields(choice: Choice, after: EngineState) -> Fields:
@@ -82,8 +87,11 @@ def decision_fields(choice: Choice, after: EngineState) -> Fields:
     listed: list[RecordValue] = []
     shown = sets[:LIMIT]
     for nodes in shown:
-        is_admissible = nodes in admissible or (nodes == choice.nodes and found.admits(nodes))
-        hint = found.hint(nodes) if is_admissible else None
+        if choice.even_nodes:
+            hint = _even_hint(choice, nodes)
+        else:
+            is_admissible = nodes in admissible or (nodes == choice.nodes and found.admits(nodes))
+            hint = found.hint(nodes) if is_admissible else None
         text = str(nodes)
         listed.append({"nodes": text, "rule": _rule(choice, nodes, hint).value})
         if hint is not None:
@@ -100,8 +108,18 @@ def decision_fields(choice: Choice, after: EngineState) -> Fields:
 
 def rule_of(choice: Choice, nodes: NodeSet) -> Rule:
     """Return the rule for one node set."""
+    if choice.even_nodes:
+        return _rule(choice, nodes, _even_hint(choice, nodes))
     found = candidates_for(choice.accounting, choice.uid, choice.resources, choice.previous_nodes)
     return _rule(choice, nodes, found.hint(nodes) if found.admits(nodes) else None)
+
+
+def _even_hint(choice: Choice, nodes: NodeSet) -> Hint | None:
+    """Return the hint for an even group; None if it has no room, or another number of nodes."""
+    if len(nodes) != choice.even_nodes:
+        return None
+    fits = fits_evenly(choice.accounting, choice.uid, choice.resources, nodes)
+    return Hint(nodes, preferred=True) if fits else None
 
 
 def _sets(choice: Choice) -> Iterator[NodeSet]:
@@ -118,6 +136,8 @@ def _rule(choice: Choice, nodes: NodeSet, hint: Hint | None) -> Rule:
         return Rule.CHOSEN
     if hint is not None:
         return _rule_of_admissible(choice, nodes, hint)
+    if choice.even_nodes not in (0, len(nodes)):
+        return Rule.OTHER_COUNT
     if not _could_hold(choice.accounting, nodes, choice.resources):
         return Rule.TOO_SMALL
     if crosses_groups(choice.accounting, nodes):

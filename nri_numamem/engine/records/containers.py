@@ -99,6 +99,8 @@ def admitted(
         "nodes": str(placed.nodes),
         "adjustment": adjustment_value(adjustment),
     }
+    if request.even_nodes:
+        fields["even_nodes"] = request.even_nodes
     if request.is_shared:
         fields["shares_pod_memory"] = True
     if updates:
@@ -123,6 +125,7 @@ def choice_of(
         others,
         pool[0].numa_affinity if pool else None,
         before.nodes_before(key),
+        request.even_nodes,
     )
 
 
@@ -177,6 +180,7 @@ def rejected(
         resources or request.resources,
         others=others,
         previous_nodes=state.nodes_before(key),
+        even_nodes=request.even_nodes,
     )
     fields: Fields = {
         **container_fields(pod, container),
@@ -187,6 +191,8 @@ def rejected(
         "message": rejection.message,
         "holders": holders_of(state, pod.uid, choice.resources),
     }
+    if request.even_nodes:
+        fields["even_nodes"] = request.even_nodes
     if resources is not None:
         fields["pod_request_bytes"] = dict(resources)
     return Record(EventName.REJECTED, fields)

@@ -22,6 +22,9 @@ from nri_numamem.engine.records.table.strategies import STRATEGY
 _HUGEPAGE_SOURCE = {
     "hugepage_source": "where the hugepage request was read: container, unified or pod"
 }
+_EVEN_NODES = {
+    "even_nodes": "how many nodes the annotation `interleave:N` requests; each has an equal part",
+}
 _ADMITTED = {
     **CONTAINER,
     **REQUEST,
@@ -32,6 +35,7 @@ _ADMITTED = {
     **NODES,
     **ADJUSTMENT,
     **_HUGEPAGE_SOURCE,
+    **_EVEN_NODES,
     "shares_pod_memory": "true if it shares the pod's limit (pod-level resources): the request is "
     "what the pod's other containers leave of it",
     "extended_container_ids": "containers that share memory with it and get its NUMA nodes too",
@@ -45,6 +49,7 @@ _REJECTED = {
     **HINTS,
     **CANDIDATES,
     **FREE,
+    **_EVEN_NODES,
     "policy": "Topology Manager policy",
     "reason": "the kubelet's reason: TopologyAffinityError or UnexpectedAdmissionError",
     "message": "why each NUMA node was passed over",
