@@ -84,4 +84,4 @@ def _remedy(state: State, parts: Request, count: int, fitting: NodeSet | None) -
     ]
     if len(large) < count:
         return "remedy: request fewer NUMA nodes or less, or use a larger host"
-    return f"remedy: make room on {count} whole NUMA nodes, or request fewer"
+    return f"remedy: make room on {count} whole NUMA nodes, or request fewer or less"

@@ -28,7 +28,7 @@ _KINDS = {
 _MISSING = "weighted-interleave"
 _EVEN = "interleave:2"
 """Two nodes with an equal part of the memory of a container on each."""
-_WORDS = (*_KINDS, _MISSING, _EVEN, _EVEN, "interlaced")
+_WORDS = (*_KINDS, _MISSING, *4 * (_EVEN,), "interlaced")
 _NAMESPACE = "default"  # of all pods of a life
 REJECTED = "MemoryPolicyError"
 
@@ -90,7 +90,7 @@ def choose_policies(rng: random.Random) -> Policies:
         namespaces=rng.choice(((), (), ("elsewhere",), (_NAMESPACE,))),
         rejects=rng.random() < 0.4,
         runtimes=rng.choice((("runc",), ("runc",), ("runc",), ("default",))),
-        max_nodes=rng.choice((0, 2, 4)),
+        max_nodes=rng.choice((0, 2, 2, 4)),
     )
 
 

@@ -37,7 +37,7 @@ def test_the_message_has_the_number_of_nodes_and_a_rule_for_every_node(worlds: M
         "NUMA node 5: 1Gi free of 4Gi allocatable, no room for its part; "
         "NUMA node 6: 4Gi free of 4Gi allocatable, room for its part; "
         "NUMA node 7: 4Gi free of 4Gi allocatable, no normal memory, only for a set with another "
-        "node; remedy: make room on 2 whole NUMA nodes, or request fewer; Sentence"
+        "node; remedy: make room on 2 whole NUMA nodes, or request fewer or less; Sentence"
     )
 
 

@@ -20,6 +20,7 @@ POLICIES = ("best-effort", "restricted")
 SCOPES = ("container", "pod")
 _ANNOTATION = "memory-policy.numamem.io"
 _MODES = ("interleave", "weighted-interleave", "bind", "preferred", "preferred-many", "local")
+_EVEN = "interleave:2"
 
 
 def random_life(scope: str, policy: str, seed: int) -> Document:
@@ -54,14 +55,15 @@ def _random_policies(chance: random.Random) -> Document:
     modes = chance.sample(_MODES, 3)
     default = {"default": chance.choice(modes)} if chance.random() < 0.5 else {}
     action = chance.choice(("Ignore", "Ignore", "Reject"))
-    return {"modes": modes, "defaults": default, "onUnsupported": action}
+    found = {"modes": modes, "defaults": default, "onUnsupported": action}
+    return {**found, "maxNodes": chance.choice((0, 2))}
 
 
 def _annotated(chance: random.Random, made: Document, names: list[str]) -> Document:
     """Return the pod, half of the time with annotations for memory policies."""
     annotations = {}
     if chance.random() < 0.4:
-        annotations[_ANNOTATION] = chance.choice(_MODES)
+        annotations[_ANNOTATION] = chance.choice((*_MODES, _EVEN, _EVEN))
     if chance.random() < 0.2:
         annotations[f"{_ANNOTATION}/container.{chance.choice(names)}"] = chance.choice(_MODES)
     return {**made, "metadata": {**made["metadata"], "annotations": annotations}}

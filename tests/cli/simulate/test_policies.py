@@ -25,6 +25,9 @@ def compared(
 def test_equal_policies_are_no_difference() -> None:
     assert compared({"c": (IGNORED, SET)}, BIND) == []
     assert compared({"c": (IGNORED,)}, None) == []
+    even = PolicyResult("interleave:2", "annotation", "0-1")
+    pair = api.LinuxMemoryPolicy(mode=api.MPOL_INTERLEAVE, nodes="0-1")
+    assert compared({"c": (even,)}, pair) == []
 
 
 def test_each_difference_is_one_line() -> None:

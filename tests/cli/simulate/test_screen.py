@@ -42,6 +42,27 @@ def test_many_nodes_stay_readable(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert any(line.split()[0] == "2-63" for line in lines if line.strip())
 
 
+def test_equal_parts_on_several_nodes_are_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pods = [pod("a", "1Gi"), pod("b", "6Gi"), pod("c", "3Gi")]
+    for each in pods:
+        each["metadata"]["annotations"] = {"memory-policy.numamem.io": "interleave:2"}
+    document = {
+        "machine": {"nodes": [{"id": node_id, "memory": "4Gi"} for node_id in range(3)]},
+        "settings": {"memoryPolicy": {"modes": ["interleave"], "maxNodes": 2}},
+        "pods": pods,
+        "steps": [{"admit": {"pod": uid}} for uid in "abc"],
+    }
+    lines = show(document, capsys, tmp_path / "s.json").splitlines()
+    placed = "  result    c: cpuset.mems 0-1, memory policy interleave:2 on nodes 0-1"
+    assert lines.count(placed) == 2
+    text = " ".join(" ".join(lines).split())
+    assert "requested memory 3Gi in equal parts on 2 NUMA nodes, memory 1.5Gi each; " in text
+    assert "no room for its part" in text
+    assert "room for its part" in text
+
+
 def test_memory_policies_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     annotation = "memory-policy.numamem.io"
     pods = [pod("a", "6Gi"), pod("b", "1Gi"), pod("c", "1Gi"), pod("d", "0")]

@@ -21,7 +21,7 @@ from tests.features.guest.memory_policies import (
 )
 
 _MODES = "interleave, weighted-interleave, bind, preferred, preferred-many, local"
-SETTINGS = f"memoryPolicy: {{modes: [{_MODES}]}}\n"
+SETTINGS = f"memoryPolicy: {{modes: [{_MODES}], maxNodes: 2}}\n"
 
 _WITH_CPUS = range(4)
 _WITHOUT_CPUS = 4
@@ -110,6 +110,25 @@ def _pair_gets_half_and_half(host: Host) -> str:
     return f"{found}"
 
 
+def _two_nodes_have_equal_parts(host: Host) -> str:
+    found = run(host, pod_of("even", {ANNOTATION: "interleave:2"}, qos="guaranteed"))
+    expect(found.nodes in NEAR_PAIRS, f"it is on {sorted(found.nodes)}")
+    first, second = sorted(found.nodes)
+    found.expect_policy(f"interleave=static:{first}-{second}")
+    _expect_mib(found, dict.fromkeys(found.nodes, WRITTEN_MIB / 2))
+    expect(found.record["policy"] == "interleave:2", f"{found.record}")
+    return f"{found}"
+
+
+def _more_nodes_than_allowed_are_ignored(host: Host) -> str:
+    found = run(host, pod_of("many", {ANNOTATION: "interleave:3"}, qos="guaranteed"))
+    expect(len(found.nodes) == 1, f"it is on {sorted(found.nodes)}")
+    found.expect_policy("default")
+    cause = str(found.record["cause"])
+    expect(cause == "memoryPolicy.maxNodes allows at most 2 NUMA nodes", cause)
+    return cause
+
+
 def _seccomp_profile_does_not_prevent_it(host: Host) -> str:
     """Run under the runtime's profile, which allows no set_mempolicy(2) without CAP_SYS_NICE."""
     found = run(host, pod_of("filtered", {ANNOTATION: "interleave"}, has_seccomp=True))
@@ -188,6 +207,8 @@ MODES_OF_PODS = (
     Check("local_has_no_nodes", _local_has_no_nodes),
     Check("pinned_container_is_bound_to_its_node", _pinned_container_is_bound_to_its_node),
     Check("pair_gets_half_and_half", _pair_gets_half_and_half),
+    Check("two_nodes_with_equal_parts", _two_nodes_have_equal_parts),
+    Check("more_nodes_than_allowed_are_ignored", _more_nodes_than_allowed_are_ignored),
     Check("seccomp_profile_does_not_prevent_it", _seccomp_profile_does_not_prevent_it),
     Check("invalid_annotation_is_ignored", _invalid_annotation_is_ignored),
     Check("explain_shows_the_policy", _explain_shows_the_policy),
