@@ -71,6 +71,8 @@ def container_event(
     """Return a container before its creation.
 
     CPUs and devices are those it was allocated, `amounts` its CPU request and limit, if known.
+    Allocated CPUs are exclusive, however many the manifest requests: the event has no CPU shares,
+    which would contradict them.
     """
     return Container(
         container_id,
@@ -79,7 +81,7 @@ def container_event(
         described.requests.get(MEMORY),
         _hugepage_limits(described.requests),
         cpuset_cpus=cpus,
-        cpu_shares=None if amounts is None else shares_of(amounts.request),
+        cpu_shares=None if cpus or amounts is None else shares_of(amounts.request),
         device_nodes=devices,
         cpu_limit_millicores=None if amounts is None else amounts.limit,
     )

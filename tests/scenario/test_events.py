@@ -69,5 +69,7 @@ def test_a_container_has_the_shares_of_its_cpu_request() -> None:
     sandbox = sandbox_of_entries("s", "u", {})
     found = container_event("c", sandbox, MAIN, amounts=CpuAmounts(1500, 2000))
     assert (found.cpu_shares, found.cpu_limit_millicores) == (1536, 2000)
+    found = container_event("c", sandbox, MAIN, "0-1", amounts=CpuAmounts(1500, 2000))
+    assert (found.cpu_shares, found.cpu_limit_millicores) == (None, 2000)
     found = container_event("c", sandbox, MAIN, amounts=CpuAmounts())
     assert (found.cpu_shares, found.cpu_limit_millicores) == (2, None)
