@@ -12,7 +12,7 @@ from typing import Any
 from nri_numamem.memorymanager import QosClass
 from nri_numamem.numa import CpuSet, Machine, NodeSet, cpus_of
 from nri_numamem.numa.quantity import MEMORY, hugepages_resource
-from tests.faults.host import NO_NODES, Amounts, StateEntry
+from tests.faults.host import Amounts, StateEntry
 from tests.faults.node import Container, Key, Node, Pod, expected_sizes
 
 POOL = ""
@@ -307,23 +307,3 @@ def _unions(masks: Iterable[int]) -> set[int]:
     for mask in set(masks):
         found |= {mask, *(mask | other for other in found)}
     return found
-
-
-def single_node_with_room(
-    accounting: Mapping[str, Any], container: Container, node: Node, movable: NodeSet = NO_NODES
-) -> int | None:
-    """Return a node with enough free resources for the container, or None.
-
-    The nodes in `movable` have no normal memory, and are never the only ones of a container.
-    None for containers of which only the pod's sum of hugepages is known.
-    """
-    if node.traits.hides_hugepages and any(container.pod.hugepages.values()):
-        return None
-    sizes = expected_sizes(container, node.traits)
-    for node_id, state in accounting["machineState"].items():
-        is_open = not state["numberOfAssignments"] or state["cells"] == [int(node_id)]
-        tables = state["memoryMap"]
-        is_open = is_open and int(node_id) not in movable
-        if is_open and all(tables.get(n, {"free": 0})["free"] >= s for n, s in sizes.items()):
-            return int(node_id)
-    return None

@@ -9,9 +9,9 @@ from nri_numamem.fake_runtime import objects
 from nri_numamem.memorymanager import QosClass, default_state
 from nri_numamem.memorymanager.accounting import assign
 from nri_numamem.numa import CpuSet, Machine, NodeSet, NumaNode
-from tests.faults.checks import AccountingCheck, single_node_with_room
+from tests.faults.checks import AccountingCheck
 from tests.faults.host import GI, PAGE_2MI, StateEntry, allocatable
-from tests.faults.node import Container, Node, Pod, Reservation, RuntimeTraits, Spec
+from tests.faults.node import Node, Pod, Reservation, RuntimeTraits, Spec
 
 MACHINE = Machine(tuple(NumaNode(number, 4 * GI, {PAGE_2MI: 64}) for number in range(2)))
 AMOUNTS = allocatable(MACHINE, {})
@@ -158,17 +158,6 @@ def test_an_assignment_of_an_ended_or_unknown_container(world: World) -> None:
 
 def test_another_state_file(world: World) -> None:
     assert "differ" in next(world.check().state_file({}))
-
-
-def test_a_node_with_room() -> None:
-    for hides, free in ((False, 0), (True, None)):
-        world = World(hides_hugepages=hides)
-        container = Container(world.spec, world.pod, world.container.message)
-        assert single_node_with_room(world.accounting, container, world.node) == free
-    world = World()
-    for state in world.accounting["machineState"].values():
-        state["memoryMap"]["hugepages-2Mi"]["free"] = 0
-    assert single_node_with_room(world.accounting, world.container, world.node) is None
 
 
 def test_exemptions_spread_over_shared_nodes() -> None:

@@ -12,7 +12,7 @@ from nri_numamem.daemon.cpuset_check import SLICE_S
 from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri.event_loop import TICK_S
 from nri_numamem.numa import NodeSet
-from tests.faults import checks
+from tests.faults import checks, room
 from tests.faults.failure import Failure
 from tests.faults.host import allocatable, movable
 from tests.faults.life import Life
@@ -23,6 +23,7 @@ _ROUND_S = COMPARED_S * (SLICE_S + TICK_S) / SLICE_S + TICK_S
 
 # Of a pod that does not fit as a whole; one node may have room for its first container.
 _STARTS_IN_PART = "so that the pod does not start in part"
+_EVENLY = "in equal parts on 2 NUMA nodes"
 
 
 def check(life: Life) -> None:
@@ -110,9 +111,15 @@ def check_refusal(life: Life, text: str, container: Container) -> None:
             raise Failure(f"{text}: but the pod has containers that run")
         return
     accounting = life.plugin.accounting() if life.connected else None
-    free = accounting and checks.single_node_with_room(
-        accounting, container, life.node, movable(life.seen_machine)
-    )
+    if accounting is None:
+        return
+    given = (accounting, container, life.node, movable(life.seen_machine))
+    free: int | NodeSet | None = None
+    if _EVENLY not in text:
+        free = room.single_node_with_room(*given)
+    elif life.parameters.policy in ("none", "best-effort"):
+        # With another policy, hints for other nodes may exclude two nodes that have room.
+        free = room.two_nodes_with_room(*given)
     if free is not None:
         raise Failure(f"{text}: but node {free} has room: {accounting}")
 
@@ -125,7 +132,7 @@ def check_unpinned(life: Life) -> None:
     for container in life.node.containers():
         is_ours = container.pod.is_guaranteed and container.message.id not in shown
         if accounting is not None and is_ours and not container.mems:
-            free = checks.single_node_with_room(
+            free = room.single_node_with_room(
                 accounting, container, life.node, movable(life.seen_machine)
             )
             if free is not None:
