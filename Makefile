@@ -147,11 +147,12 @@ release: $(VENV)/.dev
 	PYTHONPATH=packaging $(BIN)/python -m release release $(RELEASE)
 
 # Records what the kubelet's own managers answer to the lives of tests/kubelet_managers: builds a
-# program with the module k8s.io/kubernetes, for which it needs Go 1.26 or newer; some five minutes.
+# program with the module k8s.io/kubernetes, for which it needs Go 1.26 or newer; some twelve minutes.
 kubelet-answers: $(VENV)/.dev
 	tests/conformance/install-tools
 	$(BIN)/python -m tests.kubelet_managers.answers
 	$(BIN)/python -m tests.kubelet_managers.ended_containers --record
+	$(BIN)/python -m tests.kubelet_managers.static_cpus
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

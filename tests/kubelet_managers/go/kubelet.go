@@ -6,6 +6,7 @@ import (
 	"os"
 	"reflect"
 	"sort"
+	"sync"
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
+	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/memorymanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/memorymanager/state"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
@@ -28,6 +30,8 @@ type Answer struct {
 	Message string `json:"message,omitempty"`
 	// Held are the nodes of the containers that were allocated before the pod was refused.
 	Held map[string][]int `json:"held,omitempty"`
+	// CPUs: container name -> CPUs, of an admitted pod and only with a CPU manager.
+	CPUs map[string]CPUs `json:"cpus,omitempty"`
 	// Blocks: pod uid -> container name -> blocks; an empty pod has none any more.
 	Blocks map[string]map[string][]Block `json:"blocks,omitempty"`
 	// Maps: node id -> node.
@@ -47,7 +51,9 @@ type kubelet struct {
 	folder   string
 	topology topologymanager.Manager
 	memory   memorymanager.Manager
+	cpus     cpumanager.Manager
 	running  containermap.ContainerMap
+	lock     sync.Mutex // the CPU manager reads `active` in a goroutine
 	active   map[string]*v1.Pod
 	others   *otherProviders
 	blocks   map[string]map[string][]Block
@@ -121,8 +127,13 @@ func (k *kubelet) start(nodes []Node) Answer {
 	if err != nil {
 		return refused(err)
 	}
+	if k.life.CPUs != nil {
+		if err = k.startCPUs(machine, ready); err != nil {
+			return refused(err)
+		}
+	}
 	k.others = &otherProviders{}
-	k.topology.AddHintProvider(k.logger, k.others)
+	k.topology.AddHintProvider(k.logger, k.firstProvider())
 	k.topology.AddHintProvider(k.logger, k.memory)
 	return Answer{}
 }
@@ -162,14 +173,17 @@ func (k *kubelet) do(step Step) Answer {
 func (k *kubelet) admit(step Step) Answer {
 	uid := step.Admit
 	pod := podOf(uid, k.life.Pods[uid])
+	if !k.hasRoom(pod) {
+		return Answer{Reason: noRoom}
+	}
 	// The kubelet lists a pod as active while it is admitted.
-	k.active[uid] = pod
+	k.setActive(uid, pod)
 	k.others.hints = step.Hints
 	result := k.topology.Admit(k.ctx, &lifecycle.PodAdmitAttributes{
 		Pod: pod, Operation: lifecycle.AddOperation,
 	})
 	if result.Admit {
-		return Answer{}
+		return Answer{CPUs: k.cpusOf(pod)}
 	}
 	answer := Answer{Reason: result.Reason, Message: result.Message, Held: map[string][]int{}}
 	for name, blocks := range k.memory.State().GetMemoryAssignments()[uid] {
@@ -190,12 +204,28 @@ func (k *kubelet) remove(uid string) {
 		id := uid + "/" + container.Name
 		k.running.Add(uid, container.Name, id)
 		_ = k.memory.RemoveContainer(k.logger, id)
+		if k.cpus != nil {
+			k.cpus.AddContainer(k.logger, pod, container, id)
+			_ = k.cpus.RemoveContainer(k.logger, id)
+		}
 		_ = k.topology.RemoveContainer(k.logger, id)
 	}
-	delete(k.active, uid)
+	k.setActive(uid, nil)
+}
+
+func (k *kubelet) setActive(uid string, pod *v1.Pod) {
+	k.lock.Lock()
+	defer k.lock.Unlock()
+	if pod == nil {
+		delete(k.active, uid)
+	} else {
+		k.active[uid] = pod
+	}
 }
 
 func (k *kubelet) activePods() []*v1.Pod {
+	k.lock.Lock()
+	defer k.lock.Unlock()
 	pods := []*v1.Pod{}
 	for _, uid := range sortedKeys(k.active) {
 		pods = append(pods, k.active[uid])

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager/bitmask"
@@ -25,6 +26,10 @@ type Life struct {
 	Closest bool           `json:"closest"`
 	Pods    map[string]Pod `json:"pods"`
 	Steps   []Step         `json:"steps"`
+	// CPUs is a static CPU manager; without one the life has the hints of the other providers.
+	CPUs *StaticCPUs `json:"cpus"`
+	// Capacity limits the pods that are admitted; others have the reason "no room".
+	Capacity *Capacity `json:"capacity"`
 }
 
 // Node is a NUMA node; Reserved is in its ReservedMemory.
@@ -34,6 +39,9 @@ type Node struct {
 	Reserved  uint64            `json:"reserved"`
 	Pages     map[string]uint64 `json:"pages"`
 	Distances []uint64          `json:"distances"`
+	// Socket and Cores, each with its CPUs, are only necessary for the CPU manager.
+	Socket int     `json:"socket"`
+	Cores  [][]int `json:"cores"`
 }
 
 // Pod has its containers in the kubelet's order, and pod-level resources if it has any.
@@ -47,6 +55,10 @@ type Container struct {
 	Name     string            `json:"name"`
 	Kind     string            `json:"kind"`
 	Requests map[string]uint64 `json:"requests"`
+	// Millicores are requested and the limit; 0 stands for one CPU.
+	Millicores int64 `json:"millicores"`
+	// Unlimited: the container has requests only, so its pod is Burstable.
+	Unlimited bool `json:"unlimited"`
 }
 
 // Step has one of Admit, Start, Remove, Resize and Restart.
@@ -84,6 +96,7 @@ func (h *Hint) UnmarshalJSON(text []byte) error {
 
 func machineOf(nodes []Node) (*cadvisorapi.MachineInfo, error) {
 	machine := &cadvisorapi.MachineInfo{}
+	sockets := sets.New[int]()
 	for _, node := range nodes {
 		found := cadvisorapi.Node{
 			Id: node.ID, Memory: node.Memory * mebibyte, Distances: node.Distances,
@@ -97,9 +110,17 @@ func machineOf(nodes []Node) (*cadvisorapi.MachineInfo, error) {
 				PageSize: uint64(quantity.Value()) / 1024, NumPages: pages,
 			})
 		}
+		for number, cpus := range node.Cores {
+			found.Cores = append(found.Cores, cadvisorapi.Core{
+				Id: number, SocketID: node.Socket, Threads: cpus,
+			})
+			machine.NumCores += len(cpus)
+		}
+		sockets.Insert(node.Socket)
 		machine.Topology = append(machine.Topology, found)
 		machine.MemoryCapacity += found.Memory
 	}
+	machine.NumSockets = sockets.Len()
 	return machine, nil
 }
 
@@ -126,7 +147,7 @@ func listOf(amounts map[string]uint64) v1.ResourceList {
 	return list
 }
 
-// podOf returns a Guaranteed pod; each of its containers requests one CPU besides its memory.
+// podOf returns a pod, Guaranteed if all of its containers have limits.
 func podOf(uid string, pod Pod) *v1.Pod {
 	found := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: uid, Namespace: "default", UID: types.UID(uid)}}
 	if pod.Resources != nil {
@@ -136,6 +157,13 @@ func podOf(uid string, pod Pod) *v1.Pod {
 		each := v1.Container{Name: container.Name}
 		if container.Requests != nil {
 			each.Resources = *requirementsOf(container.Requests)
+		}
+		if container.Millicores > 0 {
+			cpus := *resource.NewMilliQuantity(container.Millicores, resource.DecimalSI)
+			each.Resources.Requests[v1.ResourceCPU] = cpus
+		}
+		if container.Unlimited {
+			each.Resources.Limits = nil
 		}
 		switch container.Kind {
 		case "app":

@@ -3,8 +3,9 @@
 //
 // Standard input has one life per line, as JSON; lives.py describes the format. Standard output has
 // one JSON line per life: its answers, one per step. Amounts are MiB. The packages of the module
-// k8s.io/kubernetes are unmodified, and feature gates have their defaults. Only the CPU and device
-// managers are replaced, by a provider whose hints are part of the life.
+// k8s.io/kubernetes are unmodified, and feature gates have their defaults. A life with "cpus" has the
+// static CPU manager too; in others a provider with hints of the life replaces the CPU and device
+// managers.
 package main
 
 import (
