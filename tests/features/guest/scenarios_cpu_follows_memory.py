@@ -12,7 +12,7 @@ from tests.e2e.guest.cgroups import parse_nodes
 from tests.e2e.guest.checks import Check, Host, expect
 from tests.e2e.guest.kubelet import ContainerSpec, Pod, PodSpec
 from tests.e2e.guest.waiting import wait_until
-from tests.features.guest import memory
+from tests.features.guest import memory, nodes
 from tests.features.guest.feature import Phase
 from tests.features.guest.memory import MIB
 
@@ -26,28 +26,17 @@ def _pod(name: str, cpu_milli: int = 700, memory_mib: int = 200) -> PodSpec:
     return PodSpec(name, (ContainerSpec("main", memory_mib * MIB, cpu_milli),))
 
 
-def _cpus_of(nodes: Iterable[int]) -> frozenset[int]:
+def _cpus_of(ids: Iterable[int]) -> frozenset[int]:
     """Return the CPUs of some NUMA nodes, as the kernel shows them."""
     found = frozenset[int]()
-    for node in nodes:
+    for node in ids:
         path = Path(f"/sys/devices/system/node/node{node}/cpulist")
         found |= parse_nodes(path.read_text(encoding="ascii").strip())
     return found
 
 
-def _allowed(pod: Pod) -> tuple[frozenset[int], frozenset[int]]:
-    """Return the NUMA nodes and the CPUs that the container's processes may use."""
-    found = {
-        (status["Mems_allowed_list"], status["Cpus_allowed_list"])
-        for status in map(memory.status, memory.pids(pod))
-    }
-    expect(len(found) == 1, f"the processes differ: {found}")
-    ((mems, cpus),) = found
-    return parse_nodes(mems), parse_nodes(cpus)
-
-
 def _expect_cpus_of_nodes(pod: Pod) -> str:
-    mems, cpus = _allowed(pod)
+    mems, cpus = nodes.allowed(pod)
     expect(cpus == _cpus_of(mems), f"nodes {sorted(mems)}, and CPUs {sorted(cpus)}")
     return f"{pod.spec.name}: nodes {sorted(mems)}, CPUs {sorted(cpus)}"
 
@@ -68,7 +57,7 @@ def _each_goes_where_its_request_has_room(host: Host) -> str:
 
 def _without_room_it_runs_on_all_cpus(host: Host) -> str:
     pod = host.kubelet.run(_pod("no-room"))
-    mems, cpus = _allowed(pod)
+    mems, cpus = nodes.allowed(pod)
     expect(len(mems) == 1, f"nodes {sorted(mems)}")
     expect(cpus == _cpus_of(_ALL), f"CPUs {sorted(cpus)}")
     expect(memory.read(pod, "cpuset.cpus") == "", "cpuset.cpus is set")
@@ -101,14 +90,14 @@ def _a_resize_to_two_nodes_widens_the_cpus(host: Host) -> str:
     pod = host.kubelet.run(_pod("grows", memory_mib=400))
     before = _expect_cpus_of_nodes(pod)
     host.kubelet.resize_memory(pod, "main", _LARGE_MIB * MIB)
-    wait_until(lambda: len(_allowed(pod)[0]) == 2, "two NUMA nodes")
+    wait_until(lambda: len(nodes.allowed(pod)[0]) == 2, "two NUMA nodes")
     return f"{before}, then {_expect_cpus_of_nodes(pod)}"
 
 
 def _others_keep_all_cpus(host: Host) -> str:
     main = ContainerSpec("main", 100 * MIB, 500)
     pod = host.kubelet.run(PodSpec("burstable", (main,), "burstable"))
-    cpus = _allowed(pod)[1]
+    cpus = nodes.allowed(pod)[1]
     expect(cpus == _cpus_of(_ALL), f"CPUs {sorted(cpus)}")
     return f"CPUs {sorted(cpus)}"
 

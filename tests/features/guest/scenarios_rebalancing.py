@@ -11,7 +11,7 @@ from tests.e2e.guest.checks import Check, Host, expect
 from tests.e2e.guest.cri import CriError
 from tests.e2e.guest.kubelet import SLEEP, ContainerSpec, PodSpec
 from tests.e2e.guest.waiting import wait_until
-from tests.features.guest import memory
+from tests.features.guest import memory, nodes
 from tests.features.guest.feature import Phase
 
 _CONSENT = {"movable.numamem.io": "true"}
@@ -22,14 +22,8 @@ _PODS = {"filler": 90, "small": 20, "neighbour": 75, "large": 90, "last": 50}
 _WRITTEN_MIB = {"small": _SMALL_MIB, "last": _LAST_MIB}
 
 
-def _node_bytes(host: Host) -> int:
-    """Return what is allocatable on the smallest of the nodes 0 to 3."""
-    nodes = host.plugin.accounting()["machineState"]
-    return min(int(nodes[str(node)]["memoryMap"]["memory"]["allocatable"]) for node in range(4))
-
-
 def _spec(host: Host, name: str, percent: int, *, is_movable: bool = False) -> PodSpec:
-    size = _node_bytes(host) * percent // 100
+    size = nodes.smallest_bytes(host) * percent // 100
     written = _WRITTEN_MIB.get(name)
     command = SLEEP if written is None else memory.writer(written)
     container = ContainerSpec("main", size, command=command)
@@ -55,8 +49,8 @@ def _refused_pod_gets_a_plan(host: Host) -> str:
         pod = host.kubelet.run(_spec(host, name, percent, is_movable=name == "small"))
         if name in _WRITTEN_MIB:
             memory.wait_for_written(pod, _WRITTEN_MIB[name])
-    nodes = {name: sorted(host.nodes(host.kubelet.pod(name))) for name in ("small", "last")}
-    expect(nodes == {"small": [1], "last": [3]}, f"{nodes}")
+    placed = {name: sorted(host.nodes(host.kubelet.pod(name))) for name in ("small", "last")}
+    expect(placed == {"small": [1], "last": [3]}, f"{placed}")
     for name in ("filler", "neighbour"):
         host.kubelet.remove(host.kubelet.pod(name))
     pod = host.kubelet.run_sandbox(_spec(host, "big", 150))
