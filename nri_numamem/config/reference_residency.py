@@ -9,7 +9,7 @@ from nri_numamem.config.residency import (
     RESIDENCY,
 )
 from nri_numamem.config.setting import Setting
-from nri_numamem.engine.residency_setting import OFF
+from nri_numamem.engine.features.residency.setting import OFF
 
 RESIDENCY_SETTINGS = (
     Setting(

@@ -11,7 +11,7 @@ from nri_numamem.config.values import (
     read_quantity,
     show,
 )
-from nri_numamem.engine.residency_setting import OFF, HeadRoomLimit, Residency
+from nri_numamem.engine.features.residency.setting import OFF, HeadRoomLimit, Residency
 
 RESIDENCY = "residency"
 INTERVAL, PER_CONTAINER = "intervalSeconds", "perContainerMetrics"

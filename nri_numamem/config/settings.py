@@ -49,7 +49,7 @@ from nri_numamem.config.values import (
     read_integer,
     read_mapping,
 )
-from nri_numamem.engine.residency_setting import OFF, Residency
+from nri_numamem.engine.features.residency.setting import OFF, Residency
 from nri_numamem.kubelet import config_file as kubelet
 from nri_numamem.kubelet.config_file import MAX_ALLOWABLE, OPTIONS, PREFER_CLOSEST
 from nri_numamem.memorymanager.burstable import BurstablePods

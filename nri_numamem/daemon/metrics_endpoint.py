@@ -19,9 +19,9 @@ from nri_numamem.daemon.remote_memory import RemoteMemory
 from nri_numamem.daemon.supervisor_status import START_CAUSES, SupervisorStatus
 from nri_numamem.daemon.system import TimeLimit
 from nri_numamem.engine.engine import Committed, Engine
+from nri_numamem.engine.features.residency.setting import Residency
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.residency_setting import Residency
 from nri_numamem.engine.state import EngineState
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.nri.poller import Clock
@@ -33,7 +33,7 @@ from nri_numamem.observe.metrics.textfile import Render, TextFile
 
 if TYPE_CHECKING:
     from nri_numamem.daemon.residency_check import ResidencyCheck
-    from nri_numamem.engine.residency import Round
+    from nri_numamem.engine.features.residency.remote_memory import Round
 
 
 class MetricsEndpoint:

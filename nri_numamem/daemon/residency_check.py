@@ -3,7 +3,7 @@
 A round reads each container once, CONTAINERS_PER_TICK at a tick: the kernel takes up to some
 milliseconds for one `memory.numa_stat`, and a request waits meanwhile. What is available per NUMA
 node is read before and after a round, because containers allocate while it lasts; an alarm counts
-only if it follows from both. ``engine.residency`` and ``engine.head_room`` decide.
+only if it follows from both. ``engine.features.residency`` decides.
 
 Only for the setting `residency`; without it the module is not loaded.
 """
@@ -13,17 +13,17 @@ from pathlib import Path
 
 from nri_numamem.engine.cpuset_check import nodes_of_container
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.head_room import head_rooms, judge, unfaulted_bytes
-from nri_numamem.engine.plan import Record
-from nri_numamem.engine.records import residency as records
-from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.residency import (
+from nri_numamem.engine.features.residency import records
+from nri_numamem.engine.features.residency.head_room import head_rooms, judge, unfaulted_bytes
+from nri_numamem.engine.features.residency.remote_memory import (
     Round,
     containers_to_read,
     judge_remote,
     likely_causes,
 )
-from nri_numamem.engine.residency_setting import Residency
+from nri_numamem.engine.features.residency.setting import Residency
+from nri_numamem.engine.plan import Record
+from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.host.cgroups import cgroup_directory, set_mems
 from nri_numamem.host.containers import container_folders

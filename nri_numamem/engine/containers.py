@@ -8,16 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from nri_numamem.engine import (
-    alignment,
-    duplicates,
-    even_group,
-    outstanding,
-    pod_level,
-    pod_limit,
-    pod_scope,
-    strategy,
-)
+from nri_numamem.engine import alignment, duplicates, outstanding, pod_level, pod_limit, pod_scope
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.decision import NO_PLAN, Decision, Transition
 from nri_numamem.engine.events import (
@@ -27,6 +18,8 @@ from nri_numamem.engine.events import (
     RemoveContainer,
     StopContainer,
 )
+from nri_numamem.engine.features.memory_policies import even_group
+from nri_numamem.engine.features.placement_strategy import strategy
 from nri_numamem.engine.placement import place_container
 from nri_numamem.engine.plan import Adjustment, HugepageRoute, Plan, Update
 from nri_numamem.engine.pod_placement import place_in_pod

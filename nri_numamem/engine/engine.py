@@ -9,14 +9,11 @@ happened.
 from dataclasses import dataclass
 
 from nri_numamem.engine import (
-    burstable,
     containers,
     cpuset_check,
     discovered,
     events,
-    host_cpus,
     machine_change,
-    network_hints,
     outstanding,
     pending_updates,
     pods,
@@ -25,6 +22,9 @@ from nri_numamem.engine import (
 )
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.decision import Decision, Handler, without_reply
+from nri_numamem.engine.features.burstable_pods import burstable
+from nri_numamem.engine.features.cpu_following import host_cpus
+from nri_numamem.engine.features.network_hints import interfaces
 from nri_numamem.engine.plan import Plan, Record
 from nri_numamem.engine.state import EngineState
 from nri_numamem.memorymanager import Rejection
@@ -114,13 +114,15 @@ class Engine:
         context, state = self._committed.context, self._committed.state
         noted: tuple[Record, ...] = ()
         if isinstance(event, events.CreateContainer) and event.network is not None:
-            event, noted = network_hints.apply(event, event.network)
+            event, noted = interfaces.apply(event, event.network)
         decision = _HANDLERS[type(event)](context, state, event)
         if isinstance(event, events.CreateContainer):
             if event.container.burstable is not None or event.pod.annotations:
                 decision = burstable.complete(context, state, event, decision)
             if event.policy_request is not None:
-                from nri_numamem.engine import memory_policy  # noqa: PLC0415 - as below
+                from nri_numamem.engine.features.memory_policies import (  # noqa: PLC0415 - as below
+                    memory_policy,
+                )
 
                 decision = memory_policy.add_policy(
                     context, state, event, event.policy_request, decision
@@ -131,9 +133,11 @@ class Engine:
         if is_waiting and not isinstance(event, events.MachineChanged):
             decision = pending_updates.add_pending_updates(decision, event)
         if context.follows_cpus:
-            from nri_numamem.engine import cpu_following  # noqa: PLC0415 - only for the setting
+            from nri_numamem.engine.features.cpu_following import (  # noqa: PLC0415 - for the setting
+                cpuset_cpus,
+            )
 
-            decision = cpu_following.add_cpus(context, state, event, decision)
+            decision = cpuset_cpus.add_cpus(context, state, event, decision)
         self._decision, self._event = decision, event
         return decision.plan
 

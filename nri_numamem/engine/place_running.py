@@ -8,10 +8,11 @@ is placed and stays unpinned.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from nri_numamem.engine import alignment, cpuset_check, pod_level, strategy
+from nri_numamem.engine import alignment, cpuset_check, pod_level
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.cpuset_verdict import MOVED_BYTES_LIMIT
 from nri_numamem.engine.events import Container, PodSandbox
+from nri_numamem.engine.features.placement_strategy import strategy
 from nri_numamem.engine.placement import place_container
 from nri_numamem.engine.plan import Adjustment, Record, Update
 from nri_numamem.engine.pod_placement import place_in_pod

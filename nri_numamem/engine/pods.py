@@ -8,7 +8,7 @@ created.
 
 from dataclasses import replace
 
-from nri_numamem.engine import pod_level, pod_limit, pod_scope, strategy
+from nri_numamem.engine import pod_level, pod_limit, pod_scope
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.decision import Transition
 from nri_numamem.engine.events import (
@@ -19,6 +19,7 @@ from nri_numamem.engine.events import (
     StopPodSandbox,
     UpdatePodSandbox,
 )
+from nri_numamem.engine.features.placement_strategy import strategy
 from nri_numamem.engine.pod_placement import place_pod
 from nri_numamem.engine.records import pods as records
 from nri_numamem.engine.state import POOL, EngineState

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
 
-from nri_numamem.engine.burstable import keeps_nodes
 from nri_numamem.engine.context import Context, is_burstable
 from nri_numamem.engine.events import Container, PodSandbox, Synchronize
+from nri_numamem.engine.features.burstable_pods.burstable import keeps_nodes
 from nri_numamem.engine.reported_nodes import ReportedNodes, reported_nodes
 from nri_numamem.engine.state import EngineState
 from nri_numamem.numa import NodeSet

@@ -21,21 +21,15 @@ after it.
 from dataclasses import replace
 from functools import partial
 
-from nri_numamem.engine import (
-    alignment,
-    cpuset_check,
-    duplicates,
-    even_group,
-    pod_limit,
-    pod_scope,
-    strategy,
-)
+from nri_numamem.engine import alignment, cpuset_check, duplicates, pod_limit, pod_scope
 from nri_numamem.engine.bulk_update import BulkUpdate
 from nri_numamem.engine.containers import record_running
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.cpu_requests import RunningSums
 from nri_numamem.engine.decision import NO_PLAN, Decision
 from nri_numamem.engine.events import Container, PodSandbox, Synchronize
+from nri_numamem.engine.features.memory_policies import even_group
+from nri_numamem.engine.features.placement_strategy import strategy
 from nri_numamem.engine.place_running import place_running
 from nri_numamem.engine.plan import Plan, Record, Update
 from nri_numamem.engine.records import containers as records

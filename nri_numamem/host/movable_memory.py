@@ -7,7 +7,7 @@ line of numa_maps has the policy of a mapping, and that of the process for mappi
 import os
 from pathlib import Path
 
-from nri_numamem.engine.rebalance import ContainerFacts
+from nri_numamem.engine.queries.rebalance import ContainerFacts
 from nri_numamem.host.cgroups import CRUN_CHILD
 from nri_numamem.host.container_use import container_use
 from nri_numamem.host.containers import container_folders, is_populated

@@ -11,7 +11,6 @@ manager has it.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from nri_numamem.engine.container_hints import hints_for_container
 from nri_numamem.engine.engine import Applied, Engine
 from nri_numamem.engine.events import (
     Container,
@@ -24,6 +23,7 @@ from nri_numamem.engine.events import (
 )
 from nri_numamem.engine.placement import place_with_hint
 from nri_numamem.engine.plan import Record
+from nri_numamem.engine.queries.container_hints import hints_for_container
 from nri_numamem.engine.state import POOL, EngineState, Key
 from nri_numamem.memorymanager import (
     ContainerKind,

@@ -1,5 +1,5 @@
 import errno
-import importlib
+import importlib.util
 import os
 import re
 import shlex
@@ -100,14 +100,16 @@ def test_the_plugin_loads_neither_the_output_for_people_nor_features_that_are_of
         "daemon.memory_policy_support",
         "daemon.namespace_reader",
         "daemon.residency_check",
-        "engine.cpu_following",
-        "engine.head_room",
-        "engine.memory_policy",
-        "engine.residency",
+        "engine.features.cpu_following.cpuset_cpus",
+        "engine.features.residency.head_room",
+        "engine.features.memory_policies.memory_policy",
+        "engine.features.residency.remote_memory",
         "host.network",
         "numa.balance",
     )
-    assert not loaded & {f"nri_numamem.{name}" for name in features}
+    names = {f"nri_numamem.{name}" for name in features}
+    assert not loaded & names
+    assert all(importlib.util.find_spec(name) for name in names)
 
 
 PROGRAM = [sys.executable, "-m", "nri_numamem"]

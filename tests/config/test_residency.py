@@ -4,7 +4,7 @@ import pytest
 
 from nri_numamem.config.residency import read_residency, residency_document
 from nri_numamem.config.values import SettingsError
-from nri_numamem.engine.residency_setting import OFF, HeadRoomLimit, Residency
+from nri_numamem.engine.features.residency.setting import OFF, HeadRoomLimit, Residency
 
 LIMIT = "write an amount such as 2Gi, or a percentage from 1% to 99%"
 

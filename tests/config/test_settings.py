@@ -15,7 +15,7 @@ from nri_numamem.config.settings import (
     settings_to_mapping,
 )
 from nri_numamem.config.strict_yaml import parse
-from nri_numamem.engine.residency_setting import HeadRoomLimit, Residency
+from nri_numamem.engine.features.residency.setting import HeadRoomLimit, Residency
 from nri_numamem.memorymanager import Reservation
 from nri_numamem.memorymanager.burstable import BurstablePods, Evidence
 from nri_numamem.numa import MemoryPolicies, OnUnsupported, PodStrategies, PolicyMode, Strategy

@@ -16,9 +16,9 @@ from nri_numamem.engine.events import (
     StopContainer,
     StopPodSandbox,
 )
+from nri_numamem.engine.features.residency.setting import HeadRoomLimit, Residency
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.policy import Policy
-from nri_numamem.engine.residency_setting import HeadRoomLimit, Residency
 from nri_numamem.host.fake_sysfs import overlay_of, write_overlay
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.nri.event_loop import TICK_S

@@ -15,11 +15,11 @@ from nri_numamem.daemon.service import Service, build_engine
 from nri_numamem.daemon.signals import DUMP_STATE
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.features.residency.setting import Residency
 from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.records import containers as records
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.residency_setting import Residency
 from nri_numamem.fake_runtime import objects
 from nri_numamem.fake_runtime.version import RuntimeVersion
 from nri_numamem.host.roots import HostRoots

@@ -9,10 +9,10 @@ import pytest
 
 from nri_numamem.engine import events
 from nri_numamem.engine.alignment import misaligned_containers
-from nri_numamem.engine.dump import state_record
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.providers import OtherProviders
+from nri_numamem.engine.queries.dump import state_record
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.snapshot import restore, snapshot
 from nri_numamem.numa import NodeSet

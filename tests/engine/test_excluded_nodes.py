@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nri_numamem.engine.container_hints import hints_for_container
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Container, ContainersFound, MachineChanged, UpdateContainer
 from nri_numamem.engine.policy import Policy
+from nri_numamem.engine.queries.container_hints import hints_for_container
 from nri_numamem.engine.snapshot import restore, snapshot
 from nri_numamem.memorymanager import Container as ManagedContainer
 from nri_numamem.memorymanager import ContainerKind, HostReservation, Pod, Reservation

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from nri_numamem.engine.dump import accounting_record
+from nri_numamem.engine.queries.dump import accounting_record
 from nri_numamem.fake_runtime import objects
 from nri_numamem.memorymanager import QosClass, default_state
 from nri_numamem.memorymanager.accounting import assign

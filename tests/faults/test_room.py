@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from nri_numamem.engine.dump import accounting_record
+from nri_numamem.engine.queries.dump import accounting_record
 from nri_numamem.fake_runtime import objects
 from nri_numamem.memorymanager import QosClass, State, default_state
 from nri_numamem.memorymanager.accounting import assign

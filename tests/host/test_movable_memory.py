@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.engine.rebalance import ContainerFacts
+from nri_numamem.engine.queries.rebalance import ContainerFacts
 from nri_numamem.host.movable_memory import movable_memory
 from nri_numamem.host.roots import HostRoots
 

@@ -14,7 +14,7 @@ from nri_numamem.daemon.pod_reaper import REAP_S
 from nri_numamem.daemon.service import Service, build_engine
 from nri_numamem.daemon.standby import Form, Standby
 from nri_numamem.daemon.watchdog import STALLED_STATUS
-from nri_numamem.engine.dump import accounting_record
+from nri_numamem.engine.queries.dump import accounting_record
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.nri.event_loop import TICK_S
 from nri_numamem.observe.systemd import Notifier

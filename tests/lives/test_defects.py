@@ -8,11 +8,12 @@ import pytest
 from nri_numamem.daemon import history, host_reader, machine_monitor
 from nri_numamem.daemon.cpuset_check import CpusetCheck
 from nri_numamem.daemon.pod_reaper import PodReaper
-from nri_numamem.engine import containers, context, memory_policy, pod_limit
+from nri_numamem.engine import containers, context, pod_limit
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.decision import Decision
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import CreateContainer, PodSandbox, PolicyRequest
+from nri_numamem.engine.features.memory_policies import memory_policy
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.state import EngineState
 from nri_numamem.host.cgroups import set_mems

@@ -6,7 +6,7 @@ import pytest
 
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.policy import Policy
-from nri_numamem.engine.rebuilt import rebuilt
+from nri_numamem.engine.queries.rebuilt import rebuilt
 from nri_numamem.engine.snapshot import restore, snapshot
 from nri_numamem.export.cpus import CpuUse
 from nri_numamem.export.memory import memory_amounts

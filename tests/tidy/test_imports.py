@@ -29,6 +29,18 @@ PURE_STANDARD_MODULES = frozenset({
 OUTWARD_ROOMS = {"nri", "host", "observe"}
 PROGRAMS = {"daemon", "cli"}
 
+FEATURES = f"{PACKAGE}.engine.features."
+# All that the rest of the engine may import from its features.
+FEATURE_ENTRIES = {
+    "burstable_pods.burstable",
+    "cpu_following.cpuset_cpus",
+    "cpu_following.host_cpus",
+    "memory_policies.even_group",
+    "memory_policies.memory_policy",
+    "network_hints.interfaces",
+    "placement_strategy.strategy",
+}
+
 
 @pytest.mark.parametrize(
     "path", source_files(*(f"{PACKAGE}/{room}" for room in PURE_ROOMS)), ids=name_of
@@ -49,6 +61,17 @@ def test_only_programs_join_runtime_host_and_logs() -> None:
     joining = {room for room, rooms in joined.items() if rooms >= OUTWARD_ROOMS}
     assert "daemon" in joining
     assert joining <= PROGRAMS
+
+
+def test_the_engine_imports_only_the_entries_of_features() -> None:
+    found = {
+        target.removeprefix(FEATURES)
+        for module, targets in import_graph().items()
+        if room_of(module) == "engine" and not module.startswith(FEATURES)
+        for target in targets
+        if target.startswith(FEATURES)
+    }
+    assert found == FEATURE_ENTRIES
 
 
 def test_no_modules_import_each_other() -> None:

@@ -16,7 +16,7 @@ from nri_numamem.config.errors import UsageError
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.events import Container, CreateContainer, PodSandbox
 from nri_numamem.engine.providers import CPU, DEVICES
-from nri_numamem.engine.rebalance import placing
+from nri_numamem.engine.queries.rebalance import placing
 from nri_numamem.engine.state import EngineState
 from nri_numamem.host.cgroups import pod_hugepage_limits, pod_memory_limit
 from nri_numamem.host.containers import cgroup_path

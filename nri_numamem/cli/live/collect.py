@@ -32,7 +32,7 @@ from nri_numamem.config.settings import (
 from nri_numamem.daemon.lock_holder import LockHolder, find_holder
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.events import PodSandbox
-from nri_numamem.engine.rebuilt import rebuilt
+from nri_numamem.engine.queries.rebuilt import rebuilt
 from nri_numamem.engine.snapshot import SnapshotError
 from nri_numamem.engine.state import EngineState
 from nri_numamem.host.cgroups import pod_hugepage_limits, pod_memory_limit

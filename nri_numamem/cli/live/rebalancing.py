@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.providers import format_nodes
-from nri_numamem.engine.rebalance import ContainerFacts, shares_of
+from nri_numamem.engine.queries.rebalance import ContainerFacts, shares_of
 from nri_numamem.engine.state import EngineState
 from nri_numamem.memorymanager.rebalance import (
     MAX_MOVES,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from nri_numamem.engine.records.strategies import ANNOTATION
+from nri_numamem.engine.features.placement_strategy.records import ANNOTATION
 from nri_numamem.engine.text import escape
 from nri_numamem.numa import Strategy
 

@@ -14,7 +14,7 @@ from nri_numamem.cli.live.rebalancing import document as rebalancing_document
 from nri_numamem.config.settings import Settings
 from nri_numamem.config.values import SettingsError
 from nri_numamem.engine.context import Context
-from nri_numamem.engine.rebalance import ContainerFacts
+from nri_numamem.engine.queries.rebalance import ContainerFacts
 from nri_numamem.engine.state import EngineState
 from nri_numamem.kubelet.workload import Workload
 from nri_numamem.memorymanager import PoolUse, Rejection, State

@@ -6,7 +6,7 @@ from nri_numamem.cli.live.facts import Cgroup, Facts
 from nri_numamem.cli.render.times import format_time
 from nri_numamem.cli.status.report import Condition, ContainerRow, Difference, Kind
 from nri_numamem.engine.alignment import misaligned_containers
-from nri_numamem.engine.head_room import head_rooms
+from nri_numamem.engine.features.residency.head_room import head_rooms
 from nri_numamem.engine.providers import format_nodes
 from nri_numamem.engine.state import EngineState
 from nri_numamem.memorymanager import non_pod_hugepages

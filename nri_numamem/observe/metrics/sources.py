@@ -10,7 +10,7 @@ from nri_numamem.engine.engine import Committed
 from nri_numamem.observe.metrics.counters import Meter
 
 if TYPE_CHECKING:
-    from nri_numamem.engine.residency import Round
+    from nri_numamem.engine.features.residency.remote_memory import Round
 
 
 @dataclass(frozen=True, slots=True)

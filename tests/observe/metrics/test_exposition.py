@@ -28,10 +28,10 @@ from nri_numamem.engine.events import (
     StopContainer,
     Synchronize,
 )
+from nri_numamem.engine.features.residency.remote_memory import Round
 from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.residency import Round
 from nri_numamem.memorymanager import Reservation
 from nri_numamem.numa import Machine, NodeSet, NumaNode, PodStrategies, Strategy
 from nri_numamem.numa.pages import Pages

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from nri_numamem.engine.events import CreateContainer, RunPodSandbox, StopContainer
-from nri_numamem.engine.residency import Round
+from nri_numamem.engine.features.residency.remote_memory import Round
 from nri_numamem.numa.pages import Pages
 from nri_numamem.observe.metrics.residency import residency_metrics
 from tests.observe.metrics.test_exposition import Plugin, Samples, container, pod, samples

@@ -1,0 +1,1 @@
+"""Containers of Burstable pods whose memory request is their limit (`burstablePods`)."""

@@ -1,0 +1,140 @@
+"""Containers of Burstable pods that are pinned, because their memory request is their limit.
+
+They are placed and charged like those of Guaranteed pods. But pinning is optional for them, so none
+is refused: a container that fits nowhere starts unpinned, and one whose request differs from its
+limit after a resize is unpinned. A container that runs unpinned stays so: pinning it would move
+memory, and only a creation shows how much memory the nodes could provide.
+
+The sum of a Burstable pod is unknown, so each container is placed by itself, in pod scope too.
+``memorymanager.burstable`` has the rules of evidence.
+"""
+
+from dataclasses import replace
+
+from nri_numamem.engine import container_update
+from nri_numamem.engine.context import Context, is_burstable, qos_of_cgroup_parent
+from nri_numamem.engine.decision import NO_PLAN, Decision, Transition
+from nri_numamem.engine.events import (
+    PINNING,
+    Container,
+    CreateContainer,
+    PodSandbox,
+    UpdateContainer,
+)
+from nri_numamem.engine.features.burstable_pods import records
+from nri_numamem.engine.plan import Plan, Update
+from nri_numamem.engine.state import EngineState, Holder
+from nri_numamem.memorymanager import QosClass, nodes_of, remove_container
+from nri_numamem.memorymanager.burstable import (
+    BurstableFacts,
+    Evidence,
+    find_evidence,
+    oom_score_adj_of,
+)
+from nri_numamem.numa import NodeSet
+
+
+def complete(
+    context: Context, state: EngineState, event: CreateContainer, decision: Decision
+) -> Decision:
+    """Return the decision on a container, if its pod is Burstable without a refusal.
+
+    An annotation that does not pin the container is recorded.
+    """
+    pod, container = event.pod, event.container
+    if qos_of_cgroup_parent(pod.cgroup_parent) is QosClass.GUARANTEED:
+        return decision
+    rejection, adjustment = decision.rejection, decision.plan.adjustment
+    if rejection is not None:
+        record = records.not_pinned(event, "no NUMA nodes can hold it", rejection.message)
+        return Decision(NO_PLAN, lambda: Transition(state.with_pod(pod), (record,)), rejection)
+    settings, facts = context.policy.burstable_pods, container.burstable or BurstableFacts()
+    evidence = context.burstable_evidence(pod, container)
+    if adjustment is not None and isinstance(evidence, Evidence):
+        score = oom_score_adj_of(settings, facts) if event.sets_oom_score_adj else None
+        plan = replace(decision.plan, adjustment=replace(adjustment, oom_score_adj=score))
+        record = records.pinned(event, evidence, adjustment.cpuset_mems, score)
+        return replace(decision, plan=plan).with_records(record)
+    cause = context.unmanaged_reason(pod, container)
+    if cause is None or not pod.annotation(PINNING, container.name):
+        return decision
+    if context.is_static and not settings.is_active:
+        cause += ", and burstablePods.evidence is empty"
+    return decision.with_records(records.not_pinned(event, cause))
+
+
+def update_container(context: Context, state: EngineState, event: UpdateContainer) -> Decision:
+    """Resize a container; unpin one of a Burstable pod that no longer requests its limit."""
+    if not is_burstable(event.pod.cgroup_parent):
+        return container_update.update_container(context, state, event)
+    holder = state.holder(event.container.container_id)
+    blocks = None if holder is None else state.blocks(holder.key)
+    if holder is None or holder.ended or not blocks or not _is_changed(event):
+        return container_update.update_container(context, state, event)
+    cause = _obstacle(context, event)
+    if not cause:
+        decision = container_update.update_container(context, state, event)
+        if decision.plan.refusal is None:
+            return decision
+        cause = "its new memory limit fits nowhere"
+    return _unpin(context, state, event, holder, cause)
+
+
+def keeps_nodes(
+    context: Context, old: EngineState, pod: PodSandbox, container: Container, nodes: NodeSet
+) -> bool:
+    """Return whether a running container of a Burstable pod, which has these nodes, is recorded.
+
+    Memory that is pinned must be charged, whatever the evidence shows now: the setting may have
+    changed, and `oom_score_adj` does not change in a resize. All nodes are those of a container
+    that was unpinned, unless it had them before.
+    """
+    if not (context.is_static and nodes and container.memory_limit_bytes):
+        return False
+    holder = old.holder(container.container_id)
+    is_known = holder is not None and not holder.ended
+    if holder is not None and is_known and nodes == nodes_of(old.blocks(holder.key) or ()):
+        return True
+    is_allowed = context.policy.burstable_pods.allows(pod.namespace)
+    return (is_known or is_allowed) and nodes != context.memory_nodes
+
+
+def _is_changed(event: UpdateContainer) -> bool:
+    """Return whether an update changes the memory limit or the reservation."""
+    container, new = event.container, event.memory_limit_bytes
+    reserved = None if container.burstable is None else container.burstable.reserved_bytes
+    return new not in (None, container.memory_limit_bytes) or event.reserved_bytes not in (
+        None,
+        reserved,
+    )
+
+
+def _obstacle(context: Context, event: UpdateContainer) -> str:
+    """Return why the container does not request its limit after an update; "" if it does.
+
+    A reservation that the update does not show is the old one. The kubelet keeps `oom_score_adj`
+    in a resize, so it says nothing about the new limit.
+    """
+    container = event.container
+    facts = container.burstable or BurstableFacts()
+    new = event.reserved_bytes or facts.reserved_bytes
+    found = find_evidence(
+        context.policy.burstable_pods,
+        event.pod.namespace,
+        event.pod.annotation(PINNING, container.name),
+        event.memory_limit_bytes or container.memory_limit_bytes,
+        replace(facts, reserved_bytes=new, oom_score_adj=None),
+        context.capacity_bytes,
+    )
+    return "" if isinstance(found, Evidence) else found
+
+
+def _unpin(
+    context: Context, state: EngineState, event: UpdateContainer, holder: Holder, cause: str
+) -> Decision:
+    """Release the assignment, and let the container use all nodes, which moves no memory."""
+    nodes = context.memory_nodes
+    next_state = state.without_holder(holder, remove_container(state.accounting, *holder.key))
+    update = Update(holder.container_id, str(nodes))
+    record = records.unpinned(event, state.blocks(holder.key) or (), nodes, cause)
+    return Decision.computed(Plan(updates=(update,)), next_state, record)

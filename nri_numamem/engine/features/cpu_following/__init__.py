@@ -1,0 +1,1 @@
+"""CPUs of the NUMA nodes of a container's memory (`cpuFollowsMemory`)."""

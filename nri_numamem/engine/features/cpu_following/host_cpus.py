@@ -1,0 +1,21 @@
+"""The host's CPUs were read: isolated CPUs, and the policy of the kubelet's CPU manager."""
+
+from dataclasses import replace
+
+from nri_numamem.engine.context import Context
+from nri_numamem.engine.decision import Transition
+from nri_numamem.engine.events import HostCpusRead
+from nri_numamem.engine.features.cpu_following import records
+from nri_numamem.engine.plan import Record
+from nri_numamem.engine.state import EngineState
+
+
+def host_cpus_read(context: Context, state: EngineState, event: HostCpusRead) -> Transition:
+    """Return the context with these CPUs, and a record if the kubelet's policy makes a change."""
+    if event.cpus == context.host_cpus:
+        return Transition(state)
+    after = replace(context, host_cpus=event.cpus)
+    found: tuple[Record, ...] = ()
+    if after.follows_cpus != context.follows_cpus:
+        found = (records.left_to_kubelet(is_static=context.follows_cpus),)
+    return Transition(state, found, after)

@@ -1,0 +1,1 @@
+"""Memory policies of containers, and even groups (`memoryPolicy`)."""

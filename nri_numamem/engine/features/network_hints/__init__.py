@@ -1,0 +1,1 @@
+"""Hints from the NUMA nodes of network interfaces (`networkHints`)."""

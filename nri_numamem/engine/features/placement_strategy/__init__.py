@@ -1,0 +1,1 @@
+"""Which of equally close nodes wins (`placementStrategy`, `podPlacementStrategies`)."""

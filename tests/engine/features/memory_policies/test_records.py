@@ -1,0 +1,49 @@
+"""Records of memory policies have the fields of their types; a refusal's text is bounded."""
+
+import pytest
+
+from nri_numamem.engine.events import Container, CreateContainer, PodSandbox, PolicyRequest
+from nri_numamem.engine.features.memory_policies import records
+from nri_numamem.engine.features.memory_policies.records import ANNOTATION, DEFAULT, PolicyChoice
+from nri_numamem.engine.records.table import EVENTS
+from nri_numamem.numa import MemoryPolicy, NodeSet, PolicyMode
+
+POLICY = MemoryPolicy(PolicyMode.BIND, NodeSet({0, 1}))
+CHOICE = PolicyChoice("bind", ANNOTATION)
+
+
+def creation(name: str = "c", request: PolicyRequest | None = None) -> CreateContainer:
+    pod = PodSandbox("s", "u", "ns", "p", "/kubepods/podu")
+    return CreateContainer(pod, Container("id", "s", name), policy_request=request)
+
+
+def test_records_have_the_fields_of_their_types() -> None:
+    event = creation(request=PolicyRequest("bind", "kata"))
+    made = records.policy_set(event, CHOICE, POLICY)
+    assert made.fields["nodes"] == "0-1"
+    for record in (
+        made,
+        records.ignored(event, CHOICE, "it is old"),
+        records.rejected(event, CHOICE, "it is old"),
+    ):
+        assert set(record.fields) <= set(EVENTS[record.event].fields)
+        assert record.fields["runtime_handler"] == "kata"
+
+
+def test_without_a_request_the_handler_is_unknown() -> None:
+    assert records.ignored(creation(), CHOICE, "").fields["runtime_handler"] == ""
+
+
+@pytest.mark.parametrize(
+    ("source", "text"), [(ANNOTATION, "the pod's annotation"), (DEFAULT, "memoryPolicy.defaults")]
+)
+def test_a_refusal_names_container_source_and_cause(source: str, text: str) -> None:
+    found = records.refusal_text(creation(), PolicyChoice("bind", source), "it is old")
+    assert found == (
+        "numamem: container c of pod ns/p refused, MemoryPolicyError: the memory policy 'bind' of "
+        f"{text} cannot be set: it is old"
+    )
+
+
+def test_long_names_are_cut() -> None:
+    assert len(records.refusal_text(creation("c" * 9000), CHOICE, "it is old")) < 400
