@@ -1,25 +1,35 @@
 """Measure a creation with each feature that is off by default, in process, against all off.
 
 Each row of FEATURES is a plugin with its settings, and pods that use the feature. The plugins take
-turns in rounds, so that a change of the machine's speed affects all of them. The time before the
-reply is from the bytes of the request to those of the reply; the time after it is the next state,
-the records and the log. `python -m tests.bench.features` prints the table.
+turns in rounds, so that a change of the machine's speed affects all of them. The times of
+RunPodSandbox and CreateContainer are from the bytes of the request to those of the reply; the time
+after the creation's reply is the next state, the records and the log.
+`python -m tests.bench.features` prints the table.
 """
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
+from typing import NamedTuple
 
+from nri_numamem.daemon.network_hints import NetworkHints
+from nri_numamem.daemon.service import Service
+from nri_numamem.engine.events import PodSandbox
 from nri_numamem.engine.records.events import EventName
+from nri_numamem.host.capabilities import CAP_SYS_ADMIN
 from nri_numamem.nri import api_pb2 as api
 from nri_numamem.observe.metrics.counters import Meter
 from tests.bench.report import markdown
 from tests.bench.stages import Plugin, creation, end, plugin, pods
+from tests.host_files import HostFiles
 
 PODS, ROUNDS, CREATIONS = 110, 10, 200
 
-Messages = tuple[api.PodSandbox, api.Container]
+INTERFACE, INTERFACE_NODE = "net1", 2
+
+# For what another thread does between two requests.
+_WAIT_S = 60.0
 
 
 def _unchanged(pod: api.PodSandbox, container: api.Container) -> None:
@@ -33,6 +43,14 @@ def _annotated(name: str, value: str) -> Callable[[api.PodSandbox, api.Container
     return annotate
 
 
+def _as_it_is(_service: Service, _files: HostFiles) -> None:
+    """Leave the service and the host as they are."""
+
+
+def _at_once(_made: Plugin, _pod: api.PodSandbox) -> None:
+    """Do not wait between RunPodSandbox and CreateContainer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Feature:
     """A feature, and a pod that uses it."""
@@ -43,6 +61,10 @@ class Feature:
     """Change the pod and its container."""
     uses: Callable[[Meter], int] = lambda meter: meter.events[EventName.ADMITTED]
     """How often the feature had an effect; each creation must add to it."""
+    prepare_host: Callable[[Service, HostFiles], None] = _as_it_is
+    """Change the service and the host before the start."""
+    wait: Callable[[Plugin, api.PodSandbox], None] = _at_once
+    """Wait after RunPodSandbox until the container can be created."""
 
 
 def _decisions_of(strategy: str) -> Callable[[Meter], int]:
@@ -54,6 +76,54 @@ def _burstable(pod: api.PodSandbox, container: api.Container) -> None:
     linux.cgroup_parent = linux.cgroup_parent.replace("/kubepods/", "/kubepods/burstable/")
     container.linux.oom_score_adj.value = 3
     pod.annotations["memory.numamem.io"] = "guaranteed"
+
+
+def _with_host_interface(_service: Service, files: HostFiles) -> None:
+    files.add_network_device(INTERFACE, INTERFACE_NODE)
+
+
+def _moved_into_container(_pod: api.PodSandbox, container: api.Container) -> None:
+    container.linux.net_devices[INTERFACE].name = INTERFACE
+
+
+class _Helper:
+    """Finds one interface in each network namespace at once, without a process."""
+
+    def start(self) -> None:
+        """Do nothing."""
+
+    def request(self, _path: str) -> Mapping[str, object]:
+        return {"interfaces": [[INTERFACE, str(INTERFACE_NODE), False]]}
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def may_enter_namespaces(files: HostFiles) -> None:
+    """Let the plugin on this host have the capability to enter network namespaces."""
+    status = files.roots.proc / "self" / "status"
+    status.parent.mkdir(parents=True)
+    status.write_text(f"CapEff:\t{1 << CAP_SYS_ADMIN:016x}\n")
+
+
+def _with_helper(service: Service, files: HostFiles) -> None:
+    may_enter_namespaces(files)
+    service.host_reader.network_hints = NetworkHints(
+        files.roots, lambda: service.engine, service.emit, lambda _roots: _Helper()
+    )
+
+
+def _until_read(made: Plugin, pod: api.PodSandbox) -> None:
+    """Wait until the pod's network namespace is read, as it is long before the container comes."""
+    sandbox = PodSandbox(pod.id, pod.uid, pod.namespace, pod.name, pod.linux.cgroup_parent)
+    path = next(each.path for each in pod.linux.namespaces if each.type == "network")
+    end_s = time.monotonic() + _WAIT_S
+    while time.monotonic() < end_s:
+        found = made.service.host_reader.network_hints.read(sandbox, (), path)
+        if found is not None and not found.obstacle:
+            return
+        time.sleep(0)
+    raise RuntimeError("the network namespace of a pod is not read")
 
 
 ALL_OFF = Feature("all off")
@@ -92,20 +162,36 @@ FEATURES: Sequence[Feature] = (
         _burstable,
         lambda meter: meter.events[EventName.BURSTABLE_PINNED],
     ),
+    Feature(
+        "`networkHints`, a device of the host",
+        {"networkHints": "secondary"},
+        _moved_into_container,
+        lambda meter: meter.events[EventName.NETWORK_HINTS_FOUND],
+        _with_host_interface,
+    ),
+    Feature(
+        "`networkHints`, the pod's network namespace",
+        {"networkHints": "secondary"},
+        uses=lambda meter: meter.events[EventName.NETWORK_HINTS_FOUND],
+        prepare_host=_with_helper,
+        wait=_until_read,
+    ),
+    # Its job runs between requests and is not in these times.
+    Feature("`residency`", {"residency": {"intervalSeconds": 60}}),
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Times:
-    """Median seconds of a creation."""
+class Times(NamedTuple):
+    """Median seconds of a pod's start and of a creation."""
 
+    sandbox_s: float
     before_s: float
     after_s: float
 
 
 def measure(rounds: int = ROUNDS, creations: int = CREATIONS) -> dict[str, Times]:
     """Return the times by label; raise RuntimeError for a feature without an effect."""
-    taken: dict[str, list[tuple[int, int]]] = {feature.label: [] for feature in FEATURES}
+    taken: dict[str, list[tuple[int, int, int]]] = {feature.label: [] for feature in FEATURES}
     for _ in range(rounds):
         for feature in FEATURES:
             taken[feature.label] += _round(feature, creations)
@@ -115,22 +201,36 @@ def measure(rounds: int = ROUNDS, creations: int = CREATIONS) -> dict[str, Times
     }
 
 
-def _round(feature: Feature, creations: int) -> list[tuple[int, int]]:
-    """Return nanoseconds before and after the reply, of each creation on a new plugin."""
-    spent: list[tuple[int, int]] = []
-    with plugin(feature.settings) as made:
+def _round(feature: Feature, creations: int) -> list[tuple[int, int, int]]:
+    """Return nanoseconds of RunPodSandbox, and before and after the reply to CreateContainer.
+
+    They are of each creation on a new plugin.
+    """
+    spent: list[tuple[int, int, int]] = []
+    with plugin(feature.settings, feature.prepare_host) as made:
         content = pods()
         for number in range(PODS + creations):
             pod, container = next(content)
             feature.prepare(pod, container)
-            made.serve(made.call("RunPodSandbox", api.RunPodSandboxRequest(pod=pod)))
+            sandbox_ns = _started(made, pod)
+            feature.wait(made, pod)
             data = made.call("CreateContainer", creation(pod, container))
             if number < PODS:
                 made.serve(data)
                 continue
-            spent.append(_timed(made, data, feature))
+            spent.append((sandbox_ns, *_timed(made, data, feature)))
             end(made, pod, container)
     return spent
+
+
+def _started(made: Plugin, pod: api.PodSandbox) -> int:
+    """Start a pod; return the nanoseconds to the reply."""
+    data = made.call("RunPodSandbox", api.RunPodSandboxRequest(pod=pod))
+    began_ns = time.perf_counter_ns()
+    made.session.receive_data(data)
+    replied_ns = time.perf_counter_ns()
+    made.after()
+    return replied_ns - began_ns
 
 
 def _timed(made: Plugin, data: bytes, feature: Feature) -> tuple[int, int]:
@@ -149,19 +249,18 @@ def _timed(made: Plugin, data: bytes, feature: Feature) -> tuple[int, int]:
 def rows(found: Mapping[str, Times]) -> list[Sequence[str]]:
     """Return the table, with the ratios to all features off."""
     off = found[ALL_OFF.label]
+    columns = ("RunPodSandbox", "CreateContainer", "after its reply")
     return [
-        ("feature", "before the reply", "to all off", "after it", "to all off"),
+        ("feature", *(cell for column in columns for cell in (column, "to all off"))),
         *(
-            (
-                label,
-                f"{each.before_s * 1e6:.0f} µs",
-                f"{each.before_s / off.before_s:.2f}",
-                f"{each.after_s * 1e6:.0f} µs",
-                f"{each.after_s / off.after_s:.2f}",
-            )
+            (label, *(cell for pair in zip(each, off, strict=True) for cell in _cells(*pair)))
             for label, each in found.items()
         ),
     ]
+
+
+def _cells(spent_s: float, off_s: float) -> tuple[str, str]:
+    return f"{spent_s * 1e6:.0f} µs", f"{spent_s / off_s:.2f}"
 
 
 if __name__ == "__main__":

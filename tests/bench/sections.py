@@ -261,12 +261,12 @@ def creation_stages(bench: Bench) -> Table:
 
 
 def creations_with_features(bench: Bench) -> Table:
-    """Measure a creation with each feature that is off by default."""
+    """Measure a pod's start and a creation with each feature that is off by default."""
     bench.progress("features")
     size = bench.size
     found = features.measure(size.rounds, size.feature_count)
     off = found[features.ALL_OFF.label]
-    bench.results.figures["features"] = {label: asdict(each) for label, each in found.items()}
+    bench.results.figures["features"] = {label: each._asdict() for label, each in found.items()}
     bench.results.ratios |= {
         f"feature {label}": each.before_s / off.before_s for label, each in found.items()
     }

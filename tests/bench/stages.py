@@ -31,6 +31,7 @@ from nri_numamem.ttrpc import ClientConnection, ServerConnection
 from tests.bench.host import GI, write_files
 from tests.bench.report import markdown
 from tests.bench.workload import workload
+from tests.host_files import HostFiles
 
 NODES, PODS, CREATIONS = 8, 110, 2000
 
@@ -91,6 +92,7 @@ class Plugin:
     service: Service
     session: PluginSession
     client: ClientConnection
+    files: HostFiles
 
     def call(self, method: str, request: Any) -> bytes:  # noqa: ANN401 - any message
         """Return the bytes that a runtime writes for a call."""
@@ -110,14 +112,26 @@ class Plugin:
             self.service.emit(record)
 
 
+def _unprepared(_service: Service, _files: HostFiles) -> None:
+    """Leave the service and the host as they are."""
+
+
 @contextmanager
-def plugin(settings_of_feature: Mapping[str, object] = NO_SETTINGS) -> Iterator[Plugin]:
-    """Return a configured and synchronized plugin on a simulated host."""
+def plugin(
+    settings_of_feature: Mapping[str, object] = NO_SETTINGS,
+    prepare: Callable[[Service, HostFiles], None] = _unprepared,
+) -> Iterator[Plugin]:
+    """Return a configured and synchronized plugin on a simulated host.
+
+    `prepare` changes the service and the host before the start.
+    """
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        roots = write_files(root, NODES).roots
+        files = write_files(root, NODES)
+        roots = files.roots
         logs.configure(root / "log", "info", "json")
         service = Service(logs.get_logger(), roots, host_system())
+        prepare(service, files)
         settings = settings_from_mapping({"stateFile": "", **settings_of_feature})
         service.start(build_engine(settings, roots), settings, "here")
         served = PluginSession(
@@ -130,7 +144,7 @@ def plugin(settings_of_feature: Mapping[str, object] = NO_SETTINGS) -> Iterator[
         served.start()
         try:
             with service.time_limit:
-                made = Plugin(service, served, ClientConnection())
+                made = Plugin(service, served, ClientConnection(), files)
                 made.serve(made.call("Configure", CONFIGURATION))
                 made.serve(made.call("Synchronize", api.SynchronizeRequest()))
                 yield made
