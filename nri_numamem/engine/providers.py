@@ -39,6 +39,8 @@ class OtherProviders:
     @property
     def all_devices(self) -> tuple[NodeSet, ...]:
         """Return the nodes of each device and of each network interface."""
+        if not self.interfaces:
+            return self.devices
         return (*self.devices, *(each.nodes for each in self.interfaces))
 
     def __str__(self) -> str:
