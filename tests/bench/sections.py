@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from tests.bench import (
+    beside_requests,
     creation,
     disturbance,
     enumeration,
@@ -273,6 +274,17 @@ def creations_with_features(bench: Bench) -> Table:
     return features.rows(found)
 
 
+def work_beside_requests(bench: Bench) -> Table:
+    """Measure what features do beside the requests."""
+    bench.progress("features, beside the requests")
+    found = beside_requests.residency(bench.size.rounds)
+    used = beside_requests.helper(bench.size.rounds * 10)
+    bench.results.figures["residency"] = asdict(found)
+    if used is not None:
+        bench.results.figures["network_helper"] = asdict(used)
+    return beside_requests.rows(found, used)
+
+
 def resident_memory_steps(bench: Bench) -> Table:
     """Measure the parts of the resident memory."""
     bench.progress("resident memory, step by step")
@@ -290,6 +302,7 @@ SECTIONS: Mapping[str, Callable[[Bench], Table]] = {
     "CreateContainer under disturbance (p50 / p99 / max)": disturbances,
     "Where the time of a creation goes, in process": creation_stages,
     "Features, in process (p50)": creations_with_features,
+    "Features, beside the requests": work_beside_requests,
     "What is resident": resident_memory_steps,
 }
 
