@@ -17,13 +17,17 @@ from tests.features.guest.feature import Phase
 _CONSENT = {"movable.numamem.io": "true"}
 _SMALL_MIB = 16
 _LAST_MIB = 64
-# Shares of a node in percent: filler and neighbour end when the others run.
-_PODS = {"filler": 90, "small": 20, "neighbour": 75, "large": 90, "last": 50}
+_FILLER = "filler"
+# Shares of the smallest node in percent. Filler and neighbour end when the others run.
+_PODS = {_FILLER: 90, "small": 20, "neighbour": 75, "large": 90, "last": 50}
 _WRITTEN_MIB = {"small": _SMALL_MIB, "last": _LAST_MIB}
 
 
 def _spec(host: Host, name: str, percent: int, *, is_movable: bool = False) -> PodSpec:
-    size = nodes.smallest_bytes(host) * percent // 100
+    sizes = nodes.allocatable_bytes(host)
+    size = min(sizes) * percent // 100
+    if name == _FILLER:  # too little is left for the small pod, however large node 0 is
+        size += sizes[0] - min(sizes)
     written = _WRITTEN_MIB.get(name)
     command = SLEEP if written is None else memory.writer(written)
     container = ContainerSpec("main", size, command=command)
@@ -51,7 +55,7 @@ def _refused_pod_gets_a_plan(host: Host) -> str:
             memory.wait_for_written(pod, _WRITTEN_MIB[name])
     placed = {name: sorted(host.nodes(host.kubelet.pod(name))) for name in ("small", "last")}
     expect(placed == {"small": [1], "last": [3]}, f"{placed}")
-    for name in ("filler", "neighbour"):
+    for name in (_FILLER, "neighbour"):
         host.kubelet.remove(host.kubelet.pod(name))
     pod = host.kubelet.run_sandbox(_spec(host, "big", 150))
     try:
