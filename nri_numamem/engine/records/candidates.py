@@ -47,7 +47,7 @@ RULES: Mapping[Rule, str] = {
     Rule.OUTSIDE_POD_NODES: "is not where the pod as a whole is placed",
     Rule.NOT_ALIGNED: "has no node in common with the CPUs or a device of the container",
     Rule.NOT_PREFERRED: "has more nodes than the request needs",
-    Rule.OTHER_COUNT: "has not the number of nodes that the pod's annotation requests",
+    Rule.OTHER_COUNT: "does not have the number of nodes that the pod's annotation requests",
     Rule.REJECTED_BY_POLICY: "is not admitted by the Topology Manager policy",
     Rule.RANKS_LOWER: "holds the request, but the choice ranks first: by last-resort nodes, "
     "distance, room for the rest of the pod or for CPU requests, placementStrategy, node ids or "

@@ -1,8 +1,8 @@
 """Even groups: the annotation `interleave:N` requests N NUMA nodes with equal parts of the memory.
 
 ``memory_policy`` sets the policy, and ``placement`` chooses N nodes that each have room for an
-equal part, even if the container fits one. It is so only if the policy can be set, because without
-it the container would not use its nodes evenly.
+equal part, even if the container fits one. The annotation counts only if the policy can be set:
+without the policy the container would not use its nodes evenly.
 
 Nothing of it is stored. At a Synchronize a container whose pod has the annotation, and that runs on
 N nodes, is charged in equal parts again.
@@ -35,9 +35,9 @@ def with_count(context: Context, event: CreateContainer, request: Request) -> Re
 
 
 def obstacle(context: Context, event: CreateContainer) -> str:
-    """Return why the plugin places the container on no requested number of nodes, as far as known.
+    """Return why the plugin cannot place the container on the requested number of nodes.
 
-    "" for a container whose nodes it chooses, and for one that shares its pod's limit.
+    "" if no cause is known before the placement; also for a container that shares its pod's limit.
     """
     pod, container = event.pod, event.container
     why = context.unmanaged_reason(pod, container)
