@@ -24,7 +24,7 @@ run: $(VENV)/.run
 	  echo "NRI socket $(NRI_SOCKET) found: joining the host's runtime (end with Ctrl-C)"; \
 	  exec $(BIN)/nri-numamem run --socket $(NRI_SOCKET); \
 	else \
-	  exec $(BIN)/nri-numamem demo; \
+	  exec $(BIN)/python -m tests.laboratory.demo; \
 	fi
 
 # All tests but e2e, e2e-cluster, e2e-features and conformance.

@@ -49,7 +49,7 @@ class Target:
 
 
 TARGETS: tuple[Target, ...] = (
-    Target(proto="api/nri.proto", module="nri_numamem/nri/api"),
+    Target(proto="api/nri.proto", module="tests/laboratory/api"),
     Target(proto="api/nri_subset.proto", module="nri_numamem/nri/nri_subset"),
     Target(proto="api/podresources.proto", module="nri_numamem/kubelet/podresources"),
     Target(proto="tests/e2e/guest/cri.proto", module="tests/e2e/guest/cri"),

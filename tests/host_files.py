@@ -7,11 +7,11 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from nri_numamem.host.fake_sysfs import overlay_of
 from nri_numamem.host.roots import HostRoots
-from nri_numamem.nri import api_pb2 as api
 from nri_numamem.numa import Machine
 from nri_numamem.numa.quantity import format_page_size
+from tests.laboratory import api_pb2 as api
+from tests.laboratory.fake_sysfs import overlay_of
 
 
 def _write(file: str, text: str) -> None:

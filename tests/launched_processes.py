@@ -13,8 +13,8 @@ import os
 import signal
 from pathlib import Path
 
-from nri_numamem.fake_runtime.runtime import FakeRuntime
-from nri_numamem.fake_runtime.version import RuntimeVersion
+from tests.laboratory.runtime import FakeRuntime
+from tests.laboratory.version import RuntimeVersion
 from tests.simulated_host import WAIT_S
 
 SUPERVISOR = "numamem-superv"

@@ -36,7 +36,6 @@ REQUIRED_PERCENT = {
     "daemon": 95,
     "apiserver": 95,
     "exporter": 95,
-    "fake_runtime": 95,
     "cli": 95,
 }
 

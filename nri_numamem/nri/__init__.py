@@ -14,17 +14,16 @@ From the socket inwards:
 | `protobuf_version` | known vulnerabilities of the installed protobuf |
 | `limits` | memory and hugepage limits in messages |
 | `nri_subset_pb2` | the messages and fields that the plugin uses (api/nri_subset.proto) |
-| `api_pb2` | all messages of NRI, for the runtime's side (api/nri.proto) |
 
 A session needs a ``Handler``, which applies the configuration and decides about events, and a
 ``Decoder``. Here the handler places each new container's memory on node 1, and the fake runtime
-plays containerd in another thread:
+of `tests/laboratory` plays containerd in another thread:
 
 >>> import socket, threading
 >>> from nri_numamem.engine.events import CreateContainer
 >>> from nri_numamem.engine.plan import Adjustment, Plan
->>> from nri_numamem.fake_runtime import objects
->>> from nri_numamem.fake_runtime.runtime import FakeRuntime
+>>> from tests.laboratory import objects
+>>> from tests.laboratory.runtime import FakeRuntime
 >>> from nri_numamem.nri.decode import Decoder
 >>> from nri_numamem.nri.session import PluginSession
 >>> class NodeOne:

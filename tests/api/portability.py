@@ -20,7 +20,7 @@ import warnings
 from pathlib import Path
 from types import ModuleType
 
-MODULE = Path(__file__).resolve().parents[2] / "nri_numamem" / "nri" / "api_pb2.py"
+MODULE = Path(__file__).resolve().parents[2] / "tests" / "laboratory" / "api_pb2.py"
 
 # The oldest version that pyproject.toml allows, which Debian 13 ships, and at least one version of
 # each major release up to the one in constraints.txt.

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-OUTPUTS = ("nri_numamem/nri/api_pb2.py", "nri_numamem/nri/api_pb2.pyi")
+OUTPUTS = ("tests/laboratory/api_pb2.py", "tests/laboratory/api_pb2.pyi")
 
 SAMPLE = """
 syntax = "proto3";

@@ -11,7 +11,7 @@ from google.protobuf.descriptor_pb2 import (
     FileDescriptorProto,
 )
 
-from nri_numamem.nri import api_pb2 as pb
+from tests.laboratory import api_pb2 as pb
 
 POD = "1 pod PodSandbox"
 BOTH = f"{POD}, 2 container Container"
@@ -209,7 +209,7 @@ def _spell(message: DescriptorProto, field: FieldDescriptorProto) -> str:
 
 def test_file(api: FileDescriptorProto) -> None:
     assert api.package == "nri.pkg.api.v1alpha1"
-    assert api.name == "nri_numamem/nri/api.proto"
+    assert api.name == "tests/laboratory/api.proto"
     assert api.syntax == "proto3"  # repeated numbers are packed, scalars have no presence
 
 

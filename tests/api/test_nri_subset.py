@@ -3,8 +3,8 @@
 from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
 
-from nri_numamem.fake_runtime import objects
-from nri_numamem.nri import api_pb2, nri_subset_pb2
+from nri_numamem.nri import nri_subset_pb2
+from tests.laboratory import api_pb2, objects
 
 
 def proto(descriptor: FileDescriptor) -> FileDescriptorProto:

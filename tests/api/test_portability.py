@@ -53,7 +53,7 @@ def test_module_imports_protobuf_only(root: Path) -> None:
         "import runpy, sys; before = set(sys.modules); runpy.run_path(sys.argv[1]);"
         "print(*{name.partition('.')[0] for name in set(sys.modules) - before})"
     )
-    module = root / "nri_numamem" / "nri" / "api_pb2.py"
+    module = root / "tests" / "laboratory" / "api_pb2.py"
     done = subprocess.run(
         [sys.executable, "-P", "-c", script, module], capture_output=True, text=True, check=True
     )
@@ -61,7 +61,7 @@ def test_module_imports_protobuf_only(root: Path) -> None:
 
 
 def test_module_uses_only_the_interface_for_generated_code(root: Path) -> None:
-    for name in ("nri_numamem/nri/api_pb2.py", "nri_numamem/nri/nri_subset_pb2.py"):
+    for name in ("tests/laboratory/api_pb2.py", "nri_numamem/nri/nri_subset_pb2.py"):
         imports = [line for line in (root / name).read_text().splitlines() if "import " in line]
         assert [line.partition("  #")[0] for line in imports] == [
             "from google.protobuf import descriptor_pool",

@@ -9,7 +9,7 @@ from typing import assert_type
 import pytest
 from google.protobuf.internal.containers import MessageMap, ScalarMap
 
-from nri_numamem.nri import api_pb2 as pb
+from tests.laboratory import api_pb2 as pb
 
 
 def test_reading_types() -> None:

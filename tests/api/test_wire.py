@@ -3,7 +3,7 @@
 import pytest
 from google.protobuf.message import DecodeError
 
-from nri_numamem.nri import api_pb2 as pb
+from tests.laboratory import api_pb2 as pb
 
 
 def test_adjustment_of_mems_takes_the_tag_path_1_6_2_2_7() -> None:

@@ -20,11 +20,11 @@ from nri_numamem.daemon.residency_check import ResidencyCheck
 from nri_numamem.engine.features.residency.setting import Residency
 from nri_numamem.host.capabilities import CAP_SYS_ADMIN, has_capability
 from nri_numamem.host.roots import HostRoots
-from nri_numamem.nri import api_pb2 as api
 from tests.bench.host import GI, MI
 from tests.bench.processes import PROC, descendants, resident_bytes
 from tests.bench.report import markdown
 from tests.bench.stages import creation, plugin, pods
+from tests.laboratory import api_pb2 as api
 
 CONTAINERS = 110
 INTERVAL_S = 60

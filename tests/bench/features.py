@@ -18,11 +18,11 @@ from nri_numamem.daemon.service import Service
 from nri_numamem.engine.events import PodSandbox
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.host.capabilities import CAP_SYS_ADMIN
-from nri_numamem.nri import api_pb2 as api
 from nri_numamem.observe.metrics.counters import Meter
 from tests.bench.report import markdown
 from tests.bench.stages import Plugin, creation, end, plugin, pods
 from tests.host_files import HostFiles
+from tests.laboratory import api_pb2 as api
 
 PODS, ROUNDS, CREATIONS = 110, 10, 200
 

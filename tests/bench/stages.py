@@ -20,7 +20,6 @@ from nri_numamem.daemon.service import Service, build_engine
 from nri_numamem.daemon.system import host_system
 from nri_numamem.engine import placement
 from nri_numamem.engine.engine import Engine
-from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri import encode, session
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.multiplexer import PLUGIN_SERVICE_CONN, Demultiplexer, frame_message
@@ -32,6 +31,7 @@ from tests.bench.host import GI, write_files
 from tests.bench.report import markdown
 from tests.bench.workload import workload
 from tests.host_files import HostFiles
+from tests.laboratory import api_pb2 as api
 
 NODES, PODS, CREATIONS = 8, 110, 2000
 

@@ -1,7 +1,7 @@
 from nri_numamem.engine.context import qos_of_cgroup_parent
 from nri_numamem.memorymanager import QosClass
-from nri_numamem.nri import api_pb2 as api
 from tests.bench.workload import ANNOTATIONS, LABELS, workload
+from tests.laboratory import api_pb2 as api
 
 GI = 1 << 30
 

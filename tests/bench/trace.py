@@ -30,7 +30,6 @@ from nri_numamem.engine.context import Context
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Event
 from nri_numamem.engine.plan import Plan
-from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.multiplexer import PLUGIN_SERVICE_CONN, frame_message
@@ -38,6 +37,7 @@ from nri_numamem.nri.session import PLUGIN_SERVICE, PluginSession
 from nri_numamem.ttrpc import ClientConnection
 from tests.bench import stages
 from tests.bench.host import machine_of
+from tests.laboratory import api_pb2 as api
 
 PACKAGE = Path(nri_numamem.__file__).parent
 NODES = 8

@@ -6,13 +6,13 @@ mounts, annotations and labels. Ids and names are placeholders that the runtime 
 
 from dataclasses import dataclass
 
-from nri_numamem.fake_runtime import objects
 from nri_numamem.memorymanager import QosClass
-from nri_numamem.nri import api_pb2 as api
+from tests.laboratory import api_pb2 as api
+from tests.laboratory import objects
 
 VARIABLES = 40
 # Typical labels and annotations of Helm charts, controllers and network plugins; the pods of
-# fake_runtime.objects have few.
+# laboratory.objects have few.
 LABELS = {
     "app.kubernetes.io/component": "database",
     "app.kubernetes.io/instance": "orders-production",

@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from nri_numamem.cli.main import main
-from nri_numamem.fake_runtime import objects
-from nri_numamem.fake_runtime.runtime import FakeRuntime, PluginRefused
 from tests.cli.export.export_host import ExportHost
+from tests.laboratory import objects
+from tests.laboratory.runtime import FakeRuntime, PluginRefused
 from tests.simulated_host import WAIT_S, SimulatedHost, wait_for
 
 

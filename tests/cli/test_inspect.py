@@ -6,9 +6,9 @@ import yaml
 
 from nri_numamem.cli import host_arguments, inspect
 from nri_numamem.cli.main import main
-from nri_numamem.host.fake_sysfs import overlay_of, write_overlay
 from nri_numamem.host.network import NetworkDevice
 from nri_numamem.numa import CpuSet, Machine, NodeSet, NumaNode
+from tests.laboratory.fake_sysfs import overlay_of, write_overlay
 
 GI = 1 << 30
 

@@ -6,9 +6,9 @@ import pytest
 
 from nri_numamem.cli.machine_argument import machine_of
 from nri_numamem.config.errors import UsageError
-from nri_numamem.host.fake_sysfs import overlay_of, write_overlay
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.numa import CpuSet, Machine, NumaNode
+from tests.laboratory.fake_sysfs import overlay_of, write_overlay
 
 
 def test_a_machine_in_a_file(tmp_path: Path) -> None:

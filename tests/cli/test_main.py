@@ -94,7 +94,7 @@ def test_the_plugin_loads_neither_the_output_for_people_nor_features_that_are_of
     loaded = {*done.stdout.split()}
     assert "nri_numamem.cli.run" in loaded
     assert not loaded & {"yaml", "pyroute2", "prometheus_client", "h2"}
-    assert "nri_numamem.fake_runtime.runtime" not in loaded
+    assert "tests.laboratory.runtime" not in loaded
     features = (
         "daemon.host_cpus",
         "daemon.memory_policy_support",

@@ -12,12 +12,12 @@ from nri_numamem.cli.main import main
 from nri_numamem.engine.reason import Reasons
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.snapshot import snapshot
-from nri_numamem.fake_runtime import objects
-from nri_numamem.fake_runtime.runtime import FakeRuntime
-from nri_numamem.nri import api_pb2 as api
 from nri_numamem.observe.state_file import read_state
 from tests.cli.documented import documented_entry, documented_keys
 from tests.cli.screen_files import check_screen
+from tests.laboratory import api_pb2 as api
+from tests.laboratory import objects
+from tests.laboratory.runtime import FakeRuntime
 from tests.simulated_host import SimulatedHost
 
 GI = 1 << 30

@@ -12,10 +12,10 @@ import pytest
 
 from nri_numamem.cli import run
 from nri_numamem.config.effective import effective_settings
-from nri_numamem.fake_runtime import objects
-from nri_numamem.fake_runtime.runtime import FakeRuntime, PluginRefused
-from nri_numamem.fake_runtime.version import RuntimeVersion
 from nri_numamem.memorymanager import QosClass
+from tests.laboratory import objects
+from tests.laboratory.runtime import FakeRuntime, PluginRefused
+from tests.laboratory.version import RuntimeVersion
 from tests.simulated_host import SimulatedHost
 
 GI = 1 << 30

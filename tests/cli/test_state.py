@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from nri_numamem.cli.main import main
-from nri_numamem.fake_runtime import objects
-from nri_numamem.fake_runtime.runtime import FakeRuntime
 from nri_numamem.observe.log.journal import encode_journal
+from tests.laboratory import objects
+from tests.laboratory.runtime import FakeRuntime
 from tests.simulated_host import WAIT_S, SimulatedHost
 
 FOLDER = Path(__file__).parent.parent / "cases" / "state"

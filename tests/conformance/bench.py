@@ -13,11 +13,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from nri_numamem.fake_runtime import objects
 from nri_numamem.memorymanager import QosClass
-from nri_numamem.nri import api_pb2 as api
 from tests.conformance.go_runtime import GoRuntime
 from tests.conformance.proxy import Proxy, Recorded
+from tests.laboratory import api_pb2 as api
+from tests.laboratory import objects
 from tests.simulated_host import GI, PLUGIN, WAIT_S, SimulatedHost
 
 MI = 1 << 20

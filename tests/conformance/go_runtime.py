@@ -18,7 +18,7 @@ from typing import Self
 
 from google.protobuf.message import Message
 
-from nri_numamem.nri import api_pb2 as api
+from tests.laboratory import api_pb2 as api
 
 ROOT = Path(__file__).resolve().parents[2]
 HARNESS = Path(__file__).with_name("harness")

@@ -11,10 +11,10 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nri_numamem.fake_runtime.frames import FrameRecorder
 from nri_numamem.nri.multiplexer import PLUGIN_SERVICE_CONN, RUNTIME_SERVICE_CONN, Demultiplexer
 from nri_numamem.ttrpc.envelope import Request, Response, decode_request, decode_response
 from nri_numamem.ttrpc.frames import Frame, FrameParser, MessageType
+from tests.laboratory.frames import FrameRecorder
 
 _RECEIVE_BYTES = 1 << 18
 _MAX_BODY_BYTES = 64 << 20

@@ -10,12 +10,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from nri_numamem.fake_runtime.plugin import PLUGIN_SERVICE
-from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri.multiplexer import frame_message
 from nri_numamem.ttrpc.envelope import Request, Response, encode_request
 from nri_numamem.ttrpc.frames import encode_frame
 from tests.conformance.proxy import Direction, RecordedMessage
+from tests.laboratory import api_pb2 as api
+from tests.laboratory.plugin import PLUGIN_SERVICE
 
 _RECEIVE_BYTES = 1 << 18
 _WAIT_S = 20.0

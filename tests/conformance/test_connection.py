@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.fake_runtime import objects
-from nri_numamem.fake_runtime.table_plugin import TablePlugin
-from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri.subscription import (
     SUBSCRIPTION,
     WITH_POD_UPDATES,
 )
 from tests.conformance.bench import BUSY_S, FAULTY_PLUGIN, MI, Bench, cpu_seconds, mems_of
 from tests.conformance.go_runtime import GoError, numbers_of
+from tests.laboratory import api_pb2 as api
+from tests.laboratory import objects
+from tests.laboratory.table_plugin import TablePlugin
 from tests.simulated_host import GI, WAIT_S, wait_for
 
 Unique = Callable[[str], str]

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.fake_runtime import objects
 from nri_numamem.memorymanager import QosClass
-from nri_numamem.nri import api_pb2 as api
 from tests.conformance.bench import MI, Bench, mems_of, queued_seconds, resident_bytes
 from tests.conformance.catalog import GO_VERSIONS
 from tests.conformance.go_runtime import GoError
+from tests.laboratory import api_pb2 as api
+from tests.laboratory import objects
 from tests.simulated_host import GI, wait_for
 
 Unique = Callable[[str], str]

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.fake_runtime import objects
-from nri_numamem.nri import api_pb2 as api
 from tests.conformance.bench import Bench, mems_of
 from tests.conformance.go_runtime import GoError, numbers_of
+from tests.laboratory import api_pb2 as api
+from tests.laboratory import objects
 from tests.simulated_host import GI
 
 OPTIONS: dict[str, object] = {"request-timeout": "1s"}

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from nri_numamem.fake_runtime import objects
-from nri_numamem.nri import api_pb2 as api
 from tests.conformance.bench import BUSY_S, MI, mems_of
 from tests.conformance.go_runtime import GoError, GoRuntime
 from tests.conformance.installed import (
@@ -19,6 +17,8 @@ from tests.conformance.installed import (
     install_plugin_with_slow_start,
     install_plugin_with_state,
 )
+from tests.laboratory import api_pb2 as api
+from tests.laboratory import objects
 from tests.simulated_host import wait_for
 
 

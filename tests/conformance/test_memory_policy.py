@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.fake_runtime import objects
 from nri_numamem.host.kernel_policies import WEIGHTS
 from nri_numamem.memorymanager import QosClass
-from nri_numamem.nri import api_pb2 as api
 from tests.conformance.bench import Bench
 from tests.conformance.go_runtime import numbers_of
+from tests.laboratory import api_pb2 as api
+from tests.laboratory import objects
 from tests.simulated_host import GI
 
 ANNOTATION = "memory-policy.numamem.io"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.fake_runtime import objects
 from tests.conformance.bench import Bench
 from tests.conformance.go_runtime import numbers_of
+from tests.laboratory import objects
 from tests.simulated_host import GI
 
 

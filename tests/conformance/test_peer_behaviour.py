@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from nri_numamem.daemon.watchdog import STALL_S
-from nri_numamem.fake_runtime import objects
-from nri_numamem.fake_runtime.runtime import FakeRuntime, PluginRefused
-from nri_numamem.fake_runtime.version import RuntimeVersion
-from nri_numamem.nri import api_pb2 as api
 from tests.conformance.bench import BUSY_S, FAULTY_PLUGIN, MI
+from tests.laboratory import api_pb2 as api
+from tests.laboratory import objects
+from tests.laboratory.runtime import FakeRuntime, PluginRefused
+from tests.laboratory.version import RuntimeVersion
 from tests.simulated_host import GI, WAIT_S, SimulatedHost
 
 CRIO = RuntimeVersion("cri-o", "1.36.0", (0, 11, 0))

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from nri_numamem.fake_runtime import objects
-from nri_numamem.fake_runtime.plugin import PLUGIN_SERVICE
-from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri.multiplexer import frame_message
 from nri_numamem.ttrpc import Code
 from nri_numamem.ttrpc.envelope import Request, encode_request
 from nri_numamem.ttrpc.frames import encode_frame
 from tests.conformance.bench import MI, resident_bytes
 from tests.conformance.raw_peer import RawPeer
+from tests.laboratory import api_pb2 as api
+from tests.laboratory import objects
+from tests.laboratory.plugin import PLUGIN_SERVICE
 from tests.simulated_host import WAIT_S, SimulatedHost
 
 _MUX_HEADER = struct.Struct(">II")

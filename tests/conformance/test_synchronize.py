@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.fake_runtime import objects
-from nri_numamem.nri import api_pb2 as api
 from tests.conformance.bench import MI, Bench, cpu_seconds
+from tests.laboratory import api_pb2 as api
+from tests.laboratory import objects
 from tests.simulated_host import GI
 
 # A long timeout, because these tests limit the plugin's processor time.

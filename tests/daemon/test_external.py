@@ -18,12 +18,12 @@ from nri_numamem.daemon.external import (
 )
 from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.service import Service, build_engine
-from nri_numamem.fake_runtime import objects
-from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri.event_loop import TICK_S, Ended
 from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.numa import CpuSet, Machine, NumaNode
 from tests.host_files import HostFiles
+from tests.laboratory import api_pb2 as api
+from tests.laboratory import objects
 from tests.virtual.log import MemoryLog
 from tests.virtual.runtime import VirtualRuntime
 from tests.virtual.system import Machinery

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from nri_numamem.daemon.watchdog import STALL_S
-from nri_numamem.fake_runtime import objects
-from nri_numamem.fake_runtime.runtime import FakeRuntime
 from nri_numamem.nri.event_loop import TICK_S
+from tests.laboratory import objects
+from tests.laboratory.runtime import FakeRuntime
 from tests.simulated_host import SimulatedHost
 
 GI = 1 << 30

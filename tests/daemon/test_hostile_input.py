@@ -15,13 +15,13 @@ import pytest
 from nri_numamem.config.load import load_text
 from nri_numamem.daemon.service import Service, build_engine
 from nri_numamem.daemon.system import host_system
-from nri_numamem.fake_runtime import objects
-from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri.session import PluginSession
 from nri_numamem.observe.log import loggers as logs
 from nri_numamem.observe.log.journal import encode_journal
 from nri_numamem.observe.log.render import Record, render_console, render_json
 from nri_numamem.ttrpc import StatusError
+from tests.laboratory import api_pb2 as api
+from tests.laboratory import objects
 from tests.nri.runtime_side import FakeHandler, RuntimeSide
 from tests.simulated_host import GI, SimulatedHost
 

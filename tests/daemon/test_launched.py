@@ -11,15 +11,15 @@ from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.launched import CONNECT_TRIES, LaunchedService
 from nri_numamem.daemon.supervisor_status import SupervisorStatus
 from nri_numamem.engine.engine import Engine
-from nri_numamem.fake_runtime import objects
-from nri_numamem.fake_runtime.version import RuntimeVersion
-from nri_numamem.host.fake_sysfs import overlay_of, write_overlay
 from nri_numamem.host.roots import HostRoots
-from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.numa import CpuSet, Machine, NumaNode
 from nri_numamem.observe.log import loggers as logs
 from nri_numamem.observe.plugin_file import Setting, StartMode, read_plugin_file
+from tests.laboratory import api_pb2 as api
+from tests.laboratory import objects
+from tests.laboratory.fake_sysfs import overlay_of, write_overlay
+from tests.laboratory.version import RuntimeVersion
 from tests.virtual.log import MemoryLog
 from tests.virtual.runtime import VirtualRuntime
 from tests.virtual.system import Machinery

@@ -21,13 +21,13 @@ from nri_numamem.engine.plan import Record
 from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.host import sysfs
-from nri_numamem.host.fake_sysfs import overlay_of, write_overlay
 from nri_numamem.host.hugepages import SYSTEM_POOLS
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.topology import read_machine
 from nri_numamem.host.uevents import UeventSocket
 from nri_numamem.memorymanager import Pool, Reservation
 from nri_numamem.numa import CpuSet, Machine, NumaNode
+from tests.laboratory.fake_sysfs import overlay_of, write_overlay
 
 GI = 1 << 30
 PAGE = 2 << 20

@@ -18,9 +18,9 @@ from nri_numamem.cli import run
 from nri_numamem.daemon.instance import StateStore
 from nri_numamem.daemon.metrics_endpoint import MetricsEndpoint
 from nri_numamem.engine.plan import Record
-from nri_numamem.fake_runtime import objects
-from nri_numamem.fake_runtime.runtime import FakeRuntime, PluginRefused
 from nri_numamem.nri.poller import HostClock
+from tests.laboratory import objects
+from tests.laboratory.runtime import FakeRuntime, PluginRefused
 from tests.launched_processes import launching_runtime
 from tests.simulated_host import WAIT_S, SimulatedHost, wait_for
 

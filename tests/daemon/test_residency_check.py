@@ -19,11 +19,11 @@ from nri_numamem.engine.events import (
 from nri_numamem.engine.features.residency.setting import HeadRoomLimit, Residency
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.policy import Policy
-from nri_numamem.host.fake_sysfs import overlay_of, write_overlay
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.nri.event_loop import TICK_S
 from nri_numamem.numa import CpuSet, Machine, NumaNode
 from nri_numamem.numa.pages import Pages
+from tests.laboratory.fake_sysfs import overlay_of, write_overlay
 
 MI = 1 << 20
 GI = 1 << 30

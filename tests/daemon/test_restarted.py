@@ -14,10 +14,10 @@ from nri_numamem.daemon.restarted import Restarted
 from nri_numamem.daemon.supervisor import CRASHED, DISCONNECTED, KILLED
 from nri_numamem.daemon.supervisor_status import SupervisorStatus
 from nri_numamem.engine.engine import Engine
-from nri_numamem.host.fake_sysfs import overlay_of, write_overlay
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.numa import Machine, NumaNode
 from nri_numamem.observe.log import loggers as logs
+from tests.laboratory.fake_sysfs import overlay_of, write_overlay
 from tests.virtual.runtime import VirtualRuntime
 from tests.virtual.system import Machinery
 from tests.virtual.world import World

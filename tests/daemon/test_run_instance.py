@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from nri_numamem.cli import run
-from nri_numamem.fake_runtime import objects
-from nri_numamem.fake_runtime.runtime import FakeRuntime
-from nri_numamem.nri import api_pb2 as api
+from tests.laboratory import api_pb2 as api
+from tests.laboratory import objects
+from tests.laboratory.runtime import FakeRuntime
 from tests.simulated_host import SimulatedHost, wait_for
 
 GI = 1 << 30

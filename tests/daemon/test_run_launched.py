@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.fake_runtime import objects
-from nri_numamem.fake_runtime.plugin import PluginUnavailable
-from nri_numamem.fake_runtime.runtime import FakeRuntime
-from nri_numamem.fake_runtime.version import RuntimeVersion
-from nri_numamem.nri import api_pb2 as api
+from tests.laboratory import api_pb2 as api
+from tests.laboratory import objects
+from tests.laboratory.plugin import PluginUnavailable
+from tests.laboratory.runtime import FakeRuntime
+from tests.laboratory.version import RuntimeVersion
 from tests.launched_processes import end_supervisors, launching_runtime
 from tests.simulated_host import WAIT_S, wait_for
 

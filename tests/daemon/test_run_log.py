@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.fake_runtime import objects
-from nri_numamem.fake_runtime.runtime import FakeRuntime
+from tests.laboratory import objects
+from tests.laboratory.runtime import FakeRuntime
 from tests.simulated_host import WAIT_S, SimulatedHost, wait_for
 
 GI = 1 << 30

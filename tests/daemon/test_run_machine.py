@@ -11,12 +11,12 @@ from nri_numamem.daemon import machine_monitor
 from nri_numamem.daemon.service import Service, build_engine
 from nri_numamem.daemon.system import host_system
 from nri_numamem.engine.events import Container, CreateContainer, PodSandbox, RunPodSandbox
-from nri_numamem.fake_runtime import objects
-from nri_numamem.fake_runtime.runtime import FakeRuntime, PluginRefused
-from nri_numamem.host.fake_sysfs import overlay_of, write_overlay
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.numa import CpuSet, Machine, NumaNode
 from nri_numamem.observe.log import loggers as logs
+from tests.laboratory import objects
+from tests.laboratory.fake_sysfs import overlay_of, write_overlay
+from tests.laboratory.runtime import FakeRuntime, PluginRefused
 from tests.simulated_host import SimulatedHost
 
 GI = 1 << 30

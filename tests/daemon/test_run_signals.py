@@ -6,8 +6,8 @@ import os
 import signal
 import subprocess
 
-from nri_numamem.fake_runtime import objects
-from nri_numamem.fake_runtime.runtime import FakeRuntime
+from tests.laboratory import objects
+from tests.laboratory.runtime import FakeRuntime
 from tests.processes import HARMLESS, children, handles_signals, ignores_signals
 from tests.simulated_host import SimulatedHost, wait_for
 

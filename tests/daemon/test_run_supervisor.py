@@ -19,11 +19,11 @@ import pytest
 
 from nri_numamem.daemon.privileges import KEPT
 from nri_numamem.daemon.supervisor import NICE
-from nri_numamem.fake_runtime import objects
-from nri_numamem.fake_runtime.plugin import ConnectedPlugin
-from nri_numamem.fake_runtime.runtime import FakeRuntime
-from nri_numamem.fake_runtime.version import RuntimeVersion
 from tests.coverage_environment import environment_without_coverage
+from tests.laboratory import objects
+from tests.laboratory.plugin import ConnectedPlugin
+from tests.laboratory.runtime import FakeRuntime
+from tests.laboratory.version import RuntimeVersion
 from tests.launched_processes import end_supervisors, launching_runtime
 from tests.processes import HARMLESS, ignores_signals
 from tests.simulated_host import WAIT_S, wait_for
@@ -57,7 +57,7 @@ RUNTIME = """
 import sys
 import time
 from pathlib import Path
-from nri_numamem.fake_runtime.runtime import FakeRuntime
+from tests.laboratory.runtime import FakeRuntime
 program, socket, config = sys.argv[1:]
 runtime = FakeRuntime(registration_timeout_s=30)
 runtime.listen(Path(socket))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.fake_runtime.runtime import FakeRuntime
+from tests.laboratory.runtime import FakeRuntime
 from tests.simulated_host import SimulatedHost
 
 

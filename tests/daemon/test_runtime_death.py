@@ -10,9 +10,9 @@ import pytest
 
 from nri_numamem.daemon.service import Service
 from nri_numamem.engine.snapshot import restore
-from nri_numamem.fake_runtime import objects
-from nri_numamem.nri import api_pb2 as api
 from tests.daemon.test_external import GI, Host
+from tests.laboratory import api_pb2 as api
+from tests.laboratory import objects
 
 Places = dict[str, str]
 """Container name -> its nodes."""

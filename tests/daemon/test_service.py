@@ -20,13 +20,13 @@ from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.records import containers as records
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.fake_runtime import objects
-from nri_numamem.fake_runtime.version import RuntimeVersion
 from nri_numamem.host.roots import HostRoots
-from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.numa import CpuSet, Machine, MemoryPolicies, NumaNode, PolicyMode
 from nri_numamem.observe.plugin_file import PluginFacts, plugin_file_of, read_plugin_file
+from tests.laboratory import api_pb2 as api
+from tests.laboratory import objects
+from tests.laboratory.version import RuntimeVersion
 from tests.virtual.log import MemoryLog
 from tests.virtual.runtime import VirtualRuntime
 from tests.virtual.system import Machinery

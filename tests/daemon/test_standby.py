@@ -19,10 +19,10 @@ from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.lock_holder import format_holder
 from nri_numamem.daemon.service import Service, build_engine
 from nri_numamem.daemon.standby import POLL_S, REMOVED_S, Form, Standby
-from nri_numamem.fake_runtime.runtime import FakeRuntime
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.observe.systemd import Notifier
 from tests.host_files import HostFiles
+from tests.laboratory.runtime import FakeRuntime
 from tests.simulated_host import SimulatedHost, wait_for
 from tests.virtual.log import MemoryLog
 from tests.virtual.runtime import VirtualRuntime

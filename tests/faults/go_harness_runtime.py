@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from nri_numamem.nri import api_pb2 as api
 from tests.conformance.go_runtime import GoError, GoRuntime
 from tests.faults.proxy import SocketProxy
 from tests.faults.runtimes import CONNECT_S, LOOK_S, Content, Reply, Updates
+from tests.laboratory import api_pb2 as api
 
 # After a cut: time for the harness to report the result of Synchronize.
 _ECHO_S = 0.3

@@ -4,15 +4,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from nri_numamem.fake_runtime.link import PluginLink
-from nri_numamem.fake_runtime.plugin import ConnectedPlugin, PluginUnavailable
-from nri_numamem.fake_runtime.results import check_adjustment, check_updates
-from nri_numamem.fake_runtime.store import RuntimeStore
-from nri_numamem.fake_runtime.version import RuntimeVersion
-from nri_numamem.nri import api_pb2 as api
 from nri_numamem.ttrpc import StatusError
 from tests.faults.proxy import SocketProxy
 from tests.faults.runtimes import CONNECT_S, LOOK_S, Content, Reply, Updates
+from tests.laboratory import api_pb2 as api
+from tests.laboratory.link import PluginLink
+from tests.laboratory.plugin import ConnectedPlugin, PluginUnavailable
+from tests.laboratory.results import check_adjustment, check_updates
+from tests.laboratory.store import RuntimeStore
+from tests.laboratory.version import RuntimeVersion
 from tests.launched_processes import end_supervisors
 
 _EVENTS = {

@@ -10,7 +10,6 @@ from collections import Counter
 from pathlib import Path
 
 from nri_numamem.daemon.watchdog import STALLED_STATUS
-from nri_numamem.nri import api_pb2 as api
 from nri_numamem.numa import NodeSet
 from tests.faults.clock import RealClock
 from tests.faults.failure import CertainFailure, Failure
@@ -21,6 +20,7 @@ from tests.faults.parts import Parts
 from tests.faults.plugin import PluginProcesses
 from tests.faults.proxy import SocketProxy
 from tests.faults.runtimes import Reply
+from tests.laboratory import api_pb2 as api
 
 # Searches for ended pods and writes of the state file take less than a second with the intervals
 # of plugin_program; a busy machine needs more.

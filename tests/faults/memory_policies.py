@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from nri_numamem.fake_runtime.results import check_memory_policy
-from nri_numamem.nri import api_pb2 as api
 from nri_numamem.numa import Machine, NodeSet
 from tests.faults.host import without_cpus
+from tests.laboratory import api_pb2 as api
+from tests.laboratory.results import check_memory_policy
 
 if TYPE_CHECKING:
     from tests.faults.parameters import Parameters

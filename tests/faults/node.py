@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from nri_numamem.fake_runtime import objects
-from nri_numamem.fake_runtime.results import apply_adjustment, overlay_resources
 from nri_numamem.memorymanager import QosClass
-from nri_numamem.nri import api_pb2 as api
 from nri_numamem.numa import Machine, NodeSet
 from nri_numamem.numa.quantity import MEMORY, hugepages_resource
 from tests.faults.host import GI, MI, PAGE_1GI, PAGE_2MI
+from tests.laboratory import api_pb2 as api
+from tests.laboratory import objects
+from tests.laboratory.results import apply_adjustment, overlay_resources
 
 Key = tuple[str, str]
 """Pod uid and container name."""

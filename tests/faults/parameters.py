@@ -4,7 +4,6 @@ import random
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nri_numamem.fake_runtime.version import RuntimeVersion
 from nri_numamem.numa import Machine, NodeSet
 from tests.conformance.catalog import GO_VERSIONS
 from tests.faults.go_harness_runtime import GoHarnessRuntime
@@ -14,6 +13,7 @@ from tests.faults.memory_policies import Policies, choose_policies
 from tests.faults.node import RuntimeTraits
 from tests.faults.proxy import SocketProxy
 from tests.faults.runtimes import Runtime
+from tests.laboratory.version import RuntimeVersion
 
 ALL, FAKE = "all", "fake"
 

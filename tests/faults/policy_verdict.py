@@ -1,6 +1,5 @@
 """Checks of the memory policies in replies to a life."""
 
-from nri_numamem.nri import api_pb2 as api
 from tests.faults.failure import Failure
 from tests.faults.life import Life
 from tests.faults.memory_policies import (
@@ -11,6 +10,7 @@ from tests.faults.memory_policies import (
     problem_of_reply,
 )
 from tests.faults.node import Container
+from tests.laboratory import api_pb2 as api
 
 
 def check_policy(

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from nri_numamem.nri import api_pb2 as api
+from tests.laboratory import api_pb2 as api
 
 Content = tuple[list[api.PodSandbox], list[api.Container]]
 Updates = list[api.ContainerUpdate]

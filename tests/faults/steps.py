@@ -7,9 +7,7 @@ containers run unchanged.
 import random
 from collections.abc import Callable
 
-from nri_numamem.fake_runtime import objects
 from nri_numamem.memorymanager import QosClass
-from nri_numamem.nri import api_pb2 as api
 from nri_numamem.numa import NodeSet
 from tests.faults.failure import CertainFailure
 from tests.faults.host import GI, MI, PAGE_SIZES
@@ -18,6 +16,8 @@ from tests.faults.memory_policies import REJECTED, random_annotations
 from tests.faults.node import MEMORY_LOW, Container, Pod, Spec, random_specs
 from tests.faults.policy_verdict import check_policy, check_policy_refusal
 from tests.faults.verdict import check_refusal
+from tests.laboratory import api_pb2 as api
+from tests.laboratory import objects
 
 Step = Callable[[Life, random.Random], bool]
 """Does something, or returns False because it is not possible now."""

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from nri_numamem.engine.queries.dump import accounting_record
-from nri_numamem.fake_runtime import objects
 from nri_numamem.memorymanager import QosClass, default_state
 from nri_numamem.memorymanager.accounting import assign
 from nri_numamem.numa import CpuSet, Machine, NodeSet, NumaNode
 from tests.faults.checks import AccountingCheck
 from tests.faults.host import GI, PAGE_2MI, StateEntry, allocatable
 from tests.faults.node import Node, Pod, Reservation, RuntimeTraits, Spec
+from tests.laboratory import objects
 
 MACHINE = Machine(tuple(NumaNode(number, 4 * GI, {PAGE_2MI: 64}) for number in range(2)))
 AMOUNTS = allocatable(MACHINE, {})

@@ -8,13 +8,13 @@ import pytest
 
 from nri_numamem.engine.snapshot import snapshot
 from nri_numamem.engine.state import EngineState, Holder
-from nri_numamem.fake_runtime import objects
 from nri_numamem.memorymanager import QosClass, default_state
 from nri_numamem.memorymanager.accounting import assign
 from nri_numamem.numa import NodeSet
 from tests.faults.host import GI
 from tests.faults.life import Life
 from tests.faults.node import Pod, Reservation, Spec
+from tests.laboratory import objects
 from tests.lives.play import virtual_parts
 from tests.virtual.system import Machinery
 from tests.virtual.world import World

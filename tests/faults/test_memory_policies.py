@@ -4,9 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from nri_numamem.fake_runtime import objects
-from nri_numamem.fake_runtime.version import RuntimeVersion
-from nri_numamem.nri import api_pb2 as api
 from nri_numamem.numa import CpuSet, Machine, NumaNode
 from tests.faults.memory_policies import (
     ANNOTATION,
@@ -18,6 +15,9 @@ from tests.faults.memory_policies import (
 )
 from tests.faults.node import RuntimeTraits
 from tests.faults.parameters import Parameters
+from tests.laboratory import api_pb2 as api
+from tests.laboratory import objects
+from tests.laboratory.version import RuntimeVersion
 
 PARAMETERS = Parameters(
     RuntimeTraits(is_crio=False, hides_hugepages=False),

@@ -3,13 +3,13 @@
 from typing import Any
 
 from nri_numamem.engine.queries.dump import accounting_record
-from nri_numamem.fake_runtime import objects
 from nri_numamem.memorymanager import QosClass, State, default_state
 from nri_numamem.memorymanager.accounting import assign
 from nri_numamem.numa import Machine, NodeSet, NumaNode
 from tests.faults.host import GI, NO_NODES, PAGE_2MI
 from tests.faults.node import Container, Node, Pod, RuntimeTraits, Spec
 from tests.faults.room import single_node_with_room, two_nodes_with_room
+from tests.laboratory import objects
 
 # Each node has 4 GiB beside its hugepages.
 MACHINE = Machine(

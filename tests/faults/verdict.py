@@ -9,7 +9,6 @@ from typing import Any
 from nri_numamem.daemon.cgroup_scan import SCANS_AFTER_S
 from nri_numamem.daemon.cpuset_check import ROUND_S as COMPARED_S
 from nri_numamem.daemon.cpuset_check import SLICE_S
-from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri.event_loop import TICK_S
 from nri_numamem.numa import NodeSet
 from tests.faults import checks, room
@@ -17,6 +16,7 @@ from tests.faults.failure import Failure
 from tests.faults.host import allocatable, movable
 from tests.faults.life import Life
 from tests.faults.node import Container
+from tests.laboratory import api_pb2 as api
 
 # A slow round of the cgroup check, whose slices begin at ticks, and the tick after it.
 _ROUND_S = COMPARED_S * (SLICE_S + TICK_S) / SLICE_S + TICK_S

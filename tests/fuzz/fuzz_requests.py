@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Event
 from nri_numamem.engine.plan import Plan, Record
-from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.devices import Device
@@ -20,6 +19,7 @@ from nri_numamem.ttrpc import Code, Request, StatusError
 from tests.fuzz.choices import Choices
 from tests.fuzz.hosts import check_engine, check_records, draw_engine
 from tests.fuzz.messages import fill
+from tests.laboratory import api_pb2 as api
 
 CALLS_MOST = 40
 NAMES = tuple(METHODS)

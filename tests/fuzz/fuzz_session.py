@@ -7,7 +7,6 @@ frame that it sends.
 
 import struct
 
-from nri_numamem.fake_runtime.frames import FrameRecorder
 from nri_numamem.nri.multiplexer import MuxError
 from nri_numamem.nri.session import PLUGIN_SERVICE, PluginSession
 from nri_numamem.ttrpc.envelope import Request, Response, encode_request, encode_response
@@ -15,6 +14,7 @@ from tests.fuzz.checks import check_one_line
 from tests.fuzz.choices import Choices
 from tests.fuzz.fuzz_requests import CALLS_MOST, NAMES, EngineHandler, draw_payload, new_decoder
 from tests.fuzz.hosts import check_records, draw_engine
+from tests.laboratory.frames import FrameRecorder
 
 _CALLS, _ANSWERS = 1, 2
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.policy import Policy
-from nri_numamem.host.fake_sysfs import overlay_of, write_overlay
 from nri_numamem.host.hugepages import read_pools, read_reserved_pages
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.host.topology import read_machine
@@ -19,6 +18,7 @@ from tests.fuzz.checks import check_one_line
 from tests.fuzz.choices import Choices
 from tests.fuzz.folder import empty_folder
 from tests.fuzz.hosts import small_machine
+from tests.laboratory.fake_sysfs import overlay_of, write_overlay
 
 _CHANGES_MOST = 12
 _TEXTS = (

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from nri_numamem.host.fake_sysfs import write_overlay
+from tests.laboratory.fake_sysfs import write_overlay
 
 TREES = Path(__file__).parent / "trees"
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.host.fake_sysfs import overlay_of
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.host.topology import read_isolated_cpus, read_machine
 from nri_numamem.numa.cpuset import CpuSet
 from nri_numamem.numa.machine import Machine, NumaNode
+from tests.laboratory.fake_sysfs import overlay_of
 
 Plant = Callable[[Mapping[str, str]], Path]
 Tree = Callable[[str], Path]

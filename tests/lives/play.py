@@ -9,13 +9,13 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from nri_numamem.fake_runtime.version import RuntimeVersion
 from tests.faults.failure import Failure
 from tests.faults.host import LifeHost, random_machine
 from tests.faults.life import Life
 from tests.faults.parameters import FAKE, choose
 from tests.faults.parts import Parts
 from tests.faults.play import run_life
+from tests.laboratory.version import RuntimeVersion
 from tests.lives.cgroups import HostCgroups
 from tests.lives.faults import injector
 from tests.lives.plugin import VirtualPlugin

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from nri_numamem.fake_runtime.plugin import ConnectedPlugin, PluginUnavailable, Timeouts
-from nri_numamem.fake_runtime.results import check_updates
-from nri_numamem.fake_runtime.version import RuntimeVersion
-from nri_numamem.nri import api_pb2 as api
 from tests.faults.in_process_runtime import call_plugin
 from tests.faults.runtimes import Content, Reply, Updates
+from tests.laboratory import api_pb2 as api
+from tests.laboratory.plugin import ConnectedPlugin, PluginUnavailable, Timeouts
+from tests.laboratory.results import check_updates
+from tests.laboratory.version import RuntimeVersion
 from tests.virtual.channel import VirtualChannel
 from tests.virtual.connection import VirtualConnection
 from tests.virtual.system import Network

@@ -6,7 +6,6 @@ from google.protobuf.message import Message
 
 from nri_numamem.engine import events
 from nri_numamem.engine.plan import Plan
-from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.multiplexer import (
@@ -24,6 +23,7 @@ from nri_numamem.ttrpc import (
     RequestReceived,
     ServerConnection,
 )
+from tests.laboratory import api_pb2 as api
 
 
 class FakeHandler:

@@ -7,7 +7,6 @@ import pytest
 from nri_numamem.engine import events
 from nri_numamem.engine.plan import Adjustment, Plan, Record
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.plugin_service import (
@@ -26,6 +25,7 @@ from nri_numamem.ttrpc import (
     Request,
     StatusError,
 )
+from tests.laboratory import api_pb2 as api
 from tests.nri.runtime_side import FakeHandler, Limits, RuntimeSide, creation
 
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri import synchronize_parts
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.multiplexer import (
@@ -23,6 +22,7 @@ from nri_numamem.ttrpc import (
     Request,
     StatusError,
 )
+from tests.laboratory import api_pb2 as api
 from tests.nri.runtime_side import FakeHandler, Limits, RuntimeSide
 
 

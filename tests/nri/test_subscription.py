@@ -2,9 +2,9 @@
 
 import pytest
 
-from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.subscription import SUBSCRIBED, SUBSCRIPTION, WITH_POD_UPDATES, subscribe
+from tests.laboratory import api_pb2 as api
 
 
 def reply(version: str | None, *, fails: bool) -> api.ConfigureResponse:

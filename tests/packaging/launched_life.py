@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 from nri_numamem.daemon.external import DEFAULT_SOCKET
-from nri_numamem.fake_runtime import objects
-from nri_numamem.fake_runtime.runtime import FakeRuntime
+from tests.laboratory import objects
+from tests.laboratory.runtime import FakeRuntime
 
 MI = 1 << 20
 WAIT_S = 120

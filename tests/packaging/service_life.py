@@ -19,10 +19,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from nri_numamem.fake_runtime import objects
-from nri_numamem.fake_runtime.runtime import FakeRuntime
-from nri_numamem.fake_runtime.store import RuntimeStore
 from tests.kubernetes_api import CERTIFICATES, KubernetesApi
+from tests.laboratory import objects
+from tests.laboratory.runtime import FakeRuntime
+from tests.laboratory.store import RuntimeStore
 
 SOCKET = Path("/run/nri/nri.sock")
 CONFIG = Path("/etc/nri-numamem/config.yaml")

@@ -17,12 +17,12 @@ from image import glibc
 from image import root as image_root
 from single_file.commands import BuildError
 
-from nri_numamem.fake_runtime import objects
-from nri_numamem.fake_runtime.runtime import FakeRuntime, PluginRefused
-from nri_numamem.nri import api_pb2 as api
 from nri_numamem.numa import CpuSet, Machine, NumaNode
 from tests.host_files import HostFiles
 from tests.kubernetes_api import KubernetesApi
+from tests.laboratory import api_pb2 as api
+from tests.laboratory import objects
+from tests.laboratory.runtime import FakeRuntime, PluginRefused
 from tests.packaging import manifests
 from tests.packaging.manifests import only, render_chart, validated
 from tests.packaging.pod import RUNC, WAIT_S, Pod

@@ -15,8 +15,8 @@ import yaml
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from nri_numamem.fake_runtime import objects
-from nri_numamem.fake_runtime.runtime import FakeRuntime, PluginRefused
+from tests.laboratory import objects
+from tests.laboratory.runtime import FakeRuntime, PluginRefused
 from tests.simulated_host import WAIT_S, SimulatedHost
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from nri_numamem.host.fake_sysfs import overlay_of
 from nri_numamem.numa import CpuSet, Machine, NumaNode
+from tests.laboratory.fake_sysfs import overlay_of
 
 ROOT = Path(__file__).resolve().parents[2]
 BOOT = Path(__file__).with_name("boot-systemd")

@@ -13,6 +13,8 @@ from single_file import interpreter
 from nri_numamem.cli.main import COMMANDS
 from nri_numamem.numa import quantity
 from nri_numamem.version import VERSION
+from tests.cli.demo_results import results_in
+from tests.laboratory import demo, over_nri
 from tests.packaging import bare_root
 from tests.packaging.elf import Elf
 from tests.packaging.single_file_program import (
@@ -77,11 +79,15 @@ def test_version_and_machine_in_a_bare_root(root: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_the_demo_starts_a_plugin_of_the_same_file(tmp_path: Path) -> None:
-    done = run(PROGRAM, "demo", environment={"TMPDIR": str(tmp_path)})
-    assert done.returncode == 0, done.stderr
-    assert "temporary files removed" in done.stdout
+def test_the_demo_over_nri_starts_a_plugin_of_this_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert demo.main((str(PROGRAM), "run")) == 0
+    over_nri = capsys.readouterr().out
+    assert "temporary files removed" in over_nri
     assert list(tmp_path.iterdir()) == []
+    assert results_in(over_nri) == results_in(output_of([PROGRAM, "demo"]))
 
 
 def test_a_scenario_is_decided_alike_over_nri(tmp_path: Path) -> None:
@@ -90,8 +96,8 @@ def test_a_scenario_is_decided_alike_over_nri(tmp_path: Path) -> None:
     assert example is not None
     scenario = tmp_path / "scenario.yaml"
     scenario.write_text(example[1])
-    shown = output_of([PROGRAM, "simulate", "--over-nri", scenario])
-    assert "postgres: cpuset.mems 0" in shown
+    assert "postgres: cpuset.mems 0" in output_of([PROGRAM, "simulate", scenario])
+    assert over_nri.main(scenario, (str(PROGRAM), "run")) == 0
 
 
 @needs_twin
@@ -233,7 +239,7 @@ exec env -i TMPDIR=/run "$(command -v chroot)" "$1" /mnt/nri-numamem demo
 """
     done = run_with_mounts(script, debian, tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "temporary files removed" in done.stdout
+    assert len(results_in(done.stdout)) == 7
 
 
 @needs_twin

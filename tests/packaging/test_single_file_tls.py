@@ -10,7 +10,7 @@ import pytest
 from release import sbom
 from single_file import interpreter
 
-from nri_numamem.fake_runtime.runtime import FakeRuntime
+from tests.laboratory.runtime import FakeRuntime
 from tests.packaging import bare_root
 from tests.packaging.single_file_program import (
     PROGRAM,

@@ -57,7 +57,7 @@ def test_the_man_page_is_reproducible(program: ModuleType, monkeypatch: pytest.M
     ("words", "expected"),
     [
         ("si", ["simulate"]),
-        ("simulate --over", ["--over-nri"]),
+        ("simulate --fail", ["--fail-on-refusal"]),
         ("config sh", ["show"]),
         ("run --log-level war", ["warning"]),
     ],

@@ -8,9 +8,7 @@ from nri_numamem.engine import events
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.policy import Policy
-from nri_numamem.fake_runtime.results import apply_adjustment, check_memory_policy
 from nri_numamem.memorymanager import HostReservation
-from nri_numamem.nri import api_pb2 as api
 from nri_numamem.nri.encode import create_container_response
 from nri_numamem.numa import (
     CpuSet,
@@ -22,6 +20,8 @@ from nri_numamem.numa import (
     PolicyMode,
     WithoutCpus,
 )
+from tests.laboratory import api_pb2 as api
+from tests.laboratory.results import apply_adjustment, check_memory_policy
 
 GI = 1 << 30
 MODES = tuple(PolicyMode)

@@ -4,9 +4,9 @@ Its pods keep what no runtime reports: memory of an ended container, and the nod
 Ids depend on names only, so that the life of each version has the same ones.
 """
 
-from nri_numamem.fake_runtime import objects
-from nri_numamem.fake_runtime.runtime import FakeRuntime
-from nri_numamem.fake_runtime.store import RuntimeStore
+from tests.laboratory import objects
+from tests.laboratory.runtime import FakeRuntime
+from tests.laboratory.store import RuntimeStore
 from tests.simulated_host import SimulatedHost, wait_for
 
 GI = 1 << 30

@@ -63,6 +63,13 @@ def test_only_programs_join_runtime_host_and_logs() -> None:
     assert joining <= PROGRAMS
 
 
+def test_the_program_imports_nothing_of_the_tests() -> None:
+    found = [
+        p for p in source_files(PACKAGE) for m, _ in imported_names(p) if m.startswith("tests")
+    ]
+    assert found == []
+
+
 def test_the_engine_imports_only_the_entries_of_features() -> None:
     found = {
         target.removeprefix(FEATURES)

@@ -38,7 +38,7 @@ def test_libraries_of_protocols_stay_in_their_rooms() -> None:
     """What touches them must be few files; the first two ship no types."""
     rooms = {
         "pyroute2": ("host",),
-        "google.protobuf": ("nri", "fake_runtime", "kubelet"),
+        "google.protobuf": ("nri", "kubelet"),
         "h2": ("grpc",),
     }
     for path in source_files("nri_numamem"):

@@ -1,14 +1,14 @@
 """The runtime's end of a connection in memory.
 
-The rules of the protocol are those of ``fake_runtime``; only the transport and the clock are
+The rules of the protocol are those of ``tests.laboratory``; only the transport and the clock are
 virtual.
 """
 
 from collections.abc import Callable
 
-from nri_numamem.fake_runtime.connection import PluginConnection, go_framer
-from nri_numamem.fake_runtime.version import RuntimeVersion
 from nri_numamem.nri.multiplexer import MuxError
+from tests.laboratory.connection import PluginConnection, go_framer
+from tests.laboratory.version import RuntimeVersion
 from tests.virtual.channel import VirtualChannel
 from tests.virtual.world import World
 

@@ -6,9 +6,9 @@ It runs while time passes, so a timer may make a call; the call returns when the
 from dataclasses import dataclass
 from pathlib import Path
 
-from nri_numamem.fake_runtime.plugin import ConnectedPlugin, PluginUnavailable, Timeouts
-from nri_numamem.fake_runtime.version import RuntimeVersion
-from nri_numamem.nri import api_pb2 as api
+from tests.laboratory import api_pb2 as api
+from tests.laboratory.plugin import ConnectedPlugin, PluginUnavailable, Timeouts
+from tests.laboratory.version import RuntimeVersion
 from tests.virtual.channel import VirtualChannel
 from tests.virtual.connection import VirtualConnection
 from tests.virtual.system import Machinery

@@ -6,8 +6,10 @@ between nodes of one socket and of two. Each pod shows another rule of placement
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from nri_numamem.memorymanager import QosClass
+from nri_numamem.memorymanager.state_json import StateJson
 from nri_numamem.numa.cpuset import CpuSet
 from nri_numamem.numa.machine import Machine, NumaNode
 
@@ -71,6 +73,37 @@ class PodSpec:
     qos: QosClass
     memory_bytes: int = 0
     hugepages: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What a container got when it was created."""
+
+    cpuset_mems: str = ""
+    """Kernel list format; "" if the container is not pinned."""
+    hugepage_limits: Mapping[int, int] = field(default_factory=dict)
+    """Page size in bytes -> limit in bytes."""
+
+
+class RefusedError(Exception):
+    """A container was refused; the text is the plugin's error."""
+
+
+class Host(Protocol):
+    """A host on which the demo starts and removes pods."""
+
+    @property
+    def pod_names(self) -> Mapping[str, str]:
+        """Pod uid -> name of every pod that was started."""
+
+    def accounting(self) -> StateJson:
+        """Return the plugin's accounting."""
+
+    def start_pod(self, spec: "PodSpec") -> Started:
+        """Start a pod with its container; raise RefusedError, without it, if refused."""
+
+    def remove_pod(self, spec: "PodSpec") -> None:
+        """Stop and remove a pod."""
 
 
 @dataclass(frozen=True, slots=True)

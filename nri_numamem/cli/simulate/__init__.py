@@ -1,14 +1,12 @@
 """``nri-numamem simulate``: where pods would be placed.
 
 The engine that serves the runtime plays a scenario, without a runtime, root or NUMA hardware. The
-default output is a picture after each step; ``--output json`` is one JSON object. With
-``--over-nri`` a fake runtime sends the same pods to a plugin process over a socket, and the results
-must be equal. FILE may also be what ``kubectl get -o yaml`` prints: its pods are tried on an empty
-machine, or with ``--now`` on this host as it is.
+default output is a picture after each step; ``--output json`` is one JSON object. FILE may also be
+what ``kubectl get -o yaml`` prints: its pods are tried on an empty machine, or with ``--now`` on
+this host as it is.
 """
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -82,11 +80,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="start a scenario from this memory_manager_state of a kubelet",
     )
     parser.add_argument(
-        "--over-nri",
-        action="store_true",
-        help="also play the pods of a scenario through a plugin process over NRI, and compare",
-    )
-    parser.add_argument(
         "--now",
         action="store_true",
         help="try the objects in FILE on this host as it is: the plugin's state and settings, the "
@@ -102,8 +95,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_machine_argument(parser)
     live.add_arguments(parser)
     parser.epilog = (
-        "Exit status: 0 whatever is refused, 1 when NRI gives something else or with "
-        "--fail-on-refusal a pod is refused, 2 when a file cannot be used."
+        "Exit status: 0 whatever is refused, 1 if --fail-on-refusal is set and a pod is refused, 2 "
+        "if a file cannot be used."
     )
 
 
@@ -121,29 +114,21 @@ def main(args: argparse.Namespace) -> int:
 
 def _play(args: argparse.Namespace, scenario: Scenario) -> int:
     outcomes = tuple(play(scenario))
-    differences: Sequence[str] = ()
-    if args.over_nri:
-        from nri_numamem.cli.simulate.nri import compare_over_nri  # noqa: PLC0415 - costly
-
-        differences = compare_over_nri(scenario, outcomes, name_of(args.file))
     if args.output != "table":
         print_document(result_document(scenario, outcomes), args.output)
     else:
         from nri_numamem.cli.simulate import screen  # noqa: PLC0415 - only for people
 
         (screen.show_summary if args.summary else screen.show)(scenario, outcomes)
-    for difference in differences:
-        print(f"nri-numamem: {name_of(args.file)}: {difference}", file=sys.stderr)
     is_refused = any(not outcome.document["ok"] for outcome in outcomes)
-    return 1 if differences or (args.fail_on_refusal and is_refused) else 0
+    return 1 if args.fail_on_refusal and is_refused else 0
 
 
 def _try_objects(args: argparse.Namespace, content: bytes, documents: Sequence[object]) -> int:
     """Try objects of Kubernetes on this host, or on an empty machine."""
     origin = name_of(args.file)
-    if args.state is not None or args.over_nri:
-        option = "--over-nri" if args.over_nri else "--state"
-        raise UsageError(f"{option}: {origin} has objects of Kubernetes; give a scenario instead")
+    if args.state is not None:
+        raise UsageError(f"--state: {origin} has objects of Kubernetes; give a scenario instead")
     if args.without and not args.now:
         raise UsageError("--without: only with --now; without it no pod runs on the machine")
     if args.now and args.machine is not None:

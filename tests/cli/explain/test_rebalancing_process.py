@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from nri_numamem.cli.demo.sandbox import DemoSandbox
-from nri_numamem.cli.demo.steps import PodSpec
+from nri_numamem.cli.demo.steps import PodSpec, RefusedError
 from nri_numamem.cli.main import main
-from nri_numamem.fake_runtime import objects
-from nri_numamem.fake_runtime.runtime import PluginRefused
 from nri_numamem.memorymanager import QosClass
-from nri_numamem.nri import api_pb2 as api
+from tests.laboratory import api_pb2 as api
+from tests.laboratory import objects
+from tests.laboratory.demo import DemoSandbox
 from tests.simulated_host import WAIT_S
 
 pytestmark = pytest.mark.slow
@@ -63,11 +62,11 @@ def test_the_plan_holds(capsys: pytest.CaptureFixture[str]) -> None:
             return PodSpec(name, "main", QosClass.GUARANTEED, node_bytes * percent // 100)
 
         pods = {name: spec(name, percent) for name, percent in _PODS.items()}
-        mems = {name: sandbox.start_pod(pod).cpu.mems for name, pod in pods.items()}
+        mems = {name: sandbox.start_pod(pod).cpuset_mems for name, pod in pods.items()}
         assert mems == {"filler": "0", "small": "1", "neighbour": "1", "large": "2", "last": "3"}
         sandbox.remove_pod(pods["filler"])
         sandbox.remove_pod(pods["neighbour"])
-        with pytest.raises(PluginRefused, match="fits on 2 empty NUMA nodes"):
+        with pytest.raises(RefusedError, match="fits on 2 empty NUMA nodes"):
             sandbox.start_pod(spec("big", 150))
         plan = plan_of(sandbox, "big", capsys)
         assert [(move["pod"], move["from"], move["to"]) for move in plan["moves"]] == [
@@ -75,5 +74,5 @@ def test_the_plan_holds(capsys: pytest.CaptureFixture[str]) -> None:
         ]
         assert plan["nodes"] == [0, 1]
         sandbox.remove_pod(pods["small"])
-        assert sandbox.start_pod(spec("big", 150)).cpu.mems == "0-1"
-        assert sandbox.start_pod(pods["small"]).cpu.mems == "3"
+        assert sandbox.start_pod(spec("big", 150)).cpuset_mems == "0-1"
+        assert sandbox.start_pod(pods["small"]).cpuset_mems == "3"

@@ -27,7 +27,6 @@ from nri_numamem.engine.events import (
 )
 from nri_numamem.engine.plan import Plan
 from nri_numamem.engine.snapshot import snapshot
-from nri_numamem.host.fake_sysfs import overlay_of, write_overlay
 from nri_numamem.numa import CpuSet, Machine, NumaNode
 from nri_numamem.observe.plugin_file import (
     PluginFacts,
@@ -37,6 +36,7 @@ from nri_numamem.observe.plugin_file import (
     encode,
     plugin_file_of,
 )
+from tests.laboratory.fake_sysfs import overlay_of, write_overlay
 
 GI = 1 << 30
 CHANGED_S = 1_790_000_000

@@ -11,9 +11,9 @@ from nri_numamem.cli.reset.sender import Sender
 from nri_numamem.config.errors import UsageError
 from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.system import host_system
-from nri_numamem.fake_runtime import objects
-from nri_numamem.fake_runtime.runtime import FakeRuntime
 from nri_numamem.numa import NodeSet
+from tests.laboratory import objects
+from tests.laboratory.runtime import FakeRuntime
 
 GI = 1 << 30
 IDENTITY = Identity("nri-numamem-reset", "10")

@@ -118,7 +118,6 @@ def test_objects_that_cannot_be_used(
     [
         (SCENARIO, "--without a", "--without: PATH is a scenario; give objects of Kubernetes"),
         (SCENARIO, "--machine PATH", "--machine: PATH is a scenario"),
-        ("kind: Pod\n", "--over-nri", "--over-nri: PATH has objects of Kubernetes; give a scenar"),
         ("kind: Pod\n", "--state PATH", "--state: PATH has objects of Kubernetes"),
         ("kind: Pod\n", "--without a", "--without: only with --now"),
         ("kind: Pod\n", "--now --machine PATH", "--machine: not with --now"),

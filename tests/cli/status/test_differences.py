@@ -14,10 +14,10 @@ from nri_numamem.engine.providers import OtherProviders
 from nri_numamem.engine.reason import Reason, Reasons
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.state import EngineState
-from nri_numamem.host.fake_sysfs import overlay_of, write_overlay
 from nri_numamem.numa import Machine, NodeSet
 from tests.cli.live.live_host import GI, LiveHost, four_nodes
 from tests.cli.status.conftest import RESERVED
+from tests.laboratory.fake_sysfs import overlay_of, write_overlay
 
 Change = Callable[[LiveHost], None]
 
