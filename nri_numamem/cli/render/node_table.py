@@ -27,6 +27,8 @@ LABEL_WIDTH = 5
 _GROUP_WIDTH = 6
 # Width from which the table has a column of containers.
 _WIDE = 100
+# Of such a table, the share of the other columns.
+_NODES_SHARE = 0.72
 # With more nodes, consecutive nodes with equal cells share a line.
 MAX_UNFOLDED_NODES = 8
 
@@ -61,14 +63,16 @@ def node_table(
     is_folded = len(nodes) > MAX_UNFOLDED_NODES
     # Two ids, a dash and the mark.
     label_width = max(LABEL_WIDTH, 2 * len(str(max(nodes))) + 2) if is_folded else LABEL_WIDTH
-    width -= label_width - LABEL_WIDTH
     free_width = free_width_of(
         figures["free"] for node in nodes.values() for figures in node["memoryMap"].values()
     )
-    bars = bar_widths(resources, width if containers is None else round(width * 0.72), free_width)
+    for_nodes = width if containers is None else round(width * _NODES_SHARE)
+    bars = bar_widths(resources, for_nodes - (label_width - LABEL_WIDTH), free_width)
     table = node_columns(bars, label_width, free_width)
     if containers is not None:
-        table.add_column("containers", no_wrap=True, overflow="ellipsis")
+        # Without a width of its own this column would take room from the others, ids included.
+        left = width - _columns_width(bars, label_width, free_width)
+        table.add_column("containers", width=max(1, left), no_wrap=True, overflow="ellipsis")
     lines: list[_Line] = []
     for node_id, node in sorted(nodes.items()):
         changed = before is not None and before["machineState"].get(str(node_id)) != node
@@ -93,6 +97,12 @@ def node_columns(bars: Mapping[str, int], label_width: int, free_width: int) -> 
         table.add_column(_heading(resource), width=width, no_wrap=True)
         table.add_column("free", justify="right", width=free_width, no_wrap=True)
     return table
+
+
+def _columns_width(bars: Mapping[str, int], label_width: int, free_width: int) -> int:
+    """Return the width of node_columns(), with a gap after each column."""
+    columns = [label_width, _GROUP_WIDTH, *bars.values(), *(free_width for _ in bars)]
+    return sum(columns) + len(columns)
 
 
 def shows_containers(width: int) -> bool:

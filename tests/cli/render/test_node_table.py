@@ -1,5 +1,6 @@
 import copy
 import io
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -161,3 +162,29 @@ def test_bars_have_the_given_width(sizes: list[int], width: int) -> None:
         if size:
             # A few cells off its share at most: one per other part.
             assert abs(count - size * width / sum(sizes)) <= len(sizes)
+
+
+@pytest.mark.parametrize("page_sizes", [0, 1, 2])
+@pytest.mark.parametrize("ids", [(0, 1, 2, 3), (1000, 1001), tuple(range(12))])
+def test_ids_and_amounts_are_whole_at_every_width(ids: tuple[int, ...], page_sizes: int) -> None:
+    names = ["memory", "hugepages-2Mi", "hugepages-1Gi"][: 1 + page_sizes]
+    held = [{"numaAffinity": list(ids), "type": "memory", "size": GI}]
+    accounting = {
+        "machineState": {
+            str(node_id): {
+                "numberOfAssignments": 1,
+                "cells": [node_id],
+                "memoryMap": {
+                    name: _figures(64, 0, 0, number + place) for place, name in enumerate(names)
+                },
+            }
+            for number, node_id in enumerate(ids)
+        },
+        "entries": {f"pod-{number}": {"a-long-name": held} for number in range(6)},
+    }
+    for width in range(60, 161):
+        lines = _drawn(node_table(cast("StateJson", accounting), width=width), width)[1:]
+        assert [int(line.split()[0]) for line in lines] == list(ids), width
+        for number, line in enumerate(lines):
+            assert f" {64 - number}Gi" in line, width
+        assert max(map(len, lines)) <= width
