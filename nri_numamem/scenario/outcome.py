@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nri_numamem.engine.plan import RecordValue
-from nri_numamem.memorymanager import Hint, HintMap, Rejection, State
+from nri_numamem.memorymanager import Rejection, State
 from nri_numamem.scenario.container_records import CpusResult, PolicyResult, strategy_document
-from nri_numamem.scenario.steps import Hints, Step
+from nri_numamem.scenario.steps import Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,6 @@ class Outcome:
     """Pod uid -> result of the retry of its refused containers."""
     unpinned: Mapping[str, Rejection] | None = None
     """Containers that run without nodes because nothing fits (whenUnsatisfiable: RunUnpinned)."""
-    hints: HintMap | None = None
-    """None also for "no preference at all"."""
-    hint: Hint | None = None
-    admits: bool | None = None
 
     @property
     def document(self) -> dict[str, RecordValue]:
@@ -53,12 +49,7 @@ class Outcome:
         document: dict[str, RecordValue] = {"ok": True}
         if self.cpuset_mems is not None:
             document["cpusetMems"] = dict(self.cpuset_mems)
-        document |= self._document_of_containers()
-        if isinstance(self.step, Hints):
-            document["hints"] = _hints_document(self.hints)
-        if self.hint is not None:
-            document |= {"hint": _hint_document(self.hint), "admit": self.admits}
-        return document
+        return document | self._document_of_containers()
 
     def _document_of_rejection(self, rejection: Rejection) -> dict[str, RecordValue]:
         document: dict[str, RecordValue] = {"ok": False, "error": _error_document(rejection)}
@@ -90,14 +81,3 @@ class Outcome:
 
 def _error_document(rejection: Rejection) -> RecordValue:
     return {"reason": rejection.reason, "message": rejection.message}
-
-
-def _hints_document(hints: HintMap | None) -> RecordValue:
-    if hints is None:
-        return None
-    return {resource: [_hint_document(h) for h in found] for resource, found in hints.items()}
-
-
-def _hint_document(hint: Hint) -> RecordValue:
-    affinity: RecordValue = None if hint.affinity is None else list(hint.affinity)
-    return {"affinity": affinity, "preferred": hint.preferred}

@@ -1,11 +1,9 @@
 """Play a scenario through the engine, as a runtime and a kubelet on the scenario's machine would.
 
 ``admit``, ``retry``, ``resize`` and ``stop`` become the events that a runtime sends: RunPodSandbox,
-CreateContainer, UpdateContainer, StopContainer. Containers are created one by one; a refused one
-leaves the others of its pod as they are, and ``retry`` creates it again. ``remove`` of a pod's last
-container becomes StopPodSandbox. ``allocate``, ``hints`` and ``merge`` are single calls of the
-managers, and so is ``remove`` of one container among others: no runtime sends it, but the kubelet's
-manager has it.
+CreateContainer, UpdateContainer, StopContainer, and ``remove`` StopPodSandbox. Containers are
+created one by one; a refused one leaves the others of its pod as they are, and ``retry`` creates it
+again.
 """
 
 from collections.abc import Iterator
@@ -21,16 +19,13 @@ from nri_numamem.engine.events import (
     StopPodSandbox,
     UpdateContainer,
 )
-from nri_numamem.engine.placement import place_with_hint
 from nri_numamem.engine.plan import Record
-from nri_numamem.engine.queries.container_hints import hints_for_container
 from nri_numamem.engine.state import POOL, EngineState, Key
 from nri_numamem.memorymanager import (
     ContainerKind,
     PoolUse,
     Rejection,
     State,
-    drop_reusable_of_others,
     nodes_of,
     remove_container,
 )
@@ -43,18 +38,15 @@ from nri_numamem.scenario.container_records import (
 from nri_numamem.scenario.events import container_event, resized_sandbox, sandbox_event
 from nri_numamem.scenario.outcome import Outcome
 from nri_numamem.scenario.scenario import Scenario
-from nri_numamem.scenario.start import begin_with_accounting, begin_with_state, new_holder
+from nri_numamem.scenario.start import begin_with_accounting, begin_with_state
 from nri_numamem.scenario.steps import (
     Admit,
-    Allocate,
-    Hints,
     Remove,
     Resize,
     Retry,
     Step,
     Stop,
 )
-from nri_numamem.topologymanager import merge_hints
 
 
 def play(scenario: Scenario) -> Iterator[Outcome]:
@@ -141,16 +133,7 @@ class Player:
                 return self._resize(step)
             case Stop():
                 return self._stop(step)
-            case Allocate():
-                return self._allocate(step)
-            case Remove():
-                return self._remove(step)
-            case Hints():
-                return self._hints(step)
-        hint, admits = merge_hints(
-            step.providers, step.numa_nodes, step.topology.policy, step.topology.preferences
-        )
-        return Outcome(step, self.accounting, hint=hint, admits=admits)
+        return self._remove(step)
 
     def _admit(self, step: Admit) -> Outcome:
         """Start the pod, and each of its containers that does not run."""
@@ -248,56 +231,9 @@ class Player:
         return Outcome(step, self.accounting)
 
     def _remove(self, step: Remove) -> Outcome:
-        """Remove a container from the accounting, and with the last one its pod."""
-        if not self._scenario.is_static:
-            return Outcome(step, self.accounting)
-        key, state = (step.uid, step.container), self._engine.state
-        self._running.pop(key, None)
-        self._ended_inits.pop(key, None)
-        names = state.accounting.assignments.get(step.uid, {}).keys() - {POOL, step.container}
-        running = any(uid == step.uid for uid, _ in self._running)
-        if step.uid in self._sandboxes and not names and not running:
+        if step.uid in self._sandboxes:
             self.end_pod(step.uid)
-        elif (holder := state.holders.get(key)) is not None:
-            previous_nodes = state.previous_nodes_with([holder])
-            accounting = remove_container(state.accounting, *key)
-            state = replace(state.without_holder(holder, accounting), previous_nodes=previous_nodes)
-            self._engine = Engine.with_state(self._scenario.context, state)
         return Outcome(step, self.accounting)
-
-    def _allocate(self, step: Allocate) -> Outcome:
-        if not self._scenario.is_static:
-            return Outcome(step, self.accounting, cpuset_mems={step.container: None})
-        pod, state = self._scenario.pods[step.uid].pod, self._engine.state
-        # The kubelet drops what other pods' init containers left before it allocates.
-        accounting = drop_reusable_of_others(state.accounting, step.uid)
-        context = self._scenario.context
-        placed = place_with_hint(context, accounting, pod, step.container, step.hint)
-        if isinstance(placed, Rejection):
-            return Outcome(step, self.accounting, rejection=placed)
-        key, described = (step.uid, step.container), pod.container(step.container)
-        if pod.guaranteed:
-            sandbox, _ = self._run_sandbox(step.uid)
-            amounts = self._scenario.pods[step.uid].cpus.get(step.container)
-            container = container_event(self._new_id(), sandbox, described, amounts=amounts)
-            is_init = described.kind is ContainerKind.INIT
-            if is_init:
-                self._ended_inits[key] = str(placed.nodes)
-            else:
-                self._running[key] = container
-            holder = new_holder(container, sandbox, ended=is_init)
-            state = state.with_pod(sandbox).with_holder(holder, placed.accounting)
-            self._engine = Engine.with_state(context, state)
-        mems = {step.container: str(placed.nodes) or None}
-        return Outcome(step, self.accounting, cpuset_mems=mems)
-
-    def _hints(self, step: Hints) -> Outcome:
-        accounting, context = self._engine.state.accounting, self._scenario.context
-        hints = None
-        if self._scenario.is_static:
-            pod = self._scenario.pods[step.uid].pod
-            hints = hints_for_container(context, accounting, pod, step.container)
-        return Outcome(step, self.accounting, hints=hints)
 
     def _run_sandbox(self, uid: str) -> tuple[PodSandbox, tuple[Record, ...]]:
         """Return the pod's sandbox, and the records of its start if there was none."""

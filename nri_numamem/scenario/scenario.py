@@ -14,8 +14,7 @@ from nri_numamem.config.values import SettingsError, SettingsPath, read_mapping,
 from nri_numamem.engine.context import Context, topology_of
 from nri_numamem.memorymanager import Reserved, ReservedMemoryError, State
 from nri_numamem.memorymanager.state import without_nodes
-from nri_numamem.numa import Machine, MemoryNodesError, NodeSet
-from nri_numamem.scenario.merge_step import Merge
+from nri_numamem.numa import Machine, MemoryNodesError
 from nri_numamem.scenario.state import WrittenState, read_state
 from nri_numamem.scenario.steps import Step, Surroundings, read_steps
 from nri_numamem.scenario.values import ScenarioPod, read_machine, read_pods
@@ -83,12 +82,10 @@ def _read(document: Mapping[object, object], state: WrittenState | None) -> Scen
         )
     context, accounting = _start(machine, settings, state)
     pods = read_pods(("pods",), top.get("pods"))
-    around = Surroundings(
-        pods, context.topology, NodeSet(accounting.machine_state), state.entries or {}
-    )
+    around = Surroundings(pods, state.entries or {})
     steps = read_steps(("steps",), top.get("steps"), around)
     has_nodes = machine is not None or state.machine_state is not None
-    if not has_nodes and not all(isinstance(step, Merge) for step in steps):
+    if steps and not has_nodes:
         raise SettingsError(
             ("machine",), "missing", "describe its nodes, or give state.machineState"
         )

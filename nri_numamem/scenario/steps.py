@@ -16,18 +16,15 @@ from nri_numamem.config.values import (
     show,
     suggest,
 )
-from nri_numamem.memorymanager import Container, Hint
+from nri_numamem.memorymanager import Container
 from nri_numamem.numa import MEMORY, NodeSet, hugepages_page_size
-from nri_numamem.scenario.merge_step import Merge, read_merge
 from nri_numamem.scenario.values import (
     ScenarioPod,
     read_cpus,
-    read_hint,
     read_list,
     read_node_set,
     read_text,
 )
-from nri_numamem.topologymanager import Topology
 
 # Uids are long; more of them would hide the one that is meant.
 _SUGGESTED = 8
@@ -74,31 +71,13 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class Allocate:
-    """Let the memory manager allocate for one container, by a given hint."""
-
-    uid: str
-    container: str
-    hint: Hint
-
-
-@dataclass(frozen=True, slots=True)
-class Hints:
-    """Return a container's topology hints; nothing is allocated."""
-
-    uid: str
-    container: str
-
-
-@dataclass(frozen=True, slots=True)
 class Remove:
-    """Remove a container from the accounting; with its last container also the pod."""
+    """End a pod with all its containers."""
 
     uid: str
-    container: str
 
 
-Step: TypeAlias = Admit | Retry | Resize | Stop | Allocate | Hints | Remove | Merge
+Step: TypeAlias = Admit | Retry | Resize | Stop | Remove
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +85,6 @@ class Surroundings:
     """What steps refer to."""
 
     pods: Mapping[str, ScenarioPod]
-    topology: Topology
-    numa_nodes: NodeSet
-    """Those of the machine; empty if no machine is described."""
     written: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     """Pod uid -> container name -> anything, of the state at the start."""
 
@@ -182,33 +158,13 @@ def _read_stop(path: SettingsPath, value: object, around: Surroundings) -> Step:
     return Stop(*_read_container(path, what, around))
 
 
-def _read_allocate(path: SettingsPath, value: object, around: Surroundings) -> Step:
-    what = read_mapping(path, value, ("pod", "container", "hint"))
-    uid, container = _read_container(path, what, around)
-    return Allocate(uid, container, read_hint((*path, "hint"), what.get("hint")))
-
-
-def _read_hints(path: SettingsPath, value: object, around: Surroundings) -> Step:
-    what = read_mapping(path, value, ("pod", "container"))
-    return Hints(*_read_container(path, what, around))
-
-
 def _read_remove(path: SettingsPath, value: object, around: Surroundings) -> Step:
-    what = read_mapping(path, value, ("pod", "container"))
+    what = read_mapping(path, value, ("pod",))
     uid = read_text((*path, "pod"), what.get("pod"))
-    written = around.written.get(uid, {})
-    if uid not in around.pods and uid not in around.written:
-        known = {**around.pods, **around.written}
+    known = {**around.pods, **around.written}
+    if uid not in known:
         raise SettingsError((*path, "pod"), f"no pod has the uid {show(uid)}", _one_of(uid, known))
-    here = (*path, "container")
-    name = read_text(here, what.get("container"))
-    names = dict.fromkeys(written)
-    if uid in around.pods:
-        names |= {container.name: None for container in around.pods[uid].pod.containers}
-    if name not in names:
-        problem = f"pod {show(uid)} has no container {show(name)}"
-        raise SettingsError(here, problem, _one_of(name, names))
-    return Remove(uid, name)
+    return Remove(uid)
 
 
 def _read_pod(path: SettingsPath, what: Mapping[str, object], around: Surroundings) -> str:
@@ -246,8 +202,5 @@ _READERS: Mapping[str, Callable[[SettingsPath, object, Surroundings], Step]] = {
     "retry": _read_retry,
     "resize": _read_resize,
     "stop": _read_stop,
-    "allocate": _read_allocate,
-    "hints": _read_hints,
     "remove": _read_remove,
-    "merge": lambda path, what, around: read_merge(path, what, around.topology, around.numa_nodes),
 }

@@ -25,7 +25,7 @@ from nri_numamem.kubelet.manifest import (
     pod_from_manifest,
     qos_class,
 )
-from nri_numamem.memorymanager import Hint, Pod, QosClass
+from nri_numamem.memorymanager import Pod, QosClass
 from nri_numamem.numa import CpuSet, Machine, NodeSet, NumaNode, hugepages_page_size
 from nri_numamem.numa.nodeset import NODE_ID_LIMIT
 from nri_numamem.numa.quantity import HUGEPAGES_PREFIX
@@ -86,14 +86,6 @@ def read_node_set(path: SettingsPath, value: object) -> NodeSet:
         read_integer((*path, index), node_id, least=0, most=NODE_ID_LIMIT - 1)
         for index, node_id in enumerate(read_list(path, value))
     )
-
-
-def read_hint(path: SettingsPath, value: object) -> Hint:
-    """Return a topology hint; no affinity is "anywhere", not preferred is the default."""
-    hint = read_mapping(path, value, ("affinity", "preferred"))
-    affinity = hint.get("affinity")
-    nodes = None if affinity is None else read_node_set((*path, "affinity"), affinity)
-    return Hint(nodes, read_flag((*path, "preferred"), hint.get("preferred"), default=False))
 
 
 def read_machine(path: SettingsPath, value: object) -> Machine:

@@ -189,9 +189,9 @@ SCENARIOS = (
     _steps("pod as text", "[{admit: a}]", "FILE:5"),
     _steps("steps as mapping", "{admit: {pod: a}}", "FILE:5"),
     _steps("two in one step", "[{admit: {pod: a}, remove: {pod: a}}]", "FILE:5"),
-    _steps("removal before admission", "[{remove: {pod: a}}]", "FILE:5", "a"),
+    _steps("removal of a container", "[{remove: {pod: a, container: x}}]", "FILE:5", "container"),
     _steps(
-        "unknown container", "[{admit: {pod: a}}, {remove: {pod: a, container: x}}]", "FILE:5", "x"
+        "unknown container", "[{admit: {pod: a}}, {stop: {pod: a, container: x}}]", "FILE:5", "x"
     ),
     _steps(
         "resize of an unknown container",
@@ -199,11 +199,7 @@ SCENARIOS = (
         "FILE:5",
         "x",
     ),
-    _steps(
-        "merge over a missing node",
-        "[{merge: {hints: [{numaNodes: [7], preferred: true}]}}]",
-        "FILE:5",
-    ),
+    _steps("unknown verb", "[{merge: {}}]", "FILE:5", "merge"),
 )
 
 ARGUMENTS = (

@@ -10,11 +10,11 @@ import pytest
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Container, ContainersFound, MachineChanged, UpdateContainer
 from nri_numamem.engine.policy import Policy
-from nri_numamem.engine.queries.container_hints import hints_for_container
 from nri_numamem.engine.snapshot import restore, snapshot
 from nri_numamem.memorymanager import Container as ManagedContainer
 from nri_numamem.memorymanager import ContainerKind, HostReservation, Pod, Reservation
 from nri_numamem.numa import CpuSet, Machine, MemoryNodes, NodeClass, NodeSet, NumaNode, WithoutCpus
+from tests.laboratory.container_hints import hints_for_container
 
 if TYPE_CHECKING:
     from nri_numamem.engine.plan import Record

@@ -220,8 +220,7 @@ class Simulated:
             # In pod scope all containers are on the nodes of the pod.
             for key in (name, POOL) if blocks else ():
                 self.previous.setdefault(uid, {})[key] = blocks[0].numa_affinity.mask
-        for name in self._names[uid]:
-            self._play(Remove(uid, name))
+        self._play(Remove(uid))
 
     def groups(self) -> dict[int, tuple[Any, ...]]:
         """Return the groups and their free bytes."""

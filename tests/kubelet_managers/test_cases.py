@@ -98,8 +98,7 @@ def steps_of(case: Case, step: dict[str, Any]) -> Iterator[dict[str, Any]]:
         for name, memory in step["memory"].items():
             yield {"resize": {"pod": step["resize"], "container": name, "memory": memory * MI}}
     elif "remove" in step:
-        for container in case.life["pods"][step["remove"]]["containers"]:
-            yield {"remove": {"pod": step["remove"], "container": container["name"]}}
+        yield {"remove": {"pod": step["remove"]}}
 
 
 def pod_of(case: Case) -> tuple[Context, PodSandbox, Container]:

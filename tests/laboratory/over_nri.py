@@ -43,7 +43,7 @@ from nri_numamem.scenario.steps import Admit, Resize, Retry, Stop
 from tests.laboratory import api_pb2 as api
 from tests.laboratory import objects
 from tests.laboratory.cpus import compare_cpus
-from tests.laboratory.playable import check_playable, last_removals
+from tests.laboratory.playable import check_playable
 from tests.laboratory.policies import compare_policies, with_known_runtime
 from tests.laboratory.runtime import PluginRefused
 from tests.laboratory.sandbox import PLUGIN_COMMAND, PluginSandbox, SandboxError
@@ -111,7 +111,6 @@ class ScenarioSandbox(PluginSandbox):
     def differences(self, outcomes: Sequence[Outcome]) -> list[str]:
         """Play the steps; return one line for each difference from `outcomes`."""
         found: list[str] = []
-        ending = last_removals(self._scenario.steps)
         for index, outcome in enumerate(outcomes):
             step, place = outcome.step, f"steps[{index}]"
             if isinstance(step, Admit):
@@ -124,8 +123,8 @@ class ScenarioSandbox(PluginSandbox):
                 container = self._running.pop((step.uid, step.container), None)
                 if container is not None:
                     self._guard(partial(self._runtime.stop_container, container))
-            elif index in ending and ending[index] in self._sandboxes:
-                self._guard(partial(self._end, ending[index]))
+            elif step.uid in self._sandboxes:
+                self._guard(partial(self._end, step.uid))
         accounting = outcomes[-1].accounting if outcomes else self._scenario.accounting
         # A plugin that manages nothing does not account for containers that were there before it.
         if self._scenario.is_static:

@@ -1,14 +1,11 @@
 """Which scenarios can be played over NRI: those that consist of a runtime's requests.
 
 A runtime reports the start and end of pods and containers, and changes of their resources. No
-request corresponds to a single call of the managers, to an accounting that running containers do
-not explain, or to the removal of one container's memory while its pod exists: the plugin keeps
-that memory for the pod.
+request corresponds to an accounting that running containers do not explain.
 """
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.policy import policy_of
@@ -19,7 +16,7 @@ from nri_numamem.memorymanager import Block, ReservedMemoryError, State
 from nri_numamem.numa import MEMORY, Machine, NodeSet, hugepages_page_size
 from nri_numamem.scenario.outcome import Outcome
 from nri_numamem.scenario.scenario import Scenario
-from nri_numamem.scenario.steps import Admit, Remove, Resize, Retry, Step, Stop
+from nri_numamem.scenario.steps import Admit, Remove
 from tests.laboratory.fake_sysfs import overlay_of
 
 # A pod's uid becomes a directory's name; nothing else may come of it.
@@ -48,20 +45,6 @@ def check_playable(scenario: Scenario, outcomes: Sequence[Outcome], origin: str)
     return machine
 
 
-def last_removals(steps: Sequence[Step]) -> dict[int, str]:
-    """Return index of a step -> uid of the pod whose row of removals ends with it."""
-    return {indexes[-1]: uid for indexes, uid in _removals(steps)}
-
-
-def _removals(steps: Sequence[Step]) -> list[tuple[list[int], str]]:
-    def uid_of(index: int) -> str | None:
-        step = steps[index]
-        return step.uid if isinstance(step, Remove) else None
-
-    runs = groupby(range(len(steps)), key=uid_of)
-    return [(list(indexes), uid) for uid, indexes in runs if uid is not None]
-
-
 def _unplayable(place: str, problem: str, remedy: str) -> UsageError:
     return UsageError(f"{place}: {problem}; {remedy}")
 
@@ -75,28 +58,11 @@ def _check_sizes(machine: Machine) -> None:
 
 def _check_steps(scenario: Scenario, outcomes: Sequence[Outcome]) -> None:
     written = {uid: set(containers) for uid, containers in (scenario.written.entries or {}).items()}
-    holding = {uid: set(names) for uid, names in written.items()}
-    removals = {indexes[0]: (indexes, uid) for indexes, uid in _removals(scenario.steps)}
     for index, outcome in enumerate(outcomes):
-        step, place = outcome.step, f"steps[{index}]"
-        if isinstance(step, Admit):
-            _check_admission(f"{place}.admit", scenario, step, written)
-            holding.setdefault(step.uid, set()).update(outcome.cpuset_mems or ())
-        elif isinstance(step, Retry):
-            for uid, retried in (outcome.retried or {}).items():
-                holding.setdefault(uid, set()).update(retried.cpuset_mems or ())
-        elif not isinstance(step, Remove | Resize | Stop):
-            problem = "a single call of the managers; the plugin gets a runtime's requests only"
-            raise _unplayable(place, problem, "use admit, retry, resize, stop and remove")
-        elif index in removals:
-            indexes, uid = removals[index]
-            row = [scenario.steps[i] for i in indexes]
-            removed = {each.container for each in row if isinstance(each, Remove)}
-            kept = sorted(holding.pop(uid, set()) - removed)
-            written.pop(uid, None)
-            if kept:
-                problem = f"pod {uid} keeps {shown(', '.join(kept))}, and the plugin its memory"
-                raise _unplayable(f"{place}.remove", problem, "remove all its containers in a row")
+        if isinstance(outcome.step, Admit):
+            _check_admission(f"steps[{index}].admit", scenario, outcome.step, written)
+        elif isinstance(outcome.step, Remove):
+            written.pop(outcome.step.uid, None)
 
 
 def _check_admission(

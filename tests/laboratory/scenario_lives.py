@@ -43,9 +43,7 @@ def random_life(scope: str, policy: str, seed: int) -> Document:
         steps.append(admit(uid))
         if chance.random() < 0.7:
             gone = chance.choice(uids[: len(pods)])
-            described = pods[uids.index(gone)]["spec"]
-            everyone = described["containers"] + described["initContainers"]
-            steps += removal(gone, *(one["name"] for one in everyone))
+            steps.append(removal(gone))
             steps += [admit(uid)] if chance.random() < 0.5 else [{"retry": {}}]
     steps.append({"retry": {"pod": uids[-1]}})
     return document(steps, pods, settings=settings)

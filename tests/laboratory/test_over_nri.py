@@ -91,10 +91,10 @@ def test_a_half_started_pod_is_the_same_over_nri() -> None:
     steps = [
         *map(admit, "bhr"),
         {"retry": {}},
-        *removal("b", "x"),
+        removal("b"),
         {"retry": {"pod": "r"}},
         {"retry": {}},
-        *removal("h", "m", "n", "o"),
+        removal("h"),
         {"retry": {}},
     ]
     scenario, outcomes = played(document(steps, pods))
@@ -109,7 +109,7 @@ def test_a_half_started_pod_is_the_same_over_nri() -> None:
 
 def test_differences_of_a_retry_are_reported() -> None:
     pods = [pod("a", container("m", "5Gi")), pod("f", container("x", "20Gi"))]
-    steps = [*map(admit, "fa"), *removal("f", "x"), {"retry": {}}]
+    steps = [*map(admit, "fa"), removal("f"), {"retry": {}}]
     scenario, outcomes = played(document(steps, pods))
     retried = outcomes[-1].retried
     assert retried is not None
@@ -145,7 +145,7 @@ def test_resizes_and_restarts_are_the_same_over_nri(scope: str, policy: str) -> 
         resize("a", "m", "1Gi"),
         stop("b", "x"),
         *map(admit, "ba"),
-        *removal("b", "x"),
+        removal("b"),
         admit("b"),
     ]
     settings = {"topologyManagerScope": scope, "topologyManagerPolicy": policy}

@@ -3,7 +3,6 @@
 import pytest
 
 from nri_numamem.config.errors import UsageError
-from nri_numamem.scenario.steps import Admit, Remove, Step
 from tests.cli.simulate.scenarios import (
     GI,
     PODS,
@@ -12,9 +11,8 @@ from tests.cli.simulate.scenarios import (
     document,
     held,
     played,
-    removal,
 )
-from tests.laboratory.playable import check_playable, last_removals
+from tests.laboratory.playable import check_playable
 
 ODD_SIZE = {"nodes": [{"id": 0, "memory": 4 * GI + 1}]}
 FREE = {"total": "8Gi", "allocatable": "7Gi", "free": "7Gi"}
@@ -29,12 +27,6 @@ FREE = {"total": "8Gi", "allocatable": "7Gi", "free": "7Gi"}
             "s: pods: the pod uid x/../../../etc cannot name a cgroup; use letters",
         ),
         ({"machine": ODD_SIZE}, "s: machine: 4294967297 bytes are not a multiple of 1024"),
-        ({"steps": [{"hints": {"pod": "b", "container": "x"}}]}, "s: steps[0]: a single call"),
-        ({"steps": [{"merge": {}}]}, "s: steps[0]: a single call of the managers"),
-        (
-            {"steps": [admit("a"), *removal("a", "m", "n")]},
-            "s: steps[1].remove: pod a keeps i1, i2, log, ",
-        ),
         (
             {"state": {"entries": {"a": {"m": held("1Gi", 0)}}}, "steps": [admit("a")]},
             "s: steps[0].admit: only some containers of pod a run already",
@@ -85,14 +77,3 @@ def test_scenarios_that_cannot_be_played(change: Document, problem: str) -> None
 def test_a_playable_scenario_has_its_machine() -> None:
     scenario, outcomes = played(document([admit("b")], PODS))
     assert check_playable(scenario, outcomes, "s") == scenario.machine
-
-
-def test_removals_in_a_row_end_with_the_last_one() -> None:
-    steps: list[Step] = [
-        Remove("a", "x"),
-        Remove("a", "y"),
-        Remove("b", "x"),
-        Admit("a"),
-        Remove("a", "x"),
-    ]
-    assert last_removals(steps) == {1: "a", 2: "b", 4: "a"}

@@ -2,10 +2,9 @@
 
 from functools import partial
 
-from nri_numamem.memorymanager import Explanation, Hint, Rejection, State
-from nri_numamem.numa import NodeSet
+from nri_numamem.memorymanager import Explanation, Rejection, State
 from nri_numamem.scenario.outcome import Outcome
-from nri_numamem.scenario.steps import Admit, Hints, Remove
+from nri_numamem.scenario.steps import Admit, Remove
 
 EMPTY = State({})
 ADMIT = Admit("u")
@@ -14,7 +13,7 @@ ERROR = {"reason": "Reason", "message": "text"}
 
 
 def test_a_step_without_results() -> None:
-    assert Outcome(Remove("u", "c"), EMPTY).document == {"ok": True}
+    assert Outcome(Remove("u"), EMPTY).document == {"ok": True}
 
 
 def test_nodes() -> None:
@@ -27,22 +26,3 @@ def test_a_rejection_has_the_nodes_of_the_containers_before() -> None:
     assert outcome.document == {"ok": False, "error": ERROR, "cpusetMems": {"a": "0"}}
     outcome = Outcome(ADMIT, EMPTY, rejection=REJECTION, cpuset_mems={})
     assert outcome.document == {"ok": False, "error": ERROR}
-
-
-def test_hints() -> None:
-    step, hint = Hints("u", "c"), Hint(NodeSet([0, 2]), preferred=True)
-    document = Outcome(step, EMPTY, hints={"memory": (hint,)}).document
-    assert document == {
-        "ok": True,
-        "hints": {"memory": [{"affinity": [0, 2], "preferred": True}]},
-    }
-    assert Outcome(step, EMPTY).document == {"ok": True, "hints": None}
-
-
-def test_a_merged_hint() -> None:
-    outcome = Outcome(ADMIT, EMPTY, hint=Hint(None, preferred=False), admits=True)
-    assert outcome.document == {
-        "ok": True,
-        "hint": {"affinity": None, "preferred": False},
-        "admit": True,
-    }

@@ -12,8 +12,8 @@ def test_admissions_and_removals() -> None:
     steps = [
         {"admit": {"pod": "a"}},
         {"admit": {"pod": "b"}},
-        {"remove": {"pod": "a", "container": "c0"}},
-        {"remove": {"pod": "a", "container": "c0"}},
+        {"remove": {"pod": "a"}},
+        {"remove": {"pod": "a"}},
         {"admit": {"pod": "b"}},
     ]
     got = outcomes(scenario(*steps, pods=[pod("a", "5Gi"), pod("b", "15Gi")]))
@@ -32,25 +32,17 @@ def test_admissions_and_removals() -> None:
 
 def test_containers_before_a_refused_one_keep_what_they_have() -> None:
     pods = [pod("a", "6Gi", containers=3), pod("b", "3Gi")]
-    steps = [
-        {"admit": {"pod": "a"}},
-        {"remove": {"pod": "a", "container": "c0"}},
-        {"admit": {"pod": "b"}},
-        {"remove": {"pod": "a", "container": "c1"}},
-        {"admit": {"pod": "a"}},
-    ]
-    got = outcomes(scenario(*steps, pods=pods))
+    got = outcomes(scenario(admit("a"), admit("b"), remove("a"), admit("b"), pods=pods))
     assert got[0].document["ok"] is False
     assert got[0].document["cpusetMems"] == {"c0": "0", "c1": "1"}
     assert list(got[0].accounting.assignments["a"]) == ["c0", "c1"]
-    # Two containers of a are still to come, and need 12 of the 14 GiB that are free.
-    assert got[2].rejection is not None
+    # A container of a is still to come, and needs 6 of the 8 GiB that are free.
+    assert got[1].rejection is not None
     assert (
-        "still need memory 12Gi; all NUMA nodes together have memory 14Gi"
-        in got[2].rejection.message
+        "still need memory 6Gi; all NUMA nodes together have memory 8Gi" in got[1].rejection.message
     )
-    assert got[3].accounting.assignments == {}
-    assert got[4].document["cpusetMems"] == {"c0": "0", "c1": "1"}
+    assert got[2].accounting.assignments == {}
+    assert got[3].document["cpusetMems"] == {"c0": "0"}
 
 
 def limited(uid: str, *containers: tuple[str, str, str]) -> Document:
@@ -102,12 +94,11 @@ def test_refused_containers_are_retried_while_the_others_hold_their_memory() -> 
         {"retry": {}},
         *({"admit": {"pod": uid}} for uid in "bad"),
         {"retry": {}},
-        {"remove": {"pod": "b", "container": "c0"}},
+        {"remove": {"pod": "b"}},
         {"retry": {"pod": "a"}},
         {"retry": {"pod": "a"}},
         {"retry": {}},
-        {"remove": {"pod": "a", "container": "c0"}},
-        {"remove": {"pod": "a", "container": "c1"}},
+        {"remove": {"pod": "a"}},
         {"retry": {}},
     ]
     got = documents(scenario(*steps, pods=pods))
@@ -135,7 +126,7 @@ def test_a_retry_has_the_cpus_and_devices_of_the_admission() -> None:
     steps: list[Document] = [
         {"admit": {"pod": "full"}},
         step,
-        {"remove": {"pod": "full", "container": "c0"}},
+        {"remove": {"pod": "full"}},
         {"retry": {}},
     ]
     got = documents(scenario(*steps, machine=machine_with_cpus(), settings=settings, pods=pods))
@@ -146,7 +137,7 @@ def test_a_retry_has_the_cpus_and_devices_of_the_admission() -> None:
 def test_a_pod_that_ended_is_not_retried() -> None:
     steps: list[Document] = [
         {"admit": {"pod": "a"}},
-        {"remove": {"pod": "a", "container": "c0"}},
+        {"remove": {"pod": "a"}},
         {"retry": {}},
     ]
     got = documents(scenario(*steps, pods=[pod("a", "90Gi")]))
@@ -195,34 +186,16 @@ def test_the_scope_decides_what_is_aligned() -> None:
 def test_a_manager_that_is_off_does_nothing() -> None:
     steps: list[Document] = [
         {"admit": {"pod": "a"}},
-        {"hints": {"pod": "a", "container": "c0"}},
-        {"allocate": {"pod": "a", "container": "c0", "hint": {"affinity": [1]}}},
-        {"remove": {"pod": "old", "container": "c"}},
+        {"remove": {"pod": "a"}},
     ]
     state = {"entries": {"old": {"c": [{"numaAffinity": [0], "type": "memory", "size": 5}]}}}
     settings = {"memoryManagerPolicy": "None"}
     got = outcomes(scenario(*steps, settings=settings, state=state, pods=[pod("a", "99Gi")]))
     assert [outcome.document for outcome in got] == [
         {"ok": True, "cpusetMems": {"c0": None}},
-        {"ok": True, "hints": None},
-        {"ok": True, "cpusetMems": {"c0": None}},
         {"ok": True},
     ]
     assert list(got[-1].accounting.assignments) == ["old"]
-
-
-def test_allocation_by_a_hint() -> None:
-    hints: list[Document] = [
-        {"affinity": [1], "preferred": True},
-        {"affinity": None, "preferred": True},
-    ]
-    steps = [
-        {"allocate": {"pod": u, "container": "c0", "hint": h}}
-        for u, h in zip("ab", hints, strict=True)
-    ]
-    got = documents(scenario(*steps, pods=[pod("a", "5Gi"), pod("b", "15Gi")]))
-    assert got[0] == {"ok": True, "cpusetMems": {"c0": "1"}}
-    assert got[1]["ok"] is False
 
 
 def test_an_init_containers_memory_is_used_again() -> None:
@@ -230,45 +203,6 @@ def test_an_init_containers_memory_is_used_again() -> None:
     (got,) = outcomes(scenario(step, pods=[pod("a", "8Gi", init="9Gi")]))
     assert got.document["cpusetMems"] == {"init": "0", "c0": "0"}
     assert got.accounting.machine_state[0].table("memory").reserved == 9 * GI
-
-
-def test_hints() -> None:
-    steps = [{"hints": {"pod": uid, "container": "c0"}} for uid in ("a", "b", "c")]
-    pods = [pod("a"), pod("b", "99Gi"), pod("c")]
-    del pods[2]["spec"]["containers"][0]["resources"]["limits"]["cpu"]
-    got = documents(scenario(*steps, pods=pods))
-    sets = [([0], True), ([1], True), ([0, 1], False)]
-    assert got == [
-        {"ok": True, "hints": {"memory": [{"affinity": a, "preferred": p} for a, p in sets]}},
-        {"ok": True, "hints": {}},
-        {"ok": True, "hints": None},
-    ]
-
-
-def test_hints_on_machines_with_too_many_sets_to_list() -> None:
-    nodes = [{"id": node_id, "memory": "2Gi"} for node_id in range(0, 80, 2)]
-    steps = [{"hints": {"pod": uid, "container": "c0"}} for uid in ("a", "b", "c")]
-    pods = [pod("a", "3Gi"), pod("b", "99Gi"), pod("c")]
-    del pods[2]["spec"]["containers"][0]["resources"]["limits"]["cpu"]
-    document = scenario(*steps, machine={"nodes": nodes}, pods=pods)
-    document["settings"] = {}
-    got = documents(document)
-    assert got[0]["hints"] == {"memory": [{"affinity": [0, 2], "preferred": True}]}
-    assert [one["hints"] for one in got[1:]] == [{}, None]
-
-
-def test_a_merge_needs_no_machine() -> None:
-    merge = {
-        "policy": "restricted",
-        "numaNodes": [0, 1],
-        "distances": [[10, 11], [11, 10]],
-        "preferClosestNUMANodes": False,
-        "providers": [{"cpu": [{"affinity": [0], "preferred": True}]}, {"memory": None}, None],
-    }
-    assert documents({"steps": [{"merge": merge}, {"merge": merge | {"policy": "none"}}]}) == [
-        {"ok": True, "hint": {"affinity": [0], "preferred": True}, "admit": True},
-        {"ok": True, "hint": {"affinity": None, "preferred": False}, "admit": True},
-    ]
 
 
 def test_no_steps_and_no_machine() -> None:
@@ -302,8 +236,8 @@ def stop(uid: str, name: str = "c0") -> Document:
     return {"stop": {"pod": uid, "container": name}}
 
 
-def remove(uid: str, name: str = "c0") -> Document:
-    return {"remove": {"pod": uid, "container": name}}
+def remove(uid: str) -> Document:
+    return {"remove": {"pod": uid}}
 
 
 def machine_with_cpus() -> Document:
@@ -399,7 +333,7 @@ def test_an_ended_init_container_keeps_its_nodes_in_the_output() -> None:
 
 
 def test_a_pod_prefers_the_nodes_that_it_had() -> None:
-    steps = [admit("b"), admit("a"), remove("b"), remove("a", "c1"), remove("a"), admit("a")]
+    steps = [admit("b"), admit("a"), remove("b"), remove("a"), admit("a")]
     got = documents(scenario(*steps, pods=BOTH))
     assert got[1]["cpusetMems"] == {"c0": "0", "c1": "1"}
     assert got[-1]["cpusetMems"] == {"c0": "0", "c1": "1"}
@@ -418,34 +352,15 @@ def test_a_pool_that_is_not_used_up_is_shown() -> None:
     }
 
 
-@pytest.mark.parametrize("kind", ["init", "c0"])
-def test_an_allocated_container_runs(kind: str) -> None:
-    hint = {"affinity": [1], "preferred": True}
-    steps: list[Document] = [
-        {"allocate": {"pod": "a", "container": kind, "hint": hint}},
-        stop("a", kind),
-        admit("a"),
-    ]
-    described = pod("a", "3Gi", init="4Gi") if kind == "init" else pod("a", "3Gi")
-    got = documents(scenario(*steps, pods=[described]))
-    assert got[0]["cpusetMems"] == {kind: "1"}
-    assert got[2]["cpusetMems"][kind] == "1"
-
-
 def test_other_pods_are_not_managed() -> None:
     described = pod("a", "3Gi")
     del described["spec"]["containers"][0]["resources"]["limits"]["cpu"]
-    hint = {"affinity": [1], "preferred": True}
-    steps: list[Document] = [
-        admit("a"),
-        {"allocate": {"pod": "a", "container": "c0", "hint": hint}},
-    ]
-    got = outcomes(scenario(*steps, pods=[described]))
-    assert [one.document["cpusetMems"] for one in got] == [{"c0": None}] * 2
-    assert got[-1].accounting.assignments == {}
+    (got,) = outcomes(scenario(admit("a"), pods=[described]))
+    assert got.document["cpusetMems"] == {"c0": None}
+    assert got.accounting.assignments == {}
 
 
-def test_a_pod_that_is_not_managed_ends_with_its_last_container() -> None:
+def test_a_pod_that_is_not_managed_can_end() -> None:
     described = pod("a", "3Gi", init="4Gi")
     del described["spec"]["containers"][0]["resources"]["limits"]["cpu"]
     got = documents(scenario(admit("a"), remove("a"), admit("a"), pods=[described]))

@@ -34,35 +34,26 @@ def mixed_machine() -> Document:
 
 
 @pytest.mark.parametrize(
-    ("settings", "mems", "hints"),
+    ("settings", "mems"),
     [
-        ({}, "0-1", [[0, 1]]),
-        ({"memoryNodes": {"withoutCpus": "lastResort"}}, "0-1", [[0, 1]]),
-        ({"memoryNodes": {"withoutCpus": "use"}}, "2", [[2], [0, 1], [0, 2], [1, 2], [0, 1, 2]]),
-        (
-            {"memoryNodes": {"override": {"2": "dram"}}},
-            "2",
-            [[2], [0, 1], [0, 2], [1, 2], [0, 1, 2]],
-        ),
+        ({}, "0-1"),
+        ({"memoryNodes": {"withoutCpus": "lastResort"}}, "0-1"),
+        ({"memoryNodes": {"withoutCpus": "use"}}, "2"),
+        ({"memoryNodes": {"override": {"2": "dram"}}}, "2"),
     ],
 )
-def test_nodes_without_cpus(settings: Document, mems: str, hints: list[list[int]]) -> None:
-    steps = [{"hints": {"pod": "a", "container": "c0"}}, {"admit": {"pod": "a"}}]
-    document = scenario(*steps, machine=mixed_machine(), pods=[pod("a", "15Gi")], settings=settings)
-    hinted, admitted = outcomes(document)
-    assert [
-        hint.affinity and list(hint.affinity) for hint in (hinted.hints or {})["memory"]
-    ] == hints
+def test_nodes_without_cpus(settings: Document, mems: str) -> None:
+    step = {"admit": {"pod": "a"}}
+    document = scenario(step, machine=mixed_machine(), pods=[pod("a", "15Gi")], settings=settings)
+    (admitted,) = outcomes(document)
     assert admitted.document["cpusetMems"] == {"c0": mems}
 
 
 def test_a_request_that_needs_a_last_resort() -> None:
     settings = {"memoryNodes": {"withoutCpus": "lastResort"}}
-    steps = [{"hints": {"pod": "a", "container": "c0"}}, {"admit": {"pod": "a"}}]
-    document = scenario(*steps, machine=mixed_machine(), pods=[pod("a", "30Gi")], settings=settings)
-    hinted, admitted = outcomes(document)
-    affinities = [hint.affinity for hint in (hinted.hints or {})["memory"]]
-    assert affinities[0] == NodeSet([2])
+    step = {"admit": {"pod": "a"}}
+    document = scenario(step, machine=mixed_machine(), pods=[pod("a", "30Gi")], settings=settings)
+    (admitted,) = outcomes(document)
     assert admitted.document["cpusetMems"] == {"c0": "2"}
 
 

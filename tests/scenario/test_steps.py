@@ -3,12 +3,9 @@ from dataclasses import replace
 import pytest
 
 from nri_numamem.config.values import SettingsError
-from nri_numamem.memorymanager import Hint
-from nri_numamem.numa import Distances, NodeSet, Preferences
+from nri_numamem.numa import NodeSet
 from nri_numamem.scenario.steps import (
     Admit,
-    Allocate,
-    Hints,
     Remove,
     Resize,
     Retry,
@@ -17,16 +14,13 @@ from nri_numamem.scenario.steps import (
     read_steps,
 )
 from nri_numamem.scenario.values import read_pods
-from nri_numamem.topologymanager import Topology, TopologyPolicy
-
-TOPOLOGY = Topology(TopologyPolicy.RESTRICTED, Preferences(Distances.of_rows([[10, 30], [30, 10]])))
 
 
 def around(*uids: str) -> Surroundings:
     manifests = [
         {"metadata": {"uid": uid}, "spec": {"containers": [{"name": "c"}]}} for uid in uids
     ]
-    return Surroundings(read_pods(("pods",), manifests), TOPOLOGY, NodeSet([0, 1]))
+    return Surroundings(read_pods(("pods",), manifests))
 
 
 def test_every_verb() -> None:
@@ -34,11 +28,8 @@ def test_every_verb() -> None:
         ("steps",),
         [
             {"admit": {"pod": "a"}},
-            {"allocate": {"pod": "a", "container": "c"}},
-            {"allocate": {"pod": "a", "container": "c", "hint": {"affinity": [1]}}},
-            {"hints": {"pod": "a", "container": "c"}},
-            {"remove": {"pod": "x", "container": "y"}},
-            {"remove": {"pod": "a", "container": "c"}},
+            {"remove": {"pod": "x"}},
+            {"remove": {"pod": "a"}},
             {"resize": {"pod": "a", "container": "c", "memory": "2Ki"}},
             {"stop": {"pod": "a", "container": "c"}},
             {"retry": {}},
@@ -49,11 +40,8 @@ def test_every_verb() -> None:
     )
     assert steps == (
         Admit("a"),
-        Allocate("a", "c", Hint(None, preferred=False)),
-        Allocate("a", "c", Hint(NodeSet([1]), preferred=False)),
-        Hints("a", "c"),
-        Remove("x", "y"),
-        Remove("a", "c"),
+        Remove("x"),
+        Remove("a"),
         Resize("a", "c", 2048),
         Stop("a", "c"),
         Retry(),
@@ -68,19 +56,19 @@ def test_every_verb() -> None:
     [
         ({}, "steps: a mapping instead of a list"),
         ([5], "steps[0]: 5 instead of a mapping"),
-        ([{}], "steps[0]: an empty step; write one of admit, retry, resize, stop, allocate"),
+        ([{}], "steps[0]: an empty step; write one of admit, retry, resize, stop, remove"),
         (
-            [{"admit": {"pod": "a"}, "hints": {}}],
+            [{"admit": {"pod": "a"}, "stop": {}}],
             "steps[0]: 2 verbs in one step; write one of admit,",
         ),
         ([{"admit": {}}], "steps[0].admit.pod: missing; write a name"),
         (
-            [{"remove": {"pod": "x", "container": "c"}}],
+            [{"remove": {"pod": "x"}}],
             "steps[0].remove.pod: no pod has the uid 'x'; allowed: a",
         ),
         (
-            [{"remove": {"pod": "a", "container": "d"}}],
-            "steps[0].remove.container: pod 'a' has no container 'd'; allowed: c",
+            [{"remove": {"pod": "a", "container": "c"}}],
+            "steps[0].remove.container: unknown key; allowed: pod",
         ),
         (
             [{"admit": {"pod": "a", "cpus": {"d": "1"}}}],
@@ -102,16 +90,8 @@ def test_every_verb() -> None:
             "steps[0].admit.x: unknown key; allowed: pod,",
         ),
         (
-            [{"hints": {"pod": "a", "container": "d"}}],
-            "steps[0].hints.container: pod 'a' has no container 'd'; allowed: c",
-        ),
-        (
-            [{"allocate": {"pod": "a", "container": "c", "hint": {"preferred": "yes"}}}],
-            "steps[0].allocate.hint.preferred: 'yes' is not a boolean; write true or false",
-        ),
-        (
-            [{"allocate": {"pod": "a", "container": "c", "hint": {"affinity": [-1]}}}],
-            "steps[0].allocate.hint.affinity[0]: -1 is out of range",
+            [{"stop": {"pod": "a", "container": "d"}}],
+            "steps[0].stop.container: pod 'a' has no container 'd'; allowed: c",
         ),
     ],
 )
@@ -145,7 +125,7 @@ def test_suggestions_stay_short() -> None:
 def test_page_sizes_that_cannot_exist_are_not_admitted() -> None:
     odd = {"name": "c", "resources": {"limits": {"hugepages-3Mi": 0}}}
     pods = read_pods(("pods",), [{"metadata": {"uid": "a"}, "spec": {"containers": [odd]}}])
-    known = Surroundings(pods, TOPOLOGY, NodeSet([0]))
+    known = Surroundings(pods)
     with pytest.raises(SettingsError, match="'hugepages-3Mi' does not name a page size") as failed:
         read_steps(("steps",), [{"admit": {"pod": "a"}}], known)
     assert failed.value.path == ("steps", 0, "admit")

@@ -12,19 +12,17 @@ from nri_numamem.cli.render.plain_table import plain_table
 from nri_numamem.cli.render.screen import Screen, new_console
 from nri_numamem.cli.render.strategy import strategy_text
 from nri_numamem.engine.plan import RecordValue
-from nri_numamem.memorymanager import ContainerKind, Hint, HintMap, NodeVerdict, Rejection, State
+from nri_numamem.engine.state import POOL
+from nri_numamem.memorymanager import ContainerKind, NodeVerdict, Rejection, State
 from nri_numamem.memorymanager.state_json import state_json
 from nri_numamem.numa import NodeSet, format_quantity, humanize_bytes
 from nri_numamem.scenario.container_records import CpusResult, PolicyResult
-from nri_numamem.scenario.merge_step import Merge
 from nri_numamem.scenario.outcome import Outcome
 from nri_numamem.scenario.scenario import Scenario
-from nri_numamem.scenario.steps import Admit, Allocate, Hints, Remove, Resize, Retry, Step, Stop
+from nri_numamem.scenario.steps import Admit, Remove, Resize, Retry, Step, Stop
 from nri_numamem.scenario.values import ScenarioPod
 
-# A list of hints doubles with each node; beyond these it is no reading.
-_MOST_HINTS = 24
-
+_NOTHING = "nothing: it holds nothing"
 _KINDS = {
     ContainerKind.INIT: " (init)",
     ContainerKind.RESTARTABLE_INIT: " (sidecar)",
@@ -50,8 +48,6 @@ def _summary(outcome: Outcome) -> str:
     texts += [f"{name} rejected" for name in outcome.refused]
     if outcome.rejection is not None and not outcome.refused:
         texts.append("rejected")
-    if outcome.hint is not None:
-        texts.append(f"{_hint(outcome.hint)}: {'admitted' if outcome.admits else 'not admitted'}")
     return ", ".join(texts) or "done"
 
 
@@ -79,7 +75,7 @@ def show(scenario: Scenario, outcomes: Sequence[Outcome]) -> None:
     for number, outcome in enumerate(outcomes, start=1):
         screen.heading(f"{number}. {_title(scenario, outcome.step)}")
         _show_outcome(screen, scenario, earlier, outcome)
-        if has_nodes and not isinstance(outcome.step, Merge | Hints):
+        if has_nodes:
             after = state_json(outcome.accounting)
             screen.accounting(after, before, names)
             before = after
@@ -108,10 +104,6 @@ def _title(scenario: Scenario, step: Step) -> str:
     match step:
         case Admit():
             return f"Admit {_pod(scenario, step.uid)}"
-        case Allocate():
-            return f"Allocate for container {step.container} of {_pod(scenario, step.uid)}"
-        case Hints():
-            return f"Hints for container {step.container} of {_pod(scenario, step.uid)}"
         case Resize():
             return f"Resize container {step.container} of {_pod(scenario, step.uid)}"
         case Stop():
@@ -119,8 +111,7 @@ def _title(scenario: Scenario, step: Step) -> str:
         case Retry():
             return _title_of_retry(scenario, step)
         case Remove():
-            return f"Remove container {step.container} of {_pod(scenario, step.uid)}"
-    return f"Merge the hints of {len(step.providers)} providers, {step.topology.policy}"
+            return f"Remove {_pod(scenario, step.uid)}"
 
 
 def _title_of_retry(scenario: Scenario, step: Retry) -> str:
@@ -138,27 +129,23 @@ def _show_outcome(screen: Screen, scenario: Scenario, before: State, outcome: Ou
     if isinstance(step, Resize):
         screen.labelled("request", f"memory {format_quantity(step.memory_bytes)}")
     elif isinstance(step, Stop):
-        screen.labelled("kept", _held(outcome.accounting, step))
+        screen.labelled("kept", _held(outcome.accounting, step.uid, step.container))
         return
-    elif isinstance(step, Admit | Allocate | Hints):
-        screen.labelled("request", _asked(scenario.pods[step.uid], step))
+    elif isinstance(step, Admit):
+        screen.labelled("request", _requested(scenario.pods[step.uid]))
     if isinstance(step, Remove):
-        screen.labelled("released", _held(before, step))
+        held = before.assignments.get(step.uid, {})
+        texts = [f"{name}: {_held(before, step.uid, name)}" for name in held if name != POOL]
+        screen.labelled("released", "; ".join(texts) or _NOTHING)
     elif isinstance(step, Retry):
         _show_retried(screen, scenario, outcome)
     elif outcome.rejection is not None:
         _show_mems(screen, outcome)
         _show_rejections(screen, outcome, outcome.rejection)
-    elif outcome.cpuset_mems is not None:
+    else:
         _show_mems(screen, outcome)
         for rejection in (outcome.unpinned or {}).values():
             show_rejection(screen, "reason", rejection)
-    elif outcome.hint is not None:
-        verdict = "admitted" if outcome.admits else "not admitted"
-        style = "green" if outcome.admits else "red"
-        screen.labelled("result", f"{_hint(outcome.hint)}: {verdict}", style)
-    else:
-        screen.labelled("result", _hints(outcome.hints))
 
 
 def _show_mems(screen: Screen, outcome: Outcome) -> None:
@@ -221,14 +208,12 @@ def _show_retried(screen: Screen, scenario: Scenario, outcome: Outcome) -> None:
             _show_rejections(screen, retried, retried.rejection)
 
 
-def _asked(pod: ScenarioPod, step: Admit | Allocate | Hints) -> str:
+def _requested(pod: ScenarioPod) -> str:
     named = [
         f"{container.name}{_KINDS[container.kind]} {amounts_text(container.requests)}"
         for container in pod.pod.containers
-        if isinstance(step, Admit) or container.name == step.container
     ]
-    text = f"{pod.qos}; {'; '.join(named)}"
-    return f"{text}; with the hint {_hint(step.hint)}" if isinstance(step, Allocate) else text
+    return f"{pod.qos}; {'; '.join(named)}"
 
 
 def amounts_text(amounts: Mapping[str, int]) -> str:
@@ -237,27 +222,10 @@ def amounts_text(amounts: Mapping[str, int]) -> str:
     return ", ".join(texts) or "nothing"
 
 
-def _hint(hint: Hint) -> str:
-    nodes = "anywhere" if hint.affinity is None else f"nodes {hint.affinity}"
-    return f"{nodes}, {'preferred' if hint.preferred else 'not preferred'}"
-
-
-def _hints(hints: HintMap | None) -> str:
-    """Return the node sets that fit; all resources of a container have the same list."""
-    if hints is None:
-        return "no preference"
-    found = next(iter(hints.values()), ())
-    if not found:
-        return "impossible: it fits on no set of nodes"
-    shown = [f"{h.affinity}{' (preferred)' if h.preferred else ''}" for h in found[:_MOST_HINTS]]
-    more = f" and {len(found) - _MOST_HINTS} more" if len(found) > _MOST_HINTS else ""
-    return f"{', '.join(hints)} on nodes {'; '.join(shown)}{more}"
-
-
-def _held(accounting: State, step: Remove | Stop) -> str:
-    blocks = accounting.blocks(step.uid, step.container)
+def _held(accounting: State, uid: str, container: str) -> str:
+    blocks = accounting.blocks(uid, container)
     if blocks is None:
-        return "nothing: it holds nothing"
+        return _NOTHING
     return ", ".join(
         f"{b.type} {format_quantity(b.size)} on nodes {b.numa_affinity}" for b in blocks
     )

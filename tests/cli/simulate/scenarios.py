@@ -25,8 +25,8 @@ def pod(uid: str, *containers: Document, init: Sequence[Document] = ()) -> Docum
     }
 
 
-def removal(uid: str, *names: str) -> list[Document]:
-    return [{"remove": {"pod": uid, "container": name}} for name in names]
+def removal(uid: str) -> Document:
+    return {"remove": {"pod": uid}}
 
 
 def document(steps: list[Document], pods: list[Document], **more: Any) -> Document:  # noqa: ANN401
@@ -55,10 +55,10 @@ PODS = [
 ]
 STEPS = [
     *map(admit, "abcd"),
-    *removal("b", "x"),
-    *removal("c", "x"),
+    removal("b"),
+    removal("c"),
     admit("c"),
-    *removal("a", "m", "n", "i1", "i2", "log"),
+    removal("a"),
     admit("b"),
     admit("b"),
     admit("a"),

@@ -126,38 +126,23 @@ def test_strategies_and_cpus_are_shown(tmp_path: Path, capsys: pytest.CaptureFix
     assert "warning c: without cpuset.cpus: 6 CPUs are requested on its NUMA nodes" in text
 
 
-def test_every_kind_of_step_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    one = {"pod": "a", "container": "c"}
-    hint = {"affinity": [5], "preferred": True}
+def test_removals_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     document = {
         "machine": {"nodes": [{"id": node_id, "memory": "4Gi"} for node_id in range(6)]},
-        "pods": [pod("a", "1Gi"), pod("b", "99Gi"), pod("e", "0")],
+        "pods": [pod("a", "1Gi"), pod("e", "0")],
         "steps": [
-            {"hints": one},
-            {"hints": {"pod": "b", "container": "c"}},
-            {"hints": {"pod": "e", "container": "c"}},
-            {"allocate": one | {"hint": hint}},
-            {"remove": one},
-            {"remove": one},
+            {"admit": {"pod": "a"}},
+            {"remove": {"pod": "a"}},
+            {"remove": {"pod": "a"}},
             {"admit": {"pod": "e"}},
-            {"merge": {"policy": "restricted", "providers": [{"x": [hint]}]}},
-            {"merge": {"policy": "restricted", "providers": [{"x": []}]}},
-            {"merge": {"providers": []}},
         ],
     }
     shown = show(document, capsys, tmp_path / "s.json")
     for text in (
-        "memory on nodes 0 (preferred); 1 (preferred)",
-        "and 39 more",
-        "impossible: it fits on no set of nodes",
-        "no preference",
-        "with the hint nodes 5, preferred",
-        "c: cpuset.mems 5",
-        "memory 1Gi on nodes 5",
+        "2. Remove pod default/a",
+        "released  c: memory 1Gi on nodes 0",
         "nothing: it holds nothing",
         "c: not managed",
-        "nodes 5, preferred: admitted",
-        "nodes 0-5, not preferred: not admitted",
     ):
         assert text in shown
 
@@ -174,14 +159,6 @@ def test_pods_that_run_unpinned(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "reason    UnexpectedAdmissionError: " in shown
     document["settings"] = {"memoryManagerPolicy": "None"}
     assert "memoryManagerPolicy None" in show(document, capsys, tmp_path / "s.json")
-
-
-def test_a_merge_alone_shows_no_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    document = {"steps": [{"merge": {"numaNodes": [0]}}]}
-    assert show(document, capsys, tmp_path / "s.json").splitlines() == [
-        "1. Merge the hints of 0 providers, best-effort ─────────────────────────────────",
-        "  result    nodes 0, preferred: admitted",
-    ]
 
 
 def test_a_refusal_without_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -246,7 +223,7 @@ def test_nodes_before_a_refused_container_are_shown(
             {"retry": {"pod": "a"}},
             {"admit": {"pod": "a"}},
             {"retry": {}},
-            {"remove": {"pod": "a", "container": "c"}},
+            {"remove": {"pod": "a"}},
             {"retry": {"pod": "a"}},
         ],
     }

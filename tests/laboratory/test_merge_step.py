@@ -7,9 +7,8 @@ import pytest
 from nri_numamem.config.values import SettingsError
 from nri_numamem.memorymanager import Hint
 from nri_numamem.numa import Distances, NodeSet, Preferences
-from nri_numamem.scenario.merge_step import Merge, read_merge
-from nri_numamem.scenario.scenario import scenario_from_document
 from nri_numamem.topologymanager import Topology, TopologyPolicy
+from tests.laboratory.merge_step import Merge, read_merge
 
 TOPOLOGY = Topology(TopologyPolicy.RESTRICTED, Preferences(Distances.of_rows([[10, 30], [30, 10]])))
 
@@ -60,11 +59,3 @@ def test_an_invalid_merge(document: dict[str, Any], problem: str) -> None:
     with pytest.raises(SettingsError) as failed:
         merge_of(document)
     assert str(failed.value).startswith(problem)
-
-
-def test_a_whole_document_uses_its_own_nodes() -> None:
-    machine = {"nodes": [{"id": 4, "memory": "1Gi"}]}
-    scenario = scenario_from_document({"machine": machine, "steps": [{"merge": {}}]})
-    (step,) = scenario.steps
-    assert isinstance(step, Merge)
-    assert step.numa_nodes == NodeSet([4])

@@ -13,11 +13,19 @@ from nri_numamem.config.values import (
 from nri_numamem.engine.providers import format_nodes
 from nri_numamem.memorymanager import Hint
 from nri_numamem.numa import Distances, NodeSet, Preferences
-from nri_numamem.scenario.values import read_flag, read_hint, read_list, read_node_set
+from nri_numamem.scenario.values import read_flag, read_list, read_node_set
 from nri_numamem.topologymanager import ProviderHints, Topology, TopologyPolicy
 
 # Distances in a merge are only compared, never given to a kernel.
 _DISTANCE_MOST = 2**31 - 1
+
+
+def read_hint(path: SettingsPath, value: object) -> Hint:
+    """Return a topology hint; no affinity is "anywhere", not preferred is the default."""
+    hint = read_mapping(path, value, ("affinity", "preferred"))
+    affinity = hint.get("affinity")
+    nodes = None if affinity is None else read_node_set((*path, "affinity"), affinity)
+    return Hint(nodes, read_flag((*path, "preferred"), hint.get("preferred"), default=False))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from nri_numamem.engine.context import Context
-from nri_numamem.engine.queries.container_hints import hints_for_container
 from nri_numamem.memorymanager import Container, ContainerKind, Pod
 from nri_numamem.numa import Machine, NumaNode
 from tests.engine.conftest import GI, MI, SETTINGS
+from tests.laboratory.container_hints import hints_for_container
 
 CONTAINER = Container("c", ContainerKind.APP, {"memory": 200 * MI})
 POD = Pod("u", guaranteed=True, containers=(CONTAINER,))
