@@ -1,49 +1,46 @@
 """Trace the path of a creation through the code: which functions run, and in which files.
 
-One simple CreateContainer (a Guaranteed pod's container of 1 GiB that fits one NUMA node) goes
-through a plugin session, the decoder and the engine, from the bytes of the request to the bytes of
-the reply. The trace lists every call of a function or method that the package defines. Lambdas,
-comprehensions and resumed generators count as calls but are not listed. The trace excludes
-functions without a source file, such as the `__init__` of a dataclass, the daemon around the
-session, and the work after the reply.
+A CreateContainer of a Guaranteed pod goes through the daemon's service on a simulated host, once
+from the bytes of the request to the bytes of the reply, and once from there to the moment in which
+the plugin waits for the next request. The trace lists every call of a function or method that the
+package defines, on the thread that serves the runtime. Lambdas, comprehensions and resumed
+generators count as calls but are not listed. The trace excludes functions without a source file,
+such as the `__init__` of a dataclass.
 
-`python -m tests.bench.trace` prints the figures and the path, `--figures` the figures alone.
-docs/internals/performance.md explains their use.
+`python -m tests.bench.trace` prints the figures of three requests and the path of the simple one,
+`--figures` the figures alone. docs/internals/performance.md explains their use.
 """
 
 import argparse
 import inspect
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
-from itertools import pairwise
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, pairwise
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from google.protobuf.message import Message
 
 import nri_numamem
-from nri_numamem.config.policy import policy_of
 from nri_numamem.config.settings import settings_from_mapping
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import Event
-from nri_numamem.engine.plan import Plan
-from nri_numamem.nri.configuration import Configuration
-from nri_numamem.nri.decode import Decoder
+from nri_numamem.daemon.identity import Identity
+from nri_numamem.daemon.service import Service, build_engine
+from nri_numamem.daemon.signals import Signals
+from nri_numamem.daemon.system import host_system
 from nri_numamem.nri.multiplexer import PLUGIN_SERVICE_CONN, frame_message
-from nri_numamem.nri.session import PLUGIN_SERVICE, PluginSession
+from nri_numamem.nri.poller import Ready
+from nri_numamem.nri.session import PLUGIN_SERVICE
+from nri_numamem.observe.log import loggers as logs
 from nri_numamem.ttrpc import ClientConnection
 from tests.bench import stages
-from tests.bench.host import machine_of
+from tests.bench.host import write_files
 from tests.laboratory import api_pb2 as api
 
 PACKAGE = Path(nri_numamem.__file__).parent
-NODES = 8
-
-# All traced pods have different identities, as on a host.
-_PODS = stages.pods()
+NODES, PODS = 8, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +85,30 @@ class Tracer:
         self._generators: list[FrameType] = []
         self._open: list[FrameType] = []
         """The traced functions that have not returned."""
+        self._replaced: Any = None
+
+    def start(self) -> None:
+        """Record the calls of this thread. A debugger or coverage must not use the profiler."""
+        self._replaced = sys.getprofile()
+        sys.setprofile(self._profile)
+
+    def stop(self) -> None:
+        """Record no more."""
+        sys.setprofile(self._replaced)
+
+    @property
+    def trace(self) -> Trace:
+        """The calls between `start` and `stop`."""
+        return Trace(tuple(self._calls), self._frames)
 
     def run(self, operation: Callable[[], object]) -> Trace:
-        """Return the trace of an operation. A debugger or coverage must not use the profiler."""
-        before = sys.getprofile()
-        sys.setprofile(self._profile)
+        """Return the trace of an operation."""
+        self.start()
         try:
             operation()
         finally:
-            sys.setprofile(before)
-        return Trace(tuple(self._calls), self._frames)
+            self.stop()
+        return self.trace
 
     def _profile(self, frame: FrameType, event: str, _argument: object) -> None:
         if event == "return" and self._open and self._open[-1] is frame:
@@ -122,66 +133,118 @@ class Tracer:
         return False
 
 
-class EngineHandler:
-    """Connects a session with an engine, without the daemon."""
+class Script:
+    """The runtime's end of a connection in the plugin's thread: a channel and its poller.
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
+    It delivers one request after the other; the last one is traced, from the moment in which its
+    bytes are read to the moment in which the plugin waits again.
+    """
 
-    def configure(self, configuration: Configuration) -> None:
-        """Accept any configuration."""
+    def __init__(self, requests: Sequence[bytes]) -> None:
+        self._requests = list(requests)
+        self._before, self._after = Tracer(), Tracer()
+        self._active: Tracer | None = None
 
-    def decide(self, event: Event) -> Plan:
-        """Return the engine's plan."""
-        return self.engine.decide(event)
+    def trace(self) -> tuple[Trace, Trace]:
+        """Return the calls before the reply to the last request, and those after it."""
+        return self._before.trace, self._after.trace
+
+    # What the event loop calls.
+
+    def fileno(self) -> int:
+        """Return no descriptor: nothing polls this channel."""
+        return -1
+
+    def watch(self, source: object, *, is_write_pending: bool = False) -> None:
+        """Do nothing: the channel can always be read."""
+
+    def wait(self, _timeout_s: float) -> list[Ready]:
+        """Return the channel, which has a request or its end."""
+        self._use(None)
+        return [Ready(self, is_readable=True, is_writable=False)]
+
+    def recv_into(self, buffer: memoryview, /) -> int:
+        """Deliver the next request; 0 after the last one."""
+        if not self._requests:
+            return 0
+        request = self._requests.pop(0)
+        buffer[: len(request)] = request
+        if not self._requests:
+            self._use(self._before)
+        return len(request)
+
+    def send(self, data: bytes | bytearray | memoryview, /) -> int:
+        """Take a reply."""
+        if self._active is self._before:
+            self._use(self._after)
+        return len(data)
+
+    def close(self) -> None:
+        """Stop tracing."""
+        self._use(None)
+
+    def _use(self, tracer: Tracer | None) -> None:
+        if self._active is not None:
+            self._active.stop()
+        self._active = tracer
+        if tracer is not None:
+            tracer.start()
 
 
-class Runtime:
-    """A runtime's end of a session: encodes requests, commits after each reply."""
+REQUESTS = ("simple", "with CPUs", "pod scope")
+"""The traced requests. All fit one node; the second has CPUs of its own, the third a placed pod."""
 
-    def __init__(self) -> None:
-        policy = policy_of(settings_from_mapping({"stateFile": ""}))
-        self.engine = Engine(Context.of(machine_of(NODES), policy))
-        self.session = PluginSession(
-            EngineHandler(self.engine),
-            Decoder(lambda _cgroup_parent: {}),
-            plugin_name="numamem",
-            plugin_idx="10",
+
+def trace_creation(
+    request: str = "simple", *, nodes: int = NODES, pods: int = PODS
+) -> tuple[Trace, Trace]:
+    """Return the trace of one CreateContainer before its reply and after it.
+
+    It is the last one of `pods` pods, served by the daemon's service on a simulated host with
+    `nodes` NUMA nodes, with log, state file and history.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        roots = write_files(root, nodes).roots
+        logs.configure(root / "log", "info", "json")
+        script = Script([*_requests(request, pods)])
+        system = replace(host_system(), new_poller=lambda: script)
+        service = Service(logs.get_logger(), roots, system)
+        scope = "pod" if request == "pod scope" else "container"
+        settings = settings_from_mapping(
+            {"stateFile": str(root / "state"), "topologyManagerScope": scope}
         )
-        self.session.start()
-        self._client = ClientConnection()
-
-    def encode(self, method: str, request: Message) -> bytes:
-        """Return the bytes of a call."""
-        payload = request.SerializeToString()
-        _, message = self._client.call(
-            PLUGIN_SERVICE, method, payload, timeout_ns=stages.TIMEOUT_NS
-        )
-        return frame_message(PLUGIN_SERVICE_CONN, message)
-
-    def call(self, method: str, request: Message) -> None:
-        """Make a call and commit."""
-        self.session.receive_data(self.encode(method, request))
-        self.engine.commit()
+        service.start(build_engine(settings, roots), settings, "here")
+        try:
+            with Signals() as signals:
+                service.serve(script, Identity("numamem", "10"), signals)
+            if service.engine is None or len(service.engine.state.accounting.assignments) < pods:
+                raise RuntimeError("not all containers were placed, so this is no creation's trace")
+        finally:
+            service.close()
+            logs.configure()
+    return script.trace()
 
 
-def trace_creation() -> Trace:
-    """Return the trace of one simple CreateContainer."""
-    runtime = Runtime()
-    runtime.call("Configure", api.ConfigureRequest(request_timeout=2000))
-    runtime.call("Synchronize", api.SynchronizeRequest())
-    for _ in range(2):  # the first one fills caches
-        pod, container = next(_PODS)
+def _requests(request: str, pods: int) -> Iterator[bytes]:
+    """Yield the bytes of a connection; its last request is the creation."""
+    client = ClientConnection()
+
+    def call(method: str, message: Message) -> bytes:
+        payload = message.SerializeToString()
+        _, encoded = client.call(PLUGIN_SERVICE, method, payload, timeout_ns=stages.TIMEOUT_NS)
+        return frame_message(PLUGIN_SERVICE_CONN, encoded)
+
+    yield call("Configure", stages.CONFIGURATION)
+    yield call("Synchronize", api.SynchronizeRequest())
+    for pod, container in islice(stages.pods(), pods):  # the first one fills caches
         del container.linux.devices[:]
-        runtime.call("RunPodSandbox", api.RunPodSandboxRequest(pod=pod))
-        request = api.CreateContainerRequest(pod=pod, container=container)
-        data = runtime.encode("CreateContainer", request)
-        trace = Tracer().run(partial(runtime.session.receive_data, data))
-        runtime.engine.commit()
-    blocks = runtime.engine.state.accounting.assignments.get(pod.uid)
-    if not blocks:
-        raise RuntimeError("the container was not placed, so the trace is not that of a creation")
-    return trace
+        if request == "with CPUs":
+            container.linux.resources.cpu.cpus = "0-1"
+            container.linux.resources.cpu.shares.value = 2048
+        yield call("RunPodSandbox", api.RunPodSandboxRequest(pod=pod))
+        creation = api.CreateContainerRequest(pod=pod, container=container)
+        yield call("CreateContainer", creation)
 
 
 def figures(trace: Trace) -> str:
@@ -204,14 +267,17 @@ def lines(trace: Trace) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the figures, and the path unless --figures is set."""
+    """Print the figures, and the path of the simple request unless --figures is set."""
     parser = argparse.ArgumentParser(description="Trace a CreateContainer through the code.")
     parser.add_argument("--figures", action="store_true", help="print the figures alone")
     args = parser.parse_args(arguments)
-    trace = trace_creation()
-    print(figures(trace))
+    found = {request: trace_creation(request) for request in REQUESTS}
+    for request, (before, after) in found.items():
+        print(f"{request}, before the reply: {figures(before)}")
+        print(f"{request}, after the reply: {figures(after)}")
     if not args.figures:
-        print("\n".join(lines(trace)))
+        for trace in found["simple"]:
+            print("", *lines(trace), sep="\n")
 
 
 if __name__ == "__main__":
