@@ -11,7 +11,10 @@ from nri_numamem.memorymanager import rejection
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs/troubleshooting.md").read_text()
-CODED = set(re.findall(r"`([^`]+)`", TEXT))
+# Without the fenced blocks, whose marks are not those of code in a line.
+CODED = set(
+    re.findall(r"`([^`]+)`", re.sub(r"^```.*?^```", "", TEXT, flags=re.DOTALL | re.MULTILINE))
+)
 
 # What an operator cannot act on, or needs no page for: bugs, and records beside a described one.
 NOT_LISTED = {

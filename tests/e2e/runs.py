@@ -45,7 +45,7 @@ def drive_files(artefacts: Mapping[str, Path], phases: Iterable[str], out: Path)
     guest = (path for path in _GUEST.iterdir() if path.is_file())
     files = {f"artefacts/{name}": path for name, path in artefacts.items()}
     files |= {str(path.relative_to(ROOT)): path for path in guest}
-    files["README.md"] = ROOT / "README.md"
+    files["troubleshooting.md"] = ROOT / "docs" / "troubleshooting.md"
     files["phases"] = out / "phases"
     files["phases"].write_text(" ".join(phases), encoding="ascii")
     return files

@@ -42,7 +42,7 @@ def check_instance(
         yield Finding("instance", Verdict.UNKNOWN, f"{file}.lock: {error.strerror}", "run as root")
         return
     if holder is None:
-        remedy = "start it (see the README, Install); its log says why it ended"
+        remedy = "start it (see docs/install.md); its log says why it ended"
         text = f"no instance holds {file}.lock: the plugin does not run"
         yield Finding("instance", Verdict.FAIL, text, remedy)
     else:

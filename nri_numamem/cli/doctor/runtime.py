@@ -47,7 +47,7 @@ def check_runtimes(host: Host) -> Iterator[Finding]:
 
 def _check_socket(host: Host, runtime: Runtime) -> Finding:
     if runtime.enabled is False:
-        remedy = "enable it there (see the README, Install), and restart the runtime"
+        remedy = "enable it there (see docs/install.md), and restart the runtime"
         return Finding("nri", Verdict.FAIL, f"{runtime.file} disables NRI", remedy)
     listening = is_listening(host, runtime)
     if listening is None:
@@ -101,7 +101,7 @@ def _check_copies(host: Host, directory: str, names: Iterable[str]) -> Iterator[
     starts = [*launched, *(["the service nri-numamem"] if is_enabled(host) else [])]
     if not starts:
         text = f"no link in {directory}, and the service nri-numamem is not enabled"
-        yield Finding("instances", Verdict.WARN, text, "start it one way; see the README, Install")
+        yield Finding("instances", Verdict.WARN, text, "start it one way; see docs/install.md")
     elif len(starts) > 1:
         text = f"the plugin is started in {len(starts)} ways: {', '.join(starts)}"
         remedy = "keep one: remove the link, or systemctl disable --now nri-numamem"

@@ -1,4 +1,4 @@
-"""Checks of the plugin's log in the journal, with the commands of the README."""
+"""Checks of the plugin's log in the journal, with the commands of docs/troubleshooting.md."""
 
 from tests.cluster.guest.checks import Check
 from tests.cluster.guest.host import Host
@@ -11,7 +11,7 @@ from tests.e2e.guest.waiting import wait_until
 _TOO_LARGE_MIB = 3700
 
 
-def _readme_commands_find_the_records(host: Host) -> str:
+def _documented_commands_find_the_records(host: Host) -> str:
     """Let the plugin log to the journal, as it is installed, and reject a pod."""
     CONFIG.write_text(RESERVATION, encoding="ascii")
     try:
@@ -25,4 +25,4 @@ def _readme_commands_find_the_records(host: Host) -> str:
     return f"{found} commands"
 
 
-JOURNAL = (Check("readme_commands_find_the_records", _readme_commands_find_the_records),)
+JOURNAL = (Check("documented_commands_find_the_records", _documented_commands_find_the_records),)

@@ -1,6 +1,6 @@
 """Checks of the service's log in the journal; scenarios_package runs them.
 
-The commands are those of the README, in a shell, as an operator types them.
+The commands are those of docs/troubleshooting.md, in a shell, as an operator types them.
 """
 
 import json
@@ -15,10 +15,10 @@ from tests.e2e.guest.cri import CriError
 from tests.e2e.guest.kubelet import ContainerSpec, PodSpec
 from tests.e2e.guest.waiting import TIMEOUT_S, wait_until
 
-_README = Path("/e2e/README.md")
+_PAGE = Path("/e2e/troubleshooting.md")
 _TOO_LARGE = PodSpec("too-large", (ContainerSpec("main", 64 << 30),))
 
-# Command of the README -> words in its output, and words that are not there. {pod} is rejected.
+# Command of the page -> words in its output, and words that are not there. {pod} is rejected.
 _EXPECTED = {
     "journalctl -t nri-numamem": ((" machine version=", " pod={pod} "), ()),
     "journalctl -t nri-numamem -p warning": ((" pod={pod} ",), (" machine version=",)),
@@ -49,7 +49,7 @@ input()
 """
 
 
-def readme_commands_find_the_records(host: Host) -> str:
+def documented_commands_find_the_records(host: Host) -> str:
     """Run them; also with a record that is larger than a datagram."""
     pod = host.kubelet.run_sandbox(_TOO_LARGE)
     try:
@@ -64,19 +64,20 @@ def readme_commands_find_the_records(host: Host) -> str:
 
 
 def run_commands(rejected: str) -> int:
-    """Run the README's commands on the journal, which has a rejected pod of this name.
+    """Run the page's commands on the journal, which has a rejected pod of this name.
 
-    Returns their number; raises AssertionError if one fails or finds something else.
+    The signals are those for a service. Returns the number of commands; raises AssertionError if
+    one fails or finds something else.
     """
-    commands = _readme_commands()
-    signals = [command for command in commands if command.startswith("kill")]
-    expect(len(signals) == 3, f"signals in the README: {signals}")
+    others = _commands("journalctl -t nri-numamem ")
+    service, _, _launched = "\n".join(_commands("systemctl kill ")).partition("# a plugin that")
+    signals = [command for command in service.splitlines() if command.startswith("systemctl")]
+    expect(len(signals) == 3, f"signals for the service: {signals}")
     for command in signals:
         _shell(command)
     for event in ("state_dump", "log_level_changed", "configuration_reloaded"):
         wait_until(partial(_messages, event), f"the record {event}")
-    others = [command for command in commands if command.startswith("journalctl")]
-    expect(set(others) == set(_EXPECTED), f"commands in the README: {others}")
+    expect(set(others) == set(_EXPECTED), f"commands of the page: {others}")
     for command in others:
         output = _shell(command)
         there, absent = _EXPECTED[command]
@@ -85,7 +86,7 @@ def run_commands(rejected: str) -> int:
         expect(not missing, f"{command}: {missing} not in {output[:2000]}")
         wrong = [words for words in absent if words in output]
         expect(not wrong, f"{command}: {wrong} in {output[:2000]}")
-    return len(commands)
+    return len(others) + len(signals)
 
 
 def _large_dump() -> int:
@@ -107,10 +108,10 @@ def _large_dump() -> int:
     return size
 
 
-def _readme_commands() -> list[str]:
-    """Return the commands of the README's block on the log, without comments."""
-    blocks = re.findall(r"```sh\n(.*?)```", _README.read_text(encoding="utf-8"), re.DOTALL)
-    (block,) = (block for block in blocks if "journalctl -t nri-numamem " in block)
+def _commands(word: str) -> list[str]:
+    """Return the lines of the page's block that has a word, without comments behind them."""
+    blocks = re.findall(r"```sh\n(.*?)```", _PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    (block,) = (block for block in blocks if word in block)
     return [line.partition(" #")[0].strip() for line in block.splitlines()]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.e2e.guest import artefacts, cgroups, containerd, forms, plugin, systemd
 from tests.e2e.guest.checks import Check, Host, expect
 from tests.e2e.guest.kubelet import ContainerSpec, Pod, PodSpec
-from tests.e2e.guest.scenarios_journal import readme_commands_find_the_records
+from tests.e2e.guest.scenarios_journal import documented_commands_find_the_records
 from tests.e2e.guest.scenarios_placement import LARGE, NEAR_PAIRS, SMALL
 from tests.e2e.guest.waiting import wait_until
 
@@ -216,7 +216,7 @@ PACKAGE = (
     Check("restrictions_are_applied", _restrictions_are_applied),
     Check("service_places_pods", _service_places_pods),
     Check("commands_find_no_fault", _commands_find_no_fault),
-    Check("readme_commands_find_the_records", readme_commands_find_the_records),
+    Check("documented_commands_find_the_records", documented_commands_find_the_records),
     Check("restart_of_the_runtime_keeps_the_service", _restart_of_the_runtime_keeps_the_service),
     Check("runtime_does_not_wait_for_the_service", _runtime_does_not_wait_for_the_service),
     Check("watchdog_ends_a_service_that_hangs", _watchdog_ends_a_service_that_hangs),
