@@ -129,14 +129,12 @@ def _place_evenly(
     topology, pod = context.topology, _pod_of(key, request.resources)
     if topology.compares_free_memory:
         topology = topology.with_memory_of(state.accounting, request.resources)
-    place = partial(
-        admit_evenly,
-        pod=pod,
-        name=key[1],
-        count=request.even_nodes,
-        topology=topology.with_previous_nodes(state.nodes_before(key)),
-        others=others.providers(),
-    )
+    topology = topology.with_previous_nodes(state.nodes_before(key))
+
+    def place(view: State) -> Placement | Rejection:
+        providers = others.within(NodeSet(view.machine_state)).providers()
+        return admit_evenly(view, pod, key[1], request.even_nodes, topology, providers)
+
     return _place_in_views(context, state.accounting, pod, key[1], place)
 
 
@@ -167,6 +165,7 @@ def _admit(
     """Place a container, with `best-effort` without the hints that leave no place."""
     if others == NO_OTHER_PROVIDERS:
         return admit(accounting, pod, name, topology)
+    others = others.within(NodeSet(accounting.machine_state))
     for providers in _attempts(topology.policy, others):
         placed = admit(accounting, pod, name, topology, providers)
         if isinstance(placed, Rejection) and topology.policy is TopologyPolicy.BEST_EFFORT:

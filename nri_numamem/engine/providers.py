@@ -5,14 +5,15 @@ have allocated already, and the container shows the result: devices whose NUMA n
 `cpuset.cpus`. Each provider yields exactly one hint, and memory is placed to match it. Network
 interfaces count as devices.
 
-Two cases carry no information. A `cpuset.cpus` with CPUs on every node that has CPUs leaves nothing
-to align with. A `cpuset.cpus` on several nodes that is larger than the container's CPU request is
-the pool that the kubelet shares among containers without exclusive CPUs; it changes while they run.
+Two cases carry no information. A `cpuset.cpus` with CPUs on every node that is used for memory leaves
+nothing to align with. A `cpuset.cpus` that is larger than the container's CPU request is the pool
+that the kubelet shares among containers without exclusive CPUs; it changes while they run. If it is
+on one node, and other nodes have CPUs too, that node still counts.
 Source: kubelet cm, internal container lifecycle (cpusets of shared containers), MilliCPUToShares.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nri_numamem.engine.events import Container, NetworkInterface
 from nri_numamem.memorymanager import Hint
@@ -61,6 +62,12 @@ class OtherProviders:
             providers.append({CPU: (Hint(self.cpu, preferred=True),)})
         return tuple(providers)
 
+    def within(self, nodes: NodeSet) -> "OtherProviders":
+        """Return the hints for a machine of these nodes: CPUs on all of them are no preference."""
+        if self.cpu is None or not nodes.issubset(self.cpu):
+            return self
+        return replace(self, cpu=None)
+
     def misaligned_with(self, nodes: NodeSet) -> "OtherProviders":
         """Return the CPUs and the devices that have no node in common with `nodes`."""
         if not self.is_disjoint_from(nodes):
@@ -99,7 +106,7 @@ def other_providers_of(
     )
     cpu = _nodes_of_cpus(machine, container)
     cpu = None if cpu is None else classification.project(cpu)
-    return OtherProviders(devices, cpu, interfaces)
+    return OtherProviders(devices, cpu, interfaces).within(known - classification.excluded)
 
 
 def format_nodes(nodes: NodeSet) -> str:
@@ -139,10 +146,11 @@ def _nodes_of_cpus(machine: Machine, container: Container) -> NodeSet | None:
     cpus = _parse_cpus(container.cpuset_cpus)
     with_cpus = NodeSet(node.node_id for node in machine.nodes if node.cpus)
     nodes = NodeSet(node.node_id for node in machine.nodes if not cpus.isdisjoint(node.cpus))
-    if not nodes or nodes == with_cpus:
+    if not nodes:
         return None
     is_own = container.cpu_shares in (None, len(cpus) * _SHARES_PER_CPU)
-    return nodes if is_own or len(nodes) == 1 else None
+    is_one_of_several = len(nodes) == 1 and nodes != with_cpus
+    return nodes if is_own or is_one_of_several else None
 
 
 def _parse_cpus(text: str) -> CpuSet:

@@ -65,8 +65,9 @@ def seen(
         pytest.param("0, 4", 2048, "0-1", id="own-on-two-nodes"),
         pytest.param("0,4", None, "0-1", id="on-two-nodes"),
         pytest.param("0-7", 512, None, id="pool-on-two-nodes"),
-        pytest.param("0,4,8", 3072, None, id="on-every-node-with-cpus"),
-        pytest.param("0-11", None, None, id="all"),
+        pytest.param("0,4,8", 3072, "0-2", id="own-on-every-node-with-cpus"),
+        pytest.param("0-11", None, "0-2", id="own-are-all"),
+        pytest.param("0-11", 512, None, id="pool-is-all"),
         pytest.param("99", None, None, id="not-of-this-machine"),
         *(
             pytest.param(text, None, None, id=text)
@@ -231,3 +232,10 @@ def test_cpus_of_an_excluded_node_count_for_the_nearest_node() -> None:
     container = Container("c", "s", "main", cpuset_cpus="4-5")
     found = other_providers_of(machine(), classify(machine(), settings), container)
     assert found.cpu == NodeSet([0])
+
+
+def test_cpus_on_every_used_node_are_no_preference() -> None:
+    assert seen("0-11", None, without_cpus=WithoutCpus.EXCLUDE) == NO_OTHER_PROVIDERS
+    others = OtherProviders((NodeSet([1]),), NodeSet([0, 1]))
+    assert others.within(NodeSet([0, 1, 2])) == others
+    assert others.within(NodeSet([0, 1])) == OtherProviders((NodeSet([1]),))

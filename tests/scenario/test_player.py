@@ -411,3 +411,31 @@ def test_an_admission_that_is_only_tried_changes_nothing() -> None:
     assert player.try_in(empty, admit_b).cpuset_mems == {"c0": "0-1"}
     assert player.state is before
     assert player.play(admit_b).rejection is not None
+
+
+@pytest.mark.parametrize("action", ["use", "lastResort"])
+@pytest.mark.parametrize("scope", ["container", "pod"])
+@pytest.mark.parametrize("policy", ["single-numa-node", "restricted", "best-effort"])
+def test_exclusive_cpus_beside_nodes_without_cpus(policy: str, scope: str, action: str) -> None:
+    """Node 1 has no CPUs. A full node 0 refuses exclusive CPUs, and nothing else."""
+    nodes = [{"id": 0, "memory": "11Gi", "cpus": "0-7"}, {"id": 1, "memory": "11Gi"}]
+    settings: Document = {
+        "topologyManagerPolicy": policy,
+        "topologyManagerScope": scope,
+        "memoryNodes": {"withoutCpus": action},
+    }
+    steps = [
+        {"admit": {"pod": uid, **({"cpus": {"c0": cpus}} if cpus else {})}}
+        for uid, cpus in (("full", "2-3"), ("exclusive", "4-5"), ("shared", ""))
+    ]
+    pods = [pod("full", "9Gi"), pod("exclusive", "2Gi"), pod("shared", "2Gi")]
+    made = scenario(*steps, pods=pods, settings=settings, machine={"nodes": nodes})
+    full, exclusive, shared = outcomes(made)
+    assert full.document["cpusetMems"] == {"c0": "0"}
+    assert shared.document["cpusetMems"] == {"c0": "1"}
+    if policy == "best-effort":
+        assert exclusive.document["cpusetMems"] == {"c0": "1"}
+    else:
+        assert "cpusetMems" not in exclusive.document
+        assert exclusive.rejection is not None
+        assert exclusive.rejection.reason == "TopologyAffinityError"
