@@ -5,10 +5,10 @@ have allocated already, and the container shows the result: devices whose NUMA n
 `cpuset.cpus`. Each provider yields exactly one hint, and memory is placed to match it. Network
 interfaces count as devices.
 
-Two cases carry no information. A `cpuset.cpus` with CPUs on every node that is used for memory leaves
-nothing to align with. A `cpuset.cpus` that is larger than the container's CPU request is the pool
-that the kubelet shares among containers without exclusive CPUs; it changes while they run. If it is
-on one node, and other nodes have CPUs too, that node still counts.
+Two cases carry no information. A `cpuset.cpus` with CPUs on every node that is used for memory
+leaves nothing to align with. A `cpuset.cpus` that is larger than the container's CPU request is the
+pool that the kubelet shares among containers without exclusive CPUs; it changes while they run. If
+it is on one node, and other nodes have CPUs too, that node still counts.
 Source: kubelet cm, internal container lifecycle (cpusets of shared containers), MilliCPUToShares.
 """
 

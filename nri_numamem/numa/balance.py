@@ -8,7 +8,8 @@ fractions to 1; here CPU requests can exceed the CPUs of a node, which then coun
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-_WHOLE = 1_000_000
+# Two different fractions whose denominators have up to 100 bits differ by more than 2**-200.
+_FRACTION_BITS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,11 @@ class Balance:
         )
 
     def difference(self, nodes: Iterable[int]) -> int:
-        """Return how far the two fractions of a set differ with the container, in millionths."""
+        """Return how far the two fractions of a set differ with the container, times 2**200.
+
+        The values of two sets compare exactly as the differences do: equal ones are equal, and
+        different ones differ (up to 2**64 bytes and 2**36 millicores).
+        """
         memory_bytes = used_bytes = millicores = requested = 0
         for node_id in nodes:
             size_bytes = self.memory_bytes.get(node_id, 0)
@@ -44,8 +49,9 @@ class Balance:
             used_bytes += size_bytes - self.free_bytes.get(node_id, 0)
             millicores += self.cpu_millicores.get(node_id, 0)
             requested += self.requested_millicores.get(node_id, 0)
-        memory = _fraction(used_bytes + self.added_bytes, memory_bytes)
-        return abs(memory - _fraction(requested + self.added_millicores, millicores))
+        used, size = _fraction(used_bytes + self.added_bytes, memory_bytes)
+        busy, cpus = _fraction(requested + self.added_millicores, millicores)
+        return (abs(used * cpus - busy * size) << _FRACTION_BITS) // (size * cpus)
 
     def exceeds_cpus(self, nodes: Iterable[int]) -> bool:
         """Return whether a set has more CPU requests than CPUs with the container."""
@@ -55,6 +61,6 @@ class Balance:
         return requested + self.added_millicores > millicores
 
 
-def _fraction(used: int, size: int) -> int:
-    """Return used / size in millionths; 0 if there is none of the resource."""
-    return used * _WHOLE // size if size > 0 else 0
+def _fraction(used: int, size: int) -> tuple[int, int]:
+    """Return numerator and denominator of the used part; 0 if there is none of the resource."""
+    return (used, size) if size > 0 else (0, 1)

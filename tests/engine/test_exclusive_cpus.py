@@ -27,7 +27,7 @@ each_scope = pytest.mark.parametrize("scope", SCOPES)
 
 
 def machine(with_cpus: int) -> Machine:
-    """Some nodes with 1 GiB and four CPUs each, and one with 8 GiB and no CPUs."""
+    """Return nodes with 1 GiB and four CPUs each, and one with 8 GiB and no CPUs."""
     near = tuple(
         NumaNode(node, 1 << 30, cpus=CpuSet(range(4 * node, 4 * node + 4)))
         for node in range(with_cpus)
@@ -139,7 +139,7 @@ def test_exclusive_cpus_on_all_nodes_that_have_cpus(new_host: NewHost, action: W
         reason = f"TopologyAffinityError (topologyManagerPolicy {policy}) with cpu on nodes 0-1"
         assert nodes_of(create(host, "a", 200, **both)) == reason
     host = made(new_host, action, "best-effort", with_cpus=2)
-    # As in the kubelet, memory is beside all CPUs. Without the last-resort node these are all nodes.
+    # Beside all CPUs, as in the kubelet; without the last-resort node these are on all nodes.
     assert nodes_of(create(host, "a", 200, **both)) == ("0-1" if action == "use" else "0")
 
 
