@@ -9,12 +9,20 @@ from nri_numamem.config.values import (
     read_choice,
     read_integer,
     read_mapping,
+    read_quantity,
 )
-from nri_numamem.numa.memory_policy import MemoryPolicies, OnUnsupported, PolicyMode
+from nri_numamem.numa.memory_policy import (
+    MIN_PER_NODE_BYTES,
+    MemoryPolicies,
+    OnUnsupported,
+    PolicyMode,
+)
+from nri_numamem.numa.quantity import format_quantity
 
 MEMORY_POLICY = "memoryPolicy"
 MODES, NAMESPACES, DEFAULTS = "modes", "namespaces", "defaults"
-RUNTIMES, ON_UNSUPPORTED, MAX_NODES = "runtimes", "onUnsupported", "maxNodes"
+RUNTIMES, ON_UNSUPPORTED = "runtimes", "onUnsupported"
+MAX_NODES, MIN_PER_NODE = "maxNodes", "minPerNode"
 AUTO = "auto"
 
 MOST_NODES = 1024
@@ -28,7 +36,7 @@ UNSUPPORTED_ACTIONS = (OnUnsupported.IGNORE, OnUnsupported.REJECT)
 def read_memory_policies(value: object) -> MemoryPolicies:
     """Return the setting of a parsed document; raise SettingsError for the first invalid value."""
     path = (MEMORY_POLICY,)
-    keys = (MODES, NAMESPACES, DEFAULTS, RUNTIMES, ON_UNSUPPORTED, MAX_NODES)
+    keys = (MODES, NAMESPACES, DEFAULTS, RUNTIMES, ON_UNSUPPORTED, MAX_NODES, MIN_PER_NODE)
     mapping = read_mapping(path, value, keys)
     here = (*path, ON_UNSUPPORTED)
     action = read_choice(here, mapping.get(ON_UNSUPPORTED), UNSUPPORTED_ACTIONS)
@@ -39,12 +47,15 @@ def read_memory_policies(value: object) -> MemoryPolicies:
         runtimes=_read_runtimes((*path, RUNTIMES), mapping.get(RUNTIMES)),
         on_unsupported=OnUnsupported(action),
         max_nodes=_read_max_nodes((*path, MAX_NODES), mapping.get(MAX_NODES)),
+        min_per_node_bytes=_read_min_per_node((*path, MIN_PER_NODE), mapping.get(MIN_PER_NODE)),
     )
 
 
 def memory_policies_document(settings: MemoryPolicies) -> dict[str, object]:
     """Return the document from which read_memory_policies() makes an equal value."""
     runtimes = AUTO if settings.runtimes is None else list(settings.runtimes)
+    least = format_quantity(settings.min_per_node_bytes)
+    shows_least = settings.max_nodes or settings.min_per_node_bytes != MIN_PER_NODE_BYTES
     document: dict[str, object] = {
         MODES: [mode.value for mode in settings.modes],
         NAMESPACES: list(settings.namespaces),
@@ -52,6 +63,7 @@ def memory_policies_document(settings: MemoryPolicies) -> dict[str, object]:
         RUNTIMES: runtimes,
         ON_UNSUPPORTED: settings.on_unsupported.value,
         MAX_NODES: settings.max_nodes,
+        MIN_PER_NODE: least if shows_least else "",
     }
     return {key: value for key, value in document.items() if value or key == RUNTIMES}
 
@@ -83,3 +95,7 @@ def _read_runtimes(path: SettingsPath, value: object) -> tuple[str, ...] | None:
 
 def _read_max_nodes(path: SettingsPath, value: object) -> int:
     return 0 if value is None else read_integer(path, value, least=0, most=MOST_NODES)
+
+
+def _read_min_per_node(path: SettingsPath, value: object) -> int:
+    return MIN_PER_NODE_BYTES if value is None else read_quantity(path, value)

@@ -21,6 +21,7 @@ from nri_numamem.config.memory_policies import (
     DEFAULTS,
     MAX_NODES,
     MEMORY_POLICY,
+    MIN_PER_NODE,
     MODES,
     MOST_NODES,
     NAMESPACES,
@@ -34,6 +35,8 @@ from nri_numamem.config.pod_strategies import ALLOWED, POD_STRATEGIES
 from nri_numamem.config.pod_strategies import NAMESPACES as STRATEGY_NAMESPACES
 from nri_numamem.config.setting import Setting, choice
 from nri_numamem.config.settings import CPU_FOLLOWINGS, PLACEMENT_STRATEGIES
+from nri_numamem.numa.memory_policy import MIN_PER_NODE_BYTES
+from nri_numamem.numa.quantity import format_quantity
 
 PLACEMENT_SETTINGS = (
     Setting(
@@ -135,6 +138,14 @@ PLACEMENT_SETTINGS = (
         "pinned container on N nodes with an equal part of its memory on each. These nodes are "
         "lost for containers on one node, so with 0 or 1 no annotation may do so. "
         "[memory-policies.md](memory-policies.md#equal-parts-on-n-nodes) has the rules.",
+    ),
+    Setting(
+        f"{MEMORY_POLICY}.{MIN_PER_NODE}",
+        "amount",
+        format_quantity(MIN_PER_NODE_BYTES),
+        "The least memory, hugepages included, that a container with `interleave:N` must request "
+        "for each of its N nodes, because a small container closes the nodes for containers on one "
+        "node as a large one does. With less the annotation is not allowed. With 0 any amount is.",
     ),
     Setting(
         NETWORK_HINTS,

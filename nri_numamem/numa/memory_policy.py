@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.quantity import format_quantity
 
 
 class PolicyMode(StrEnum):
@@ -29,6 +30,10 @@ class PolicyMode(StrEnum):
     LOCAL = "local"
     """From the node of the CPU that touches a page first; this mode has no nodes."""
 
+
+MIN_PER_NODE_BYTES = 256 << 20
+"""The default of `min_per_node_bytes`: several times the caches of a processor. A program with a
+smaller part per node takes little of their bandwidth, but closes the nodes as a large one does."""
 
 # More NUMA nodes than any machine has; the kernel knows at most 1,024.
 _COUNT = re.compile(r"[1-9]\d{0,3}", re.ASCII)
@@ -69,6 +74,8 @@ class MemoryPolicies:
     on_unsupported: OnUnsupported = OnUnsupported.IGNORE
     max_nodes: int = 0
     """The most NUMA nodes that an annotation may request for `interleave`; 0: it may not."""
+    min_per_node_bytes: int = MIN_PER_NODE_BYTES
+    """The least memory, hugepages included, of a container on each of the requested nodes."""
 
     @property
     def is_active(self) -> bool:
@@ -93,12 +100,25 @@ class MemoryPolicies:
         if mode != PolicyMode.INTERLEAVE:
             return f"{mode} takes no number of NUMA nodes, only {PolicyMode.INTERLEAVE} does"
         if _COUNT.fullmatch(number) is None or int(number) < 2:
-            return f"the number of NUMA nodes after {mode}: is no number from 2 on"
-        if not self.max_nodes:
-            return "memoryPolicy.maxNodes is 0, so annotations request no number of NUMA nodes"
+            return f"N in {mode}:N must be a number of NUMA nodes, 2 or more"
+        if self.max_nodes < 2:
+            return (
+                f"memoryPolicy.maxNodes is {self.max_nodes}, so annotations request no number of "
+                "NUMA nodes"
+            )
         if int(number) > self.max_nodes:
             return f"memoryPolicy.maxNodes allows at most {self.max_nodes} NUMA nodes"
         return ""
+
+    def obstacle_of_size(self, size_bytes: int, count: int) -> str:
+        """Return why a container of this size may not request so many nodes; "" if it may."""
+        if size_bytes >= count * self.min_per_node_bytes:
+            return ""
+        least = format_quantity(self.min_per_node_bytes)
+        return (
+            f"memoryPolicy.minPerNode requires {least} on each NUMA node; the container requests "
+            f"{format_quantity(size_bytes)} for {count}"
+        )
 
 
 def mode_and_count(text: str) -> tuple[PolicyMode, int]:

@@ -11,10 +11,13 @@ ALL = "interleave, weighted-interleave, bind, preferred, preferred-many, local"
 
 def test_policies_are_off_by_default() -> None:
     assert read_memory_policies(None) == read_memory_policies({}) == MemoryPolicies()
-    keys = ("modes", "namespaces", "defaults", "runtimes", "onUnsupported", "maxNodes")
+    keys = ["modes", "namespaces", "defaults", "runtimes", "onUnsupported"]
+    keys += ["maxNodes", "minPerNode"]
     assert read_memory_policies(dict.fromkeys(keys)) == MemoryPolicies()
     document = memory_policies_document(MemoryPolicies())
     assert document == {"runtimes": "auto", "onUnsupported": "Ignore"}
+    document = memory_policies_document(MemoryPolicies(max_nodes=2))
+    assert (document["maxNodes"], document["minPerNode"]) == (2, "256Mi")
 
 
 def test_all_keys() -> None:
@@ -26,6 +29,7 @@ def test_all_keys() -> None:
             "runtimes": ["default", "crun"],
             "onUnsupported": "Reject",
             "maxNodes": 4,
+            "minPerNode": "1.5Gi",
         }
     )
     assert found == MemoryPolicies(
@@ -35,7 +39,17 @@ def test_all_keys() -> None:
         ("default", "crun"),
         OnUnsupported.REJECT,
         4,
+        3 << 29,
     )
+    assert read_memory_policies(memory_policies_document(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("value", "size_bytes"), [(0, 0), ("0", 0), (4096, 4096), ("2Mi", 2 << 20)]
+)
+def test_the_least_amount_per_node(value: object, size_bytes: int) -> None:
+    found = read_memory_policies({"minPerNode": value})
+    assert found.min_per_node_bytes == size_bytes
     assert read_memory_policies(memory_policies_document(found)) == found
 
 
@@ -54,7 +68,7 @@ def test_no_runtime_differs_from_auto() -> None:
             {"mode": []},
             (
                 "memoryPolicy.mode: unknown key; did you mean modes? allowed: modes, namespaces, "
-                "defaults, runtimes, onUnsupported, maxNodes"
+                "defaults, runtimes, onUnsupported, maxNodes, minPerNode"
             ),
         ),
         (
@@ -89,6 +103,17 @@ def test_no_runtime_differs_from_auto() -> None:
         (
             {"maxNodes": -1},
             "memoryPolicy.maxNodes: -1 is out of range; write a whole number from 0 to 1024",
+        ),
+        (
+            {"minPerNode": "-1Mi"},
+            (
+                "memoryPolicy.minPerNode: '-1Mi' is negative; an amount of memory is at least 0; "
+                "write an amount such as 512Mi"
+            ),
+        ),
+        (
+            {"minPerNode": True},
+            "memoryPolicy.minPerNode: True instead of an amount; write an amount such as 512Mi",
         ),
     ],
 )

@@ -45,6 +45,8 @@ class Policies:
     runtimes: tuple[str, ...] = field(default=("runc",))
     max_nodes: int = 0
     """The most nodes that an annotation may request."""
+    min_per_node: str = "256Mi"
+    """The least amount of such a container on each node."""
 
     @property
     def is_active(self) -> bool:
@@ -61,6 +63,7 @@ class Policies:
         ]
         if self.max_nodes:
             values.append(f"maxNodes: {self.max_nodes}")
+            values.append(f"minPerNode: {self.min_per_node}")
         if self.default:
             values.append(f"defaults: {{{_NAMESPACE}: {self.default}}}")
         return f"memoryPolicy: {{{', '.join(values)}}}"
@@ -91,6 +94,7 @@ def choose_policies(rng: random.Random) -> Policies:
         rejects=rng.random() < 0.4,
         runtimes=rng.choice((("runc",), ("runc",), ("runc",), ("default",))),
         max_nodes=rng.choice((0, 2, 2, 4)),
+        min_per_node=rng.choice(("0", "0", "256Mi")),
     )
 
 

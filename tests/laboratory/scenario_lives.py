@@ -54,7 +54,8 @@ def _random_policies(chance: random.Random) -> Document:
     default = {"default": chance.choice(modes)} if chance.random() < 0.5 else {}
     action = chance.choice(("Ignore", "Ignore", "Reject"))
     found = {"modes": modes, "defaults": default, "onUnsupported": action}
-    return {**found, "maxNodes": chance.choice((0, 2))}
+    least = chance.choice(("0", "256Mi", "1Gi"))
+    return {**found, "maxNodes": chance.choice((0, 2)), "minPerNode": least}
 
 
 def _annotated(chance: random.Random, made: Document, names: list[str]) -> Document:

@@ -73,8 +73,10 @@ def test_an_annotation_requests_a_number_of_nodes_where_it_is_allowed() -> None:
     assert mode_and_count("bind") == (PolicyMode.BIND, 0)
     text = policies.obstacle("any", "interleave:5")
     assert text == "memoryPolicy.maxNodes allows at most 4 NUMA nodes"
-    text = MemoryPolicies((PolicyMode.INTERLEAVE,)).obstacle("any", "interleave:2")
-    assert text == "memoryPolicy.maxNodes is 0, so annotations request no number of NUMA nodes"
+    for most in (0, 1):
+        policies = MemoryPolicies((PolicyMode.INTERLEAVE,), max_nodes=most)
+        cause = f"memoryPolicy.maxNodes is {most}, so annotations request no number of NUMA nodes"
+        assert policies.obstacle("any", "interleave:2") == cause
 
 
 @pytest.mark.parametrize(
@@ -82,8 +84,20 @@ def test_an_annotation_requests_a_number_of_nodes_where_it_is_allowed() -> None:
 )
 def test_other_numbers_are_invalid(number: str) -> None:
     policies = MemoryPolicies((PolicyMode.INTERLEAVE,), max_nodes=4)
-    text = "the number of NUMA nodes after interleave: is no number from 2 on"
+    text = "N in interleave:N must be a number of NUMA nodes, 2 or more"
     assert policies.obstacle("any", f"interleave:{number}") == text
+
+
+def test_each_node_needs_a_least_part() -> None:
+    policies = MemoryPolicies(min_per_node_bytes=64 << 20)
+    assert policies.obstacle_of_size(128 << 20, 2) == ""
+    assert policies.obstacle_of_size(16 << 10, 4) == (
+        "memoryPolicy.minPerNode requires 64Mi on each NUMA node; the container requests 16Ki for 4"
+    )
+    assert policies.obstacle_of_size((128 << 20) - 1, 2)
+    assert MemoryPolicies(min_per_node_bytes=0).obstacle_of_size(0, 4) == ""
+    assert MemoryPolicies().obstacle_of_size(512 << 20, 2) == ""
+    assert MemoryPolicies().obstacle_of_size(511 << 20, 2)
 
 
 def test_only_interleave_takes_a_number_of_nodes() -> None:

@@ -18,7 +18,7 @@ from tests.engine.conftest import MI, Host, four_nodes
 ANNOTATION = "memory-policy.numamem.io"
 POLICY = Policy(
     reserved_memory=(Reservation(0, {"memory": 32 * MI}),),
-    memory_policies=MemoryPolicies((PolicyMode.INTERLEAVE,), max_nodes=3),
+    memory_policies=MemoryPolicies((PolicyMode.INTERLEAVE,), max_nodes=3, min_per_node_bytes=0),
 )
 
 

@@ -21,7 +21,7 @@ from tests.features.guest.memory_policies import (
 )
 
 _MODES = "interleave, weighted-interleave, bind, preferred, preferred-many, local"
-SETTINGS = f"memoryPolicy: {{modes: [{_MODES}], maxNodes: 2}}\n"
+SETTINGS = f"memoryPolicy: {{modes: [{_MODES}], maxNodes: 2, minPerNode: 128Mi}}\n"
 
 _WITH_CPUS = range(4)
 _WITHOUT_CPUS = 4

@@ -13,7 +13,7 @@ from dataclasses import replace
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.events import MEMORY_POLICY, CreateContainer, PodSandbox
 from nri_numamem.engine.features.memory_policies.support import unsupported
-from nri_numamem.engine.request import Request
+from nri_numamem.engine.request import Request, request_of
 from nri_numamem.engine.text import cut_name
 from nri_numamem.numa import NodeSet, mode_and_count
 
@@ -23,19 +23,19 @@ SHARED = "the container shares its pod's memory limit, so its part of it is unkn
 def with_count(context: Context, event: CreateContainer, request: Request) -> Request:
     """Return the request with the number of nodes that an annotation requests, if it counts."""
     policy_request = event.policy_request
-    if policy_request is None or request.is_shared or obstacle(context, event):
+    if policy_request is None or request.is_shared:
         return request
     policies, text = context.policy.memory_policies, policy_request.annotation
     if not policies.max_nodes or policies.obstacle(event.pod.namespace, text):
         return request
     mode, count = mode_and_count(text)
-    if not count or unsupported(policy_request, mode):
+    if not count or unsupported(policy_request, mode) or obstacle(context, event, count):
         return request
     return replace(request, even_nodes=count)
 
 
-def obstacle(context: Context, event: CreateContainer) -> str:
-    """Return why the plugin cannot place the container on the requested number of nodes.
+def obstacle(context: Context, event: CreateContainer, count: int) -> str:
+    """Return why the plugin does not place the container on `count` nodes, as requested.
 
     "" if no cause is known before the placement; also for a container that shares its pod's limit.
     """
@@ -53,7 +53,9 @@ def obstacle(context: Context, event: CreateContainer) -> str:
     is_sum = container.hugepage_limits is None and not container.hugepages_unified
     if is_sum and any(pod.hugepage_limits.values()):
         return "the runtime shows only the sum of the hugepages of its pod"
-    return ""
+    request = request_of(pod, container, {})
+    size_bytes = 0 if request is None else sum(request.resources.values())
+    return context.policy.memory_policies.obstacle_of_size(size_bytes, count)
 
 
 def is_even(context: Context, pod: PodSandbox, name: str, nodes: NodeSet) -> bool:

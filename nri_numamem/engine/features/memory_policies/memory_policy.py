@@ -93,7 +93,7 @@ def _find(
         return f"there is no memory {where}"
     # A container that was not refused for want of room interleaves over all nodes.
     if count and decision.rejection is None and not (mems and len(nodes) == count):
-        return even_group.obstacle(context, event) or even_group.SHARED
+        return even_group.obstacle(context, event, count) or even_group.SHARED
     near = _near(context, event) if mems else NodeSet()
     return policy_of(mode, nodes, near)
 

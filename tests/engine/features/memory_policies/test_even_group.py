@@ -23,7 +23,7 @@ from nri_numamem.numa import (
 from tests.engine.conftest import MI, PAGE, Answer, Host, four_nodes, handle
 
 INTERLEAVE = PolicyMode.INTERLEAVE
-POLICIES = MemoryPolicies((INTERLEAVE,), max_nodes=4)
+POLICIES = MemoryPolicies((INTERLEAVE,), max_nodes=4, min_per_node_bytes=0)
 ANNOTATION = "memory-policy.numamem.io"
 # 992 MiB and 16 pages per node; node 0 has 960 MiB.
 RESERVED = (Reservation(0, {"memory": 32 * MI}),)
@@ -311,6 +311,48 @@ def test_a_container_whose_nodes_the_plugin_does_not_choose_so(
     else:
         assert answer.adjustment is None or answer.adjustment.memory_policy is None
         assert events_of(answer)[-1] is EventName.MEMORY_POLICY_IGNORED
+
+
+@pytest.mark.parametrize("action", list(OnUnsupported))
+def test_a_small_container_closes_no_nodes(action: OnUnsupported) -> None:
+    policies = replace(POLICIES, on_unsupported=action, min_per_node_bytes=100 * MI)
+    life = Life(strict(memory_policies=policies))
+    answer = life.create("interleave:4", memory=16 << 10)
+    text = "memoryPolicy.minPerNode requires 100Mi on each NUMA node; the container requests 16Ki"
+    assert cause(answer) == f"{text} for 4"
+    if action is OnUnsupported.REJECT:
+        assert answer.refusal is not None
+        assert f"'interleave:4' of the pod's annotation cannot be set: {text}" in answer.refusal
+        return
+    assert answer.adjustment is not None
+    assert answer.adjustment.cpuset_mems == "0"
+    assert answer.adjustment.memory_policy is None
+    assert events_of(answer)[-1] is EventName.MEMORY_POLICY_IGNORED
+    # All nodes are still open for containers on one node.
+    for index in range(4):
+        plain = life.create("", uid=f"plain{index}", memory=900 * MI)
+        assert plain.adjustment is not None
+        assert plain.adjustment.cpuset_mems == str(index)
+
+
+@pytest.mark.parametrize(
+    ("memory", "hugepages", "nodes"),
+    [(200 * MI, 0, "0-1"), (199 * MI, 0, "0"), (180 * MI, 10, "0-1"), (180 * MI, 9, "0")],
+)
+def test_hugepages_count_for_the_least_amount(memory: int, hugepages: int, nodes: str) -> None:
+    life = Life(strict(memory_policies=replace(POLICIES, min_per_node_bytes=100 * MI)))
+    answer = life.create(memory=memory, hugepages={PAGE: hugepages * PAGE})
+    assert answer.adjustment is not None
+    assert answer.adjustment.cpuset_mems == nodes
+
+
+def test_a_container_that_shrinks_below_the_least_amount_keeps_equal_parts() -> None:
+    life = Life(strict(memory_policies=replace(POLICIES, min_per_node_bytes=100 * MI)))
+    life.create()
+    assert life.host.resize(life.host.newest(), 60 * MI).refusal is None
+    assert life.reserved() == [30, 30, 0, 0]
+    life.host.synchronize()
+    assert life.reserved() == [30, 30, 0, 0]
 
 
 def test_pod_scope_places_pods_as_a_whole() -> None:
