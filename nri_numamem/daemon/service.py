@@ -24,6 +24,7 @@ from nri_numamem.daemon.live_settings import LiveSettings
 from nri_numamem.daemon.machine_monitor import MachineMonitor
 from nri_numamem.daemon.metrics_endpoint import MetricsEndpoint
 from nri_numamem.daemon.pod_reaper import PodReaper
+from nri_numamem.daemon.pod_warnings import PodWarnings
 from nri_numamem.daemon.repeated_refusals import RepeatedRefusals
 from nri_numamem.daemon.request_handler import RequestHandler
 from nri_numamem.daemon.signals import DUMP_STATE, STOPPING
@@ -96,6 +97,7 @@ class Service:
         self._watchdog = Watchdog(crash_descriptor, system.new_stall_guard, heartbeat)
         self._gc_control = GcControl()
         self._repeated_refusals = RepeatedRefusals()
+        self._pod_warnings = PodWarnings()
         self._state_store = StateStore(self.emit, system.clock, system.open_state_file)
         self._description = Description(self._state_store.describe, system.clock.wall_s)
         self._history = HistoryFilter(self._state_store.append, system.clock, self._get_engine)
@@ -257,6 +259,7 @@ class Service:
         self._history.add(record)
         found = self._repeated_refusals.filtered(record, self._system.clock.monotonic_s())
         if found is not None:
+            found = self._pod_warnings.filtered(found)
             request = {"request_id": found.request_id} if found.request_id else {}
             getattr(self._log, found.level)(found.event, **request, **found.fields)
 

@@ -21,8 +21,18 @@ from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.records import containers as records
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.host.roots import HostRoots
+from nri_numamem.memorymanager import QosClass
+from nri_numamem.memorymanager.burstable import BurstablePods, Evidence
 from nri_numamem.nri.plugin_service import Overrun
-from nri_numamem.numa import CpuSet, Machine, MemoryPolicies, NumaNode, PolicyMode
+from nri_numamem.numa import (
+    CpuSet,
+    Machine,
+    MemoryPolicies,
+    NumaNode,
+    PodStrategies,
+    PolicyMode,
+    Strategy,
+)
 from nri_numamem.observe.plugin_file import PluginFacts, plugin_file_of, read_plugin_file
 from tests.laboratory import api_pb2 as api
 from tests.laboratory import objects
@@ -226,6 +236,60 @@ def test_the_settings_and_the_runtime_decide_on_memory_policies(node: Node) -> N
     assert not second.HasField("memory_policy")
     (ignored,) = node.log.named("memory_policy_ignored")
     assert "policies need 0.12 or newer" in str(ignored["cause"])
+
+
+def annotated_warnings(node: Node, policy: Policy, settings: Settings) -> list[tuple[str, str]]:
+    """Return event and pod of the warnings while pods with wrong annotations start and restart."""
+    annotations = {
+        f"{feature}.numamem.io{part}": "wrong" if feature != "memory" else "guaranteed"
+        for feature in ("memory", "memory-policy", "network-hints", "placement-strategy", "other")
+        for part in ("", "/container.c1", "/" + "x" * 200)
+    }
+
+    def create(attempt: int) -> None:
+        for qos in QosClass:
+            if qos is QosClass.UNKNOWN:
+                continue
+            name = f"{qos.value}-pod"
+            pod = objects.pod(name, qos=qos, memory_limit_bytes=GI, annotations=annotations)
+            if not attempt:
+                node.runtime.run_pod(pod)
+            for number in range(3):
+                container = objects.container(
+                    pod, f"c{number}", memory_limit_bytes=GI // 4, qos=qos, attempt=attempt
+                )
+                node.runtime.create(pod, container)
+
+    engine = Engine(Context.of(node.engine.context.machine, policy))
+    node.service.start(engine, settings, "started as a test")
+    for attempt in range(4):
+        node.world.after(1 + attempt, partial(create, attempt))
+    node.run(8)
+    assert len(node.log.named("memory_policy_ignored")) >= 20
+    return [(str(w["event"]), str(w.get("pod", ""))) for w in node.log.warnings if "pod" in w]
+
+
+def test_without_the_features_annotations_cause_no_warning(node: Node) -> None:
+    assert annotated_warnings(node, Policy(), Settings(state_file="")) == []
+
+
+def test_with_the_features_annotations_cause_one_warning_per_pod_and_feature(node: Node) -> None:
+    policies = MemoryPolicies((PolicyMode.BIND,), runtimes=("runc",))
+    strategies, burstable = PodStrategies((Strategy.PACK,)), BurstablePods((Evidence.ANNOTATION,))
+    policy = Policy(memory_policies=policies, pod_strategies=strategies, burstable_pods=burstable)
+    settings = Settings(
+        memory_policies=policies,
+        pod_strategies=strategies,
+        burstable_pods=burstable,
+        state_file="",
+    )
+    found = annotated_warnings(node, policy, settings)
+    ignored = "memory_policy_ignored"
+    assert sorted(found) == [
+        *(("burstable_not_pinned", f"{qos}-pod") for qos in ("BestEffort", "Burstable")),
+        *((ignored, f"{qos}-pod") for qos in ("BestEffort", "Burstable", "Guaranteed")),
+        ("placement_strategy_ignored", "Guaranteed-pod"),
+    ]
 
 
 def test_pages_are_watched_only_with_the_setting(node: Node) -> None:

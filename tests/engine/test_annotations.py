@@ -24,6 +24,13 @@ def test_long_values_are_cut() -> None:
     assert own_annotations({"x.numamem.io": "y" * 100_000}) == {"x.numamem.io": "y" * 64}
 
 
+def test_long_names_are_left_out() -> None:
+    longest = f"placement-strategy.numamem.io/container.{'c' * 53}"
+    assert len(longest.partition("/")[2]) == 63  # the limit of Kubernetes
+    others = {"x" * 10_000 + ".numamem.io": "y", longest + "/" + "c" * 100: "y"}
+    assert own_annotations({longest: "pack", **others}) == {longest: "pack"}
+
+
 def test_of_many_annotations_the_first_by_name_are_kept() -> None:
     many = {f"x.numamem.io/container.{number:04}": "y" for number in reversed(range(1000))}
     kept = own_annotations(many)

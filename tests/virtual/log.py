@@ -9,6 +9,8 @@ class MemoryLog:
     def __init__(self) -> None:
         self.records: list[dict[str, Any]] = []
         """The fields of each record, and its event as "event"."""
+        self.warnings: list[dict[str, Any]] = []
+        """Those of the level warning."""
 
     @property
     def events(self) -> list[str]:
@@ -25,4 +27,8 @@ class MemoryLog:
     def _add(self, event: str, /, **fields: object) -> None:
         self.records.append({"event": str(event), **fields})
 
-    debug = info = warning = error = exception = _add
+    def warning(self, event: str, /, **fields: object) -> None:
+        self._add(event, **fields)
+        self.warnings.append(self.records[-1])
+
+    debug = info = error = exception = _add

@@ -60,7 +60,7 @@ def complete(
         return decision
     if context.is_static and not settings.is_active:
         cause += ", and burstablePods.evidence is empty"
-    return decision.with_records(records.not_pinned(event, cause))
+    return decision.with_records(records.not_pinned(event, cause, is_off=not settings.is_active))
 
 
 def update_container(context: Context, state: EngineState, event: UpdateContainer) -> Decision:

@@ -20,15 +20,20 @@ def pinned(event: CreateContainer, evidence: Evidence, nodes: str, score: int | 
     return Record(EventName.BURSTABLE_PINNED, fields)
 
 
-def not_pinned(event: CreateContainer, cause: str, message: str = "") -> Record:
-    """Record a container that starts unpinned; `message` shows what each node has free."""
+def not_pinned(
+    event: CreateContainer, cause: str, message: str = "", *, is_off: bool = False
+) -> Record:
+    """Record a container that starts unpinned; `message` shows what each node has free.
+
+    `is_off` if the settings pin no container of a Burstable pod.
+    """
     fields: Fields = {**_fields(event), "cause": cause}
     if event.available_memory is not None:
         available = sorted(event.available_memory.items())
         fields["available_bytes"] = {str(node_id): size for node_id, size in available}
     if message:
         fields["message"] = message
-    return Record(EventName.BURSTABLE_NOT_PINNED, fields)
+    return Record(EventName.BURSTABLE_NOT_PINNED, fields, alternate=is_off)
 
 
 def unpinned(

@@ -45,7 +45,8 @@ def add_policy(
             return replace(decision, plan=plan).with_records(*ignored, record)
         if _is_rejected(context):
             return _reject(state, event, choice, found)
-        ignored.append(records.ignored(event, choice, found))
+        is_off = not context.policy.memory_policies.is_active
+        ignored.append(records.ignored(event, choice, found, is_off=is_off))
     return decision.with_records(*ignored) if ignored else decision
 
 

@@ -32,9 +32,10 @@ def policy_set(event: CreateContainer, choice: PolicyChoice, policy: MemoryPolic
     return Record(EventName.MEMORY_POLICY_SET, fields)
 
 
-def ignored(event: CreateContainer, choice: PolicyChoice, cause: str) -> Record:
-    """Record a container that is created without the policy."""
-    return Record(EventName.MEMORY_POLICY_IGNORED, {**_fields(event, choice), "cause": cause})
+def ignored(event: CreateContainer, choice: PolicyChoice, cause: str, *, is_off: bool) -> Record:
+    """Record a container that is created without the policy; `is_off` if no container gets one."""
+    fields: Fields = {**_fields(event, choice), "cause": cause}
+    return Record(EventName.MEMORY_POLICY_IGNORED, fields, alternate=is_off)
 
 
 def rejected(event: CreateContainer, choice: PolicyChoice, cause: str) -> Record:

@@ -12,10 +12,10 @@ from nri_numamem.numa import NodeSet, Strategy
 ANNOTATION, SETTING = "annotation", "setting"
 
 
-def ignored(pod: PodSandbox, text: str, cause: str) -> Record:
-    """Record a pod whose annotation does not choose its strategy."""
+def ignored(pod: PodSandbox, text: str, cause: str, *, is_off: bool) -> Record:
+    """Record a pod whose annotation does not choose its strategy; `is_off` if none may."""
     fields: Fields = {**pod_fields(pod), "strategy": text, "cause": cause}
-    return Record(EventName.PLACEMENT_STRATEGY_IGNORED, fields)
+    return Record(EventName.PLACEMENT_STRATEGY_IGNORED, fields, alternate=is_off)
 
 
 def with_strategy(

@@ -90,8 +90,9 @@ def ignored(context: Context, pod: PodSandbox) -> tuple[Record, ...]:
     text = pod.annotations.get(_NAME)
     if text is None or not context.manages(pod):
         return ()
-    cause = context.policy.pod_strategies.obstacle(pod.namespace, text)
-    return (records.ignored(pod, text, cause),) if cause else ()
+    strategies = context.policy.pod_strategies
+    cause = strategies.obstacle(pod.namespace, text)
+    return (records.ignored(pod, text, cause, is_off=not strategies.allowed),) if cause else ()
 
 
 def explained(

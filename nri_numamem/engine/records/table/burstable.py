@@ -1,7 +1,7 @@
 """Events of containers in Burstable pods."""
 
-from nri_numamem.engine.records.events import EventName, EventType, Level
-from nri_numamem.engine.records.table.common import CAUSE, CONTAINER, NODES
+from nri_numamem.engine.records.events import AlternateLevel, EventName, EventType, Level
+from nri_numamem.engine.records.table.common import CAUSE, CONTAINER, NODES, WARNED_BEFORE
 
 _FACTS = {
     **CONTAINER,
@@ -26,6 +26,9 @@ EVENTS = {
         "A container of a Burstable pod starts unpinned, although it has the annotation or its "
         "memory request is its limit.",
         level=Level.WARNING,
+        alternate=AlternateLevel(
+            Level.DEBUG, f"burstablePods is off, or {WARNED_BEFORE} and room is not the cause"
+        ),
         remedy="see `cause`, and docs/burstable-pods.md",
         fields={
             **_FACTS,

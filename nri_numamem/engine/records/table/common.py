@@ -46,6 +46,9 @@ REPEATED = {
     "repeat_count": "only in the history, and of resizes: records of the same contents since the "
     "one before, which were left out; the intervals grow up to 1 hour"
 }
+WARNED_BEFORE = "it is not the first record of this event for the pod"
+"""A condition of the level debug (``daemon.pod_warnings``)."""
+
 REFUSAL_ID = {
     "refusal_id": "request of the container's first refusal for this reason, if this is a retry; "
     "the text of every retry has it"

@@ -1,7 +1,7 @@
 """Events of memory policies."""
 
-from nri_numamem.engine.records.events import EventName, EventType, Level
-from nri_numamem.engine.records.table.common import CAUSE, CONTAINER, REPEATED
+from nri_numamem.engine.records.events import AlternateLevel, EventName, EventType, Level
+from nri_numamem.engine.records.table.common import CAUSE, CONTAINER, REPEATED, WARNED_BEFORE
 
 _POLICY = {
     **CONTAINER,
@@ -22,6 +22,7 @@ EVENTS = {
     EventName.MEMORY_POLICY_IGNORED: EventType(
         "A container is created without the memory policy that was chosen for it.",
         level=Level.WARNING,
+        alternate=AlternateLevel(Level.DEBUG, f"memoryPolicy is off, or {WARNED_BEFORE}"),
         remedy=_REMEDY,
         fields={**_POLICY, **CAUSE},
     ),
@@ -29,6 +30,7 @@ EVENTS = {
         "A container's creation is refused because its memory policy cannot be set "
         "(memoryPolicy.onUnsupported: Reject).",
         level=Level.WARNING,
+        alternate=AlternateLevel(Level.DEBUG, WARNED_BEFORE),
         remedy=_REMEDY,
         fields={**_POLICY, **CAUSE, **REPEATED},
     ),

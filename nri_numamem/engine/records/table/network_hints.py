@@ -1,7 +1,7 @@
 """Events of network interfaces as hints."""
 
-from nri_numamem.engine.records.events import EventName, EventType, Level
-from nri_numamem.engine.records.table.common import CAUSE, CONTAINER
+from nri_numamem.engine.records.events import AlternateLevel, EventName, EventType, Level
+from nri_numamem.engine.records.table.common import CAUSE, CONTAINER, WARNED_BEFORE
 
 _INTERFACES = {
     **CONTAINER,
@@ -30,6 +30,7 @@ EVENTS = {
     EventName.NETWORK_HINTS_INCOMPLETE: EventType(
         "A container is created without hints of some or all of its network interfaces.",
         level=Level.WARNING,
+        alternate=AlternateLevel(Level.DEBUG, WARNED_BEFORE),
         remedy="see `cause`; `nri-numamem doctor` checks what the setting networkHints needs",
         fields={**_INTERFACES, **CAUSE},
     ),

@@ -1,7 +1,7 @@
 """Events and fields of placement strategies."""
 
-from nri_numamem.engine.records.events import EventName, EventType, Level
-from nri_numamem.engine.records.table.common import CAUSE, POD
+from nri_numamem.engine.records.events import AlternateLevel, EventName, EventType, Level
+from nri_numamem.engine.records.table.common import CAUSE, POD, WARNED_BEFORE
 
 STRATEGY = {
     "strategy": "the placement strategy; absent for lowest-ids",
@@ -14,6 +14,9 @@ EVENTS = {
     EventName.PLACEMENT_STRATEGY_IGNORED: EventType(
         "The annotation of a pod does not choose its placement strategy; placementStrategy holds.",
         level=Level.WARNING,
+        alternate=AlternateLevel(
+            Level.DEBUG, f"podPlacementStrategies.allowed is empty, or {WARNED_BEFORE}"
+        ),
         remedy="correct the annotation or the setting podPlacementStrategies, see `cause`",
         fields={**POD, "strategy": "the annotation, as written", **CAUSE},
     ),

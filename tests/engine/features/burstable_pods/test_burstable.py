@@ -162,6 +162,7 @@ def test_an_annotation_without_the_setting_has_no_effect_but_a_record(new_host: 
         assert answer == Answer(records=answer.records)
         assert names(answer) == [EventName.NOT_MANAGED, EventName.BURSTABLE_NOT_PINNED]
         assert cause(answer) == f"its pod is {pod_class}, and burstablePods.evidence is empty"
+        assert answer.records[-1].level == "debug"
     assert names(create(host, run(host, "g", "", ANNOTATED), facts=False)) == [EventName.ADMITTED]
     other = run(host, "o", annotations={"cpus.numamem.io": "follow"})
     assert names(create(host, other, facts=False)) == [EventName.NOT_MANAGED]
@@ -172,6 +173,7 @@ def test_a_best_effort_pod_is_never_pinned(new_host: NewHost) -> None:
     answer = create(host, run(host, "a", "besteffort/", ANNOTATED), facts=False)
     assert answer.adjustment is None
     assert cause(answer) == "its pod is BestEffort"
+    assert answer.records[-1].level == "warning"
 
 
 def test_an_annotation_may_be_for_one_container(new_host: NewHost) -> None:

@@ -250,6 +250,7 @@ def test_an_annotation_never_exceeds_the_settings(
     assert answer.adjustment == Adjustment("0")
     assert names(answer) == [EventName.ADMITTED, EventName.MEMORY_POLICY_IGNORED]
     assert cause(answer) == text
+    assert answer.records[-1].level == ("warning" if policies.is_active else "debug")
     rejects = replace(policies, on_unsupported=REJECT)
     answer = create(new_host(rejects), annotation)
     if not policies.is_active:

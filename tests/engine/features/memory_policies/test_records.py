@@ -5,6 +5,7 @@ import pytest
 from nri_numamem.engine.events import Container, CreateContainer, PodSandbox, PolicyRequest
 from nri_numamem.engine.features.memory_policies import records
 from nri_numamem.engine.features.memory_policies.records import ANNOTATION, DEFAULT, PolicyChoice
+from nri_numamem.engine.records.events import Level
 from nri_numamem.engine.records.table import EVENTS
 from nri_numamem.numa import MemoryPolicy, NodeSet, PolicyMode
 
@@ -23,7 +24,7 @@ def test_records_have_the_fields_of_their_types() -> None:
     assert made.fields["nodes"] == "0-1"
     for record in (
         made,
-        records.ignored(event, CHOICE, "it is old"),
+        records.ignored(event, CHOICE, "it is old", is_off=False),
         records.rejected(event, CHOICE, "it is old"),
     ):
         assert set(record.fields) <= set(EVENTS[record.event].fields)
@@ -31,7 +32,9 @@ def test_records_have_the_fields_of_their_types() -> None:
 
 
 def test_without_a_request_the_handler_is_unknown() -> None:
-    assert records.ignored(creation(), CHOICE, "").fields["runtime_handler"] == ""
+    record = records.ignored(creation(), CHOICE, "", is_off=True)
+    assert record.fields["runtime_handler"] == ""
+    assert record.level is Level.DEBUG
 
 
 @pytest.mark.parametrize(

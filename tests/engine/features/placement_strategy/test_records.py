@@ -12,7 +12,9 @@ from nri_numamem.numa import NodeSet, Strategy
 
 
 def test_an_annotation_that_does_not_count() -> None:
-    record = ignored(PodSandbox("s", "u", "shop", "web", "/kubepods/podu"), "x", "because")
+    pod = PodSandbox("s", "u", "shop", "web", "/kubepods/podu")
+    record = ignored(pod, "x", "because", is_off=False)
+    assert (record.level, ignored(pod, "x", "", is_off=True).level) == ("warning", "debug")
     assert record.event is EventName.PLACEMENT_STRATEGY_IGNORED
     assert record.fields == {
         "pod": "web",

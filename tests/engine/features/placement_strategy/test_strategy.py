@@ -190,6 +190,7 @@ def test_an_annotation_that_is_allowed_decides(
     found = [r for r in host.ran.records if r.event == "placement_strategy_ignored"]
     assert bool(found) is (text not in ("pack", "spread"))
     for record in found:
+        assert record.level == "warning"
         assert (record.fields["strategy"], record.fields["pod_uid"]) == (text, "a")
         assert record.fields["cause"] == ALLOWED.obstacle("ns", text)
 
@@ -197,7 +198,7 @@ def test_an_annotation_that_is_allowed_decides(
 def test_without_the_setting_an_annotation_is_only_recorded(host: Host) -> None:
     pod = annotated(host, "a", "spread")
     (record,) = host.ran.records
-    assert (record.event, record.level) == ("placement_strategy_ignored", "warning")
+    assert (record.event, record.level) == ("placement_strategy_ignored", "debug")
     (admitted,) = host.create(pod).records
     assert "strategy" not in admitted.fields
 

@@ -1,0 +1,52 @@
+"""Warnings about annotations are logged once per pod."""
+
+import pytest
+
+from nri_numamem.daemon.pod_warnings import ONCE_PER_POD, WARNINGS_LIMIT, PodWarnings
+from nri_numamem.engine.plan import Record, RecordValue
+from nri_numamem.engine.records.events import EventName, Level
+
+IGNORED = EventName.MEMORY_POLICY_IGNORED
+
+
+def level(warnings: PodWarnings, event: EventName, uid: str = "a", **fields: RecordValue) -> Level:
+    return warnings.filtered(Record(event, {"pod_uid": uid, **fields})).level
+
+
+@pytest.mark.parametrize("event", sorted(ONCE_PER_POD))
+def test_only_the_first_warning_of_a_pod_is_one(event: EventName) -> None:
+    warnings = PodWarnings()
+    assert level(warnings, event, cause="x") is Level.WARNING
+    assert level(warnings, event, cause="x") is Level.DEBUG
+    assert level(warnings, event, cause="of another container") is Level.DEBUG
+    assert level(warnings, event, uid="b") is Level.WARNING
+
+
+def test_each_event_has_its_own_first_warning() -> None:
+    warnings = PodWarnings()
+    assert {level(warnings, event) for event in ONCE_PER_POD} == {Level.WARNING}
+
+
+def test_other_records_pass() -> None:
+    warnings, record = PodWarnings(), Record(EventName.MISALIGNED, {"pod_uid": "a"})
+    assert [warnings.filtered(record) for _ in range(3)] == [record] * 3
+    off = Record(IGNORED, {"pod_uid": "a"}, alternate=True)
+    assert warnings.filtered(off) == off
+    # The setting is off for that annotation; the pod has had no warning.
+    assert level(warnings, IGNORED) is Level.WARNING
+
+
+def test_containers_without_room_pass() -> None:
+    warnings = PodWarnings()
+    for _ in range(3):
+        found = level(warnings, EventName.BURSTABLE_NOT_PINNED, message="node 0 has 1Gi")
+        assert found is Level.WARNING
+
+
+def test_the_number_of_pods_is_limited() -> None:
+    warnings = PodWarnings()
+    for number in range(WARNINGS_LIMIT + 1):
+        assert level(warnings, IGNORED, str(number)) is Level.WARNING
+    assert level(warnings, IGNORED, "1") is Level.DEBUG
+    assert level(warnings, IGNORED, "0") is Level.WARNING
+    assert level(warnings, IGNORED, "1") is Level.DEBUG
