@@ -111,6 +111,7 @@ class ExternalPlugin:
     def _connect(self) -> Channel | None:
         try:
             channel = self._system.connector.connect(self._path)
+            pid = self._system.connector.peer_pid(channel)
         except OSError as error:
             self._backoff.connect_failed(self._system.clock.monotonic_s())
             why = f"{self._path}: {error.strerror}"
@@ -120,7 +121,7 @@ class ExternalPlugin:
                 # Report readiness, or systemd would wait for ever on a host without NRI.
                 self._service.notifier.ready(f"waiting for the runtime: {why}")
             return None
-        self._backoff.connected(self._system.connector.peer_pid(channel))
+        self._backoff.connected(pid)
         self._logged_error = ""
         return channel
 

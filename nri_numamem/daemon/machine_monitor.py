@@ -211,7 +211,14 @@ class MachineMonitor:
     def _log_uevents(self, batch: UeventBatch) -> None:
         # In a thread of its own: the library that parses the messages is slow to import.
         thread = threading.Thread(target=self._describe, args=(batch,), name="uevents", daemon=True)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:  # a limit of threads
+            fields: dict[str, RecordValue] = {
+                "is_incomplete": batch.is_incomplete,
+                "error": str(error),
+            }
+            self._emit(Record(EventName.UEVENTS_RECEIVED, fields))
 
     def _describe(self, batch: UeventBatch) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())

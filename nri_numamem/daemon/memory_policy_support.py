@@ -58,6 +58,8 @@ class MemoryPolicySupport:
         self._programs = _Programs()
         self._missing_modes: frozenset[PolicyMode] = frozenset()
         self._thread: Thread | None = None
+        self._must_read_again = False
+        """Whether no thread or no process could be started for the last read."""
 
     def started(self, settings: Settings) -> None:
         """Begin with these settings."""
@@ -78,6 +80,8 @@ class MemoryPolicySupport:
         """
         if not self._policies.is_active:
             return None
+        if self._must_read_again:
+            self._read_features()
         return PolicySupport(self._obstacle(handler), self._missing_modes)
 
     def _obstacle(self, handler: str) -> str:
@@ -107,10 +111,16 @@ class MemoryPolicySupport:
         is_needed = self._policies.is_active and self._policies.runtimes is None
         if not is_needed or (self._thread is not None and self._thread.is_alive()):
             return
-        self._thread = Thread(target=self._read_all, name="OCI runtime features", daemon=True)
-        self._thread.start()
+        thread = Thread(target=self._read_all, name="OCI runtime features", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # a limit of threads
+            self._must_read_again = True
+        else:
+            self._thread = thread
 
     def _read_all(self) -> None:
+        self._must_read_again = False
         for name in PROGRAMS:
             self._programs = replace(self._programs, **{name: self._obstacle_by_features(name)})
 
@@ -121,6 +131,7 @@ class MemoryPolicySupport:
         try:
             modes = self._read(program)
         except FeaturesError as error:
+            self._must_read_again = self._must_read_again or error.is_shortage
             return f"{error}; {_LIST_IT}"
         if not modes:
             return f"{program} sets no memory policies; runc does since 1.4, crun since 1.24"

@@ -164,6 +164,8 @@ class NamespaceReader:
         Return what was known before.
         """
         known = self._found.get(sandbox_id)
+        if known is NOT_READ_YET:
+            self._start_thread()
         if known is not None and (known is NOT_READ_YET or not known.obstacle):
             return known
         if len(self._found) >= _SANDBOXES_LIMIT:
@@ -192,9 +194,15 @@ class NamespaceReader:
 
     def _put(self, item: tuple[str, str]) -> None:
         self._queue.put(item)
+        self._start_thread()
+
+    def _start_thread(self) -> None:
         if self._thread is None:
-            self._thread = Thread(target=self._run, name="network namespaces", daemon=True)
-            self._thread.start()
+            thread = Thread(target=self._run, name="network namespaces", daemon=True)
+            # At a limit of threads the next request tries again.
+            with suppress(RuntimeError):
+                thread.start()
+                self._thread = thread
 
     def _run(self) -> None:
         while (item := self._queue.get()) is not None:

@@ -4,6 +4,7 @@ Source: the OCI runtime specification 1.3, features-linux.md, memoryPolicy. An o
 `linux.memoryPolicy` in its output, and ignores the same key of a container without an error.
 """
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -23,8 +24,17 @@ _DIRECTORIES = (
 _TIMEOUT_S = 20.0
 
 
+# The host has no free process id, memory or file descriptor at this moment.
+_SHORTAGES = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
+
+
 class FeaturesError(Exception):
     """The features of an OCI runtime cannot be read; the text is one line."""
+
+    def __init__(self, text: str, *, is_shortage: bool = False) -> None:
+        super().__init__(text)
+        self.is_shortage = is_shortage
+        """Whether the program could not be started, and perhaps can be soon."""
 
 
 def find_program(name: str, directories: tuple[str, ...] = _DIRECTORIES) -> Path | None:
@@ -53,7 +63,8 @@ def read_policy_modes(program: Path, timeout_s: float = _TIMEOUT_S) -> frozenset
     except subprocess.TimeoutExpired:
         raise FeaturesError(f"{program} features takes more than {timeout_s:g} s") from None
     except OSError as error:
-        raise FeaturesError(f"{program}: {error.strerror or error}") from error
+        text = f"{program}: {error.strerror or error}"
+        raise FeaturesError(text, is_shortage=error.errno in _SHORTAGES) from error
     if done.returncode:
         raise FeaturesError(f"{program} features exits with status {done.returncode}")
     try:

@@ -366,6 +366,20 @@ def test_the_library_is_loaded_for_a_log_at_debug_level_only(
     ]
 
 
+def test_at_a_limit_of_threads_a_uevent_is_recorded_without_its_contents(
+    bench: Bench, kernel: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    bench.watch.logs_uevents = True
+    kernel.send(ONLINE)
+    bench.after(1)
+    (record,) = bench.emitted
+    assert record.fields == {"is_incomplete": False, "error": "can't start new thread"}
+
+
 def wait_for_threads() -> None:
     for thread in threading.enumerate():
         if thread.name == "uevents":

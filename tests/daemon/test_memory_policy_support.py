@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -157,3 +158,29 @@ def test_configure_reads_the_features_again() -> None:
     made.configured(configuration())
     made.wait()
     assert obstacle(made, "") == ""
+
+
+def test_what_no_thread_or_process_could_read_is_read_at_the_next_container(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(_thread: Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    programs = Programs({"runc": FeaturesError("/bin/runc: no process", is_shortage=True)})
+    with monkeypatch.context() as patch:
+        patch.setattr(Thread, "start", fail)
+        made = support(programs)
+        assert obstacle(made, "") == "the features of runc are not known yet"
+    made.wait()
+    obstacle(made, "")
+    made.wait()
+    assert obstacle(made, "") == f"/bin/runc: no process; {LIST_IT}"
+    made.wait()
+    programs.found["runc"] = MODES
+    obstacle(made, "")
+    made.wait()
+    assert obstacle(made, "") == ""
+    reads = programs.reads
+    obstacle(made, "")
+    made.wait()
+    assert programs.reads == reads

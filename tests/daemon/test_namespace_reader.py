@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -210,3 +211,21 @@ def test_the_programs_own_helper_reads_this_hosts_namespaces() -> None:
         assert name == "numamem-network\n"  # not that of the plugin
     finally:
         helper.close()
+
+
+def test_at_a_limit_of_threads_the_next_request_tries_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(_thread: Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    helper = UnstartableHelper()
+    reader = NamespaceReader(helper)
+    with monkeypatch.context() as patch:
+        patch.setattr(Thread, "start", fail)
+        for _ in range(2):
+            assert reader.begin("s", "/run/netns/a") is NOT_READ_YET
+    helper.replies.put(REPLY)
+    assert reader.begin("s", "/run/netns/a") is NOT_READ_YET
+    reader.close()
+    assert reader.found("s") == Found((NET1, NET2), frozenset({"net1"}))

@@ -1,6 +1,9 @@
 """The memory policies in the output of an OCI runtime's command `features`."""
 
+import errno
 import json
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -60,3 +63,16 @@ def test_the_first_executable_is_found(tmp_path: Path) -> None:
         program(Path(directory), "")
     (tmp_path / "b/runc").chmod(0o644)
     assert find_program("runc", directories) == tmp_path / "c/runc"
+
+
+@pytest.mark.parametrize(("number", "is_shortage"), [(errno.EAGAIN, True), (errno.EACCES, False)])
+def test_a_program_that_cannot_be_started_now(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: int, is_shortage: bool
+) -> None:
+    def refuse(*_arguments: object, **_options: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(subprocess, "run", refuse)
+    with pytest.raises(FeaturesError) as caught:
+        read_policy_modes(tmp_path / "runc")
+    assert caught.value.is_shortage is is_shortage

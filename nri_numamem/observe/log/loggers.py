@@ -85,7 +85,7 @@ class LogOutput:
         """Hand the record to the writer, its texts limited; never waits."""
         try:
             self._writer.put(bounded(record))
-        except Exception:  # noqa: BLE001 - a log call never fails, even if no thread can start
+        except Exception:  # noqa: BLE001 - a log call never fails
             self.losses.add()
 
     debug = info = warning = error = exception = write

@@ -102,7 +102,9 @@ class LogWriter:
             with self._starting:
                 if not self._is_running():
                     self._thread = threading.Thread(target=self._run, name="log", daemon=True)
-                    self._thread.start()
+                    # At a limit of threads the record waits for the next one, or for a flush.
+                    with contextlib.suppress(RuntimeError):
+                        self._thread.start()
 
     def reopen(self) -> None:
         """Close the sinks after the records before; the next record opens them again."""

@@ -142,21 +142,29 @@ def test_records_that_a_sink_drops_are_counted(sink: ListSink) -> None:
     assert logs.dropped_records() == 3
 
 
-def test_logging_never_raises(sink: ListSink, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logging_never_raises(sink: ListSink) -> None:
     sink.error = RuntimeError("a bug in a sink")
     logs.get_logger().error("x")
     logs.flush()
     assert logs.dropped_records() == 1
     sink.error = None
 
+
+def test_without_a_thread_records_wait_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    logs.configure(ListSink())
+    sink = ListSink()
+    logs.configure(sink)
+    dropped = logs.dropped_records()
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", fail)
-        logs.get_logger().error("x")
-    assert logs.dropped_records() == 2
+        for event in ("first", "second"):
+            logs.get_logger().error(event)
+    assert logs.dropped_records() == dropped
+    logs.get_logger().error("third")
+    logs.flush()
+    assert [record["event"] for record in sink.records] == ["first", "second", "third"]
 
 
 def test_former_sinks_are_closed(sink: ListSink) -> None:
