@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from nri_numamem.cli.parser import Parser
     from nri_numamem.daemon.supervisor_status import SupervisorStatus
 
+_STDERR = 2
+
 # A full or broken disk.
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
@@ -60,16 +62,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         set_process_name("numamem-network")  # so that it does not look like a second plugin
         return helper(arguments[1:])
     chosen = next((word for word in arguments if word in COMMANDS), None)
-    shared = None
+    watched: dict[str, object] = {}
     if chosen == "run":
         _ignore_signals()
         if argv is None:  # in a process of its own
-            shared = _start_observer()  # before the imports, which would make it large
+            watched = _start_observer()  # before the imports, which would make it large
     if arguments == [LICENSES] and is_single_file():
         return _run(_print_licenses)
     args = new_parser([] if chosen is None else [chosen]).parse(arguments)
-    if shared is not None:
-        args.status = shared
+    vars(args).update(watched)
     return _run(lambda: _module(args.command).main(args))
 
 
@@ -118,18 +119,28 @@ def _ignore_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def _start_observer() -> SupervisorStatus | None:
-    """Start the process that ends this one when it is stuck."""
+def _start_observer() -> dict[str, object]:
+    """Start the process that ends this one when it is stuck; return arguments of ``cli.run``."""
+    import faulthandler  # noqa: PLC0415 - only for the plugin
+
     from nri_numamem.daemon import supervisor  # noqa: PLC0415 - only for the plugin
 
-    return supervisor.start_observer()
+    try:
+        watched: dict[str, object] = {"status": supervisor.start_observer()}
+    except OSError as error:
+        watched = {"unwatched": str(error)}
+    faulthandler.enable(_STDERR)
+    return watched
 
 
 def _launched() -> int:
     """Serve the runtime that launched this process; fork the supervisor before the imports."""
+    import faulthandler  # noqa: PLC0415 - see above
+
     from nri_numamem.daemon import supervisor  # noqa: PLC0415 - see above
 
     def make_worker(status: SupervisorStatus, runtime_pid: int) -> supervisor.Worker:
+        faulthandler.enable(status.crash_descriptor)
         from nri_numamem.daemon.restarted import Restarted  # noqa: PLC0415 - not in the supervisor
 
         return Restarted(os.environ, status, runtime_pid)
@@ -138,10 +149,15 @@ def _launched() -> int:
     from nri_numamem.daemon.privileges import drop_capabilities  # noqa: PLC0415 - see above
 
     problem = drop_capabilities()
-    status = supervisor.start(os.environ, make_worker)
+    status, unwatched = None, ""
+    try:
+        status = supervisor.start(os.environ, make_worker)
+    except OSError as error:
+        unwatched = str(error)
+    faulthandler.enable(_STDERR if status is None else status.crash_descriptor)
     from nri_numamem.daemon.launched import main as launched  # noqa: PLC0415 - after the fork
 
-    return launched(os.environ, status, problem)
+    return launched(os.environ, status, problem, unwatched)
 
 
 class _Command(Protocol):

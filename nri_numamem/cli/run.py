@@ -72,8 +72,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _add_log_arguments(parser)
     add_root_arguments(parser)
-    # Shared with the process that watches this one; set by cli.main.
-    parser.set_defaults(status=None)
+    # Shared with the process that watches this one, or why there is none; set by cli.main.
+    parser.set_defaults(status=None, unwatched="")
 
 
 def _add_identity_arguments(parser: argparse.ArgumentParser) -> None:
@@ -121,6 +121,8 @@ def main(args: argparse.Namespace) -> int:
         logs.get_logger(), roots, system, notifier=Notifier(os.environ), status=args.status
     )
     service.metrics.count_start(SERVICE)
+    if args.unwatched:
+        service.emit(Record(EventName.SUPERVISOR_UNAVAILABLE, {"error": args.unwatched}))
     service.live.reads_from(partial(settings_of, args), "stderr")
     form = Form(
         started_as=f"started as nri-numamem run --socket {args.socket}",

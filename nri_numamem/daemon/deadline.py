@@ -3,8 +3,8 @@
 The signal's handler raises Overrun in the middle of the computation, so the computation unwinds by
 itself: no second thread, no lock around the socket, no late result. It reaches what a thread could
 not: C code that keeps the interpreter's lock but checks for signals (a regular expression, large
-numbers), and system calls. Code that never checks for signals is handled by the watchdog. For the
-main thread only.
+numbers), and system calls. Code that never checks for signals is handled by the observer
+(``daemon.liveness``). For the main thread only.
 
 The limit of a request is real time, because the runtime waits for the reply. Where the runtime does
 not wait, it is time on a processor: a process that is stopped (SIGSTOP), or waits for a processor,

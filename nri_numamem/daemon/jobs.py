@@ -17,7 +17,7 @@ from nri_numamem.engine.records.events import EventName
 from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.nri.poller import Clock
 
-# As for the state after a reply. The jobs take milliseconds with 500 pods; the watchdog acts later.
+# As for the state after a reply. The jobs take milliseconds with 500 pods; the observer acts later.
 JOB_LIMIT_S = 2.0
 
 # A job that exceeded the limit once may do so again, and the requests should get their share.

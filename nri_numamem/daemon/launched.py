@@ -33,7 +33,7 @@ from nri_numamem.daemon.connection import ConnectionResult
 from nri_numamem.daemon.identity import Identity, identity_of
 from nri_numamem.daemon.jobs import PeriodicJob
 from nri_numamem.daemon.live_settings import read_drop_in
-from nri_numamem.daemon.service import STDERR, Service, build_engine
+from nri_numamem.daemon.service import Service, build_engine
 from nri_numamem.daemon.supervisor_status import LAUNCHED, SupervisorStatus
 from nri_numamem.daemon.system import System, host_system
 from nri_numamem.engine.plan import Record, RecordValue
@@ -60,13 +60,19 @@ class LaunchedService(Service):
     """A service whose settings come from the runtime."""
 
     def __init__(
-        self, log: Logger, roots: HostRoots, system: System, status: SupervisorStatus | None
+        self,
+        log: Logger,
+        roots: HostRoots,
+        system: System,
+        status: SupervisorStatus | None,
+        unwatched: str = "",
     ) -> None:
-        crash_descriptor = STDERR if status is None else status.crash_descriptor
-        super().__init__(log, roots, system, status=status, crash_descriptor=crash_descriptor)
+        super().__init__(log, roots, system, status=status)
         self.jobs.add(PeriodicJob("switch to external", self._switch_to_external))
         self.mode = StartMode.LAUNCHED
         self._status = status
+        self._unwatched = unwatched
+        """Why there is no supervisor, until that is recorded."""
         self._identity = Identity()
         self._runtime_pid = os.getppid()
         self._tries = 0
@@ -175,6 +181,9 @@ class LaunchedService(Service):
         settings = configuration.load_text(text, "NRI configuration")
         self.live.reads_from(partial(read_drop_in, self._identity, text), "auto")
         logs.configure(settings.log_file or "auto", settings.log_level, settings.log_format)
+        if self._unwatched:
+            self.emit(Record(EventName.SUPERVISOR_UNAVAILABLE, {"error": self._unwatched}))
+            self._unwatched = ""
         if self._status is not None:
             self._status.running(text)
         try:
@@ -192,11 +201,15 @@ class LaunchedService(Service):
 
 
 def main(
-    environment: Mapping[str, str], status: SupervisorStatus | None = None, problem: str = ""
+    environment: Mapping[str, str],
+    status: SupervisorStatus | None = None,
+    problem: str = "",
+    unwatched: str = "",
 ) -> int:
     """Serve the runtime's connection to its end; 0 when the runtime closed it.
 
-    `status` is None if there is no supervisor. `problem` is why capabilities were not dropped.
+    `status` is None if there is no supervisor, and `unwatched` is why. `problem` is why
+    capabilities were not dropped.
     """
     try:
         identity = identity_of(environment)
@@ -209,7 +222,7 @@ def main(
     sock.setblocking(False)  # noqa: FBT003 - its only argument
     logs.configure("auto")
     _load_ahead()
-    service = LaunchedService(logs.get_logger(), HostRoots(), host_system(), status)
+    service = LaunchedService(logs.get_logger(), HostRoots(), host_system(), status, unwatched)
     service.metrics.count_start(LAUNCHED)
     if problem:
         service.emit(Record(EventName.CAPABILITIES_KEPT, {"error": problem}))

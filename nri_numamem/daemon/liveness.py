@@ -73,14 +73,14 @@ def _counted_s(elapsed_s: float, before: Activity, after: Activity) -> float:
 
 
 def read_activity(pid: int, proc: str = "/proc") -> Activity:
-    """Return the activity of a process; OSError if it has ended."""
+    """Return the activity of a process; OSError if it has ended or cannot be read."""
     states: set[str] = set()
     ran_s = queued_s = 0.0
     folder = f"{proc}/{pid}/task"
     for thread in os.listdir(folder):  # noqa: PTH208 - no pathlib here
         try:
             state, ran, queued = _read_thread(f"{folder}/{thread}")
-        except OSError:
+        except (FileNotFoundError, ProcessLookupError):
             continue  # the thread has ended
         states.add(state)
         ran_s += ran

@@ -37,11 +37,17 @@ class Processes(Protocol):
     def first_exit(self, processes: tuple[Process, ...], seconds: float) -> Process | None:
         """Return the first of `processes` that has exited; None if none does within this time."""
 
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+
     def activity(self, process: Process) -> Activity:
         """Return what the threads of a process do; OSError if it has ended."""
 
     def start(self, run: Callable[[], int]) -> Process:
-        """Run a function in a process of its own, which does not survive this one."""
+        """Run a function in a process of its own, which does not survive this one.
+
+        Raises OSError at a limit of processes, memory or descriptors.
+        """
 
     def abort(self, process: Process) -> None:
         """End a process, which writes its tracebacks first if it can."""
@@ -72,15 +78,27 @@ class KernelProcesses:
         ended = dict(poll.poll(seconds * 1000))
         return next((process for process in processes if process.descriptor in ended), None)
 
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
     def activity(self, process: Process) -> Activity:
         """Return what the threads of a process do; OSError if it has ended."""
         return read_activity(process.pid)
 
     def start(self, run: Callable[[], int]) -> Process:
-        """Run a function in a process of its own, which does not survive this one."""
+        """Run a function in a process of its own, which does not survive this one.
+
+        Raises OSError at a limit of processes, memory or descriptors.
+        """
         worker = partial(_run_worker, os.getpid(), run)
         pid = os.fork() or exit_after(worker)
-        return Process(pid, os.pidfd_open(pid))
+        try:
+            return Process(pid, os.pidfd_open(pid))
+        except OSError:  # too many open files: without a pidfd it could not be watched
+            os.kill(pid, _SIGKILL)
+            os.waitpid(pid, 0)
+            raise
 
     def abort(self, process: Process) -> None:
         """End a process, which writes its tracebacks first if it can."""
@@ -107,10 +125,13 @@ def _send(process: Process, number: int) -> None:
         return  # it has ended
 
 
-def forward_signals(find_process: Callable[[], Process | None]) -> None:
+def forward_signals(
+    find_process: Callable[[], Process | None], *, also_stopping: bool = False
+) -> None:
     """Send the signals for operators (``daemon.signals``) on to a process, None for no process.
 
-    Without this the sender would have to distinguish plugin and supervisor.
+    Without this the sender would have to distinguish plugin and supervisor. `also_stopping` adds
+    the signals that stop the plugin.
     """
     import signal  # noqa: PLC0415 - see the docstring of this module
 
@@ -119,7 +140,8 @@ def forward_signals(find_process: Callable[[], Process | None]) -> None:
         if process is not None:
             _send(process, number)
 
-    for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+    stopping = (signal.SIGTERM, signal.SIGINT) if also_stopping else ()
+    for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, *stopping):
         signal.signal(number, forward)
 
 

@@ -19,7 +19,7 @@ from nri_numamem.nri.request_ids import RequestIds
 
 # The time on a processor for the state after a reply. It takes less than a millisecond, but half a
 # second after a Synchronize of 20,000 containers. A plugin that is stopped meanwhile has lost
-# nothing. The watchdog acts later.
+# nothing. The observer acts later.
 COMMIT_LIMIT_S = 2.0
 
 

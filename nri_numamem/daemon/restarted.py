@@ -21,7 +21,7 @@ from nri_numamem.daemon.identity import identity_of
 from nri_numamem.daemon.live_settings import read_drop_in
 from nri_numamem.daemon.service import Service, build_engine
 from nri_numamem.daemon.standby import Form, Standby
-from nri_numamem.daemon.supervisor import DISCONNECTED
+from nri_numamem.daemon.supervisor import DISCONNECTED, Ending
 from nri_numamem.daemon.supervisor_status import SupervisorStatus
 from nri_numamem.daemon.system import Connector, System, host_system
 from nri_numamem.engine.plan import Record, RecordValue
@@ -75,27 +75,22 @@ class Restarted:
         system = system or host_system()
         connector = RuntimeConnector(system.connector, runtime_pid)
         self._system = replace(system, connector=connector)
-        self._service = Service(
-            logs.get_logger(),
-            HostRoots(),
-            self._system,
-            status=status,
-            crash_descriptor=status.crash_descriptor,
-        )
+        self._service = Service(logs.get_logger(), HostRoots(), self._system, status=status)
         self._service.mode = StartMode.RESTARTED
 
         read = partial(read_drop_in, self._identity, status.configuration())
         self._service.live.reads_from(read, "auto")
 
-    def restart(self, why: str, crash: str, ended_s: float) -> int:
+    def restart(self, ending: Ending) -> int:
         """Serve external connections until a signal; 1 if the plugin cannot start.
 
-        The last process ended at `ended_s` of the monotonic clock, which all processes share.
         A service that waited in standby may have taken over; then this worker waits in turn.
         """
-        self._service.metrics.count_start(_start_cause(why, crash))
-        away_s = self._system.clock.monotonic_s() - ended_s
-        self._service.emit(_restarting(why, crash, round(away_s * 1000)))
+        self._service.metrics.count_start(_start_cause(ending.why, ending.crash))
+        if ending.failed_starts:
+            self._service.emit(_start_failed(ending))
+        away_s = self._system.clock.monotonic_s() - ending.at_s
+        self._service.emit(_restarting(ending.why, ending.crash, round(away_s * 1000)))
         try:
             engine = build_engine(self._settings, HostRoots())
         except UsageError as error:
@@ -144,6 +139,15 @@ def _restarting(why: str, crash: str, away_ms: int) -> Record:
     if crash:
         fields["exception"] = crash
     return Record(EventName.RESTARTING_AFTER_CRASH, fields)
+
+
+def _start_failed(ending: Ending) -> Record:
+    fields: dict[str, RecordValue] = {
+        "cause": f"no process could be started, {ending.failed_starts} attempts failed: "
+        f"{ending.start_error}",
+        "remedy": "find what uses up process ids or memory, and limit it (podPidsLimit)",
+    }
+    return Record(EventName.RESTART_FAILED, fields)
 
 
 def connect(system: System, runtime_pid: int) -> Channel:

@@ -14,6 +14,7 @@ from nri_numamem.daemon.connection import Connection, ConnectionResult
 from nri_numamem.daemon.cpuset_check import CpusetCheck
 from nri_numamem.daemon.description import Description
 from nri_numamem.daemon.gc_control import GcControl
+from nri_numamem.daemon.heartbeat import Heartbeat
 from nri_numamem.daemon.history import HistoryFilter
 from nri_numamem.daemon.host_reader import HostReader
 from nri_numamem.daemon.identity import Identity
@@ -30,7 +31,6 @@ from nri_numamem.daemon.request_handler import RequestHandler
 from nri_numamem.daemon.signals import DUMP_STATE, STOPPING
 from nri_numamem.daemon.supervisor_status import SupervisorStatus
 from nri_numamem.daemon.system import SignalSource, System
-from nri_numamem.daemon.watchdog import Watchdog
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Event, Synchronize
 from nri_numamem.engine.plan import Plan, Record
@@ -53,8 +53,6 @@ from nri_numamem.version import VERSION
 # A state is offered to the state file after each batch of replies; the job is for what jobs change.
 STATE_FILE_S = 5.0
 
-STDERR = 2
-
 
 def build_engine(settings: Settings, roots: HostRoots) -> Engine:
     """Return an engine for this host; UsageError when machine and settings do not go together."""
@@ -68,8 +66,7 @@ def build_engine(settings: Settings, roots: HostRoots) -> Engine:
 class Service:
     """The parts of the plugin, and the one engine that they share.
 
-    `status` is shared with the process that watches this one, if there is one. `crash_descriptor`
-    takes the tracebacks of a process that is stuck or crashes.
+    `status` is shared with the process that watches this one, if there is one.
     """
 
     def __init__(
@@ -81,7 +78,6 @@ class Service:
         *,
         notifier: Notifier | None = None,
         status: SupervisorStatus | None = None,
-        crash_descriptor: int = STDERR,
     ) -> None:
         self.engine = engine
         self.notifier = notifier or Notifier({})
@@ -93,8 +89,7 @@ class Service:
         self.live = LiveSettings(self.emit, self._apply)
         self._signals: SignalSource | None = None
         self.time_limit = system.new_time_limit()
-        heartbeat = None if status is None else status.beat
-        self._watchdog = Watchdog(crash_descriptor, system.new_stall_guard, heartbeat)
+        self._heartbeat = Heartbeat(status)
         self._gc_control = GcControl()
         self._repeated_refusals = RepeatedRefusals()
         self._pod_warnings = PodWarnings()
@@ -173,7 +168,7 @@ class Service:
         self._signals = signals
         self._connection = Connection(channel, session, self, self._system, signals.wake)
         try:
-            with self.time_limit, self._watchdog, self._gc_control:
+            with self.time_limit, self._heartbeat, self._gc_control:
                 return self._connection.serve()
         finally:
             self._connection = None
@@ -278,7 +273,7 @@ class Service:
     def _make_jobs(self) -> list[Job]:
         limit, get_engine = self.time_limit, self._get_engine
         return [
-            PeriodicJob("watchdog", self._feed_watchdog),
+            PeriodicJob("heartbeat", self._beat),
             PeriodicJob("systemd", self._notify_alive),
             self._machine_monitor,
             LimitedJob(self._pod_reaper, limit, get_engine),
@@ -290,11 +285,11 @@ class Service:
             LimitedJob(self._invariant_check, limit, get_engine),
             self._gc_control,
             # Reading the host can take seconds; the wait for the next tick comes on top of it.
-            PeriodicJob("watchdog after the jobs", self._feed_watchdog),
+            PeriodicJob("heartbeat after the jobs", self._beat),
         ]
 
-    def _feed_watchdog(self, now_s: float) -> Iterable[Record]:
-        self._watchdog.feed(now_s)
+    def _beat(self, now_s: float) -> Iterable[Record]:
+        self._heartbeat.beat()
         self._meter.ticked_at_s = now_s
         return ()
 

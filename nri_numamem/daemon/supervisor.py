@@ -8,7 +8,9 @@ no end of that connection, for then the runtime would read no end of file. It en
 a runtime that starts again launches a plugin of its own, and two live plugins conflict.
 
 While the runtime lives the supervisor restarts the plugin without a limit, after growing pauses.
-Only a plugin that ends on purpose (a signal, a rejected configuration) is not started again.
+Only a plugin that ends on purpose (a signal, a rejected configuration) is not started again. No
+exception ends the supervisor: a start that fails, because no process id or no memory is free, is
+tried again each second.
 
 The supervisor writes no log, because a log would make it large; the next worker logs for it.
 ``daemon.liveness`` judges whether a worker is stuck.
@@ -17,7 +19,7 @@ The supervisor writes no log, because a log would make it large; the next worker
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from nri_numamem.daemon import liveness
 from nri_numamem.daemon.processes import (
@@ -32,11 +34,15 @@ from nri_numamem.daemon.supervisor_status import SupervisorStatus
 
 LAST_DESCRIPTOR = 1 << 16
 
+_AFTER_ERROR_S = 0.1
+
 # The first pause lets the runtime notice the end of the old connection; each next one is twice as
 # long while earlier starts count.
 PAUSE_S = 1.0
 PAUSE_MAX_S = 60.0
 STARTS_COUNT_FOR_S = 600.0
+# Between two attempts after an error of this process; an attempt takes less than a millisecond.
+RETRY_S = 1.0
 
 # Raised weight of a launched plugin, as in systemd/nri-numamem.service: the containers of the host
 # wait for it.
@@ -48,14 +54,25 @@ KILLED = "it was killed, or exited without a traceback"
 DISCONNECTED = "the runtime closed the connection"
 
 
+class Ending(NamedTuple):
+    """How the last process of the plugin ended, for the next one."""
+
+    why: str = KILLED
+    crash: str = ""
+    """The traceback of a crash, if there is one."""
+    at_s: float = 0.0
+    """When, on the monotonic clock, which all processes share."""
+    failed_starts: int = 0
+    """How many attempts to start the next process have failed."""
+    start_error: str = ""
+    """Why the last of these attempts failed."""
+
+
 class Worker(Protocol):
     """The plugin in a later process, with the modules that the supervisor must not load."""
 
-    def restart(self, why: str, crash: str, ended_s: float) -> int:
-        """Serve again; return the exit status, 0 for an end on purpose.
-
-        The last worker ended at `ended_s` of the monotonic clock.
-        """
+    def restart(self, ending: Ending) -> int:
+        """Serve again; return the exit status, 0 for an end on purpose."""
 
 
 class Supervisor:
@@ -77,28 +94,63 @@ class Supervisor:
         self._processes = processes
         self._make_worker = make_worker
         self._runtime = runtime
-        self._process = process
+        self._first = process
         self.worker: Process | None = process
         """The process of the plugin; None between two of them."""
+        self._ending = Ending()
+        """How the last worker ended."""
+        self._pause_s = 0.0
+        """The pause before the next start."""
         self._starts: list[float] = []
 
     def run(self) -> int:
         """Return the exit status when the runtime or the plugin has ended for good."""
-        if not self._exits_before_runtime(self._process):
-            return 0
+        while True:
+            try:
+                if self._is_over():
+                    return 0
+            except Exception as error:  # noqa: BLE001 - whatever it is, the plugin must run again
+                self._failed(error)
+
+    def _is_over(self) -> bool:
+        """Watch the worker, or start one; return whether the runtime or the plugin has ended."""
+        if self.worker is not None:
+            return self._watch_worker(self.worker)
+        if not self._status.should_restart:
+            return True
+        if self._processes.exits_within(self._runtime, self._pause_s):
+            return True
+        self._status.beat(0)
+        restart = partial(_restart, self._make_worker, self._ending)
+        self.worker = self._processes.start(restart)
+        return False
+
+    def _failed(self, error: Exception) -> None:
+        """Note an error, and wait before the next attempt."""
+        if self.worker is None:
+            failed_starts = self._ending.failed_starts + 1
+            self._ending = self._ending._replace(
+                failed_starts=failed_starts, start_error=str(error) or repr(error)
+            )
+            self._pause_s = 0.0
+        self._processes.sleep(RETRY_S)
+
+    def _watch_worker(self, worker: Process) -> bool:
+        """Wait for the worker's end; return whether the runtime or the plugin ended for good."""
+        # The runtime counts first if both have exited.
+        ended = watch(self._processes, self._status, worker, (self._runtime, worker))
+        is_first = worker is self._first  # not a child of this process
+        if ended is not worker:
+            if not is_first:
+                self._processes.kill(worker)
+            return True
         self.worker = None
-        exit_status: int | None = None
-        while self._status.should_restart:
-            ended_s = self._processes.monotonic_s()
-            crash = self._status.take_crash()
-            why = self._cause(exit_status, crash)
-            if self._processes.exits_within(self._runtime, self._next_pause_s()):
-                return 0
-            worker = partial(_restart, self._make_worker, why, crash, ended_s)
-            exit_status = self._run_worker(worker)
-            if not exit_status:
-                return 0
-        return 0
+        ended_s = self._processes.monotonic_s()
+        self._pause_s = self._next_pause_s(ended_s)
+        exit_status = None if is_first else self._processes.reap(worker)
+        crash = self._status.take_crash()
+        self._ending = Ending(self._cause(exit_status, crash), crash, ended_s)
+        return exit_status == 0
 
     def _cause(self, exit_status: int | None, crash: str) -> str:
         """Return why the last worker ended; its exit status is None if it was the first."""
@@ -108,30 +160,13 @@ class Supervisor:
             return CRASHED if crash else KILLED
         return f"signal {-exit_status}" if exit_status < 0 else f"exit status {exit_status}"
 
-    def _next_pause_s(self) -> float:
-        now_s = self._processes.monotonic_s()
+    def _next_pause_s(self, now_s: float) -> float:
         self._starts = [at_s for at_s in self._starts if now_s - at_s < STARTS_COUNT_FOR_S]
         pause_s = PAUSE_S
         for _ in self._starts:
             pause_s = min(pause_s * 2, PAUSE_MAX_S)
         self._starts.append(now_s)
         return pause_s
-
-    def _run_worker(self, worker: Callable[[], int]) -> int | None:
-        """Return the exit status of a worker; None if the runtime exits first."""
-        self._status.beat(0)
-        self.worker = process = self._processes.start(worker)
-        exits_first = self._exits_before_runtime(process)
-        if not exits_first:
-            self._processes.kill(process)
-        self.worker = None
-        exit_status = self._processes.reap(process)
-        return exit_status if exits_first else None
-
-    def _exits_before_runtime(self, process: Process) -> bool:
-        """Wait until `process` exits, and end it when it is stuck; False if the runtime exits."""
-        # The runtime counts first if both have exited.
-        return watch(self._processes, self._status, process, (self._runtime, process)) is process
 
 
 def watch(
@@ -140,27 +175,28 @@ def watch(
     """End `process` when it is stuck; return the first of the processes `until` that exits."""
     detector = liveness.StallDetector()
     while True:
-        ended = processes.first_exit(until, liveness.SAMPLE_S)
-        if ended is not None:
-            return ended
         try:
+            ended = processes.first_exit(until, liveness.SAMPLE_S)
+            if ended is not None:
+                return ended
             activity = processes.activity(process)
-        except OSError:
-            continue  # it has ended
-        if detector.is_stuck(processes.monotonic_s(), status.beats, activity):
-            processes.abort(process)
+            if detector.is_stuck(processes.monotonic_s(), status.beats, activity):
+                processes.abort(process)
+        except Exception:  # noqa: BLE001 - the process ended, or memory or descriptors are missing
+            processes.sleep(_AFTER_ERROR_S)
 
 
-def _restart(make_worker: Callable[[], Worker], why: str, crash: str, ended_s: float) -> int:
-    return make_worker().restart(why, crash, ended_s)
+def _restart(make_worker: Callable[[], Worker], ending: Ending) -> int:
+    return make_worker().restart(ending)
 
 
 def start(
     environment: Mapping[str, str], make_worker: Callable[[SupervisorStatus, int], Worker]
 ) -> SupervisorStatus | None:
-    """Fork the supervisor; return in the worker. None where the kernel lacks pidfds (before 5.3).
+    """Fork the supervisor; return in the worker. None if the environment has no descriptor.
 
-    `make_worker` is called with the runtime's pid, in the processes that are started later.
+    `make_worker` is called with the runtime's pid, in the processes that are started later. Raises
+    OSError if there can be no supervisor.
     """
     descriptor = environment["NRI_PLUGIN_SOCKET"]
     if not descriptor.isdecimal():
@@ -169,36 +205,56 @@ def start(
     # file. Before anything is opened here.
     os.closerange(int(descriptor) + 1, LAST_DESCRIPTOR)
     runtime_pid = os.getppid()
-    try:
-        process = Process(os.getpid(), os.pidfd_open(os.getpid()))
-        runtime = Process(runtime_pid, os.pidfd_open(runtime_pid))
-    except OSError:
-        return None
     status = SupervisorStatus()
+    process = Process(os.getpid(), os.pidfd_open(os.getpid()))
+    runtime = Process(runtime_pid, os.pidfd_open(runtime_pid))
     new_worker = partial(make_worker, status, runtime_pid)
     supervisor = Supervisor(status, KernelProcesses(), new_worker, runtime=runtime, process=process)
-    if os.fork() == 0:
-        os.close(int(descriptor))
-        exit_after(partial(_supervise, supervisor))
-    os.close(process.descriptor)
-    os.close(runtime.descriptor)
+    try:
+        if os.fork() == 0:
+            os.close(int(descriptor))
+            exit_after(partial(_supervise, supervisor))
+    except OSError:
+        status.close()
+        raise
+    finally:
+        os.close(process.descriptor)
+        os.close(runtime.descriptor)
     return status
 
 
-def start_observer() -> SupervisorStatus | None:
+def start_observer() -> SupervisorStatus:
     """Fork a process that ends this one when it is stuck; another program restarts this one then.
 
-    None where the kernel lacks pidfds (before 5.3).
+    The kernel protects process 1, the first one of a container, from signals; there the plugin is
+    the new process, and this one ends with its exit status. Raises OSError if there can be no
+    observer.
     """
-    try:
-        process = Process(os.getpid(), os.pidfd_open(os.getpid()))
-    except OSError:
-        return None
     status = SupervisorStatus()
-    if os.fork() == 0:
-        exit_after(partial(_observe, status, process))
-    os.close(process.descriptor)
+    process = Process(os.getpid(), os.pidfd_open(os.getpid()))
+    try:
+        child = os.fork()
+        if process.pid == 1 and child:
+            exit_after(partial(_observe_child, status, child))
+        elif process.pid != 1 and not child:
+            exit_after(partial(_observe, status, process))
+    except OSError:
+        status.close()
+        raise
+    finally:
+        os.close(process.descriptor)
     return status
+
+
+def _observe_child(status: SupervisorStatus, pid: int) -> int:
+    """Observe as process 1; return the plugin's exit status, 128 + N after a signal."""
+    process = Process(pid, os.pidfd_open(pid))
+    set_process_name("numamem-superv")
+    forward_signals(lambda: process, also_stopping=True)
+    processes = KernelProcesses()
+    watch(processes, status, process, (process,))
+    exit_status = processes.reap(process)
+    return exit_status if exit_status >= 0 else 128 - exit_status
 
 
 def _observe(status: SupervisorStatus, process: Process) -> int:

@@ -20,7 +20,6 @@ from typing import Protocol, Self, TypeVar
 
 from nri_numamem.daemon.deadline import Deadline
 from nri_numamem.daemon.signals import Signals
-from nri_numamem.daemon.watchdog import StallGuard, StallTimer
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.state import EngineState
 from nri_numamem.host.uevents import UeventSocket
@@ -111,8 +110,6 @@ class System:
     connector: Connector
     new_poller: Callable[[], Poller]
     new_time_limit: Callable[[], TimeLimit]
-    new_stall_guard: Callable[[int], StallGuard]
-    """(descriptor for tracebacks) -> stall guard"""
     open_state_file: Callable[[Path, Callable[[Record], None]], StateWriter]
     """(path, emit) -> state file"""
     listen_uevents: Callable[[], UeventSocket]
@@ -154,7 +151,6 @@ def host_system() -> System:
         connector=SocketConnector(),
         new_poller=SelectorPoller,
         new_time_limit=Deadline,
-        new_stall_guard=StallTimer,
         open_state_file=StateFile,
         listen_uevents=UeventSocket.open,
         open_signals=Signals,

@@ -15,8 +15,8 @@ from nri_numamem.nri.poller import Channel, Clock, Poller, Ready, Source
 # Large enough for nearly every request in one read; Synchronize takes several.
 READ_BYTES = 64 << 10
 
-# Interval of on_tick, the only timer that wakes an idle host. The watchdog is fed there; its limit
-# leaves room for a stop of the process of 3 s.
+# Interval of on_tick, the only timer that wakes an idle host. The heartbeat is there; the observer
+# expects one between two of its samples.
 TICK_S = 2.0
 
 # Limit of the bytes that wait for a runtime that does not read. Replies are small; this is

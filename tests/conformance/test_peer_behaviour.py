@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.daemon.watchdog import STALL_S
 from tests.conformance.bench import BUSY_S, FAULTY_PLUGIN, MI
 from tests.laboratory import api_pb2 as api
 from tests.laboratory import objects
@@ -224,9 +223,9 @@ def test_a_hanging_process_ends(host: SimulatedHost) -> None:
         begin = time.monotonic()
         runtime.create_container(pod, objects.container(pod, "hang", memory_limit_bytes=GI))
         assert time.monotonic() - begin < BUSY_S
-        # The observer ends it after some 12 s, the process's own timer at the latest: the observer
-        # ignores samples that come late on a machine under load.
-        assert process.wait(STALL_S + WAIT_S) != 0
+        # The observer ends it after some 12 s, or later: it ignores samples that come late on a
+        # machine under load.
+        assert process.wait(2 * WAIT_S) != 0
 
 
 @pytest.mark.scenario(64)

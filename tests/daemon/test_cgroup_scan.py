@@ -304,8 +304,7 @@ def apply(service: Service, event: Event) -> Plan:
 
 
 def tick(service: Service) -> None:
-    with service._watchdog:
-        service.tick()
+    service.tick()
 
 
 def remove(directory: Path) -> None:

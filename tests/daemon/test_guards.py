@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from nri_numamem.daemon.watchdog import STALL_S
-from nri_numamem.nri.event_loop import TICK_S
 from tests.laboratory import objects
 from tests.laboratory.runtime import FakeRuntime
-from tests.simulated_host import SimulatedHost
+from tests.launched_processes import SUPERVISOR
+from tests.processes import children
+from tests.simulated_host import PLUGIN, SimulatedHost
 
 GI = 1 << 30
 PATIENT, IMPATIENT = "60", "2"
@@ -115,26 +116,68 @@ def test_a_bug_after_an_empty_reply_does_not_end_the_connection(
     assert not simulated_host.records("container_ended")
 
 
-def test_a_stuck_loop_ends_the_process(simulated_host: SimulatedHost) -> None:
-    """By a process of its own, far before the timer in C."""
+# The plugin is process 1, as in a container.
+IN_A_CONTAINER = (
+    *("unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc"),
+)
+
+
+def has_user_namespaces() -> bool:
+    return not subprocess.run(
+        [*IN_A_CONTAINER, "true"], capture_output=True, check=False
+    ).returncode
+
+
+@pytest.mark.parametrize("affliction", ["hogs", "deadlocked"])
+@pytest.mark.parametrize(
+    ("prefix", "status"), [((), -signal.SIGABRT), (IN_A_CONTAINER, 128 + signal.SIGABRT)]
+)
+def test_a_stuck_loop_ends_the_process(
+    simulated_host: SimulatedHost, affliction: str, prefix: tuple[str, ...], status: int
+) -> None:
+    """By another process, and with the traceback of each thread."""
+    if prefix and not has_user_namespaces():
+        pytest.skip("needs user namespaces")
     with FakeRuntime(request_timeout_s=30) as runtime:
         runtime.listen(simulated_host.socket)
-        process = simulated_host.start(command=(sys.executable, AFFLICTED, IMPATIENT))
+        process = simulated_host.start(command=(*prefix, sys.executable, AFFLICTED, IMPATIENT))
         plugin = runtime.accept(30)
         runtime.synchronize()
         pod = runtime.run_pod_sandbox(objects.pod("db", memory_limit_bytes=GI))
-        hog = objects.container(pod, "hogs", memory_limit_bytes=GI)
-        assert runtime.create_container(pod, hog).linux.resources.cpu.mems == ""
+        runtime.create_container(pod, objects.container(pod, affliction, memory_limit_bytes=GI))
+        runtime.stop_pod_sandbox(pod)
         assert "closed" in plugin.why_closed  # by the end of file, long before the timeout
         output, _ = process.communicate(timeout=30)
-    assert process.returncode == -signal.SIGABRT
+    assert process.returncode == status
     assert "most recent call first" in output
     assert "afflicted.py" in output
+    assert "writer.py" in output  # the thread of the log
+
+
+def test_process_1_passes_signals_on_and_exits_with_the_plugin(
+    simulated_host: SimulatedHost,
+) -> None:
+    if not has_user_namespaces():
+        pytest.skip("needs user namespaces")
+    with FakeRuntime() as runtime:
+        runtime.listen(simulated_host.socket)
+        process = simulated_host.start(command=(*IN_A_CONTAINER, *PLUGIN))
+        runtime.accept(30)
+        runtime.synchronize()
+        (first,) = children(process.pid)
+        (plugin,) = children(first)
+        names = [Path(f"/proc/{pid}/comm").read_text().strip() for pid in (first, plugin)]
+        os.kill(first, signal.SIGUSR1)
+        simulated_host.wait_record("state_dump")
+        os.kill(first, signal.SIGTERM)
+        process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert names[0] == SUPERVISOR != names[1]
+    assert simulated_host.records("stopped")
 
 
 @pytest.mark.parametrize("seconds", [1, 3, 6])
 def test_a_stop_of_some_seconds_is_survived(simulated_host: SimulatedHost, seconds: int) -> None:
-    assert STALL_S > TICK_S + 6.0
     with FakeRuntime(request_timeout_s=20) as runtime:
         runtime.listen(simulated_host.socket)
         process = simulated_host.start(command=(sys.executable, AFFLICTED, IMPATIENT))

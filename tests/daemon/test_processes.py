@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import pytest
 
 from nri_numamem.daemon.processes import KernelProcesses, Process, forward_signals
+from tests.processes import children
 from tests.simulated_host import wait_for
 
 
@@ -36,6 +38,19 @@ def test_exit_statuses(processes: KernelProcesses) -> None:
     assert processes.exits_within(killed, 30)
     processes.kill(killed)  # it is a zombie, which is no error
     assert processes.reap(killed) == -signal.SIGKILL
+
+
+def test_a_process_that_cannot_be_watched_is_not_left_behind(
+    processes: KernelProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_pid: int) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    before = children(os.getpid())
+    with pytest.raises(OSError, match="Too many open files"):
+        processes.start(pause)
+    assert children(os.getpid()) == before
 
 
 def test_signals_are_forwarded_to_the_present_process(processes: KernelProcesses) -> None:

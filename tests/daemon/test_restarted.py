@@ -11,7 +11,7 @@ from nri_numamem.config.errors import UsageError
 from nri_numamem.daemon import restarted
 from nri_numamem.daemon.external import DEFAULT_SOCKET
 from nri_numamem.daemon.restarted import Restarted
-from nri_numamem.daemon.supervisor import CRASHED, DISCONNECTED, KILLED
+from nri_numamem.daemon.supervisor import CRASHED, DISCONNECTED, KILLED, Ending
 from nri_numamem.daemon.supervisor_status import SupervisorStatus
 from nri_numamem.engine.engine import Engine
 from nri_numamem.host.roots import HostRoots
@@ -42,10 +42,13 @@ def restart(
     machinery: Machinery, status: SupervisorStatus, why: str = "signal 9", traceback: str = ""
 ) -> int:
     """Run a worker until it is stopped after 60 s."""
+    return restart_after(machinery, status, Ending(why, traceback, machinery.world.now_s - 1.25))
+
+
+def restart_after(machinery: Machinery, status: SupervisorStatus, ending: Ending) -> int:
     worker = Restarted(ENVIRONMENT, status, 4711, machinery.system())
     machinery.world.after(60, machinery.signals.stop)
-    ended_s = machinery.world.now_s - 1.25
-    return machinery.world.run(lambda: worker.restart(why, traceback, ended_s))
+    return machinery.world.run(lambda: worker.restart(ending))
 
 
 def log(root: Path) -> str:
@@ -142,3 +145,17 @@ def test_a_worker_waits_for_an_instance_that_took_over(
         assert restart(machinery, status) == 0
     assert [record["waited_s"] for record in named(tmp_path, "taken_over")] == [30]
     assert len(runtime.registrations) == 1
+
+
+def test_starts_that_failed_are_recorded(status: SupervisorStatus, tmp_path: Path) -> None:
+    machinery = Machinery(World())
+    ending = Ending(
+        KILLED, "", machinery.world.now_s - 40.0, 39, "[Errno 12] Cannot allocate memory"
+    )
+    assert restart_after(machinery, status, ending) == 0
+    (record,) = named(tmp_path, "restart_failed")
+    assert record["cause"] == (
+        "no process could be started, 39 attempts failed: [Errno 12] Cannot allocate memory"
+    )
+    (record,) = named(tmp_path, "restarting_after_crash")
+    assert record["away_ms"] == 40_000

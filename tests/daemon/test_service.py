@@ -153,7 +153,7 @@ def test_a_time_limit_restores_the_engine(node: Node) -> None:
     assert node.engine is engine
 
 
-def test_the_watchdog_is_fed_before_and_after_the_other_jobs(
+def test_the_heart_beats_before_and_after_the_other_jobs(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order: list[str] = []
@@ -162,10 +162,10 @@ def test_the_watchdog_is_fed_before_and_after_the_other_jobs(
         order.append("machine read")
         return ()
 
-    monkeypatch.setattr(node.service._watchdog, "feed", lambda _now_s: order.append("fed"))
+    monkeypatch.setattr(node.service._heartbeat, "beat", lambda: order.append("beat"))
     monkeypatch.setattr(node.service._machine_monitor, "run", run)
     node.service.tick()
-    assert order == ["fed", "machine read", "fed"]
+    assert order == ["beat", "machine read", "beat"]
 
 
 def test_a_strict_policy_beside_static_cpus_is_logged_at_the_start(node: Node) -> None:

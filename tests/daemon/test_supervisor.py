@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import itertools
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +20,8 @@ from nri_numamem.daemon.supervisor import (
     NICE,
     PAUSE_MAX_S,
     PAUSE_S,
+    RETRY_S,
+    Ending,
     Supervisor,
     raise_weight,
     start,
@@ -51,6 +56,9 @@ class FakeProcesses:
         self.now_s = max(self.now_s, min(end_s, *(self.ends_s[one] for one in processes), end_s))
         return next((one for one in processes if self.ends_s[one] <= self.now_s), None)
 
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
     def activity(self, process: Process) -> Activity:
         if self.ends_s[process] <= self.now_s:
             raise ProcessLookupError
@@ -77,11 +85,11 @@ class FakeProcesses:
 class RecordingWorker:
     def __init__(self) -> None:
         self.calls: list[tuple[str, str]] = []
-        self.ended_s: list[float] = []
+        self.endings: list[Ending] = []
 
-    def restart(self, why: str, crash: str, ended_s: float) -> int:
-        self.calls.append((why, crash))
-        self.ended_s.append(ended_s)
+    def restart(self, ending: Ending) -> int:
+        self.calls.append((ending.why, ending.crash))
+        self.endings.append(ending)
         return 0
 
 
@@ -117,7 +125,7 @@ def test_a_worker_gets_the_time_of_the_end_before_it(status: SupervisorStatus) -
     worker = RecordingWorker()
     processes = FakeProcesses(1, first_ends_s=7.0)
     Supervisor(status, processes, lambda: worker, runtime=RUNTIME, process=FIRST).run()
-    assert worker.ended_s == [7.0, 7.0 + PAUSE_S]
+    assert [ending.at_s for ending in worker.endings] == [7.0, 7.0 + PAUSE_S]
 
 
 def test_pauses_start_anew_after_ten_quiet_minutes(status: SupervisorStatus) -> None:
@@ -134,6 +142,63 @@ def test_pauses_start_anew_after_ten_quiet_minutes(status: SupervisorStatus) -> 
     processes.start = start_and_live  # type: ignore[method-assign]
     supervise(status, processes)
     assert processes.pauses == [PAUSE_S, 2 * PAUSE_S, PAUSE_S]
+
+
+class Exhausted(FakeProcesses):
+    """Starts fail until a time, and so does everything else from `breaks_s` until then."""
+
+    def __init__(self, *exits: int, until_s: float, breaks_s: float = 1e9) -> None:
+        super().__init__(*exits)
+        self._until_s, self._breaks_s = until_s, breaks_s
+        self.attempts = 0
+
+    def start(self, run: Callable[[], int]) -> Process:
+        self.attempts += 1
+        if self.now_s < self._until_s:
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+        return super().start(run)
+
+    def first_exit(self, processes: tuple[Process, ...], seconds: float) -> Process | None:
+        if self._breaks_s <= self.now_s < self._until_s:
+            raise MemoryError
+        return super().first_exit(processes, seconds)
+
+
+def test_a_start_that_fails_is_tried_again_until_it_succeeds(status: SupervisorStatus) -> None:
+    worker = RecordingWorker()
+    processes = Exhausted(-9, 1, until_s=3600.0)
+    Supervisor(status, processes, lambda: worker, runtime=RUNTIME, process=FIRST).run()
+    first, second, *_ = worker.endings
+    assert first.why == KILLED
+    assert first.failed_starts == pytest.approx(3600.0 / RETRY_S, abs=2)
+    assert first.start_error == "[Errno 11] Resource temporarily unavailable"
+    assert (second.why, second.failed_starts, second.start_error) == ("signal 9", 0, "")
+
+
+def test_no_error_ends_the_supervisor_while_the_runtime_lives(status: SupervisorStatus) -> None:
+    worker = RecordingWorker()
+    processes = Exhausted(0, until_s=60.0, breaks_s=0.0)
+    Supervisor(status, processes, lambda: worker, runtime=RUNTIME, process=FIRST).run()
+    assert len(worker.endings) == 1
+    assert processes.now_s >= 60.0
+    processes = Exhausted(until_s=1e9)
+    processes.ends_s[RUNTIME] = 600.0
+    assert supervise(status, processes) == []
+    assert 600.0 <= processes.now_s < 600.0 + 2 * RETRY_S
+
+
+def test_a_healthy_plugin_outlives_errors_of_its_watcher(status: SupervisorStatus) -> None:
+    plugin = VirtualPlugin(status, "S", stops_s=1e9)
+    healthy, count = plugin.activity, itertools.count()
+
+    def activity(process: Process) -> Activity:
+        if next(count) % 3:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return healthy(process)
+
+    plugin.activity = activity  # type: ignore[method-assign]
+    assert watch(plugin, status, FIRST, (RUNTIME, FIRST)) is RUNTIME
+    assert plugin.killed == []
 
 
 def test_a_worker_that_ends_on_purpose_is_not_restarted(status: SupervisorStatus) -> None:
@@ -229,15 +294,36 @@ def test_an_invalid_descriptor_is_passed_to_the_worker() -> None:
     assert start({"NRI_PLUGIN_SOCKET": "three"}, never) is None  # type: ignore[arg-type]
 
 
+def start_supervisor() -> None:
+    start({"NRI_PLUGIN_SOCKET": "3"}, lambda *_: RecordingWorker())
+
+
+def open_files() -> set[str]:
+    return {path.name for path in Path("/proc/self/fd").iterdir()}
+
+
+def test_a_fork_that_fails_leaves_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fork() -> int:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", fork)
+    monkeypatch.setattr(os, "closerange", lambda _low, _high: None)
+    for start_one in (start_supervisor, supervisor.start_observer):
+        before = open_files()
+        with pytest.raises(BlockingIOError):
+            start_one()
+        assert open_files() == before
+
+
 def test_a_kernel_without_pidfds_has_no_supervisor(monkeypatch: pytest.MonkeyPatch) -> None:
     def pidfd_open(_pid: int) -> int:
         raise OSError("Function not implemented")
 
     monkeypatch.setattr(os, "pidfd_open", pidfd_open)
     monkeypatch.setattr(os, "closerange", lambda _low, _high: None)
-    monkeypatch.setattr(os, "setpriority", lambda *_arguments: None)
-    assert start({"NRI_PLUGIN_SOCKET": "3"}, lambda *_: RecordingWorker()) is None
-    assert supervisor.start_observer() is None
+    for start_one in (start_supervisor, supervisor.start_observer):
+        with pytest.raises(OSError, match="Function not implemented"):
+            start_one()
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, NICE), (19, NICE), (-20, -20)])

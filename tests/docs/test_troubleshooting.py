@@ -50,6 +50,7 @@ NOT_LISTED = {
     "restarting_after_disconnect",
     "stale_reservation_dropped",
     "state_file_unreadable",
+    "supervisor_unavailable",
     "synchronize_timed_out",
     "synchronize_too_large",
 }

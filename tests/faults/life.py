@@ -9,7 +9,6 @@ import random
 from collections import Counter
 from pathlib import Path
 
-from nri_numamem.daemon.watchdog import STALLED_STATUS
 from nri_numamem.numa import NodeSet
 from tests.faults.clock import RealClock
 from tests.faults.failure import CertainFailure, Failure
@@ -47,7 +46,6 @@ class Life:
         self.connected = False
         self.must_not_wait = False
         """A fault with a time limit is active: steps must not wait."""
-        self.was_paused_too_long = False
         self.plugin_starts = 0
         """How often the plugin was started."""
         self.ended_names: dict[str, str] = {}
@@ -178,12 +176,12 @@ class Life:
     def expect_connection(self) -> None:
         """Raise Failure if the connection ended without a fault.
 
-        Two exceptions: a launched plugin that never receives a Synchronize continues as an external
-        one, and the watchdog may end a plugin that was stopped for too long some time later.
+        One exception: a launched plugin that never receives a Synchronize continues as an external
+        one.
         """
         if not self.check_connection():
             self.note("the connection has ended")
-            if not (self.parameters.forgets_running or self.was_paused_too_long):
+            if not self.parameters.forgets_running:
                 raise Failure(f"the connection has ended without a fault: {self.log_tail()}")
 
     def restore_connection(self) -> None:
@@ -217,9 +215,7 @@ class Life:
     def _restart_plugin_if_ended(self) -> None:
         status = self.plugin.status
         if status is not None and not self.plugin.is_end_expected:
-            if not self.was_paused_too_long or status != STALLED_STATUS:
-                raise Failure(f"the plugin ended with status {status}: {self.log_tail()}")
-            self.note("the timer in C has ended the plugin")
+            raise Failure(f"the plugin ended with status {status}: {self.log_tail()}")
         if not self.plugin.is_running():
             self.start_plugin()
 

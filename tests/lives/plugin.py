@@ -13,7 +13,6 @@ from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.pod_reaper import REAP_S
 from nri_numamem.daemon.service import Service, build_engine
 from nri_numamem.daemon.standby import Form, Standby
-from nri_numamem.daemon.watchdog import STALLED_STATUS
 from nri_numamem.engine.queries.dump import accounting_record
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.nri.event_loop import TICK_S
@@ -93,12 +92,12 @@ class VirtualPlugin:
             return
         self._close()
         self._signals = self._machinery.signals = VirtualSignals()
-        self._world.process = VirtualProcess(self._main, STALLED_STATUS)
+        self._world.process = VirtualProcess(self._main)
 
     def start_successor(self) -> bool:
         """Start a second process; return whether it waits for the end of the first one."""
         self._next_signals = self._machinery.signals = VirtualSignals()
-        self._world.successor = VirtualProcess(self._main, STALLED_STATUS)
+        self._world.successor = VirtualProcess(self._main)
         before = len(self.journal.named(EventName.STANDBY))
         return self._world.advance(
             _STANDBY_S, lambda: len(self.journal.named(EventName.STANDBY)) > before

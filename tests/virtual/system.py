@@ -122,24 +122,6 @@ class VirtualTimeLimit:
             sys.unraisablehook = hook
 
 
-class VirtualStallGuard:
-    """Ends the process in the world when it was not set anew in time.
-
-    It has no effect in a test that calls the daemon without a process.
-    """
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    def set(self, seconds: float) -> None:
-        if self._world.process is not None:
-            self._world.process.dies_at_s = self._world.now_s + seconds
-
-    def cancel(self) -> None:
-        if self._world.process is not None:
-            self._world.process.dies_at_s = float("inf")
-
-
 class VirtualStateFile:
     """Writes states to a `Disk` as observe.state_file does, on the world's clock."""
 
@@ -308,7 +290,6 @@ class Machinery:
             connector=_Connector(self.network),
             new_poller=lambda: VirtualPoller(world),
             new_time_limit=lambda: VirtualTimeLimit(world, self.interruption),
-            new_stall_guard=lambda _descriptor: VirtualStallGuard(world),
             open_state_file=lambda path, emit: VirtualStateFile(world, self.disk, path, emit),
             listen_uevents=no_uevents,  # type: ignore[arg-type] # it returns nothing
             open_signals=lambda: nullcontext(self.signals),

@@ -30,7 +30,7 @@ class Program:
 
 def start(world: World) -> Program:
     program = Program(world)
-    world.process = VirtualProcess(program.run, stalled_status=1)
+    world.process = VirtualProcess(program.run)
     return program
 
 
@@ -87,17 +87,6 @@ def test_a_frozen_process_runs_later() -> None:
     assert program.woken_at_s == [begin_s + 15]
 
 
-def test_the_watchdog_ends_a_frozen_process() -> None:
-    world = World()
-    start(world)
-    world.advance(1)
-    process = world.process
-    assert process is not None
-    process.dies_at_s, process.frozen_until_s = world.now_s + 5, float("inf")
-    world.advance(6)
-    assert process.status == 1
-
-
 def test_a_bug_ends_the_process() -> None:
     def fail() -> int:
         raise ValueError("a bug")
@@ -142,18 +131,6 @@ def test_an_error_of_a_process_is_raised_where_it_runs() -> None:
 
     with pytest.raises(ZeroDivisionError):
         World().run(fail)
-
-
-def test_a_run_fails_when_the_watchdog_ends_it() -> None:
-    world = World()
-
-    def stall() -> None:
-        assert world.process is not None
-        world.process.dies_at_s = world.now_s + 5
-        world.process.wait(world.now_s + 10)
-
-    with pytest.raises(AssertionError, match="watchdog"):
-        world.run(stall)
 
 
 def test_a_run_fails_when_it_does_not_end() -> None:

@@ -36,7 +36,7 @@ class ReadySource(Protocol):
 class VirtualProcess:
     """A function that runs as a coroutine (a greenlet), whenever `resume` passes control to it."""
 
-    def __init__(self, target: Callable[[], int], stalled_status: int = 1) -> None:
+    def __init__(self, target: Callable[[], int]) -> None:
         self.status: int | None = None
         """The exit status; None while the process lives. -9 after a kill."""
         self.error: BaseException | None = None
@@ -47,10 +47,7 @@ class VirtualProcess:
         """Where input ends the wait."""
         self.frozen_until_s = 0.0
         """The process does not run before this virtual time (SIGSTOP)."""
-        self.dies_at_s = float("inf")
-        """The virtual time at which its watchdog ends it."""
         self._target = target
-        self._stalled_status = stalled_status
         self._world = greenlet.getcurrent()
         self._coroutine = greenlet.greenlet(self._run)
 
@@ -67,17 +64,13 @@ class VirtualProcess:
         self.wakes_at_s, self.sources = until_s, sources
         self._world.switch()
 
-    def kill(self, status: int = -9) -> None:
+    def kill(self) -> None:
         """End the process at once, wherever it waits."""
         if not self.is_alive:
             return
         if self._coroutine:
             self._coroutine.throw(Killed)
-        self.status = status
-
-    def stall(self) -> None:
-        """End the process as its watchdog does."""
-        self.kill(self._stalled_status)
+        self.status = -9
 
     def runs_at_s(self) -> float:
         """Return the earliest virtual time at which the process runs next."""
@@ -125,7 +118,7 @@ class World:
     def run(self, target: Callable[[], _Result]) -> _Result:
         """Run `target` as the process until it returns; return its result or raise its error.
 
-        AssertionError if its watchdog ends it, or if it does not return within a day.
+        AssertionError if it does not return within a day.
         """
         results: list[_Result] = []
 
@@ -138,12 +131,11 @@ class World:
         if process.error is not None:
             raise process.error
         assert is_over, "the process did not end within a day"
-        assert results, "the watchdog ended the process"
         self.process = None
         return results[0]
 
     def _next_event_s(self) -> float:
-        times = [min(process.runs_at_s(), process.dies_at_s) for process in self._alive()]
+        times = [process.runs_at_s() for process in self._alive()]
         return min([*times, self._timers[0][0] if self._timers else float("inf")])
 
     def _alive(self) -> list[VirtualProcess]:
@@ -151,14 +143,11 @@ class World:
         return [process for process in both if process is not None and process.is_alive]
 
     def _run_one(self) -> None:
-        """Run what is due first: a timer, a watchdog, or a process."""
+        """Run what is due first: a timer or a process."""
         if self._timers and self._timers[0][0] <= self.now_s:
             heapq.heappop(self._timers)[2]()
             return
-        process = min(self._alive(), key=lambda each: min(each.runs_at_s(), each.dies_at_s))
-        if process.dies_at_s <= self.now_s:
-            process.stall()
-            return
+        process = min(self._alive(), key=VirtualProcess.runs_at_s)
         before, self.process = self.process, process
         process.resume()
         self.process = before

@@ -125,6 +125,7 @@ class EventName(StrEnum):
     STOPPED = "stopped"
     STRICT_POLICY_WITH_STATIC_CPUS = "strict_policy_with_static_cpus"
     SWITCHED_TO_EXTERNAL = "switched_to_external"
+    SUPERVISOR_UNAVAILABLE = "supervisor_unavailable"
     SYNCHRONIZE_TIMED_OUT = "synchronize_timed_out"
     SYNCHRONIZE_TOO_LARGE = "synchronize_too_large"
     SYNCHRONIZED = "synchronized"

@@ -1,7 +1,7 @@
 """The plugin with faults: a container's name is the fault at its creation.
 
 For a container "forgotten" the reply contains nodes, and then the commit fails; for a container
-"undead" the commit of its end fails.
+"undead" the commit of its end fails; for a container "deadlocked" the commit never ends.
 Run like nri-numamem, or launched by a runtime; the first argument is the time in seconds after
 which the supervisor judges a plugin as stuck.
 """
@@ -49,7 +49,16 @@ def failing(name: str, record: Callable[..., Record]) -> Callable[..., Record]:
     return fail
 
 
-records.admitted = failing("forgotten", records.admitted)
+def deadlocked(name: str, record: Callable[..., Record]) -> Callable[..., Record]:
+    def wait(*about: object) -> Record:
+        while any(name == getattr(one, "name", "") for one in about):
+            time.sleep(60)
+        return record(*about)
+
+    return wait
+
+
+records.admitted = failing("forgotten", deadlocked("deadlocked", records.admitted))
 records.ended = failing("undead", records.ended)
 liveness.STUCK_S = float(sys.argv.pop(1))
 liveness.SAMPLE_S = 0.3

@@ -43,6 +43,14 @@ EVENTS = {
         remedy="none is needed; a security profile refused the call in `error`",
         fields=ERROR,
     ),
+    EventName.SUPERVISOR_UNAVAILABLE: EventType(
+        "The process that watches this one could not be started. Only systemd ends a plugin that "
+        "is stuck, and a launched plugin that ends is not started again.",
+        level=Level.WARNING,
+        remedy="free process ids and memory, then restart the plugin, or the runtime that "
+        "launched it",
+        fields=ERROR,
+    ),
     EventName.RESTARTING_AFTER_CRASH: EventType(
         "A launched plugin crashed or was stuck, and is started again.",
         level=Level.ERROR,
@@ -57,10 +65,11 @@ EVENTS = {
         fields={**CAUSE, **_AWAY},
     ),
     EventName.RESTART_FAILED: EventType(
-        "A launched plugin ended and cannot be started again; it is tried again at intervals that "
+        "A launched plugin ended and could not be started again at once; it is tried again until "
+        "the runtime ends, each second if no process could be started, otherwise at intervals that "
         "grow to a minute.",
         level=Level.ERROR,
-        remedy="restart the runtime, or run the plugin as a service",
+        remedy="see `remedy`",
         fields={**CAUSE, **REMEDY},
     ),
     EventName.JOB_FAILED: EventType(
