@@ -15,6 +15,9 @@ VERSION = 1
 
 NAMES = ("history-0.log", "history-1.log")
 
+READ_LIMIT_BYTES = 16 << 20
+"""Four times a segment. More of a segment, which this plugin did not write, is never read."""
+
 _CRC_CHARACTERS = 8
 
 

@@ -1,7 +1,7 @@
 """Reads the history, also while the plugin writes it.
 
 Lines without their checksum are skipped: the last one may be torn. A segment that is replaced
-meanwhile is read to its end.
+meanwhile is read to its end. Of a segment beyond READ_LIMIT_BYTES only the newest lines are read.
 """
 
 import os
@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 from nri_numamem.observe.files import beside
-from nri_numamem.observe.history.lines import NAMES, Entry, decode_entry, header_number
+from nri_numamem.observe.history.lines import (
+    NAMES,
+    READ_LIMIT_BYTES,
+    Entry,
+    decode_entry,
+    header_number,
+)
 
 _LINE_LIMIT_BYTES = 1 << 20
 
@@ -63,4 +69,9 @@ def _number_of(file: BinaryIO) -> tuple[int | None, BinaryIO]:
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines after the header."""
+    begin = os.fstat(file.fileno()).st_size - READ_LIMIT_BYTES
+    if begin > file.tell():
+        file.seek(begin)
+        file.readline(_LINE_LIMIT_BYTES)  # the end of a line
     return iter(lambda: file.readline(_LINE_LIMIT_BYTES), b"")

@@ -18,7 +18,7 @@ from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.observe.files import FILE_MODE, beside, make_directory, reason_of
 from nri_numamem.observe.history import lines
-from nri_numamem.observe.history.lines import NAMES, Entry
+from nri_numamem.observe.history.lines import NAMES, READ_LIMIT_BYTES, Entry
 from nri_numamem.observe.log.bounds import bounded
 from nri_numamem.observe.log.sinks import write_all
 
@@ -204,7 +204,8 @@ def _encode(time_s: float, record: Record) -> bytes:
 def _examine(path: Path) -> tuple[int | None, int] | None:
     """Return a segment's number, None if it is damaged, and its size without a torn line.
 
-    Return None if there is no segment.
+    Return None if there is no segment. The state file waits for this, so the lines of a segment
+    beyond READ_LIMIT_BYTES are not examined; it is full, and nothing is appended to it.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -212,6 +213,9 @@ def _examine(path: Path) -> tuple[int | None, int] | None:
         return None
     size, number = 0, None
     with os.fdopen(descriptor, "rb") as file:
+        size_bytes = os.fstat(file.fileno()).st_size
+        if size_bytes > READ_LIMIT_BYTES:
+            return lines.header_number(file.readline(_LINE_LIMIT_BYTES)), size_bytes
         is_torn = False
         for line in iter(lambda: file.readline(_LINE_LIMIT_BYTES + 64), b""):
             if is_torn:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from nri_numamem.observe.history import reader
 from nri_numamem.observe.history.lines import Entry, encode_entry, encode_header
 from nri_numamem.observe.history.reader import History, read_history
 
@@ -27,6 +28,17 @@ def test_the_older_segment_comes_first(tmp_path: Path, newer: int) -> None:
     write(tmp_path, 1 - newer, 8, 1, 2)
     found = read_history(tmp_path / "memory_manager_state")
     assert found == History(tuple(map(entry, (1, 2, 3, 4))))
+
+
+def test_only_the_newest_lines_of_a_huge_segment_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, 0, 1, *range(100, 200))
+    write(tmp_path, 1, 2, *range(200, 210))
+    limit = (tmp_path / "history-1.log").stat().st_size
+    monkeypatch.setattr(reader, "READ_LIMIT_BYTES", limit)
+    found = read_history(tmp_path / "memory_manager_state")
+    assert found == History(tuple(entry(number) for number in range(190, 210)))
 
 
 def test_damaged_lines_and_segments_are_skipped(tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ import pytest
 
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records.events import EventName
+from nri_numamem.observe.history import lines
 from nri_numamem.observe.history import writer as writer_module
+from nri_numamem.observe.history.lines import Entry, encode_entry, encode_header
 from nri_numamem.observe.history.reader import read_history
 from nri_numamem.observe.history.writer import HistoryWriter
 
@@ -114,6 +116,35 @@ def test_a_torn_line_is_cut_off(path: Path) -> None:
     writing.add(3)
     assert times(path) == [1, 3]
     assert writing.logged == []
+
+
+def test_a_huge_segment_delays_nothing_and_is_replaced_in_turn(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Valid, of 400 MB, but not of this plugin."""
+    path.parent.mkdir()
+    with segment(path, 1).open("wb") as file:
+        file.write(encode_header(7))
+        file.truncate(400_000_000)  # without blocks on the disk
+        file.seek(0, os.SEEK_END)
+        file.write(b"\n" + encode_entry(Entry(1.0, "admitted")))
+    examined: list[int] = []
+    is_intact = lines.is_intact
+
+    def noting(line: bytes) -> bool:
+        examined.append(len(line))
+        return is_intact(line)
+
+    monkeypatch.setattr(lines, "is_intact", noting)
+    writing = Writing(path)
+    writing.add(2, 3)
+    monkeypatch.undo()
+    assert examined == [len(encode_header(7))]
+    assert writing.logged == []
+    assert times(path) == [1, 2, 3]
+    writing.add(*range(4, 60))
+    assert segment(path, 1).stat().st_size < 2 * SEGMENT_BYTES
+    assert times(path)[-1] == 59
 
 
 @pytest.mark.parametrize("damage", ["header", "middle", "empty"])
