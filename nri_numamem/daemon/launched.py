@@ -177,7 +177,15 @@ class LaunchedService(Service):
         logs.flush()
 
     def _set_up(self, configuration_: Configuration) -> None:
-        text = configuration_.text
+        try:
+            self._build(configuration_.text)
+        except UsageError:
+            if self._status is not None:
+                self._status.over()
+            raise
+        super().configure(configuration_)
+
+    def _build(self, text: str) -> None:
         settings = configuration.load_text(text, "NRI configuration")
         self.live.reads_from(partial(read_drop_in, self._identity, text), "auto")
         logs.configure(settings.log_file or "auto", settings.log_level, settings.log_format)
@@ -186,14 +194,8 @@ class LaunchedService(Service):
             self._unwatched = ""
         if self._status is not None:
             self._status.running(text)
-        try:
-            engine = build_engine(settings, self._roots)
-            self.start(engine, settings, "launched by the runtime")
-        except UsageError:
-            if self._status is not None:
-                self._status.over()
-            raise
-        super().configure(configuration_)
+        engine = build_engine(settings, self._roots)
+        self.start(engine, settings, "launched by the runtime")
 
     def _stay_without_engine(self, error: UsageError) -> None:
         fields = {"error": str(error)}
@@ -217,6 +219,8 @@ def main(
     except (UsageError, OSError) as error:
         logs.configure("auto")
         logs.get_logger().error(EventName.NOT_STARTED, error=str(error))
+        if status is not None:
+            status.over()
         return 2
     sock.set_inheritable(False)
     sock.setblocking(False)  # noqa: FBT003 - its only argument

@@ -69,6 +69,7 @@ class Restarted:
         system: System | None = None,
     ) -> None:
         self._identity = identity_of(environment)
+        self._is_configured = status.is_configured
         # The first process has read the same text without an error.
         self._settings = configuration.load_text(status.configuration(), "NRI configuration")
         _open_log(self._settings)
@@ -85,7 +86,12 @@ class Restarted:
         """Serve external connections until a signal; 1 if the plugin cannot start.
 
         A service that waited in standby may have taken over; then this worker waits in turn.
+        Without a configuration from the runtime it only records that.
         """
+        if not self._is_configured:
+            self._service.emit(_not_registered(ending))
+            logs.flush()
+            return 0
         self._service.metrics.count_start(_start_cause(ending.why, ending.crash))
         if ending.failed_starts:
             self._service.emit(_start_failed(ending))
@@ -139,6 +145,18 @@ def _restarting(why: str, crash: str, away_ms: int) -> Record:
     if crash:
         fields["exception"] = crash
     return Record(EventName.RESTARTING_AFTER_CRASH, fields)
+
+
+def _not_registered(ending: Ending) -> Record:
+    fields: dict[str, RecordValue] = {
+        "cause": f"{ending.why}, before it had its configuration",
+        "remedy": "restart the runtime; if the host is slow, set a longer "
+        "plugin_registration_timeout (CRI-O: nri_plugin_registration_timeout), or run the plugin "
+        "as a service",
+    }
+    if ending.crash:
+        fields["exception"] = ending.crash
+    return Record(EventName.NOT_REGISTERED, fields)
 
 
 def _start_failed(ending: Ending) -> Record:

@@ -8,9 +8,10 @@ no end of that connection, for then the runtime would read no end of file. It en
 a runtime that starts again launches a plugin of its own, and two live plugins conflict.
 
 While the runtime lives the supervisor restarts the plugin without a limit, after growing pauses.
-Only a plugin that ends on purpose (a signal, a rejected configuration) is not started again. No
-exception ends the supervisor: a start that fails, because no process id or no memory is free, is
-tried again each second.
+Only a plugin that ends on purpose (a signal, a rejected configuration) is not started again. One
+that ends before it has its configuration cannot be; a worker only records that. No exception ends
+the supervisor: a start that fails, because no process id or no memory is free, is tried again each
+second.
 
 The supervisor writes no log, because a log would make it large; the next worker logs for it.
 ``daemon.liveness`` judges whether a worker is stuck.
@@ -72,7 +73,7 @@ class Worker(Protocol):
     """The plugin in a later process, with the modules that the supervisor must not load."""
 
     def restart(self, ending: Ending) -> int:
-        """Serve again; return the exit status, 0 for an end on purpose."""
+        """Serve again, or record why not; return the exit status, 0 for an end on purpose."""
 
 
 class Supervisor:
@@ -116,7 +117,7 @@ class Supervisor:
         """Watch the worker, or start one; return whether the runtime or the plugin has ended."""
         if self.worker is not None:
             return self._watch_worker(self.worker)
-        if not self._status.should_restart:
+        if self._status.is_configured and not self._status.should_restart:
             return True
         if self._processes.exits_within(self._runtime, self._pause_s):
             return True

@@ -54,6 +54,11 @@ class SupervisorStatus:
         """Return whether the plugin started and did not end on purpose."""
         return os.pread(self._status, 1, _STATUS_AT) in (_RUNNING, _DISCONNECTED)
 
+    @property
+    def is_configured(self) -> bool:
+        """Return whether the plugin ever started, or ended on purpose."""
+        return os.pread(self._status, 1, _STATUS_AT) != _UNKNOWN
+
     def take_disconnected(self) -> bool:
         """Return whether the runtime closed the connection; the plugin counts as running again."""
         was_disconnected = os.pread(self._status, 1, _STATUS_AT) == _DISCONNECTED

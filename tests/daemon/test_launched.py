@@ -143,6 +143,7 @@ def test_an_unusable_configuration_is_rejected(
     assert flushed == [["configuration_rejected"], launch.events, launch.events]
     assert "loud" in launch.runtime.plugin.why_closed
     assert launch.events == ["configuration_rejected", "plugin_exited"]
+    assert launch.status.is_configured
 
 
 def test_a_machine_that_contradicts_the_configuration_is_no_crash(launch: Launch) -> None:
@@ -150,6 +151,7 @@ def test_a_machine_that_contradicts_the_configuration_is_no_crash(launch: Launch
     launch.runtime.config = launch.runtime.config.replace("reservedMemory: []\n", "")
     assert launch.run() == 0
     assert launch.events == ["configuration_rejected", "plugin_exited"]
+    assert launch.status.is_configured
     assert not launch.status.should_restart
 
 

@@ -159,3 +159,19 @@ def test_starts_that_failed_are_recorded(status: SupervisorStatus, tmp_path: Pat
     )
     (record,) = named(tmp_path, "restarting_after_crash")
     assert record["away_ms"] == 40_000
+
+
+def test_without_a_configuration_it_only_records_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "LOG_FILE", tmp_path / "log")
+    monkeypatch.setattr(logs, "JOURNAL_SOCKET", tmp_path / "none")
+    machinery = Machinery(World())
+    status = SupervisorStatus()
+    assert restart_after(machinery, status, Ending(CRASHED, "a traceback")) == 0
+    status.close()
+    logs.configure()
+    (record,) = named(tmp_path, "not_registered")
+    assert record["cause"] == "it was stuck or crashed, before it had its configuration"
+    assert record["exception"] == "a traceback"
+    assert len(log(tmp_path).splitlines()) == 1

@@ -322,3 +322,42 @@ def supervisors_of(program: Path) -> list[str]:
             if str(program).encode() in (directory / "cmdline").read_bytes().split(b"\0"):
                 found.append(directory.name)
     return found
+
+
+# The program, which the runtime gives up before it is registered: it is slow, or ends.
+LATE = """#!{python}
+import os, sys, time
+from pathlib import Path
+from nri_numamem.daemon import launched, supervisor
+from nri_numamem.cli import main
+from nri_numamem.observe.log import loggers
+loggers.LOG_FILE, loggers.JOURNAL_SOCKET = Path({log!r}), Path("/nonexistent")
+supervisor.PAUSE_S = 0.05
+first, serve = os.getpid(), launched.main
+def late(*arguments):
+    {what}
+    return serve(*arguments)
+launched.main = late
+sys.argv = ["nri-numamem"]
+sys.exit(main.main())
+"""
+
+
+@pytest.mark.parametrize("version", [MIDDLE, NEW], ids=lambda v: v.nri_version_text)
+@pytest.mark.parametrize("what", ["time.sleep(8)", "os.abort()", "os._exit(1)"])
+def test_a_plugin_that_is_not_registered_in_time_leaves_a_record(
+    tmp_path: Path, log: Path, version: RuntimeVersion, what: str
+) -> None:
+    program = tmp_path / "program"
+    program.write_text(LATE.format(python=sys.executable, log=str(log), what=what))
+    program.chmod(0o755)
+    with FakeRuntime(version, registration_timeout_s=6.0) as runtime:
+        with pytest.raises(PluginUnavailable):
+            runtime.launch(program, "10-nri-numamem", config_of(log))
+        wait_for(lambda: "not_registered" in events_of(log))
+        wait_for(lambda: not supervisors_of(program))
+    (record,) = [r for r in records(log) if r["event"] == "not_registered"]
+    assert record["level"] == "error"
+    assert "before it had its configuration" in str(record["cause"])
+    assert "plugin_registration_timeout" in str(record["remedy"])
+    assert ("Aborted" in str(record.get("exception"))) is (what == "os.abort()")

@@ -208,6 +208,15 @@ def test_a_worker_that_ends_on_purpose_is_not_restarted(status: SupervisorStatus
     assert supervise(status, FakeProcesses()) == []
 
 
+def test_a_plugin_that_was_never_configured_is_started_for_its_record_only() -> None:
+    status = SupervisorStatus()
+    assert supervise(status, FakeProcesses(0)) == [(KILLED, "")]
+    assert supervise(status, FakeProcesses(runtime_ends_s=0.5)) == []
+    status.over()  # its configuration was rejected
+    assert supervise(status, FakeProcesses()) == []
+    status.close()
+
+
 def test_a_runtime_that_closed_the_connection_but_lives_gets_a_worker(
     status: SupervisorStatus,
 ) -> None:

@@ -70,6 +70,7 @@ KNOWN = (
     {str(event) for event in EVENTS}
     | {field for event in EVENTS.values() for field in event.fields}
     | {"nr_hugepages", "plugin_request_timeout"}
+    | {"plugin_registration_timeout", "nri_plugin_registration_timeout"}
 )
 
 

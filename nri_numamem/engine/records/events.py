@@ -82,6 +82,7 @@ class EventName(StrEnum):
     NON_POD_HUGEPAGES_CLEARED = "non_pod_hugepages_cleared"
     NON_POD_HUGEPAGES_FOUND = "non_pod_hugepages_found"
     NOT_MANAGED = "not_managed"
+    NOT_REGISTERED = "not_registered"
     NOT_STARTED = "not_started"
     ON_EXCLUDED_NODES = "on_excluded_nodes"
     OVERCOMMIT_RESOLVED = "overcommit_resolved"

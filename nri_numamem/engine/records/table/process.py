@@ -20,6 +20,13 @@ EVENTS = {
         remedy="see `error`",
         fields=ERROR,
     ),
+    EventName.NOT_REGISTERED: EventType(
+        "A launched plugin ended before the runtime configured it, mostly because it was not "
+        "registered in time. The runtime starts it again only at its own next start.",
+        level=Level.ERROR,
+        remedy="see `remedy`",
+        fields={**CAUSE, **EXCEPTION, **REMEDY},
+    ),
     EventName.STANDBY: EventType(
         "Another instance holds the lock beside the state file. This one waits, and serves the "
         "runtime as soon as the lock is free.",
