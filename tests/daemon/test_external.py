@@ -1,5 +1,6 @@
 """The plugin as a service, on a virtual clock: connections that come, go and fail."""
 
+import errno
 import itertools
 from pathlib import Path
 
@@ -263,3 +264,23 @@ def test_a_runtime_that_stays_away_is_tried_at_growing_intervals(host: Host) -> 
     pauses = [later - at_s for at_s, later in itertools.pairwise(attempts)]
     assert max(pauses) <= PAUSE_MAX_S * 1.2
     assert host.log.events.count("connect_failed") == 1
+
+
+def test_without_a_free_descriptor_for_the_peers_pid_it_connects_later(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.runtime.start()
+    connector = type(host.machinery.system().connector)
+    healthy, errors = connector.peer_pid, [OSError(errno.EMFILE, "Too many open files")]
+
+    def peer_pid(self: object, channel: object) -> int:
+        if errors:
+            raise errors.pop()
+        return healthy(self, channel)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(connector, "peer_pid", peer_pid)
+    host.world.after(10, host.stop)
+    host.run()
+    assert host.runtime.newest.is_synchronized
+    (record,) = host.log.named("connect_failed")
+    assert "Too many open files" in str(record["cause"])
