@@ -9,6 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from nri_numamem.config.errors import UsageError
+from nri_numamem.config.host_paths import below
 from nri_numamem.config.load import DEFAULT_CONFIG, load_file, load_text
 from nri_numamem.config.settings import STATE_FILE, Settings
 from nri_numamem.host.roots import HostRoots
@@ -120,8 +121,3 @@ def state_file_of(given: str | None, root: Path = _ROOT) -> Path:
         problem = "the setting stateFile is empty, so the plugin leaves nothing for this command"
         raise UsageError(f"{problem}; set it, or name an older file with --state-file")
     return Path(name)
-
-
-def below(root: Path, path: Path) -> Path:
-    """Return where a path of the host is found; a relative path is one of this process."""
-    return path if root == _ROOT else root / str(path.absolute()).lstrip("/")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nri_numamem.config.documents import open_without_waiting
+from nri_numamem.config.host_paths import below
 
 _LIMIT_BYTES = 4 * 1024 * 1024
 
@@ -26,12 +27,26 @@ class Host:
 
     @property
     def is_this_host(self) -> bool:
-        """Whether this is the root directory of this process, not that of a mount or image."""
-        return self.root.resolve() == Path("/")
+        """Whether this is the root directory of this process, not that of a mount or image.
+
+        Compares the directories: the text of the link /proc/1/root is "/" in a container too.
+        """
+        try:
+            return self.root.samefile("/")
+        except OSError:
+            return False
 
     def path(self, name: str) -> Path:
-        """Return where an absolute path of the host is found."""
-        return self.root / name.lstrip("/")
+        """Return where a path of the host is found, also that of a link's target.
+
+        Raises UsageError for links that cannot be followed.
+        """
+        return below(self.root, name)
+
+    def entry(self, name: str) -> Path:
+        """Return where the last part of an absolute path is found, which may be a link itself."""
+        parent, _, last = name.rpartition("/")
+        return self.path(parent or "/") / last
 
     def read(self, name: str) -> str | None:
         """Return a file's text; None if it is missing. Raise UnreadableError."""

@@ -69,7 +69,7 @@ def main(args: argparse.Namespace) -> int:
     """Install the plugin; raise UsageError if nothing was changed."""
     if not _IDX.fullmatch(args.idx):
         raise UsageError(f"--idx {args.idx}: not an index; give two digits, such as 10")
-    host = Host(args.root.resolve())
+    host = Host(args.root)
     runtime = chosen_runtime(args.runtime, host)
     program = find_program(args.program, host)
     facts = read_facts(host, runtime, program)

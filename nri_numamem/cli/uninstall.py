@@ -17,7 +17,7 @@ from nri_numamem.cli.host_arguments import (
     add_state_file_argument,
     state_file_of,
 )
-from nri_numamem.cli.host_files import Host, UnreadableError
+from nri_numamem.cli.host_files import Host
 from nri_numamem.cli.installation import systemd, unit
 from nri_numamem.cli.installation.arguments import add_installation_arguments
 from nri_numamem.cli.installation.facts import (
@@ -26,9 +26,9 @@ from nri_numamem.cli.installation.facts import (
     read_facts,
     running_instance,
 )
-from nri_numamem.cli.installation.outside import files_outside
 from nri_numamem.cli.installation.perform import perform, print_nothing, print_remaining
-from nri_numamem.cli.installation.plan import PURGED, SHARED, Options, plan_purge, plan_uninstall
+from nri_numamem.cli.installation.plan import Options, plan_uninstall
+from nri_numamem.cli.installation.purge import plan_purge, purge
 from nri_numamem.config.errors import UsageError
 from nri_numamem.daemon.external import DEFAULT_SOCKET
 
@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Uninstall the plugin; return 1 if something remains to be done."""
-    host = Host(args.root.resolve())
+    host = Host(args.root)
     facts = read_facts(host, chosen_runtime(args.runtime, host))
     options = Options(
         is_this_host=host.is_this_host,
@@ -78,21 +78,18 @@ def main(args: argparse.Namespace) -> int:
         is_exporter_active=systemd.is_active(host, unit.EXPORTER),
     )
     steps = plan_uninstall(facts, options)
+    planned = plan_purge(facts, steps, host) if args.purge else None
     perform(steps, host, is_dry_run=args.dry_run)
     deleted = delete_configured(is_dry_run=args.dry_run) if host.is_this_host else ""
     if deleted:
         print(deleted)
     remaining = [*_release(args, facts, host)] if host.is_this_host else []
-    if args.purge and remaining:
+    is_purged = planned is not None and bool(planned.own or planned.shared)
+    if planned is not None and remaining:
         remaining.append("nri-numamem uninstall --purge    (removes configuration, state and logs)")
-    elif args.purge:
-        purge = plan_purge(facts, _names(host))
-        steps += purge
-        outside = files_outside(facts, host)
-        perform(purge, host, is_dry_run=args.dry_run)
-        for line in outside:
-            print(f"kept {line}; remove it yourself")
-    if not steps and not deleted:
+    elif planned is not None:
+        remaining = purge(planned, host, is_dry_run=args.dry_run)
+    if not (steps or deleted or is_purged):
         print_nothing(is_dry_run=args.dry_run)
     remaining += _other_programs(facts)
     print_remaining(remaining)
@@ -120,13 +117,6 @@ def _release(args: argparse.Namespace, facts: Facts, host: Host) -> Iterator[str
         return
     if status and not args.dry_run:
         yield again
-
-
-def _names(host: Host) -> dict[str, list[str]]:
-    try:
-        return {path: host.names(path) for path in (*PURGED, *SHARED) if host.path(path).is_dir()}
-    except UnreadableError as error:
-        raise UsageError(f"{error}; run as root") from error
 
 
 def _other_programs(facts: Facts) -> Iterator[str]:

@@ -17,6 +17,7 @@ from typing import Any
 
 from nri_numamem.config.documents import open_without_waiting
 from nri_numamem.config.errors import UsageError
+from nri_numamem.config.host_paths import below
 from nri_numamem.config.settings import (
     Settings,
     SettingsError,
@@ -114,7 +115,7 @@ def load_text(
     path = Path(name).absolute()
     key = "kubeletConfigFile"
     named_by = "--kubelet-config" if kubelet_config else f"{origin}:{line_of(root, (key,))}: {key}"
-    kubelet, kubelet_origins = _load_kubelet(host_root / path.relative_to("/"), named_by)
+    kubelet, kubelet_origins = _load_kubelet(below(host_root, path), named_by)
     document = document if isinstance(document, dict) else {}
     own = {key: value for key, value in document.items() if value is not None}
     merged = {**kubelet.settings, **own, key: str(path)}

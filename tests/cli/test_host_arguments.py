@@ -12,7 +12,6 @@ from nri_numamem.cli.host_arguments import (
     add_host_argument,
     add_root_arguments,
     add_state_file_argument,
-    below,
     config_files,
     plugin_settings,
     roots_of,
@@ -20,6 +19,7 @@ from nri_numamem.cli.host_arguments import (
 )
 from nri_numamem.cli.main import main, new_parser
 from nri_numamem.config.errors import UsageError
+from nri_numamem.config.host_paths import below
 from nri_numamem.config.settings import STATE_FILE
 from nri_numamem.host.roots import HostRoots
 

@@ -15,6 +15,23 @@ def test_absolute_paths_are_below_the_root(tmp_path: Path) -> None:
     assert host.read("/x") == "a\N{REPLACEMENT CHARACTER}b"
 
 
+def test_links_are_resolved_below_the_root(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    (tmp_path / "link").symlink_to("/target")
+    (tmp_path / "directory").symlink_to("/")
+    assert host.path("/directory/link") == tmp_path / "target"
+    assert host.entry("/directory/link") == tmp_path / "link"
+    assert host.entry("/link") == tmp_path / "link"
+
+
+def test_this_host(tmp_path: Path) -> None:
+    """The link /proc/self/root leads to the root directory, whatever its text."""
+    assert Host().is_this_host
+    assert Host(Path("/proc/self/root")).is_this_host
+    assert not Host(tmp_path).is_this_host
+    assert not Host(tmp_path / "none").is_this_host
+
+
 def test_missing_files(tmp_path: Path) -> None:
     host = Host(tmp_path)
     assert host.read("/none") is None

@@ -163,7 +163,9 @@ class TestOnThisHost:
 
         monkeypatch.setattr(Path, "iterdir", refuse)
         (line,) = stand.uninstall("--purge", "--no-reset", status=2)
-        assert line.endswith("/var/lib/nri-numamem: Permission denied; run as root")
+        text = "/var/lib/nri-numamem: Permission denied; run as root; nothing was changed"
+        assert line.endswith(text)
+        assert stand.files.path(ENTRY).is_symlink()
 
 
 def _path_below(host: object, name: str) -> Path:

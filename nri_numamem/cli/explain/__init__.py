@@ -18,11 +18,11 @@ from nri_numamem.cli.host_arguments import (
     add_host_argument,
     add_root_arguments,
     add_state_file_argument,
-    below,
     state_file_of,
 )
 from nri_numamem.cli.output import add_output_argument, print_document
 from nri_numamem.config.errors import UsageError
+from nri_numamem.config.host_paths import below
 from nri_numamem.daemon.lock_holder import find_holder
 from nri_numamem.observe.files import reason_of
 from nri_numamem.observe.history.reader import History, read_history

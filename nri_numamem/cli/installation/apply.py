@@ -7,7 +7,6 @@ time a runtime sees an incomplete program, or one with another name.
 import contextlib
 import errno
 import os
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -19,8 +18,6 @@ from nri_numamem.cli.installation.steps import (
     Link,
     Move,
     Remove,
-    RemoveEmpty,
-    RemoveTree,
     Service,
     Step,
     Write,
@@ -32,7 +29,7 @@ Undo = Callable[[], None]
 Systemctl = Callable[[Sequence[str]], None]
 """Runs systemctl with arguments; raises OSError with the first line that it prints."""
 
-_REMEDIES = {
+REMEDIES = {
     errno.EACCES: "run as root",
     errno.EPERM: "run as root",
     errno.EROFS: "its file system is read-only",
@@ -48,13 +45,16 @@ def apply(steps: Sequence[Step], host: Host, run: Systemctl) -> None:
     Raises UsageError after a failed step; its text says what failed, and what is left of the steps
     before it, which is nothing unless taking back fails too.
     """
+    for step in steps:
+        if not isinstance(step, Service):
+            host.entry(step.path)  # raises UsageError for links that cannot be followed
     undos: list[tuple[Step, Undo]] = []
     for step in steps:
         try:
             undo = _execute(step, host, run)
         except OSError as error:
             left = _undo_all(undos, run)
-            remedy = _REMEDIES.get(error.errno or 0, "")
+            remedy = REMEDIES.get(error.errno or 0, "")
             text = f"{step.path}: {error.strerror or error}{remedy and '; '}{remedy}"
             raise UsageError(f"{text}; {left}") from error
         except BaseException:
@@ -79,7 +79,10 @@ def _undo_all(undos: list[tuple[Step, Undo]], run: Systemctl) -> str:
 
 def _execute(step: Step, host: Host, run: Systemctl) -> Undo:
     """Execute one step; return what takes it back."""
-    path = host.root if isinstance(step, Service) else host.path(step.path)
+    if isinstance(step, Service):
+        run(step.arguments)
+        return (lambda: run(step.undo)) if step.undo else _nothing
+    path = host.entry(step.path)
     match step:
         case Write():
             return _place(path, step.text.encode(), TEXT_MODE)
@@ -88,18 +91,9 @@ def _execute(step: Step, host: Host, run: Systemctl) -> Undo:
         case Link():
             return _link(path, step.target)
         case Move():
-            return _move(path, host.path(step.target))
+            return _move(path, host.entry(step.target))
         case Remove():
             return _remove(path)
-        case RemoveTree():
-            shutil.rmtree(path)
-        case RemoveEmpty():
-            with contextlib.suppress(OSError):
-                path.rmdir()
-        case Service():
-            run(step.arguments)
-            return (lambda: run(step.undo)) if step.undo else _nothing
-    return _nothing
 
 
 def _nothing() -> None:
@@ -151,6 +145,8 @@ def _restorer(path: Path) -> Undo:
         return restore_link
     if not path.exists():
         return lambda: path.unlink(missing_ok=True)
+    if not path.is_file():  # reading a FIFO or a device may never end
+        raise OSError(errno.EINVAL, "it is not a regular file")
     data, mode = path.read_bytes(), path.stat().st_mode & 0o7777
 
     def restore_file() -> None:
@@ -175,7 +171,11 @@ def _link(path: Path, target: str) -> Undo:
 
 def _move(path: Path, target: Path) -> Undo:
     remove_directories = _make_directories(target.parent)
-    path.rename(target)
+    try:
+        path.rename(target)
+    except BaseException:
+        remove_directories()
+        raise
 
     def move_back() -> None:
         target.rename(path)

@@ -128,7 +128,7 @@ def _identical(host: Host, program: Program | None, entries: list[str]) -> Itera
     if program is None:
         return
     for path in (*entries, COPY):
-        file = host.path(path)
+        file = host.entry(path)
         is_copy = file.is_file() and not file.is_symlink()
         if is_copy and filecmp.cmp(file, program.file, shallow=False):
             yield path
@@ -140,7 +140,7 @@ def is_own_name(name: str) -> bool:
 
 
 def _entry(host: Host, path: str) -> Entry:
-    file = host.path(path)
+    file = host.entry(path)
     return Entry(path, str(file.readlink()) if file.is_symlink() else None)
 
 

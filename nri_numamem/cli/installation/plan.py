@@ -4,7 +4,7 @@ A host starts the plugin in one way. Its configuration follows when the way chan
 other way is renamed, unless the new way has a file already.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nri_numamem.cli.installation import unit
@@ -15,8 +15,6 @@ from nri_numamem.cli.installation.steps import (
     Link,
     Move,
     Remove,
-    RemoveEmpty,
-    RemoveTree,
     Service,
     Step,
     Write,
@@ -24,10 +22,6 @@ from nri_numamem.cli.installation.steps import (
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.example import example_text
 from nri_numamem.config.load import DEFAULT_CONFIG
-from nri_numamem.config.settings import STATE_FILE
-
-STATE_DIRECTORY = STATE_FILE.rpartition("/")[0]
-LOG_DIRECTORY = "/var/log/nri-numamem"
 
 # By ProtectHome and PrivateTmp.
 _HIDDEN = ("/home/", "/root/", "/run/user/", "/tmp/", "/var/tmp/")  # noqa: S108 - not written
@@ -128,40 +122,6 @@ def plan_uninstall(facts: Facts, options: Options) -> list[Step]:
     steps += [Remove(entry.path) for entry in facts.entries]
     steps += [Remove(COPY)] if facts.has_copy else []
     return [*steps, *(Remove(path) for path in facts.drop_ins)]
-
-
-def plan_purge(facts: Facts, names: Mapping[str, list[str]]) -> list[Step]:
-    """Return the steps that take configuration, state and logs away.
-
-    `names` has the names in each of the directories `PURGED` and `SHARED` that exist. Shared ones
-    are removed if nothing is left in them.
-    """
-    steps: list[Step] = [Remove(path) for path in facts.configs]
-    steps += [RemoveTree(path) for path in PURGED if path in names]
-    gone = {step.path for step in steps}
-    for path in SHARED:
-        if path in names and all(f"{path}/{name}" in gone for name in names[path]):
-            steps.append(RemoveEmpty(path))
-            gone.add(path)
-    return steps
-
-
-PURGED = (
-    STATE_DIRECTORY,
-    LOG_DIRECTORY,
-    unit.OVERRIDES,
-    unit.EXPORTER_OVERRIDES,
-    str(DEFAULT_CONFIG.parent),
-)
-_COPIES = COPY.rpartition("/")[0]
-SHARED = (
-    "/opt/nri/plugins",
-    "/opt/nri",
-    "/etc/nri/conf.d",
-    "/etc/nri",
-    _COPIES,
-    _COPIES.rpartition("/")[0],
-)
 
 
 def _without_exporter(facts: Facts, options: Options) -> Iterator[Step]:

@@ -49,20 +49,6 @@ class Remove:
 
 
 @dataclass(frozen=True, slots=True)
-class RemoveTree:
-    """Remove a directory and everything in it. A later error does not bring it back."""
-
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
-class RemoveEmpty:
-    """Remove a directory if it is empty."""
-
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
 class Service:
     """Run systemctl; `undo` are the arguments that take it back."""
 
@@ -75,7 +61,7 @@ class Service:
         return " ".join(("systemctl", *self.arguments))
 
 
-Step: TypeAlias = Write | Copy | Link | Move | Remove | RemoveTree | RemoveEmpty | Service
+Step: TypeAlias = Write | Copy | Link | Move | Remove | Service
 
 _VERBS: dict[type[Step], tuple[str, str]] = {
     Write: ("wrote", "write"),
@@ -83,8 +69,6 @@ _VERBS: dict[type[Step], tuple[str, str]] = {
     Link: ("linked", "link"),
     Move: ("moved", "move"),
     Remove: ("removed", "remove"),
-    RemoveTree: ("removed", "remove"),
-    RemoveEmpty: ("removed", "remove"),
     Service: ("ran", "run"),
 }
 

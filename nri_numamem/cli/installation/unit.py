@@ -36,7 +36,7 @@ def unit_for(program: str, socket: str | None = None) -> str:
 
 def is_enabled(host: Host, wanted: str = WANTED) -> bool:
     """Return whether systemd starts the plugin, or the service of another link."""
-    return host.path(wanted).is_symlink()
+    return host.entry(wanted).is_symlink()
 
 
 def is_own(text: str) -> bool:

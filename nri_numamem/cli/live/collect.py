@@ -15,7 +15,6 @@ from nri_numamem.cli.host_arguments import (
     add_host_argument,
     add_root_arguments,
     add_state_file_argument,
-    below,
     plugin_settings,
     roots_of,
 )
@@ -23,6 +22,7 @@ from nri_numamem.cli.live.cgroups import limited_containers
 from nri_numamem.cli.live.facts import Facts
 from nri_numamem.config.effective import DEFAULT
 from nri_numamem.config.errors import UsageError
+from nri_numamem.config.host_paths import below
 from nri_numamem.config.policy import context_of
 from nri_numamem.config.settings import (
     Settings,

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from nri_numamem.cli.host_arguments import below, roots_of
+from nri_numamem.cli.host_arguments import roots_of
 from nri_numamem.cli.live import collect as live
 from nri_numamem.cli.output import add_output_argument, print_document
 from nri_numamem.cli.status.document import report_document
@@ -17,6 +17,7 @@ from nri_numamem.cli.status.judge import judge
 from nri_numamem.cli.status.pages import page_report
 from nri_numamem.cli.status.pages_document import pages_document
 from nri_numamem.cli.status.report import Report
+from nri_numamem.config.host_paths import below
 from nri_numamem.host.pod_logs import POD_LOGS
 
 _REDRAW_S = 2.0

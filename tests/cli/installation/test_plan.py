@@ -11,7 +11,6 @@ from nri_numamem.cli.installation.plan import (
     Options,
     plan_external,
     plan_launched,
-    plan_purge,
     plan_uninstall,
 )
 from nri_numamem.cli.installation.program import COPY, Program
@@ -20,8 +19,6 @@ from nri_numamem.cli.installation.steps import (
     Link,
     Move,
     Remove,
-    RemoveEmpty,
-    RemoveTree,
     Service,
     Write,
 )
@@ -241,18 +238,3 @@ class TestUninstall:
         assert plan_uninstall(facts, options) == steps
         assert plan_uninstall(facts, Options()) == [Remove(unit.EXPORTER_WANTED), Remove(ENTRY)]
         assert plan_launched(facts, SCRIPT, options) == []
-
-    def test_purge(self) -> None:
-        names = {
-            "/var/lib/nri-numamem": ["memory_manager_state"],
-            "/etc/nri/conf.d": ["10-nri-numamem.conf"],
-            "/etc/nri": ["conf.d"],
-            "/opt/nri/plugins": ["20-other"],
-            "/opt/nri": ["plugins"],
-        }
-        assert plan_purge(LAUNCHED, names) == [
-            Remove(CONF),
-            RemoveTree("/var/lib/nri-numamem"),
-            RemoveEmpty("/etc/nri/conf.d"),
-            RemoveEmpty("/etc/nri"),
-        ]

@@ -9,8 +9,6 @@ from nri_numamem.cli.installation.steps import (
     Link,
     Move,
     Remove,
-    RemoveEmpty,
-    RemoveTree,
     Service,
     Step,
     Write,
@@ -23,8 +21,6 @@ LINES: list[tuple[Step, str, str]] = [
     (Link("/a", "/b"), "linked /a -> /b", "would link /a -> /b"),
     (Move("/a", "/b"), "moved /a to /b", "would move /a to /b"),
     (Remove("/a"), "removed /a", "would remove /a"),
-    (RemoveTree("/a"), "removed /a", "would remove /a"),
-    (RemoveEmpty("/a"), "removed /a", "would remove /a"),
     (Service(("stop", "x")), "ran systemctl stop x", "would run systemctl stop x"),
 ]
 
