@@ -1,7 +1,10 @@
 """``nri-numamem gather``: the archive, its list of contents, and what is printed."""
 
 import json
+import os
 import stat
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -64,7 +67,7 @@ def test_the_default_name(host: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     assert gather(host) == 0
     (path,) = tmp_path.glob("nri-numamem-*.tar.gz")
     with tarfile.open(path) as archive:
-        assert archive.getnames()[0] == f"{path.name.removesuffix('.tar.gz')}/contents.txt"
+        assert archive.getnames()[-1] == f"{path.name.removesuffix('.tar.gz')}/contents.txt"
 
 
 def test_an_existing_file_is_kept(
@@ -84,3 +87,57 @@ def test_a_place_that_cannot_be_written(
     assert gather(host, str(path)) == 2
     error = f"nri-numamem: {path}: No such file or directory; name another file\n"
     assert capsys.readouterr().err == error
+
+
+def test_a_state_file_beside_those_of_other_programs(
+    host: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kubelet = host / "var/lib/kubelet"
+    kubelet.mkdir()
+    (kubelet / "numamem_state").write_text("state")
+    (kubelet / "kubeconfig").write_text("token: secret")
+    path = tmp_path / "report"
+    assert gather(host, "--state-file=/var/lib/kubelet/numamem_state", str(path)) == 0
+    found = texts(path)
+    assert "files/var/lib/kubelet/numamem_state" in found
+    assert "secret" not in "".join(found.values())
+    remark = "left out, not written by the plugin: kubeconfig"
+    assert remark in found["contents.txt"]
+    assert f"  /var/lib/kubelet: {remark}" in capsys.readouterr().out.splitlines()
+
+
+def test_the_whole_archive_is_bounded(
+    host: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("nri_numamem.cli.gather.TOTAL_LIMIT_BYTES", 50_000)
+    state = host / "var/lib/nri-numamem"
+    for number in range(1, 6):
+        (state / f"memory_manager_state.corrupt-{number}").write_bytes(os.urandom(9_000))
+    path = tmp_path / "report"
+    assert gather(host, str(path)) == 0
+    with tarfile.open(path) as archive:
+        sizes = {Path(member.name).name: member.size for member in archive}
+    assert sum(sizes.values()) < 60_000
+    assert 0 < sum("corrupt" in name for name in sizes) < 5
+    assert "memory_manager_state" in sizes
+    shown = capsys.readouterr().out
+    assert ".corrupt-5: left out: the other files have " in shown
+
+
+@pytest.mark.slow
+def test_large_files_take_little_memory(host: Path, tmp_path: Path) -> None:
+    """The files are sparse; a limit of the address space would end a process that reads them."""
+    state = host / "var/lib/nri-numamem"
+    names = ["memory_manager_state", "history-0.log", "history-1.log", "plugin.json"]
+    names += [f"memory_manager_state.corrupt-{number}" for number in range(1, 6)]
+    for name in names:
+        with (state / name).open("wb") as file:
+            file.truncate(1 << 30)
+    with (host / "var/log/nri-numamem/nri-numamem.log").open("wb") as file:
+        file.truncate(1 << 30)
+    script = "import resource,sys; from nri_numamem.cli.main import main; main(sys.argv[1:]); "
+    script += "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
+    command = [sys.executable, "-c", script, "gather", f"--root={host}", str(tmp_path / "report")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(done.stderr) < 200_000, "KiB; some 90,000 were measured"
+    assert (tmp_path / "report").stat().st_size < 1 << 20

@@ -2,7 +2,8 @@
 
 It has versions, settings, the plugin's state and history, the kernel's description of the NUMA
 nodes and the end of the log. Of pods it has names, uids and amounts, as the log and the state have
-them; nothing is read from inside a container.
+them; nothing is read from inside a container. Its last file lists the contents, and what was left
+out and why.
 """
 
 import argparse
@@ -10,16 +11,18 @@ import io
 import os
 import tarfile
 import time
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from nri_numamem.cli.gather.sources import (
     Item,
-    host_files,
     journal,
-    log_file,
+    kernel_files,
+    log_files,
     output_of,
+    settings_files,
+    state_files,
     versions,
 )
 from nri_numamem.cli.host_arguments import (
@@ -27,11 +30,17 @@ from nri_numamem.cli.host_arguments import (
     add_state_file_argument,
     state_file_of,
 )
+from nri_numamem.cli.host_files import Host
 from nri_numamem.config.errors import UsageError
+from nri_numamem.config.host_paths import below
 from nri_numamem.numa import humanize_bytes
 from nri_numamem.observe.log.loggers import LOG_FILE
 
 _CONTENTS = "contents.txt"
+
+TOTAL_LIMIT_BYTES = 64 << 20
+# What a file takes in the archive beside its contents.
+_HEADER_BYTES = 1024
 
 EXAMPLES = (
     "nri-numamem gather",
@@ -58,7 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_host_argument(parser)
     parser.epilog = (
-        "The archive has names and amounts of pods, and nothing else of them. "
+        "The archive has names and amounts of pods, and nothing else of them. Symbolic links and "
+        "files that the plugin does not write are left out; contents.txt in the archive says so. "
         "Exit status: 0 if the archive was written, 2 if not."
     )
 
@@ -69,16 +79,60 @@ def main(args: argparse.Namespace) -> int:
     name = f"nri-numamem-{time.strftime('%Y%m%dT%H%M%SZ', now)}"
     path = args.file or Path(f"{name}.tar.gz")
     state_file = state_file_of(args.state_file, args.root)
-    items = list(_items(args.root, state_file, args.log_file))
-    contents = _contents(items, time.strftime("%Y-%m-%dT%H:%M:%SZ", now))
+    written = Written(f"Gathered by nri-numamem at {time.strftime('%Y-%m-%dT%H:%M:%SZ', now)}.")
     try:
-        _write(path, name, [Item(_CONTENTS, "", contents.encode()), *items])
+        _write(path, name, _items(args.root, state_file, args.log_file), written)
     except FileExistsError as error:
         raise UsageError(f"{path}: the file exists; name another one") from error
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}; name another file") from error
-    _show(path, items)
+    written.show(path)
     return 0
+
+
+class Written:
+    """What the archive has so far, without the contents of its files."""
+
+    def __init__(self, heading: str) -> None:
+        self._heading = heading
+        self._lines: list[tuple[str, str]] = []
+        """Name of a file, and what it is."""
+        self._sizes: dict[str, list[int]] = {}
+        """Description -> sizes of files in bytes."""
+        self._problems: list[str] = []
+        self._total_bytes = 0
+
+    def add(self, item: Item) -> Item:
+        """Return the item as the archive has it, which is without content if there is no room."""
+        size = len(item.content) + _HEADER_BYTES
+        if self._total_bytes + size > TOTAL_LIMIT_BYTES and item.is_included:
+            problem = f"left out: the other files have {humanize_bytes(self._total_bytes)}B"
+            item = replace(item, content=b"", problem=problem)
+        text = f"{len(item.content)} bytes" if item.is_included else "missing"
+        problem = f": {item.problem}" if item.problem else ""
+        self._lines.append((item.name, f"{item.description}, {text}{problem}"))
+        if item.problem:
+            self._problems.append(f"{item.name.removeprefix('files')}: {item.problem}")
+        if item.is_included:
+            self._total_bytes += size
+            self._sizes.setdefault(item.description, []).append(len(item.content))
+        return item
+
+    @property
+    def contents(self) -> Item:
+        """Return the list of contents."""
+        width = max((len(name) for name, _ in self._lines), default=0)
+        lines = [self._heading, "", *(f"{name:<{width}}  {text}" for name, text in self._lines)]
+        return Item(_CONTENTS, "", "".join(f"{line}\n" for line in lines).encode())
+
+    def show(self, path: Path) -> None:
+        """Print what the archive has, for people."""
+        print(f"{path} has:")
+        for description, sizes in self._sizes.items():
+            files = "file" if len(sizes) == 1 else "files"
+            print(f"  {description}: {len(sizes)} {files}, {humanize_bytes(sum(sizes))}B")
+        print("".join(f"  {line}\n" for line in self._problems), end="")
+        print(f"Look at {_CONTENTS} in it before you send it.")
 
 
 def _items(root: Path, state_file: Path, log: Path) -> Iterator[Item]:
@@ -87,15 +141,18 @@ def _items(root: Path, state_file: Path, log: Path) -> Iterator[Item]:
     yield versions()
     for name, arguments in _commands(root, state_file).items():
         yield output_of(name, program.main, arguments)
-    yield from host_files(root, root / str(state_file.parent).lstrip("/"))
-    yield log_file(root, root / str(log).lstrip("/"))
-    yield journal()
+    yield from settings_files(root)
+    yield from state_files(root, state_file)
+    yield from kernel_files(root)
+    yield from log_files(root, log)
+    yield journal(is_this_host=Host(root).is_this_host)
 
 
 def _commands(root: Path, state_file: Path) -> dict[str, list[str]]:
     """Return file name -> arguments of the command whose output it has."""
     doctor = ["doctor", "--root", str(root), "--state-file", str(state_file), "--output", "json"]
-    inspect = ["inspect", "--sysfs-root", str(root / "sys"), "--proc-root", str(root / "proc")]
+    sysfs, proc = below(root, "/sys"), below(root, "/proc")
+    inspect = ["inspect", "--sysfs-root", str(sysfs), "--proc-root", str(proc)]
     return {
         "doctor.json": doctor,
         "machine.yaml": [*inspect, "--output", "yaml"],
@@ -103,44 +160,24 @@ def _commands(root: Path, state_file: Path) -> dict[str, list[str]]:
     }
 
 
-def _contents(items: Sequence[Item], when: str) -> str:
-    lines = [f"Gathered by nri-numamem at {when}.", ""]
-    width = max(len(item.name) for item in items)
-    for item in items:
-        size = f"{len(item.content)} bytes" if item.is_included else "missing"
-        problem = f": {item.problem}" if item.problem else ""
-        lines.append(f"{item.name:<{width}}  {item.description}, {size}{problem}")
-    return "\n".join(lines) + "\n"
-
-
-def _show(path: Path, items: Sequence[Item]) -> None:
-    print(f"{path} has:")
-    for description, group in groupby(items, lambda item: item.description):
-        found = [item for item in group if item.is_included]
-        size = humanize_bytes(sum(len(item.content) for item in found))
-        if found:
-            print(
-                f"  {description}: {len(found)} {'file' if len(found) == 1 else 'files'}, {size}B"
-            )
-    for item in items:
-        if item.problem:
-            print(f"  {item.name.removeprefix('files')}: {item.problem}")
-    print(f"Look at {_CONTENTS} in it before you send it.")
-
-
-def _write(path: Path, folder: str, items: Sequence[Item]) -> None:
+def _write(path: Path, folder: str, items: Iterable[Item], written: Written) -> None:
     """Write a new archive that only its owner can read; remove a part of one after an error."""
     with open(path, "xb", opener=_private) as file:
         try:
             with tarfile.open(fileobj=file, mode="w:gz") as archive:
                 for item in items:
-                    if item.is_included:
-                        entry = tarfile.TarInfo(f"{folder}/{item.name}")
-                        entry.size, entry.mtime, entry.mode = len(item.content), time.time(), 0o600
-                        archive.addfile(entry, io.BytesIO(item.content))
+                    _append(archive, folder, written.add(item))
+                _append(archive, folder, written.contents)
         except BaseException:
             path.unlink()
             raise
+
+
+def _append(archive: tarfile.TarFile, folder: str, item: Item) -> None:
+    if item.is_included:
+        entry = tarfile.TarInfo(f"{folder}/{item.name}")
+        entry.size, entry.mtime, entry.mode = len(item.content), time.time(), 0o600
+        archive.addfile(entry, io.BytesIO(item.content))
 
 
 def _private(path: str, flags: int) -> int:
