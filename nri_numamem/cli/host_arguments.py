@@ -35,9 +35,16 @@ def add_state_file_argument(parser: argparse.ArgumentParser) -> None:
     """Add ``--state-file``; state_file_of() has its default."""
     parser.add_argument(
         "--state-file",
+        type=_file,
         metavar="FILE",
         help=f"the plugin's state file (default: that of its settings, else {STATE_FILE})",
     )
+
+
+def _file(text: str) -> str:
+    if text and not Path(text).name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not the path of a file")
+    return text
 
 
 def add_host_argument(parser: argparse.ArgumentParser) -> None:

@@ -3,11 +3,12 @@
 The object that `export` wrote for the scheduler is deleted. Removing the plugin does not release
 the containers that it pinned, so `reset` follows. It needs an ended plugin: one that the runtime
 launched ends with the runtime's restart, and a second run then does the rest. Configuration, state
-and logs stay, unless --purge is given.
+and logs stay, unless --purge is given. State and history also stay while containers may be pinned
+by the plugin, because nothing else shows which ones.
 """
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from nri_numamem.cli import reset
@@ -29,8 +30,14 @@ from nri_numamem.cli.installation.facts import (
 from nri_numamem.cli.installation.perform import perform, print_nothing, print_remaining
 from nri_numamem.cli.installation.plan import Options, plan_uninstall
 from nri_numamem.cli.installation.purge import plan_purge, purge
+from nri_numamem.cli.installation.steps import Step
 from nri_numamem.config.errors import UsageError
+from nri_numamem.config.load import DEFAULT_CONFIG
 from nri_numamem.daemon.external import DEFAULT_SOCKET
+from nri_numamem.host.pod_cgroups import has_pod_cgroups
+from nri_numamem.host.sysfs import MachineError
+from nri_numamem.observe.files import beside
+from nri_numamem.observe.history.lines import NAMES
 
 EXAMPLES = (
     "nri-numamem uninstall --dry-run",
@@ -47,6 +54,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="leave running containers pinned until they end; see nri-numamem reset --help",
     )
     parser.add_argument(
+        "--adopted",
+        action="store_true",
+        help="also release containers of which it is unknown whether the plugin set their nodes; "
+        "see nri-numamem reset --help",
+    )
+    parser.add_argument(
         "--purge", action="store_true", help="also remove configuration, state and logs"
     )
     parser.add_argument(
@@ -58,12 +71,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_installation_arguments(parser)
     add_state_file_argument(parser)
     add_root_arguments(parser, "cgroup")
-    parser.set_defaults(adopted=False, output="table")
+    parser.set_defaults(output="table")
     parser.epilog = (
         "A second run does what remained, or changes nothing. The program itself stays, and so do "
         "files that the configuration puts into other directories, which --purge names. Exit "
-        "status: 0 if nothing of the plugin is left but what was to stay, 1 if steps remain, 2 if "
-        "nothing was changed."
+        "status: 0 if everything was removed that should be, 1 if steps remain, 2 if nothing was "
+        "changed."
     )
 
 
@@ -83,11 +96,10 @@ def main(args: argparse.Namespace) -> int:
     deleted = delete_configured(is_dry_run=args.dry_run) if host.is_this_host else ""
     if deleted:
         print(deleted)
-    remaining = [*_release(args, facts, host)] if host.is_this_host else []
+    release = _release(args, facts, steps, host) if host.is_this_host else _on_host(args, host)
+    remaining = [*release]
     is_purged = planned is not None and bool(planned.own or planned.shared)
-    if planned is not None and remaining:
-        remaining.append("nri-numamem uninstall --purge    (removes configuration, state and logs)")
-    elif planned is not None:
+    if planned is not None and not remaining:
         remaining = purge(planned, host, is_dry_run=args.dry_run)
     if not (steps or deleted or is_purged):
         print_nothing(is_dry_run=args.dry_run)
@@ -96,9 +108,13 @@ def main(args: argparse.Namespace) -> int:
     return 1 if remaining else 0
 
 
-def _release(args: argparse.Namespace, facts: Facts, host: Host) -> Iterator[str]:
+def _release(
+    args: argparse.Namespace, facts: Facts, steps: Sequence[Step], host: Host
+) -> Iterator[str]:
     """Release the pinned containers of an ended plugin; yield what remains to be done."""
-    again = "nri-numamem uninstall    (releases the pinned containers)"
+    command = "nri-numamem uninstall --purge" if args.purge else "nri-numamem uninstall"
+    then = ", then removes configuration, state and logs" if args.purge else ""
+    again = f"{command}    (releases the pinned containers{then})"
     holder = running_instance(host, args.state_file)
     if holder is not None and args.dry_run:
         print(f"would release the pinned containers when the plugin has ended: {holder}")
@@ -108,15 +124,35 @@ def _release(args: argparse.Namespace, facts: Facts, host: Host) -> Iterator[str
         yield again
         return
     try:
-        if args.no_reset or not Path(state_file_of(args.state_file)).exists():
+        if args.no_reset or not (args.adopted or _has_run(args, facts, steps)):
             return
-        status = reset.main(args)
+        outcomes = reset.reset(args)
     except UsageError as error:
         yield str(error)
         yield again
         return
-    if status and not args.dry_run:
+    if outcomes.intersection(reset.FAILED):
         yield again
+    if reset.UNPROVEN in outcomes:
+        yield f"{command} --adopted    (releases them whoever pinned them{then})"
+        yield f"or {command} --no-reset    (leaves them pinned{then})"
+
+
+def _on_host(args: argparse.Namespace, host: Host) -> Iterator[str]:
+    """Yield what remains if the root directory is that of a host whose pods run; see --root."""
+    try:
+        if not args.no_reset and has_pod_cgroups(host.path("/sys/fs/cgroup")):
+            yield "nri-numamem uninstall    (on the host itself: releases the pinned containers)"
+    except MachineError as error:
+        yield str(error)
+
+
+def _has_run(args: argparse.Namespace, facts: Facts, steps: Sequence[Step]) -> bool:
+    """Return whether there is a trace of the plugin, beyond the configuration of a package."""
+    state_file = Path(state_file_of(args.state_file))
+    files = (state_file, Path(f"{state_file}.lock"), *(beside(state_file, name) for name in NAMES))
+    others = [path for path in facts.configs if path != str(DEFAULT_CONFIG)]
+    return bool(steps or others) or any(file.exists() for file in files)
 
 
 def _other_programs(facts: Facts) -> Iterator[str]:

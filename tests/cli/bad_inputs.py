@@ -254,8 +254,11 @@ ARGUMENTS = (
         "a: 1\n",
         ("FILE", "machine"),
     ),
-    BadInput("reset without state", "reset --state-file /nowhere/state", "", ("/nowhere/state",)),
-    BadInput("reset of a damaged state", "reset --state-file FILE --dry-run", "{}", ("FILE",)),
+    BadInput("reset with a directory", "reset --state-file /etc --dry-run", "", ("/etc",)),
+    *(
+        BadInput(f"{command} with the root directory", f"{command} --state-file /", "", ("'/'",))
+        for command in ("reset", "status", "explain x", "gather")
+    ),
     BadInput("status of a damaged configuration", "status --config FILE", "x: 1\n", ("FILE:1",)),
 )
 

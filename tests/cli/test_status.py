@@ -48,7 +48,7 @@ def test_a_mounted_host(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     host.run("db", "postgres", 40 * GI)
     host.save()
     (tmp_path / "sys/fs").mkdir(parents=True)
-    (tmp_path / "sys/fs/cgroup").symlink_to(host.cgroups)
+    (tmp_path / "sys/fs/cgroup").symlink_to("/" / host.cgroups.relative_to(tmp_path))
     config = tmp_path / "etc/nri-numamem/config.yaml"
     config.parent.mkdir(parents=True)
     config.write_text("kubeletConfigFile: /kubelet.json\n")

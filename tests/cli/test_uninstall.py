@@ -14,6 +14,7 @@ from tests.cli.doctor.host_files import CONFIG, PLUGINS, STATE, HostFiles
 from tests.kubernetes_api import KubernetesApi
 
 ENTRY = f"{PLUGINS}/10-nri-numamem"
+THEN = ", then removes configuration, state and logs"
 
 
 class Stand:
@@ -25,7 +26,9 @@ class Stand:
 
     def uninstall(self, *options: str, status: int = 0) -> list[str]:
         state = f"--state-file={self.files.path(STATE)}"
-        assert main(["uninstall", "--root", str(self.files.root), state, *options]) == status
+        cgroups = f"--cgroup-root={self.files.path('sys/fs/cgroup')}"
+        command = ["uninstall", "--root", str(self.files.root), state, cgroups, *options]
+        assert main(command) == status
         shown = self._capsys.readouterr()
         return (shown.out + shown.err).splitlines()
 
@@ -80,19 +83,32 @@ def test_what_is_not_of_the_plugin_stays(stand: Stand) -> None:
     assert stand.files.path("etc/nri/conf.d/10-other.conf").exists()
 
 
+def test_of_a_mounted_host_whose_pods_run_the_state_stays(stand: Stand) -> None:
+    stand.files.path("sys/fs/cgroup/kubepods.slice").mkdir()
+    assert stand.uninstall("--purge", status=1) == [
+        f"removed /{ENTRY}",
+        "",
+        "remaining:",
+        "  nri-numamem uninstall    (on the host itself: releases the pinned containers)",
+    ]
+    assert stand.files.path(STATE).exists()
+    stand.uninstall("--purge", "--no-reset")
+    assert not stand.files.path(STATE).exists()
+
+
 class TestOnThisHost:
     """The root directory is taken for / of this process."""
 
     @pytest.fixture(autouse=True)
     def _this_host(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setattr("nri_numamem.cli.host_files.Host.is_this_host", True)
-        monkeypatch.setattr("nri_numamem.cli.host_files.Host.path", _path_below)
+        monkeypatch.setattr("nri_numamem.cli.host_files.Host.path", path_below)
         monkeypatch.setattr(systemd, "BOOTED", tmp_path / "none")
 
     def test_pins_are_released(self, stand: Stand) -> None:
         lines = stand.uninstall()
         assert lines[0] == f"removed /{ENTRY}"
-        assert lines[-1] == "  The state file names no running container."
+        assert lines[-1] == "  There is no pinned container."
 
     def test_the_object_for_the_scheduler_is_deleted(
         self, stand: Stand, monkeypatch: pytest.MonkeyPatch
@@ -112,9 +128,9 @@ class TestOnThisHost:
         (line,) = stand.uninstall("--no-reset")
         assert line.endswith("; run: kubectl delete noderesourcetopologies worker-1")
 
-    def test_without_state_there_is_nothing_to_release(self, stand: Stand) -> None:
+    def test_without_state_and_pins_there_is_nothing_to_release(self, stand: Stand) -> None:
         stand.files.path(STATE).unlink()
-        assert stand.uninstall() == [f"removed /{ENTRY}"]
+        assert stand.uninstall()[-1] == "  There is no pinned container."
 
     def test_pins_stay_if_asked(self, stand: Stand) -> None:
         assert stand.uninstall("--no-reset") == [f"removed /{ENTRY}"]
@@ -130,8 +146,7 @@ class TestOnThisHost:
             "",
             "remaining:",
             "  systemctl restart containerd    (ends the plugin: pid 7, since today, launched)",
-            "  nri-numamem uninstall    (releases the pinned containers)",
-            "  nri-numamem uninstall --purge    (removes configuration, state and logs)",
+            f"  nri-numamem uninstall --purge    (releases the pinned containers{THEN})",
         ]
         assert stand.files.path(STATE).exists()
         assert stand.files.path(CONFIG).exists()
@@ -142,15 +157,15 @@ class TestOnThisHost:
     def test_a_reset_that_fails_keeps_the_state(
         self, stand: Stand, monkeypatch: pytest.MonkeyPatch, *, is_error: bool
     ) -> None:
-        def fail(_args: object) -> int:
+        def fail(_args: object) -> set[str]:
             if is_error:
                 raise UsageError("/s: no such socket; start it")
-            return 1
+            return {"failed", "done"}
 
-        monkeypatch.setattr(reset, "main", fail)
+        monkeypatch.setattr(reset, "reset", fail)
         lines = stand.uninstall("--purge", status=1)
         assert ("  /s: no such socket; start it" in lines) is is_error
-        assert "  nri-numamem uninstall    (releases the pinned containers)" in lines
+        assert any(line.startswith("  nri-numamem uninstall --purge    (releas") for line in lines)
         assert stand.files.path(STATE).exists()
 
     def test_a_directory_that_cannot_be_read(
@@ -168,7 +183,7 @@ class TestOnThisHost:
         assert stand.files.path(ENTRY).is_symlink()
 
 
-def _path_below(host: object, name: str) -> Path:
+def path_below(host: object, name: str) -> Path:
     """Return a path below the root; one that is there already, such as an option's, as it is."""
     root: Path = host.root  # type: ignore[attr-defined]
     return Path(name) if name.startswith(str(root)) else root / name.lstrip("/")

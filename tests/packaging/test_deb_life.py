@@ -10,7 +10,7 @@ import pytest
 from nri_numamem.config.example import example_text
 from nri_numamem.config.settings import STATE_FILE
 from nri_numamem.version import VERSION
-from tests.packaging import deb_packages, debian_root
+from tests.packaging import deb_packages, debian_root, pinned_container
 from tests.packaging.debian_root import DebianRoot
 from tests.packaging.single_file_program import PROGRAM, needs_program, needs_root
 
@@ -138,10 +138,14 @@ def test_a_removal_while_steps_remain(root: DebianRoot) -> None:
     """Pinned containers cannot be released without a runtime; the entry is removed all the same."""
     install(root, NEW)
     root.run("nri-numamem", "install", "--launched")
-    root.shell(f"mkdir -p /var/lib/nri-numamem; echo '{{}}' >{STATE_FILE}")
+    root.shell(pinned_container.SCRIPT)
     printed = root.run("dpkg", "--remove", "nri-numamem")
+    assert "nri-numamem uninstall --adopted" in printed
     assert "nri-numamem: the steps above remain" in printed
     assert root.attempt("readlink", ENTRY).returncode != 0
+    assert root.attempt("test", "-e", f"{STATE_FILE}.lock").returncode == 0
+    root.run("dpkg", "--purge", "nri-numamem")
+    assert root.attempt("test", "-e", f"{STATE_FILE}.lock").returncode == 1
 
 
 def test_a_removal_that_would_leave_the_entry_is_refused(root: DebianRoot) -> None:

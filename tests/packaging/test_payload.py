@@ -11,6 +11,8 @@ from pathlib import Path
 import payload
 import pytest
 
+from tests.packaging import pinned_container
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -33,6 +35,48 @@ def test_only_a_removal_uninstalls(tmp_path: Path, word: str, status: int, expec
     assert bool(done.stderr) is (word == "remove" and status > 0)
     calls = tmp_path / "calls"
     assert (calls.read_text() if calls.exists() else "") == "uninstall\n" * (word == "remove")
+
+
+# The command on a directory that it takes for the root directory of this process.
+COMMAND = f"""#!{sys.executable}
+import sys
+from pathlib import Path
+from nri_numamem.cli import host_files, main
+from nri_numamem.cli.installation import systemd
+from nri_numamem.cli.export import delete
+root = Path(__file__).parent
+systemd.BOOTED = delete.OPTIONS_FILE = root / "none"
+host_files.Host.path = lambda _self, name: root / name.removeprefix(f"{{root}}").lstrip("/")
+state, cgroups = root / "var/lib/nri-numamem/memory_manager_state", root / "sys/fs/cgroup"
+sys.exit(main.main([*sys.argv[1:], f"--state-file={{state}}", f"--cgroup-root={{cgroups}}"]))
+"""
+
+
+def test_a_removal_and_a_purge_while_containers_may_be_pinned(tmp_path: Path) -> None:
+    """The command names them and returns 1; neither the removal nor the purge fails."""
+
+    def run(script: str, word: str) -> subprocess.CompletedProcess[str]:
+        # In another folder, so that the host is not changed.
+        for folder in ("opt", "etc", "var", "sys"):
+            script = re.sub(rf"(?<![\w-])/{folder}/", f"{tmp_path}/{folder}/", script)
+        environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "COLUMNS": "200"}
+        command = ["sh", "-ec", script, "script", word]
+        return subprocess.run(
+            command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False
+        )
+
+    (tmp_path / "nri-numamem").write_text(COMMAND)
+    (tmp_path / "nri-numamem").chmod(0o755)
+    assert run(pinned_container.SCRIPT, "").returncode == 0
+    lock = tmp_path / "var/lib/nri-numamem/memory_manager_state.lock"
+    done = run(payload.removal_script("remove"), "remove")
+    assert done.returncode == 0, done.stderr
+    assert "left as it is: set by the plugin or by something else" in done.stdout
+    assert "nri-numamem uninstall --adopted" in done.stdout
+    assert "the steps above remain" in done.stderr
+    assert lock.exists()
+    assert run((ROOT / "packaging/deb/postrm").read_text(), "purge").returncode == 0
+    assert not lock.parent.exists()
 
 
 @pytest.mark.skipif(shutil.which("dpkg") is None, reason="no dpkg")

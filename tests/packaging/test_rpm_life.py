@@ -15,7 +15,7 @@ from nri_numamem.config.example import example_text
 from nri_numamem.config.settings import STATE_FILE
 from nri_numamem.version import VERSION
 from tests.load_module import load_module
-from tests.packaging import debian_root
+from tests.packaging import debian_root, pinned_container
 from tests.packaging.debian_root import DebianRoot
 from tests.packaging.single_file_program import PROGRAM, ROOT, needs_program, needs_root
 
@@ -168,11 +168,11 @@ def test_an_erase_while_steps_remain(root: DebianRoot) -> None:
     """Pinned containers cannot be released without a runtime; the entry is removed all the same."""
     install(root, NEW)
     root.run("nri-numamem", "install", "--launched")
-    root.shell(f"mkdir -p /var/lib/nri-numamem; echo '{{}}' >{STATE_FILE}")
+    root.shell(pinned_container.SCRIPT)
     assert "nri-numamem: the steps above remain" in rpm(root, "--erase", "nri-numamem")
     assert not exists(root, ENTRY)
     assert not exists(root, "/usr/bin/nri-numamem")
-    assert exists(root, STATE_FILE)
+    assert exists(root, f"{STATE_FILE}.lock")
 
 
 def test_an_erase_that_would_leave_the_entry_is_refused(root: DebianRoot) -> None:

@@ -1,8 +1,12 @@
-"""``nri-numamem reset``: gives containers back the nodes that the plugin took from them.
+"""``nri-numamem reset``: unpins containers, so that they can use all nodes of their pods again.
 
 For an uninstall. A container that the plugin pinned keeps its `cpuset.mems` for as long as it
 lives; this command sets it to all nodes of the pod's cgroup, through the runtime. An empty value
 cannot be sent. Hugepage limits stay, because NRI updates cannot remove them; they are named.
+
+At its start the plugin adopts containers that have nodes already. If the state file of an earlier
+process is lost, the plugin may have set these nodes itself. The history shows it: it has what the
+plugin sent. Other adopted containers are reset with --adopted only.
 """
 
 import argparse
@@ -16,7 +20,14 @@ from nri_numamem.cli.host_arguments import (
     state_file_of,
 )
 from nri_numamem.cli.output import add_output_argument, print_document
-from nri_numamem.cli.reset.pins import Condition, Pin, find_directories, read_pins
+from nri_numamem.cli.reset.pins import (
+    Condition,
+    Pin,
+    find_directories,
+    find_pins,
+    read_pins,
+    sent_nodes,
+)
 from nri_numamem.cli.reset.sender import Sender
 from nri_numamem.config.errors import UsageError
 from nri_numamem.daemon.external import DEFAULT_SOCKET
@@ -28,6 +39,8 @@ from nri_numamem.engine.snapshot import SnapshotError
 from nri_numamem.engine.text import escape
 from nri_numamem.host.cgroups import set_mems
 from nri_numamem.host.sysfs import MachineError
+from nri_numamem.observe.files import reason_of
+from nri_numamem.observe.history.reader import read_history
 from nri_numamem.observe.state_file import read_state
 
 _IDENTITY = Identity("nri-numamem-reset", "10")
@@ -56,10 +69,12 @@ _REMARKS = {
     "unknown": "the runtime does not report it as running; it ends with its pod",
     Condition.RESET: "has all nodes of its pod already",
     Condition.CHANGED: "left as it is: not the plugin's nodes",
-    Condition.ADOPTED: "left as it is: it had these nodes before the plugin; see --adopted",
+    Condition.ADOPTED: "left as it is: set by the plugin or by something else; see --adopted",
+    Condition.CONFLICT: "left as it is: something else set these nodes; see --adopted",
     Condition.GONE: "ended",
 }
-_FAILED = ("failed", "unknown")
+FAILED = ("failed", "unknown")
+UNPROVEN = Condition.ADOPTED
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,7 +85,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--adopted",
         action="store_true",
-        help="also reset containers that had their nodes before the plugin first saw them",
+        help="also reset containers of which it is unknown whether the plugin set their nodes, or "
+        "that have nodes of something else",
     )
     parser.add_argument(
         "--socket",
@@ -83,13 +99,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_root_arguments(parser, "cgroup")
     parser.epilog = (
         "Refused while the plugin runs. A plugin that the runtime launches is removed from "
-        "/opt/nri/plugins first, and the runtime restarted. Exit status: 0 if no container is "
-        "pinned any more, 1 if some still are, 2 if nothing could be done."
+        "/opt/nri/plugins first, and the runtime restarted. Without a state file the history shows "
+        "what the plugin pinned. Exit status: 0 if the plugin pins no container any more, 1 if it "
+        "does or may do so, 2 if nothing could be done."
     )
 
 
 def main(args: argparse.Namespace) -> int:
-    """Reset the containers; return 1 if one of them is still pinned."""
+    """Reset the containers; return 1 if one of them is, or may be, still pinned by the plugin."""
+    outcomes = reset(args)
+    return 1 if outcomes.intersection((*FAILED, UNPROVEN)) else 0
+
+
+def reset(args: argparse.Namespace) -> set[str]:
+    """Reset the containers and print a table of them; return the outcomes.
+
+    Raises UsageError if nothing could be done.
+    """
     system = host_system()
     lock = InstanceLock(_ignored, system.clock)
     try:
@@ -97,9 +123,9 @@ def main(args: argparse.Namespace) -> int:
         lock_file = Path(f"{state_file}.lock")
         if lock_file.exists() and not args.dry_run:
             lock.acquire(lock_file, "nri-numamem reset")
-        pins = _pins(state_file, args.cgroup_root)
+        pins, problem = _pins(state_file, args.cgroup_root)
         if args.adopted:
-            pins = tuple(replace(pin, is_adopted=False) for pin in pins)
+            pins = tuple(replace(pin, origin=Condition.PINNED) for pin in pins)
         results = _dry_run(pins) if args.dry_run else _reset(pins, args, system)
     except AlreadyRunningError as error:
         raise UsageError(f"the plugin runs: {error.holder}; {_STOP_IT}") from error
@@ -111,8 +137,8 @@ def main(args: argparse.Namespace) -> int:
         documents = [_document(result) for result in results]
         print_document({"version": DOCUMENT_VERSION, "containers": documents}, args.output)
     else:
-        _show(results, is_dry_run=args.dry_run)
-    return 1 if any(result.outcome in _FAILED for result in results) else 0
+        _show(results, problem, is_dry_run=args.dry_run)
+    return {result.outcome for result in results}
 
 
 _STOP_IT = (
@@ -125,17 +151,19 @@ def _ignored(_record: Record) -> None:
     """Reset without a lock where the file system refuses one."""
 
 
-def _pins(path: Path, cgroup_root: Path) -> tuple[Pin, ...]:
+def _pins(path: Path, cgroup_root: Path) -> tuple[tuple[Pin, ...], str]:
+    """Return the containers, and why the state file cannot be used; "" if it can."""
     try:
-        state = read_state(path)
-    except FileNotFoundError as error:
-        remedy = "without it nothing says what the plugin pinned; name it with --state-file"
-        raise UsageError(f"{path}: no such file; {remedy}") from error
+        entries = read_history(path).entries
+        return read_pins(read_state(path), cgroup_root, sent_nodes(entries)), ""
+    except FileNotFoundError:
+        problem = "no state file"
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}; run as root") from error
+        raise UsageError(f"{path}: {reason_of(error)}; run as root") from error
     except SnapshotError as error:
-        raise UsageError(f"{path}: {error}") from error
-    return read_pins(state, cgroup_root)
+        problem = str(error)
+    source = "The history shows what the plugin pinned" if entries else "There is no history either"
+    return find_pins(cgroup_root, entries), f"{path}: {problem}. {source}."
 
 
 def _dry_run(pins: Sequence[Pin]) -> list[Result]:
@@ -184,7 +212,7 @@ def _document(result: Result) -> dict[str, object]:
     }
 
 
-def _show(results: Sequence[Result], *, is_dry_run: bool) -> None:
+def _show(results: Sequence[Result], problem: str, *, is_dry_run: bool) -> None:
     from nri_numamem.cli.render.plain_table import plain_table  # noqa: PLC0415 - people
     from nri_numamem.cli.render.screen import (  # noqa: PLC0415 - only for people
         Screen,
@@ -193,8 +221,10 @@ def _show(results: Sequence[Result], *, is_dry_run: bool) -> None:
 
     screen = Screen(new_console())
     screen.heading("Containers that would be reset" if is_dry_run else "Containers")
+    if problem:
+        screen.text(escape(problem))
     if not results:
-        screen.text("The state file names no running container.")
+        screen.text("There is no pinned container.")
         return
     table = plain_table()
     table.add_column("pod", overflow="fold")

@@ -1,26 +1,31 @@
 """The containers that the state file names, beside their cgroups.
 
 The cgroup says whether the plugin's nodes are in effect, and its parent, the pod's cgroup, which
-nodes the container may have at all.
+nodes the container may have at all. Without a state file the cgroups show which containers are
+pinned, and the history which of them the plugin pinned.
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import TypeAlias
 
+from nri_numamem.cli.host_files import at
 from nri_numamem.engine.reason import Reason
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.state import EngineState, Key
 from nri_numamem.host.cgroups import read_nodes, set_mems
 from nri_numamem.host.containers import container_folders
-from nri_numamem.memorymanager import Block
+from nri_numamem.host.pod_cgroups import guaranteed_pods, other_pod_directories
+from nri_numamem.memorymanager import Block, QosClass
 from nri_numamem.numa import NodeSet
 from nri_numamem.numa.quantity import MEMORY
+from nri_numamem.observe.history.lines import Entry
 
-# The plugin did not choose the nodes of such containers.
-_FOUND = (EventName.ADOPTED, EventName.CPUSET_MEMS_CONFLICT)
+# Where the history has no name of a container, as crictl shows its id.
+_SHORT_ID = 13
 
 
 class Condition(StrEnum):
@@ -33,7 +38,9 @@ class Condition(StrEnum):
     CHANGED = "changed"
     """Something else set other nodes."""
     ADOPTED = "adopted"
-    """It has the assigned nodes, and had them before the plugin knew it."""
+    """It has nodes that the plugin found; whether an earlier process set them is unknown."""
+    CONFLICT = "conflict"
+    """It has nodes that something else set while the plugin ran."""
     GONE = "gone"
     """There is no cgroup: the container ended."""
 
@@ -54,8 +61,8 @@ class Pin:
     """The nodes of its pod's cgroup; empty without a cgroup."""
     hugepages: tuple[str, ...] = ()
     """Resources with a limit that the plugin set, such as "hugepages-2Mi"."""
-    is_adopted: bool = False
-    """Whether the plugin found it with its nodes."""
+    origin: Condition = Condition.PINNED
+    """Who set the nodes: the plugin (PINNED), something else (CONFLICT), or unknown (ADOPTED)."""
 
     @property
     def condition(self) -> Condition:
@@ -66,13 +73,37 @@ class Pin:
             return Condition.RESET
         if self.mems != self.nodes:
             return Condition.CHANGED
-        return Condition.ADOPTED if self.is_adopted else Condition.PINNED
+        return self.origin
 
 
-def read_pins(state: EngineState, cgroup_root: Path) -> tuple[Pin, ...]:
+SentNodes: TypeAlias = Mapping[str, Collection[NodeSet]]
+"""Container id -> all nodes that the plugin ever sent for it."""
+
+
+def sent_nodes(entries: Iterable[Entry]) -> SentNodes:
+    """Return what the plugin sent, by its history."""
+    found: dict[str, set[NodeSet]] = {}
+    for entry in entries:
+        sent = at(entry.fields, "adjustment", "cpuset_mems")
+        if entry.event == EventName.CPUSET_MEMS_REAPPLIED:
+            sent = entry.fields.get("nodes")
+        try:
+            nodes = NodeSet.parse(str(sent or ""))
+        except ValueError:
+            nodes = NodeSet()
+        if not nodes:
+            continue
+        more = entry.fields.get("extended_container_ids")
+        for key in (entry.fields.get("container_id"), *(more if isinstance(more, list) else ())):
+            found.setdefault(str(key), set()).add(nodes)
+    return found
+
+
+def read_pins(state: EngineState, cgroup_root: Path, sent: SentNodes) -> tuple[Pin, ...]:
     """Return the containers of a state that have not ended, by pod and name.
 
-    Raises MachineError for cgroups that cannot be read.
+    A container that the plugin found with nodes which it had sent is one that it pinned. Raises
+    MachineError for cgroups that cannot be read.
     """
     held = {
         holder.container_id: (key, blocks)
@@ -87,8 +118,48 @@ def read_pins(state: EngineState, cgroup_root: Path) -> tuple[Pin, ...]:
             blocks,
             directories.get(container_id),
             state.reasons.pinned.get(container_id),
+            sent.get(container_id, ()),
         )
         for container_id, (key, blocks) in held.items()
+    )
+
+
+def find_pins(cgroup_root: Path, entries: Collection[Entry]) -> tuple[Pin, ...]:
+    """Return the pinned containers of a host without a state file, by pod.
+
+    Raises MachineError for cgroups that cannot be read.
+    """
+    sent = sent_nodes(entries)
+    names = {str(entry.fields.get("container_id")): entry.fields for entry in entries}
+    found = (
+        _found_pin(uid, directory / folder, container_id, names.get(container_id, {}), sent)
+        for uid, directory in _pod_directories(cgroup_root)
+        for container_id, folder in container_folders(directory).items()
+    )
+    return tuple(pin for pin in found if pin.condition in (Condition.PINNED, Condition.ADOPTED))
+
+
+def _pod_directories(cgroup_root: Path) -> Iterator[tuple[str, Path]]:
+    """Yield uid and cgroup of the pods in which the plugin may pin containers."""
+    yield from sorted(guaranteed_pods(cgroup_root).items())
+    for uid, (qos, directory) in sorted(other_pod_directories(cgroup_root).items()):
+        if qos == QosClass.BURSTABLE:
+            yield uid, directory
+
+
+def _found_pin(
+    uid: str, directory: Path, container_id: str, names: Mapping[str, object], sent: SentNodes
+) -> Pin:
+    mems = set_mems(directory)
+    nodes = mems or NodeSet()
+    return Pin(
+        container_id,
+        f"{names.get('namespace')}/{names.get('pod')}" if "pod" in names else uid,
+        str(names.get("container") or container_id[:_SHORT_ID]),
+        nodes=nodes,
+        mems=mems,
+        allowed=_allowed(directory.parent),
+        origin=_origin(nodes, sent.get(container_id, ()), Condition.ADOPTED),
     )
 
 
@@ -112,18 +183,34 @@ def _read_pin(
     blocks: tuple[Block, ...],
     directory: Path | None,
     reason: Reason | None,
+    sent: Collection[NodeSet],
 ) -> Pin:
     mems = None if directory is None else set_mems(directory)
+    nodes = blocks[0].numa_affinity
     return Pin(
         container_id,
         key[0] if reason is None else f"{reason.namespace}/{reason.pod}",
         key[1],
-        nodes=blocks[0].numa_affinity,
+        nodes=nodes,
         mems=mems,
         allowed=NodeSet() if directory is None else _allowed(directory.parent),
         hugepages=tuple(block.type for block in blocks if block.type != MEMORY and block.size),
-        is_adopted=reason is not None and reason.event in _FOUND,
+        origin=_origin(nodes, sent, _found_as(reason)),
     )
+
+
+def _found_as(reason: Reason | None) -> Condition:
+    match reason and reason.event:
+        case EventName.ADOPTED:
+            return Condition.ADOPTED
+        case EventName.CPUSET_MEMS_CONFLICT:
+            return Condition.CONFLICT
+        case _:
+            return Condition.PINNED
+
+
+def _origin(nodes: NodeSet, sent: Collection[NodeSet], found: Condition) -> Condition:
+    return Condition.PINNED if found is Condition.ADOPTED and nodes in sent else found
 
 
 def _allowed(directory: Path) -> NodeSet:

@@ -4,12 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.cli.reset.pins import Condition, find_directories, read_pins
+from nri_numamem.cli.reset.pins import (
+    Condition,
+    find_directories,
+    find_pins,
+    read_pins,
+    sent_nodes,
+)
 from nri_numamem.engine.reason import Reason, Reasons
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.memorymanager import Block, State
 from nri_numamem.numa import NodeSet
+from nri_numamem.observe.history.lines import Entry
 
 KEY = ("u1", "db")
 ID = "a" * 64
@@ -49,25 +56,25 @@ def write_cgroup(root: Path, mems: str, *, name: str = ID, allowed: str = "0-3")
 )
 def test_the_cgroup_decides(root: Path, mems: str, condition: Condition) -> None:
     write_cgroup(root, mems)
-    (pin,) = read_pins(state(), root)
+    (pin,) = read_pins(state(), root, {})
     assert pin.condition is condition
     assert (pin.pod, pin.name, pin.nodes, pin.allowed) == (*KEY, NodeSet([1]), NodeSet(range(4)))
 
 
 def test_without_a_cgroup_it_is_gone(root: Path) -> None:
-    (pin,) = read_pins(state(), root)
+    (pin,) = read_pins(state(), root, {})
     assert pin.condition is Condition.GONE
     assert not pin.allowed
 
 
 def test_ended_containers_are_left_out(root: Path) -> None:
     write_cgroup(root, "1")
-    assert read_pins(state(ended=True), root) == ()
+    assert read_pins(state(ended=True), root, {}) == ()
 
 
 def test_hugepages_with_an_amount_are_named(root: Path) -> None:
-    assert [pin.hugepages for pin in read_pins(state(), root)] == [()]
-    assert [pin.hugepages for pin in read_pins(state(hugepages=4 << 20), root)] == [
+    assert [pin.hugepages for pin in read_pins(state(), root, {})] == [()]
+    assert [pin.hugepages for pin in read_pins(state(hugepages=4 << 20), root, {})] == [
         ("hugepages-2Mi",)
     ]
 
@@ -82,7 +89,7 @@ def test_nodes_of_the_next_cgroup_above_with_a_cpuset(root: Path) -> None:
     directory = write_cgroup(root, "1")
     (directory.parent / "cpuset.mems.effective").unlink()
     (root / "kubepods.slice/cpuset.mems.effective").write_text("0-1\n")
-    (pin,) = read_pins(state(), root)
+    (pin,) = read_pins(state(), root, {})
     assert pin.allowed == NodeSet([0, 1])
 
 
@@ -92,7 +99,7 @@ def test_cgroup_v1(tmp_path: Path) -> None:
     for name, nodes in (("cpuset.mems", "1"), ("cpuset.effective_mems", "1")):
         (directory / name).write_text(f"{nodes}\n")
         (directory.parent / name).write_text("0-1\n")
-    (pin,) = read_pins(state(), tmp_path)
+    (pin,) = read_pins(state(), tmp_path, {})
     assert (pin.condition, pin.allowed) == (Condition.PINNED, NodeSet([0, 1]))
 
 
@@ -101,7 +108,7 @@ def test_cgroup_v1(tmp_path: Path) -> None:
     [
         (EventName.ADMITTED, Condition.PINNED),
         (EventName.ADOPTED, Condition.ADOPTED),
-        (EventName.CPUSET_MEMS_CONFLICT, Condition.ADOPTED),
+        (EventName.CPUSET_MEMS_CONFLICT, Condition.CONFLICT),
     ],
 )
 def test_nodes_that_the_plugin_did_not_choose(
@@ -110,5 +117,72 @@ def test_nodes_that_the_plugin_did_not_choose(
     write_cgroup(root, "1")
     reason = Reason(ID, "s1", KEY, "prod", "db-0", event)
     known = state().with_reasons(Reasons({ID: reason}))
-    (pin,) = read_pins(known, root)
+    (pin,) = read_pins(known, root, {})
     assert (pin.condition, pin.pod) == (condition, "prod/db-0")
+
+
+def admitted(mems: object, container_id: str = ID, **fields: object) -> Entry:
+    names = {"namespace": "prod", "pod": "db-0", "container": "db", "container_id": container_id}
+    fields = {**names, "adjustment": {"cpuset_mems": mems}, **fields}
+    return Entry(0.0, "admitted", fields=fields)
+
+
+def test_nodes_that_the_plugin_sent() -> None:
+    entries = [
+        admitted("1"),
+        admitted("0-1", extended_container_ids=["b"]),
+        admitted("x", "c"),
+        admitted(None, "c"),
+        Entry(0.0, "adopted", fields={"container_id": "c", "nodes": "2"}),
+        Entry(0.0, "cpuset_mems_reapplied", fields={"container_id": "d", "nodes": "3"}),
+    ]
+    assert sent_nodes(entries) == {
+        ID: {NodeSet([1]), NodeSet([0, 1])},
+        "b": {NodeSet([0, 1])},
+        "d": {NodeSet([3])},
+    }
+
+
+@pytest.mark.parametrize(
+    ("event", "sent", "condition"),
+    [
+        (EventName.ADOPTED, NodeSet([1]), Condition.PINNED),
+        (EventName.ADOPTED, NodeSet([2]), Condition.ADOPTED),
+        (EventName.CPUSET_MEMS_CONFLICT, NodeSet([1]), Condition.CONFLICT),
+    ],
+)
+def test_an_adopted_container_may_have_nodes_that_the_plugin_sent(
+    root: Path, event: EventName, sent: NodeSet, condition: Condition
+) -> None:
+    write_cgroup(root, "1")
+    reason = Reason(ID, "s1", KEY, "prod", "db-0", event)
+    (pin,) = read_pins(state().with_reasons(Reasons({ID: reason})), root, {ID: [sent]})
+    assert pin.condition is condition
+
+
+@pytest.mark.parametrize(
+    ("mems", "entries", "condition"),
+    [
+        ("1", [admitted("1")], Condition.PINNED),
+        ("1", [admitted("2")], Condition.ADOPTED),
+        ("1", [], Condition.ADOPTED),
+        ("0-3", [admitted("1")], None),
+        ("", [admitted("1")], None),
+    ],
+)
+def test_pins_without_a_state_file(
+    root: Path, mems: str, entries: list[Entry], condition: Condition | None
+) -> None:
+    write_cgroup(root, mems)
+    found = [(pin.condition, pin.pod, pin.name) for pin in find_pins(root, entries)]
+    names = ("prod/db-0", "db") if entries else ("u1", ID[:13])
+    assert found == ([] if condition is None else [(condition, *names)])
+
+
+def test_pods_of_which_the_plugin_pins_containers(root: Path) -> None:
+    for level in ("burstable", "besteffort"):
+        pod = root / f"kubepods/{level}/pod{level}" / ID
+        pod.mkdir(parents=True)
+        (pod / "cpuset.mems").write_text("1\n")
+        (pod.parent / "cpuset.mems.effective").write_text("0-3\n")
+    assert [pin.pod for pin in find_pins(root, [])] == ["burstable"]
