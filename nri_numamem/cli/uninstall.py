@@ -98,10 +98,11 @@ def main(args: argparse.Namespace) -> int:
         print(deleted)
     release = _release(args, facts, steps, host) if host.is_this_host else _on_host(args, host)
     remaining = [*release]
-    is_purged = planned is not None and bool(planned.own or planned.shared)
+    is_changed = bool(steps or deleted)
     if planned is not None and not remaining:
+        is_changed = is_changed or bool(planned.own or planned.shared)
         remaining = purge(planned, host, is_dry_run=args.dry_run)
-    if not (steps or deleted or is_purged):
+    if not is_changed:
         print_nothing(is_dry_run=args.dry_run)
     remaining += _other_programs(facts)
     print_remaining(remaining)
@@ -112,7 +113,7 @@ def _release(
     args: argparse.Namespace, facts: Facts, steps: Sequence[Step], host: Host
 ) -> Iterator[str]:
     """Release the pinned containers of an ended plugin; yield what remains to be done."""
-    command = "nri-numamem uninstall --purge" if args.purge else "nri-numamem uninstall"
+    command = "nri-numamem uninstall" + " --purge" * args.purge + " --adopted" * args.adopted
     then = ", then removes configuration, state and logs" if args.purge else ""
     again = f"{command}    (releases the pinned containers{then})"
     holder = running_instance(host, args.state_file)
