@@ -79,9 +79,12 @@ class Found:
 
 
 def strategy_fields(records: Iterable[Record]) -> Fields | None:
-    """Return what the record of a placement says of the strategy; None without one."""
+    """Return what the record of a placement says of the strategy; None without one.
+
+    A record of an ignored annotation has a strategy too, but no source.
+    """
     for record in records:
-        if "strategy" in record.fields:
+        if "strategy_source" in record.fields:
             return {key: record.fields[key] for key in _STRATEGY if key in record.fields}
     return None
 

@@ -111,6 +111,24 @@ def test_the_strategy_of_a_pod_in_pod_scope() -> None:
     assert "placementStrategies" not in found
 
 
+@pytest.mark.parametrize("strategy", ["spread", "no-such-strategy"])
+@pytest.mark.parametrize("scope", ["container", "pod"])
+def test_a_pod_whose_annotation_is_ignored_has_the_strategy_of_the_setting(
+    strategy: str, scope: str
+) -> None:
+    ignored = with_cpus("a", 1)
+    ignored["metadata"]["annotations"] = {"placement-strategy.numamem.io": strategy}
+    settings: Document = {"topologyManagerScope": scope}
+    (found,) = admissions([ignored], settings)
+    assert found.keys() == {"ok", "cpusetMems"}
+    (found,) = admissions([ignored], {**settings, "placementStrategy": "pack"})
+    if scope == "pod":
+        strategies = [found["podPlacementStrategy"]]
+    else:
+        strategies = list(found["placementStrategies"].values())
+    assert strategies == [{"strategy": "pack", "source": "setting", "equalNodes": ["0", "1"]}]
+
+
 def test_without_a_strategy_and_cpus_the_result_has_neither() -> None:
     (found,) = admissions([with_cpus("a", 1)], {})
     assert found.keys() == {"ok", "cpusetMems"}
