@@ -27,8 +27,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from nri_numamem.memorymanager.state import NodeState, State
+from nri_numamem.memorymanager.state import NodeState, State, Table
 from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.quantity import MEMORY
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,14 @@ def mask_unavailable_hugepages(state: State, use: PoolUse) -> MaskedHugepages:
                 amounts.setdefault(node_id, {})[gap.resource] = size_bytes
                 remaining -= size_bytes
     return MaskedHugepages(with_free(state, amounts, -1), amounts)
+
+
+def masked_bytes(resource: str, table: Table) -> int:
+    """Return the masked bytes of a hugepage pool in a masked state: they are used outside of pods.
+
+    0 for memory.
+    """
+    return 0 if resource == MEMORY else max(0, table.allocatable - table.reserved - table.free)
 
 
 def non_pod_hugepages(state: State, use: PoolUse) -> NonPodHugepages:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from nri_numamem.memorymanager.candidates import free_bytes
+from nri_numamem.memorymanager.hugepage_pools import masked_bytes
 from nri_numamem.memorymanager.new_blocks import resource_order
 from nri_numamem.memorymanager.state import NodeState, Request, State, Table
 from nri_numamem.numa.nodeset import NodeSet
@@ -79,18 +80,13 @@ def one_by_one(
 
 
 def _non_pod_note(resource: str, table: Table) -> str:
-    size_bytes = _non_pod_bytes(resource, table)
+    size_bytes = masked_bytes(resource, table)
     return f"{humanize_bytes(size_bytes)} used outside of pods" if size_bytes else ""
 
 
 def _notes(*notes: str) -> str:
     text = "; ".join(note for note in notes if note)
     return f" ({text})" if text else ""
-
-
-def _non_pod_bytes(resource: str, table: Table) -> int:
-    """Return the masked bytes of a hugepage pool (see ``hugepage_pools``)."""
-    return 0 if resource == MEMORY else max(0, table.allocatable - table.reserved - table.free)
 
 
 def by_rule(verdicts: tuple[NodeVerdict, ...], prefixes: Mapping[str, str]) -> list[str]:
@@ -102,7 +98,7 @@ def by_rule(verdicts: tuple[NodeVerdict, ...], prefixes: Mapping[str, str]) -> l
         rule = "in other groups" if verdict.rule.startswith("in group ") else verdict.rule
         ids.setdefault(rule, []).append(verdict.node_id)
         for resource, table in verdict.tables.items():
-            non_pod[resource] = non_pod.get(resource, 0) + _non_pod_bytes(resource, table)
+            non_pod[resource] = non_pod.get(resource, 0) + masked_bytes(resource, table)
             most[rule, resource] = max(most.get((rule, resource), 0), table.free)
 
     def text(rule: str) -> str:

@@ -93,8 +93,28 @@ def test_a_refusal_names_pages_outside_of_pods(new_host: NewHost) -> None:
     free = record.fields["free_bytes"]
     assert isinstance(free, Mapping)
     assert free["0"] == {"memory": 928 * MI, PAGES: 0}
+    amounts = (32, 24, 24, 24)
+    assert record.fields["used_outside_of_pods_bytes"] == {
+        str(node): {PAGES: size * MI} for node, size in enumerate(amounts)
+    }
     # The masked state is not committed.
     assert host.engine.state.accounting == before.accounting
+
+
+def test_a_refusal_names_only_requested_pages_outside_of_pods(new_host: NewHost) -> None:
+    host = new_host(STRICT)
+    host.create(host.run("a", hugepages={PAGE: 4 * PAGE}), pool_use=use(0, 0, 0, 0))
+    pod = host.run("b", hugepages={PAGE: 16 * PAGE})
+    # Of the 10 used pages of node 0, 4 may be those of pod a, which shows no use.
+    (record,) = host.create(pod, pool_use=use(10, 1, 1, 16)).records
+    used = {"0": 6, "1": 1, "2": 1, "3": 16}
+    assert record.fields["used_outside_of_pods_bytes"] == {
+        node: {PAGES: pages * PAGE} for node, pages in used.items()
+    }
+    large = host.create(host.run("c"), memory=2000 * MI, pool_use=use(16, 1, 1, 1))
+    (record,) = large.records
+    assert record.event == "rejected"
+    assert "used_outside_of_pods_bytes" not in record.fields
 
 
 def test_a_container_that_runs_unpinned_changes_nothing(new_host: NewHost) -> None:
@@ -102,6 +122,10 @@ def test_a_container_that_runs_unpinned_changes_nothing(new_host: NewHost) -> No
     plan = host.create(host.run("a", hugepages={PAGE: 8 * PAGE}), pool_use=use(16, 16, 16, 16))
     assert plan.adjustment is None
     assert host.free(PAGES) == [16 * PAGE] * 4
+    (record,) = plan.records
+    assert record.event == "unpinned_no_capacity"
+    used = record.fields["used_outside_of_pods_bytes"]
+    assert used == {str(node): {PAGES: 16 * PAGE} for node in range(4)}
 
 
 def test_shared_pages_still_decide_the_nodes(host: Host) -> None:
@@ -129,6 +153,8 @@ def test_a_pod_without_enough_pages_gets_no_pool(new_host: NewHost) -> None:
     (record,) = host.ran.records
     assert record.event == "pod_rejected"
     assert "32Mi used outside of pods" in str(record.fields["message"])
+    used = record.fields["used_outside_of_pods_bytes"]
+    assert used == {str(node): {PAGES: 32 * MI} for node in range(4)}
     assert host.placed() == {}
     assert host.create(pod, pool_use=full).refusal is not None
     assert host.free(PAGES) == [16 * PAGE] * 4

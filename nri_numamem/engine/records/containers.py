@@ -16,6 +16,7 @@ from nri_numamem.engine.records.fields import (
     free_bytes,
     hint_value,
     pod_name,
+    used_outside_of_pods,
 )
 from nri_numamem.engine.records.holders import holders_of
 from nri_numamem.engine.request import Request, request_of_pod
@@ -186,6 +187,7 @@ def rejected(
         **container_fields(pod, container),
         "request_bytes": dict(request.resources),
         **decision_fields(choice, state),
+        **used_outside_of_pods(state, choice.resources),
         "policy": context.policy.topology_manager_policy,
         "reason": rejection.reason,
         "message": rejection.message,

@@ -11,6 +11,7 @@ from nri_numamem.engine.providers import CPU, DEVICES, NETWORK, OtherProviders
 from nri_numamem.engine.state import EngineState
 from nri_numamem.engine.text import NAME_CHARACTERS, cut
 from nri_numamem.memorymanager import Hint
+from nri_numamem.memorymanager.hugepage_pools import masked_bytes
 from nri_numamem.numa import hugepages_resource
 
 # The beginning of every rejection text: `kubectl describe pod` shows texts of several components.
@@ -52,6 +53,20 @@ def free_bytes(state: EngineState, resources: Iterable[str], nodes: Iterable[int
             tables = machine[node_id].memory_map
             found[str(node_id)] = {name: tables[name].free for name in names if name in tables}
     return found
+
+
+def used_outside_of_pods(state: EngineState, resources: Iterable[str]) -> Fields:
+    """Return the field with the hugepages that are used outside of pods, by node and resource.
+
+    Empty if there are none. `state` is that of a decision, in which they are masked.
+    """
+    names, found = tuple(resources), Fields()
+    for node_id, node in sorted(state.accounting.machine_state.items()):
+        amounts = {name: masked_bytes(name, node.table(name)) for name in names}
+        used = {name: size_bytes for name, size_bytes in amounts.items() if size_bytes}
+        if used:
+            found[str(node_id)] = used
+    return {"used_outside_of_pods_bytes": found} if found else {}
 
 
 def provider_hints(others: OtherProviders) -> Fields:

@@ -8,7 +8,13 @@ from nri_numamem.engine.events import PodSandbox
 from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.records.candidates import Choice, decision_fields
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.records.fields import Fields, free_bytes, hint_value, pod_fields
+from nri_numamem.engine.records.fields import (
+    Fields,
+    free_bytes,
+    hint_value,
+    pod_fields,
+    used_outside_of_pods,
+)
 from nri_numamem.engine.state import POOL, EngineState, Holder
 from nri_numamem.memorymanager import Rejection
 from nri_numamem.numa import MEMORY, NodeSet
@@ -70,6 +76,7 @@ def rejected(
         **pod_fields(pod),
         "request_bytes": dict(request),
         **decision_fields(choice, state),
+        **used_outside_of_pods(state, request),
         "policy": context.policy.topology_manager_policy,
         "reason": rejection.reason,
         "message": rejection.message,

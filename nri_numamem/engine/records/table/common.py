@@ -33,6 +33,10 @@ NON_POD = {
 NON_POD_RSVD = {
     "non_pod_rsvd_bytes": "hugepages reserved, not yet faulted, by processes outside of pods"
 }
+USED_OUTSIDE = {
+    "used_outside_of_pods_bytes": "requested hugepages that are free in the allocation state and "
+    "used outside of pods: bytes by NUMA node and resource, without zeros"
+}
 HINTS = {
     "hints": "topology hints by provider: memory (of the candidates), cpu, devices, "
     "network (by interface)"

@@ -16,6 +16,7 @@ from nri_numamem.engine.records.table.common import (
     REPEATED,
     REQUEST,
     SHORTFALL,
+    USED_OUTSIDE,
 )
 from nri_numamem.engine.records.table.strategies import STRATEGY
 
@@ -49,6 +50,7 @@ _REJECTED = {
     **HINTS,
     **CANDIDATES,
     **FREE,
+    **USED_OUTSIDE,
     **_EVEN_NODES,
     "policy": "Topology Manager policy",
     "reason": "the kubelet's reason: TopologyAffinityError or UnexpectedAdmissionError",

@@ -12,6 +12,7 @@ from nri_numamem.engine.records.table.common import (
     REPEATED,
     REQUEST,
     SHORTFALL,
+    USED_OUTSIDE,
 )
 from nri_numamem.engine.records.table.strategies import STRATEGY
 
@@ -45,6 +46,7 @@ EVENTS = {
             **HINTS,
             **CANDIDATES,
             **FREE,
+            **USED_OUTSIDE,
             "policy": "Topology Manager policy",
             "reason": "the kubelet's reason: TopologyAffinityError or UnexpectedAdmissionError",
             "message": "why each NUMA node was passed over",
