@@ -23,7 +23,7 @@ Sources: kernel Documentation/admin-guide/mm/hugetlbpage.rst, free_hugepages and
 Documentation/admin-guide/cgroup-v2.rst, hugetlb.<size>.numa_stat.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -82,11 +82,22 @@ class MaskedHugepages:
         return with_free(state, self.amounts, 1)
 
 
-def mask_unavailable_hugepages(state: State, use: PoolUse) -> MaskedHugepages:
-    """Subtract unavailable hugepages from the free ones."""
+def mask_unavailable_hugepages(
+    state: State, use: PoolUse, ended: Container[tuple[NodeSet, str]] = ()
+) -> MaskedHugepages:
+    """Subtract unavailable hugepages from the free ones.
+
+    `ended` are nodes and resource names of ``non_pod_hugepages`` whose use outside of pods is taken
+    to have ended; without nodes, the reservations of other processes.
+    """
     amounts: dict[int, dict[str, int]] = {}
     for gap in _gaps(state, use):
-        remaining = min(gap.size_bytes + gap.non_pod_rsvd, gap.free)
+        size_bytes, non_pod_rsvd = gap.size_bytes, gap.non_pod_rsvd
+        if (gap.nodes, gap.resource) in ended:
+            size_bytes = min(0, size_bytes)
+        if (NodeSet(), gap.resource) in ended:
+            non_pod_rsvd = 0
+        remaining = min(size_bytes + non_pod_rsvd, gap.free)
         for node_id in gap.nodes_most_used_first:
             size_bytes = min(remaining, state.machine_state[node_id].table(gap.resource).free)
             if size_bytes > 0:

@@ -53,6 +53,27 @@ def seen(state: State, figures: PoolUse) -> list[int]:
     return free(masked.state)
 
 
+def test_a_use_that_is_taken_to_have_ended(empty: State) -> None:
+    def left(*ended: tuple[NodeSet, str]) -> list[int]:
+        return free(mask_unavailable_hugepages(empty, use(4, 6, 0, rsvd=2), ended).state)
+
+    any_node = NodeSet()
+    assert left() == [4, 2, 8]
+    assert left((N0, PAGES)) == [8, 2, 8]
+    assert left((N0, PAGES), (N1, PAGES)) == [8, 8, 8]
+    assert left((any_node, PAGES)) == [6, 4, 10]
+    assert left((N0, PAGES), (any_node, PAGES)) == [10, 4, 10]
+    assert left((N0, "hugepages-1Gi"), (N01, PAGES)) == left()
+
+
+def test_pages_of_pods_stay_unavailable_when_other_use_ends(empty: State) -> None:
+    """The pod uses fewer pages than it has reserved, and others use more than the rest."""
+    state = adopt(empty, "a", "c", N0, {PAGES: 6}).state
+    figures = replace(use(9, 0, 0), by_pods={"a": {0: {PAGES: 2}}})
+    assert free(mask_unavailable_hugepages(state, figures).state)[0] == 0
+    assert free(mask_unavailable_hugepages(state, figures, [(N0, PAGES)]).state)[0] == 4
+
+
 def test_with_unused_pools_nothing_is_masked(empty: State) -> None:
     assert mask_unavailable_hugepages(empty, use(0, 0, 0)).state is empty
     assert mask_unavailable_hugepages(empty, PoolUse({}, {})).state is empty

@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from nri_numamem.cli.doctor.findings import Finding, Verdict, status_of
+from nri_numamem.cli.doctor.hugepages import check_hugepages
 from nri_numamem.cli.doctor.kubelet import check_kubelet
 from nri_numamem.cli.doctor.machine import check_cgroups, check_configuration, check_nodes
 from nri_numamem.cli.doctor.memory_policies import check_memory_policies
@@ -81,6 +82,7 @@ def examine(
     yield from check_network_hints(host, settings)
     yield check_cgroups(host)
     yield nodes
+    yield from check_hugepages(host, config, state_file)
 
 
 def finding_document(finding: Finding) -> dict[str, str]:

@@ -70,8 +70,16 @@ def _commands(names: Names, without: str = "") -> tuple[str, ...]:
     return (f"{get} > pod.yaml", f"nri-numamem simulate --now {options}pod.yaml")
 
 
+def advice_to(names: Names, remedy: str) -> Advice:
+    """Return a remedy with the commands that try the pod as it is."""
+    return Advice(remedy, _commands(names))
+
+
 def _for_refusal(names: Names, entry: Entry) -> Advice:
     request = request_of(entry)
+    pages = _outside_of_pods(entry, request)
+    if pages:
+        return advice_to(names, pages)
     for node_id, holder in _sufficient_holders(entry, request):
         pod = f"{holder.get('namespace')}/{holder.get('pod')}"
         held = amounts_text(holder["held_bytes"])
@@ -80,6 +88,34 @@ def _for_refusal(names: Names, entry: Entry) -> Advice:
     message = str(entry.fields.get("message") or "")
     remedy = message.partition(_REMEDY)[2].partition("; ")[0]
     return Advice(remedy or "free memory on the NUMA nodes, or request less", _commands(names))
+
+
+def _outside_of_pods(entry: Entry, request: Mapping[str, int]) -> str:
+    """Return the remedy if hugepages used outside of pods are all that a single node lacks.
+
+    The node must be one of the CPUs and of all devices. "" otherwise.
+    """
+    for one in entry.fields.get("candidates") or ():
+        nodes = str(one.get("nodes"))
+        if one.get("rule") != "not_enough_free" or not nodes.isdecimal():
+            continue
+        free, used = free_on(entry, nodes), used_outside_on(entry, nodes)
+        fits = all(free.get(name, 0) + used.get(name, 0) >= n for name, n in request.items())
+        if fits and all(int(nodes) in hint for hint in _hinted_nodes(entry)):
+            return (
+                f"free {amounts_text(used)} used outside of pods on NUMA node {nodes}, which then "
+                "holds the request"
+            )
+    return ""
+
+
+def _hinted_nodes(entry: Entry) -> Iterator[NodeSet]:
+    """Yield the nodes of the CPUs, and of each device and network interface."""
+    for provider, hint in (entry.fields.get("hints") or {}).items():
+        if provider != MEMORY and hint:
+            found = hint.values() if isinstance(hint, dict) else hint
+            texts = [found] if isinstance(found, str) else found
+            yield from (NodeSet.parse(str(nodes)) for nodes in texts if nodes)
 
 
 def _sufficient_holders(
@@ -129,9 +165,19 @@ def free_of(entry: Entry) -> Mapping[str, Mapping[str, int]]:
 
 def free_on(entry: Entry, nodes: str) -> Mapping[str, int]:
     """Return the free bytes of a node set in an entry: resource -> bytes."""
+    return _summed(free_of(entry), nodes)
+
+
+def used_outside_on(entry: Entry, nodes: str) -> Mapping[str, int]:
+    """Return the hugepages of a node set that are used outside of pods: resource -> bytes."""
+    used = entry.fields.get("used_outside_of_pods_bytes")
+    return _summed(used if isinstance(used, dict) else {}, nodes)
+
+
+def _summed(amounts: Mapping[str, Mapping[str, int]], nodes: str) -> Mapping[str, int]:
     sums: dict[str, int] = {}
     for node_id in NodeSet.parse(nodes):
-        for name, size in free_of(entry).get(str(node_id), {}).items():
+        for name, size in amounts.get(str(node_id), {}).items():
             sums[name] = sums.get(name, 0) + size
     return sums
 

@@ -4,6 +4,7 @@ import time
 
 from nri_numamem.cli.explain.rebalancing import Plans
 from nri_numamem.cli.explain.story import Away, ContainerStory, Story, outcome_of
+from nri_numamem.cli.live.outside import use_document
 from nri_numamem.cli.live.rebalancing import document as rebalancing_document
 from nri_numamem.observe.history.lines import Entry
 
@@ -31,7 +32,7 @@ def document_of(story: Story, plans: Plans | None = None) -> dict[str, object]:
 
 def _container(story: ContainerStory, plans: Plans) -> dict[str, object]:
     names, refusals = story.names, story.refusals
-    plan = plans.of(names)
+    plan, advice = plans.of(names), plans.advice_of(story)
     return {
         "namespace": names.namespace,
         "pod": names.pod,
@@ -48,8 +49,9 @@ def _container(story: ContainerStory, plans: Plans) -> dict[str, object]:
         "decisions": [_entry(entry) for entry in story.decisions],
         "later": [_entry(entry) for entry in story.later],
         "siblings": [_entry(entry) for entry in story.siblings],
-        "remedy": story.advice.remedy or None,
-        "commands": list(story.advice.commands),
+        "usedOutsideOfPods": [use_document(use) for use in plans.outside_of(names).uses],
+        "remedy": advice.remedy or None,
+        "commands": list(advice.commands),
         "plan": None if plan is None else rebalancing_document(plan, plans.pods),
     }
 

@@ -5,12 +5,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nri_numamem.cli.explain.advice import request_of
+from nri_numamem.cli.explain.advice import Advice, advice_to, request_of
+from nri_numamem.cli.explain.outside import Outside, outside_of
 from nri_numamem.cli.explain.select import Key, Names
 from nri_numamem.cli.explain.story import ContainerStory, Outcome, Story
 from nri_numamem.cli.host_arguments import roots_of
-from nri_numamem.cli.live.collect import collect_accounting
+from nri_numamem.cli.live.collect import collect_accounting, with_hugepage_users
+from nri_numamem.cli.live.facts import Facts
 from nri_numamem.cli.live.names import pod_names
+from nri_numamem.cli.live.outside import outside_uses
 from nri_numamem.cli.live.rebalancing import PodNames, plan_on
 from nri_numamem.config.errors import UsageError
 from nri_numamem.engine.context import Context
@@ -24,7 +27,6 @@ from nri_numamem.host.movable_memory import movable_memory
 from nri_numamem.host.pod_cgroups import guaranteed_pods
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError
-from nri_numamem.memorymanager import PoolUse
 from nri_numamem.memorymanager.rebalance import Rebalancing
 from nri_numamem.numa import MEMORY, CpuSet, NodeSet
 from nri_numamem.numa.quantity import hugepages_page_size
@@ -33,6 +35,8 @@ from nri_numamem.observe.history.lines import Entry
 _EVENTS = ("rejected", "pod_rejected", "unpinned_no_capacity", "running_unpinned_no_capacity")
 # The runtime's name of a container that does not exist yet has no meaning here.
 _ID = "plan"
+_RETRIED = "none is necessary: it fits now, and the kubelet tries again"
+_RESTART = "restart the pod: it fits now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +45,24 @@ class Plans:
 
     by_container: Mapping[Key, Rebalancing] = field(default_factory=dict)
     pods: PodNames = field(default_factory=dict)
+    outside: Mapping[Key, Outside] = field(default_factory=dict)
+    """The use of hugepages outside of pods, for the containers that request hugepages."""
     problem: str = ""
     """Why there is none; "" if they were not wanted, or without a state."""
+
+    def outside_of(self, names: Names) -> Outside:
+        """Return the use of hugepages outside of pods that concerns a container."""
+        return self.outside.get((names.pod_uid, names.container), Outside())
+
+    def advice_of(self, story: ContainerStory) -> Advice:
+        """Return what to do now: the advice of the story, unless the host shows better."""
+        remedy, plan = self.outside_of(story.names).remedy, self.of(story.names)
+        if remedy:
+            return advice_to(story.names, remedy)
+        if plan is not None and plan.fits_now:
+            is_refused = story.outcome is Outcome.REFUSED
+            return advice_to(story.names, _RETRIED if is_refused else _RESTART)
+        return story.advice
 
     def of(self, names: Names) -> Rebalancing | None:
         """Return the plan for a container."""
@@ -59,8 +79,7 @@ def plans_of(story: Story, args: argparse.Namespace) -> Plans:
         problem = facts.machine_problem or facts.state_problem or facts.plugin_problem
         if problem or facts.context is None or facts.state is None:
             return Plans(problem=problem)
-        plans = _plans(refused, facts.context, facts.state, facts.pool_use, roots_of(args))
-        return Plans(plans, pod_names(facts.state))
+        return _plans(refused, facts.context, facts.state, facts, roots_of(args))
     except (UsageError, MachineError) as error:
         return Plans(problem=str(error))
 
@@ -74,22 +93,28 @@ def _plans(
     refused: list[ContainerStory],
     context: Context,
     state: EngineState,
-    pool_use: PoolUse | None,
+    facts: Facts,
     roots: HostRoots,
-) -> dict[Key, Rebalancing]:
+) -> Plans:
+    """Return the plans; there is none where the end of a use outside of pods is enough."""
     resident = movable_memory(roots)
     pods = guaranteed_pods(roots.cgroup)
+    if any(outside_uses(facts)):
+        facts = with_hugepage_users(facts, roots)
     found: dict[Key, Rebalancing] = {}
+    outside: dict[Key, Outside] = {}
     for story in refused:
         names, entry = story.names, story.decisions[0]
+        key = (names.pod_uid, names.container)
         pod = _sandbox(names, entry, pods.get(names.pod_uid), roots.cgroup)
         container = _container(context, names, entry)
-        event = CreateContainer(pod, container, pool_use)
-        others = state.accounting.assignments.keys() - {names.pod_uid}
-        place = placing(context, state, event)
-        plan = plan_on(context, state, resident, others, place)
-        found[names.pod_uid, names.container] = plan
-    return found
+        event = CreateContainer(pod, container, facts.pool_use)
+        outside[key] = outside_of(context, state, facts, event, request_of(entry))
+        if not outside[key].ended:
+            others = state.accounting.assignments.keys() - {names.pod_uid}
+            place = placing(context, state, event)
+            found[key] = plan_on(context, state, resident, others, place)
+    return Plans(found, pod_names(state), outside)
 
 
 def _sandbox(names: Names, entry: Entry, cgroup: Path | None, cgroup_root: Path) -> PodSandbox:

@@ -7,7 +7,13 @@ from typing import Any
 
 from rich.table import Table
 
-from nri_numamem.cli.explain.advice import amounts_text, free_on, obstacles_text, request_of
+from nri_numamem.cli.explain.advice import (
+    amounts_text,
+    free_on,
+    obstacles_text,
+    request_of,
+    used_outside_on,
+)
 from nri_numamem.cli.explain.rebalancing import Plans
 from nri_numamem.cli.explain.select import names_of
 from nri_numamem.cli.explain.story import Away, ContainerStory, Outcome, Story, outcome_of
@@ -129,16 +135,24 @@ def _show_container(story: ContainerStory, plans: Plans, screen: Screen) -> None
         _show_decision(entry, story.siblings, screen)
     for entry in story.later[-_LATER_LIMIT:]:
         screen.labelled("later", f"{_time(entry.time_s)}  {_later(entry)}")
-    plan = plans.of(names)
+    _show_present(story, plans, screen)
+
+
+def _show_present(story: ContainerStory, plans: Plans, screen: Screen) -> None:
+    """Print what the host shows now, and what to do."""
+    plan = plans.of(story.names)
+    for index, use in enumerate(plans.outside_of(story.names).uses):
+        screen.labelled("" if index else "outside", escape(use.text))
     if plan is not None:
         screen.labelled("plan", escape(sentence(plan, plans.pods)))
         if plan.moves:
             screen.labelled("", BY_HAND)
     elif plans.problem and story.outcome is Outcome.REFUSED:
         screen.labelled("plan", f"unknown: {escape(plans.problem)}")
-    if story.advice.remedy:
-        screen.labelled("remedy", escape(story.advice.remedy))
-    for index, command in enumerate(story.advice.commands):
+    advice = plans.advice_of(story)
+    if advice.remedy:
+        screen.labelled("remedy", escape(advice.remedy))
+    for index, command in enumerate(advice.commands):
         screen.labelled("" if index else "try it", escape(command))
 
 
@@ -250,21 +264,23 @@ def _candidates(entry: Entry) -> Table:
     table.add_column("rule", overflow="fold")
     for one in entry.fields["candidates"]:
         nodes = str(one.get("nodes"))
-        free = free_on(entry, nodes)
+        free, used = free_on(entry, nodes), used_outside_on(entry, nodes)
         amounts = [humanize_bytes(free[name]) if name in free else "-" for name in request]
-        table.add_row(nodes, *amounts, _rule(str(one.get("rule")), free, request))
+        table.add_row(nodes, *amounts, _rule(str(one.get("rule")), free, request, used))
     omitted = entry.fields.get("omitted_candidates")
     if omitted:
         table.add_row("...", *("" for _ in request), f"{omitted} more")
     return table
 
 
-def _rule(rule: str, free: Mapping[str, int], request: Mapping[str, int]) -> str:
+def _rule(
+    rule: str, free: Mapping[str, int], request: Mapping[str, int], used: Mapping[str, int]
+) -> str:
+    text = _RULES.get(rule) or escape(rule.replace("_", " "))
     if rule == Rule.NOT_ENOUGH_FREE:
         short = {n: size - free.get(n, 0) for n, size in request.items() if size > free.get(n, 0)}
-        if short:
-            return f"{amounts_text(short)} short"
-    return _RULES.get(rule) or escape(rule.replace("_", " "))
+        text = f"{amounts_text(short)} short" if short else text
+    return f"{text}; {amounts_text(used)} used outside of pods" if used else text
 
 
 def _later(entry: Entry) -> str:

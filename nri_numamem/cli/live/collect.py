@@ -76,7 +76,7 @@ def collect(args: argparse.Namespace) -> Facts:
     facts = _with_cgroups(facts, roots)
     facts = _with_use(_with_state(facts, roots), roots)
     facts = _with_recorded_cgroups(facts, roots)
-    return _with_users(_with_missing_cgroups(facts, roots), roots)
+    return with_hugepage_users(_with_missing_cgroups(facts, roots), roots)
 
 
 def collect_accounting(args: argparse.Namespace) -> Facts:
@@ -263,8 +263,8 @@ def _with_use(facts: Facts, roots: HostRoots) -> Facts:
     return replace(facts, pool_use=use)
 
 
-def _with_users(facts: Facts, roots: HostRoots) -> Facts:
-    """Return the facts with the processes that use hugepages."""
+def with_hugepage_users(facts: Facts, roots: HostRoots) -> Facts:
+    """Return the facts with what uses hugepages outside of pods."""
     pools = facts.pool_use.pools if facts.pool_use is not None else {}
     is_used = any(pool.used for by_size in pools.values() for pool in by_size.values())
     return replace(facts, hugepage_users=hugepage_users(roots.proc)) if is_used else facts

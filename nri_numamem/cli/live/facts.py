@@ -7,7 +7,7 @@ from nri_numamem.config.settings import Settings
 from nri_numamem.daemon.lock_holder import LockHolder
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.state import EngineState
-from nri_numamem.host.hugepage_users import HugepageUser
+from nri_numamem.host.hugepage_users import HugepageUsers
 from nri_numamem.memorymanager import PoolUse
 from nri_numamem.numa import NodeSet
 from nri_numamem.numa.pages import Pages, summed
@@ -73,8 +73,8 @@ class Facts:
     cgroup_problem: str = ""
     other_pods: Mapping[str, int] = field(default_factory=dict)
     """QoS class -> number of pods that are not Guaranteed."""
-    hugepage_users: tuple[HugepageUser, ...] = ()
-    """Processes outside of pods, the largest first."""
+    hugepage_users: HugepageUsers = field(default_factory=HugepageUsers)
+    """What uses hugepages outside of pods; empty if no hugepage is in use, or if not read."""
 
     @property
     def resident_bytes(self) -> Mapping[str, int]:

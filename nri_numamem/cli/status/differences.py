@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 
 from nri_numamem.cli.live.facts import Cgroup, Facts
+from nri_numamem.cli.live.outside import outside_uses
 from nri_numamem.cli.render.times import format_time
 from nri_numamem.cli.status.report import Condition, ContainerRow, Difference, Kind
 from nri_numamem.engine.alignment import misaligned_containers
 from nri_numamem.engine.features.residency.head_room import head_rooms
 from nri_numamem.engine.providers import format_nodes
 from nri_numamem.engine.state import EngineState
-from nri_numamem.memorymanager import non_pod_hugepages
 from nri_numamem.numa import MEMORY, humanize_bytes
 
 # Less is noise: the kernel batches its counters, and a program's start touches pages anywhere.
@@ -17,7 +17,6 @@ _REMOTE_LEAST_BYTES = 2 << 20
 _REMOTE_LEAST_SHARE = 0.01
 # The system uses some memory on every host, whatever is reserved for it.
 _SHORT_LEAST_SHARE = 0.1
-_USERS_SHOWN = 3
 
 
 def find_differences(
@@ -35,7 +34,8 @@ def find_differences(
             if row.container_id in misaligned:
                 text = f"its memory is on no node of its {misaligned[row.container_id]}"
                 yield Difference(Kind.MISALIGNED, text, row.container_id)
-    yield from _of_hugepages(facts, state)
+    for use in outside_uses(facts):
+        yield Difference(Kind.NON_POD_HUGEPAGES, use.text)
     yield from _of_memory(facts, state)
     yield from _of_head_room(facts, state)
 
@@ -101,27 +101,6 @@ def _remote(row: ContainerRow) -> Iterator[Difference]:
             f"{format_nodes(row.nodes)}: allocated before it was pinned, and not moved"
         )
         yield Difference(Kind.REMOTE_MEMORY, text, row.container_id)
-
-
-def _of_hugepages(facts: Facts, state: EngineState) -> Iterator[Difference]:
-    if facts.pool_use is None:
-        return
-    found = non_pod_hugepages(state.accounting, facts.pool_use)
-    users = ", ".join(
-        f"{user.name} (pid {user.pid}) {humanize_bytes(user.size_bytes)}"
-        for user in facts.hugepage_users[:_USERS_SHOWN]
-    )
-    by_whom = f"; processes with hugepages there: {users}" if users else ""
-    for nodes, sizes in found.used.items():
-        for resource, size in sizes.items():
-            text = (
-                f"{format_nodes(nodes)}: {humanize_bytes(size)} of {resource} are free in the "
-                f"accounting, but used outside of pods{by_whom}"
-            )
-            yield Difference(Kind.NON_POD_HUGEPAGES, text)
-    for resource, size in found.rsvd.items():
-        text = f"{humanize_bytes(size)} of {resource} are reserved outside of pods, on any node"
-        yield Difference(Kind.NON_POD_HUGEPAGES, text)
 
 
 def _of_memory(facts: Facts, state: EngineState) -> Iterator[Difference]:

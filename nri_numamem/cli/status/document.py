@@ -3,6 +3,7 @@
 New keys may come in any release; a key that goes, or changes its meaning, raises the version.
 """
 
+from nri_numamem.cli.live.outside import users_document
 from nri_numamem.cli.render.times import format_time
 from nri_numamem.cli.status.report import Amounts, ContainerRow, Cpus, Difference, Node, Report
 from nri_numamem.memorymanager.largest import Largest
@@ -14,6 +15,7 @@ DOCUMENT_VERSION = 1
 def report_document(report: Report) -> dict[str, object]:
     """Return the report; amounts are bytes, node sets lists of ids, times ISO 8601 in UTC."""
     facts = report.facts
+    users = users_document(facts.hugepage_users)
     return {
         "version": DOCUMENT_VERSION,
         "time": format_time(facts.now_s),
@@ -40,10 +42,8 @@ def report_document(report: Report) -> dict[str, object]:
         },
         "containers": [_container(row) for row in report.containers],
         "notManagedPods": dict(facts.other_pods),
-        "hugepageUsers": [
-            {"pid": user.pid, "name": user.name, "bytes": user.size_bytes}
-            for user in facts.hugepage_users
-        ],
+        "hugepageUsers": users["processes"],
+        "hugepageFiles": users["files"],
         "differences": [_difference(difference) for difference in report.differences],
         "problems": list(report.problems),
     }

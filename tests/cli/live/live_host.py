@@ -162,13 +162,24 @@ class LiveHost:
         pool = f"sys/devices/system/node/node{node}/hugepages/hugepages-1048576kB"
         (self.root / pool / "free_hugepages").write_text(f"{4 - pages}\n")
 
-    def start_process(self, pid: int, name: str, size_bytes: int, cgroup: str) -> None:
-        """Let a process have hugepages."""
+    def start_process(
+        self,
+        pid: int,
+        name: str,
+        size_bytes: int,
+        cgroup: str,
+        pages: Mapping[int, int] | None = None,
+    ) -> None:
+        """Let a process have hugepages; `pages` is NUMA node id -> 1Gi pages, if it is known."""
         directory = self.root / "proc" / str(pid)
         directory.mkdir(parents=True)
         status = f"Name:\t{name}\nHugetlbPages:\t{size_bytes >> 10:8} kB\n"
         (directory / "status").write_text(status)
         (directory / "cgroup").write_text(f"0::{cgroup}\n")
+        if pages is not None:
+            where = "".join(f" N{node}={count}" for node, count in pages.items())
+            line = f"7efc40000000 default file=/x huge dirty=1{where} kernelpagesize_kB=1048576\n"
+            (directory / "numa_maps").write_text(line)
 
     def save(self) -> None:
         """Write the state file."""

@@ -8,6 +8,7 @@ import pytest
 from nri_numamem.cli import host_arguments
 from nri_numamem.cli.live import collect as live
 from nri_numamem.config.errors import UsageError
+from nri_numamem.host.hugepage_users import HugepageUsers
 from nri_numamem.numa import Machine, NodeSet
 from nri_numamem.observe.plugin_file import Setting, plugin_file_of
 from tests.cli.live.live_host import CHANGED_S, GI, LiveHost, four_nodes
@@ -237,7 +238,7 @@ def test_a_machine_without_hugepages(tmp_path: Path) -> None:
     nodes = tuple(type(node)(node.node_id, node.memory_bytes) for node in four_nodes().nodes)
     host = LiveHost(tmp_path, Machine(nodes))
     facts = live.collect(host.parsed())
-    assert facts.hugepage_users == ()
+    assert facts.hugepage_users == HugepageUsers()
     assert (facts.cgroups, facts.cgroup_problem) == (None, "")
 
 

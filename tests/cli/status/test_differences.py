@@ -145,19 +145,23 @@ def test_hugepages_used_outside_of_pods(running_host: LiveHost) -> None:
     ((kind, text),) = found(running_host)
     assert kind is Kind.NON_POD_HUGEPAGES
     assert text == (
-        "node 0: 3Gi of hugepages-1Gi are free in the accounting, but used outside of pods"
+        "node 0: 3 of 4 1Gi pages are used outside of pods; no process is known for 3 1Gi pages: "
+        "look at pods that are not managed, and at shared memory (ipcs -m)"
     )
     running_host.start_process(881, "dpdk-testpmd", 3 * GI, "/user.slice/x.scope")
     running_host.start_process(882, "in-a-pod", 3 * GI, "/kubepods/podx/y")
     ((_, text),) = found(running_host)
-    assert text.endswith("; processes with hugepages there: dpdk-testpmd (pid 881) 3Gi")
+    assert text == (
+        "node 0: 3 of 4 1Gi pages are used outside of pods: dpdk-testpmd (pid 881, 3Gi of "
+        "hugepages, nodes unknown)"
+    )
 
 
 def test_hugepages_reserved_outside_of_pods(running_host: LiveHost) -> None:
     system = running_host.root / "sys/kernel/mm/hugepages/hugepages-1048576kB/resv_hugepages"
     system.write_text("3\n")
     texts = [text for _, text in found(running_host)]
-    assert texts == ["1Gi of hugepages-1Gi are reserved outside of pods, on any node"]
+    assert texts == ["all nodes: 1 of 16 1Gi pages is reserved outside of pods"]
 
 
 def test_memory_that_the_kernel_does_not_have(running_host: LiveHost) -> None:

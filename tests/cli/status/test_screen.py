@@ -45,6 +45,15 @@ def test_a_host_with_pods(running_host: LiveHost, columns: int) -> None:
     expect(shown(running_host, columns), f"pods-{columns}")
 
 
+@pytest.mark.parametrize("columns", [80, 120])
+def test_hugepages_used_outside_of_pods(running_host: LiveHost, columns: int) -> None:
+    running_host.use_hugepages(0, 3)
+    running_host.use_hugepages(2, 1)
+    running_host.start_process(881, "dpdk-testpmd", 3 * GI, "/user.slice/x.scope", {0: 3})
+    screen = shown(running_host, columns)
+    expect(screen[screen.index("Differences") :], f"outside-{columns}")
+
+
 def test_nodes_with_other_page_sizes(host: LiveHost, running_host: LiveHost) -> None:
     """A node need not have pools of each size."""
     pool = host.root / "sys/devices/system/node/node0/hugepages/hugepages-2048kB"
