@@ -187,7 +187,7 @@ def _unpinned_out(reason: Reason) -> _Json:
 
 def _reason_in(entry: _Json) -> Reason | None:
     """Return the reason in an entry; None if it has none, or one of a later release."""
-    if entry.get("event") not in _EVENTS:
+    if str(entry.get("event")) not in _EVENTS:
         return None
     return Reason(
         _field(entry, "containerId", str),

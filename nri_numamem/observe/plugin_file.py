@@ -143,7 +143,7 @@ def decode(data: bytes, path: Path) -> PluginFacts:
         raise PluginFileError(f"{path}: version {version!r:.20}; this program reads {VERSION}")
     try:
         return _facts(document)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise PluginFileError(f"{path}: {type(error).__name__} {error!s:.60}") from error
 
 

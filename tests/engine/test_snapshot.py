@@ -115,6 +115,11 @@ def test_a_reason_of_a_later_release_is_ignored() -> None:
     assert ("a", "app") in restored.holders
 
 
+def test_a_reason_whose_event_is_no_text_is_ignored() -> None:
+    restored = restore(sealed({"holders": [{**HOLDER, "event": ["admitted"]}], "homes": []}))
+    assert restored.reasons == NO_REASONS
+
+
 def test_the_golden_file_of_version_1_is_read(lived: EngineState) -> None:
     assert restore(GOLDEN_1.read_bytes(), sha256) == lasting(lived)
     with pytest.raises(SnapshotError, match="written by version 1; this is version 2"):

@@ -101,6 +101,7 @@ def test_without_a_file_there_are_no_facts(tmp_path: Path) -> None:
         ('{"version": 1}', "KeyError"),
         (json.dumps({**DOCUMENT, "settings": 3}), "AttributeError"),
         (json.dumps({**DOCUMENT, "plugin": 3}), "TypeError"),
+        (json.dumps(DOCUMENT).replace('"pid": 17', '"pid": 1e400'), "OverflowError"),
         (json.dumps({**DOCUMENT, "connection": {"connected": True, "changed": "x"}}), "ValueError"),
     ],
 )

@@ -13,6 +13,7 @@ from pathlib import Path
 from nri_numamem.cli.explain.document import document_of
 from nri_numamem.cli.explain.rebalancing import Plans, plans_of
 from nri_numamem.cli.explain.select import Query
+from nri_numamem.cli.explain.shapes import with_readable_entries
 from nri_numamem.cli.explain.story import Story, story_of
 from nri_numamem.cli.host_arguments import (
     add_host_argument,
@@ -73,7 +74,7 @@ def _read(state_file: Path) -> tuple[History, bool]:
     """Return the history, and whether a plugin runs; raise UsageError if they are unreadable."""
     try:
         is_running = find_holder(Path(f"{state_file}.lock")) is not None
-        return read_history(state_file), is_running
+        return with_readable_entries(read_history(state_file)), is_running
     except PermissionError as error:
         place = f"{state_file.parent}: {reason_of(error)}"
         raise UsageError(f"{place}; run this as root") from error

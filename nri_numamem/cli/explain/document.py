@@ -1,11 +1,10 @@
 """A story as a document for ``--output json`` and ``yaml``; docs/explain.md describes it."""
 
-import time
-
 from nri_numamem.cli.explain.rebalancing import Plans
 from nri_numamem.cli.explain.story import Away, ContainerStory, Story, outcome_of
 from nri_numamem.cli.live.outside import use_document
 from nri_numamem.cli.live.rebalancing import document as rebalancing_document
+from nri_numamem.cli.render.times import format_time
 from nri_numamem.observe.history.lines import Entry
 
 VERSION = 1
@@ -72,4 +71,4 @@ def _away(away: Away) -> dict[str, object]:
 
 
 def _time(seconds: float | None) -> str | None:
-    return None if seconds is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+    return None if seconds is None else format_time(seconds)

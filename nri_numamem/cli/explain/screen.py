@@ -1,6 +1,5 @@
 """A story for people."""
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from nri_numamem.cli.render.duration import duration
 from nri_numamem.cli.render.plain_table import plain_table
 from nri_numamem.cli.render.screen import Screen
 from nri_numamem.cli.render.strategy import strategy_text
+from nri_numamem.cli.render.times import time_text
 from nri_numamem.engine.records.candidates import Rule
 from nri_numamem.engine.text import escape
 from nri_numamem.numa import humanize_bytes
@@ -83,7 +83,7 @@ def show(story: Story, plans: Plans, screen: Screen, now_s: float, state_file: P
         )
     if story.away and story.away[-1].until_s is None:
         away = story.away[-1]
-        since = f"{_time(away.since_s)}, {duration(max(0.0, now_s - away.since_s))} ago"
+        since = f"{time_text(away.since_s)}, {duration(max(0.0, now_s - away.since_s))} ago"
         screen.heading(f"No plugin since {since}")
         screen.text(
             f"{away.cause[0].upper()}{away.cause[1:]}. What starts meanwhile runs unpinned, and is "
@@ -91,7 +91,7 @@ def show(story: Story, plans: Plans, screen: Screen, now_s: float, state_file: P
         )
     elif not story.is_running and story.ends_s is not None:
         screen.heading("No plugin runs")
-        screen.text(f"The last entry of the history is of {_time(story.ends_s)}.")
+        screen.text(f"The last entry of the history is of {time_text(story.ends_s)}.")
     if story.skipped_lines:
         screen.text(f"{story.skipped_lines} damaged lines of the history were skipped")
 
@@ -102,9 +102,9 @@ def _show_unknown(story: Story, screen: Screen, state_file: Path) -> None:
         screen.text(f"No history: the plugin has not run with the state file {state_file}.")
         return
     screen.text(
-        f"The history begins {_time(story.begins_s)}. It has Guaranteed containers, and Burstable "
-        "ones if they or their pod have a memory limit. A pod without memory limits is not managed "
-        "and not in it."
+        f"The history begins {time_text(story.begins_s)}. It has Guaranteed containers, and "
+        "Burstable ones if they or their pod have a memory limit. A pod without memory limits is "
+        "not managed and not in it."
     )
     over = [away for away in story.away if away.until_s and away.until_s - away.since_s >= 1.0]
     if over:
@@ -115,7 +115,7 @@ def _show_unknown(story: Story, screen: Screen, state_file: Path) -> None:
 
 
 def _away_text(away: Away) -> str:
-    return f"{_time(away.since_s)} to {_time(away.until_s or 0.0)} ({away.cause})"
+    return f"{time_text(away.since_s)} to {time_text(away.until_s or 0.0)} ({away.cause})"
 
 
 def _show_container(story: ContainerStory, plans: Plans, screen: Screen) -> None:
@@ -128,13 +128,13 @@ def _show_container(story: ContainerStory, plans: Plans, screen: Screen) -> None
     if refusals is not None and refusals.count > 1:
         screen.labelled(
             "repeated",
-            f"at least {refusals.count} times, first {_time(refusals.first_s)}, last "
-            f"{_time(refusals.last_s)}",
+            f"at least {refusals.count} times, first {time_text(refusals.first_s)}, last "
+            f"{time_text(refusals.last_s)}",
         )
     for entry in story.decisions:
         _show_decision(entry, story.siblings, screen)
     for entry in story.later[-_LATER_LIMIT:]:
-        screen.labelled("later", f"{_time(entry.time_s)}  {_later(entry)}")
+        screen.labelled("later", f"{time_text(entry.time_s)}  {_later(entry)}")
     _show_present(story, plans, screen)
 
 
@@ -159,7 +159,7 @@ def _show_present(story: ContainerStory, plans: Plans, screen: Screen) -> None:
 def _show_decision(entry: Entry, siblings: Sequence[Entry], screen: Screen) -> None:
     identifier = f"  [{escape(entry.request_id)}]" if entry.request_id else ""
     event = escape(entry.event.replace("_", " "))
-    screen.labelled("when", f"{_time(entry.time_s)}  {event}{identifier}")
+    screen.labelled("when", f"{time_text(entry.time_s)}  {event}{identifier}")
     if outcome_of(entry) is Outcome.NOT_MANAGED:
         screen.labelled("because", escape(str(entry.fields.get("cause"))))
         for sibling in siblings:
@@ -300,7 +300,3 @@ def _by_node(amounts: Mapping[str, object]) -> str:
     """Return "64Mi on node 0 and 3Mi on node 1"."""
     known = ((node, size) for node, size in amounts.items() if isinstance(size, int))
     return " and ".join(f"{humanize_bytes(size)} on {_nodes(node)}" for node, size in known)
-
-
-def _time(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))

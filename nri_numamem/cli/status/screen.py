@@ -114,10 +114,10 @@ def _show_runtime(screen: Screen, facts: Facts) -> None:
 def _holder(holder: LockHolder, now_s: float) -> str:
     """Return what the running instance wrote, and its age."""
     try:
-        since = datetime.fromisoformat(holder.since)
-    except ValueError:
+        since_s = datetime.fromisoformat(holder.since).timestamp()
+    except (ValueError, OverflowError):
         return holder.text
-    age = duration(max(0.0, now_s - since.timestamp()))
+    age = duration(max(0.0, now_s - since_s))
     return f"pid {holder.pid}, since {holder.since} ({age}), {holder.started_as}"
 
 

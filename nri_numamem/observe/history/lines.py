@@ -20,6 +20,9 @@ READ_LIMIT_BYTES = 16 << 20
 
 _CRC_CHARACTERS = 8
 
+# The year 10000, which no formatter of times takes.
+_TIME_LIMIT_S = 253_402_300_800
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -69,6 +72,8 @@ def decode_entry(line: bytes) -> Entry | None:
     time_s, event, fields = (document.get(key) for key in ("time", "event", "fields"))
     is_entry = isinstance(time_s, int | float) and isinstance(event, str)
     if not is_entry or not isinstance(fields, dict):
+        return None
+    if not 0 <= cast("float", time_s) < _TIME_LIMIT_S:
         return None
     request_id = document.get("request_id", "")
     return Entry(float(cast("float", time_s)), cast("str", event), str(request_id), fields)

@@ -12,6 +12,9 @@ from nri_numamem.cli.live.collect import collect
 from nri_numamem.cli.main import main
 from nri_numamem.cli.status.judge import judge
 from nri_numamem.cli.status.screen import show
+from nri_numamem.engine.reason import Reason, Reasons
+from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.snapshot import snapshot
 from nri_numamem.numa import CpuSet, Machine, NumaNode
 from nri_numamem.observe.plugin_file import RuntimeFacts
 from tests.cli.live.live_host import GI, NOW_S, LiveHost, four_nodes
@@ -108,12 +111,25 @@ def test_a_plugin_that_ended(host: LiveHost) -> None:
     assert "does not run since 2026-09-23T21:46:40Z: containers" in " ".join(shown(host).split())
 
 
+def test_times_of_the_state_that_are_no_dates(running_host: LiveHost) -> None:
+    running_host.write_cgroup("late", "f" * 64, "", GI)
+    state = running_host.engine.state
+    names = ("s", ("late", "main"), "shop", "late-x", EventName.UNPINNED_NO_CAPACITY)
+    reason = Reason("f" * 64, *names, since_s=10**18)
+    reasons = Reasons(state.reasons.pinned, {reason.container_id: reason})
+    running_host.state_file.write_bytes(snapshot(state.with_reasons(reasons)))
+    assert "since 9999-12-31T23:59:59Z" in " ".join(shown(running_host).split())
+    assert main(["status", "--output", "json", *running_host.arguments()]) == 0
+
+
 def test_a_lock_without_a_date(host: LiveHost) -> None:
     lock = Path(f"{host.state_file}.lock")
     with lock.open("w+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         lock.write_text("something else")
         assert "runs: something else" in shown(host)
+        lock.write_text("pid 7, since 0001-01-01, launched")
+        assert "runs: pid 7, since 0001-01-01, launched" in shown(host)
 
 
 def test_a_large_machine_is_grouped_by_distance(tmp_path: Path) -> None:

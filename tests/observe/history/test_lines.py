@@ -58,6 +58,11 @@ def sealed(text: bytes) -> bytes:
         b'{"time":"x","event":"e","fields":{}}',
         b'{"time":1,"event":2,"fields":{}}',
         b'{"time":1,"event":"e","fields":[]}',
+        b'{"time":1000000000000000000,"event":"e","fields":{}}',
+        b'{"time":1e400,"event":"e","fields":{}}',
+        b'{"time":NaN,"event":"e","fields":{}}',
+        b'{"time":-1,"event":"e","fields":{}}',
+        b'{"time":' + b"9" * 400 + b',"event":"e","fields":{}}',
     ],
 )
 def test_what_is_no_entry(text: bytes) -> None:
