@@ -1,18 +1,23 @@
 """A server on a Unix socket: one thread that accepts, and one for each connection.
 
-A connection's calls run one after the other. No peer can stop the server: a request and its reply
-have STALL_S until they are complete, and one reply per connection waits in memory. With
-MAX_CONNECTIONS the idle one that was used longest ago ends for the next, which waits for that.
+A connection's calls run one after the other. Before each one the bytes that have arrived are read:
+a call that the client has cancelled, or whose client is gone, does not run.
+
+No client can stop the server. A request and its reply have STALL_S until they are complete, and one
+reply per connection waits in memory. With MAX_CONNECTIONS the next client waits until one ends for
+it: the one whose client has let the server wait longest, and for LATE_S at least, idle or not;
+without one, the first that has sent a reply. A call that runs is never ended.
 """
 
 import logging
+import math
 import socket
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import Enum, auto
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeAlias
@@ -27,10 +32,23 @@ of the reply, or raises StatusError."""
 
 STALL_S: Final = 30.0
 MAX_CONNECTIONS: Final = 16
+LATE_S: Final = 0.5
+"""Time of a client to read a reply, and to send a request, while another one waits."""
 
-_READ_BYTES = 64 << 10
+# Frames have nine bytes at least, and ``h2`` makes an object of some 500 bytes of each.
+_READ_BYTES = 16 << 10
 # Before the next accept() after one that failed, because of too many open files for example.
 _ACCEPT_PAUSE_S = 1.0
+
+
+class _Phase(Enum):
+    """What a connection does."""
+
+    IDLE = auto()
+    EXCHANGE = auto()
+    """A request or a reply is incomplete: the client has to send or to read."""
+    CALL = auto()
+    """A handler runs."""
 
 
 @dataclass(slots=True, eq=False)
@@ -39,10 +57,18 @@ class _Connection:
 
     sock: socket.socket
     thread: threading.Thread | None = None
-    is_idle: bool = False
-    """No call is under way, and it may be ended for another one."""
+    phase: _Phase = _Phase.EXCHANGE
+    since_s: float = math.inf
+    """When the phase began; infinite until the thread runs."""
     is_ending: bool = False
-    used_s: float = 0.0
+
+    def enter(self, phase: _Phase) -> None:
+        if phase is not self.phase:
+            self.phase, self.since_s = phase, time.monotonic()
+
+    def may_end(self, now_s: float) -> bool:
+        """Return whether it may be ended for another client."""
+        return self.phase is not _Phase.CALL and now_s - self.since_s >= LATE_S
 
     def shut_down(self) -> None:
         self.is_ending = True
@@ -64,7 +90,9 @@ class Server:
         self._listener: Listener = listen(path)
         self._is_closing = threading.Event()
         self._connections: set[_Connection] = set()
-        # Guards the set and its values; notified when one ends or becomes idle.
+        self._is_one_waiting = False
+        """A client waits, and a connection that has sent a reply is to end for it."""
+        # Guards all of these; notified when a connection ends or enters another phase.
         self._changed = threading.Condition()
         self._acceptor = threading.Thread(target=self._accept, name="grpc-server", daemon=True)
         self._acceptor.start()
@@ -110,10 +138,18 @@ class Server:
     def _wait_for_room(self) -> None:
         with self._changed:
             while len(self._connections) >= MAX_CONNECTIONS and not self._is_closing.is_set():
-                idle = [connection for connection in self._connections if connection.is_idle]
-                if idle and not any(connection.is_ending for connection in idle):
-                    min(idle, key=lambda connection: connection.used_s).shut_down()
-                self._changed.wait()
+                self._is_one_waiting = not self._make_room()
+                self._changed.wait(LATE_S / 4)
+            self._is_one_waiting = False
+
+    def _make_room(self) -> bool:
+        """End a connection that may be ended; return whether one ends."""
+        now_s = time.monotonic()
+        found = [connection for connection in self._connections if connection.may_end(now_s)]
+        is_one_ending = any(connection.is_ending for connection in self._connections)
+        if found and not is_one_ending:
+            min(found, key=lambda one: one.since_s).shut_down()
+        return is_one_ending or bool(found)
 
     def _begin(self, connection: _Connection) -> None:
         thread = threading.Thread(
@@ -143,37 +179,77 @@ class Server:
             connection.sock.close()
             self._changed.notify_all()
 
-    def _note(self, connection: _Connection, *, is_idle: bool) -> None:
+    def _enter(self, connection: _Connection, phase: _Phase) -> None:
+        """Begin a phase; raise ConnectionAbortedError if the connection ends for another one."""
         with self._changed:
-            connection.is_idle, connection.used_s = is_idle, time.monotonic()
-            if is_idle:
-                self._changed.notify_all()
+            if connection.is_ending:
+                raise ConnectionAbortedError
+            connection.enter(phase)
+            self._changed.notify_all()
+
+    def _ends_for_another(self, connection: _Connection) -> bool:
+        """Return whether a connection, which has sent its reply, is to end for another client."""
+        with self._changed:
+            if self._is_one_waiting:
+                self._is_one_waiting, connection.is_ending = False, True
+            return connection.is_ending
 
     def _exchange(self, connection: _Connection) -> None:
         sock, core = connection.sock, ServerConnection()
-        waiting: deque[Request] = deque()
-        deadline_s = time.monotonic() + self._stall_s
+        connection.since_s = time.monotonic()
+        is_call_over = False
         while not core.has_ended:
             self._send(sock, core)
-            if waiting and not core.unsent_replies:
-                self._handle(core, waiting.popleft())
-                deadline_s = time.monotonic() + self._stall_s
+            if is_call_over and not core.unsent_replies:
+                if self._ends_for_another(connection):
+                    self._leave(sock, core)
+                    return
+                is_call_over = False
+            self._enter(connection, _Phase.IDLE if core.is_idle else _Phase.EXCHANGE)
+            is_ready = core.has_request and not core.unsent_replies
+            try:
+                data = self._receive(connection, may_wait=not is_ready)
+            except BlockingIOError:
+                self._enter(connection, _Phase.CALL)
+                self._handle(core, core.take_request())
+                self._enter(connection, _Phase.EXCHANGE)
+                is_call_over = True
                 continue
-            is_idle = core.is_idle
-            self._note(connection, is_idle=is_idle)
-            sock.settimeout(None if is_idle else max(deadline_s - time.monotonic(), 1e-3))
-            data = sock.recv(_READ_BYTES)
             if not data:
                 return
-            if is_idle:
-                self._note(connection, is_idle=False)
-                deadline_s = time.monotonic() + self._stall_s
-            waiting.extend(core.receive_data(data))
+            self._enter(connection, _Phase.EXCHANGE)
+            core.receive_data(data)
         self._send(sock, core)
+
+    def _receive(self, connection: _Connection, *, may_wait: bool) -> bytes:
+        """Return bytes of the client; raise BlockingIOError if there are none and it may not wait.
+
+        Raises TimeoutError if a request or a reply takes too long.
+        """
+        timeout_s = None
+        if connection.phase is _Phase.EXCHANGE:
+            left_s = connection.since_s + self._stall_s - time.monotonic()
+            if left_s <= 0.0:
+                raise TimeoutError
+            timeout_s = left_s if may_wait else 0.0
+        connection.sock.settimeout(timeout_s)
+        return connection.sock.recv(_READ_BYTES)
 
     def _send(self, sock: socket.socket, connection: ServerConnection) -> None:
         sock.settimeout(self._stall_s)
         sock.sendall(connection.data_to_send())
+
+    def _leave(self, sock: socket.socket, connection: ServerConnection) -> None:
+        """End a connection whose client may not have read its reply yet."""
+        connection.end()
+        self._send(sock, connection)
+        # A client that still sends must not get an error before it has read.
+        sock.shutdown(socket.SHUT_WR)
+        end_s = time.monotonic() + LATE_S
+        while (left_s := end_s - time.monotonic()) > 0.0:
+            sock.settimeout(left_s)
+            if not sock.recv(_READ_BYTES):
+                return
 
     def _handle(self, connection: ServerConnection, request: Request) -> None:
         handler = self._methods.get(request.method)

@@ -1,11 +1,13 @@
 """The server side of one connection, without I/O.
 
-    receive_data(bytes)                      -> [Request]
+    receive_data(bytes)
+    has_request, take_request()              -> Request, the next complete call
     reply(...), reply_error(...)
     data_to_send()                           -> bytes for the client
 
-A request without a valid head or message gets its error here. Source of the HTTP statuses: gRPC
-over HTTP2, "Responses".
+A request without a valid head or message gets its error here. Complete calls wait until they are
+taken; a call that the client cancels before is discarded. Source of the HTTP statuses: gRPC over
+HTTP2, "Responses".
 """
 
 from collections.abc import Iterable
@@ -44,7 +46,11 @@ from nri_numamem.ttrpc.status import Code, StatusError
 MAX_REQUEST_BYTES: Final = 16 << 10
 """Requests of these services have a few names."""
 MAX_STREAMS: Final = 32
-"""Calls of one client at a time; with the limit above they take at most 0.5 MiB."""
+"""Calls of one connection at a time; with the limit above they take at most 0.5 MiB."""
+MAX_CANCELLED: Final = 100
+"""Calls of one connection that the client has cancelled, less those that got a reply."""
+MAX_SETTINGS: Final = 32
+"""Different settings of HTTP/2 that a client may send; ``h2`` keeps those that it does not know."""
 
 _PREFACE_BYTES: Final = 24
 
@@ -67,17 +73,30 @@ class _Incoming:
     reader: MessageReader
 
 
+class _Connection(H2Connection):
+    """HTTP/2 with less memory for each connection."""
+
+    # Ended streams that are remembered, for frames that the client sent before it knew the end.
+    MAX_CLOSED_STREAMS = 8 * MAX_STREAMS
+    # As other servers of gRPC. A call has some 300 bytes.
+    DEFAULT_MAX_HEADER_LIST_SIZE = 8 << 10
+
+
 class ServerConnection:
     """The server side of one connection."""
 
     def __init__(self) -> None:
         self.has_ended = False
-        """The client ended the connection or broke the protocol: send the rest and close it."""
+        """The client ended the connection, broke the protocol or exceeded a limit: send the rest
+        and close it."""
         self._has_begun = False
         self._limit = FrameLimit(_PREFACE_BYTES)
         self._incoming: dict[int, _Incoming] = {}
+        self._waiting: dict[int, Request] = {}
         self._unanswered: set[int] = set()
-        self._h2 = H2Connection(H2Configuration(client_side=False, header_encoding=None))
+        """The streams of all complete calls, those that wait too."""
+        self._cancelled = 0
+        self._h2 = _Connection(H2Configuration(client_side=False, header_encoding=None))
         values = {
             SettingCodes.MAX_CONCURRENT_STREAMS: MAX_STREAMS,
             SettingCodes.MAX_HEADER_LIST_SIZE: self._h2.DEFAULT_MAX_HEADER_LIST_SIZE,
@@ -103,15 +122,32 @@ class ServerConnection:
             self._outgoing.send_what_fits()
         return self._h2.data_to_send()
 
-    def receive_data(self, data: bytes) -> list[Request]:
-        """Process bytes from the client; return the calls that are complete."""
+    @property
+    def has_request(self) -> bool:
+        """Whether a complete call waits."""
+        return bool(self._waiting)
+
+    def take_request(self) -> Request:
+        """Return the call that waits longest, and which waits no more; there is one."""
+        return self._waiting.pop(next(iter(self._waiting)))
+
+    def receive_data(self, data: bytes) -> None:
+        """Process bytes from the client."""
         try:
             events = self._h2.receive_data(data)
             self._limit.feed(data)
-            return self._process(events)
+            self._process(events)
         except H2Error:  # h2 has prepared a GOAWAY for most of them
             self._forget_all()
-            return []
+            return
+        settings = self._h2.remote_settings
+        if self._cancelled > MAX_CANCELLED or len(settings) > MAX_SETTINGS:
+            self.end(ErrorCodes.ENHANCE_YOUR_CALM)
+
+    def end(self, error: ErrorCodes = ErrorCodes.NO_ERROR) -> None:
+        """End the connection; the client has to make other calls on another one."""
+        self._h2.close_connection(error)
+        self._forget_all()
 
     def reply(self, request: Request, payload: bytes) -> None:
         """Reply; nothing is sent if the client has cancelled the call."""
@@ -128,12 +164,13 @@ class ServerConnection:
             self._h2.send_headers(request.stream_id, _head_of(error), end_stream=True)
 
     def _is_answered(self, request: Request) -> bool:
-        is_waiting = request.stream_id in self._unanswered
+        if request.stream_id not in self._unanswered:
+            return True
         self._unanswered.discard(request.stream_id)
-        return not is_waiting
+        self._cancelled = max(0, self._cancelled - 1)
+        return False
 
-    def _process(self, events: Iterable[Event]) -> list[Request]:
-        complete = []
+    def _process(self, events: Iterable[Event]) -> None:
         for event in events:
             if isinstance(event, RequestReceived):
                 self._begin(event.stream_id or 0, event.headers)
@@ -143,21 +180,26 @@ class ServerConnection:
                 )
                 self._feed(event.stream_id or 0, event.data)
             elif isinstance(event, StreamEnded):
-                complete += self._complete(event.stream_id or 0)
+                self._complete(event.stream_id or 0)
             elif isinstance(event, StreamReset):
-                self._incoming.pop(event.stream_id or 0, None)
-                self._unanswered.discard(event.stream_id or 0)
-                self._outgoing.discard(event.stream_id or 0)
+                self._cancel(event.stream_id or 0)
             elif isinstance(event, ConnectionTerminated):
                 self._forget_all()
-                return []
+                return
             elif isinstance(event, RemoteSettingsChanged):
                 self._has_begun = True  # the first frame of each connection
-        return complete
+
+    def _cancel(self, stream_id: int) -> None:
+        self._cancelled += 1
+        self._incoming.pop(stream_id, None)
+        self._waiting.pop(stream_id, None)
+        self._unanswered.discard(stream_id)
+        self._outgoing.discard(stream_id)
 
     def _forget_all(self) -> None:
         self.has_ended = True
         self._incoming.clear()
+        self._waiting.clear()
         self._unanswered.clear()
 
     def _begin(self, stream_id: int, headers: Headers) -> None:
@@ -188,17 +230,17 @@ class ServerConnection:
             del self._incoming[stream_id]
             self._refuse_with(stream_id, error)
 
-    def _complete(self, stream_id: int) -> list[Request]:
+    def _complete(self, stream_id: int) -> None:
         incoming = self._incoming.pop(stream_id, None)
         if incoming is None:
-            return []  # the request was refused
+            return  # the request was refused
         try:
             payload = incoming.reader.finish()
         except StatusError as error:
             self._refuse_with(stream_id, error)
-            return []
+            return
         self._unanswered.add(stream_id)
-        return [Request(stream_id, incoming.method, payload, incoming.timeout_s)]
+        self._waiting[stream_id] = Request(stream_id, incoming.method, payload, incoming.timeout_s)
 
     def _refuse_with(self, stream_id: int, error: StatusError) -> None:
         self._refuse(stream_id, _head_of(error))

@@ -25,6 +25,15 @@ def pieces(data: bytes, step: int) -> list[bytes]:
     return [data[at : at + size] for at in range(0, len(data), size)]
 
 
+def received(server: ServerConnection, data: bytes) -> list[Request]:
+    """Give bytes to a server; return the calls that wait then."""
+    server.receive_data(data)
+    found = []
+    while server.has_request:
+        found.append(server.take_request())
+    return found
+
+
 def exchange(
     client: ClientCall,
     server: ServerConnection,
@@ -36,7 +45,7 @@ def exchange(
     while True:
         to_server = client.data_to_send()
         for piece in pieces(to_server, step):
-            for request in server.receive_data(piece):
+            for request in received(server, piece):
                 try:
                     server.reply(request, handle(request))
                 except StatusError as error:

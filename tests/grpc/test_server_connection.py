@@ -16,7 +16,7 @@ from nri_numamem.grpc.server_connection import (
 )
 from nri_numamem.grpc.wire import encode_message
 from nri_numamem.ttrpc.status import Code, StatusError
-from tests.grpc.pair import METHOD, PREFACE, SETTINGS, frame, pieces
+from tests.grpc.pair import METHOD, PREFACE, SETTINGS, frame, pieces, received
 
 Headers = Sequence[tuple[str, str]]
 HEAD: Headers = [
@@ -40,14 +40,14 @@ class Peer:
 
     def transfer(self) -> tuple[list[Request], list[Event]]:
         """Send what is ready in both directions; return what each side received."""
-        requests = self.server.receive_data(self.h2.data_to_send())
+        requests = received(self.server, self.h2.data_to_send())
         return requests, self.h2.receive_data(self.server.data_to_send())
 
     def ask(self, stream_id: int, head: Headers, body: bytes | None) -> list[Request]:
         self.h2.send_headers(stream_id, head, end_stream=body is None)
         if body is not None:
             self.h2.send_data(stream_id, body, end_stream=True)
-        return self.server.receive_data(self.h2.data_to_send())
+        return received(self.server, self.h2.data_to_send())
 
 
 def headers_of(events: list[Event], kind: type[Event] = ResponseReceived) -> dict[str, str]:
@@ -70,7 +70,7 @@ def refused(head: Headers, body: bytes | None) -> dict[str, str]:
 def test_a_request_is_read_whole_and_in_pieces(step: int) -> None:
     client = ClientCall(METHOD, b"hello", timeout_s=5, limit_bytes=100)
     server = ServerConnection()
-    found = [r for piece in pieces(client.data_to_send(), step) for r in server.receive_data(piece)]
+    found = [r for piece in pieces(client.data_to_send(), step) for r in received(server, piece)]
     assert found == [Request(1, METHOD, b"hello", 5.0)]
     assert not server.is_idle
 
@@ -141,7 +141,7 @@ def test_a_refused_request_that_arrived_with_its_end_ends_only_itself(*, is_rese
         peer.h2.reset_stream(1)
     else:
         peer.h2.send_data(1, b"", end_stream=True)
-    assert peer.server.receive_data(peer.h2.data_to_send()) == []
+    assert received(peer.server, peer.h2.data_to_send()) == []
     assert peer.server.is_idle
     assert peer.ask(3, HEAD, encode_message(b"next"))
 
@@ -199,13 +199,13 @@ def test_a_client_with_too_many_calls_ends_the_connection() -> None:
     assert not peer.server.has_ended
     # The client's h2 obeys the limit of the server's settings, so this frame is its last one again.
     again = frame(1, 4, 2 * MAX_STREAMS + 1, b"\x82\x86\x84\x41\x01a")
-    assert peer.server.receive_data(again) == []
+    assert received(peer.server, again) == []
     assert peer.server.has_ended
 
 
 def test_a_client_of_another_protocol_ends_the_connection() -> None:
     server = ServerConnection()
-    assert server.receive_data(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n") == []
+    assert received(server, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n") == []
     assert server.has_ended
     assert server.data_to_send()  # with the reason, as HTTP/2 requires
 
@@ -237,7 +237,7 @@ CALL = ClientCall(METHOD, b"hello", timeout_s=5, limit_bytes=100).data_to_send()
 def test_no_bytes_of_a_client_raise_an_error(start: bytes, parts: list[bytes], step: int) -> None:
     server = ServerConnection()
     for piece in pieces(start + b"".join(parts), step):
-        for request in server.receive_data(piece):
+        for request in received(server, piece):
             server.reply(request, bytes(100_000))
         server.data_to_send()
         if server.has_ended:
@@ -249,7 +249,7 @@ def test_no_changed_byte_of_a_call_raises_an_error(at: int, mask: int, step: int
     server = ServerConnection()
     changed = CALL[:at] + bytes([CALL[at] ^ mask]) + CALL[at + 1 :]
     for piece in pieces(changed, step):
-        for request in server.receive_data(piece):
+        for request in received(server, piece):
             server.reply(request, b"ok")
         server.data_to_send()
         if server.has_ended:
