@@ -63,7 +63,7 @@ class Host:
         text = self.read(name)
         try:
             return None if text is None else tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise UnreadableError(f"{name}: {error}") from error
 
     def names(self, name: str) -> list[str]:

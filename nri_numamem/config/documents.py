@@ -2,7 +2,7 @@
 
 A syntax error becomes one line with file and line. JSON has its own parser, because programs write
 large documents in it; the YAML parser names the line of an error in either. Both refuse repeated
-keys.
+keys and deep nesting.
 """
 
 import json
@@ -10,6 +10,7 @@ import os
 import sys
 from pathlib import Path
 
+from nri_numamem.config.document_limits import MANY_VALUES, is_too_deep
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.strict_yaml import DocumentError, decode, line_of, parse, parse_all
 from nri_numamem.config.values import SettingsPath
@@ -51,10 +52,12 @@ def load_document(content: bytes, origin: str) -> object:
     text = decode(content, origin)
     if text.lstrip().startswith("{"):
         try:
-            return json.loads(text, object_pairs_hook=_unique)
+            document: object = json.loads(text, object_pairs_hook=_unique)
+            if not is_too_deep(document):
+                return document
         except (ValueError, RecursionError):
             pass  # flow style of YAML, or an error; the YAML parser names its line
-    return parse(text, origin)[1]
+    return parse(text, origin, MANY_VALUES)[1]
 
 
 def load_documents(content: bytes, origin: str) -> list[object]:
@@ -65,13 +68,13 @@ def load_documents(content: bytes, origin: str) -> list[object]:
     text = decode(content, origin)
     if text.lstrip().startswith("{"):
         return [load_document(content, origin)]
-    return [document for _, document in parse_all(text, origin)]
+    return [document for _, document in parse_all(text, origin, MANY_VALUES)]
 
 
 def place_in(content: bytes, origin: str, path: SettingsPath, index: int = 0) -> str:
     """Return "ORIGIN:LINE" for a path in the document number `index`, which was read before."""
     try:
-        root = parse_all(decode(content, origin), origin)[index][0]
+        root = parse_all(decode(content, origin), origin, MANY_VALUES)[index][0]
     except (DocumentError, IndexError):  # JSON that is no YAML, such as one with tabs
         return origin
     return f"{origin}:{line_of(root, path)}"

@@ -37,8 +37,9 @@ DEFAULT_CONFIG = Path("/etc/nri-numamem/config.yaml")
 
 _ROOT = Path("/")
 
-# Settings for 1,024 NUMA nodes with five page sizes each need 200 KiB.
-_TEXT_LIMIT = 1024 * 1024
+# Settings for 1,024 NUMA nodes with five page sizes each need 200 KiB. Parsing takes at most 1.5 s,
+# also of a text that has the launched plugin's runtime waiting.
+_TEXT_LIMIT = 512 * 1024
 
 
 def load_file(path: Path, kubelet_config: Path | None = None, root: Path = _ROOT) -> Settings:

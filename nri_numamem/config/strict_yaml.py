@@ -1,31 +1,16 @@
 """A strict YAML parser whose errors name file and line.
 
-Repeated keys are errors. Dates stay text, since no setting is a date, and so do the numbers that
-only YAML 1.1 has: 010 (octal 8), 1_000 and 1:30 (90). Only this module imports PyYAML, when there
-is text to parse. Callers see none of its types but the root node, from which ``line_of`` finds the
-line of a value.
+``yaml_loader`` has its rules. PyYAML is imported when there is text to parse. Callers see none of
+its types but the root node, from which ``line_of`` finds the line of a value.
 """
 
-import functools
-import re
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from nri_numamem.config.document_limits import MAX_VALUES
 from nri_numamem.config.errors import UsageError
 
-if TYPE_CHECKING:
-    import yaml
-
-_TIMESTAMP = "tag:yaml.org,2002:timestamp"
-_INT = "tag:yaml.org,2002:int"
-_FLOAT = "tag:yaml.org,2002:float"
-_DECIMAL = re.compile(r"[-+]?(?:0|[1-9][0-9]*)$", re.ASCII)
-# "12e6" without a point is text, hence a Kubernetes quantity.
-_DECIMAL_FRACTION = re.compile(
-    r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?$|[-+]?\.(?:inf|Inf|INF)$|\.(?:nan|NaN|NAN)$",
-    re.ASCII,
-)
 _REMEDY = "check indentation, quotes and colons there"
 
 
@@ -36,21 +21,28 @@ class DocumentError(UsageError):
         super().__init__(f"{origin}:{line}: {problem}")
 
 
-def parse(text: str, origin: str) -> tuple[Any, object]:
+def parse(text: str, origin: str, max_values: int = MAX_VALUES) -> tuple[Any, object]:
     """Return the root node and the document; both None for a text without content.
 
     Errors begin with `origin`. Raises DocumentError.
     """
+    from nri_numamem.config.yaml_loader import Loader  # noqa: PLC0415 - see the module's docstring
+
     with _errors(text, origin):
-        loader = _loader_class()(text)
+        loader = Loader(text, max_values)
         root = loader.get_single_node()
         return root, None if root is None else loader.construct_document(root)
 
 
-def parse_all(text: str, origin: str) -> list[tuple[Any, object]]:
-    """Return root node and value of each document of a stream; raise DocumentError."""
+def parse_all(text: str, origin: str, max_values: int) -> list[tuple[Any, object]]:
+    """Return root node and value of each document of a stream; raise DocumentError.
+
+    All documents together have at most `max_values`.
+    """
+    from nri_numamem.config.yaml_loader import Loader  # noqa: PLC0415 - see the module's docstring
+
     with _errors(text, origin):
-        loader = _loader_class()(text)
+        loader = Loader(text, max_values)
         found: list[tuple[Any, object]] = []
         while loader.check_node():
             root = loader.get_node()
@@ -74,8 +66,6 @@ def _errors(text: str, origin: str) -> Iterator[None]:
         line = text.count("\n", 0, error.position) + 1
         problem = f"the character {chr(error.character)!r} is not allowed; remove it"
         raise DocumentError(origin, line, problem) from error
-    except RecursionError as error:
-        raise DocumentError(origin, 1, "nested too deeply; simplify it") from error
 
 
 def decode(content: bytes, origin: str) -> str:
@@ -109,44 +99,3 @@ def _child_of(node: Any, step: str | int) -> tuple[Any, Any] | None:  # noqa: AN
         if key.value == step:
             return key, value
     return None
-
-
-@functools.cache
-def _loader_class() -> "type[yaml.SafeLoader]":
-    """Return a safe loader that refuses repeated keys and names the line of an invalid scalar."""
-    import yaml  # noqa: PLC0415 - see the module's docstring
-
-    replaced = (_TIMESTAMP, _INT, _FLOAT)
-
-    class Loader(yaml.SafeLoader):
-        yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's
-            first: [(tag, pattern) for tag, pattern in found if tag not in replaced]
-            for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
-        }
-
-        def construct_mapping(
-            self, node: yaml.MappingNode, deep: bool = False
-        ) -> dict[Hashable, Any]:
-            seen: set[str] = set()
-            for key, _ in node.value if node.id == "mapping" else ():
-                text = key.value if isinstance(key, yaml.ScalarNode) else None
-                if text in seen:
-                    problem, remedy = f"the key {text!r} is given twice", "keep one of the two"
-                    mark = key.start_mark
-                    raise yaml.constructor.ConstructorError(None, None, problem, mark, remedy)
-                if text is not None:
-                    seen.add(text)
-            return super().construct_mapping(node, deep=deep)
-
-        def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: ANN401
-            try:
-                return super().construct_object(node, deep=deep)
-            # PyYAML raises these for !!bool x, !!timestamp x and !!int "".
-            except (ValueError, KeyError, AttributeError, IndexError) as error:
-                problem = f"{error} in a value of type {node.tag.rpartition(':')[2]}"
-                mark = node.start_mark
-                raise yaml.constructor.ConstructorError(None, None, problem, mark) from error
-
-    Loader.add_implicit_resolver(_INT, _DECIMAL, list("-+0123456789"))
-    Loader.add_implicit_resolver(_FLOAT, _DECIMAL_FRACTION, list("-+0123456789."))
-    return Loader

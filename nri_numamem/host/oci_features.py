@@ -69,7 +69,7 @@ def read_policy_modes(program: Path, timeout_s: float = _TIMEOUT_S) -> frozenset
         raise FeaturesError(f"{program} features exits with status {done.returncode}")
     try:
         document = json.loads(done.stdout)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise FeaturesError(f"{program} features prints no JSON") from None
     found = document
     for key in ("linux", "memoryPolicy", "modes"):

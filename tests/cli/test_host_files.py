@@ -46,6 +46,9 @@ def test_unreadable_files(tmp_path: Path) -> None:
         host.read("/")
     with pytest.raises(UnreadableError, match=r"^/bad\.toml: "):
         host.toml("/bad.toml")
+    (tmp_path / "deep.toml").write_text("a = " + "[" * 50_000)
+    with pytest.raises(UnreadableError, match=r"^/deep\.toml: "):
+        host.toml("/deep.toml")
 
 
 def test_a_directory_that_cannot_be_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
