@@ -3,12 +3,18 @@
 A decision depends on none of these settings, so they can change between any two requests. A change
 of any other setting needs a restart, because the accounting of running containers depends on it;
 the record of a reload names such settings.
+
+Another thread reads the configuration, since parsing a large one takes more than a second; the
+serving loop applies it. A signal that comes meanwhile makes it read once more.
 """
 
+import signal
+import traceback
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 from nri_numamem.config import load as configuration
 from nri_numamem.config.errors import UsageError
@@ -18,6 +24,7 @@ from nri_numamem.daemon.signals import RELOAD, TOGGLE_DEBUG
 from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.observe.log import loggers as logs
+from nri_numamem.observe.metrics.threads import start_thread
 
 DROP_INS = Path("/etc/nri/conf.d")
 """The default directory of both runtimes for the configurations of launched plugins."""
@@ -39,7 +46,11 @@ ReadSettings = Callable[[], Settings]
 class LiveSettings:
     """The present settings. `apply` gets them at the start and after each change."""
 
-    def __init__(self, emit: Callable[[Record], None], apply: Callable[[Settings], None]) -> None:
+    def __init__(
+        self,
+        emit: Callable[[Record], None],
+        apply: Callable[[Settings], None],
+    ) -> None:
         self.fails_on_timeout = False
         self._emit = emit
         self._apply = apply
@@ -49,6 +60,12 @@ class LiveSettings:
         """None before the start."""
         self._level = ""
         """The level in use; SIGUSR2 changes it without the settings."""
+        self._results: SimpleQueue[Settings | Exception] = SimpleQueue()
+        """What a thread has read, or why it could not."""
+        self.is_reading = False
+        """Whether a thread reads the configuration, or its result is not used yet."""
+        self._reads_again = False
+        """A signal has come since a thread began to read."""
 
     def reads_from(self, read: ReadSettings, sink: str) -> None:
         """Read the settings from there at a reload; the log goes to `sink` without a logFile."""
@@ -58,24 +75,66 @@ class LiveSettings:
         """Begin with these settings, for which the log is configured already."""
         self._use(settings)
 
-    def take(self, signals: AbstractSet[int]) -> None:
-        """Act on the signals among these numbers that concern settings or log."""
+    def take(self, signals: AbstractSet[int], wake_up: Callable[[], None]) -> None:
+        """Act on the signals among these numbers, and on what a thread has read since.
+
+        The thread calls `wake_up` when this method is to be called again.
+        """
         if RELOAD in signals:
             logs.reopen()
             self._emit(Record(EventName.LOG_REOPENED))
-            self._reload()
+            self._begin_reading(wake_up)
         if TOGGLE_DEBUG in signals:
             self._toggle_debug()
+        self._end_reading(wake_up)
 
-    def _reload(self) -> None:
-        before = self._settings
-        if before is None or self._read is None:
+    def _begin_reading(self, wake_up: Callable[[], None]) -> None:
+        read = self._read
+        if self._settings is None or read is None:
             return
+        if self.is_reading:
+            self._reads_again = True
+            return
+
+        def run() -> None:
+            # Signals must interrupt the main thread.
+            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            try:
+                self._results.put(read())
+            except Exception as error:  # noqa: BLE001 - the loop reports it
+                self._results.put(error)
+            wake_up()
+
         try:
-            found = self._read()
-        except UsageError as error:
-            self._emit(Record(EventName.CONFIGURATION_RELOAD_FAILED, {"error": str(error)}))
+            start_thread(run, "configuration")
+            self.is_reading = True
+        except OSError as error:
+            self._failed(f"{error.strerror}; send SIGHUP again")
+
+    def _end_reading(self, wake_up: Callable[[], None]) -> None:
+        """Apply what a thread has read, unless a signal has come since it began."""
+        try:
+            result = self._results.get_nowait()
+        except Empty:
             return
+        self.is_reading = False
+        if self._reads_again:
+            self._reads_again = False
+            self._begin_reading(wake_up)
+        elif isinstance(result, Settings):
+            self._reloaded(result)
+        elif isinstance(result, UsageError):
+            self._failed(str(result))
+        else:
+            text = "".join(traceback.format_exception(result)).rstrip()
+            self._emit(Record(EventName.JOB_FAILED, {"job": "configuration", "exception": text}))
+
+    def _failed(self, problem: str) -> None:
+        self._emit(Record(EventName.CONFIGURATION_RELOAD_FAILED, {"error": problem}))
+
+    def _reloaded(self, found: Settings) -> None:
+        before = self._settings
+        assert before is not None  # noqa: S101 - reading begins after the start
         changed = _changed_keys(before, found)
         after = replace(before, **{field: getattr(found, field) for field in LIVE.values()})
         if (after.log_file, after.log_format) != (before.log_file, before.log_format):

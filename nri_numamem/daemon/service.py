@@ -245,7 +245,7 @@ class Service:
         numbers = signals.take()
         if DUMP_STATE in numbers:
             self.dump_state()
-        self.live.take(numbers)
+        self.live.take(numbers, signals.wake_up)
         return not numbers.isdisjoint(STOPPING)
 
     def emit(self, record: Record) -> None:

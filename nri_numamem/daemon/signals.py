@@ -8,6 +8,7 @@ bytecodes; the wake-up descriptor ends a wait in the kernel at once.
 
 import signal
 import socket
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Self
 
@@ -15,6 +16,7 @@ STOPPING = (signal.SIGTERM, signal.SIGINT)
 DUMP_STATE = signal.SIGUSR1
 RELOAD = signal.SIGHUP
 TOGGLE_DEBUG = signal.SIGUSR2
+_NO_SIGNAL = 0
 _HANDLED = (*STOPPING, DUMP_STATE, RELOAD, TOGGLE_DEBUG)
 
 
@@ -51,9 +53,14 @@ class Signals:
     def take(self) -> set[int]:
         """Return the numbers of the signals that came since the last call; never waits."""
         try:
-            return set(self.wake.recv(4096))
+            return set(self.wake.recv(4096)) - {_NO_SIGNAL}
         except BlockingIOError:
             return set()
+
+    def wake_up(self) -> None:
+        """Make `wake` readable without a signal; any thread may call it, also after the end."""
+        with suppress(OSError):  # the buffer is full, hence readable, or the socket is closed
+            self._writer.send(bytes([_NO_SIGNAL]))
 
 
 def _noted(_number: int, _frame: FrameType | None) -> None:

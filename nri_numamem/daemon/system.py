@@ -61,6 +61,9 @@ class SignalSource(Protocol):
     def take(self) -> set[int]:
         """Return the numbers of the signals since the last call; never waits."""
 
+    def wake_up(self) -> None:
+        """Make `wake` readable without a signal; any thread may call it, also after the end."""
+
 
 class StateWriter(Protocol):
     """A state file; see ``observe.state_file.StateFile``."""

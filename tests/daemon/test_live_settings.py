@@ -1,6 +1,7 @@
 """What SIGHUP and SIGUSR2 change while the plugin runs, and what they cannot."""
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,11 +9,13 @@ import pytest
 
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.settings import Settings
+from nri_numamem.daemon import live_settings
 from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.live_settings import LiveSettings, read_drop_in
 from nri_numamem.daemon.signals import DUMP_STATE, RELOAD, TOGGLE_DEBUG
 from nri_numamem.engine.plan import Record
 from nri_numamem.observe.log import loggers as logs
+from nri_numamem.observe.metrics.threads import no_thread_error
 
 IDENTITY = Identity("numamem", "10")
 
@@ -25,6 +28,11 @@ class Stand:
         self.problem = ""
         self.records: list[Record] = []
         self.applied: list[Settings] = []
+        self.reads = 0
+        self.goes_on = threading.Event()
+        """Reading waits for this."""
+        self.goes_on.set()
+        self.wake = threading.Semaphore(0)
         self.live = LiveSettings(self.emit, self.applied.append)
 
     def emit(self, record: Record) -> None:
@@ -32,9 +40,14 @@ class Stand:
         getattr(logs.get_logger(), record.level)(record.event, **record.fields)
 
     def read(self) -> Settings:
-        if self.problem:
-            raise UsageError(self.problem)
-        return self.in_file
+        self.reads += 1
+        found, problem = self.in_file, self.problem
+        assert self.goes_on.wait(60)
+        if problem == "a bug":
+            raise KeyError(problem)
+        if problem:
+            raise UsageError(problem)
+        return found
 
     def start(self) -> None:
         settings = self.in_file
@@ -42,10 +55,18 @@ class Stand:
         self.live.reads_from(self.read, "stderr")
         self.live.started(settings)
 
+    def send(self, *numbers: int) -> None:
+        self.live.take(set(numbers), self.wake.release)
+
     def signal(self, *numbers: int) -> list[Record]:
         """Return the records of these signals."""
         self.records.clear()
-        self.live.take(set(numbers))
+        reads = self.reads
+        self.send(*numbers)
+        if RELOAD in numbers and self.live.is_reading:
+            assert self.wake.acquire(timeout=60)
+            self.send()
+            assert self.reads == reads + 1
         return self.records
 
 
@@ -112,6 +133,60 @@ def test_a_configuration_with_an_error_changes_nothing(stand: Stand) -> None:
     assert (failed.event, failed.level) == ("configuration_reload_failed", "error")
     assert failed.fields == {"error": stand.problem}
     assert [settings.log_level for settings in stand.applied] == ["info"]
+
+
+def test_nothing_waits_while_the_configuration_is_read(stand: Stand) -> None:
+    stand.start()
+    stand.in_file = replace(stand.in_file, log_level="debug")
+    stand.goes_on.clear()
+    stand.send(RELOAD)
+    stand.send(TOGGLE_DEBUG)
+    assert [record.event for record in stand.records] == ["log_reopened", "log_level_changed"]
+    stand.goes_on.set()
+    assert stand.wake.acquire(timeout=60)
+    stand.send()
+    assert stand.records[-1].fields == {"applied": ["logLevel"], "needs_restart": []}
+
+
+def test_a_signal_while_the_configuration_is_read_has_it_read_again(stand: Stand) -> None:
+    stand.start()
+    stand.goes_on.clear()
+    stand.in_file = replace(stand.in_file, log_level="debug")
+    stand.send(RELOAD)
+    stand.in_file = replace(stand.in_file, log_level="warning")
+    stand.send(RELOAD)
+    stand.send(RELOAD)
+    stand.goes_on.set()
+    for _ in range(2):
+        assert stand.wake.acquire(timeout=60)
+        stand.send()
+    assert stand.reads == 2
+    assert [settings.log_level for settings in stand.applied] == ["info", "warning"]
+    events = [str(record.event) for record in stand.records]
+    assert events.count("configuration_reloaded") == 1
+
+
+def test_a_bug_in_reading_changes_nothing(stand: Stand) -> None:
+    stand.start()
+    stand.problem = "a bug"
+    failed = stand.signal(RELOAD)[-1]
+    assert failed.event == "job_failed"
+    assert "KeyError: 'a bug'" in str(failed.fields["exception"])
+    stand.problem = ""
+    assert stand.signal(RELOAD)[-1].event == "configuration_reloaded"
+
+
+def test_without_a_thread_the_settings_stay(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_run: Callable[[], None], _name: str) -> threading.Thread:
+        raise no_thread_error()
+
+    stand.start()
+    with monkeypatch.context() as patched:
+        patched.setattr(live_settings, "start_thread", refuse)
+        failed = stand.signal(RELOAD)[-1]
+    assert failed.event == "configuration_reload_failed"
+    assert "at its limit of threads" in str(failed.fields["error"])
+    assert stand.signal(RELOAD)[-1].event == "configuration_reloaded"
 
 
 def test_debug_is_switched_on_and_off(stand: Stand, tmp_path: Path) -> None:

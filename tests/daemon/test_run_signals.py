@@ -72,6 +72,30 @@ def test_a_changed_configuration_is_read_again(simulated_host: SimulatedHost) ->
     assert simulated_host.stop(process) == 0
 
 
+def test_requests_are_served_while_a_large_configuration_is_read(
+    simulated_host: SimulatedHost,
+) -> None:
+    config = simulated_host.root / "config.yaml"
+    config.write_text("logLevel: info\n")
+    process = simulated_host.start("--config", str(config))
+    simulated_host.wait_record("connect_failed")
+    with FakeRuntime() as runtime:
+        runtime.listen(simulated_host.socket)
+        runtime.accept(30)
+        runtime.synchronize()
+        # Parsing takes about a second.
+        many = "".join(f"- a{number}\n" for number in range(32_000))
+        config.write_text(f"logLevel: debug\nunknown:\n{many}")
+        process.send_signal(signal.SIGHUP)
+        simulated_host.wait_record("log_reopened")
+        pod = runtime.run_pod_sandbox(objects.pod("db", memory_limit_bytes=GI))
+        container = objects.container(pod, "server", memory_limit_bytes=GI)
+        assert runtime.create_container(pod, container).linux.resources.cpu.mems != ""
+        failed = simulated_host.wait_record("configuration_reload_failed")
+        assert "unknown key" in failed["error"]
+    assert simulated_host.stop(process) == 0
+
+
 def test_the_observer_of_a_service_forwards_signals(simulated_host: SimulatedHost) -> None:
     process = simulated_host.start()
     simulated_host.wait_record("connect_failed")

@@ -255,7 +255,10 @@ class VirtualSignals:
 
     def take(self) -> set[int]:
         numbers, self._numbers = self._numbers, set()
-        return numbers
+        return numbers - {0}
+
+    def wake_up(self) -> None:
+        self._numbers.add(0)
 
     def send(self, number: int) -> None:
         self._numbers.add(number)
