@@ -18,7 +18,10 @@ from nri_numamem.version import VERSION
 TIMEOUT_S = 10.0
 """For each step of a request: connecting, and each wait for bytes."""
 
-_ANSWER_LIMIT_BYTES = 8 << 20
+# etcd keeps objects of up to 1.5 MiB, which are larger in JSON.
+_ANSWER_LIMIT_BYTES = 4 << 20
+# A Node with fifty images has some 1,000. A value of two bytes takes up to 250 when it is parsed.
+_VALUES_LIMIT = 100_000
 
 
 class RequestError(Exception):
@@ -43,9 +46,11 @@ class Answer:
     status: int
     """The HTTP status."""
     document: dict[str, Any]
-    """The JSON object in the body; empty for any other body."""
+    """The JSON object in the body; empty for any other body, and for one that is too large."""
     retry_after_s: float = 0.0
     """The least time before the next attempt (Retry-After); 0 without one."""
+    is_too_large: bool = False
+    """Whether the body was not parsed, because it takes too much memory."""
 
 
 class Client:
@@ -126,11 +131,12 @@ def _headers(access: Access, request: Request) -> dict[str, str]:
 
 
 def _answer(response: http.client.HTTPResponse) -> Answer:
-    body = response.read(_ANSWER_LIMIT_BYTES)
-    if response.length:  # of the bytes that were announced
+    body = response.read(_ANSWER_LIMIT_BYTES + 1)
+    is_too_large = len(body) > _ANSWER_LIMIT_BYTES or _values(body) > _VALUES_LIMIT
+    if response.length and not is_too_large:  # of the bytes that were announced
         raise http.client.IncompleteRead(body, response.length)
     try:
-        document = json.loads(body)
+        document = {} if is_too_large else json.loads(body)
     except (ValueError, RecursionError):
         document = {}
     after = response.headers.get("Retry-After", "")
@@ -139,7 +145,13 @@ def _answer(response: http.client.HTTPResponse) -> Answer:
         response.status,
         document if isinstance(document, dict) else {},
         float(after) if is_number else 0.0,
+        is_too_large,
     )
+
+
+def _values(body: bytes) -> int:
+    """Return how many values a JSON text has at most; those in a text of it count too."""
+    return sum(body.count(mark) for mark in (b"[", b"{", b","))
 
 
 def _is_closed(error: http.client.HTTPException) -> bool:

@@ -134,6 +134,29 @@ def test_bodies_that_are_no_object(api: KubernetesApi, body: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "body",
+    [
+        '{"a": "' + "x" * (4 << 20) + '"}',
+        '{"a": [' + "[[[[[[]]]]]]," * 150_000 + "0]}",
+        '{"a": [' + "{}," * 100_000 + "0]}",
+        '{"a": [' + "1," * 100_000 + "0]}",
+    ],
+)
+def test_a_body_that_takes_much_memory_is_not_parsed(
+    api: KubernetesApi, monkeypatch: pytest.MonkeyPatch, body: str
+) -> None:
+    monkeypatch.setattr("json.loads", pytest.fail)
+    api.faults = [fails(200, body)]
+    assert send(api) == Answer(200, {}, is_too_large=True)
+
+
+def test_a_large_node_is_parsed(api: KubernetesApi) -> None:
+    node = {"images": [{"names": ["x" * 200] * 2, "sizeBytes": 1}] * 4_000}
+    api.faults = [fails(200, node)]
+    assert send(api) == Answer(200, node)
+
+
+@pytest.mark.parametrize(
     ("text", "seconds"),
     [("7", 7.0), ("0", 0.0), ("-1", 0.0), ("999999", 0.0), ("Mon, 1 Jan 2035 00:00:00 GMT", 0.0)],
 )

@@ -90,6 +90,8 @@ def _delete(args: argparse.Namespace, path: str) -> Deletion:
         answer = Client(access_of(args)).send(Request("DELETE", path))
     except RequestError as error:
         return Deletion(f"{error}; {REMEDIES[FailureKind.UNREACHABLE]}")
+    if answer.status == 200 and answer.is_too_large:  # the list of all deleted objects
+        return Deletion(is_done=True)
     failure = failure_of_delete(answer.status, answer.document)
     if failure is not None:
         return Deletion(f"{failure.cause}; {failure.remedy}")

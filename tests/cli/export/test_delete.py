@@ -8,7 +8,7 @@ import pytest
 from nri_numamem.cli.export import delete, server
 from nri_numamem.cli.export.delete import delete_configured
 from nri_numamem.cli.main import main
-from tests.kubernetes_api import KubernetesApi
+from tests.kubernetes_api import KubernetesApi, fails
 
 OURS = {"metadata": {"labels": {"app.kubernetes.io/managed-by": "nri-numamem"}}}
 
@@ -39,6 +39,14 @@ def test_the_object_of_this_host(
 def test_the_objects_of_all_hosts(api: KubernetesApi, kubeconfig: list[str]) -> None:
     assert main(["export", "--delete-all", *kubeconfig]) == 0
     assert set(api.objects) == {"worker-3"}
+
+
+def test_the_list_of_what_was_deleted_may_be_large(
+    api: KubernetesApi, kubeconfig: list[str]
+) -> None:
+    api.faults = [fails(200, {"items": [{}] * 200_000}), fails(200, "not Kubernetes")]
+    assert main(["export", "--delete-all", *kubeconfig]) == 0
+    assert main(["export", "--delete-all", *kubeconfig]) == 1
 
 
 def test_without_the_crd_there_is_nothing_to_delete(
