@@ -18,13 +18,6 @@ def ignores_signals(pid: int) -> bool:
     return all(survived >> number - 1 & 1 for number in HARMLESS)
 
 
-def handles_signals(pid: int) -> bool:
-    """Return whether the process has handlers for all harmless signals."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    caught = int(dict(line.split(":\t", 1) for line in lines)["SigCgt"], 16)
-    return all(caught >> number - 1 & 1 for number in HARMLESS)
-
-
 def children(pid: int) -> list[int]:
     """Return the pids of the children of a process's main thread."""
     return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

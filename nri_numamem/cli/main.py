@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from nri_numamem.cli.single_file import LICENSES, licenses
 from nri_numamem.config.errors import UsageError
+from nri_numamem.daemon.processes import PLUGIN, set_process_name
 from nri_numamem.daemon.program import READ_NAMESPACES, is_single_file
 from nri_numamem.version import VERSION
 
@@ -52,21 +53,22 @@ COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit status: 0 done, 1 failed, 2 wrong usage."""
     arguments = sys.argv[1:] if argv is None else list(argv)
-    if not arguments and "NRI_PLUGIN_SOCKET" in os.environ:
+    is_launched = not arguments and "NRI_PLUGIN_SOCKET" in os.environ
+    chosen = next((word for word in arguments if word in COMMANDS), None)
+    if is_launched or chosen in ("run", "export"):
         _ignore_signals()
+    if argv is None:  # in a process of its own
+        set_process_name(_process_name(chosen, is_launched))
+    if is_launched:
         return _launched()
     if arguments[:1] == [READ_NAMESPACES]:
         from nri_numamem.daemon.namespace_helper import main as helper  # noqa: PLC0415 - see above
-        from nri_numamem.daemon.processes import set_process_name  # noqa: PLC0415 - see above
 
         set_process_name("numamem-network")  # so that it does not look like a second plugin
         return helper(arguments[1:])
-    chosen = next((word for word in arguments if word in COMMANDS), None)
     watched: dict[str, object] = {}
-    if chosen == "run":
-        _ignore_signals()
-        if argv is None:  # in a process of its own
-            watched = _start_observer()  # before the imports, which would make it large
+    if chosen == "run" and argv is None:
+        watched = _start_observer()  # before the imports, which would make it large
     if arguments == [LICENSES] and is_single_file():
         return _run(_print_licenses)
     args = new_parser([] if chosen is None else [chosen]).parse(arguments)
@@ -107,11 +109,18 @@ def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _ignore_signals() -> None:
-    """Ignore the signals that must not end a plugin, until it handles them.
+def _process_name(command: str | None, is_launched: bool) -> str:
+    """Return the name of a process: a search for the plugin finds no other command."""
+    if is_launched or command == "run":
+        return PLUGIN
+    return "numamem" if command is None else f"numamem-{command}"
 
-    Its supervisor inherits this until it forwards them. Before this call, while the interpreter
-    starts, the kernel's default applies: such a signal ends the process.
+
+def _ignore_signals() -> None:
+    """Ignore the signals for operators: in the plugin until it handles them, in `export` always.
+
+    Supervisor and observer inherit this. Before this call, while the interpreter starts, the
+    kernel's default applies: such a signal ends the process.
     """
     import signal  # noqa: PLC0415 - other commands keep the default
 

@@ -63,7 +63,7 @@ class Comparison:
 
 
 EXAMPLES = (
-    'nri-numamem reserve --kubelet "$(pgrep -o kubelet)"',
+    'nri-numamem reserve --kubelet "$(pgrep -o -x kubelet)"',
     "nri-numamem reserve --machine machine.yaml --output flag",
 )
 

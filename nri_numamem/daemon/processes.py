@@ -12,6 +12,9 @@ from typing import NamedTuple, NoReturn, Protocol
 
 from nri_numamem.daemon.liveness import Activity, read_activity
 
+PLUGIN = "nri-numamem"
+"""The name of the plugin's process; all others of the program begin with "numamem"."""
+
 # A process that is ended writes its tracebacks first, and perhaps a core; then it is killed.
 _ABORT_S = 1.0
 
@@ -125,32 +128,19 @@ def _send(process: Process, number: int) -> None:
         return  # it has ended
 
 
-def forward_signals(
-    find_process: Callable[[], Process | None], *, also_stopping: bool = False
-) -> None:
-    """Send the signals for operators (``daemon.signals``) on to a process, None for no process.
+def forward_signals(process: Process) -> None:
+    """Send the signals for operators and those that stop the plugin on to a process.
 
-    Without this the sender would have to distinguish plugin and supervisor. `also_stopping` adds
-    the signals that stop the plugin.
+    Only for process 1 of a container, to which the runtime of the container sends its signals.
     """
     import signal  # noqa: PLC0415 - see the docstring of this module
 
     def forward(number: int, _frame: object) -> None:
-        process = find_process()
-        if process is not None:
-            _send(process, number)
+        _send(process, number)
 
-    stopping = (signal.SIGTERM, signal.SIGINT) if also_stopping else ()
-    for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, *stopping):
+    operators = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+    for number in (*operators, signal.SIGTERM, signal.SIGINT):
         signal.signal(number, forward)
-
-
-def _ignore_signals() -> None:
-    """Ignore these signals, until the plugin in this process handles them."""
-    import signal  # noqa: PLC0415 - see the docstring of this module
-
-    for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
-        signal.signal(number, signal.SIG_IGN)
 
 
 def exit_after(run: Callable[[], int]) -> NoReturn:
@@ -163,9 +153,8 @@ def exit_after(run: Callable[[], int]) -> NoReturn:
 
 
 def _run_worker(parent_pid: int, run: Callable[[], int]) -> int:
-    _ignore_signals()
     _exit_with_parent(parent_pid)
-    set_process_name("nri-numamem")
+    set_process_name(PLUGIN)
     return run()
 
 
@@ -180,6 +169,9 @@ def _exit_with_parent(parent: int) -> None:
 
 
 def set_process_name(name: str) -> None:
-    """Set the name that ps and pgrep show; the kernel keeps 15 characters."""
-    with open("/proc/self/comm", "w", encoding="ascii") as file:  # noqa: PTH123 - no pathlib here
-        file.write(name)
+    """Set the name that ps and pgrep show, if procfs allows it; the kernel keeps 15 characters."""
+    try:
+        with open("/proc/self/comm", "w", encoding="ascii") as file:  # noqa: PTH123 - no pathlib here
+            file.write(name)
+    except OSError:
+        return

@@ -251,7 +251,7 @@ def _observe_child(status: SupervisorStatus, pid: int) -> int:
     """Observe as process 1; return the plugin's exit status, 128 + N after a signal."""
     process = Process(pid, os.pidfd_open(pid))
     set_process_name("numamem-superv")
-    forward_signals(lambda: process, also_stopping=True)
+    forward_signals(process)
     processes = KernelProcesses()
     watch(processes, status, process, (process,))
     exit_status = processes.reap(process)
@@ -265,7 +265,6 @@ def _observe(status: SupervisorStatus, process: Process) -> int:
     for descriptor in range(3):
         os.dup2(null, descriptor)
     set_process_name("numamem-superv")
-    forward_signals(lambda: process)
     watch(KernelProcesses(), status, process, (process,))
     return 0
 
@@ -280,6 +279,5 @@ def raise_weight() -> None:
 
 
 def _supervise(supervisor: Supervisor) -> int:
-    forward_signals(lambda: supervisor.worker)
     set_process_name("numamem-superv")
     return supervisor.run()

@@ -8,7 +8,7 @@ import subprocess
 
 from tests.laboratory import objects
 from tests.laboratory.runtime import FakeRuntime
-from tests.processes import HARMLESS, children, handles_signals, ignores_signals
+from tests.processes import HARMLESS, children, ignores_signals
 from tests.simulated_host import SimulatedHost, wait_for
 
 GI = 1 << 30
@@ -96,12 +96,15 @@ def test_requests_are_served_while_a_large_configuration_is_read(
     assert simulated_host.stop(process) == 0
 
 
-def test_the_observer_of_a_service_forwards_signals(simulated_host: SimulatedHost) -> None:
+def test_signals_to_all_processes_have_their_effect_once(simulated_host: SimulatedHost) -> None:
     process = simulated_host.start()
     simulated_host.wait_record("connect_failed")
     (observer,) = children(process.pid)
-    wait_for(lambda: handles_signals(observer))
-    os.kill(observer, signal.SIGUSR2)
-    assert simulated_host.wait_record("log_level_changed")["log_level"] == "debug"
+    wait_for(lambda: ignores_signals(observer))
+    for number in HARMLESS:
+        for pid in (process.pid, observer):
+            os.kill(pid, number)
+    wait_for(lambda: bool(simulated_host.records("log_level_changed")))
     assert children(process.pid) == [observer]
     assert simulated_host.stop(process) == 0
+    assert len(simulated_host.records("log_level_changed")) == 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shlex
 import signal
 import socket
 import struct
@@ -16,9 +17,11 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tests.docs.documented_commands import documented_commands
 from tests.kubernetes_api import CERTIFICATES, KubernetesApi
 from tests.laboratory import objects
 from tests.laboratory.runtime import FakeRuntime
@@ -38,6 +41,12 @@ METRICS = f"http://127.0.0.1:{PORT}/metrics"
 OTHER_ADDRESS = "10.9.8.7"
 """An address of this machine that is not in 127.0.0.0/8."""
 TEXTFILE = Path("/run/nri-numamem/nri_numamem.prom")
+SIGNALS = {
+    "USR1": "state_dump",
+    "USR2": "log_level_changed",
+    "reload": "configuration_reloaded",
+}
+"""A word in the documented command line -> the event that it causes."""
 GI = 1 << 30
 # Generous, for machines under load; nothing is measured.
 WAIT_S = 200
@@ -213,6 +222,8 @@ def export() -> dict[str, Any]:
             "read_only": read_only(pid),
             "sees_the_runtime": Path(f"/proc/{pid}/root{SOCKET}").exists(),
         }
+        for name in ("HUP", "USR1", "USR2"):
+            call("systemctl", "kill", "-s", name, EXPORTER)
         call("systemctl", "stop", EXPORTER)
         return found | {
             "restarts": int(show("NRestarts", EXPORTER)),
@@ -235,9 +246,9 @@ def use(pid: int) -> None:
     """Use what the plugin offers besides the placement."""
     wait_for(scrape, "a scrape")
     wait_for(TEXTFILE.exists, "the text file")
-    repeat_until(lambda: os.kill(pid, signal.SIGUSR1), "state_dump")
-    repeat_until(lambda: os.kill(pid, signal.SIGUSR2), "log_level_changed")
-    repeat_until(lambda: call("systemctl", "reload", UNIT), "configuration_reloaded")
+    for word, event in SIGNALS.items():
+        (command,) = documented_commands(rf"^systemctl .*\b{word}\b.* nri-numamem$")
+        repeat_until(partial(call, *shlex.split(command)), event)
     wait_for(lambda: plugin_of_status().get("pid") == pid, "a status of the plugin")
 
 
