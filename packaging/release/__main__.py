@@ -32,6 +32,11 @@ def main() -> int:
     release.add_argument(
         "--built", action="store_true", help="build nothing: the artefacts are there"
     )
+    release.add_argument(
+        "--outdated",
+        action="store_true",
+        help="accept an OpenSSL or CPython that is older than Debian's newest",
+    )
     args = parser.parse_args()
     try:
         if args.command == "wheels":
@@ -39,7 +44,7 @@ def main() -> int:
         elif args.command == "manifests":
             show(manifests.build(DIRECTORY, VERSION))
         else:
-            make_release(is_unreleased=args.unreleased, is_built=args.built)
+            make_release(args)
     except ReleaseError as error:
         for line in str(error).splitlines():
             print(f"make {args.command}: {line}", file=sys.stderr)
@@ -60,16 +65,20 @@ def show(paths: Sequence[Path]) -> None:
         print(f"{size_text(path)}  {path}")
 
 
-def make_release(*, is_unreleased: bool, is_built: bool) -> None:
+def make_release(args: argparse.Namespace) -> None:
     """Build all artefacts and what describes them. Raises ReleaseError."""
-    problems = list(checks.of_sources(sources.ROOT, VERSION, is_unreleased=is_unreleased))
+    problems = list(checks.of_sources(sources.ROOT, VERSION, is_unreleased=args.unreleased))
     if problems:
         raise ReleaseError("\n".join(problems))
-    if not is_built:
+    if not args.built:
         build()
     text = (sources.ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    section = changelog.notes(text, VERSION, is_unreleased=is_unreleased)
+    section = changelog.notes(text, VERSION, is_unreleased=args.unreleased)
     found = artefacts(VERSION, MACHINE)
+    if not (args.unreleased or args.outdated):
+        problems = list(checks.of_debian_sources(found[0].contents(DIRECTORY)))
+        if problems:
+            raise ReleaseError("\n".join(problems))
     print(publish(found, DIRECTORY, VERSION, section, sources.newest_s()), end="")
     more = others(found, DIRECTORY)
     if more:

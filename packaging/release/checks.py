@@ -2,14 +2,19 @@
 
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from urllib.parse import unquote
 
-from release import changelog, sources
+from single_file import debian
+from single_file.commands import BuildError
+
+from release import changelog, sbom, sources
 from release.artefacts import Artefact
 from release.errors import ReleaseError
 
 _SHOWN = 5
+_DEBIAN_SOURCE = re.compile(r"pkg:deb/debian/([^@]+)@([^?]+)\?arch=source")
 
 
 def of_sources(root: Path, version: str, *, is_unreleased: bool) -> Iterator[str]:
@@ -33,6 +38,25 @@ def of_artefact(artefact: Artefact, directory: Path, newest_source_s: float) -> 
         yield f"{path} is missing; run: make {artefact.target}"
     elif path.stat().st_mtime < newest_source_s:
         yield f"{path} is older than the sources; run: make {artefact.target}"
+
+
+def of_debian_sources(contents: Iterable[sbom.Json]) -> Iterator[str]:
+    """Yield which source packages of Debian in an SBOM are not the newest by the mirror's lists.
+
+    Raises ReleaseError if the lists cannot be read.
+    """
+    found = [_DEBIAN_SOURCE.fullmatch(part["purl"]) for part in contents]
+    used = {one[1]: unquote(one[2]) for one in found if one}
+    try:
+        newest = debian.newest_versions(used)
+        for package, version in used.items():
+            if debian.newest_first({version, newest[package]})[0] != version:
+                yield (
+                    f"the single file has {package} {version}, and Debian has {newest[package]}; "
+                    "run: make release DIST=--refresh, or accept it with RELEASE=--outdated"
+                )
+    except BuildError as error:
+        raise ReleaseError(f"the newest versions of Debian are unknown: {error}") from error
 
 
 def _other_versions(root: Path, version: str) -> Iterator[str]:

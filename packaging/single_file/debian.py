@@ -4,6 +4,7 @@ The mirrors are those that apt on this host uses for its own Debian release.
 """
 
 import os
+import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -80,6 +81,13 @@ def fetch_source(folder: Path, package: str) -> None:
     remove(apt, partial)
 
 
+def newest_versions(packages: Iterable[str]) -> dict[str, str]:
+    """Return the newest version of source packages by the mirror's lists. Raises BuildError."""
+    with tempfile.TemporaryDirectory() as folder:
+        get = private_apt(Path(folder), SOURCE_SUITE, "deb-src")
+        return {package: _source_versions(get, package)[0] for package in packages}
+
+
 def source_in(folder: Path, package: str) -> Path:
     """Return the .dsc file of the source package in a folder."""
     (found,) = folder.glob(f"{package}_*.dsc")
@@ -97,10 +105,10 @@ def _source_versions(get: Sequence[str], package: str) -> Sequence[str]:
     found = {line.partition(" ")[2] for line in shown.splitlines() if line.startswith("Version: ")}
     if not found:
         raise BuildError(f"Debian {SOURCE_SUITE} has no source package {package}")
-    return _newest_first(found)
+    return newest_first(found)
 
 
-def _newest_first(versions: Iterable[str]) -> Sequence[str]:
+def newest_first(versions: Iterable[str]) -> Sequence[str]:
     """Sort versions; the order of GNU sort is Debian's."""
     script = 'printf "%s\\n" "$@" | sort --version-sort --reverse'
     return run("sh", "-ec", script, "sh", *versions).split()

@@ -156,6 +156,27 @@ def test_the_command_builds_and_publishes(
     assert built == ["all"]
 
 
+@pytest.mark.parametrize(
+    ("options", "status"), [([], 1), (["--outdated"], 0), (["--unreleased"], 0)]
+)
+def test_an_old_openssl_is_refused_without_an_option(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    status: int,
+) -> None:
+    monkeypatch.setattr(program, "DIRECTORY", folder)
+    monkeypatch.setattr(sources, "newest_s", lambda: 0)
+    monkeypatch.setattr(checks, "of_sources", lambda *_args, **_options: iter(()))
+    monkeypatch.setattr(checks, "of_debian_sources", lambda _contents: iter(["openssl is old"]))
+    monkeypatch.setattr(changelog, "notes", lambda *_args, **_options: SECTION)
+    monkeypatch.setattr(sys, "argv", ["release", "release", "--built", *options])
+    assert program.main() == status
+    assert ("make release: openssl is old\n" in capsys.readouterr().err) is bool(status)
+    assert (folder / "SHA256SUMS").exists() is not bool(status)
+
+
 def test_all_problems_are_printed_before_anything_is_built(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,8 +4,11 @@ import os
 from pathlib import Path
 
 import pytest
-from release import checks, sources
+from release import checks, sbom, sources
 from release.artefacts import Artefact
+from release.errors import ReleaseError
+from single_file import debian
+from single_file.commands import BuildError
 
 PROJECT = "[project]\nname = 'x'\ndynamic = ['version']\n"
 CHANGES = "# Changelog\n\n## 0.2.0 - 2026-03-04\n\n- second\n\n## Unreleased\n\n- new\n"
@@ -62,6 +65,46 @@ def test_another_version_elsewhere(root: Path) -> None:
     chart.write_text("appVersion: 0.2.0\n")
     base.write_text("image: localhost/nri-numamem:0.2.0\n")
     assert problems(root)[1:] == [f"packaging/helm/nri-numamem/Chart.yaml, version: none, {end}"]
+
+
+def contents(**versions: str) -> list[sbom.Json]:
+    """Return the components of an SBOM, of source packages of Debian and of a library."""
+    sources = [
+        {"purl": f"pkg:deb/debian/{package}@{sbom.quoted(version)}?arch=source"}
+        for package, version in versions.items()
+    ]
+    return [*sources, {"purl": "pkg:pypi/h2@4.3.0?file_name=h2.whl"}]
+
+
+def test_an_openssl_older_than_the_newest_of_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    newest = {"openssl": "3.5.10-1~deb13u2", "python3.13": "3.13.9-1"}
+    read: list[dict[str, str]] = []
+
+    def newest_versions(packages: dict[str, str]) -> dict[str, str]:
+        read.append({package: newest[package] for package in packages})
+        return read[-1]
+
+    monkeypatch.setattr(debian, "newest_versions", newest_versions)
+    assert list(checks.of_debian_sources(contents(**newest))) == []
+    assert read == [newest]
+    older = {**newest, "openssl": "3.5.9-1~deb13u1"}
+    assert list(checks.of_debian_sources(contents(**older))) == [
+        (
+            "the single file has openssl 3.5.9-1~deb13u1, and Debian has 3.5.10-1~deb13u2; run: "
+            "make release DIST=--refresh, or accept it with RELEASE=--outdated"
+        )
+    ]
+    older["openssl"] = "3.5.10-1~deb13u3"  # the mirror is behind
+    assert list(checks.of_debian_sources(contents(**older))) == []
+
+
+def test_lists_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_arguments: object) -> dict[str, str]:
+        raise BuildError("apt has no lists")
+
+    monkeypatch.setattr(debian, "newest_versions", fail)
+    with pytest.raises(ReleaseError, match="of Debian are unknown: apt has no lists"):
+        list(checks.of_debian_sources(contents(openssl="1-1")))
 
 
 def test_an_artefact_must_be_newer_than_the_sources(tmp_path: Path) -> None:

@@ -174,6 +174,12 @@ def test_a_package_that_cannot_be_downloaded_is_an_error(
         fetch(Mirror((), complete=()), tmp_path / "empty", monkeypatch)
 
 
+def test_the_newest_version_is_read_from_the_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(debian, "run", Mirror(("1-1", "1-3", "1-2"), complete=()).run)
+    monkeypatch.setattr(debian, "private_apt", lambda *_: ("apt-get", "-q"))
+    assert debian.newest_versions(["openssl"]) == {"openssl": "1-3"}
+
+
 def test_versions_are_sorted_as_debian_sorts_them() -> None:
-    found = debian._newest_first({"3.5.1-1", "3.5.10-1~deb13u1", "3.5.7-1~deb13u2", "3.5.7-1"})
+    found = debian.newest_first({"3.5.1-1", "3.5.10-1~deb13u1", "3.5.7-1~deb13u2", "3.5.7-1"})
     assert found == ["3.5.10-1~deb13u1", "3.5.7-1", "3.5.7-1~deb13u2", "3.5.1-1"]
