@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from nri_numamem.cli.single_file import LICENSES, licenses
 from nri_numamem.config.errors import UsageError
 from nri_numamem.daemon.processes import PLUGIN, set_process_name
-from nri_numamem.daemon.program import READ_NAMESPACES, is_single_file
+from nri_numamem.daemon.program import is_single_file
 from nri_numamem.version import VERSION
 
 if TYPE_CHECKING:
@@ -61,11 +61,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         set_process_name(_process_name(chosen, is_launched))
     if is_launched:
         return _launched()
-    if arguments[:1] == [READ_NAMESPACES]:
-        from nri_numamem.daemon.namespace_helper import main as helper  # noqa: PLC0415 - see above
-
-        set_process_name("numamem-network")  # so that it does not look like a second plugin
-        return helper(arguments[1:])
     watched: dict[str, object] = {}
     if chosen == "run" and argv is None:
         watched = _start_observer()  # before the imports, which would make it large

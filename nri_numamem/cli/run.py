@@ -15,12 +15,15 @@ from nri_numamem.config.settings import LOG_FORMATS, LOG_LEVELS, STATE_FILE, Set
 from nri_numamem.config.values import SettingsPath
 from nri_numamem.daemon.external import DEFAULT_SOCKET, ExternalPlugin
 from nri_numamem.daemon.identity import Identity
+from nri_numamem.daemon.network_hints import open_namespaces
 from nri_numamem.daemon.service import Service, build_engine
 from nri_numamem.daemon.standby import Form, Standby
 from nri_numamem.daemon.supervisor_status import SERVICE
 from nri_numamem.daemon.system import host_system
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records.events import EventName
+from nri_numamem.host.capabilities import CAP_SYS_ADMIN, has_capability
+from nri_numamem.host.roots import HostRoots
 from nri_numamem.observe.log import loggers as logs
 from nri_numamem.observe.systemd import Notifier
 
@@ -115,14 +118,24 @@ def main(args: argparse.Namespace) -> int:
     settings = settings_of(args)
     roots = roots_of(args)
     engine = build_engine(settings, roots)
+    # Before the first thread, which would keep the capability.
+    namespaces = open_namespaces(settings, roots)
+    problem = _drop_sys_admin(roots)
     _open_log(settings)
     system = host_system()
     service = Service(
-        logs.get_logger(), roots, system, notifier=Notifier(os.environ), status=args.status
+        logs.get_logger(),
+        roots,
+        system,
+        notifier=Notifier(os.environ),
+        status=args.status,
+        namespaces=namespaces,
     )
     service.metrics.count_start(SERVICE)
     if args.unwatched:
         service.emit(Record(EventName.SUPERVISOR_UNAVAILABLE, {"error": args.unwatched}))
+    if problem:
+        service.emit(Record(EventName.CAPABILITIES_KEPT, {"error": problem}))
     service.live.reads_from(partial(settings_of, args), "stderr")
     form = Form(
         started_as=f"started as nri-numamem run --socket {args.socket}",
@@ -138,6 +151,15 @@ def main(args: argparse.Namespace) -> int:
     service.close()
     service.emit(Record(EventName.STOPPED))
     return 0
+
+
+def _drop_sys_admin(roots: HostRoots) -> str:
+    """Drop the capability that only the helper of networkHints needs; return why it failed."""
+    if not has_capability(roots.proc, CAP_SYS_ADMIN):
+        return ""
+    from nri_numamem.daemon.privileges import drop_capabilities  # noqa: PLC0415 - rarely needed
+
+    return drop_capabilities(kept=~(1 << CAP_SYS_ADMIN))
 
 
 def _open_log(settings: Settings) -> None:

@@ -20,7 +20,7 @@ from nri_numamem.config.settings import Settings
 from nri_numamem.daemon.burstable_pods import BurstablePodsSupport
 from nri_numamem.daemon.jobs import Jobs
 from nri_numamem.daemon.machine_monitor import MachineMonitor
-from nri_numamem.daemon.network_hints import NetworkHints
+from nri_numamem.daemon.network_hints import NamespaceAccess, NetworkHints
 from nri_numamem.engine.context import is_burstable, qos_of_cgroup_parent
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Container, PodSandbox, PolicySupport
@@ -58,6 +58,7 @@ class HostReader:
         get_engine: Callable[[], Engine | None],
         machine_monitor: MachineMonitor,
         emit: Callable[[Record], None],
+        namespaces: NamespaceAccess,
     ) -> None:
         self._roots = roots
         self._get_engine = get_engine
@@ -68,7 +69,7 @@ class HostReader:
         """None without the setting memoryPolicy."""
         self._host_cpus: HostCpusMonitor | None = None
         """None without the setting cpuFollowsMemory."""
-        self.network_hints = NetworkHints(roots, get_engine, emit)
+        self.network_hints = NetworkHints(roots, get_engine, emit, namespaces)
         self._burstable = BurstablePodsSupport(roots, get_engine, emit)
 
     def started(self, settings: Settings) -> None:

@@ -2,28 +2,27 @@
 
 No request waits for it: a namespace is read when the pod's sandbox starts, and the result is used
 if it is there when a container is created, some 50 to 500 ms later. ``daemon.namespace_helper`` is
-the process. A reply that is late ends it, since it may hang in the kernel; the next request starts
-another one.
+the process, which starts with the plugin and is not replaced when it ends.
 """
 
 import json
 import os
 import select
 import socket
-import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import struct
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
 from threading import Thread
 from typing import Protocol
 
-from nri_numamem.daemon.namespace_helper import READY, REPLY_BYTES
+from nri_numamem.daemon.namespace_helper import READ_S, READY, REPLY_BYTES
 from nri_numamem.engine.events import NetworkInterface
 from nri_numamem.numa import NodeSet
 
-REPLY_S = 0.5
-"""Time of the helper for one namespace. It takes 2 ms, on a busy host longer; nothing waits."""
+REPLY_S = 2 * READ_S
+"""Time of the helper for a reply, which also names a read that took too long; nothing waits."""
 START_S = 60.0
 """Time of the helper to load its modules, on a busy host."""
 
@@ -50,11 +49,15 @@ class Found:
 NOT_READ_YET = Found(obstacle="the network namespace of its pod is not read yet")
 
 
+class HelperEndedError(NamespaceError):
+    """The helper process has ended; there is no other one until the plugin is restarted."""
+
+
 class Helper(Protocol):
     """Reads a namespace; see HelperProcess."""
 
-    def start(self) -> None:
-        """Start it, so that the first reply is in time; raise NamespaceError if that fails."""
+    def wait(self) -> None:
+        """Wait until it is ready, so that the first reply is in time; raise NamespaceError."""
 
     def request(self, path: str) -> Mapping[str, object]:
         """Return the reply for a namespace; raise NamespaceError without one in time."""
@@ -64,84 +67,64 @@ class Helper(Protocol):
 
 
 class HelperProcess:
-    """The helper of one plugin; `command` is how to start it with its end of the socket."""
+    """The helper of one plugin, at the other end of a socket; see ``daemon.namespace_helper``."""
 
     def __init__(
-        self,
-        command: Callable[[int], Sequence[str]],
-        reply_s: float = REPLY_S,
-        start_s: float = START_S,
+        self, sock: socket.socket, reply_s: float = REPLY_S, start_s: float = START_S
     ) -> None:
-        self._command = command
+        self._sock = sock
         self._reply_s = reply_s
         self._start_s = start_s
-        self._process: subprocess.Popen[bytes] | None = None
-        self._sock: socket.socket | None = None
 
-    def start(self) -> None:
-        """Start the process, and wait until it has loaded its modules."""
-        with self._ended_by_errors():
-            self._connected()
+    def wait(self) -> None:
+        """Wait until the process has loaded its modules."""
+        with _named_errors():
+            if _received(self._sock, self._start_s) != READY:
+                raise NamespaceError("the helper process does not start")
 
     def request(self, path: str) -> Mapping[str, object]:
-        """Return the reply for a namespace; start the process if there is none."""
-        with self._ended_by_errors():
-            sock = self._connected()
-            sock.send(os.fsencode(path))
-            reply = json.loads(self._receive(sock, self._reply_s))
+        """Return the reply for a namespace; a late one is dropped with its socket."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with ours, _named_errors():
+            with theirs:
+                self._send(path, theirs)
+            reply = json.loads(_received(ours, self._reply_s))
         if not isinstance(reply, dict):
             raise NamespaceError("the helper process sent no object")
         return reply
 
-    @contextmanager
-    def _ended_by_errors(self) -> Iterator[None]:
-        """End the process after any error, which becomes a NamespaceError."""
-        try:
-            yield
-        except NamespaceError:
-            self.close()
-            raise
-        except (OSError, ValueError) as error:
-            self.close()
-            raise NamespaceError(f"the helper process failed: {error}") from error
-
     def close(self) -> None:
-        """End the process, which may hang."""
-        if self._sock is not None:
-            self._sock.close()
-            self._sock = None
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
+        """Let the process end."""
+        self._sock.close()
 
-    def _connected(self) -> socket.socket:
-        if self._sock is not None:
-            return self._sock
-        kind = socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC
-        self._sock, theirs = socket.socketpair(socket.AF_UNIX, kind)
-        with theirs:
-            # Nothing but the socket is passed on: neither the runtime's connection nor the lock.
-            self._process = subprocess.Popen(  # noqa: S603 - the plugin's own program
-                self._command(theirs.fileno()),
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-        if self._receive(self._sock, self._start_s) != READY:
-            raise NamespaceError("the helper process does not start")
-        return self._sock
+    def _send(self, path: str, theirs: socket.socket) -> None:
+        try:
+            # It never waits: a helper whose child hangs in the kernel reads nothing. In Python
+            # 3.11 socket.send_fds ignores its flags.
+            descriptor = (socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", theirs.fileno()))
+            self._sock.sendmsg([os.fsencode(path)], [descriptor], socket.MSG_DONTWAIT)
+        except ConnectionError as error:
+            raise HelperEndedError("the helper process ended") from error
 
-    def _receive(self, sock: socket.socket, timeout_s: float) -> bytes:
-        poll = select.poll()
-        poll.register(sock, select.POLLIN)
-        if not poll.poll(timeout_s * 1000):
-            raise NamespaceError(f"the helper process did not reply within {timeout_s * 1000:g} ms")
-        reply = sock.recv(REPLY_BYTES)
-        if not reply:
-            raise NamespaceError("the helper process ended")
-        return reply
+
+@contextmanager
+def _named_errors() -> Iterator[None]:
+    """Turn other errors into a NamespaceError."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise NamespaceError(f"the helper process failed: {error}") from error
+
+
+def _received(sock: socket.socket, timeout_s: float) -> bytes:
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    if not poll.poll(timeout_s * 1000):
+        raise NamespaceError(f"the helper process did not reply within {timeout_s * 1000:g} ms")
+    reply = sock.recv(REPLY_BYTES)
+    if not reply:
+        raise NamespaceError("the helper process sent no reply")
+    return reply
 
 
 class NamespaceReader:
@@ -150,12 +133,14 @@ class NamespaceReader:
     def __init__(self, helper: Helper) -> None:
         self._helper = helper
         self._queue: SimpleQueue[tuple[str, str] | None] = SimpleQueue()
-        """Sandbox id and path; "" and "" to start the helper, None to end."""
+        """Sandbox id and path; "" and "" to wait for the helper, None to end."""
         self._found: dict[str, Found] = {}
         self._thread: Thread | None = None
+        self.has_ended = False
+        """Whether the helper has ended, so that nothing more can be read."""
 
     def start(self) -> None:
-        """Start the helper in the background."""
+        """Wait for the helper in the background."""
         self._put(("", ""))
 
     def begin(self, sandbox_id: str, path: str) -> Found:
@@ -209,13 +194,20 @@ class NamespaceReader:
             sandbox_id, path = item
             if not path:
                 with suppress(NamespaceError):  # the first request has it too
-                    self._helper.start()
+                    self._helper.wait()
             if sandbox_id not in self._found:
                 continue  # it has ended
-            found = read_found(self._helper.request, path)
+            found = read_found(self._request, path)
             if sandbox_id in self._found:
                 self._found[sandbox_id] = found
         self._helper.close()
+
+    def _request(self, path: str) -> Mapping[str, object]:
+        try:
+            return self._helper.request(path)
+        except HelperEndedError:
+            self.has_ended = True
+            raise
 
 
 def read_found(request: Callable[[str], Mapping[str, object]], path: str) -> Found:

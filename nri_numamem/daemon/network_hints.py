@@ -8,10 +8,10 @@ is loaded with the setting.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nri_numamem.config.network_hints import OFF, SECONDARY
-from nri_numamem.daemon.program import READ_NAMESPACES, program
 from nri_numamem.engine.events import NetworkInterface, NetworkRequest, PodSandbox
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records.events import EventName
@@ -31,13 +31,31 @@ CLOSE_S = 0.5
 """How long the end of the plugin waits for the helper, which ends with the plugin in any case."""
 
 
-def helper_of(roots: HostRoots) -> Helper:
-    """Return the helper of this program, which is not started yet."""
-    from nri_numamem.daemon.namespace_reader import HelperProcess  # noqa: PLC0415 - see above
+@dataclass(frozen=True, slots=True)
+class NamespaceAccess:
+    """How the network namespaces of pods are read."""
 
-    return HelperProcess(
-        lambda descriptor: (*program(), READ_NAMESPACES, str(descriptor), str(roots.sysfs))
-    )
+    helper: Helper | None = None
+    obstacle: str = "the plugin lacks the capability CAP_SYS_ADMIN"
+    """Why there is no helper."""
+
+
+NO_ACCESS = NamespaceAccess()
+
+
+def open_namespaces(settings: Settings, roots: HostRoots) -> NamespaceAccess:
+    """Start the helper if the settings need it; before the first thread of this process."""
+    if settings.network_hints == OFF:
+        return NamespaceAccess(obstacle="networkHints was off when the plugin started; restart it")
+    if not has_capability(roots.proc, CAP_SYS_ADMIN):
+        return NO_ACCESS
+    from nri_numamem.daemon import namespace_helper  # noqa: PLC0415 - only with the setting
+    from nri_numamem.daemon.namespace_reader import HelperProcess  # noqa: PLC0415 - the same
+
+    try:
+        return NamespaceAccess(HelperProcess(namespace_helper.start(roots.sysfs)))
+    except OSError as error:
+        return NamespaceAccess(obstacle=f"the helper cannot be started: {error.strerror}")
 
 
 class NetworkHints:
@@ -48,12 +66,12 @@ class NetworkHints:
         roots: HostRoots,
         get_engine: Callable[[], Engine | None],
         emit: Callable[[Record], None],
-        new_helper: Callable[[HostRoots], Helper] = helper_of,
+        access: NamespaceAccess,
     ) -> None:
         self._roots = roots
         self._get_engine = get_engine
         self._emit = emit
-        self._new_helper = new_helper
+        self._access = access
         self._namespaces: NamespaceReader | None = None
         self._leaves_out_primary = True
         self._interface_nodes: Callable[[Path, str], NodeSet | None] = _unknown
@@ -70,15 +88,13 @@ class NetworkHints:
         from nri_numamem.host.network import interface_nodes  # noqa: PLC0415 - see above
 
         self._interface_nodes = interface_nodes
-        if has_capability(self._roots.proc, CAP_SYS_ADMIN):
-            from nri_numamem.daemon.namespace_reader import (  # noqa: PLC0415 - see above
-                NamespaceReader,
-            )
+        if self._access.helper is None:
+            self._emit_closed(self._access.obstacle)
+            return
+        from nri_numamem.daemon.namespace_reader import NamespaceReader  # noqa: PLC0415 - see above
 
-            self._namespaces = NamespaceReader(self._new_helper(self._roots))
-            self._namespaces.start()
-        else:
-            self._emit(Record(EventName.NETWORK_NAMESPACES_CLOSED))
+        self._namespaces = NamespaceReader(self._access.helper)
+        self._namespaces.start()
 
     def close(self, timeout_s: float | None = CLOSE_S) -> None:
         """End the helper after the requests that wait, or leave it; None waits without a limit."""
@@ -87,8 +103,8 @@ class NetworkHints:
 
     def sandbox_started(self, pod: PodSandbox, path: str) -> None:
         """Read the network namespace at `path` in the background; "" for the host's."""
-        if path and self._namespaces is not None and self._is_wanted(pod):
-            self._namespaces.begin(pod.sandbox_id, path)
+        if path and (namespaces := self._reader()) is not None and self._is_wanted(pod):
+            namespaces.begin(pod.sandbox_id, path)
 
     def sandbox_ended(self, sandbox_id: str) -> None:
         """Drop what is known of the sandbox."""
@@ -105,12 +121,23 @@ class NetworkHints:
         missing = [name for name, nodes in of_host.items() if nodes is None]
         obstacles = [f"/sys/class/net does not have {', '.join(missing)}"] if missing else []
         interfaces = [NetworkInterface(name, nodes or NodeSet()) for name, nodes in of_host.items()]
-        if path and self._namespaces is not None:
-            found = self._namespaces.begin(pod.sandbox_id, path)
+        if path and (namespaces := self._reader()) is not None:
+            found = namespaces.begin(pod.sandbox_id, path)
             left_out = found.primary if self._leaves_out_primary else frozenset[str]()
             interfaces += [each for each in found.interfaces if each.name not in left_out]
             obstacles += [found.obstacle] if found.obstacle else []
         return NetworkRequest(tuple(interfaces), "; ".join(obstacles))
+
+    def _reader(self) -> NamespaceReader | None:
+        """Return what reads namespaces; None once the helper has ended, which is logged."""
+        if self._namespaces is not None and self._namespaces.has_ended:
+            self._namespaces.close(timeout_s=0.0)
+            self._namespaces = None
+            self._emit_closed("the helper process ended; restart the plugin")
+        return self._namespaces
+
+    def _emit_closed(self, cause: str) -> None:
+        self._emit(Record(EventName.NETWORK_NAMESPACES_CLOSED, {"cause": cause}))
 
     def _is_wanted(self, pod: PodSandbox) -> bool:
         engine = self._get_engine()

@@ -1,4 +1,7 @@
-"""Drops the capabilities that a launched plugin inherits from the runtime and does not need.
+"""Drops the capabilities that the plugin does not need.
+
+A launched plugin inherits those of the runtime, and keeps KEPT of them. A service has what its unit
+gives it. CAP_SYS_ADMIN, which networkHints needs, is dropped once the helper has it.
 
 The plugin reads sysfs, procfs and cgroup files, which root may read by their modes; it writes a log
 and a state file in directories of root; it connects to a socket of root; it receives the kernel's
@@ -50,21 +53,25 @@ class Library(Protocol):
         """Call the kernel; see the manual page of capset."""
 
 
-def drop_capabilities(library: Library | None = None) -> str:
-    """Drop all capabilities but KEPT, also for programs that are executed later.
+def drop_capabilities(library: Library | None = None, *, kept: int = KEPT) -> str:
+    """Drop all capabilities but those of the bit set, also for programs that are executed later.
 
     Return "", or the error of a call that was refused (a seccomp filter); the plugin works on with
     what it has.
     """
     library = library or ctypes.CDLL(None, use_errno=True)
+    kept_halves = kept & 0xFFFFFFFF, kept >> 32
     header = _Header(_CAPABILITY_VERSION_3, 0)
     data = (_Data * 2)()
     if library.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
         return _error("prctl(PR_SET_NO_NEW_PRIVS)")
     if library.capget(ctypes.byref(header), data):
         return _error("capget")
-    for half, kept in zip(data, (KEPT & 0xFFFFFFFF, KEPT >> 32), strict=True):
-        half.permitted &= kept
+    halves = tuple(zip(data, kept_halves, strict=True))
+    if not any((half.permitted | half.inheritable) & ~kept_half for half, kept_half in halves):
+        return ""  # the filter of the systemd unit may refuse the next call
+    for half, kept_half in halves:
+        half.permitted &= kept_half
         half.effective = half.permitted
         half.inheritable = 0
     if library.capset(ctypes.byref(header), data):

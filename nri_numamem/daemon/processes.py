@@ -168,6 +168,18 @@ def _exit_with_parent(parent: int) -> None:
         os._exit(0)  # the parent ended before the call
 
 
+def detach() -> None:
+    """Leave the terminal and the standard streams of the process that forked this one.
+
+    A signal from the terminal is for the plugin, and a reader of its output waits for its end.
+    """
+    os.setsid()
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in range(3):
+        os.dup2(null, descriptor)
+    os.close(null)
+
+
 def set_process_name(name: str) -> None:
     """Set the name that ps and pgrep show, if procfs allows it; the kernel keeps 15 characters."""
     try:

@@ -2,9 +2,6 @@
 
 import sys
 
-READ_NAMESPACES = "read-network-namespaces"
-"""The internal command that ``daemon.namespace_helper`` describes."""
-
 
 def is_single_file() -> bool:
     """Return whether this process runs the single executable file."""

@@ -24,6 +24,7 @@ from nri_numamem.daemon.jobs import Job, Jobs, LimitedJob, PeriodicJob
 from nri_numamem.daemon.live_settings import LiveSettings
 from nri_numamem.daemon.machine_monitor import MachineMonitor
 from nri_numamem.daemon.metrics_endpoint import MetricsEndpoint
+from nri_numamem.daemon.network_hints import NO_ACCESS, NamespaceAccess
 from nri_numamem.daemon.pod_reaper import PodReaper
 from nri_numamem.daemon.pod_warnings import PodWarnings
 from nri_numamem.daemon.repeated_refusals import RepeatedRefusals
@@ -78,6 +79,7 @@ class Service:
         *,
         notifier: Notifier | None = None,
         status: SupervisorStatus | None = None,
+        namespaces: NamespaceAccess = NO_ACCESS,
     ) -> None:
         self.engine = engine
         self.notifier = notifier or Notifier({})
@@ -104,7 +106,9 @@ class Service:
             roots, self._get_engine, self.emit, listen=system.listen_uevents
         )
         self._invariant_check = InvariantCheck(self._get_engine, self._rebuild)
-        self.host_reader = HostReader(roots, self._get_engine, self._machine_monitor, self.emit)
+        self.host_reader = HostReader(
+            roots, self._get_engine, self._machine_monitor, self.emit, namespaces
+        )
         clock, reaper = system.clock, self._pod_reaper
         self._requests = RequestHandler(
             self._get_engine, self.time_limit, clock, reaper, self._cgroup_scan, self.emit

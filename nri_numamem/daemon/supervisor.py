@@ -27,6 +27,7 @@ from nri_numamem.daemon.processes import (
     KernelProcesses,
     Process,
     Processes,
+    detach,
     exit_after,
     forward_signals,
     set_process_name,
@@ -259,11 +260,10 @@ def _observe_child(status: SupervisorStatus, pid: int) -> int:
 
 
 def _observe(status: SupervisorStatus, process: Process) -> int:
-    # A signal from the terminal is for the plugin, and a reader of its output waits for its end.
-    os.setsid()
-    null = os.open(os.devnull, os.O_RDWR)
-    for descriptor in range(3):
-        os.dup2(null, descriptor)
+    from nri_numamem.daemon.privileges import drop_capabilities  # noqa: PLC0415 - not the plugin
+
+    detach()
+    drop_capabilities()  # it signals and reads a process of the same user
     set_process_name("numamem-superv")
     watch(KernelProcesses(), status, process, (process,))
     return 0

@@ -5,21 +5,19 @@ pages of a container is not in it. The helper process reads an empty network nam
 `python -m tests.bench.beside_requests` prints the table.
 """
 
-import os
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 
-from nri_numamem.daemon.network_hints import helper_of
+from nri_numamem.daemon.namespace_reader import HelperProcess
 from nri_numamem.daemon.residency_check import ResidencyCheck
 from nri_numamem.engine.features.residency.setting import Residency
 from nri_numamem.host.capabilities import CAP_SYS_ADMIN, has_capability
-from nri_numamem.host.roots import HostRoots
 from tests.bench.host import GI, MI
 from tests.bench.processes import PROC, descendants, resident_bytes
 from tests.bench.report import markdown
@@ -28,10 +26,22 @@ from tests.laboratory import api_pb2 as api
 
 CONTAINERS = 110
 INTERVAL_S = 60
-HELPER_NAME = b"read-network-namespaces"
 
-_POD = ("unshare", "--net", "sh", "-c", "echo; exec cat")
+# Without capabilities, so that a helper that has few may open its namespace.
+_NO_CAPABILITIES = ("setpriv", "--bounding-set=-all", "--inh-caps=-all")
+_POD = ("unshare", "--net", *_NO_CAPABILITIES, "sh", "-c", "echo; exec cat")
 _PLUGIN = "import sys, nri_numamem.cli.run; print(flush=True); sys.stdin.read()"
+# Forks the helper as the plugin does, with the plugin's modules, and passes on its socket.
+_FORK = """
+import socket, sys
+from pathlib import Path
+import nri_numamem.cli.run
+from nri_numamem.daemon import namespace_helper
+with socket.socket(fileno=int(sys.argv[1])) as sock, namespace_helper.start(Path("/sys")) as helper:
+    socket.send_fds(sock, [b"helper"], [helper.fileno()])
+    print(flush=True)
+    sys.stdin.read()
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +102,15 @@ def helper(readings: int) -> HelperUse | None:
     if not has_capability(PROC, CAP_SYS_ADMIN):
         return None
     with ExitStack() as stack:
-        process = helper_of(HostRoots())
+        sock, theirs = socket.socketpair()
+        stack.enter_context(sock)
+        with theirs:
+            number = theirs.fileno()
+            starter = (sys.executable, "-c", _FORK, str(number))
+            parent = stack.enter_context(_waiting(*starter, pass_fds=(number,)))
+        process = HelperProcess(socket.socket(fileno=socket.recv_fds(sock, 9, 1)[1][0]))
         stack.callback(process.close)
-        process.start()
+        process.wait()
         pod = stack.enter_context(_waiting(*_POD))
         spent = []
         for _ in range(readings):
@@ -103,25 +119,19 @@ def helper(readings: int) -> HelperUse | None:
             spent.append(time.perf_counter() - began_s)
             if "interfaces" not in reply:
                 raise RuntimeError(f"the helper process replied {reply}")
-        (pid,) = (one for one in descendants(os.getpid()) if HELPER_NAME in _command(one))
+        pid = min(descendants(parent))  # its last child may not have ended yet
         plugin_pid = stack.enter_context(_waiting(sys.executable, "-c", _PLUGIN))
         return HelperUse(median(spent), resident_bytes(pid), resident_bytes(plugin_pid))
 
 
 @contextmanager
-def _waiting(*command: str) -> Iterator[int]:
+def _waiting(*command: str, pass_fds: tuple[int, ...] = ()) -> Iterator[int]:
     """Run a command that prints a line when it is ready and ends with its input; yield its pid."""
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, pass_fds=pass_fds) as process:
         assert process.stdout is not None
         process.stdout.readline()
         yield process.pid
-
-
-def _command(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:  # it has just ended
-        return b""
 
 
 def rows(found: Residencies, used: HelperUse | None) -> list[Sequence[str]]:

@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import NamedTuple
 
-from nri_numamem.daemon.network_hints import NetworkHints
+from nri_numamem.daemon.network_hints import NamespaceAccess, NetworkHints
 from nri_numamem.daemon.service import Service
 from nri_numamem.engine.events import PodSandbox
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.host.capabilities import CAP_SYS_ADMIN
 from nri_numamem.observe.metrics.counters import Meter
 from tests.bench.report import markdown
 from tests.bench.stages import Plugin, creation, end, plugin, pods
@@ -89,7 +88,7 @@ def _moved_into_container(_pod: api.PodSandbox, container: api.Container) -> Non
 class _Helper:
     """Finds one interface in each network namespace at once, without a process."""
 
-    def start(self) -> None:
+    def wait(self) -> None:
         """Do nothing."""
 
     def request(self, _path: str) -> Mapping[str, object]:
@@ -99,17 +98,9 @@ class _Helper:
         """Do nothing."""
 
 
-def may_enter_namespaces(files: HostFiles) -> None:
-    """Let the plugin on this host have the capability to enter network namespaces."""
-    status = files.roots.proc / "self" / "status"
-    status.parent.mkdir(parents=True)
-    status.write_text(f"CapEff:\t{1 << CAP_SYS_ADMIN:016x}\n")
-
-
 def _with_helper(service: Service, files: HostFiles) -> None:
-    may_enter_namespaces(files)
     service.host_reader.network_hints = NetworkHints(
-        files.roots, lambda: service.engine, service.emit, lambda _roots: _Helper()
+        files.roots, lambda: service.engine, service.emit, NamespaceAccess(_Helper())
     )
 
 

@@ -14,7 +14,7 @@ class FakeHelper:
         self.replies: SimpleQueue[Mapping[str, object] | NamespaceError] = SimpleQueue()
         self.is_closed = False
 
-    def start(self) -> None:
+    def wait(self) -> None:
         """Do nothing."""
 
     def request(self, path: str) -> Mapping[str, object]:

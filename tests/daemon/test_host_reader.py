@@ -10,6 +10,7 @@ from nri_numamem.config.settings import Settings
 from nri_numamem.daemon.host_reader import HostReader
 from nri_numamem.daemon.jobs import Job, Jobs
 from nri_numamem.daemon.machine_monitor import MachineMonitor
+from nri_numamem.daemon.network_hints import NO_ACCESS
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import CgroupUse, Container, PodSandbox
@@ -42,7 +43,9 @@ class Reading:
         self.records: list[Record] = []
         roots = HostRoots(root / "sys", root / "proc", root / "cgroup")
         monitor = MachineMonitor(roots, lambda: self.engine, self.records.append)
-        self.reader = HostReader(roots, lambda: self.engine, monitor, self.records.append)
+        self.reader = HostReader(
+            roots, lambda: self.engine, monitor, self.records.append, NO_ACCESS
+        )
         self.cgroup = roots.cgroup / GUARANTEED.lstrip("/")
 
     @property

@@ -1,23 +1,24 @@
 """Network namespaces are read in the background, by a helper that may fail or hang."""
 
-import os
-import sys
-from collections.abc import Mapping
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
 
+from nri_numamem.daemon import namespace_helper
 from nri_numamem.daemon.namespace_helper import READY
 from nri_numamem.daemon.namespace_reader import (
     NOT_READ_YET,
     Found,
+    HelperEndedError,
     HelperProcess,
     NamespaceError,
     NamespaceReader,
     read_found,
 )
-from nri_numamem.daemon.program import READ_NAMESPACES, program
 from nri_numamem.engine.events import NetworkInterface
 from nri_numamem.numa import NodeSet
 from tests.daemon.fake_namespace_helper import FakeHelper
@@ -29,15 +30,15 @@ LONG_S = 600.0
 
 
 class UnstartableHelper(FakeHelper):
-    """A helper whose program does not exist."""
+    """A helper that does not start."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.starts = 0
+        self.waits = 0
 
-    def start(self) -> None:
-        self.starts += 1
-        raise NamespaceError("there is no such program")
+    def wait(self) -> None:
+        self.waits += 1
+        raise NamespaceError("it does not start")
 
 
 def test_a_namespace_is_unknown_until_the_reply() -> None:
@@ -55,17 +56,17 @@ def test_a_namespace_is_unknown_until_the_reply() -> None:
     assert helper.is_closed
 
 
-def test_the_helper_is_started_ahead_and_a_failure_shows_at_the_first_request() -> None:
+def test_the_helper_is_awaited_ahead_and_a_failure_shows_at_the_first_request() -> None:
     helper = UnstartableHelper()
     reader = NamespaceReader(helper)
     reader.start()
-    helper.replies.put(NamespaceError("there is no such program"))
+    helper.replies.put(NamespaceError("it does not start"))
     reader.begin("s", "/run/netns/a")
     reader.close()
     found = reader.found("s")
     assert found is not None
-    assert found.obstacle.endswith("/run/netns/a cannot be read: there is no such program")
-    assert helper.starts == 1
+    assert found.obstacle.endswith("/run/netns/a cannot be read: it does not start")
+    assert helper.waits == 1
     assert helper.requests.qsize() == 1
 
 
@@ -128,87 +129,122 @@ def test_a_reply_without_interfaces_is_an_obstacle(
     assert found == Found(obstacle=text)
 
 
-def helper_running(code: str, reply_s: float = LONG_S, start_s: float = LONG_S) -> HelperProcess:
-    """Return a helper of which `code` is the program; `sock` is its socket."""
-    head = "import os, socket, sys, time; sock = socket.socket(fileno=int(sys.argv[1]))"
-    command = (sys.executable, "-c", f"{head}\n{code}")
-    return HelperProcess(lambda descriptor: (*command, str(descriptor)), reply_s, start_s)
+@contextmanager
+def helper_running(
+    serve: Callable[[socket.socket], object], reply_s: float = LONG_S
+) -> Iterator[HelperProcess]:
+    """Yield a helper at whose other end a thread serves."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+    def run() -> None:
+        with theirs:
+            serve(theirs)
+
+    thread = Thread(target=run)
+    thread.start()
+    helper = HelperProcess(ours, reply_s, LONG_S)
+    try:
+        yield helper
+    finally:
+        helper.close()
+        thread.join()
 
 
-ECHO = f"""
-sock.send({READY!r})
-while path := sock.recv(100):
-    sock.send(b'{{"path": "%s", "pid": %d}}' % (path, os.getpid()))
-"""
+def receive(sock: socket.socket) -> tuple[bytes, socket.socket]:
+    """Return a request and the socket for its reply."""
+    path, descriptors, _, _ = socket.recv_fds(sock, 100, 1)
+    return path, socket.socket(fileno=descriptors[0])
 
 
-def test_one_process_serves_many_requests_and_ends_with_the_plugin() -> None:
-    helper = helper_running(ECHO)
-    helper.start()
-    first, second = helper.request("/a"), helper.request("/b")
-    assert (first["path"], second["path"]) == ("/a", "/b")
-    pid = first["pid"]
-    assert second["pid"] == pid
-    assert isinstance(pid, int)
-    helper.close()
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
-    helper.close()
+def reply_with(*replies: bytes) -> Callable[[socket.socket], object]:
+    """Serve requests with these replies; "" for none."""
+
+    def serve(sock: socket.socket) -> None:
+        sock.send(READY)
+        for reply in replies:
+            path, answer = receive(sock)
+            with answer:
+                if reply:
+                    answer.send(reply.replace(b"PATH", path))
+
+    return serve
 
 
-def test_a_late_reply_ends_the_process_and_the_next_request_starts_another(tmp_path: Path) -> None:
-    """The first process hangs, because the mark is missing."""
-    mark = tmp_path / "mark"
-    code = f"""
-sock.send({READY!r})
-sock.recv(100)
-while not os.path.exists({str(mark)!r}):
-    time.sleep(0.1)
-sock.send(b"{{}}")
-"""
-    late = helper_running(code, reply_s=0.0)
-    with pytest.raises(NamespaceError, match="did not reply within 0 ms"):
-        late.request("/a")
-    mark.touch()
-    helper = helper_running(code)
-    assert helper.request("/a") == {}
-    helper.close()
+def test_each_request_has_a_reply_of_its_own() -> None:
+    with helper_running(reply_with(b'{"path": "PATH"}', b"", b'{"path": "PATH"}')) as helper:
+        helper.wait()
+        assert helper.request("/a") == {"path": "/a"}
+        with pytest.raises(NamespaceError, match="the helper process sent no reply"):
+            helper.request("/b")
+        assert helper.request("/c") == {"path": "/c"}
+
+
+def test_a_late_reply_is_not_that_of_the_next_request() -> None:
+    def serve(sock: socket.socket) -> None:
+        first, second = receive(sock), receive(sock)
+        for path, answer in (first, second):
+            with answer, suppress(BrokenPipeError):
+                answer.send(b'{"path": "%s"}' % path)
+
+    with helper_running(serve) as helper:
+        helper._reply_s = 0.0
+        with pytest.raises(NamespaceError, match="did not reply within 0 ms"):
+            helper.request("/a")
+        helper._reply_s = LONG_S
+        assert helper.request("/b") == {"path": "/b"}
+
+
+def test_requests_do_not_wait_for_a_helper_that_reads_nothing() -> None:
+    done = Event()
+    with helper_running(lambda _sock: done.wait(), reply_s=0.0) as helper:
+        for _ in range(10_000):
+            with pytest.raises(NamespaceError) as caught:
+                helper.request("/a")
+            if "temporarily unavailable" in str(caught.value):
+                break
+        else:
+            pytest.fail("all requests were sent")
+        done.set()
 
 
 @pytest.mark.parametrize(
-    ("code", "cause"),
-    [
-        ("", "the helper process ended"),
-        ("sock.send(b'x')", "the helper process does not start"),
-        (f"sock.send({READY!r}); sock.recv(100); sock.send(b'[]')", "sent no object"),
-        (f"sock.send({READY!r}); sock.recv(100); sock.send(b'x')", "the helper process failed: "),
-        (f"sock.send({READY!r}); sock.recv(100)", "the helper process ended"),
-    ],
+    ("reply", "cause"), [(b"[]", "sent no object"), (b"x", "the helper process failed: ")]
 )
-def test_a_process_that_fails_is_an_error(code: str, cause: str) -> None:
-    helper = helper_running(code)
-    with pytest.raises(NamespaceError, match=cause):
+def test_a_reply_that_is_no_object_is_an_error(reply: bytes, cause: str) -> None:
+    with (
+        helper_running(reply_with(reply)) as helper,
+        pytest.raises(NamespaceError, match=cause),
+    ):
         helper.request("/a")
-    helper.close()
 
 
-def test_a_program_that_does_not_exist_is_an_error() -> None:
-    helper = HelperProcess(lambda _descriptor: ["/nonexistent"])
-    with pytest.raises(NamespaceError, match=r"the helper process failed: .*nonexistent"):
-        helper.request("/a")
+def test_a_helper_that_does_not_start_is_an_error() -> None:
+    with (
+        helper_running(lambda sock: sock.send(b"x")) as helper,
+        pytest.raises(NamespaceError, match="the helper process does not start"),
+    ):
+        helper.wait()
+
+
+def test_a_helper_that_has_ended_stays_so() -> None:
+    with helper_running(lambda _sock: None) as helper:
+        with pytest.raises(NamespaceError):
+            helper.wait()
+        for _ in range(2):
+            with pytest.raises(HelperEndedError):
+                helper.request("/a")
+        reader = NamespaceReader(helper)
+        reader.begin("s", "/a")
+        reader.close()
+        assert reader.has_ended
 
 
 def test_the_programs_own_helper_reads_this_hosts_namespaces() -> None:
-    def command(descriptor: int) -> tuple[str, ...]:
-        return (*program(), READ_NAMESPACES, str(descriptor), "/sys")
-
-    helper = HelperProcess(command, LONG_S, LONG_S)
+    helper = HelperProcess(namespace_helper.start(Path("/sys"), read_s=LONG_S), LONG_S, LONG_S)
     try:
+        helper.wait()
         assert helper.request("/proc/self/ns/net") == {"interfaces": []}
         assert helper.request("/nonexistent") == {"error": "No such file or directory"}
-        assert helper._process is not None
-        name = Path(f"/proc/{helper._process.pid}/comm").read_text()
-        assert name == "numamem-network\n"  # not that of the plugin
     finally:
         helper.close()
 

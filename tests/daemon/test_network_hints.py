@@ -1,13 +1,25 @@
 """Network interfaces of a request: by sysfs, by the pod's namespace, and when nothing is read."""
 
+import errno
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from nri_numamem.config.settings import Settings
-from nri_numamem.daemon.namespace_reader import NOT_READ_YET, NamespaceError
-from nri_numamem.daemon.network_hints import NetworkHints
+from nri_numamem.daemon.namespace_reader import (
+    NOT_READ_YET,
+    HelperEndedError,
+    HelperProcess,
+    NamespaceError,
+)
+from nri_numamem.daemon.network_hints import (
+    NO_ACCESS,
+    NamespaceAccess,
+    NetworkHints,
+    open_namespaces,
+)
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import NetworkInterface, NetworkRequest, PodSandbox
@@ -42,14 +54,14 @@ class Reading:
         self.records: list[Record] = []
         self.helper = ClosingHelper()
         self.roots = HostRoots(root / "sys", root / "proc", root / "cgroup")
-        self.hints = NetworkHints(
-            self.roots, lambda: self.engine, self.records.append, lambda _roots: self.helper
-        )
+        self.hints = self.new_hints(NamespaceAccess(self.helper))
+
+    def new_hints(self, access: NamespaceAccess) -> NetworkHints:
+        return NetworkHints(self.roots, lambda: self.engine, self.records.append, access)
 
     def start(self, setting: str = "secondary", *, may_enter: bool = True) -> None:
-        status = self.roots.proc / "self/status"
-        status.parent.mkdir(parents=True)
-        status.write_text(f"CapEff:\t{(1 << 21) * may_enter:016x}\n")
+        if not may_enter:
+            self.hints = self.new_hints(NO_ACCESS)
         self.hints.started(Settings(network_hints=setting))
 
     def read_all(self) -> None:
@@ -171,7 +183,9 @@ def test_the_end_of_a_sandbox_drops_what_was_read(reading: Reading) -> None:
 
 def test_without_the_capability_namespaces_are_left_out(reading: Reading) -> None:
     reading.start(may_enter=False)
-    assert [record.event for record in reading.records] == [EventName.NETWORK_NAMESPACES_CLOSED]
+    (record,) = reading.records
+    assert record.event == EventName.NETWORK_NAMESPACES_CLOSED
+    assert record.fields == {"cause": "the plugin lacks the capability CAP_SYS_ADMIN"}
     reading.hints.sandbox_started(pod(), PATH)
     assert reading.hints.read(pod(), (), PATH) == NetworkRequest()
     assert reading.hints.read(pod(), ("eth1",), PATH) == NetworkRequest(
@@ -195,3 +209,50 @@ def test_the_end_of_the_plugin_does_not_wait_for_a_helper_that_hangs(reading: Re
     reading.hints.close(timeout_s=0.0)  # the helper sends no reply
     reading.helper.replies.put(REPLY)
     assert reading.helper.requests.get() == "closed"
+
+
+def test_a_helper_that_has_ended_is_one_record_and_no_obstacle_from_then_on(
+    reading: Reading,
+) -> None:
+    reading.start()
+    reading.hints.sandbox_started(pod(), PATH)
+    reading.helper.replies.put(HelperEndedError("the helper process ended"))
+    reading.read_all()
+    for _ in range(2):
+        assert reading.hints.read(pod(), (), PATH) == NetworkRequest()
+        reading.hints.sandbox_started(pod(sandbox_id="t"), PATH)
+    (record,) = reading.records
+    assert record.event == EventName.NETWORK_NAMESPACES_CLOSED
+    assert record.fields == {"cause": "the helper process ended; restart the plugin"}
+    assert reading.helper.requests.get() == PATH
+
+
+def _status(roots: HostRoots, capabilities: int) -> None:
+    status = roots.proc / "self/status"
+    status.parent.mkdir(parents=True)
+    status.write_text(f"CapEff:\t{capabilities:016x}\n")
+
+
+def test_a_helper_is_started_with_setting_and_capability_only(reading: Reading) -> None:
+    roots, secondary = reading.roots, Settings(network_hints="secondary")
+    off = open_namespaces(Settings(), roots)
+    assert off.obstacle == "networkHints was off when the plugin started; restart it"
+    assert open_namespaces(secondary, roots) == NO_ACCESS
+    _status(roots, 1 << 21)
+    assert open_namespaces(Settings(), roots) == off
+    found = open_namespaces(secondary, roots)
+    assert isinstance(found.helper, HelperProcess)
+    found.helper.close()
+
+
+def test_a_helper_that_cannot_be_forked_is_an_obstacle(
+    reading: Reading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fork() -> int:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    _status(reading.roots, 1 << 21)
+    monkeypatch.setattr(os, "fork", fork)
+    found = open_namespaces(Settings(network_hints="all"), reading.roots)
+    assert found.helper is None
+    assert found.obstacle == "the helper cannot be started: Resource temporarily unavailable"

@@ -7,6 +7,7 @@ JSON document of what was seen. test_service_life judges it.
 from __future__ import annotations
 
 import fcntl
+import itertools
 import json
 import os
 import shlex
@@ -21,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.docs.documented_commands import documented_commands
+from tests.docs.documented_commands import ROOT, documented_commands
 from tests.kubernetes_api import CERTIFICATES, KubernetesApi
 from tests.laboratory import objects
 from tests.laboratory.runtime import FakeRuntime
@@ -47,6 +48,7 @@ SIGNALS = {
     "reload": "configuration_reloaded",
 }
 """A word in the documented command line -> the event that it causes."""
+NETNS = Path("/run/netns/test")
 GI = 1 << 30
 # Generous, for machines under load; nothing is measured.
 WAIT_S = 200
@@ -197,14 +199,18 @@ def main() -> dict[str, Any]:
         nodes.append(create(runtime, "pod-after-restart"))
         seen["restarts"] = int(show("NRestarts"))
         call("systemctl", "stop", UNIT)
-    priorities = {entry.get("NRI_NUMAMEM_EVENT"): int(entry["PRIORITY"]) for entry in journal()}
-    warning = 4
-    return seen | {
-        "nodes": nodes,
-        "warnings": sorted(name for name, level in priorities.items() if name and level <= warning),
-        "result": show("Result"),
-        "status": int(show("ExecMainStatus")),
-    }
+        priorities = {entry.get("NRI_NUMAMEM_EVENT"): int(entry["PRIORITY"]) for entry in journal()}
+        warning = 4
+        seen |= {
+            "nodes": nodes,
+            "warnings": sorted(
+                name for name, level in priorities.items() if name and level <= warning
+            ),
+            "result": show("Result"),
+            "status": int(show("ExecMainStatus")),
+        }
+        seen["namespaces"] = read_namespaces(runtime)
+    return seen
 
 
 def export() -> dict[str, Any]:
@@ -231,14 +237,95 @@ def export() -> dict[str, Any]:
         }
 
 
+def read_namespaces(runtime: FakeRuntime) -> dict[str, Any]:
+    """Let the service run with networkHints and the documented drop-in file."""
+    page = (ROOT / "docs/network-hints.md").read_text()
+    drop_in = page.partition("```ini\n")[2].partition("```")[0]
+    folder = Path(f"/etc/systemd/system/{UNIT}.d")
+    folder.mkdir(parents=True)
+    (folder / "network-hints.conf").write_text(drop_in)
+    CONFIG.write_text("networkHints: all\n")
+    NETNS.parent.mkdir()
+    NETNS.touch()
+    call("unshare", f"--net={NETNS}", "true")
+    call("systemctl", "daemon-reload")
+    call("systemctl", "start", "--no-block", UNIT)  # it has started when it is registered
+    runtime.accept(WAIT_S)
+    runtime.synchronize()
+    wait_for(lambda: show("ActiveState") == "active", "the start")
+    pid = int(show("MainPID"))
+    processes = {name: child for child in children(pid) for name in [name_of(child)]}
+    threads = [int(path.name) for path in Path(f"/proc/{pid}/task").iterdir()]
+    found = {
+        "processes": {name: capabilities_of(child) for name, child in processes.items()},
+        "plugin": sorted({capabilities_of(thread) for thread in threads}),
+        "missing": cause_of_hints(runtime, "/run/netns/none"),
+        "present": cause_of_hints(runtime, str(NETNS)),
+    }
+    os.kill(processes["numamem-network"], signal.SIGKILL)
+    repeat_until(lambda: cause_of_hints(runtime, str(NETNS)), "network_namespaces_closed")
+    call("systemctl", "stop", UNIT)
+    return found | {"restarts": int(show("NRestarts")), "result": show("Result")}
+
+
+def children(pid: int) -> list[int]:
+    """Return the pids of the children of a process's main thread."""
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def name_of(pid: int) -> str:
+    """Return the name of a process."""
+    return Path(f"/proc/{pid}/comm").read_text().strip()
+
+
+def capabilities_of(pid: int) -> str:
+    """Return the permitted and the effective capabilities of a thread."""
+    found = restrictions(pid)
+    return f"{found['CapPrm']} {found['CapEff']}"
+
+
+def cause_of_hints(runtime: FakeRuntime, path: str) -> str:
+    """Create containers in a network namespace until it is read; return why it cannot be.
+
+    Empty if it can.
+    """
+    for number in itertools.count():
+        pod = objects.pod(f"net-{time.monotonic_ns()}", memory_limit_bytes=GI // 64)
+        for namespace in pod.linux.namespaces:
+            if namespace.type == "network":
+                namespace.path = path
+        pod = runtime.run_pod_sandbox(pod)
+        time.sleep(min(number, 10) / 2)
+        container = objects.container(pod, "server", memory_limit_bytes=GI // 64)
+        runtime.create_container(pod, container)
+        wait_for(partial(is_admitted, pod.name), "a record of the container")
+        causes = [
+            str(record["NRI_NUMAMEM_CAUSE"])
+            for record in records_of(pod.name)
+            if record["NRI_NUMAMEM_EVENT"] == "network_hints_incomplete"
+        ]
+        if not causes or "not read yet" not in causes[0]:
+            return causes[0] if causes else ""
+    raise AssertionError
+
+
+def records_of(pod: str) -> list[dict[str, Any]]:
+    """Return the entries of the journal about a pod."""
+    return [entry for entry in journal() if entry.get("NRI_NUMAMEM_POD") == pod]
+
+
+def is_admitted(pod: str) -> bool:
+    """Return whether the journal has the container of a pod."""
+    return any(entry["NRI_NUMAMEM_EVENT"] == "admitted" for entry in records_of(pod))
+
+
 def look_at(pid: int) -> dict[str, Any]:
     """Return what the kernel shows of the plugin's process."""
-    observers = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return {
         "restrictions": restrictions(pid),
         "read_only": read_only(pid),
         "nice": os.getpriority(os.PRIO_PROCESS, pid),
-        "children": [Path(f"/proc/{child}/comm").read_text().strip() for child in observers],
+        "children": [name_of(child) for child in children(pid)],
     }
 
 

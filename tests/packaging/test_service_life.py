@@ -117,3 +117,21 @@ def test_the_exporter_lives_under_its_unit(seen: dict[str, Any]) -> None:
     assert exporter["restrictions"] == seen["restrictions"]
     assert set(exporter["read_only"].values()) == {True}
     assert not exporter["sees_the_runtime"]
+
+
+def test_only_the_helper_of_network_hints_has_the_capability(seen: dict[str, Any]) -> None:
+    namespaces = seen["namespaces"]
+    none, sys_admin = "0" * 16, f"{1 << 21:016x}"
+    assert namespaces["plugin"] == [f"{none} {none}"]  # of all threads
+    assert namespaces["processes"] == {
+        "numamem-superv": f"{none} {none}",
+        "numamem-network": f"{sys_admin} {sys_admin}",
+    }
+
+
+def test_the_helper_reads_namespaces_under_the_unit(seen: dict[str, Any]) -> None:
+    namespaces = seen["namespaces"]
+    assert namespaces["missing"].endswith("No such file or directory")
+    assert namespaces["present"] == ""
+    # Neither the filter of system calls nor the end of the helper ended the plugin.
+    assert (namespaces["restarts"], namespaces["result"]) == (0, "success")

@@ -16,7 +16,12 @@ _CHECK = "network_hints"
 _PARENTS_SINCE = (5, 14)
 _RELEASE = re.compile(r"(\d{1,4})\.(\d{1,4})", re.ASCII)
 _CAPABILITY = "CAP_SYS_ADMIN"
-_LINES = f"[Service], CapabilityBoundingSet={_CAPABILITY} and RestrictNamespaces=net"
+_LINES = (
+    f"[Service], CapabilityBoundingSet={_CAPABILITY}, RestrictNamespaces=net and "
+    "SystemCallFilter=capset"
+)
+# capset and systemd's groups of calls that have it; see systemd-analyze syscall-filter.
+_CAPSET = {"capset", "@privileged", "@system-service"}
 _REMEDY = (
     f"write {_LINES} to {OVERRIDES}/network-hints.conf; then: systemctl daemon-reload && systemctl "
     f"restart {UNIT}"
@@ -46,6 +51,11 @@ def _finding(host: Host) -> Finding:
     if not (unit.allows_capability(_CAPABILITY) and _allows_network(unit)):
         text = f"{UNIT} does not permit the plugin to enter network namespaces; {_WITHOUT}"
         return Finding(_CHECK, Verdict.WARN, text, _REMEDY)
+    if not _allows_capset(unit):
+        text = (
+            f"{UNIT} does not permit the plugin to drop {_CAPABILITY}, which only its helper needs"
+        )
+        return Finding(_CHECK, Verdict.WARN, text, _REMEDY)
     return Finding(_CHECK, Verdict.OK, f"{UNIT} permits the plugin to enter network namespaces")
 
 
@@ -64,3 +74,13 @@ def _allows_network(unit: UnitFile) -> bool:
     if not values or values[-1] in ("", "no", "false", "0"):
         return True
     return any("net" in value.lstrip("~").split() for value in values if not value.startswith("~"))
+
+
+def _allows_capset(unit: UnitFile) -> bool:
+    """Return whether the unit's filter of system calls permits capset(2)."""
+    is_allowed = True
+    for value in unit.values("SystemCallFilter"):
+        named = not _CAPSET.isdisjoint(value.removeprefix("~").split())
+        if not value or named:
+            is_allowed = not value.startswith("~")
+    return is_allowed

@@ -12,7 +12,8 @@ from nri_numamem.config.settings import Settings
 UNIT_TEXT = (Path(__file__).parents[3] / "systemd" / "nri-numamem.service").read_text()
 UNIT = "etc/systemd/system/nri-numamem.service"
 WANTED = "etc/systemd/system/multi-user.target.wants/nri-numamem.service"
-DROP_IN = "CapabilityBoundingSet=CAP_SYS_ADMIN\nRestrictNamespaces=net\n"
+CAPSET = "SystemCallFilter=capset\n"
+DROP_IN = f"CapabilityBoundingSet=CAP_SYS_ADMIN\nRestrictNamespaces=net\n{CAPSET}"
 
 
 def finding(
@@ -53,15 +54,29 @@ def test_an_old_kernel_does_not_report_parents(tmp_path: Path, release: str) -> 
         ("CapabilityBoundingSet=CAP_SYS_ADMIN\nRestrictNamespaces=uts ipc\n", Verdict.WARN),
         ("CapabilityBoundingSet=CAP_SYS_ADMIN\nRestrictNamespaces=~net\n", Verdict.WARN),
         (DROP_IN, Verdict.OK),
-        ("CapabilityBoundingSet=~CAP_SYS_BOOT\nRestrictNamespaces=uts net\n", Verdict.OK),
-        ("CapabilityBoundingSet=CAP_SYS_ADMIN\nRestrictNamespaces=no\n", Verdict.OK),
+        (f"CapabilityBoundingSet=~CAP_SYS_BOOT\nRestrictNamespaces=uts net\n{CAPSET}", Verdict.OK),
+        (f"CapabilityBoundingSet=CAP_SYS_ADMIN\nRestrictNamespaces=no\n{CAPSET}", Verdict.OK),
+        (DROP_IN.removesuffix(CAPSET), Verdict.WARN),
+        (f"{DROP_IN}SystemCallFilter=~capset mount\n", Verdict.WARN),
+        (f"{DROP_IN}SystemCallFilter=~mount\n", Verdict.OK),
+        (f"{DROP_IN.removesuffix(CAPSET)}SystemCallFilter=@privileged\n", Verdict.OK),
+        (f"{DROP_IN.removesuffix(CAPSET)}SystemCallFilter=\n", Verdict.OK),
     ],
 )
 def test_the_unit_must_permit_namespaces(tmp_path: Path, drop_in: str, verdict: Verdict) -> None:
     found = finding(tmp_path, drop_in)
     assert found is not None
     assert found.verdict is verdict
-    assert ("RestrictNamespaces=net" in found.remedy) is (verdict is Verdict.WARN)
+    assert all(line in found.remedy for line in DROP_IN.split()) is (verdict is Verdict.WARN)
+
+
+def test_the_documented_drop_in_file_is_what_the_check_wants(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs/network-hints.md").read_text()
+    documented = page.partition("```ini\n[Service]\n")[2].partition("```")[0]
+    found = finding(tmp_path, documented)
+    assert found is not None
+    assert found.verdict is Verdict.OK
+    assert set(documented.split()) == set(DROP_IN.split())
 
 
 def test_without_the_unit_nothing_is_wrong(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ Restart=no
 SystemCallErrorNumber=kill
 CapabilityBoundingSet=CAP_SYS_ADMIN
 RestrictNamespaces=net
+SystemCallFilter=capset
 """
 _PROBE = ContainerSpec("probe", 16 * MIB)
 _MAIN = ContainerSpec("main", _MEMORY, command=memory.writer(_WRITTEN_MIB))

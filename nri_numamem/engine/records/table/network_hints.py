@@ -21,11 +21,13 @@ EVENTS = {
         fields=_INTERFACES,
     ),
     EventName.NETWORK_NAMESPACES_CLOSED: EventType(
-        "The setting networkHints is on, but the plugin may not enter the network namespaces of "
-        "pods, because it lacks the capability CAP_SYS_ADMIN. Only network devices that the OCI "
-        "runtime moves into a container count as hints.",
+        "The setting networkHints is on, but the plugin cannot read the network namespaces of "
+        "pods: it lacks the capability CAP_SYS_ADMIN, or its helper process did not start or has "
+        "ended. Only network devices that the OCI runtime moves into a container count as hints.",
         level=Level.WARNING,
-        remedy="see docs/network-hints.md for the drop-in file of the systemd unit",
+        remedy="see `cause`; docs/network-hints.md has the drop-in file of the systemd unit. A "
+        "helper starts only with the plugin",
+        fields=CAUSE,
     ),
     EventName.NETWORK_HINTS_INCOMPLETE: EventType(
         "A container is created without hints of some or all of its network interfaces.",

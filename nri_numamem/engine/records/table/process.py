@@ -45,9 +45,10 @@ EVENTS = {
         fields={**CAUSE, "was_registered": "whether the runtime had accepted the registration"},
     ),
     EventName.CAPABILITIES_KEPT: EventType(
-        "A launched plugin could not drop the capabilities that it does not need.",
+        "The plugin could not drop the capabilities that it does not need.",
         level=Level.WARNING,
-        remedy="none is needed; a security profile refused the call in `error`",
+        remedy="a security profile or the unit's SystemCallFilter refused the call in `error`; for "
+        "networkHints the unit needs the drop-in file of docs/network-hints.md",
         fields=ERROR,
     ),
     EventName.SUPERVISOR_UNAVAILABLE: EventType(
