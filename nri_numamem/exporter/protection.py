@@ -1,8 +1,7 @@
 """Keeps the credentials in this process from others of the same user.
 
-The containers of the DaemonSet's pod share a process namespace, and processes of one user may read
-each other's root directory by /proc, hence the token. The kernel refuses that for a process that is
-not dumpable. Python has no interface to prctl(2).
+Processes of one user may read each other's memory and root directory by /proc, hence the token. The
+kernel refuses that for a process that is not dumpable. Python has no interface to prctl(2).
 """
 
 import ctypes

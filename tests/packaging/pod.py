@@ -1,8 +1,9 @@
 """A pod of a manifest, run by runc from the root of the image, as kubelet and containerd run it.
 
-The pod has network, process, IPC and host name spaces of its own, which a process in place of the
-sandbox's pause holds. Everything in the manifest about user, capabilities, privileges, seccomp,
-root and mounts is applied; paths of the host are below a folder. Cgroups are this machine's.
+The pod has network, IPC and host name spaces of its own, which a process in place of the sandbox's
+pause holds, and with shareProcessNamespace its process namespace; else the container has its own.
+Everything in the manifest about user, capabilities, privileges, seccomp, root and mounts counts.
+Paths of the host are below a folder. Cgroups are this machine's.
 """
 
 import contextlib
@@ -156,9 +157,13 @@ class Pod:
         capabilities = [f"CAP_{name}" for name in security["capabilities"].get("add", ())]
         assert security["capabilities"]["drop"] == ["ALL"]
         assert security["seccompProfile"] == {"type": "RuntimeDefault"}
-        assert self._spec["shareProcessNamespace"]
-        kinds = {"network": "net", "pid": "pid", "ipc": "ipc", "uts": "uts"}
-        shared = [
+        kinds = {"network": "net", "ipc": "ipc", "uts": "uts"}
+        namespaces: list[dict[str, str]] = [{"type": "mount"}]
+        if self._spec.get("shareProcessNamespace"):
+            kinds["pid"] = "pid"
+        else:
+            namespaces.append({"type": "pid"})
+        namespaces += [
             {"type": kind, "path": f"/proc/{self._pause_pid}/ns/{file}"}
             for kind, file in kinds.items()
         ]
@@ -176,7 +181,7 @@ class Pod:
             "root": {"path": str(root), "readonly": security["readOnlyRootFilesystem"]},
             "mounts": [*_default_mounts(), *self._mounts(volumes, extra)],
             "linux": {
-                "namespaces": [{"type": "mount"}, *shared],
+                "namespaces": namespaces,
                 "maskedPaths": _MASKED,
                 "readonlyPaths": _READ_ONLY,
                 "seccomp": json.loads(manifests.output_of("kubernetes_tools", "seccomp")),

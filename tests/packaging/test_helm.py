@@ -33,17 +33,17 @@ FEATURES = {
 }
 
 
-def daemon_set(values: Mapping[str, object] | None = None) -> Manifest:
-    return only(validated(render_chart(values)), "DaemonSet")
+def daemon_set(values: Mapping[str, object] | None = None, name: str = NAME) -> Manifest:
+    return validated(render_chart(values))["DaemonSet", name]
 
 
-def pod_of(values: Mapping[str, object] | None = None) -> Manifest:
-    pod: Manifest = daemon_set(values)["spec"]["template"]["spec"]
+def pod_of(values: Mapping[str, object] | None = None, name: str = NAME) -> Manifest:
+    pod: Manifest = daemon_set(values, name)["spec"]["template"]["spec"]
     return pod
 
 
-def container_of(values: Mapping[str, object] | None = None) -> Manifest:
-    (container,) = pod_of(values)["containers"]
+def container_of(values: Mapping[str, object] | None = None, name: str = NAME) -> Manifest:
+    (container,) = pod_of(values, name)["containers"]
     found: Manifest = container
     return found
 
@@ -297,51 +297,93 @@ def test_dashboard_and_alerts_are_the_same_as_elsewhere() -> None:
     assert endpoint["relabelings"][0] == {"targetLabel": "job", "replacement": "nri-numamem"}
 
 
+EXPORT = f"{NAME}-export"
+
+
 class TestExport:
-    """The second container, its permissions, and the job after an uninstall."""
+    """The exporter's DaemonSet, its permissions, and the job after an uninstall."""
 
     pytestmark = manifests.needs_tools
 
     @staticmethod
-    def containers(**values: object) -> tuple[Manifest, Manifest]:
-        """Return the plugin's container and the exporter's."""
-        plugin, exporter = pod_of({"export.enabled": True, **values})["containers"]
-        return plugin, exporter
+    def pod(**values: object) -> Manifest:
+        """Return the exporter's pod."""
+        return pod_of({"export.enabled": True, **values}, EXPORT)
+
+    @staticmethod
+    def container(**values: object) -> Manifest:
+        """Return the exporter's container."""
+        return container_of({"export.enabled": True, **values}, EXPORT)
 
     def test_the_manifests_are_valid(self) -> None:
         found = validated(render_chart({"export.enabled": True}))
-        assert [key for key in found if "export" in key[1]] == [
-            ("ClusterRole", f"{NAME}-export"),
-            ("ClusterRoleBinding", f"{NAME}-export"),
-            ("ServiceAccount", f"{NAME}-export-delete"),
-            ("ClusterRole", f"{NAME}-export-delete"),
-            ("ClusterRoleBinding", f"{NAME}-export-delete"),
-            ("Job", f"{NAME}-export-delete"),
+        assert sorted(key for key in found if "export" in key[1]) == [
+            ("ClusterRole", EXPORT),
+            ("ClusterRole", f"{EXPORT}-delete"),
+            ("ClusterRoleBinding", EXPORT),
+            ("ClusterRoleBinding", f"{EXPORT}-delete"),
+            ("DaemonSet", EXPORT),
+            ("Job", f"{EXPORT}-delete"),
+            ("ServiceAccount", EXPORT),
+            ("ServiceAccount", f"{EXPORT}-delete"),
         ]
 
-    def test_it_is_off_by_default_and_changes_nothing_else(self) -> None:
-        off, on = pod_of(), dict(pod_of({"export.enabled": True}))
-        assert [container["name"] for container in off["containers"]] == [NAME]
-        assert on["containers"][0] == off["containers"][0]
-        own = {"pod-resources", "pod-logs", "token"}
-        assert [v for v in on["volumes"] if v["name"] not in own] == off["volumes"]
-        same = ("containers", "volumes")
-        assert {k: v for k, v in on.items() if k not in same} == {
-            k: v for k, v in off.items() if k not in same
-        }
+    def test_it_is_off_by_default_and_does_not_change_the_plugins_pod(self) -> None:
+        off = validated(render_chart())
+        assert [name for kind, name in off if kind == "DaemonSet"] == [NAME]
+        assert daemon_set({"export.enabled": True}) == off["DaemonSet", NAME]
 
-    def test_only_the_exporter_has_a_token_and_only_the_plugin_the_socket(self) -> None:
-        plugin, exporter = (
-            {mount["name"] for mount in container["volumeMounts"]}
-            for container in self.containers()
-        )
-        assert "token" in exporter - plugin
-        assert "nri" in plugin - exporter
-        assert pod_of({"export.enabled": True})["automountServiceAccountToken"] is False
+    def test_it_shares_nothing_with_the_plugin_by_which_the_runtime_can_be_reached(self) -> None:
+        """Root in a process namespace reaches the mounts of another process by /proc/PID/root."""
+        pod = self.pod()
+        shared = {"hostPID", "hostIPC", "hostNetwork", "shareProcessNamespace"}
+        assert not pod.keys() & shared
+        paths = [v["hostPath"]["path"] for v in pod["volumes"] if "hostPath" in v]
+        assert not any("/run" in path for path in paths)
+        names = [container["name"] for container in pod["containers"]]
+        assert names == ["export"]
+
+    def test_only_the_exporter_has_a_token_and_an_account_with_permissions(self) -> None:
+        plugin, exporter = pod_of({"export.enabled": True}), self.pod()
+        assert "token" in {volume["name"] for volume in exporter["volumes"]}
+        assert "token" not in {volume["name"] for volume in plugin["volumes"]}
+        assert not exporter["automountServiceAccountToken"]
+        assert not plugin["automountServiceAccountToken"]
+        assert (plugin["serviceAccountName"], exporter["serviceAccountName"]) == (NAME, EXPORT)
+
+    def test_its_pods_are_not_those_of_the_plugin(self) -> None:
+        """Neither the plugin's DaemonSet nor the PodMonitor selects them."""
+        sets = [daemon_set({"export.enabled": True}, name)["spec"] for name in (NAME, EXPORT)]
+        for own, other in (sets, reversed(sets)):
+            labels = own["template"]["metadata"]["labels"]
+            assert own["selector"]["matchLabels"].items() <= labels.items()
+            assert not other["selector"]["matchLabels"].items() <= labels.items()
+
+    def test_it_runs_where_the_plugin_runs(self) -> None:
+        values = {
+            "tolerations": [{"key": "a", "operator": "Exists"}],
+            "nodeSelector": {"numa": "yes"},
+            "affinity": {"nodeAffinity": {}},
+            "seLinuxOptions": {"type": "spc_t"},
+            "imagePullSecrets": [{"name": "registry"}],
+            "podPriorityClassNodeCritical": False,
+            "config": {"logLevel": "debug"},
+        }
+        found = validated(render_chart({"export.enabled": True, **values}))
+        templates = [found["DaemonSet", name]["spec"]["template"] for name in (NAME, EXPORT)]
+        plugin, exporter = (template["spec"] for template in templates)
+        own = {"containers", "volumes", "serviceAccountName", "shareProcessNamespace"}
+        assert {k: v for k, v in exporter.items() if k not in own} == {
+            k: v for k, v in plugin.items() if k not in own
+        }
+        checksums = {
+            template["metadata"]["annotations"]["checksum/config"] for template in templates
+        }
+        assert len(checksums) == 1
 
     def test_it_writes_nothing_and_has_no_privileges(self) -> None:
-        plugin, exporter = self.containers(kubeletConfigFile="/etc/kubelet.yaml")
-        assert exporter["securityContext"] == plugin["securityContext"]
+        exporter = self.container(kubeletConfigFile="/etc/kubelet.yaml")
+        assert exporter["securityContext"] == container_of()["securityContext"]
         assert all(mount["readOnly"] for mount in exporter["volumeMounts"])
         mounts = {mount["name"]: mount["mountPath"] for mount in exporter["volumeMounts"]}
         assert mounts == {
@@ -355,7 +397,7 @@ class TestExport:
         }
 
     def test_the_command_line_is_one_of_the_exporter(self) -> None:
-        _plugin, exporter = self.containers()
+        exporter = self.container()
         args = new_parser(["export"]).parse(exporter["args"])
         assert [args.dry_run, args.delete, args.delete_all] == [False] * 3
         assert socket_of(args).parent == Path("/var/lib/kubelet/pod-resources")
@@ -364,14 +406,14 @@ class TestExport:
         assert variable["valueFrom"]["fieldRef"] == {"fieldPath": "spec.nodeName"}
 
     def test_the_token_is_where_the_exporter_looks(self) -> None:
-        volumes = {v["name"]: v for v in pod_of({"export.enabled": True})["volumes"]}
+        volumes = {v["name"]: v for v in self.pod()["volumes"]}
         token, authority = volumes["token"]["projected"]["sources"]
         assert token["serviceAccountToken"]["path"] == "token"
         assert authority["configMap"]["items"] == [{"key": "ca.crt", "path": "ca.crt"}]
 
     def test_permissions(self) -> None:
         found = validated(render_chart({"export.enabled": True}))
-        rules = found["ClusterRole", f"{NAME}-export"]["rules"]
+        rules = found["ClusterRole", EXPORT]["rules"]
         assert rules == [
             {
                 "apiGroups": ["topology.node.k8s.io"],
@@ -380,16 +422,16 @@ class TestExport:
             },
             {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]},
         ]
-        (rule,) = found["ClusterRole", f"{NAME}-export-delete"]["rules"]
+        (rule,) = found["ClusterRole", f"{EXPORT}-delete"]["rules"]
         assert rule == {**rules[0], "verbs": ["deletecollection"]}
-        for name in (f"{NAME}-export", f"{NAME}-export-delete"):
+        for name in (EXPORT, f"{EXPORT}-delete"):
             binding = found["ClusterRoleBinding", name]
             assert binding["roleRef"]["name"] == name
             (subject,) = binding["subjects"]
             assert ("ServiceAccount", subject["name"]) in found
             assert subject["namespace"] == "kube-system"
-        account = pod_of({"export.enabled": True})["serviceAccountName"]
-        subjects = found["ClusterRoleBinding", f"{NAME}-export"]["subjects"]
+        account = self.pod()["serviceAccountName"]
+        subjects = found["ClusterRoleBinding", EXPORT]["subjects"]
         assert [subject["name"] for subject in subjects] == [account]
 
     def test_the_job_after_an_uninstall(self) -> None:
@@ -397,13 +439,13 @@ class TestExport:
         hooks = {
             key: manifest["metadata"]["annotations"]
             for key, manifest in found.items()
-            if key[1] == f"{NAME}-export-delete"
+            if key[1] == f"{EXPORT}-delete"
         }
         assert {annotations["helm.sh/hook"] for annotations in hooks.values()} == {"post-delete"}
         weights = {kind: int(a["helm.sh/hook-weight"]) for (kind, _name), a in hooks.items()}
         assert weights["ClusterRole"] < weights["ClusterRoleBinding"] < weights["Job"]
-        pod = found["Job", f"{NAME}-export-delete"]["spec"]["template"]["spec"]
-        assert pod["serviceAccountName"] == f"{NAME}-export-delete"
+        pod = found["Job", f"{EXPORT}-delete"]["spec"]["template"]["spec"]
+        assert pod["serviceAccountName"] == f"{EXPORT}-delete"
         assert pod["restartPolicy"] == "Never"
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["nodeSelector"] == {"kubernetes.io/os": "linux", "numa": "yes"}
@@ -414,6 +456,6 @@ class TestExport:
 
     def test_resources(self) -> None:
         resources = {"cpu": "1m", "memory": "1Mi", "limits": None}
-        _plugin, exporter = self.containers(**{"export.resources": resources})
+        exporter = self.container(**{"export.resources": resources})
         assert exporter["resources"] == {"requests": {"cpu": "1m", "memory": "1Mi"}}
         assert "export" in refusal_of(export={"enable": True})

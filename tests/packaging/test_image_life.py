@@ -24,7 +24,7 @@ from tests.laboratory import api_pb2 as api
 from tests.laboratory import objects
 from tests.laboratory.runtime import FakeRuntime, PluginRefused
 from tests.packaging import manifests
-from tests.packaging.manifests import only, render_chart, validated
+from tests.packaging.manifests import NAME, only, render_chart, validated
 from tests.packaging.pod import RUNC, WAIT_S, Pod
 from tests.packaging.single_file_program import PROGRAM, TWIN, needs_program, needs_root, needs_twin
 from tests.simulated_host import wait_for
@@ -186,14 +186,16 @@ def test_a_rolling_update(node: Node, spec: Spec) -> None:
             assert new.stop() == 0
 
 
-def test_an_exporter_beside_the_plugin(node: Node, spec: Spec) -> None:
+@pytest.fixture
+def exported() -> Spec:
+    """Return the exporter's pod of the chart."""
+    found = validated(render_chart({"export.enabled": True}))
+    pod: Spec = copy.deepcopy(found["DaemonSet", f"{NAME}-export"]["spec"]["template"]["spec"])
+    return pod
+
+
+def test_an_exporter_beside_the_plugin(node: Node, spec: Spec, exported: Spec) -> None:
     """It makes the object from its mounts, and has TLS and a token; no API server listens."""
-    exported: Spec = copy.deepcopy(
-        only(validated(render_chart({"export.enabled": True})), "DaemonSet")["spec"]["template"][
-            "spec"
-        ]
-    )
-    exported["containers"] = [c for c in exported["containers"] if c["name"] == "export"]
     # As the kubelet adds them.
     exported["containers"][0]["env"] += [
         {"name": "KUBERNETES_SERVICE_HOST", "value": "127.0.0.1"},
@@ -296,3 +298,30 @@ def test_what_the_container_may_do(node: Node, spec: Spec) -> None:
     assert found["pid"] != 1
     assert set(found["pids"]) == {1, found["pid"]}
     assert found["devices"] == ["lo"]
+
+
+_REACH = """
+import glob, json, os
+pids = sorted(int(name) for name in os.listdir("/proc") if name.isdigit())
+paths = ("/var/run/nri/nri.sock", "/run/nri/nri.sock", "/proc/*/root/var/run/nri/nri.sock")
+found = [path for pattern in paths for path in glob.glob(pattern)]
+print(json.dumps({"pids": pids, "found": found}))
+"""
+
+
+@needs_twin
+def test_the_exporters_container_does_not_reach_the_runtime(
+    node: Node, spec: Spec, exported: Spec
+) -> None:
+    """Beside a plugin that serves; the same code finds the socket from the plugin's container."""
+    seen = {}
+    with node.runtime() as runtime, node.start(spec) as plugin:
+        connect(runtime)
+        for name, pod in (("export", exported), ("plugin", copy.deepcopy(spec))):
+            pod["containers"][0]["args"] = [_REACH]
+            with node.start(pod, program=TWIN) as started:
+                assert started.wait() == 0, started.log.read_text()
+                (seen[name],) = map(json.loads, started.log.read_text().splitlines())
+        assert plugin.stop() == 0
+    assert seen["export"] == {"pids": [1], "found": []}
+    assert "/var/run/nri/nri.sock" in seen["plugin"]["found"]

@@ -116,31 +116,56 @@ def test_monitoring_is_a_component(tmp_path: Path) -> None:
     assert ours["selector"]["matchLabels"].items() <= labels.items()
 
 
-def with_exporter(folder: Path, **document: object) -> dict[tuple[str, str], Manifest]:
+def with_exporter(
+    folder: Path, overlay: str = "containerd", **document: object
+) -> dict[tuple[str, str], Manifest]:
     """Return the manifests of an overlay with the exporter."""
-    paths = ("overlays/containerd", "components/export")
-    overlay, component = (relative(folder, f"packaging/kustomize/{path}") for path in paths)
-    written = write(folder, {"resources": [overlay], "components": [component], **document})
+    paths = (f"overlays/{overlay}", "components/export")
+    resource, component = (relative(folder, f"packaging/kustomize/{path}") for path in paths)
+    written = write(folder, {"resources": [resource], "components": [component], **document})
     return validated(manifests.output_of("kustomize", "build", written))
 
 
-def test_the_exporter_is_that_of_the_chart(tmp_path: Path) -> None:
-    found = with_exporter(tmp_path)
-    chart = validated(render_chart({"export.enabled": True}))
-    assert pod_of(only(found, "DaemonSet")) == pod_of(only(chart, "DaemonSet"))
-    key = "ClusterRole", f"{NAME}-export"
-    assert found[key]["rules"] == chart[key]["rules"]
-    ours, theirs = (manifest["ClusterRoleBinding", f"{NAME}-export"] for manifest in (found, chart))
+EXPORT = f"{NAME}-export"
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_the_exporter_is_that_of_the_chart(tmp_path: Path, overlay: str) -> None:
+    found = with_exporter(tmp_path, overlay)
+    chart = validated(render_chart({"export.enabled": True, **OVERLAYS[overlay]}))
+    for name in (NAME, EXPORT):
+        key = "DaemonSet", name
+        assert pod_of(found[key]) == pod_of(chart[key])
+        (container,) = pod_of(found[key])["containers"]
+        assert container["image"] == f"localhost/nri-numamem:{VERSION}"
+    assert found["ClusterRole", EXPORT]["rules"] == chart["ClusterRole", EXPORT]["rules"]
+    ours, theirs = (manifest["ClusterRoleBinding", EXPORT] for manifest in (found, chart))
     assert (ours["roleRef"], ours["subjects"]) == (theirs["roleRef"], theirs["subjects"])
-    images = {c["image"] for c in pod_of(only(found, "DaemonSet"))["containers"]}
-    assert images == {f"localhost/nri-numamem:{VERSION}"}
+
+
+def test_the_exporters_pods_are_not_those_of_the_plugin(tmp_path: Path) -> None:
+    found = with_exporter(tmp_path)
+    sets = [found["DaemonSet", name]["spec"] for name in (NAME, EXPORT)]
+    for own, other in (sets, reversed(sets)):
+        labels = own["template"]["metadata"]["labels"]
+        assert own["selector"]["matchLabels"].items() <= labels.items()
+        assert not other["selector"]["matchLabels"].items() <= labels.items()
+
+
+def test_the_exporter_reads_the_configuration_of_the_plugin(tmp_path: Path) -> None:
+    """Its pods are replaced as well when the configuration changes."""
+    found = with_exporter(tmp_path)
+    config = only(found, "ConfigMap")["metadata"]["name"]
+    volumes = found["DaemonSet", EXPORT]["spec"]["template"]["spec"]["volumes"]
+    assert [v["configMap"]["name"] for v in volumes if "configMap" in v] == [config]
 
 
 def test_the_exporter_in_another_namespace(tmp_path: Path) -> None:
     found = with_exporter(tmp_path, namespace="numa")
-    (subject,) = found["ClusterRoleBinding", f"{NAME}-export"]["subjects"]
-    assert (subject["name"], subject["namespace"]) == (NAME, "numa")
-    assert only(found, "ServiceAccount")["metadata"]["namespace"] == "numa"
+    (subject,) = found["ClusterRoleBinding", EXPORT]["subjects"]
+    assert (subject["name"], subject["namespace"]) == (EXPORT, "numa")
+    for key in (("ServiceAccount", EXPORT), ("DaemonSet", EXPORT), ("DaemonSet", NAME)):
+        assert found[key]["metadata"]["namespace"] == "numa"
 
 
 def test_every_component_is_tested() -> None:

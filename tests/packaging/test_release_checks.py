@@ -51,7 +51,7 @@ def test_another_version_elsewhere(root: Path) -> None:
     base = root / "packaging/kustomize/base/daemonset.yaml"
     base.parent.mkdir(parents=True)
     base.write_text("      image: localhost/nri-numamem:0.1.1\n")
-    component = root / "packaging/kustomize/components/export/container.yaml"
+    component = root / "packaging/kustomize/components/export/daemonset.yaml"
     component.parent.mkdir(parents=True)
     component.write_text("    args: []\n")
     end = "but nri_numamem/version.py has 0.2.0; change one of them"
@@ -59,7 +59,7 @@ def test_another_version_elsewhere(root: Path) -> None:
         f"pyproject.toml: 0.1.9, {end}",
         f"packaging/helm/nri-numamem/Chart.yaml, appVersion: 0.1.0, {end}",
         f"packaging/kustomize/base/daemonset.yaml, image: 0.1.1, {end}",
-        f"packaging/kustomize/components/export/container.yaml, image: none, {end}",
+        f"packaging/kustomize/components/export/daemonset.yaml, image: none, {end}",
     ]
     component.write_text("    image: localhost/nri-numamem:0.2.0\n")
     chart.write_text("appVersion: 0.2.0\n")

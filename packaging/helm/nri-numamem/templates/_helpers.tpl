@@ -3,6 +3,11 @@ app.kubernetes.io/name: nri-numamem
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{- define "nri-numamem.exportLabels" -}}
+app.kubernetes.io/name: nri-numamem-export
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
 {{- define "nri-numamem.labels" -}}
 {{ include "nri-numamem.selectorLabels" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
