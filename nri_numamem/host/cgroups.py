@@ -20,8 +20,9 @@ from nri_numamem.numa.quantity import parse_page_size
 
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 
-# crun puts a container's processes into this cgroup below the systemd scope. Older versions set
-# limits only here.
+# With cgroup v2, crun puts a container's processes into this cgroup below the systemd scope. Older
+# versions set limits only here. Any container that may write to its cgroup can make it too, so its
+# values count only where the scope has none.
 CRUN_CHILD = "container"
 
 _SLICE = ".slice"
@@ -128,19 +129,20 @@ def container_mems(cgroup_root: Path, cgroups_path: str) -> NodeSet | None:
 
 
 def set_mems(directory: Path | str) -> NodeSet | None:
-    """Return the `cpuset.mems` that was set in a directory, empty when it was not set.
+    """Return the `cpuset.mems` that was set for a container, empty when it was not set.
 
-    None for a directory without a cpuset.
+    `directory` is that of its cpuset: the scope with the systemd driver. None for a directory
+    without a cpuset.
     """
-    scope = read_nodes(f"{directory}/cpuset.mems")
-    if scope is None:
+    nodes = read_nodes(f"{directory}/cpuset.mems")
+    if nodes is None:
         return None
-    nodes = read_nodes(f"{directory}/{CRUN_CHILD}/cpuset.mems") or scope
-    # In cgroup v1 `cpuset.mems` is never empty: runtimes initialise it with the parent's.
-    if nodes and os.path.exists(f"{directory}/cpuset.effective_mems"):  # noqa: PTH110 - a string
+    # In cgroup v1 `cpuset.mems` is never empty: runtimes initialise it with the parent's. crun
+    # makes no child there.
+    if os.path.exists(f"{directory}/cpuset.effective_mems"):  # noqa: PTH110 - a string
         inherited = read_nodes(f"{Path(directory).parent}/cpuset.mems")
         return NodeSet() if nodes == inherited else nodes
-    return nodes
+    return nodes or read_nodes(f"{directory}/{CRUN_CHILD}/cpuset.mems") or nodes
 
 
 def read_nodes(path: str) -> NodeSet | None:

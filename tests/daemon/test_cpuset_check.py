@@ -103,6 +103,17 @@ def test_a_container_whose_cgroup_came_late_is_repaired(stand: Stand) -> None:
     assert not stand.check.due(LATER_S + SLICE_S + TICK_S)
 
 
+def test_a_child_cgroup_that_a_container_makes_changes_nothing(stand: Stand) -> None:
+    stand.create(1, "0")
+    child = stand.directory(1) / "container"
+    child.mkdir()
+    (child / "cpuset.mems").write_text("1\n")
+    assert stand.tick(0.0) == stand.tick(TICK_S) == []
+    assert stand.engine is not None
+    machine = stand.engine.state.accounting.machine_state
+    assert [machine[node].number_of_assignments for node in (0, 1)] == [1, 0]
+
+
 def test_both_looks_after_a_synchronize_compare_all_containers(stand: Stand) -> None:
     for number in range(1, 41):
         stand.create(number, "1")

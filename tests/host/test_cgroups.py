@@ -185,13 +185,37 @@ def test_nodes_that_were_not_set(plant: Plant) -> None:
     assert container_mems(root, "/a/b") == NodeSet()
 
 
-def test_nodes_of_cruns_child_cgroup_take_precedence(plant: Plant) -> None:
-    files = {"c/cpuset.mems": "0", "c/container/cpuset.mems": "1"}
-    empty = {"d/cpuset.mems": "2", "d/container/cpuset.mems": ""}
-    below = {"e/cpuset.mems": "", "e/container/cpuset.mems": "3"}
-    root = plant(V2 | {f"pod/{path}": text for path, text in (files | empty | below).items()})
-    for name, node in {"c": 1, "d": 2, "e": 3}.items():
-        assert container_mems(root, f"/pod/{name}") == NodeSet([node])
+@pytest.mark.parametrize(
+    ("scope", "child", "nodes"),
+    [
+        pytest.param("0", None, [0], id="runc"),
+        pytest.param("", "3", [3], id="crun before 1.18"),
+        pytest.param("2", "2", [2], id="crun"),
+        pytest.param("2", "", [2], id="an empty child"),
+        pytest.param("", "", [], id="nothing is set"),
+        pytest.param("0", "1", [0], id="the container made a child"),
+    ],
+)
+def test_nodes_of_the_child_cgroup_count_where_the_scope_has_none(
+    plant: Plant, scope: str, child: str | None, nodes: list[int]
+) -> None:
+    files = {"pod/c/cpuset.mems": scope}
+    if child is not None:
+        files["pod/c/container/cpuset.mems"] = child
+    root = plant(V2 | files)
+    assert container_mems(root, "/pod/c") == NodeSet(nodes)
+
+
+@pytest.mark.parametrize(("scope", "nodes"), [("0", [0]), ("0-1", [])])
+def test_a_child_cgroup_does_not_count_in_cgroup_v1(
+    plant: Plant, scope: str, nodes: list[int]
+) -> None:
+    mems = {"pod": "0-1", "pod/c": scope, "pod/c/container": "1"}
+    root = plant(
+        {f"cpuset/{path}/cpuset.mems": text for path, text in mems.items()}
+        | {f"cpuset/{path}/cpuset.effective_mems": text for path, text in mems.items()}
+    )
+    assert container_mems(root, "/pod/c") == NodeSet(nodes)
 
 
 def test_nodes_equal_to_the_parents_were_not_set_in_cgroup_v1(plant: Plant) -> None:

@@ -61,6 +61,14 @@ def test_the_cgroup_decides(root: Path, mems: str, condition: Condition) -> None
     assert (pin.pod, pin.name, pin.nodes, pin.allowed) == (*KEY, NodeSet([1]), NodeSet(range(4)))
 
 
+def test_a_child_cgroup_that_a_container_makes_does_not_count(root: Path) -> None:
+    child = write_cgroup(root, "1") / "container"
+    child.mkdir()
+    (child / "cpuset.mems").write_text("0\n")
+    (pin,) = read_pins(state(), root)
+    assert pin.condition is Condition.PINNED
+
+
 def test_without_a_cgroup_it_is_gone(root: Path) -> None:
     (pin,) = read_pins(state(), root, {})
     assert pin.condition is Condition.GONE
