@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
+from nri_numamem.memorymanager.candidates import free_bytes
 from nri_numamem.memorymanager.new_blocks import (
     add_blocks,
     even_parts,
@@ -25,14 +26,22 @@ _NO_LIMIT: Mapping[int, int] = {}
 
 
 def assign(
-    state: State, uid: str, name: str, nodes: NodeSet, request: Request, *, is_even: bool = False
+    state: State,
+    uid: str,
+    name: str,
+    nodes: NodeSet,
+    request: Request,
+    *,
+    is_even: bool = False,
+    uses_free_first: bool = False,
 ) -> State:
     """Assign a container blocks on `nodes`; reusable bytes of its pod there are reused first.
 
-    If `is_even`, each node gets an equal part, as far as it has room. Bytes for which the nodes
-    have no room stay uncharged; callers that need all bytes charged check before. Raises ValueError
-    if the container is assigned already. Source: kubelet memorymanager, Allocate and
-    updateMachineState: the lowest node is filled first.
+    If `uses_free_first`, they are reused only for what is not free. If `is_even`, each node gets an
+    equal part, as far as it has room. Bytes for which the nodes have no room stay uncharged;
+    callers that need all bytes charged check before. Raises ValueError if the container is assigned
+    already. Source: kubelet memorymanager, Allocate and updateMachineState: the lowest node is
+    filled first.
     """
     containers = dict(state.assignments.get(uid, {}))
     if name in containers:
@@ -41,7 +50,12 @@ def assign(
     if uid in state.reusable:
         for resource, wanted in request.items():
             most = even_parts(nodes, resource, wanted) if is_even else dict.fromkeys(nodes, wanted)
-            reused[resource] = _reuse_blocks(state, uid, containers, nodes, resource, wanted, most)
+            free = {n: free_bytes(state, (n,), resource) for n in nodes} if uses_free_first else {}
+            left = max(0, wanted - sum(free.values()))
+            if is_even and left:
+                most = {n: max(0, part - free.get(n, 0)) for n, part in most.items()}
+                left = sum(most.values())
+            reused[resource] = _reuse_blocks(state, uid, containers, nodes, resource, left, most)
     machine = dict(state.machine_state)
     containers[name] = add_blocks(machine, nodes, request, reused, is_even=is_even)
     return _with_containers(state, machine, uid, containers)

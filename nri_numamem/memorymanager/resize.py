@@ -53,17 +53,14 @@ def resize_container(
     nodes = blocks[0].numa_affinity
     request = {block.type: block.size for block in blocks} | {MEMORY: size_bytes}
     without_it = remove_container(state, uid, name)
-    free = free_bytes(without_it, nodes, MEMORY)
-    if size_bytes <= free:
-        # Reusable bytes are for the pod's next containers, as long as others are free.
-        unused = replace(without_it, reusable={})
-        assigned = assign(unused, uid, name, nodes, request, is_even=blocks[0].is_even)
-        return _resized(replace(assigned, reusable=without_it.reusable), uid, name)
-    if size_bytes > free + without_it.reusable_bytes(uid, nodes, MEMORY):
+    room = free_bytes(without_it, nodes, MEMORY) + without_it.reusable_bytes(uid, nodes, MEMORY)
+    if size_bytes > room:
         larger = _widen(without_it, uid, name, nodes, request, preferences, admits)
         if larger is not None:
             return _resized(larger, uid, name)
-    assigned = assign(without_it, uid, name, nodes, request, is_even=blocks[0].is_even)
+    is_even = blocks[0].is_even
+    # Reusable bytes are for the pod's next containers, as long as others are free.
+    assigned = assign(without_it, uid, name, nodes, request, is_even=is_even, uses_free_first=True)
     return _resized(assigned, uid, name)
 
 

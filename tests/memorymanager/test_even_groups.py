@@ -167,16 +167,20 @@ def test_a_resize_beyond_the_group_charges_more_nodes_as_usual(state: State) -> 
     assert not blocks[0].is_even
 
 
-def test_a_resize_with_reusable_bytes_keeps_equal_parts(state: State) -> None:
+@pytest.mark.parametrize(("pages", "left"), [(2, {3: P, 4: P}), (1, {3: P, 4: 2 * P})])
+def test_a_resize_with_reusable_bytes_keeps_equal_parts(
+    state: State, pages: int, left: dict[int, int]
+) -> None:
+    """Of the reusable bytes each node gives what its part lacks; another container has `pages`."""
     nodes = NodeSet([3, 4])
     ended = assign(state, "new", "old", nodes, {"memory": 4 * P}, is_even=True)
     ended = mark_reusable(ended, "new", "old")
-    before = assign(ended, "other", "x", nodes, {"memory": 2 * P}, is_even=True)
+    before = assign(ended, "other", "x", nodes, {"memory": pages * P}, is_even=True)
     before = assign(
         replace(before, reusable={}), "new", "x", nodes, {"memory": 2 * P}, is_even=True
     )
     before = replace(before, reusable=ended.reusable)
     larger = resize_container(before, "new", "x", 4 * P, NEAR)
     assert charges(larger.state) == [((3, 2 * P), (4, 2 * P))]
-    assert charges(larger.state, name="old") == [()]
+    assert charges(larger.state, name="old") == [tuple(left.items())]
     assert not check_accounting(larger.state)

@@ -106,6 +106,17 @@ def test_reusable_bytes_are_used_if_too_few_are_free(empty: State) -> None:
     assert free(done.state) == [0, 4, 4]
 
 
+def test_only_what_is_not_free_is_taken_from_reusable_bytes(empty: State) -> None:
+    state = mark_reusable(assign(empty, "a", "init", N0, {"memory": 4}), "a", "init")
+    state = assign(state, "a", "x", N0, {"memory": 1})
+    done = resized(state, 2)
+    assert done.state.assignments["a"] == {
+        "init": (Block(N0, "memory", 2),),
+        "x": (Block(N0, "memory", 2),),
+    }
+    assert free(done.state) == [0, 4, 4]
+
+
 def test_the_best_superset_is_used_if_the_nodes_are_full(empty: State) -> None:
     state = assign(empty, "a", "x", N1, {"memory": 1})
     done = resized(state, 5)
