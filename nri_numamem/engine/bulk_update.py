@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from nri_numamem.engine.state import EngineState, Holder
-from nri_numamem.memorymanager import Block, Request, State, adopt
+from nri_numamem.memorymanager import Block, Request, State, adopt, charge_shortfalls
 from nri_numamem.memorymanager.new_blocks import add_blocks, shortfall_of
 from nri_numamem.numa import NodeSet
 
@@ -91,6 +91,14 @@ class BulkUpdate:
         self._holders[holder.key] = holder
         self._keys[holder.container_id] = holder.key
         return shortfall_of(blocks)
+
+    def charge_shortfalls(self) -> None:
+        """Charge all shortfalls for which there is room, see ``shortfalls``."""
+        self._store()
+        charged = charge_shortfalls(self._state().accounting)
+        self._machine.update(charged.machine_state)
+        self._assignments.update(charged.assignments)
+        self._own.clear()
 
     def _store(self) -> None:
         if self._open is None:

@@ -13,7 +13,7 @@ To pin such a container takes an update, which is pending until a reply can carr
 from collections.abc import Iterable
 from dataclasses import replace
 
-from nri_numamem.engine import pod_limit, pod_scope
+from nri_numamem.engine import pod_limit, pod_scope, shortfalls
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.decision import Transition
 from nri_numamem.engine.events import ContainersFound
@@ -34,7 +34,7 @@ def containers_found(context: Context, state: EngineState, event: ContainersFoun
         request = request_for(state.with_pod(pod), pod, container)
         if is_known or not is_managed or request is None:
             continue
-        state = state.with_pod(pod)
+        state = shortfalls.charged(state.with_pod(pod))
         if container.cgroup_mems:
             state, made = adopt_running(
                 context, state, pod, container, request, container.cgroup_mems

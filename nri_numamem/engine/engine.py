@@ -18,6 +18,7 @@ from nri_numamem.engine import (
     pending_updates,
     pods,
     reasons,
+    shortfalls,
     synchronize,
 )
 from nri_numamem.engine.context import Context
@@ -84,9 +85,12 @@ class Engine:
 
     @classmethod
     def with_state(cls, context: Context, state: EngineState) -> "Engine":
-        """Return an engine whose committed state is `state`, with its outstanding amounts."""
+        """Return an engine that has committed `state`, with its outstanding amounts.
+
+        Shortfalls are charged for which there is room.
+        """
         engine = cls(context)
-        engine._committed = Committed(context, outstanding.computed(state))
+        engine._committed = Committed(context, outstanding.computed(shortfalls.charged(state)))
         return engine
 
     @property
@@ -157,7 +161,8 @@ class Engine:
         if decision is None or event is None:
             return ()
         transition = decision.compute_transition()
-        after = outstanding.after(transition.state, event)
+        after = shortfalls.after(before.state, transition.state, event)
+        after = outstanding.after(after, event)
         after = reasons.after(before.state, after, event, transition.records, wall_s)
         self._committed = Committed(transition.context or before.context, after)
         return transition.records

@@ -13,7 +13,7 @@ level debug until it adds up to more than one percent. How a change is noticed i
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from nri_numamem.engine import pod_limit, pod_scope
+from nri_numamem.engine import pod_limit, pod_scope, shortfalls
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.decision import Transition
 from nri_numamem.engine.events import MachineChanged
@@ -72,7 +72,7 @@ def _rebuilt(context: Context, state: EngineState) -> EngineState:
     keys = {container_id: key for container_id, key in state.keys.items() if key in holders}
     rebuilt = replace(state, accounting=accounting, holders=holders, keys=keys)
     rebuilt = pod_scope.synchronize(context, state, rebuilt, state.pods.values())[0]
-    return pod_limit.release_all_excess(rebuilt, state.pods.values())
+    return pod_limit.release_all_excess(shortfalls.charged(rebuilt), state.pods.values())
 
 
 def _blocks(state: EngineState, holder: Holder) -> tuple[Block, ...]:

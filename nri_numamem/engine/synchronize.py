@@ -21,7 +21,14 @@ after it.
 from dataclasses import replace
 from functools import partial
 
-from nri_numamem.engine import alignment, cpuset_check, duplicates, pod_limit, pod_scope
+from nri_numamem.engine import (
+    alignment,
+    cpuset_check,
+    duplicates,
+    pod_limit,
+    pod_scope,
+    shortfalls,
+)
 from nri_numamem.engine.bulk_update import BulkUpdate
 from nri_numamem.engine.containers import record_running
 from nri_numamem.engine.context import Context
@@ -79,7 +86,7 @@ def _rebuild(
     new = _keep_reservations(old, new)
     new, more = pod_scope.synchronize(context, old, new, event.pods)
     found += more
-    new, placed, more = _place_all(context, new, unpinned)
+    new, placed, more = _place_all(context, shortfalls.charged(new), unpinned)
     found += more
     updates = [*repeated, *placed]
     new = pod_limit.release_all_excess(new, event.pods)
@@ -199,7 +206,10 @@ def _place_all(
     bulk, updates, found = BulkUpdate(state), list[Update](), list[Record]()
     unassigned, unpinned_ids = list[str](), set[str]()
     cpus = RunningSums(state, context.machine) if strategy.may_count_cpus(context) else None
+    is_short = shortfalls.has_any(state)
     for pod, container in unpinned:
+        if is_short:
+            bulk.charge_shortfalls()  # what one pod leaves is not for the next one
         before = bulk.pod_view(pod.uid)
         after, duplicate = duplicates.separate(before, pod, container)
         request = request_for(after, pod, container)

@@ -20,7 +20,8 @@ The terms, in the order in which a request meets them:
 - Of several candidates the one with the fewest nodes is best, then the previous nodes of the
   container or pod, then the *closest* (``numa.closest``), then the one with the lowest ids.
 - A container that ended leaves *reusable* blocks: its pod's next containers on the same nodes use
-  their bytes first. A running container that was found on some nodes is *adopted* there.
+  their bytes first. A running container that was found on some nodes is *adopted* there. Bytes for
+  which its nodes have no room are its *shortfall*; they are charged as soon as there is room.
 
 An example. Nodes 0 to 3 have 8 GiB each; 1 GiB of node 0 is reserved. Nodes 0-1 and nodes 2-3 are
 the two sockets: distance 12 within a socket, 21 across. The tables (GiB) in the beginning, and
@@ -102,7 +103,11 @@ from nri_numamem.memorymanager.hugepage_pools import (
     mask_unavailable_hugepages,
     non_pod_hugepages,
 )
-from nri_numamem.memorymanager.invariants import check_accounting, check_groups
+from nri_numamem.memorymanager.invariants import (
+    check_accounting,
+    check_groups,
+    check_shortfalls,
+)
 from nri_numamem.memorymanager.node_allocatable import HostReservation, derive, resolve_reserved
 from nri_numamem.memorymanager.node_verdicts import NodeVerdict
 from nri_numamem.memorymanager.pod import Container, ContainerKind, Pod, QosClass, pod_request
@@ -119,6 +124,7 @@ from nri_numamem.memorymanager.reserved_memory import (
     parse_reserved_memory,
 )
 from nri_numamem.memorymanager.resize import Resized, extend_containers, resize_container
+from nri_numamem.memorymanager.shortfalls import charge_shortfalls
 from nri_numamem.memorymanager.state import (
     AccountingError,
     Block,
@@ -158,9 +164,11 @@ __all__ = [
     "Table",
     "adopt",
     "adopt_again",
+    "charge_shortfalls",
     "check_accounting",
     "check_groups",
     "check_reserved",
+    "check_shortfalls",
     "choose_nodes",
     "default_state",
     "derive",

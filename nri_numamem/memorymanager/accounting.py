@@ -301,9 +301,8 @@ def adopt(
     """Record a container that runs on `nodes`, even if the rules would not allow it.
 
     Free bytes are charged, and the shortfall is reported; removing the container restores the
-    state. An existing assignment of the container is removed first. If node sets overlap, adopt
-    containers on fewer nodes first: one on more nodes is charged to its lowest node, where one on
-    fewer nodes may have its only room. If `is_even`, each node is charged an equal part first.
+    state. ``charge_shortfalls`` charges it when there is room. An existing assignment of the
+    container is removed first. If `is_even`, each node is charged an equal part first.
     """
     state = remove_container(state, uid, name)
     machine = dict(state.machine_state)

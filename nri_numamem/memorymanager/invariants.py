@@ -2,8 +2,10 @@
 
 ``check_accounting`` verifies sums, charges, counts and groups. It holds for every state that this
 package made, except while hugepages are masked. It is fit for production: the number of
-violations that it returns is limited, and 500 pods take some milliseconds. ``check_groups`` holds
-as long as no running container was adopted across groups, which is the only way to mix groups.
+violations that it returns is limited, and 500 pods take some milliseconds. ``check_shortfalls``
+verifies that what is free does not depend on the order of events; it holds after each event.
+``check_groups`` holds as long as no running container was adopted across groups, which is the only
+way to mix groups.
 The kubelet has no charges; otherwise the same rules hold for its state.
 """
 
@@ -11,6 +13,7 @@ from collections.abc import Iterator
 from itertools import chain, islice
 
 from nri_numamem.memorymanager.new_blocks import known_nodes
+from nri_numamem.memorymanager.shortfalls import charge_shortfalls
 from nri_numamem.memorymanager.state import Block, NodeState, State, Table, spans_of
 from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.quantity import MEMORY
@@ -22,6 +25,20 @@ def check_accounting(state: State) -> tuple[str, ...]:
     """Return one line per violation, at most MAX_VIOLATIONS; none if the accounting is right."""
     violations = chain(
         _wrong_tables(state), _wrong_blocks(state), _wrong_reusable(state), _wrong_counts(state)
+    )
+    return tuple(islice(violations, MAX_VIOLATIONS))
+
+
+def check_shortfalls(state: State) -> tuple[str, ...]:
+    """Return one line for each block that lacks charges although there is room for them."""
+    charged = charge_shortfalls(state)
+    if charged is state:
+        return ()
+    violations = (
+        f"{uid}/{name} {block.type}: {more.charged - block.charged} bytes are not charged to "
+        f"nodes {block.numa_affinity}, although there is room"
+        for (uid, name, block), (_, _, more) in zip(_blocks(state), _blocks(charged), strict=True)
+        if more.charged > block.charged
     )
     return tuple(islice(violations, MAX_VIOLATIONS))
 

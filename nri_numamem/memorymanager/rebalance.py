@@ -21,6 +21,7 @@ from typing import TypeAlias
 
 from nri_numamem.memorymanager.accounting import assign, remove_containers
 from nri_numamem.memorymanager.candidates import is_admissible
+from nri_numamem.memorymanager.shortfalls import charge_shortfalls
 from nri_numamem.memorymanager.state import Request, State
 from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.quantity import MEMORY
@@ -252,4 +253,4 @@ def _without(accounting: State, shares: Iterable[Share]) -> State:
     for share in shares:
         names = assignments_of(accounting, share.uid, share.node_id)
         accounting = remove_containers(accounting, share.uid, names)
-    return accounting
+    return charge_shortfalls(accounting)

@@ -96,7 +96,7 @@ class Block:
     """Requested bytes, less those that later containers of the pod reuse."""
     charges: tuple[tuple[int, int], ...] = field(default=(), compare=False)
     """(node id, bytes > 0), ascending: the bytes charged to each node. Their sum is `size`, or less
-    for a running container that was adopted on full nodes."""
+    for a container whose nodes lack room (``shortfalls``)."""
     are_charges_known: bool = field(default=True, compare=False)
     """False for a block that another program wrote: its charges were derived from the tables."""
     is_even: bool = field(default=False, compare=False)

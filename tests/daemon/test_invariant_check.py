@@ -10,7 +10,8 @@ from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import Container, CreateContainer, PodSandbox, RunPodSandbox
 from nri_numamem.engine.plan import Record
 from nri_numamem.engine.policy import Policy
-from nri_numamem.numa import Machine, NumaNode
+from nri_numamem.memorymanager import adopt, remove_pod
+from nri_numamem.numa import Machine, NodeSet, NumaNode
 
 
 class Checked:
@@ -74,6 +75,21 @@ def test_a_violation_is_recorded_with_both_states_and_the_state_rebuilt(checked:
     assert isinstance(after, dict)
     assert list(before["entries"]) == ["u2"]
     assert after["entries"] == {}
+    assert checked.rebuilds == [False]
+
+
+def test_a_shortfall_for_which_there_is_room_is_a_violation(checked: Checked) -> None:
+    checked.create(1)
+    assert checked.engine is not None
+    state = checked.engine.state
+    accounting = adopt(state.accounting, "u2", "x", NodeSet([0]), {"memory": 1 << 30}).state
+    accounting = remove_pod(accounting, "u1")
+    damaged = replace(state, accounting=accounting)
+    checked.engine._committed = replace(checked.engine.committed, state=damaged)
+    (record,) = checked.run(0.0)
+    assert record.fields["violations"] == [
+        f"u2/x memory: {1 << 20} bytes are not charged to nodes 0, although there is room"
+    ]
     assert checked.rebuilds == [False]
 
 

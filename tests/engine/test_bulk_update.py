@@ -11,6 +11,7 @@ from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.memorymanager import (
     adopt,
     check_accounting,
+    check_shortfalls,
     default_state,
     mark_reusable,
     remove_container,
@@ -95,6 +96,30 @@ def test_adoption_in_place_has_the_same_result(seed: int) -> None:
     assert bulk.finish() == whole
     assert begun == before
     assert check_accounting(whole.accounting) == ()
+
+
+def test_shortfalls_are_charged_in_all_pods() -> None:
+    bulk, whole = BulkUpdate(empty()), empty()
+    for uid in "pqr":
+        holder, size = Holder(uid, uid, (uid, "x")), 600 * MI
+        bulk.adopt(holder, NODES[0], {"memory": size})
+        adopted = adopt(whole.accounting, uid, "x", NODES[0], {"memory": size})
+        whole = whole.with_holder(holder, adopted.state)
+    bulk.charge_shortfalls()
+    assert bulk.present() == whole
+    before = bulk.pod_view("p")
+    gone = before.without_holder(
+        before.holders["p", "x"], remove_container(before.accounting, "p", "x")
+    )
+    bulk.replace_pod("p", before, gone)
+    bulk.charge_shortfalls()
+    bulk.adopt(Holder("s", "q", ("q", "y")), NODES[1], {"memory": MI})
+    made = bulk.finish().accounting
+    assert [dict(made.assignments[uid]["x"][0].charges) for uid in "qr"] == [
+        {0: 600 * MI},
+        {0: 424 * MI},
+    ]
+    assert check_accounting(made) == check_shortfalls(made) == ()
 
 
 def test_a_view_does_not_change_with_later_adoptions() -> None:

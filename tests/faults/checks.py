@@ -7,6 +7,7 @@ that the plugin reports (`shortfall_bytes`) is accepted only for containers that
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain, combinations
 from typing import Any
 
 from nri_numamem.memorymanager import QosClass
@@ -107,6 +108,30 @@ class AccountingCheck:
                     text = f"{inside} bytes of {resource} run, {charged} are reserved"
                     yield f"nodes {nodes}: {text}, the capacity is {capacity}: {who}"
                     break
+
+    def free(self) -> Iterator[str]:
+        """Check that what is free follows from machine and assignments, not from what happened.
+
+        Sets of nodes that overlap count together.
+        """
+        for resource in sorted({block.resource for block in self._blocks}):
+            tables = {
+                int(node_id): node["memoryMap"][resource]
+                for node_id, node in self._machine.items()
+                if resource in node["memoryMap"]
+            }
+            held = [
+                (known, block.size_bytes)
+                for block in self._blocks
+                if block.resource == resource and (known := block.nodes & NodeSet(tables))
+            ]
+            for group in joined([nodes for nodes, _ in held], NodeSet(tables)):
+                inside = [(nodes, size) for nodes, size in held if nodes.issubset(group)]
+                allocatable = {n: tables[n]["allocatable"] for n in group}
+                expected = sum(allocatable.values()) - most_charged(inside, allocatable)
+                free = sum(tables[n]["free"] for n in group)
+                if free != expected:
+                    yield f"nodes {group}: {free} bytes of {resource} are free, not {expected}"
 
     def shortfalls(self) -> Iterator[str]:
         """Check that only exempt containers have less than their request.
@@ -246,8 +271,11 @@ class AccountingCheck:
                     yield f"{pod.message.name}/{name}: {reservation} is missing"
                 elif not pod.was_resized and not reservation.may_be_on(mine[0].nodes):
                     yield f"{pod.message.name}/{name}: {reservation} is on {mine[0].nodes}"
-                # Memory that a smaller container returned belongs to no container.
-                if not pod.was_resized and total < reservation.memory_bytes:
+                # Memory that a smaller container returned belongs to no container. A container
+                # without nodes is placed anew at each Synchronize; what then exceeds the limit is
+                # released.
+                is_kept = not pod.was_resized and all(c.mems for c in pod.alive())
+                if is_kept and total < reservation.memory_bytes:
                     yield f"{pod.message.name}/{name}: of {reservation} only {total} bytes are left"
 
     def kept_memory(self) -> Iterator[str]:
@@ -299,6 +327,28 @@ class AccountingCheck:
 
 def _name(container: Container) -> str:
     return f"{container.pod.message.name}/{container.spec.name}"
+
+
+def joined(sets: Iterable[NodeSet], nodes: NodeSet) -> list[NodeSet]:
+    """Return the sets and single nodes, joined where they overlap."""
+    groups = [NodeSet([node_id]) for node_id in nodes]
+    for each in sets:
+        touched = [group for group in groups if not group.isdisjoint(each)]
+        groups = [group for group in groups if group not in touched]
+        groups.append(NodeSet(node_id for group in touched for node_id in group))
+    return groups
+
+
+def most_charged(held: list[tuple[NodeSet, int]], allocatable: Mapping[int, int]) -> int:
+    """Return how many bytes fit on nodes: a maximum flow, computed as the smallest cut."""
+    cuts = chain.from_iterable(
+        combinations(allocatable, count) for count in range(len(allocatable) + 1)
+    )
+    return min(
+        sum(allocatable[n] for n in cut)
+        + sum(size for nodes, size in held if not nodes.issubset(NodeSet(cut)))
+        for cut in cuts
+    )
 
 
 def _unions(masks: Iterable[int]) -> set[int]:

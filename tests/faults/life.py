@@ -46,6 +46,8 @@ class Life:
         self.connected = False
         self.must_not_wait = False
         """A fault with a time limit is active: steps must not wait."""
+        self.has_preset_nodes = random.Random(f"presets {seed}").random() < 0.4
+        """Another plugin sets the nodes of some containers before this one."""
         self.plugin_starts = 0
         """How often the plugin was started."""
         self.ended_names: dict[str, str] = {}

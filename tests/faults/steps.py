@@ -10,7 +10,7 @@ from collections.abc import Callable
 from nri_numamem.memorymanager import QosClass
 from nri_numamem.numa import NodeSet
 from tests.faults.failure import CertainFailure
-from tests.faults.host import GI, MI, PAGE_SIZES
+from tests.faults.host import GI, MI, PAGE_SIZES, movable
 from tests.faults.life import Life
 from tests.faults.memory_policies import REJECTED, random_annotations
 from tests.faults.node import MEMORY_LOW, Container, Pod, Spec, random_specs
@@ -93,6 +93,7 @@ def create(life: Life, rng: random.Random, pod: Pod, spec: Spec) -> None:
     """Create a container; a pod is deleted after its third refusal."""
     is_new = spec.name not in pod.attempted_names
     message = life.node.new_message(pod, spec)
+    is_preset = preset_nodes(life, pod, message)
     was_connected, timeouts = life.check_connection(), life.timeouts()
     reply = life.call("CreateContainer", pod.message, message)
     text = f"{pod.message.name}/{spec.name} is created"
@@ -118,12 +119,41 @@ def create(life: Life, rng: random.Random, pod: Pod, spec: Spec) -> None:
     check_policy(life, Container(spec, pod, message), response, is_sure=is_sure)
     life.node.update(list(response.update))
     life.note(f"{text} on {message.linux.resources.cpu.mems or 'no nodes'}{life.outcome(reply)}")
-    if rng.random() < 0.05:
+    # A plugin that missed a container with its nodes keeps nothing for it.
+    if rng.random() < 0.05 or (is_preset and not is_sure):
         life.note(f"{text} and fails later for another reason")
         pod.reservations.pop(spec.name, None)
         _undo(life, pod, pristine)
         return
-    life.node.add(pod, spec, message)
+    life.node.add(pod, spec, message).is_exempt |= is_preset
+
+
+def preset_nodes(life: Life, pod: Pod, message: api.Container) -> bool:
+    """Set the nodes of some containers as another plugin does, whatever has room there.
+
+    Mostly it uses the lowest nodes, as this plugin does. It mixes no groups, because a plugin that
+    starts then drops what ended containers keep. Return whether nodes are set.
+    """
+    own = random.Random(f"preset {life.seed} {message.id}")
+    has_policy = any("numamem.io" in name for name in pod.message.annotations)
+    is_possible = life.has_preset_nodes and life.connected and pod.is_guaranteed
+    if not is_possible or has_policy or own.random() < 0.6:
+        return False
+    excluded = life.parameters.excluded(life.host.machine) | movable(life.host.machine)
+    usable = [
+        node.node_id
+        for node in life.host.machine.nodes
+        if node.memory_bytes and node.node_id not in excluded
+    ]
+    if own.random() < 0.2:
+        own.shuffle(usable)
+    nodes = NodeSet(usable[: own.choice((1, 1, 1, 2))])
+    used = {one.mems for one in life.node.containers()}
+    used |= {kept.mems for each in life.node.pods.values() for kept in each.reservations.values()}
+    if any(nodes != each and not nodes.isdisjoint(each) for each in map(NodeSet.parse, used)):
+        return False
+    message.linux.resources.cpu.mems = str(nodes)
+    return bool(nodes)
 
 
 def _undo(life: Life, pod: Pod, message: api.Container) -> None:

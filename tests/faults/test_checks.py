@@ -8,7 +8,7 @@ from nri_numamem.engine.queries.dump import accounting_record
 from nri_numamem.memorymanager import QosClass, default_state
 from nri_numamem.memorymanager.accounting import assign
 from nri_numamem.numa import CpuSet, Machine, NodeSet, NumaNode
-from tests.faults.checks import AccountingCheck
+from tests.faults.checks import AccountingCheck, joined, most_charged
 from tests.faults.host import GI, PAGE_2MI, StateEntry, allocatable
 from tests.faults.node import Node, Pod, Reservation, RuntimeTraits, Spec
 from tests.laboratory import objects
@@ -43,6 +43,7 @@ class World:
         return [
             *check.tables(),
             *check.capacity(),
+            *check.free(),
             *check.shortfalls(),
             *check.pod_limits(),
             *check.running(),
@@ -75,6 +76,24 @@ def test_a_table_that_does_not_add_up(world: World) -> None:
 def test_more_runs_than_there_is_room(world: World) -> None:
     world.accounting["entries"][world.pod.uid]["app"][0]["size"] = 5 * GI
     assert "the capacity is" in next(world.check().capacity())
+
+
+def test_memory_is_free_that_containers_hold(world: World) -> None:
+    table = world.accounting["machineState"]["0"]["memoryMap"]["memory"]
+    table["free"] += 1
+    table["reserved"] -= 1
+    (problem,) = world.check().free()
+    assert f"nodes 0: {3 * GI + 1 - 64 * PAGE_2MI}" in problem
+
+
+def test_what_fits_on_nodes_that_overlap() -> None:
+    held = [(NodeSet([0]), 6), (NodeSet([0, 1]), 8), (NodeSet([2]), 9)]
+    assert joined([nodes for nodes, _ in held], NodeSet(range(3))) == [
+        NodeSet([0, 1]),
+        NodeSet([2]),
+    ]
+    assert most_charged(held[:2], {0: 8, 1: 8}) == 14
+    assert most_charged([(NodeSet([0]), 6), (NodeSet([0]), 6)], {0: 8, 1: 8}) == 8
 
 
 def test_memory_of_a_running_container_is_not_reserved(world: World) -> None:

@@ -68,6 +68,7 @@ def _problems(life: Life) -> tuple[list[str], list[str]]:
         now += [
             *found.unpinned(exempt),
             *found.capacity(),
+            *found.free(),
             *found.shortfalls(),
             *found.pod_limits(),
         ]

@@ -9,6 +9,7 @@ of the charged bytes among its nodes may differ from the plugin's; their sum is 
 from collections.abc import Iterable
 from dataclasses import replace
 
+from nri_numamem.engine import shortfalls
 from nri_numamem.engine.bulk_update import BulkUpdate
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.events import PodSandbox
@@ -38,7 +39,7 @@ def rebuilt(
         if holder.ended:
             accounting = mark_reusable(accounting, uid, name)
         bulk.replace_pod(uid, before, before.with_holder(holder, accounting))
-    return bulk.finish()
+    return shortfalls.charged(bulk.finish())
 
 
 def _order(restored: EngineState, holder: Holder) -> tuple[bool, int, tuple[str, str]]:

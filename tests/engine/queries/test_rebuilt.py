@@ -57,15 +57,7 @@ def test_the_same_accounting(new_host: NewHost, seed: int, scope: str) -> None:
         assert after.holders == expected.holders
         assert after.keys == expected.keys
         assert after.accounting.reusable.keys() == expected.accounting.reusable.keys()
-        # What was not charged when it was recorded is charged here as far as it fits now.
-        blocks = [
-            block
-            for containers in expected.accounting.assignments.values()
-            for blocks in containers.values()
-            for block in blocks
-        ]
-        if all(block.is_backed for block in blocks):
-            assert figures(after) == figures(expected)
+        assert figures(after) == figures(expected)
 
 
 def test_sandboxes_are_those_that_are_given(host: Host) -> None:
