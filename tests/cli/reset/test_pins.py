@@ -65,7 +65,7 @@ def test_a_child_cgroup_that_a_container_makes_does_not_count(root: Path) -> Non
     child = write_cgroup(root, "1") / "container"
     child.mkdir()
     (child / "cpuset.mems").write_text("0\n")
-    (pin,) = read_pins(state(), root)
+    (pin,) = read_pins(state(), root, {})
     assert pin.condition is Condition.PINNED
 
 
