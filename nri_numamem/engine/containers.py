@@ -152,6 +152,8 @@ def _admit(
     if is_checked and not isinstance(placed, Rejection):
         placed = outstanding.rejection_of_first(free, pod, request.resources, context) or placed
     if isinstance(placed, Rejection):
+        choice = records.choice_of_rejected(free, pod, container, request, placed, others)
+        placed = records.with_reasons(placed, choice)
         reject = partial(_reject, context, state, free, event, request, others, placed)
         return Decision(_refusal(context, event, placed, others), reject, placed)
     kept = pod_limit.without_release(seen, free, ready, placed) if excess else None

@@ -61,6 +61,8 @@ def place_running(
     if preferring is not state:
         ready = replace(ready, previous_nodes=state.previous_nodes)
     if isinstance(placed, Rejection):
+        choice = records.choice_of_rejected(state, pod, container, request, placed, others)
+        placed = records.with_reasons(placed, choice)
         record = records.rejected(context, state, pod, container, request, placed, others)
         return PlacedRunning(state, records=(record,))
     ready, updates = pod_level.extended(state, ready, pod.uid)

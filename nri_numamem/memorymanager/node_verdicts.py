@@ -1,51 +1,73 @@
 """What each NUMA node had for a rejected request, as the parts of a rejection's text.
 
-Nodes with equal text share one part. ``one_by_one`` has a part for each kind of node, ``by_rule``
-one for each rule.
+Nodes with equal text share one part. ``node_facts`` returns as many facts as there is room for.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
-from nri_numamem.memorymanager.candidates import free_bytes
 from nri_numamem.memorymanager.hugepage_pools import masked_bytes
-from nri_numamem.memorymanager.new_blocks import resource_order
-from nri_numamem.memorymanager.state import NodeState, Request, State, Table
+from nri_numamem.memorymanager.node_reasons import SUMMARIES, Reason, Rule, prefixes_of
+from nri_numamem.memorymanager.state import NodeState, Request, Table
 from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.quantity import MEMORY, humanize_bytes
+
+_K = TypeVar("_K")
 
 
 @dataclass(frozen=True, slots=True)
 class NodeVerdict:
-    """What one NUMA node had for a request, and which rule excluded it."""
+    """What one NUMA node had for a request, and why it was passed over."""
 
     node_id: int
     tables: Mapping[str, Table]
-    """Requested resource -> its table on the node."""
-    rule: str
+    """Requested resource -> its table on the node, memory first."""
+    reason: Reason
 
 
-def prefixes_of(request: Request) -> dict[str, str]:
-    """Return resource -> its name in front of an amount; "" if only memory is requested."""
-    order = sorted(request, key=resource_order)
-    return {resource: "" if order == [MEMORY] else f"{resource} " for resource in order}
+def verdict_of(node_id: int, node: NodeState, request: Request, reason: Reason) -> NodeVerdict:
+    """Return the verdict on a node for a request."""
+    return NodeVerdict(node_id, {name: node.table(name) for name in prefixes_of(request)}, reason)
 
 
-def rule_of(state: State, node: NodeState, request: Request, prefixes: Mapping[str, str]) -> str:
-    """Return which rule excluded a node."""
-    if len(node.cells) > 1:
-        free = [
-            f"{prefix}{humanize_bytes(free_bytes(state, node.cells, resource))} free"
-            for resource, prefix in prefixes.items()
-        ]
-        return f"in group {node.cells} with {', '.join(free)}"
-    if node.lacks_normal_memory:
-        return "no normal memory, only for a set with another node"
-    if node.number_of_assignments:
-        return "has single-node assignments"
-    if any(node.table(resource).allocatable < amount for resource, amount in request.items()):
-        return "unused, too small by itself"
-    return "unused"
+def node_facts(verdicts: Sequence[NodeVerdict], room: int) -> str:
+    """Return what is known about the nodes in at most `room` characters, without loss if possible.
+
+    The first form that fits is taken: each node with the origin of its amounts, each node, a
+    compact form with and without the rules. On a larger machine one resource has a part for each
+    rule. The compact form of several resources is cut: an amount of one node beside that of another
+    would read as one node that has both.
+    """
+    if not verdicts:
+        return ""
+    is_several = len(verdicts[0].tables) > 1
+    forms: list[Callable[[Sequence[NodeVerdict]], list[str]]] = [
+        partial(one_by_one, origin=origin_of),
+        one_by_one,
+        lambda found: [*compact(found), *_by_rule(found)],
+    ]
+    forms += [compact] if is_several else [by_rule]
+    for form in forms:
+        text = "; ".join(form(verdicts))
+        if len(text) <= room:
+            return text
+    largest = sorted(verdicts, key=_free, reverse=True)
+    for count in range(len(verdicts) - 1, 0, -1) if is_several else ():
+        omitted = f"{len(verdicts) - count} other nodes"
+        text = "; ".join(compact(sorted(largest[:count], key=_id))) + f" · {omitted}"
+        if len(text) <= room:
+            return text
+    return text
+
+
+def _id(verdict: NodeVerdict) -> int:
+    return verdict.node_id
+
+
+def _free(verdict: NodeVerdict) -> list[int]:
+    return [table.free for table in verdict.tables.values()]
 
 
 def origin_of(resource: str, table: Table) -> str:
@@ -62,21 +84,75 @@ def _no_origin(_resource: str, _table: Table) -> str:
 
 
 def one_by_one(
-    verdicts: tuple[NodeVerdict, ...],
-    prefixes: Mapping[str, str],
-    origin: Callable[[str, Table], str] = _no_origin,
+    verdicts: Sequence[NodeVerdict], origin: Callable[[str, Table], str] = _no_origin
 ) -> list[str]:
-    """Return a part for all nodes with equal amounts and rules; `origin` explains an amount."""
-    ids: dict[str, list[int]] = {}
-    for verdict in verdicts:
+    """Return a part for all nodes with equal amounts and reasons; `origin` explains an amount."""
+
+    def text(verdict: NodeVerdict) -> str:
+        prefixes = prefixes_of(verdict.tables)
         parts = [
             f"{prefixes[resource]}{humanize_bytes(table.free)} free"
             f" of {humanize_bytes(table.allocatable)} allocatable"
             f"{_notes(origin(resource, table), _non_pod_note(resource, table))}"
             for resource, table in verdict.tables.items()
         ]
-        ids.setdefault(", ".join((*parts, verdict.rule)), []).append(verdict.node_id)
-    return [f"{format_node_ids(node_ids)}: {text}" for text, node_ids in ids.items()]
+        return ", ".join((*parts, verdict.reason.text))
+
+    return [f"{format_node_ids(ids)}: {found}" for found, ids in _shared(verdicts, text)]
+
+
+def compact(verdicts: Sequence[NodeVerdict]) -> list[str]:
+    """Return the free amounts of each node in one part: "0: 9.97Gi, 4Gi · 1-2: 33.97Gi, 0"."""
+    names = [*verdicts[0].tables]
+    of = f" {', '.join(names)}" if len(names) > 1 else ""
+
+    def text(verdict: NodeVerdict) -> str:
+        return ", ".join(humanize_bytes(table.free) for table in verdict.tables.values())
+
+    parts = [f"{NodeSet(ids)}: {found}" for found, ids in _shared(verdicts, text)]
+    return [*_non_pod_notes(verdicts), f"free{of} per NUMA node: {' · '.join(parts)}"]
+
+
+def by_rule(verdicts: Sequence[NodeVerdict]) -> list[str]:
+    """Return a part for each rule, with the most that one of its nodes has of the one resource."""
+    (resource,) = verdicts[0].tables
+    most: dict[Rule, int] = {}
+    for verdict in verdicts:
+        rule = verdict.reason.rule
+        most[rule] = max(most.get(rule, 0), verdict.tables[resource].free)
+    prefix = prefixes_of([resource])[resource]
+    texts = {rule: f"{prefix}at most {humanize_bytes(size)} free, " for rule, size in most.items()}
+    return [*_non_pod_notes(verdicts), *_by_rule(verdicts, texts)]
+
+
+def _by_rule(verdicts: Sequence[NodeVerdict], texts: Mapping[Rule, str] | None = None) -> list[str]:
+    """Return a part for all nodes with the same rule; `texts` precede the rules."""
+    return [
+        f"{format_node_ids(ids)}: {(texts or {}).get(rule, '')}{SUMMARIES[rule]}"
+        for rule, ids in _shared(verdicts, lambda verdict: verdict.reason.rule)
+    ]
+
+
+def _shared(
+    verdicts: Sequence[NodeVerdict], key: Callable[[NodeVerdict], _K]
+) -> list[tuple[_K, list[int]]]:
+    """Return each key with the ids of its nodes, in the order of the first ids."""
+    ids: dict[_K, list[int]] = {}
+    for verdict in verdicts:
+        ids.setdefault(key(verdict), []).append(verdict.node_id)
+    return [*ids.items()]
+
+
+def _non_pod_notes(verdicts: Sequence[NodeVerdict]) -> list[str]:
+    sums: dict[str, int] = {}
+    for verdict in verdicts:
+        for resource, table in verdict.tables.items():
+            sums[resource] = sums.get(resource, 0) + masked_bytes(resource, table)
+    return [
+        f"{humanize_bytes(size)} of {resource} used outside of pods"
+        for resource, size in sums.items()
+        if size
+    ]
 
 
 def _non_pod_note(resource: str, table: Table) -> str:
@@ -87,33 +163,6 @@ def _non_pod_note(resource: str, table: Table) -> str:
 def _notes(*notes: str) -> str:
     text = "; ".join(note for note in notes if note)
     return f" ({text})" if text else ""
-
-
-def by_rule(verdicts: tuple[NodeVerdict, ...], prefixes: Mapping[str, str]) -> list[str]:
-    """Return a part for each rule, with the most that one of its nodes has free."""
-    ids: dict[str, list[int]] = {}
-    most: dict[tuple[str, str], int] = {}
-    non_pod: dict[str, int] = {}
-    for verdict in verdicts:
-        rule = "in other groups" if verdict.rule.startswith("in group ") else verdict.rule
-        ids.setdefault(rule, []).append(verdict.node_id)
-        for resource, table in verdict.tables.items():
-            non_pod[resource] = non_pod.get(resource, 0) + masked_bytes(resource, table)
-            most[rule, resource] = max(most.get((rule, resource), 0), table.free)
-
-    def text(rule: str) -> str:
-        parts = [
-            f"{prefix}at most {humanize_bytes(most[rule, resource])} free"
-            for resource, prefix in prefixes.items()
-        ]
-        return ", ".join((*parts, rule))
-
-    notes = [
-        f"{humanize_bytes(size_bytes)} of {resource} used outside of pods"
-        for resource, size_bytes in non_pod.items()
-        if size_bytes
-    ]
-    return notes + [f"{format_node_ids(node_ids)}: {text(rule)}" for rule, node_ids in ids.items()]
 
 
 def format_node_ids(node_ids: Collection[int]) -> str:

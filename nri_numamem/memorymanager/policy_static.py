@@ -97,4 +97,4 @@ def _choose(
     if found is not None and (candidates.hint(found).preferred or not hint.preferred):
         return found
     sentence = allocation_failed(problems[found is not None])
-    return reject(state, request, candidates, preferences, UNEXPECTED, sentence)
+    return reject(state, uid, request, candidates, preferences, UNEXPECTED, sentence)

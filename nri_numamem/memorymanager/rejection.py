@@ -11,22 +11,27 @@ The text is computed when it is first read: under `best-effort`, several placeme
 the rejections of all but the last are discarded.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from nri_numamem.memorymanager.candidates import Candidates, free_bytes
 from nri_numamem.memorymanager.new_blocks import resource_order
+from nri_numamem.memorymanager.node_reasons import (
+    HAS_ROOM,
+    Reason,
+    Rule,
+    prefixes_of,
+    reason_for,
+    reason_of,
+)
 from nri_numamem.memorymanager.node_verdicts import (
     NodeVerdict,
-    by_rule,
     format_node_ids,
-    one_by_one,
-    origin_of,
-    prefixes_of,
-    rule_of,
+    node_facts,
+    verdict_of,
 )
-from nri_numamem.memorymanager.state import NodeState, Request, State
+from nri_numamem.memorymanager.state import Request, State
 from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.preferences import Preferences
 from nri_numamem.numa.quantity import HUGEPAGES_PREFIX, humanize_bytes
@@ -38,16 +43,40 @@ UNEXPECTED = "UnexpectedAdmissionError"
 TOPOLOGY = "TopologyAffinityError"
 NOT_ALIGNED = "Resources cannot be allocated with Topology locality"
 
-_USE_LESS = "remedy: request less, or use a larger host"
+_USE_LESS = "request less, or use a larger host"
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """The reason for a rejection, for people and for records."""
 
-    message: str
-    """At most 900 characters."""
+    facts: str
+    """The request, and what holds for all nodes."""
+    remedy: str = ""
+    """What to do; "" if nothing is known."""
+    sentence: str = ""
+    """The kubelet's error text; "" if it has none."""
     per_node: tuple[NodeVerdict, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """The text without what is known about each node."""
+        return "; ".join(part for part in (self.facts, self._end) if part)
+
+    @property
+    def _end(self) -> str:
+        remedy = f"remedy: {self.remedy}" if self.remedy else ""
+        return "; ".join(part for part in (remedy, self.sentence) if part)
+
+    def message(self, limit: int = MESSAGE_LIMIT) -> str:
+        """Return the text with at most `limit` characters, with fewer facts if necessary."""
+        end = f"; {self._end}" if self._end else ""
+        room = limit - len(end) - len(self.facts)
+        nodes = node_facts(self.per_node, room - 2)
+        facts = f"{self.facts}; {nodes}" if nodes else self.facts
+        if len(facts) + len(end) <= limit:
+            return f"{facts}{end}"
+        return f"{facts[: max(0, limit - len(end) - 3)]}...{end}"[-limit:]
 
 
 class Rejection:
@@ -57,41 +86,49 @@ class Rejection:
         self,
         reason: str,
         explain: Callable[[], Explanation],
-        explain_within: Callable[[int], Explanation] | None = None,
         *,
         is_of_pod: bool = False,
+        common: Reason | None = None,
     ) -> None:
         """Take the kubelet's reason, e.g. UnexpectedAdmissionError, and compute the text later.
 
-        `explain_within` computes it for a number of characters.
+        `common` is the reason of all node sets that could hold the container, if there is one.
         """
         self.reason = reason
         self.is_of_pod = is_of_pod
         """Whether the request is that of the pod as a whole, in pod scope."""
+        self.common = common
         self._explain = explain
-        self._explain_within = explain_within
 
     @cached_property
     def explanation(self) -> Explanation:
         """The explanation, computed once."""
         return self._explain()
 
-    @property
+    @cached_property
     def message(self) -> str:
-        """The explanation's text."""
-        return self.explanation.message
+        """The explanation's text, with at most MESSAGE_LIMIT characters."""
+        return self.explanation.message()
 
     def message_within(self, limit: int) -> str:
         """Return the text with at most `limit` characters, with fewer facts if necessary."""
-        if len(self.message) <= limit:
-            return self.message
-        if self._explain_within is not None:
-            return self._explain_within(limit).message
-        return f"{self.message[: limit - 3]}..."
+        return self.message if len(self.message) <= limit else self.explanation.message(limit)
 
     def of_pod(self) -> "Rejection":
         """Return the rejection of a request that is the pod's as a whole."""
-        return Rejection(self.reason, self._explain, self._explain_within, is_of_pod=True)
+        return Rejection(self.reason, self._explain, is_of_pod=True, common=self.common)
+
+    def with_reasons(self, reason_of_node: Callable[[int], Reason]) -> "Rejection":
+        """Return the rejection with the reasons of NUMA nodes by all rules of a decision."""
+
+        def explain() -> Explanation:
+            found = self.explanation
+            verdicts = tuple(
+                replace(each, reason=reason_of_node(each.node_id)) for each in found.per_node
+            )
+            return replace(found, per_node=verdicts)
+
+        return Rejection(self.reason, explain, is_of_pod=self.is_of_pod, common=self.common)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Rejection):
@@ -99,7 +136,7 @@ class Rejection:
         return (self.reason, self.explanation) == (other.reason, other.explanation)
 
     def __hash__(self) -> int:
-        return hash((self.reason, self.explanation.message))
+        return hash((self.reason, self.message))
 
     def __repr__(self) -> str:
         return f"Rejection({self.reason!r}, {self.explanation!r})"
@@ -112,15 +149,16 @@ def allocation_failed(problem: str) -> str:
 
 def reject(
     state: State,
+    uid: str,
     request: Request,
     candidates: Candidates,
     preferences: Preferences,
     reason: str,
     sentence: str,
 ) -> Rejection:
-    """Reject `request`; `sentence`, the kubelet's error text, is the end of the message."""
-    explain = partial(_explain, state, request, candidates, preferences, sentence)
-    return Rejection(reason, explain, explain)
+    """Reject a request of pod `uid`; `sentence`, the kubelet's error text, ends the message."""
+    explain = partial(_explain, state, uid, request, candidates, preferences, sentence)
+    return Rejection(reason, explain)
 
 
 def reject_pod(
@@ -131,84 +169,67 @@ def reject_pod(
     `request` is the pod's; `outstanding` is what pods of which containers run still need.
     """
     explain = partial(_explain_pod, state, request, outstanding, sentence)
-    return Rejection(reason, explain, explain)
+    return Rejection(reason, explain, common=reason_for(Rule.NOT_ENOUGH_TOGETHER))
 
 
 def not_aligned(fact: str) -> Rejection:
     """Reject a container whose CPUs and devices are away from where its memory must be."""
-    remedy = "remedy: set topologyManagerPolicy best-effort, or create the pod anew"
-    return Rejection(TOPOLOGY, partial(Explanation, f"{fact}; {remedy}; {NOT_ALIGNED}"))
+    remedy = "set topologyManagerPolicy best-effort, or create the pod anew"
+    explain = partial(Explanation, fact, remedy, NOT_ALIGNED)
+    return Rejection(TOPOLOGY, explain, common=reason_for(Rule.OUTSIDE_POD_NODES))
 
 
 def _explain(
     state: State,
+    uid: str,
     request: Request,
     candidates: Candidates,
     preferences: Preferences,
     sentence: str,
-    limit: int = MESSAGE_LIMIT,
 ) -> Explanation:
-    prefixes = prefixes_of(request)
-    rule = partial(rule_of, state, request=request, prefixes=prefixes)
-    verdicts = verdicts_of(state, prefixes, rule)
-    head = f"requested {format_amounts(request)}; {_size(candidates)}"
+    verdicts = verdicts_of(
+        state,
+        request,
+        lambda n: reason_of(state, uid, request, candidates, NodeSet([n])) or HAS_ROOM,
+    )
+    facts = f"requested {format_amounts(request)}; {_size(candidates)}"
     fitting = candidates.best(preferences)
     if fitting is not None:
-        head += f"; without topology constraints it would fit on {format_node_ids(tuple(fitting))}"
+        facts += f"; without topology constraints it would fit on {format_node_ids(tuple(fitting))}"
     remedy = _remedy(verdicts, request, candidates, fitting)
-    return composed(head, verdicts, prefixes, f"{remedy}; {sentence}", limit)
+    return Explanation(facts, remedy, sentence, verdicts)
 
 
 def _explain_pod(
-    state: State,
-    request: Request,
-    outstanding: Request,
-    sentence: str,
-    limit: int = MESSAGE_LIMIT,
+    state: State, request: Request, outstanding: Request, sentence: str
 ) -> Explanation:
-    prefixes = prefixes_of(request)
-    verdicts = verdicts_of(state, prefixes, lambda _: "not enough together with the other nodes")
-    free = {name: free_bytes(state, state.machine_state, name) for name in prefixes}
+    together = reason_for(Rule.NOT_ENOUGH_TOGETHER)
+    verdicts = verdicts_of(state, request, lambda _: together)
+    free = {name: free_bytes(state, state.machine_state, name) for name in prefixes_of(request)}
     available = ", ".join(f"{name} {humanize_bytes(size)}" for name, size in free.items())
-    head = f"requested {format_amounts(request)} for the pod"
+    facts = f"requested {format_amounts(request)} for the pod"
     if outstanding:
-        head += f"; pods of which some containers run still need {format_amounts(outstanding)}"
-    head += f"; all NUMA nodes together have {available} free"
+        facts += f"; pods of which some containers run still need {format_amounts(outstanding)}"
+    facts += f"; all NUMA nodes together have {available} free"
+    facts += "; refused so that the pod does not start in part"
     exceeds = any(
         sum(verdict.tables[name].allocatable for verdict in verdicts) < size
         for name, size in request.items()
     )
     remedy = _remedy_of_missing(verdicts, request) or (
-        _USE_LESS if exceeds else "remedy: make room for all containers of the pod, or request less"
+        _USE_LESS if exceeds else "make room for all containers of the pod, or request less"
     )
-    why = "refused so that the pod does not start in part"
-    return composed(head, verdicts, prefixes, f"{why}; {remedy}; {sentence}", limit)
+    return Explanation(facts, remedy, sentence, verdicts)
 
 
 def verdicts_of(
-    state: State, resources: Iterable[str], rule: Callable[[NodeState], str]
+    state: State, request: Request, reason_of_node: Callable[[int], Reason]
 ) -> tuple[NodeVerdict, ...]:
-    """Return what each node has of these resources; `rule` says why it was excluded."""
+    """Return what each node has of the requested resources, and why it was passed over."""
     return tuple(
-        NodeVerdict(node_id, {name: node.table(name) for name in resources}, rule(node))
+        verdict_of(node_id, node, request, reason_of_node(node_id))
         for node_id, node in state.machine_state.items()
     )
-
-
-def composed(
-    head: str,
-    verdicts: tuple[NodeVerdict, ...],
-    prefixes: Mapping[str, str],
-    end: str,
-    limit: int,
-) -> Explanation:
-    """Return the explanation, with as many facts about the nodes as there is room for."""
-    room = limit - len(f"; {end}")
-    for summary in (partial(one_by_one, origin=origin_of), one_by_one, by_rule):
-        facts = "; ".join((head, *summary(verdicts, prefixes)))
-        if len(facts) <= room:
-            return Explanation(f"{facts}; {end}", verdicts)
-    return Explanation(f"{facts[: max(0, room - 3)]}...; {end}"[-limit:], verdicts)
 
 
 def format_amounts(request: Request) -> str:
@@ -242,16 +263,16 @@ def _remedy(
         return _USE_LESS
     if fitting is not None:
         where = "the NUMA nodes of its CPUs and devices"
-        return f"remedy: make room on {where}, or set topologyManagerPolicy best-effort"
+        return f"make room on {where}, or set topologyManagerPolicy best-effort"
     if candidates.minimum > 1:
-        return f"remedy: make room on {candidates.minimum} whole NUMA nodes, or request less"
+        return f"make room on {candidates.minimum} whole NUMA nodes, or request less"
     large = [
         verdict.node_id
         for verdict in verdicts
         if all(verdict.tables[name].allocatable >= size for name, size in request.items())
     ]
     one_of = "one of " if len(large) > 1 else ""
-    return f"remedy: make room on {one_of}{format_node_ids(large)}"
+    return f"make room on {one_of}{format_node_ids(large)}"
 
 
 def _remedy_of_missing(verdicts: tuple[NodeVerdict, ...], request: Request) -> str:
@@ -264,4 +285,4 @@ def _remedy_of_missing(verdicts: tuple[NodeVerdict, ...], request: Request) -> s
     if not missing:
         return ""
     pages = " and ".join(resource.removeprefix(HUGEPAGES_PREFIX) for resource in missing)
-    return f"remedy: reserve {' and '.join(missing)}, this host has no {pages} pages"
+    return f"reserve {' and '.join(missing)}, this host has no {pages} pages"

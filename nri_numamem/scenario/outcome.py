@@ -52,9 +52,9 @@ class Outcome:
         return document | self._document_of_containers()
 
     def _document_of_rejection(self, rejection: Rejection) -> dict[str, RecordValue]:
-        document: dict[str, RecordValue] = {"ok": False, "error": _error_document(rejection)}
+        document: dict[str, RecordValue] = {"ok": False, "error": error_document(rejection)}
         if self.refused:
-            refused = {name: _error_document(each) for name, each in self.refused.items()}
+            refused = {name: error_document(each) for name, each in self.refused.items()}
             document["refused"] = dict(refused)
         if self.cpuset_mems:
             document["cpusetMems"] = dict(self.cpuset_mems)
@@ -79,5 +79,15 @@ class Outcome:
         return document
 
 
-def _error_document(rejection: Rejection) -> RecordValue:
-    return {"reason": rejection.reason, "message": rejection.message}
+def error_document(rejection: Rejection) -> dict[str, RecordValue]:
+    """Return a rejection: its text, and why each NUMA node was passed over."""
+    nodes: list[RecordValue] = [
+        {
+            "node": each.node_id,
+            "freeBytes": {name: table.free for name, table in each.tables.items()},
+            "rule": each.reason.rule.value,
+            "reason": each.reason.text,
+        }
+        for each in rejection.explanation.per_node
+    ]
+    return {"reason": rejection.reason, "message": rejection.message, "nodes": nodes}

@@ -178,4 +178,4 @@ def _rejection(
         # No allocation can succeed; the text of the kubelet's default case fits best.
         reason, sentence = UNEXPECTED, allocation_failed(NO_DEFAULT)
     candidates = candidates_for(state, pod.uid, request, topology.preferences.previous_nodes)
-    return reject(state, request, candidates, topology.preferences, reason, sentence)
+    return reject(state, pod.uid, request, candidates, topology.preferences, reason, sentence)

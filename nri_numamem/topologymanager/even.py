@@ -105,5 +105,5 @@ def _rejection(state: State, pod: Pod, name: str, count: int, topology: Topology
         return reject_evenly(state, request, count, fitting, UNEXPECTED, sentence)
     remedy = ""
     if topology.policy is TopologyPolicy.SINGLE_NUMA_NODE:
-        remedy = f"remedy: request no group, since {topology.policy} admits one NUMA node only"
+        remedy = f"request no group, since {topology.policy} admits one NUMA node only"
     return reject_evenly(state, request, count, fitting, TOPOLOGY, NOT_ALIGNED, remedy)

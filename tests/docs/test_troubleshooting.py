@@ -89,15 +89,15 @@ SOURCES = {
         "fits on 1 empty NUMA node",
         "without topology constraints it would fit on",
         "which is unexpected",
-        "not enough together with the other nodes",
         "so that the pod does not start in part",
     ),
-    "memorymanager/node_verdicts.py": (
-        "has single-node assignments",
-        "unused, too small by itself",
+    "memorymanager/node_reasons.py": (
+        "blocks a group",
+        "short, even if empty",
         "no normal memory, only for a set with another node",
-        "used outside of pods",
+        "not enough together with the other nodes",
     ),
+    "memorymanager/node_verdicts.py": ("used outside of pods",),
     "engine/placement.py": ("the pod's memory is on",),
 }
 

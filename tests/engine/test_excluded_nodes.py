@@ -351,7 +351,10 @@ def test_the_record_names_a_movable_node_that_was_passed_over(new_host: NewHost)
     host = new_host(policy(WithoutCpus.USE), movable())
     placed(host, 100 * MI)
     (record,) = [r for r in host.answers[-1].records if r.event == "admitted"]
-    assert {"nodes": "2", "rule": "no_normal_memory"} in record.fields["candidates"]  # type: ignore[operator]
+    candidates = record.fields["candidates"]
+    assert isinstance(candidates, list)
+    rules = {each["nodes"]: each["rule"] for each in candidates if isinstance(each, dict)}
+    assert rules["2"] == "no_normal_memory"
 
 
 def test_hints_have_last_resort_nodes_only_if_nothing_else_fits(new_host: NewHost) -> None:

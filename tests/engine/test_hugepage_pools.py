@@ -86,7 +86,7 @@ def test_a_refusal_names_pages_outside_of_pods(new_host: NewHost) -> None:
     assert (
         "NUMA node 0: memory 928Mi free of 928Mi allocatable (1Gi less 64Mi reservedMemory, "
         "32Mi hugepages), hugepages-2Mi 0 free of 32Mi allocatable "
-        "(32Mi used outside of pods), unused"
+        "(32Mi used outside of pods), hugepages-2Mi 16Mi short"
     ) in plan.refusal
     assert "hugepages-2Mi 8Mi free of 32Mi allocatable (24Mi used outside of pods)" in plan.refusal
     (record,) = plan.records

@@ -29,13 +29,13 @@ def test_the_message_has_the_number_of_nodes_and_a_rule_for_every_node(worlds: M
     assert rejection.reason == "Reason"
     assert rejection.message == (
         "requested memory 4Gi in equal parts on 2 NUMA nodes, memory 2Gi each; "
-        "NUMA node 0: 1Gi free of 4Gi allocatable, has single-node assignments; "
-        "NUMA node 1: 0 free of 4Gi allocatable, in group 1-3; "
-        "NUMA node 2: 3Gi free of 4Gi allocatable, in group 1-3; "
-        "NUMA node 3: 4Gi free of 4Gi allocatable, in group 1-3; "
-        "NUMA node 4: 1Gi free of 1Gi allocatable, too small for its part; "
-        "NUMA node 5: 1Gi free of 4Gi allocatable, no room for its part; "
-        "NUMA node 6: 4Gi free of 4Gi allocatable, room for its part; "
+        "NUMA node 0: 1Gi free of 4Gi allocatable, blocks a group (3Gi assigned); "
+        "NUMA node 1: 0 free of 4Gi allocatable, in group 1-3 with 7Gi free; "
+        "NUMA node 2: 3Gi free of 4Gi allocatable, in group 1-3 with 7Gi free; "
+        "NUMA node 3: 4Gi free of 4Gi allocatable, in group 1-3 with 7Gi free; "
+        "NUMA node 4: 1Gi free of 1Gi allocatable, 1Gi short for its part, even if empty; "
+        "NUMA node 5: 1Gi free of 4Gi allocatable, 1Gi short for its part; "
+        "NUMA node 6: 4Gi free of 4Gi allocatable, has room for its part; "
         "NUMA node 7: 4Gi free of 4Gi allocatable, no normal memory, only for a set with another "
         "node; remedy: make room on 2 whole NUMA nodes, or request fewer or less; Sentence"
     )
@@ -49,7 +49,7 @@ def test_a_fitting_group_and_a_remedy_are_named(worlds: ModuleType) -> None:
         "; remedy: make room on the NUMA nodes of its CPUs and devices, or set "
         "topologyManagerPolicy best-effort; Sentence"
     )
-    assert refuse(state, {"memory": GI}, 2, None, "remedy: other").message.endswith(
+    assert refuse(state, {"memory": GI}, 2, None, "other").message.endswith(
         "; remedy: other; Sentence"
     )
 

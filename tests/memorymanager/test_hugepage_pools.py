@@ -261,7 +261,8 @@ def refuse(state: State, figures: PoolUse, size: int) -> str:
     request = {"memory": GI, PAGES: size}
     accounting = mask_unavailable_hugepages(state, figures).state
     candidates = candidates_for(accounting, "new", request, NodeSet())
-    return reject(accounting, request, candidates, Preferences(), "Reason", "Sentence").message
+    rejection = reject(accounting, "new", request, candidates, Preferences(), "Reason", "Sentence")
+    return rejection.message
 
 
 def test_a_rejection_names_pages_used_outside_of_pods(worlds: ModuleType) -> None:
@@ -272,10 +273,10 @@ def test_a_rejection_names_pages_used_outside_of_pods(worlds: ModuleType) -> Non
         "without topology constraints it would fit on NUMA nodes 0-1; "
         "NUMA node 0: memory 4Gi free of 4Gi allocatable (6Gi less 2Gi hugepages), "
         "hugepages-2Mi 1.5Gi free of 2Gi allocatable "
-        "(512Mi used outside of pods), unused; "
+        "(512Mi used outside of pods), hugepages-2Mi 512Mi short; "
         "NUMA node 1: memory 4Gi free of 4Gi allocatable (6Gi less 2Gi hugepages), "
         "hugepages-2Mi 512Mi free of 2Gi allocatable "
-        "(1.5Gi used outside of pods), unused; "
+        "(1.5Gi used outside of pods), hugepages-2Mi 1.5Gi short; "
         "remedy: make room on the NUMA nodes of its CPUs and devices, or set "
         "topologyManagerPolicy best-effort; Sentence"
     )
@@ -286,4 +287,4 @@ def test_a_rejection_on_many_nodes_names_the_sum(worlds: ModuleType) -> None:
     figures = use(*(GI + n * GI // 64 for n in range(32)), total=2 * GI)
     message = refuse(state, figures, 100 * GI)
     assert len(message) <= MESSAGE_LIMIT
-    assert "; 39.75Gi of hugepages-2Mi used outside of pods; NUMA nodes 0-31: " in message
+    assert "; 39.75Gi of hugepages-2Mi used outside of pods; free memory, hugepages" in message

@@ -120,7 +120,7 @@ def test_the_rejection_names_the_rule() -> None:
     state = assign(empty("nm"), "b", "main", NodeSet([0]), {"memory": 4 * GI})
     request = {"memory": GI}
     candidates = candidates_for(state, "a", request, ANYWHERE)
-    text = reject(state, request, candidates, LOWEST, "Reason", "Sentence").message
+    text = reject(state, "a", request, candidates, LOWEST, "Reason", "Sentence").message
     assert "NUMA node 1: 4Gi free of 4Gi allocatable, no normal memory, only for a set" in text
 
 

@@ -11,6 +11,7 @@ from nri_numamem.memorymanager import (
 )
 from nri_numamem.memorymanager.accounting import assign
 from nri_numamem.memorymanager.candidates import candidates_for
+from nri_numamem.memorymanager.node_reasons import Reason, Rule
 from nri_numamem.memorymanager.policy_static import NO_DEFAULT
 from nri_numamem.memorymanager.rejection import (
     MESSAGE_LIMIT,
@@ -26,7 +27,7 @@ GI = 2**30
 
 def refuse(state: State, request: Request) -> Rejection:
     candidates = candidates_for(state, "new", request, NodeSet())
-    return reject(state, request, candidates, Preferences(), "Reason", "Sentence")
+    return reject(state, "new", request, candidates, Preferences(), "Reason", "Sentence")
 
 
 def test_the_message_has_the_kubelets_sentence() -> None:
@@ -43,16 +44,16 @@ def test_the_message_has_every_node(worlds: ModuleType) -> None:
     assert rejection.reason == "Reason"
     assert rejection.message == (
         "requested memory 15Gi; fits on 4 empty NUMA nodes; "
-        "NUMA node 0: 1Gi free of 4Gi allocatable, has single-node assignments; "
+        "NUMA node 0: 1Gi free of 4Gi allocatable, blocks a group (3Gi assigned); "
         "NUMA node 1: 0 free of 4Gi allocatable, in group 1-2 with 3Gi free; "
         "NUMA node 2: 3Gi free of 4Gi allocatable, in group 1-2 with 3Gi free; "
-        "NUMA nodes 3-5: 4Gi free of 4Gi allocatable, unused, too small by itself; "
+        "NUMA nodes 3-5: 4Gi free of 4Gi allocatable, 11Gi short, even if empty; "
         "remedy: make room on 4 whole NUMA nodes, or request less; Sentence"
     )
     assert rejection.explanation.per_node[0] == NodeVerdict(
         0,
         {"memory": Table(4 * GI, 0, 4 * GI, 3 * GI, GI)},
-        "has single-node assignments",
+        Reason(Rule.BLOCKS_GROUP, "blocks a group (3Gi assigned)"),
     )
 
 
@@ -63,7 +64,7 @@ def test_the_message_names_several_resources(worlds: ModuleType) -> None:
         "requested memory 1Gi, hugepages-1Gi 2Gi; "
         "exceeds all NUMA nodes together; "
         "NUMA node 0: memory 3.99Gi free of 4Gi allocatable (5Gi less 1Gi hugepages), "
-        "hugepages-1Gi 1Gi free of 1Gi allocatable, has single-node assignments; "
+        "hugepages-1Gi 1Gi free of 1Gi allocatable, hugepages-1Gi 1Gi short, even if empty; "
         "remedy: request less, or use a larger host; Sentence"
     )
 
@@ -73,7 +74,7 @@ def test_the_message_has_the_best_set_without_topology_constraints(worlds: Modul
     assert refuse(state, {"memory": 4}).message == (
         "requested memory 4; fits on 1 empty NUMA node; "
         "without topology constraints it would fit on NUMA node 0; "
-        "NUMA nodes 0-1: 4 free of 4 allocatable, unused; "
+        "NUMA nodes 0-1: 4 free of 4 allocatable, has room; "
         "remedy: make room on the NUMA nodes of its CPUs and devices, or set "
         "topologyManagerPolicy best-effort; Sentence"
     )
@@ -95,9 +96,9 @@ def test_the_origin_of_the_allocatable_amount_is_shown_while_there_is_room() -> 
     few, many = (refuse(reserved_machine(n), {"memory": 99 * GI}).message for n in (2, 10))
     assert (
         "NUMA node 0: 6.5Gi free of 6.5Gi allocatable "
-        "(8Gi less 1Gi reservedMemory, 512Mi hugepages), unused"
+        "(8Gi less 1Gi reservedMemory, 512Mi hugepages), 92.5Gi short, even if empty"
     ) in few
-    assert "NUMA node 0: 6.5Gi free of 6.5Gi allocatable, unused" in many
+    assert "NUMA node 0: 6.5Gi free of 6.5Gi allocatable, 92.5Gi short, even if empty" in many
     assert max(len(few), len(many)) <= MESSAGE_LIMIT
 
 
@@ -110,9 +111,9 @@ def test_nodes_of_a_large_machine_are_summarized_by_rule(worlds: ModuleType) -> 
     message = refuse(state, {"memory": 4000 * GI}).message
     assert len(message) <= MESSAGE_LIMIT
     assert message.endswith(
-        "NUMA nodes 0-23: at most 22.48Ki free, has single-node assignments; "
-        "NUMA nodes 24-47: at most 28Gi free, in other groups; "
-        "NUMA nodes 48-63: at most 64Gi free, unused, too small by itself; "
+        "NUMA nodes 0-23: blocked for groups by single-node assignments; "
+        "NUMA nodes 24-47: in other groups; "
+        "NUMA nodes 48-63: too small, even if empty; "
         "remedy: make room on 63 whole NUMA nodes, or request less; Sentence"
     )
 
@@ -151,9 +152,9 @@ def test_a_pod_that_all_nodes_together_cannot_hold_now(worlds: ModuleType) -> No
         "requested memory 4Gi for the pod; "
         "pods of which some containers run still need memory 2Gi; "
         "all NUMA nodes together have memory 5Gi free; "
+        "refused so that the pod does not start in part; "
         "NUMA node 0: 1Gi free of 4Gi allocatable, not enough together with the other nodes; "
         "NUMA node 1: 4Gi free of 4Gi allocatable, not enough together with the other nodes; "
-        "refused so that the pod does not start in part; "
         "remedy: make room for all containers of the pod, or request less; Sentence"
     )
     assert [verdict.node_id for verdict in rejection.explanation.per_node] == [0, 1]
@@ -180,10 +181,9 @@ def test_the_message_of_a_pod_is_short_on_a_large_machine(worlds: ModuleType) ->
     sentence = allocation_failed(NO_DEFAULT)
     message = reject_pod(state, request, outstanding, "Reason", sentence).message
     assert len(message) <= MESSAGE_LIMIT
-    assert (
-        "NUMA nodes 0-63: memory at most 67.93Gi free, hugepages-1Gi at most 35.93Gi free"
-        in message
-    )
+    assert "free memory, hugepages-1Gi, hugepages-2Mi per NUMA node: " in message
+    assert " · 63: 67.93Gi, 35.93Gi, 10.93Gi · " in message
+    assert " other nodes; remedy: " in message
     assert message.endswith(
         "; remedy: make room for all containers of the pod, or request less; " + sentence
     )
@@ -195,7 +195,7 @@ def test_rejections_with_equal_explanations_are_equal(worlds: ModuleType) -> Non
     assert refused == again != other
     assert hash(refused) == hash(again)
     assert refused != refused.message
-    assert repr(refused).startswith("Rejection('Reason', Explanation(message='requested memory ")
+    assert repr(refused).startswith("Rejection('Reason', Explanation(facts='requested memory ")
 
 
 def test_a_message_for_less_room_has_fewer_facts(worlds: ModuleType) -> None:
@@ -207,7 +207,8 @@ def test_a_message_for_less_room_has_fewer_facts(worlds: ModuleType) -> None:
         assert len(text) <= limit
         assert text.startswith("requested memory 1000Gi; ")
         assert text.endswith("; remedy: request less, or use a larger host; Sentence")
-    assert "NUMA nodes 0-7: at most 71Gi free" in rejection.message_within(300)
+    assert "NUMA nodes 0-7: at most 71Gi free" in rejection.message_within(200)
+    assert "free per NUMA node: 0: 64Gi · 1: 65Gi" in rejection.message_within(300)
     assert len(rejection.message_within(10)) == 10
 
 

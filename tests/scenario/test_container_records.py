@@ -64,7 +64,11 @@ def test_a_policy_that_cannot_be_set_rejects_the_container() -> None:
         "the memory policy 'interleave' of the pod's annotation cannot be set: "
         "memoryPolicy.modes allows only bind"
     )
-    assert outcome.document["error"] == {"reason": "MemoryPolicyError", "message": text}
+    assert outcome.document["error"] == {
+        "reason": "MemoryPolicyError",
+        "message": text,
+        "nodes": [],
+    }
     assert list(outcome.refused) == ["c1"]
     assert outcome.cpuset_mems is not None
     assert list(outcome.cpuset_mems) == ["init", "c0"]

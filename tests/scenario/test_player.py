@@ -26,6 +26,20 @@ def test_admissions_and_removals() -> None:
     assert shown[1]["error"] == {
         "reason": got[1].rejection.reason,
         "message": got[1].rejection.message,
+        "nodes": [
+            {
+                "node": 0,
+                "freeBytes": {"memory": 5 << 30},
+                "rule": "blocks_group",
+                "reason": "blocks a group (5Gi assigned)",
+            },
+            {
+                "node": 1,
+                "freeBytes": {"memory": 10 << 30},
+                "rule": "too_small",
+                "reason": "5Gi short, even if empty",
+            },
+        ],
     }
     assert list(got[-1].accounting.assignments) == ["b"]
 

@@ -22,7 +22,6 @@ from nri_numamem.cli.render.plain_table import plain_table
 from nri_numamem.cli.render.screen import Screen
 from nri_numamem.cli.render.strategy import strategy_text
 from nri_numamem.cli.render.times import time_text
-from nri_numamem.engine.records.candidates import Rule
 from nri_numamem.engine.text import escape
 from nri_numamem.numa import humanize_bytes
 from nri_numamem.numa.quantity import HUGEPAGES_PREFIX, MEMORY
@@ -34,19 +33,6 @@ _OUTCOMES = {
     Outcome.UNPINNED: "runs unpinned",
     Outcome.NOT_MANAGED: "not managed",
     Outcome.UNKNOWN: "no decision in the history",
-}
-
-_RULES: Mapping[str, str] = {
-    Rule.CHOSEN: "chosen",
-    Rule.TOO_SMALL: "too small, even if it were empty",
-    Rule.OTHER_GROUP: "has assignments of another group",
-    Rule.NO_NORMAL_MEMORY: "has only memory in ZONE_MOVABLE",
-    Rule.OUTSIDE_POD_NODES: "not where the pod as a whole is",
-    Rule.NOT_ALIGNED: "not the node of the CPUs or a device",
-    Rule.NOT_PREFERRED: "more nodes than needed",
-    Rule.OTHER_COUNT: "another number of nodes than requested",
-    Rule.REJECTED_BY_POLICY: "the policy does not admit it",
-    Rule.RANKS_LOWER: "fits, but the choice ranks first",
 }
 
 _POLICIES = {
@@ -266,21 +252,15 @@ def _candidates(entry: Entry) -> Table:
         nodes = str(one.get("nodes"))
         free, used = free_on(entry, nodes), used_outside_on(entry, nodes)
         amounts = [humanize_bytes(free[name]) if name in free else "-" for name in request]
-        table.add_row(nodes, *amounts, _rule(str(one.get("rule")), free, request, used))
+        # Histories of earlier versions have only the rule.
+        reason = escape(str(one.get("reason") or str(one.get("rule")).replace("_", " ")))
+        if used:
+            reason += f"; {amounts_text(used)} used outside of pods"
+        table.add_row(nodes, *amounts, reason)
     omitted = entry.fields.get("omitted_candidates")
     if omitted:
         table.add_row("...", *("" for _ in request), f"{omitted} more")
     return table
-
-
-def _rule(
-    rule: str, free: Mapping[str, int], request: Mapping[str, int], used: Mapping[str, int]
-) -> str:
-    text = _RULES.get(rule) or escape(rule.replace("_", " "))
-    if rule == Rule.NOT_ENOUGH_FREE:
-        short = {n: size - free.get(n, 0) for n, size in request.items() if size > free.get(n, 0)}
-        text = f"{amounts_text(short)} short" if short else text
-    return f"{text}; {amounts_text(used)} used outside of pods" if used else text
 
 
 def _later(entry: Entry) -> str:

@@ -235,9 +235,7 @@ def show_rejection(
     screen: Screen, label: str, rejection: Rejection, who: str = "", *, has_table: bool = True
 ) -> None:
     """Print why a container was rejected, and why each node was passed over."""
-    # The message has one part per node or set of nodes, which the table shows better.
-    parts = rejection.message.split("; ")
-    problem = "; ".join(part for part in parts if not part.startswith("NUMA node"))
+    problem = rejection.explanation.summary
     screen.labelled(label, f"{who}{rejection.reason}: {problem}", "red")
     verdicts = rejection.explanation.per_node
     if verdicts and has_table:
@@ -256,7 +254,7 @@ def _verdicts(verdicts: Sequence[NodeVerdict]) -> Table:
             f"{humanize_bytes(t.free)} of {humanize_bytes(t.allocatable)}"
             for t in verdict.tables.values()
         ]
-        nodes.setdefault((*cells, verdict.rule), []).append(verdict.node_id)
+        nodes.setdefault((*cells, verdict.reason.text), []).append(verdict.node_id)
     for texts, ids in nodes.items():
         table.add_row(str(NodeSet(ids)), *texts)
     return table

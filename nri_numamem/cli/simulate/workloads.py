@@ -21,6 +21,7 @@ from nri_numamem.memorymanager import PoolUse, Rejection, State
 from nri_numamem.memorymanager.rebalance import Rebalancing
 from nri_numamem.memorymanager.state_json import state_json
 from nri_numamem.numa import NodeSet
+from nri_numamem.scenario.outcome import error_document
 from nri_numamem.scenario.player import Player
 from nri_numamem.scenario.scenario import Scenario
 from nri_numamem.scenario.state import WrittenState
@@ -210,8 +211,6 @@ def _trial(trial: Trial, names: PodNames) -> dict[str, object]:
         "fit": workload.replicas if trial.runs_on is not None else len(trial.placed),
         "runsOn": None if trial.runs_on is None else list(trial.runs_on),
         "pods": [{"name": name, "cpusetMems": dict(mems)} for name, mems in trial.placed],
-        "error": None
-        if rejection is None
-        else {"reason": rejection.reason, "message": rejection.message},
+        "error": None if rejection is None else error_document(rejection),
         "plan": None if trial.plan is None else rebalancing_document(trial.plan, names),
     }

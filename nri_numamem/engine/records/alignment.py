@@ -3,7 +3,7 @@
 from nri_numamem.engine.events import Container, PodSandbox
 from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.providers import CPU, DEVICES, NETWORK, OtherProviders
-from nri_numamem.engine.records.candidates import Choice, rule_of
+from nri_numamem.engine.records.candidates import Choice, reason_in
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.records.fields import Fields, container_fields, provider_hints
 from nri_numamem.numa import NodeSet
@@ -18,11 +18,11 @@ def misaligned(
     """Record a container that was placed away from `remote`, a part of its CPUs and devices."""
     causes: dict[str, RecordValue] = {}
     if remote.cpu is not None:
-        causes[CPU] = rule_of(choice, remote.cpu).value
+        causes[CPU] = reason_in(choice, remote.cpu).rule.value
     if remote.devices:
-        causes[DEVICES] = rule_of(choice, remote.devices[0]).value
+        causes[DEVICES] = reason_in(choice, remote.devices[0]).rule.value
     if remote.interfaces:
-        causes[NETWORK] = rule_of(choice, remote.interfaces[0].nodes).value
+        causes[NETWORK] = reason_in(choice, remote.interfaces[0].nodes).rule.value
     nodes = choice.nodes or NodeSet()
     return _record(pod, container, nodes, remote, causes)
 

@@ -6,7 +6,6 @@ the groups, then single nodes by id.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import chain
 
 from nri_numamem.engine.plan import RecordValue
@@ -14,36 +13,30 @@ from nri_numamem.engine.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.engine.records.fields import Fields, free_bytes, provider_hints
 from nri_numamem.engine.state import NO_PREVIOUS_NODES, EngineState
 from nri_numamem.memorymanager import Hint, Request, State
-from nri_numamem.memorymanager.candidates import candidates_for, crosses_groups
+from nri_numamem.memorymanager.candidates import candidates_for
 from nri_numamem.memorymanager.even_groups import fits_evenly
-from nri_numamem.memorymanager.state import NO_TABLE, has_normal_memory
+from nri_numamem.memorymanager.node_reasons import (
+    HAS_ROOM,
+    Reason,
+    Rule,
+    even_reason_of,
+    reason_for,
+    reason_of,
+)
 from nri_numamem.numa import NodeSet
 
 LIMIT = 8
-
-
-class Rule(StrEnum):
-    """Why a node set was chosen or passed over."""
-
-    CHOSEN = "chosen"
-    TOO_SMALL = "too_small"
-    OTHER_GROUP = "other_group"
-    NO_NORMAL_MEMORY = "no_normal_memory"
-    NOT_ENOUGH_FREE = "not_enough_free"
-    OUTSIDE_POD_NODES = "outside_pod_nodes"
-    NOT_ALIGNED = "not_aligned"
-    NOT_PREFERRED = "not_preferred"
-    OTHER_COUNT = "other_count"
-    REJECTED_BY_POLICY = "rejected_by_policy"
-    RANKS_LOWER = "ranks_lower"
-
 
 RULES: Mapping[Rule, str] = {
     Rule.CHOSEN: "is the choice",
     Rule.TOO_SMALL: "could not hold the request even if it were empty",
     Rule.OTHER_GROUP: "has assignments of another group",
+    Rule.BLOCKS_GROUP: "is too small by itself, and its single-node assignments keep it out of a "
+    "group that could hold the request",
     Rule.NO_NORMAL_MEMORY: "has only memory in ZONE_MOVABLE; a container cannot start there",
     Rule.NOT_ENOUGH_FREE: "has not enough free memory or hugepages",
+    Rule.NOT_ENOUGH_TOGETHER: "could hold the container, but all nodes together cannot hold the "
+    "rest of its pod and of pods that run in part",
     Rule.OUTSIDE_POD_NODES: "is not where the pod as a whole is placed",
     Rule.NOT_ALIGNED: "has no node in common with the CPUs or a device of the container",
     Rule.NOT_PREFERRED: "has more nodes than the request needs",
@@ -72,6 +65,8 @@ class Choice:
     previous_nodes: NodeSet = NO_PREVIOUS_NODES
     even_nodes: int = 0
     """How many nodes the request is for, with equal parts; 0 for any number."""
+    common: Reason | None = None
+    """Why the request was rejected on all node sets that could hold it, if that is known."""
 
 
 def decision_fields(choice: Choice, after: EngineState) -> Fields:
@@ -92,8 +87,8 @@ def decision_fields(choice: Choice, after: EngineState) -> Fields:
         else:
             is_admissible = nodes in admissible or (nodes == choice.nodes and found.admits(nodes))
             hint = found.hint(nodes) if is_admissible else None
-        text = str(nodes)
-        listed.append({"nodes": text, "rule": _rule(choice, nodes, hint).value})
+        text, reason = str(nodes), _reason(choice, nodes, hint)
+        listed.append({"nodes": text, "rule": reason.rule.value, "reason": reason.text})
         if hint is not None:
             hints.append({"affinity": text, "preferred": hint.preferred})
     fields: Fields = {
@@ -106,12 +101,12 @@ def decision_fields(choice: Choice, after: EngineState) -> Fields:
     return fields
 
 
-def rule_of(choice: Choice, nodes: NodeSet) -> Rule:
-    """Return the rule for one node set."""
+def reason_in(choice: Choice, nodes: NodeSet) -> Reason:
+    """Return why one node set was chosen or passed over."""
     if choice.even_nodes:
-        return _rule(choice, nodes, _even_hint(choice, nodes))
+        return _reason(choice, nodes, _even_hint(choice, nodes))
     found = candidates_for(choice.accounting, choice.uid, choice.resources, choice.previous_nodes)
-    return _rule(choice, nodes, found.hint(nodes) if found.admits(nodes) else None)
+    return _reason(choice, nodes, found.hint(nodes) if found.admits(nodes) else None)
 
 
 def _even_hint(choice: Choice, nodes: NodeSet) -> Hint | None:
@@ -130,37 +125,31 @@ def _sets(choice: Choice) -> Iterator[NodeSet]:
     yield from (NodeSet([node_id]) for node_id in machine)
 
 
-def _rule(choice: Choice, nodes: NodeSet, hint: Hint | None) -> Rule:
-    """Return the rule for a node set; `hint` is None if the set is not admissible."""
+def _reason(choice: Choice, nodes: NodeSet, hint: Hint | None) -> Reason:
+    """Return the reason for a node set; `hint` is None if the set is not admissible."""
     if nodes == choice.nodes:
-        return Rule.CHOSEN
+        return reason_for(Rule.CHOSEN)
+    if choice.common is not None and choice.common.rule is Rule.NOT_ENOUGH_TOGETHER:
+        return choice.common
     if hint is not None:
-        return _rule_of_admissible(choice, nodes, hint)
+        return _reason_of_admissible(choice, nodes, hint)
+    accounting, request = choice.accounting, choice.resources
+    if choice.even_nodes and len(nodes) == 1:
+        return even_reason_of(accounting, request, choice.even_nodes, next(iter(nodes)))
     if choice.even_nodes not in (0, len(nodes)):
-        return Rule.OTHER_COUNT
-    if not _could_hold(choice.accounting, nodes, choice.resources):
-        return Rule.TOO_SMALL
-    if crosses_groups(choice.accounting, nodes):
-        return Rule.OTHER_GROUP
-    if not has_normal_memory(choice.accounting, nodes):
-        return Rule.NO_NORMAL_MEMORY
-    return Rule.NOT_ENOUGH_FREE
+        return reason_for(Rule.OTHER_COUNT)
+    found = candidates_for(accounting, choice.uid, request, choice.previous_nodes)
+    reason = reason_of(accounting, choice.uid, request, found, nodes)
+    return reason or reason_for(Rule.NOT_ENOUGH_FREE)  # on one node of an even group
 
 
-def _rule_of_admissible(choice: Choice, nodes: NodeSet, hint: Hint) -> Rule:
+def _reason_of_admissible(choice: Choice, nodes: NodeSet, hint: Hint) -> Reason:
+    if choice.common is not None:
+        return choice.common
     if choice.nodes is not None and choice.pod_nodes:
-        return Rule.OUTSIDE_POD_NODES
+        return reason_for(Rule.OUTSIDE_POD_NODES)
     if choice.others.is_disjoint_from(nodes):
-        return Rule.NOT_ALIGNED
+        return reason_for(Rule.NOT_ALIGNED)
     if not hint.preferred:
-        return Rule.NOT_PREFERRED
-    return Rule.REJECTED_BY_POLICY if choice.nodes is None else Rule.RANKS_LOWER
-
-
-def _could_hold(accounting: State, nodes: NodeSet, request: Mapping[str, int]) -> bool:
-    machine = accounting.machine_state  # may lack nodes of a group, which were removed
-    maps = [machine[node_id].memory_map for node_id in nodes if node_id in machine]
-    return all(
-        sum(tables.get(name, NO_TABLE).allocatable for tables in maps) >= size_bytes
-        for name, size_bytes in request.items()
-    )
+        return reason_for(Rule.NOT_PREFERRED)
+    return HAS_ROOM if choice.nodes is None else reason_for(Rule.RANKS_LOWER)

@@ -6,7 +6,7 @@ from nri_numamem.engine.context import Context, qos_of_cgroup_parent
 from nri_numamem.engine.events import Container, PodSandbox
 from nri_numamem.engine.plan import Adjustment, Record, Update
 from nri_numamem.engine.providers import NO_OTHER_PROVIDERS, OtherProviders
-from nri_numamem.engine.records.candidates import Choice, decision_fields
+from nri_numamem.engine.records.candidates import Choice, decision_fields, reason_in
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.records.fields import (
     PREFIX,
@@ -22,7 +22,7 @@ from nri_numamem.engine.records.holders import holders_of
 from nri_numamem.engine.request import Request, request_of_pod
 from nri_numamem.engine.state import POOL, EngineState, Holder, Key
 from nri_numamem.engine.text import NAME_CHARACTERS, cut
-from nri_numamem.memorymanager import Block, QosClass, Rejection
+from nri_numamem.memorymanager import Block, QosClass, Rejection, remove_container
 from nri_numamem.memorymanager.rejection import TOPOLOGY
 from nri_numamem.numa import NodeSet
 from nri_numamem.topologymanager import Placement
@@ -158,6 +158,33 @@ def adopted(
     return Record(EventName.ADOPTED, fields, alternate=is_on_excluded or bool(shortfall))
 
 
+def choice_of_rejected(
+    state: EngineState,
+    pod: PodSandbox,
+    container: Container,
+    request: Request,
+    rejection: Rejection,
+    others: OtherProviders,
+) -> Choice:
+    """Return a rejected request as a choice between node sets; `state` is that of the decision.
+
+    It is the request of the pod if the pod was rejected as a whole.
+    """
+    uid, accounting, resources = pod.uid, state.accounting, request.resources
+    if rejection.is_of_pod:
+        accounting = remove_container(accounting, uid, POOL)
+        resources = request_of_pod(pod) or resources
+    return Choice(
+        accounting,
+        uid,
+        resources,
+        others=others,
+        previous_nodes=state.nodes_before((uid, container.name)),
+        even_nodes=request.even_nodes,
+        common=rejection.common,
+    )
+
+
 def rejected(
     context: Context,
     state: EngineState,
@@ -171,18 +198,7 @@ def rejected(
 
     In pod scope the request is the pod's, as long as the pod is not placed.
     """
-    key = (pod.uid, container.name)
-    resources = None
-    if context.places_pods and not state.blocks((pod.uid, POOL)):
-        resources = request_of_pod(pod)
-    choice = Choice(
-        state.accounting,
-        pod.uid,
-        resources or request.resources,
-        others=others,
-        previous_nodes=state.nodes_before(key),
-        even_nodes=request.even_nodes,
-    )
+    choice = choice_of_rejected(state, pod, container, request, rejection, others)
     fields: Fields = {
         **container_fields(pod, container),
         "request_bytes": dict(request.resources),
@@ -195,9 +211,14 @@ def rejected(
     }
     if request.even_nodes:
         fields["even_nodes"] = request.even_nodes
-    if resources is not None:
-        fields["pod_request_bytes"] = dict(resources)
+    if rejection.is_of_pod:
+        fields["pod_request_bytes"] = dict(choice.resources)
     return Record(EventName.REJECTED, fields)
+
+
+def with_reasons(rejection: Rejection, choice: Choice) -> Rejection:
+    """Return the rejection whose text has the same reasons for NUMA nodes as its record."""
+    return rejection.with_reasons(lambda node_id: reason_in(choice, NodeSet([node_id])))
 
 
 def rejection_text(

@@ -7,7 +7,6 @@ in the pod's condition, and retries.
 from nri_numamem.engine.events import Container, PodSandbox
 from nri_numamem.engine.plan import Adjustment, Record, RecordValue
 from nri_numamem.engine.providers import format_nodes
-from nri_numamem.engine.records.candidates import Rule
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.records.fields import (
     PREFIX,
@@ -21,6 +20,7 @@ from nri_numamem.engine.records.fields import (
 from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.engine.text import cut_name
 from nri_numamem.memorymanager import Block, Resized
+from nri_numamem.memorymanager.node_reasons import Reason, Rule, reason_for
 from nri_numamem.numa import MEMORY, NodeSet, humanize_bytes
 
 # Of a text of at most 900 characters; names have 63 to 253.
@@ -38,8 +38,8 @@ def resized(
     nodes_before = before[0].numa_affinity
     candidates: list[RecordValue] = []
     if done.nodes != nodes_before:
-        candidates.append({"nodes": str(nodes_before), "rule": Rule.NOT_ENOUGH_FREE.value})
-    candidates.append({"nodes": str(done.nodes), "rule": Rule.CHOSEN.value})
+        candidates.append(_candidate(nodes_before, reason_for(Rule.NOT_ENOUGH_FREE)))
+    candidates.append(_candidate(done.nodes, reason_for(Rule.CHOSEN)))
     fields: Fields = {
         **_who(pod, holder, before),
         "request_bytes": {block.type: block.size for block in state.blocks(holder.key) or ()},
@@ -70,9 +70,9 @@ def rejected(
 ) -> Record:
     """Record a resize that is refused; `done` is what it would have resulted in."""
     sets = dict.fromkeys((before[0].numa_affinity, done.nodes))
-    candidates: list[RecordValue] = [
-        {"nodes": str(nodes), "rule": Rule.NOT_ENOUGH_FREE.value} for nodes in sets
-    ]
+    short = humanize_bytes(done.shortfall[MEMORY], round_up=True)
+    reason = Reason(Rule.NOT_ENOUGH_FREE, f"{short} short")
+    candidates: list[RecordValue] = [_candidate(nodes, reason) for nodes in sets]
     fields: Fields = {
         **_who(pod, holder, before),
         "request_bytes": {block.type: block.size for block in done.state.blocks(*holder.key) or ()},
@@ -82,6 +82,10 @@ def rejected(
         "free_bytes": free_bytes(state, (MEMORY,), before[0].numa_affinity | done.nodes),
     }
     return Record(EventName.RESIZE_REJECTED, fields)
+
+
+def _candidate(nodes: NodeSet, reason: Reason) -> RecordValue:
+    return {"nodes": str(nodes), "rule": reason.rule.value, "reason": reason.text}
 
 
 def rejection_text(

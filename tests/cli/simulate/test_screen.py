@@ -59,7 +59,7 @@ def test_equal_parts_on_several_nodes_are_shown(
     assert lines.count(placed) == 2
     text = " ".join(" ".join(lines).split())
     assert "requested memory 3Gi in equal parts on 2 NUMA nodes, memory 1.5Gi each; " in text
-    assert "no room for its part" in text
+    assert "short for its part" in text
     assert "room for its part" in text
 
 

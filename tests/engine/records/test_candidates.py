@@ -1,11 +1,12 @@
 """The node sets in a decision's record, each with the rule that chose it or passed it over."""
 
 from nri_numamem.engine.providers import OtherProviders
-from nri_numamem.engine.records.candidates import LIMIT, RULES, Choice, Rule, decision_fields
+from nri_numamem.engine.records.candidates import LIMIT, RULES, Choice, decision_fields
 from nri_numamem.engine.records.fields import Fields
 from nri_numamem.engine.state import EngineState
 from nri_numamem.memorymanager import State, default_state
 from nri_numamem.memorymanager.accounting import assign
+from nri_numamem.memorymanager.node_reasons import Rule
 from nri_numamem.numa import Machine, NodeSet, NumaNode
 
 GI = 1 << 30

@@ -36,8 +36,8 @@ def test_an_admission_names_the_candidates(engine: Engine) -> None:
     record = run(engine, 2 * GI)
     assert record.event == "pod_admitted"
     assert record.fields["candidates"] == [
-        {"nodes": "0", "rule": "chosen"},
-        {"nodes": "1", "rule": "ranks_lower"},
+        {"nodes": "0", "rule": "chosen", "reason": "chosen"},
+        {"nodes": "1", "rule": "ranks_lower", "reason": "fits, but the choice ranks first"},
     ]
     assert record.fields["merged_hint"] == {"affinity": "0", "preferred": True}
 
@@ -45,7 +45,10 @@ def test_an_admission_names_the_candidates(engine: Engine) -> None:
 def test_a_rejection_names_the_candidates(engine: Engine) -> None:
     record = run(engine, 9 * GI)
     assert (record.event, record.level) == ("pod_rejected", "warning")
-    assert record.fields["candidates"] == [{"nodes": n, "rule": "too_small"} for n in "01"]
+    assert record.fields["candidates"] == [
+        {"nodes": n, "rule": "too_small", "reason": f"{short} short, even if empty"}
+        for n, short in (("0", "5.05Gi"), ("1", "5.05Gi"))
+    ]
 
 
 def test_a_release_names_the_containers(engine: Engine) -> None:

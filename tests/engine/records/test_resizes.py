@@ -34,7 +34,7 @@ def test_a_limit_that_fits() -> None:
     record, _ = resize(2 * GI, Policy())
     assert (record.event, record.level) == ("resized", "info")
     assert record.fields["previous_memory_bytes"] == GI
-    assert record.fields["candidates"] == [{"nodes": "0", "rule": "chosen"}]
+    assert record.fields["candidates"] == [{"nodes": "0", "rule": "chosen", "reason": "chosen"}]
     assert "adjustment" not in record.fields
 
 
@@ -42,8 +42,8 @@ def test_a_limit_that_needs_more_nodes() -> None:
     record, _ = resize(6 * GI, Policy())
     assert (record.fields["previous_nodes"], record.fields["nodes"]) == ("0", "0-1")
     assert record.fields["candidates"] == [
-        {"nodes": "0", "rule": "not_enough_free"},
-        {"nodes": "0-1", "rule": "chosen"},
+        {"nodes": "0", "rule": "not_enough_free", "reason": "not enough free"},
+        {"nodes": "0-1", "rule": "chosen", "reason": "chosen"},
     ]
     assert record.fields["adjustment"] == {"cpuset_mems": "0-1"}
 
@@ -57,7 +57,8 @@ def test_a_limit_that_fits_nowhere(when_unsatisfiable: str) -> None:
         assert record.event == "resize_rejected"
         assert refusal is not None
         assert refusal.startswith("numamem: container main of pod ns/db cannot be resized to ")
-        assert {"nodes": "0", "rule": "not_enough_free"} in list_of(record)
+        reason = {"rule": "not_enough_free", "reason": "5.05Gi short"}
+        assert {"nodes": "0", **reason} in list_of(record)
     else:
         assert (record.event, refusal) == ("resized", None)
 

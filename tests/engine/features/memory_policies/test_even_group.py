@@ -156,7 +156,7 @@ def test_a_device_without_a_group_is_recorded() -> None:
     assert answer.adjustment is not None
     assert answer.adjustment.cpuset_mems == "0-1"
     (record,) = (each for each in answer.records if each.event is EventName.MISALIGNED)
-    assert record.fields["causes"] == {"devices": "other_count"}
+    assert record.fields["causes"] == {"devices": "blocks_group"}
     pair = Life()
     pair.create("", uid="full", memory=900 * MI, devices=("3",))
     answer = pair.create(devices=("2-3",))
