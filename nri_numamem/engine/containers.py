@@ -8,7 +8,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from nri_numamem.engine import alignment, duplicates, outstanding, pod_level, pod_limit, pod_scope
+from nri_numamem.engine import (
+    alignment,
+    duplicates,
+    outstanding,
+    pod_level,
+    pod_limit,
+    pod_scope,
+    remedies,
+)
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.decision import NO_PLAN, Decision, Transition
 from nri_numamem.engine.events import (
@@ -25,6 +33,7 @@ from nri_numamem.engine.plan import Adjustment, HugepageRoute, Plan, Update
 from nri_numamem.engine.pod_placement import place_in_pod
 from nri_numamem.engine.providers import OtherProviders
 from nri_numamem.engine.records import containers as records
+from nri_numamem.engine.records.candidates import reasons_in
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.request import HugepageSource, Request, request_for
 from nri_numamem.engine.state import EngineState
@@ -153,7 +162,9 @@ def _admit(
         placed = outstanding.rejection_of_first(free, pod, request.resources, context) or placed
     if isinstance(placed, Rejection):
         choice = records.choice_of_rejected(free, pod, container, request, placed, others)
-        placed = records.with_reasons(placed, choice)
+        refused = remedies.Refused(context, state, event, choice, masked.amounts, placed)
+        find = partial(remedies.find, refused, _is_admitted)
+        placed = placed.explained(reasons_in(choice), tuple if context.is_trial else find)
         reject = partial(_reject, context, state, free, event, request, others, placed)
         return Decision(_refusal(context, event, placed, others), reject, placed)
     kept = pod_limit.without_release(seen, free, ready, placed) if excess else None
@@ -177,8 +188,14 @@ def _refusal(
     """Return the plan for a container that fits nowhere; with RunUnpinned it is created."""
     if not context.rejects:
         return NO_PLAN
+    if context.is_trial:
+        return Plan(refusal=rejection.reason)
     text = records.rejection_text(context, event.pod, event.container, rejection, others)
     return Plan(refusal=text)
+
+
+def _is_admitted(context: Context, state: EngineState, event: CreateContainer) -> bool:
+    return create_container(context, state, event).rejection is None
 
 
 def _reject(

@@ -84,6 +84,8 @@ class Context:
     """The machine of the last record; small changes of sizes are not recorded."""
     host_cpus: HostCpus = field(default_factory=HostCpus)
     """Only read where the policy has CPUs follow memory."""
+    is_trial: bool = False
+    """Whether decisions are only tried: a refusal has no text and no remedies."""
     classification: Classification = field(init=False, compare=False)
     """The classes of the machine's nodes. Excluded nodes are in no other part of the context."""
     is_static: bool = field(init=False, compare=False)
@@ -92,7 +94,6 @@ class Context:
     """Whether pinned containers get the CPUs of their nodes."""
     places_pods: bool = field(init=False, compare=False)
     """Whether pods are placed as a whole; `none` has no scopes, as in the kubelet."""
-
     counts_cpus: bool = field(init=False, compare=False)
     """Whether a choice between equally close nodes compares CPU requests."""
 

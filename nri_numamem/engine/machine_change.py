@@ -46,7 +46,7 @@ def rebaseline(context: Context, state: EngineState, event: MachineChanged) -> T
     is_drift = _is_drift(context.announced, machine)
     if is_drift:
         changed = replace(changed, announced=context.announced)
-    new = _rebuilt(changed, state)
+    new = rebuilt(changed, state)
     record = _changed(context, changed, new, is_drift=is_drift)
     known = tuple(context.node_warnings())
     warnings = (found for found in changed.node_warnings() if found not in known)
@@ -55,8 +55,8 @@ def rebaseline(context: Context, state: EngineState, event: MachineChanged) -> T
     return Transition(new, (record, *warnings, *moved, *overcommitments), changed)
 
 
-def _rebuilt(context: Context, state: EngineState) -> EngineState:
-    """Return the state with all assignments in the new machine's accounting.
+def rebuilt(context: Context, state: EngineState) -> EngineState:
+    """Return the state with all assignments in the accounting of another machine or policy.
 
     The order is that of a Synchronize.
     """
@@ -70,9 +70,9 @@ def _rebuilt(context: Context, state: EngineState) -> EngineState:
         accounting = adopt_again(accounting, *holder.key, _blocks(state, holder))
         accounting = mark_reusable(accounting, *holder.key)
     keys = {container_id: key for container_id, key in state.keys.items() if key in holders}
-    rebuilt = replace(state, accounting=accounting, holders=holders, keys=keys)
-    rebuilt = pod_scope.synchronize(context, state, rebuilt, state.pods.values())[0]
-    return pod_limit.release_all_excess(shortfalls.charged(rebuilt), state.pods.values())
+    new = replace(state, accounting=accounting, holders=holders, keys=keys)
+    new = pod_scope.synchronize(context, state, new, state.pods.values())[0]
+    return pod_limit.release_all_excess(shortfalls.charged(new), state.pods.values())
 
 
 def _blocks(state: EngineState, holder: Holder) -> tuple[Block, ...]:

@@ -55,6 +55,25 @@ def rejection_of_first(
     With RunUnpinned the pod runs in any case, so its first container is placed where it fits. In
     pod scope the pod is placed as a whole before.
     """
+    found = _needed_by_first(state, pod, request, context)
+    if found is None or not _missing(state, *found):
+        return None
+    # The kubelet's error for the container that then finds no room.
+    return reject_pod(state.accounting, *found, UNEXPECTED, allocation_failed(NO_DEFAULT))
+
+
+def missing_for_first(
+    state: EngineState, pod: PodSandbox, request: Request, context: Context
+) -> Mapping[str, int]:
+    """Return what all nodes together lack for a pod that has not begun: resource -> bytes, > 0."""
+    found = _needed_by_first(state, pod, request, context)
+    return _NOTHING if found is None else _missing(state, *found)
+
+
+def _needed_by_first(
+    state: EngineState, pod: PodSandbox, request: Request, context: Context
+) -> tuple[Request, Request] | None:
+    """Return what a pod needs to begin, and what begun pods still need; None if it may begin."""
     limit = request_of_pod(pod)
     containers = state.accounting.assignments.get(pod.uid, {})
     if limit is None or not context.rejects or context.places_pods or _has_begun(containers):
@@ -62,15 +81,17 @@ def rejection_of_first(
     if pod.sandbox_id in state.cpusets.without_assignment:
         return None  # some of it runs already
     others = _sum(amounts for uid, amounts in state.outstanding.items() if uid != pod.uid)
-    others = {name: others[name] for name in limit if name in others}
     needed = {name: max(size, request.get(name, 0)) for name, size in limit.items()}
+    return needed, {name: others[name] for name in limit if name in others}
+
+
+def _missing(state: EngineState, needed: Request, others: Request) -> dict[str, int]:
     nodes = state.accounting.machine_state
-    for name, size in needed.items():
-        if size + others.get(name, 0) > free_bytes(state.accounting, nodes, name):
-            # The kubelet's error for the container that then finds no room.
-            sentence = allocation_failed(NO_DEFAULT)
-            return reject_pod(state.accounting, needed, others, UNEXPECTED, sentence)
-    return None
+    missing = {
+        name: size + others.get(name, 0) - free_bytes(state.accounting, nodes, name)
+        for name, size in needed.items()
+    }
+    return {name: size for name, size in missing.items() if size > 0}
 
 
 def _sum(several: Iterable[Mapping[str, int]]) -> dict[str, int]:

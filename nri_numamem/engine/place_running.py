@@ -17,6 +17,7 @@ from nri_numamem.engine.placement import place_container
 from nri_numamem.engine.plan import Adjustment, Record, Update
 from nri_numamem.engine.pod_placement import place_in_pod
 from nri_numamem.engine.records import containers as records
+from nri_numamem.engine.records.candidates import reasons_in
 from nri_numamem.engine.request import Request
 from nri_numamem.engine.state import EngineState
 from nri_numamem.memorymanager import Rejection
@@ -62,7 +63,7 @@ def place_running(
         ready = replace(ready, previous_nodes=state.previous_nodes)
     if isinstance(placed, Rejection):
         choice = records.choice_of_rejected(state, pod, container, request, placed, others)
-        placed = records.with_reasons(placed, choice)
+        placed = placed.explained(reasons_in(choice))
         record = records.rejected(context, state, pod, container, request, placed, others)
         return PlacedRunning(state, records=(record,))
     ready, updates = pod_level.extended(state, ready, pod.uid)

@@ -1,11 +1,10 @@
 """Why a request was rejected, as text for `kubectl describe pod`.
 
 A ``Rejection`` has the kubelet's own error text, the request, and per NUMA node what is free, how
-the allocatable amount results, and which rule excluded the node. Nodes with equal text share one
-part of the message. If the message is still too long, the origin of the allocatable amounts is
-left out, then the nodes that one rule excluded share a part. Hugepages that the kernel cannot
-provide, although the accounting has them free, are named too. A remedy follows the facts; the
-kubelet's sentence is the end. Other pods are never named, because events have other readers.
+the allocatable amount results, and why the node was passed over (``node_verdicts``). Hugepages that
+the kernel cannot provide, although the accounting has them free, are named too. Remedies follow the
+facts, if the engine adds any; the kubelet's sentence is the end. Other pods are never named,
+because events have other readers.
 
 The text is computed when it is first read: under `best-effort`, several placements are tried, and
 the rejections of all but the last are discarded.
@@ -31,10 +30,11 @@ from nri_numamem.memorymanager.node_verdicts import (
     node_facts,
     verdict_of,
 )
+from nri_numamem.memorymanager.remedy import Remedy, joined
 from nri_numamem.memorymanager.state import Request, State
 from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.preferences import Preferences
-from nri_numamem.numa.quantity import HUGEPAGES_PREFIX, humanize_bytes
+from nri_numamem.numa.quantity import humanize_bytes
 
 # Kubernetes events cut a message at 1,024 bytes; runtime and caller add their own words.
 MESSAGE_LIMIT = 900
@@ -43,8 +43,6 @@ UNEXPECTED = "UnexpectedAdmissionError"
 TOPOLOGY = "TopologyAffinityError"
 NOT_ALIGNED = "Resources cannot be allocated with Topology locality"
 
-_USE_LESS = "request less, or use a larger host"
-
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
@@ -52,31 +50,9 @@ class Explanation:
 
     facts: str
     """The request, and what holds for all nodes."""
-    remedy: str = ""
-    """What to do; "" if nothing is known."""
     sentence: str = ""
     """The kubelet's error text; "" if it has none."""
     per_node: tuple[NodeVerdict, ...] = ()
-
-    @property
-    def summary(self) -> str:
-        """The text without what is known about each node."""
-        return "; ".join(part for part in (self.facts, self._end) if part)
-
-    @property
-    def _end(self) -> str:
-        remedy = f"remedy: {self.remedy}" if self.remedy else ""
-        return "; ".join(part for part in (remedy, self.sentence) if part)
-
-    def message(self, limit: int = MESSAGE_LIMIT) -> str:
-        """Return the text with at most `limit` characters, with fewer facts if necessary."""
-        end = f"; {self._end}" if self._end else ""
-        room = limit - len(end) - len(self.facts)
-        nodes = node_facts(self.per_node, room - 2)
-        facts = f"{self.facts}; {nodes}" if nodes else self.facts
-        if len(facts) + len(end) <= limit:
-            return f"{facts}{end}"
-        return f"{facts[: max(0, limit - len(end) - 3)]}...{end}"[-limit:]
 
 
 class Rejection:
@@ -89,6 +65,7 @@ class Rejection:
         *,
         is_of_pod: bool = False,
         common: Reason | None = None,
+        find_remedies: Callable[[], tuple[Remedy, ...]] = tuple,
     ) -> None:
         """Take the kubelet's reason, e.g. UnexpectedAdmissionError, and compute the text later.
 
@@ -99,6 +76,7 @@ class Rejection:
         """Whether the request is that of the pod as a whole, in pod scope."""
         self.common = common
         self._explain = explain
+        self._find_remedies = find_remedies
 
     @cached_property
     def explanation(self) -> Explanation:
@@ -106,20 +84,45 @@ class Rejection:
         return self._explain()
 
     @cached_property
+    def remedies(self) -> tuple[Remedy, ...]:
+        """What makes the request fit, the best first; each was tried. Found once."""
+        return self._find_remedies()
+
+    @cached_property
     def message(self) -> str:
-        """The explanation's text, with at most MESSAGE_LIMIT characters."""
-        return self.explanation.message()
+        """The text, with at most MESSAGE_LIMIT characters."""
+        return self._composed(MESSAGE_LIMIT)
+
+    @property
+    def summary(self) -> str:
+        """The text without remedies and without what is known about each node."""
+        found = self.explanation
+        return "; ".join(part for part in (found.facts, found.sentence) if part)
 
     def message_within(self, limit: int) -> str:
         """Return the text with at most `limit` characters, with fewer facts if necessary."""
-        return self.message if len(self.message) <= limit else self.explanation.message(limit)
+        return self.message if len(self.message) <= limit else self._composed(limit)
+
+    def _composed(self, limit: int) -> str:
+        found, remedy = self.explanation, joined(self.remedies)
+        parts = (f"remedy: {remedy}" if remedy else "", found.sentence)
+        end = "".join(f"; {part}" for part in parts if part)
+        nodes = node_facts(found.per_node, limit - len(found.facts) - len("; ") - len(end))
+        facts = f"{found.facts}; {nodes}" if nodes else found.facts
+        if len(facts) + len(end) <= limit:
+            return f"{facts}{end}"
+        return f"{facts[: max(0, limit - len(end) - 3)]}...{end}"[-limit:]
 
     def of_pod(self) -> "Rejection":
         """Return the rejection of a request that is the pod's as a whole."""
         return Rejection(self.reason, self._explain, is_of_pod=True, common=self.common)
 
-    def with_reasons(self, reason_of_node: Callable[[int], Reason]) -> "Rejection":
-        """Return the rejection with the reasons of NUMA nodes by all rules of a decision."""
+    def explained(
+        self,
+        reason_of_node: Callable[[int], Reason],
+        find_remedies: Callable[[], tuple[Remedy, ...]] = tuple,
+    ) -> "Rejection":
+        """Return the rejection with the reasons of NUMA nodes by all rules, and with remedies."""
 
         def explain() -> Explanation:
             found = self.explanation
@@ -128,7 +131,13 @@ class Rejection:
             )
             return replace(found, per_node=verdicts)
 
-        return Rejection(self.reason, explain, is_of_pod=self.is_of_pod, common=self.common)
+        return Rejection(
+            self.reason,
+            explain,
+            is_of_pod=self.is_of_pod,
+            common=self.common,
+            find_remedies=find_remedies,
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Rejection):
@@ -155,9 +164,13 @@ def reject(
     preferences: Preferences,
     reason: str,
     sentence: str,
+    limitation: str = "",
 ) -> Rejection:
-    """Reject a request of pod `uid`; `sentence`, the kubelet's error text, ends the message."""
-    explain = partial(_explain, state, uid, request, candidates, preferences, sentence)
+    """Reject a request of pod `uid`; `sentence`, the kubelet's error text, ends the message.
+
+    `limitation` is what the policy allows at most: "single-numa-node allows 1".
+    """
+    explain = partial(_explain, state, uid, request, candidates, preferences, sentence, limitation)
     return Rejection(reason, explain)
 
 
@@ -174,8 +187,7 @@ def reject_pod(
 
 def not_aligned(fact: str) -> Rejection:
     """Reject a container whose CPUs and devices are away from where its memory must be."""
-    remedy = "set topologyManagerPolicy best-effort, or create the pod anew"
-    explain = partial(Explanation, fact, remedy, NOT_ALIGNED)
+    explain = partial(Explanation, fact, NOT_ALIGNED)
     return Rejection(TOPOLOGY, explain, common=reason_for(Rule.OUTSIDE_POD_NODES))
 
 
@@ -186,18 +198,18 @@ def _explain(
     candidates: Candidates,
     preferences: Preferences,
     sentence: str,
+    limitation: str,
 ) -> Explanation:
     verdicts = verdicts_of(
         state,
         request,
         lambda n: reason_of(state, uid, request, candidates, NodeSet([n])) or HAS_ROOM,
     )
-    facts = f"requested {format_amounts(request)}; {_size(candidates)}"
+    facts = f"requested {format_amounts(request)}; {_size(candidates, limitation)}"
     fitting = candidates.best(preferences)
     if fitting is not None:
         facts += f"; without topology constraints it would fit on {format_node_ids(tuple(fitting))}"
-    remedy = _remedy(verdicts, request, candidates, fitting)
-    return Explanation(facts, remedy, sentence, verdicts)
+    return Explanation(facts, sentence, verdicts)
 
 
 def _explain_pod(
@@ -212,14 +224,7 @@ def _explain_pod(
         facts += f"; pods of which some containers run still need {format_amounts(outstanding)}"
     facts += f"; all NUMA nodes together have {available} free"
     facts += "; refused so that the pod does not start in part"
-    exceeds = any(
-        sum(verdict.tables[name].allocatable for verdict in verdicts) < size
-        for name, size in request.items()
-    )
-    remedy = _remedy_of_missing(verdicts, request) or (
-        _USE_LESS if exceeds else "make room for all containers of the pod, or request less"
-    )
-    return Explanation(facts, remedy, sentence, verdicts)
+    return Explanation(facts, sentence, verdicts)
 
 
 def verdicts_of(
@@ -240,49 +245,11 @@ def format_amounts(request: Request) -> str:
     )
 
 
-def _size(candidates: Candidates) -> str:
-    """Return how many nodes the request needs at least."""
+def _size(candidates: Candidates, limitation: str) -> str:
+    """Return how many nodes the request needs at least, and the limit of the policy."""
     if candidates.minimum is None:
         return "exceeds all NUMA nodes together"
     if candidates.minimum == 1:
         return "fits on 1 empty NUMA node"
-    return f"fits on {candidates.minimum} empty NUMA nodes"
-
-
-def _remedy(
-    verdicts: tuple[NodeVerdict, ...],
-    request: Request,
-    candidates: Candidates,
-    fitting: NodeSet | None,
-) -> str:
-    """Return what changes the result; it does not depend on what is free at the moment."""
-    missing = _remedy_of_missing(verdicts, request)
-    if missing:
-        return missing
-    if candidates.minimum is None:
-        return _USE_LESS
-    if fitting is not None:
-        where = "the NUMA nodes of its CPUs and devices"
-        return f"make room on {where}, or set topologyManagerPolicy best-effort"
-    if candidates.minimum > 1:
-        return f"make room on {candidates.minimum} whole NUMA nodes, or request less"
-    large = [
-        verdict.node_id
-        for verdict in verdicts
-        if all(verdict.tables[name].allocatable >= size for name, size in request.items())
-    ]
-    one_of = "one of " if len(large) > 1 else ""
-    return f"make room on {one_of}{format_node_ids(large)}"
-
-
-def _remedy_of_missing(verdicts: tuple[NodeVerdict, ...], request: Request) -> str:
-    """Return the remedy for hugepages that the host lacks; "" if it has all sizes."""
-    missing = [
-        resource
-        for resource in sorted(request, key=resource_order)
-        if not any(verdict.tables[resource].total for verdict in verdicts)
-    ]
-    if not missing:
-        return ""
-    pages = " and ".join(resource.removeprefix(HUGEPAGES_PREFIX) for resource in missing)
-    return f"reserve {' and '.join(missing)}, this host has no {pages} pages"
+    needed = f"needs {candidates.minimum} NUMA nodes"
+    return f"{needed}, {limitation}" if limitation else needed

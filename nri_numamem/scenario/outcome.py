@@ -1,10 +1,12 @@
 """The result of a step, and its form in the output of ``simulate --output json``."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nri_numamem.engine.plan import RecordValue
+from nri_numamem.engine.records.fields import remedy_value
 from nri_numamem.memorymanager import Rejection, State
+from nri_numamem.memorymanager.remedy import Remedy
 from nri_numamem.scenario.container_records import CpusResult, PolicyResult, strategy_document
 from nri_numamem.scenario.steps import Step
 
@@ -79,8 +81,11 @@ class Outcome:
         return document
 
 
-def error_document(rejection: Rejection) -> dict[str, RecordValue]:
-    """Return a rejection: its text, and why each NUMA node was passed over."""
+def error_document(rejection: Rejection, remedies: Sequence[Remedy] = ()) -> dict[str, RecordValue]:
+    """Return a rejection: its text, why each NUMA node was passed over, and what helps.
+
+    `remedies` replace those of the rejection.
+    """
     nodes: list[RecordValue] = [
         {
             "node": each.node_id,
@@ -90,4 +95,9 @@ def error_document(rejection: Rejection) -> dict[str, RecordValue]:
         }
         for each in rejection.explanation.per_node
     ]
-    return {"reason": rejection.reason, "message": rejection.message, "nodes": nodes}
+    return {
+        "reason": rejection.reason,
+        "message": rejection.message,
+        "nodes": nodes,
+        "remedies": [remedy_value(each) for each in remedies or rejection.remedies],
+    }

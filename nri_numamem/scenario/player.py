@@ -20,6 +20,7 @@ from nri_numamem.engine.events import (
     UpdateContainer,
 )
 from nri_numamem.engine.plan import Record
+from nri_numamem.engine.remedy_inputs import trial_context
 from nri_numamem.engine.state import POOL, EngineState, Key
 from nri_numamem.memorymanager import (
     ContainerKind,
@@ -102,14 +103,13 @@ class Player:
         """The engine's state."""
         return self._engine.state
 
-    def try_in(self, accounting: State, step: Admit) -> Outcome:
-        """Return the result of an admission in another accounting; nothing is changed."""
-        engine = self._engine
-        state = engine.state.with_accounting(accounting)
-        self._engine = Engine.with_state(self._scenario.context, state)
+    def try_in(self, state: EngineState, pool_use: PoolUse | None, step: Admit) -> Outcome:
+        """Return the result of an admission in another state; nothing is changed."""
+        engine, use, trial = self._engine, self._pool_use, trial_context(self._scenario.context)
+        self._engine, self._pool_use = Engine.with_state(trial, state), pool_use
         outcome = self._admit(step)
         self.end_pod(step.uid)
-        self._engine = engine
+        self._engine, self._pool_use = engine, use
         return outcome
 
     @property

@@ -178,4 +178,8 @@ def _rejection(
         # No allocation can succeed; the text of the kubelet's default case fits best.
         reason, sentence = UNEXPECTED, allocation_failed(NO_DEFAULT)
     candidates = candidates_for(state, pod.uid, request, topology.preferences.previous_nodes)
-    return reject(state, pod.uid, request, candidates, topology.preferences, reason, sentence)
+    is_single = topology.policy is TopologyPolicy.SINGLE_NUMA_NODE
+    limitation = f"{topology.policy} allows 1" if is_single else ""
+    return reject(
+        state, pod.uid, request, candidates, topology.preferences, reason, sentence, limitation
+    )

@@ -103,7 +103,6 @@ def _rejection(state: State, pod: Pod, name: str, count: int, topology: Topology
     if topology.policy.admits_all:
         sentence = allocation_failed(NO_DEFAULT)
         return reject_evenly(state, request, count, fitting, UNEXPECTED, sentence)
-    remedy = ""
-    if topology.policy is TopologyPolicy.SINGLE_NUMA_NODE:
-        remedy = f"request no group, since {topology.policy} admits one NUMA node only"
-    return reject_evenly(state, request, count, fitting, TOPOLOGY, NOT_ALIGNED, remedy)
+    is_single = topology.policy is TopologyPolicy.SINGLE_NUMA_NODE
+    limitation = f"{topology.policy} allows 1" if is_single else ""
+    return reject_evenly(state, request, count, fitting, TOPOLOGY, NOT_ALIGNED, limitation)

@@ -101,7 +101,7 @@ def test_without_colours_and_without_utf_8(
     )
     assert done.stdout.isascii()
     assert b"\x1b" not in done.stdout
-    assert b"ending telco/upf-7c frees 24Gi memory" in done.stdout
+    assert b"make room on NUMA node 0: 24.03Gi" in done.stdout
 
 
 def test_the_document(running: Past, capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,7 +120,7 @@ def test_the_document(running: Past, capsys: pytest.CaptureFixture[str]) -> None
     assert (newest["event"], newest["outcome"]) == ("rejected", "refused")
     assert newest["fields"]["hints"]["devices"] == ["0"]
     assert "topologyManagerPolicy" not in newest["fields"]
-    assert container["commands"][-1] == "nri-numamem simulate --now --without telco/upf-7c pod.yaml"
+    assert container["commands"][-1] == "nri-numamem simulate --now pod.yaml"
     assert explain(running, "telco/upf-8d/dpdk", "--last", "9", "--output", "yaml") == 0
     assert yaml.safe_load(capsys.readouterr().out) == document
 

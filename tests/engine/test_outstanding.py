@@ -54,7 +54,7 @@ def test_two_pods_with_crossed_cpus_both_complete(host: Host) -> None:
         "NUMA node 0: 328Mi free of 928Mi allocatable, not enough together with the other nodes; "
         "NUMA node 1: 928Mi free of 928Mi allocatable, not enough together with the other nodes; "
         "NUMA nodes 2-3: 0 free of 928Mi allocatable, not enough together with the other nodes; "
-        "remedy: make room for all containers of the pod, or request less; "
+        "remedy: make room on NUMA node 0: 544Mi, or request at most 56Mi; "
         "Allocate failed due to [memorymanager] failed to get the default NUMA affinity, no NUMA "
         "nodes with enough memory is available, which is unexpected"
     )

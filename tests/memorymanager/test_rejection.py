@@ -20,6 +20,7 @@ from nri_numamem.memorymanager.rejection import (
     reject,
     reject_pod,
 )
+from nri_numamem.memorymanager.remedy import Kind, Remedy
 from nri_numamem.numa import NodeSet, Preferences
 
 GI = 2**30
@@ -43,12 +44,12 @@ def test_the_message_has_every_node(worlds: ModuleType) -> None:
     rejection = refuse(state, {"memory": 15 * GI})
     assert rejection.reason == "Reason"
     assert rejection.message == (
-        "requested memory 15Gi; fits on 4 empty NUMA nodes; "
+        "requested memory 15Gi; needs 4 NUMA nodes; "
         "NUMA node 0: 1Gi free of 4Gi allocatable, blocks a group (3Gi assigned); "
         "NUMA node 1: 0 free of 4Gi allocatable, in group 1-2 with 3Gi free; "
         "NUMA node 2: 3Gi free of 4Gi allocatable, in group 1-2 with 3Gi free; "
         "NUMA nodes 3-5: 4Gi free of 4Gi allocatable, 11Gi short, even if empty; "
-        "remedy: make room on 4 whole NUMA nodes, or request less; Sentence"
+        "Sentence"
     )
     assert rejection.explanation.per_node[0] == NodeVerdict(
         0,
@@ -65,7 +66,7 @@ def test_the_message_names_several_resources(worlds: ModuleType) -> None:
         "exceeds all NUMA nodes together; "
         "NUMA node 0: memory 3.99Gi free of 4Gi allocatable (5Gi less 1Gi hugepages), "
         "hugepages-1Gi 1Gi free of 1Gi allocatable, hugepages-1Gi 1Gi short, even if empty; "
-        "remedy: request less, or use a larger host; Sentence"
+        "Sentence"
     )
 
 
@@ -75,8 +76,7 @@ def test_the_message_has_the_best_set_without_topology_constraints(worlds: Modul
         "requested memory 4; fits on 1 empty NUMA node; "
         "without topology constraints it would fit on NUMA node 0; "
         "NUMA nodes 0-1: 4 free of 4 allocatable, has room; "
-        "remedy: make room on the NUMA nodes of its CPUs and devices, or set "
-        "topologyManagerPolicy best-effort; Sentence"
+        "Sentence"
     )
 
 
@@ -114,7 +114,7 @@ def test_nodes_of_a_large_machine_are_summarized_by_rule(worlds: ModuleType) -> 
         "NUMA nodes 0-23: blocked for groups by single-node assignments; "
         "NUMA nodes 24-47: in other groups; "
         "NUMA nodes 48-63: too small, even if empty; "
-        "remedy: make room on 63 whole NUMA nodes, or request less; Sentence"
+        "Sentence"
     )
 
 
@@ -122,25 +122,40 @@ def test_the_length_of_a_message_is_limited(worlds: ModuleType) -> None:
     state = worlds.empty_state({n: {"memory": 1} for n in range(0, 1000, 2)})
     message = refuse(state, {"memory": 10**6}).message
     assert len(message) == MESSAGE_LIMIT
-    assert message.endswith("...; remedy: request less, or use a larger host; Sentence")
+    assert message.endswith("...; Sentence")
 
 
-def test_the_remedy_names_the_nodes_that_are_large_enough(worlds: ModuleType) -> None:
-    sizes = {0: 4 * GI, 1: 2 * GI, 2: 5 * GI}
-    state = worlds.empty_state({node: {"memory": size} for node, size in sizes.items()})
-    for node in (0, 2):
-        state = assign(state, "a", f"c{node}", NodeSet([node]), {"memory": 2 * GI})
-    message = refuse(state, {"memory": 4 * GI}).message
-    assert message.endswith("; remedy: make room on one of NUMA nodes 0,2; Sentence")
-
-
-def test_pages_that_the_host_lacks(worlds: ModuleType) -> None:
-    state = worlds.empty_state({0: {"memory": 4 * GI, "hugepages-1Gi": 0}})
-    message = refuse(state, {"memory": GI, "hugepages-1Gi": GI, "hugepages-2Mi": GI}).message
-    assert message.endswith(
-        "; remedy: reserve hugepages-1Gi and hugepages-2Mi, this host has no 1Gi and 2Mi pages; "
-        "Sentence"
+def test_remedies_are_before_the_sentence(worlds: ModuleType) -> None:
+    found = (
+        Remedy(Kind.MAKE_ROOM, NodeSet([1]), {"memory": GI}),
+        Remedy(Kind.REQUEST_LESS, amounts={"memory": 3 * GI}),
     )
+    calls: list[None] = []
+
+    def find() -> tuple[Remedy, ...]:
+        calls.append(None)
+        return found
+
+    state = worlds.empty_state({0: {"memory": 4 * GI}})
+    plain = refuse(state, {"memory": 9 * GI})
+    rejection = plain.explained(lambda _: Reason(Rule.TOO_SMALL, "why"), find)
+    assert rejection.message == (
+        "requested memory 9Gi; exceeds all NUMA nodes together; "
+        "NUMA node 0: 4Gi free of 4Gi allocatable, why; "
+        "remedy: make room on NUMA node 1: 1Gi, or request at most 3Gi; Sentence"
+    )
+    assert rejection.summary == ("requested memory 9Gi; exceeds all NUMA nodes together; Sentence")
+    assert (rejection.remedies, len(calls)) == (found, 1)
+    assert plain.remedies == ()
+
+
+def test_the_limit_of_a_policy_is_named(worlds: ModuleType) -> None:
+    state = worlds.empty_state({n: {"memory": 4 * GI} for n in range(2)})
+    candidates = candidates_for(state, "new", {"memory": 5 * GI}, NodeSet())
+    rejection = reject(
+        state, "new", {"memory": 5 * GI}, candidates, Preferences(), "R", "S", "p allows 1"
+    )
+    assert rejection.message.startswith("requested memory 5Gi; needs 2 NUMA nodes, p allows 1; ")
 
 
 def test_a_pod_that_all_nodes_together_cannot_hold_now(worlds: ModuleType) -> None:
@@ -155,20 +170,17 @@ def test_a_pod_that_all_nodes_together_cannot_hold_now(worlds: ModuleType) -> No
         "refused so that the pod does not start in part; "
         "NUMA node 0: 1Gi free of 4Gi allocatable, not enough together with the other nodes; "
         "NUMA node 1: 4Gi free of 4Gi allocatable, not enough together with the other nodes; "
-        "remedy: make room for all containers of the pod, or request less; Sentence"
+        "Sentence"
     )
     assert [verdict.node_id for verdict in rejection.explanation.per_node] == [0, 1]
 
 
-def test_a_pod_that_the_host_cannot_hold(worlds: ModuleType) -> None:
+def test_a_pod_alone(worlds: ModuleType) -> None:
     state = worlds.empty_state({n: {"memory": 4 * GI} for n in range(2)})
-    message = reject_pod(state, {"memory": 9 * GI}, {}, "Reason", "Sentence").message
-    assert "still need" not in message
-    assert message.endswith("; remedy: request less, or use a larger host; Sentence")
-    request = {"memory": GI, "hugepages-1Gi": GI}
+    request = {"memory": 9 * GI, "hugepages-1Gi": GI}
     message = reject_pod(state, request, {}, "Reason", "Sentence").message
+    assert "still need" not in message
     assert "all NUMA nodes together have memory 8Gi, hugepages-1Gi 0 free" in message
-    assert message.endswith("; remedy: reserve hugepages-1Gi, this host has no 1Gi pages; Sentence")
 
 
 def test_the_message_of_a_pod_is_short_on_a_large_machine(worlds: ModuleType) -> None:
@@ -183,10 +195,7 @@ def test_the_message_of_a_pod_is_short_on_a_large_machine(worlds: ModuleType) ->
     assert len(message) <= MESSAGE_LIMIT
     assert "free memory, hugepages-1Gi, hugepages-2Mi per NUMA node: " in message
     assert " · 63: 67.93Gi, 35.93Gi, 10.93Gi · " in message
-    assert " other nodes; remedy: " in message
-    assert message.endswith(
-        "; remedy: make room for all containers of the pod, or request less; " + sentence
-    )
+    assert message.endswith(f" other nodes; {sentence}")
 
 
 def test_rejections_with_equal_explanations_are_equal(worlds: ModuleType) -> None:
@@ -202,12 +211,12 @@ def test_a_message_for_less_room_has_fewer_facts(worlds: ModuleType) -> None:
     state = worlds.empty_state({n: {"memory": (64 + n) * GI} for n in range(8)})
     rejection = refuse(state, {"memory": 1000 * GI})
     assert rejection.message_within(MESSAGE_LIMIT) == rejection.message
-    for limit in (500, 300, 200):
+    for limit in (500, 300, 170):
         text = rejection.message_within(limit)
         assert len(text) <= limit
         assert text.startswith("requested memory 1000Gi; ")
-        assert text.endswith("; remedy: request less, or use a larger host; Sentence")
-    assert "NUMA nodes 0-7: at most 71Gi free" in rejection.message_within(200)
+        assert text.endswith("; Sentence")
+    assert "NUMA nodes 0-7: at most 71Gi free" in rejection.message_within(170)
     assert "free per NUMA node: 0: 64Gi · 1: 65Gi" in rejection.message_within(300)
     assert len(rejection.message_within(10)) == 10
 
@@ -231,6 +240,5 @@ def test_a_container_that_cannot_be_aligned() -> None:
     rejection = not_aligned("the pod's memory is on node 0")
     assert rejection.reason == "TopologyAffinityError"
     assert rejection.message == (
-        "the pod's memory is on node 0; remedy: set topologyManagerPolicy best-effort, or create "
-        "the pod anew; Resources cannot be allocated with Topology locality"
+        "the pod's memory is on node 0; Resources cannot be allocated with Topology locality"
     )

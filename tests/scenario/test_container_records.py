@@ -68,6 +68,7 @@ def test_a_policy_that_cannot_be_set_rejects_the_container() -> None:
         "reason": "MemoryPolicyError",
         "message": text,
         "nodes": [],
+        "remedies": [],
     }
     assert list(outcome.refused) == ["c1"]
     assert outcome.cpuset_mems is not None

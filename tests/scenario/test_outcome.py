@@ -9,7 +9,7 @@ from nri_numamem.scenario.steps import Admit, Remove
 EMPTY = State({})
 ADMIT = Admit("u")
 REJECTION = Rejection("Reason", partial(Explanation, "text"))
-ERROR = {"reason": "Reason", "message": "text", "nodes": []}
+ERROR = {"reason": "Reason", "message": "text", "nodes": [], "remedies": []}
 
 
 def test_a_step_without_results() -> None:

@@ -40,6 +40,14 @@ def test_admissions_and_removals() -> None:
                 "reason": "5Gi short, even if empty",
             },
         ],
+        "remedies": [
+            {"kind": "empty_nodes", "text": "end the pods on NUMA nodes 0-1", "nodes": "0-1"},
+            {
+                "kind": "request_less",
+                "text": "request at most 10Gi",
+                "bytes": {"memory": 10 << 30},
+            },
+        ],
     }
     assert list(got[-1].accounting.assignments) == ["b"]
 
@@ -420,9 +428,11 @@ def test_an_admission_that_is_only_tried_changes_nothing() -> None:
     assert isinstance(admit_b, Admit)
     player.play(admit_a)
     before = player.state
-    assert player.try_in(before.accounting, admit_b).rejection is not None
+    assert player.try_in(before, None, admit_b).rejection is not None
     assert player.state is before
-    assert player.try_in(empty, admit_b).cpuset_mems == {"c0": "0-1"}
+    assert player.try_in(player.state.with_accounting(empty), None, admit_b).cpuset_mems == {
+        "c0": "0-1"
+    }
     assert player.state is before
     assert player.play(admit_b).rejection is not None
 

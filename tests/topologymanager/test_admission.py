@@ -85,7 +85,6 @@ def test_a_rejection_of_the_topology_manager(state: State, policy: TopologyPolic
     assert got.message == (
         "requested memory 5; fits on 1 empty NUMA node; "
         "NUMA nodes 0-2: 4 free of 8 allocatable, 1 short; "
-        "remedy: make room on one of NUMA nodes 0-2; "
         "Resources cannot be allocated with Topology locality"
     )
 

@@ -80,7 +80,7 @@ def test_single_numa_node_admits_no_group(state: State) -> None:
     assert text.startswith(
         "TopologyAffinityError: requested memory 32Ki in equal parts on 2 NUMA nodes, "
     )
-    assert "remedy: request no group, since single-numa-node admits one NUMA node only" in text
+    assert "each; single-numa-node allows 1; " in text
 
 
 def test_best_effort_contains_the_nodes_of_the_others(state: State) -> None:

@@ -1,11 +1,11 @@
-"""The remedy for a decision, and the command that tries it, from its record alone."""
+"""The remedies for a decision, and the command that tries them, from its record alone."""
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from nri_numamem.cli.explain.select import Names, names_of
+from nri_numamem.engine.plan import RecordValue
 from nri_numamem.engine.records.containers import (
     CPU_REQUEST_BELOW_LIMIT,
     NO_CPU_LIMIT,
@@ -21,16 +21,27 @@ _OBSTACLES = {
     CPU_REQUEST_BELOW_LIMIT: "a CPU request below its limit",
 }
 
-_REMEDY = "remedy: "
+
+_FREE_MEMORY = "free memory on the NUMA nodes, then restart the pod"
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What to do; both are "" if nothing needs to be done."""
+    """What to do; empty if nothing needs to be done."""
 
-    remedy: str = ""
+    remedies: tuple[Mapping[str, RecordValue], ...] = ()
+    """Alternatives, the best first: `text`, and of a tried remedy its `kind` and parameters."""
     commands: tuple[str, ...] = ()
     """Command lines that try it."""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Return the remedies as texts."""
+        return tuple(str(each.get("text")) for each in self.remedies)
+
+
+def _advice(text: str, commands: tuple[str, ...] = ()) -> Advice:
+    return Advice(({"text": text},) if text else (), commands)
 
 
 def advice_of(names: Names, decision: Entry | None, siblings: Sequence[Entry]) -> Advice:
@@ -41,20 +52,20 @@ def advice_of(names: Names, decision: Entry | None, siblings: Sequence[Entry]) -
         case "rejected" | "pod_rejected" | "unpinned_no_capacity" | "running_unpinned_no_capacity":
             return _for_refusal(names, decision)
         case "not_managed":
-            return Advice(_for_not_managed(decision, siblings), _commands(names))
+            return _advice(_for_not_managed(decision, siblings), commands_for(names))
         case "memory_policy_rejected":
-            return Advice("correct the annotation or the setting memoryPolicy")
+            return _advice("correct the annotation or the setting memoryPolicy")
         case "burstable_not_pinned" | "burstable_unpinned":
-            return Advice("see docs/burstable-pods.md; a new container is pinned if it can be")
+            return _advice("see docs/burstable-pods.md; a new container is pinned if it can be")
         case "resize_rejected":
             remedy = "free memory on its NUMA nodes, or create the pod anew; the kubelet retries"
-            return Advice(remedy, _commands(names))
+            return _advice(remedy, commands_for(names))
         case "request_timed_out" | "internal_error":
-            return Advice("restart the pod; the next Synchronize pins it too, if it fits")
+            return _advice("restart the pod; the next Synchronize pins it too, if it fits")
         case "unreported_container_found" if decision.fields.get("outcome") == "unpinned":
-            return Advice("free memory on the NUMA nodes, then restart the pod", _commands(names))
+            return _advice(_FREE_MEMORY, commands_for(names))
         case _:
-            return Advice(str(decision.fields.get("remedy") or ""))
+            return _advice(str(decision.fields.get("remedy") or ""))
 
 
 def obstacles_text(entry: Entry) -> str:
@@ -64,73 +75,23 @@ def obstacles_text(entry: Entry) -> str:
     return " and ".join(_OBSTACLES.get(str(one), str(one)) for one in found)
 
 
-def _commands(names: Names, without: str = "") -> tuple[str, ...]:
+def commands_for(names: Names, without: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return the commands that try a pod now, without some pods of the host."""
     get = shlex.join(["kubectl", "get", "pod", "-n", names.namespace, names.pod, "-o", "yaml"])
-    options = f"--without {shlex.quote(without)} " if without else ""
+    options = "".join(f"--without {shlex.quote(pod)} " for pod in without)
     return (f"{get} > pod.yaml", f"nri-numamem simulate --now {options}pod.yaml")
 
 
 def advice_to(names: Names, remedy: str) -> Advice:
     """Return a remedy with the commands that try the pod as it is."""
-    return Advice(remedy, _commands(names))
+    return _advice(remedy, commands_for(names))
 
 
 def _for_refusal(names: Names, entry: Entry) -> Advice:
-    request = request_of(entry)
-    pages = _outside_of_pods(entry, request)
-    if pages:
-        return advice_to(names, pages)
-    for node_id, holder in _sufficient_holders(entry, request):
-        pod = f"{holder.get('namespace')}/{holder.get('pod')}"
-        held = amounts_text(holder["held_bytes"])
-        remedy = f"ending {pod} frees {held} on NUMA node {node_id}, which then holds the request"
-        return Advice(remedy, _commands(names, pod))
-    message = str(entry.fields.get("message") or "")
-    remedy = message.partition(_REMEDY)[2].partition("; ")[0]
-    return Advice(remedy or "free memory on the NUMA nodes, or request less", _commands(names))
-
-
-def _outside_of_pods(entry: Entry, request: Mapping[str, int]) -> str:
-    """Return the remedy if hugepages used outside of pods are all that a single node lacks.
-
-    The node must be one of the CPUs and of all devices. "" otherwise.
-    """
-    for one in entry.fields.get("candidates") or ():
-        nodes = str(one.get("nodes"))
-        if one.get("rule") != "not_enough_free" or not nodes.isdecimal():
-            continue
-        free, used = free_on(entry, nodes), used_outside_on(entry, nodes)
-        fits = all(free.get(name, 0) + used.get(name, 0) >= n for name, n in request.items())
-        if fits and all(int(nodes) in hint for hint in _hinted_nodes(entry)):
-            return (
-                f"free {amounts_text(used)} used outside of pods on NUMA node {nodes}, which then "
-                "holds the request"
-            )
-    return ""
-
-
-def _hinted_nodes(entry: Entry) -> Iterator[NodeSet]:
-    """Yield the nodes of the CPUs, and of each device and network interface."""
-    for provider, hint in (entry.fields.get("hints") or {}).items():
-        if provider != MEMORY and hint:
-            found = hint.values() if isinstance(hint, dict) else hint
-            texts = [found] if isinstance(found, str) else found
-            yield from (NodeSet.parse(str(nodes)) for nodes in texts if nodes)
-
-
-def _sufficient_holders(
-    entry: Entry, request: Mapping[str, int]
-) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield single nodes and holders whose end makes the request fit, the smallest first."""
-    free = free_of(entry)
-    candidates = entry.fields.get("candidates") or ()
-    full = {str(one.get("nodes")) for one in candidates if one.get("rule") == "not_enough_free"}
-    for holder in reversed(entry.fields.get("holders") or ()):
-        nodes = str(holder.get("nodes"))
-        if nodes in full and nodes in free and holder.get("pod"):
-            held, left = holder["held_bytes"], free[nodes]
-            if all(left.get(name, 0) + held.get(name, 0) >= n for name, n in request.items()):
-                yield int(nodes), holder
+    """Return the remedies that were tried at the decision; earlier versions tried none."""
+    found = entry.fields.get("remedies")
+    remedies = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    return Advice(tuple(remedies), commands_for(names))
 
 
 def _for_not_managed(decision: Entry, siblings: Sequence[Entry]) -> str:

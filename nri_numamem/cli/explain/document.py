@@ -31,7 +31,7 @@ def document_of(story: Story, plans: Plans | None = None) -> dict[str, object]:
 
 def _container(story: ContainerStory, plans: Plans) -> dict[str, object]:
     names, refusals = story.names, story.refusals
-    plan, advice = plans.of(names), plans.advice_of(story)
+    plan, advice = plans.of(names), plans.advice(story)
     return {
         "namespace": names.namespace,
         "pod": names.pod,
@@ -49,7 +49,8 @@ def _container(story: ContainerStory, plans: Plans) -> dict[str, object]:
         "later": [_entry(entry) for entry in story.later],
         "siblings": [_entry(entry) for entry in story.siblings],
         "usedOutsideOfPods": [use_document(use) for use in plans.outside_of(names).uses],
-        "remedy": advice.remedy or None,
+        "remedy": ", or ".join(advice.texts) or None,
+        "remedies": [dict(each) for each in advice.remedies],
         "commands": list(advice.commands),
         "plan": None if plan is None else rebalancing_document(plan, plans.pods),
     }

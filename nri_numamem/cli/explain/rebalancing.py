@@ -1,11 +1,11 @@
-"""Rebalancing plans for the refused containers of a story, on the host as it is now."""
+"""Plans and remedies for the refused containers of a story, on the host as it is now."""
 
 import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nri_numamem.cli.explain.advice import Advice, advice_to, request_of
+from nri_numamem.cli.explain.advice import Advice, advice_to, commands_for, request_of
 from nri_numamem.cli.explain.outside import Outside, outside_of
 from nri_numamem.cli.explain.select import Key, Names
 from nri_numamem.cli.explain.story import ContainerStory, Outcome, Story
@@ -19,7 +19,9 @@ from nri_numamem.config.errors import UsageError
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.events import Container, CreateContainer, PodSandbox
 from nri_numamem.engine.providers import CPU, DEVICES
+from nri_numamem.engine.queries.ending_pods import remedies_on
 from nri_numamem.engine.queries.rebalance import placing
+from nri_numamem.engine.records.fields import remedy_value
 from nri_numamem.engine.state import EngineState
 from nri_numamem.host.cgroups import pod_hugepage_limits, pod_memory_limit
 from nri_numamem.host.containers import cgroup_path
@@ -28,6 +30,7 @@ from nri_numamem.host.pod_cgroups import guaranteed_pods
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.memorymanager.rebalance import Rebalancing
+from nri_numamem.memorymanager.remedy import Kind, Remedy
 from nri_numamem.numa import MEMORY, CpuSet, NodeSet
 from nri_numamem.numa.quantity import hugepages_page_size
 from nri_numamem.observe.history.lines import Entry
@@ -44,6 +47,7 @@ class Plans:
     """The plans of a story."""
 
     by_container: Mapping[Key, Rebalancing] = field(default_factory=dict)
+    remedies: Mapping[Key, tuple[Remedy, ...]] = field(default_factory=dict)
     pods: PodNames = field(default_factory=dict)
     outside: Mapping[Key, Outside] = field(default_factory=dict)
     """The use of hugepages outside of pods, for the containers that request hugepages."""
@@ -54,19 +58,25 @@ class Plans:
         """Return the use of hugepages outside of pods that concerns a container."""
         return self.outside.get((names.pod_uid, names.container), Outside())
 
-    def advice_of(self, story: ContainerStory) -> Advice:
-        """Return what to do now: the advice of the story, unless the host shows better."""
-        remedy, plan = self.outside_of(story.names).remedy, self.of(story.names)
-        if remedy:
-            return advice_to(story.names, remedy)
-        if plan is not None and plan.fits_now:
-            is_refused = story.outcome is Outcome.REFUSED
-            return advice_to(story.names, _RETRIED if is_refused else _RESTART)
-        return story.advice
-
     def of(self, names: Names) -> Rebalancing | None:
         """Return the plan for a container."""
         return self.by_container.get((names.pod_uid, names.container))
+
+    def advice(self, story: ContainerStory) -> Advice:
+        """Return the advice for a container: what helps now, or what helped at its decision."""
+        names, plan = story.names, self.of(story.names)
+        remedy = self.outside_of(names).remedy
+        if remedy:
+            return advice_to(names, remedy)
+        if plan is not None and plan.fits_now:
+            is_refused = story.outcome is Outcome.REFUSED
+            return advice_to(names, _RETRIED if is_refused else _RESTART)
+        remedies = self.remedies.get((names.pod_uid, names.container))
+        if remedies is None:
+            return story.advice
+        ending = [each for each in remedies if each.kind is Kind.END_PODS]
+        commands = commands_for(names, ending[0].pods.values() if ending else ())
+        return Advice(tuple(map(remedy_value, remedies)), commands)
 
 
 def plans_of(story: Story, args: argparse.Namespace) -> Plans:
@@ -102,6 +112,9 @@ def _plans(
     if any(outside_uses(facts)):
         facts = with_hugepage_users(facts, roots)
     found: dict[Key, Rebalancing] = {}
+    remedies: dict[Key, tuple[Remedy, ...]] = {}
+    named = pod_names(state)
+    known = {uid: "/".join(name) for uid, name in named.items()}
     outside: dict[Key, Outside] = {}
     for story in refused:
         names, entry = story.names, story.decisions[0]
@@ -114,7 +127,8 @@ def _plans(
             others = state.accounting.assignments.keys() - {names.pod_uid}
             place = placing(context, state, event)
             found[key] = plan_on(context, state, resident, others, place)
-    return Plans(found, pod_names(state), outside)
+            remedies[key] = remedies_on(context, state, event, others, known)
+    return Plans(found, remedies, named, outside)
 
 
 def _sandbox(names: Names, entry: Entry, cgroup: Path | None, cgroup_root: Path) -> PodSandbox:

@@ -135,9 +135,9 @@ def _show_present(story: ContainerStory, plans: Plans, screen: Screen) -> None:
             screen.labelled("", BY_HAND)
     elif plans.problem and story.outcome is Outcome.REFUSED:
         screen.labelled("plan", f"unknown: {escape(plans.problem)}")
-    advice = plans.advice_of(story)
-    if advice.remedy:
-        screen.labelled("remedy", escape(advice.remedy))
+    advice = plans.advice(story)
+    for index, text in enumerate(advice.texts):
+        screen.labelled("" if index else "remedy", escape(f"or {text}" if index else text))
     for index, command in enumerate(advice.commands):
         screen.labelled("" if index else "try it", escape(command))
 

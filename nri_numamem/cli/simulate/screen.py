@@ -13,7 +13,9 @@ from nri_numamem.cli.render.screen import Screen, new_console
 from nri_numamem.cli.render.strategy import strategy_text
 from nri_numamem.engine.plan import RecordValue
 from nri_numamem.engine.state import POOL
+from nri_numamem.engine.text import escape
 from nri_numamem.memorymanager import ContainerKind, NodeVerdict, Rejection, State
+from nri_numamem.memorymanager.remedy import Remedy
 from nri_numamem.memorymanager.state_json import state_json
 from nri_numamem.numa import NodeSet, format_quantity, humanize_bytes
 from nri_numamem.scenario.container_records import CpusResult, PolicyResult
@@ -232,14 +234,26 @@ def _held(accounting: State, uid: str, container: str) -> str:
 
 
 def show_rejection(
-    screen: Screen, label: str, rejection: Rejection, who: str = "", *, has_table: bool = True
+    screen: Screen,
+    label: str,
+    rejection: Rejection,
+    who: str = "",
+    *,
+    has_table: bool = True,
+    remedies: Sequence[Remedy] = (),
 ) -> None:
-    """Print why a container was rejected, and why each node was passed over."""
-    problem = rejection.explanation.summary
+    """Print why a container was rejected, why each node was passed over, and what helps.
+
+    `remedies` replace those of the rejection.
+    """
+    problem = rejection.summary
     screen.labelled(label, f"{who}{rejection.reason}: {problem}", "red")
     verdicts = rejection.explanation.per_node
     if verdicts and has_table:
         screen.shown(_verdicts(verdicts))
+    for index, remedy in enumerate(remedies or rejection.remedies):
+        text = f"or {remedy.text}" if index else remedy.text
+        screen.labelled("" if index else "remedy", escape(text))
 
 
 def _verdicts(verdicts: Sequence[NodeVerdict]) -> Table:

@@ -35,7 +35,13 @@ def show(result: Result, title: str, *, is_summary: bool) -> None:
         for text in _places(trial):
             screen.labelled("result", escape(text), "green")
         if trial.rejection is not None:
-            show_rejection(screen, "rejected", trial.rejection, has_table=not is_summary)
+            show_rejection(
+                screen,
+                "rejected",
+                trial.rejection,
+                has_table=not is_summary,
+                remedies=trial.remedies,
+            )
         if trial.plan is not None:
             screen.labelled("plan", escape(sentence(trial.plan, result.names)))
             if trial.plan.moves:

@@ -5,6 +5,7 @@ decides. CPUs and devices are not known before a container exists, so they are n
 """
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -14,11 +15,13 @@ from nri_numamem.cli.live.rebalancing import document as rebalancing_document
 from nri_numamem.config.settings import Settings
 from nri_numamem.config.values import SettingsError
 from nri_numamem.engine.context import Context
+from nri_numamem.engine.queries.ending_pods import find_pods, with_pods
 from nri_numamem.engine.queries.rebalance import ContainerFacts
 from nri_numamem.engine.state import EngineState
 from nri_numamem.kubelet.workload import Workload
 from nri_numamem.memorymanager import PoolUse, Rejection, State
 from nri_numamem.memorymanager.rebalance import Rebalancing
+from nri_numamem.memorymanager.remedy import Remedy
 from nri_numamem.memorymanager.state_json import state_json
 from nri_numamem.numa import NodeSet
 from nri_numamem.scenario.outcome import error_document
@@ -47,6 +50,8 @@ class Trial:
     """Per pod that fits: its name, and container -> `cpuset.mems`, None without nodes."""
     rejection: Rejection | None = None
     """Why the next pod does not fit."""
+    remedies: tuple[Remedy, ...] = ()
+    """What makes it fit, the pods of the host to end included."""
     plan: Rebalancing | None = None
     """How pods of the host could make room for it; None without a rejection or such pods."""
     runs_on: NodeSet | None = None
@@ -143,10 +148,29 @@ def _try(host: Host, player: Player, pods: dict[str, ScenarioPod], workload: Wor
         rejection = outcome.rejection or unpinned
         if rejection is not None:
             player.end_pod(uid)
+            remedies = _remedies(host, player, uid, rejection)
             plan = _plan(host, player, uid)
-            return Trial(workload, first, tuple(placed), rejection, plan)
+            return Trial(workload, first, tuple(placed), rejection, remedies, plan)
         placed.append((name, outcome.cpuset_mems or {}))
     return Trial(workload, first, tuple(placed))
+
+
+def _remedies(host: Host, player: Player, uid: str, rejection: Rejection) -> tuple[Remedy, ...]:
+    """Return what makes a pod fit; pods that were tried before stay."""
+
+    def admits(state: EngineState, use: PoolUse | None) -> bool:
+        outcome = player.try_in(state, use, Admit(uid))
+        return outcome.rejection is None and not outcome.unpinned
+
+    names = {uid: "/".join(name) for uid, name in pod_names(host.state).items()}
+    found = find_pods(player.state, host.pool_use, admits, _running(host, player), names)
+    return with_pods(rejection.remedies, found)
+
+
+def _running(host: Host, player: Player) -> AbstractSet[str]:
+    """Return the pods of the host that run."""
+    present = player.state.accounting.assignments
+    return host.state.accounting.assignments.keys() & present.keys()
 
 
 def _plan(host: Host, player: Player, uid: str) -> Rebalancing | None:
@@ -156,14 +180,13 @@ def _plan(host: Host, player: Player, uid: str) -> Rebalancing | None:
     """
 
     def place(accounting: State) -> NodeSet | None:
-        outcome = player.try_in(accounting, Admit(uid))
+        outcome = player.try_in(state.with_accounting(accounting), host.pool_use, Admit(uid))
         if outcome.rejection is not None or outcome.unpinned:
             return None
         texts = [text for text in (outcome.cpuset_mems or {}).values() if text]
         return NodeSet(node_id for text in texts for node_id in NodeSet.parse(text))
 
-    state = player.state
-    running = host.state.accounting.assignments.keys() & state.accounting.assignments.keys()
+    state, running = player.state, _running(host, player)
     return plan_on(host.context, state, host.containers, running, place) if running else None
 
 
@@ -211,6 +234,6 @@ def _trial(trial: Trial, names: PodNames) -> dict[str, object]:
         "fit": workload.replicas if trial.runs_on is not None else len(trial.placed),
         "runsOn": None if trial.runs_on is None else list(trial.runs_on),
         "pods": [{"name": name, "cpusetMems": dict(mems)} for name, mems in trial.placed],
-        "error": None if rejection is None else error_document(rejection),
+        "error": None if rejection is None else error_document(rejection, trial.remedies),
         "plan": None if trial.plan is None else rebalancing_document(trial.plan, names),
     }

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.events import CreateContainer
+from nri_numamem.engine.remedy_inputs import trial_context
 from nri_numamem.engine.state import POOL, EngineState, Holder
 from nri_numamem.memorymanager import State
 from nri_numamem.memorymanager.rebalance import Place, Share, assignments_of
@@ -92,9 +93,10 @@ def _obstacle(
 
 def placing(context: Context, state: EngineState, event: CreateContainer) -> Place:
     """Return a function that decides a creation in another accounting of this state."""
+    trial = trial_context(context)
 
     def place(accounting: State) -> NodeSet | None:
-        engine = Engine.with_state(context, state.with_accounting(accounting))
+        engine = Engine.with_state(trial, state.with_accounting(accounting))
         plan = engine.decide(event)
         if engine.rejection is not None:
             return None

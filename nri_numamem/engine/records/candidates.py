@@ -4,7 +4,7 @@ Computed when a decision is committed, after the reply. Only the first sets are 
 the groups, then single nodes by id.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
@@ -107,6 +107,11 @@ def reason_in(choice: Choice, nodes: NodeSet) -> Reason:
         return _reason(choice, nodes, _even_hint(choice, nodes))
     found = candidates_for(choice.accounting, choice.uid, choice.resources, choice.previous_nodes)
     return _reason(choice, nodes, found.hint(nodes) if found.admits(nodes) else None)
+
+
+def reasons_in(choice: Choice) -> Callable[[int], Reason]:
+    """Return the function that returns the reason for a single node."""
+    return lambda node_id: reason_in(choice, NodeSet([node_id]))
 
 
 def _even_hint(choice: Choice, nodes: NodeSet) -> Hint | None:

@@ -6,7 +6,7 @@ from nri_numamem.engine.context import Context, qos_of_cgroup_parent
 from nri_numamem.engine.events import Container, PodSandbox
 from nri_numamem.engine.plan import Adjustment, Record, Update
 from nri_numamem.engine.providers import NO_OTHER_PROVIDERS, OtherProviders
-from nri_numamem.engine.records.candidates import Choice, decision_fields, reason_in
+from nri_numamem.engine.records.candidates import Choice, decision_fields
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.records.fields import (
     PREFIX,
@@ -16,6 +16,7 @@ from nri_numamem.engine.records.fields import (
     free_bytes,
     hint_value,
     pod_name,
+    remedy_value,
     used_outside_of_pods,
 )
 from nri_numamem.engine.records.holders import holders_of
@@ -207,6 +208,7 @@ def rejected(
         "policy": context.policy.topology_manager_policy,
         "reason": rejection.reason,
         "message": rejection.message,
+        "remedies": [remedy_value(each) for each in rejection.remedies],
         "holders": holders_of(state, pod.uid, choice.resources),
     }
     if request.even_nodes:
@@ -214,11 +216,6 @@ def rejected(
     if rejection.is_of_pod:
         fields["pod_request_bytes"] = dict(choice.resources)
     return Record(EventName.REJECTED, fields)
-
-
-def with_reasons(rejection: Rejection, choice: Choice) -> Rejection:
-    """Return the rejection whose text has the same reasons for NUMA nodes as its record."""
-    return rejection.with_reasons(lambda node_id: reason_in(choice, NodeSet([node_id])))
 
 
 def rejection_text(

@@ -12,6 +12,7 @@ from nri_numamem.engine.state import EngineState
 from nri_numamem.engine.text import NAME_CHARACTERS, cut
 from nri_numamem.memorymanager import Hint
 from nri_numamem.memorymanager.hugepage_pools import masked_bytes
+from nri_numamem.memorymanager.remedy import Remedy
 from nri_numamem.numa import hugepages_resource
 
 # The beginning of every rejection text: `kubectl describe pod` shows texts of several components.
@@ -99,4 +100,18 @@ def adjustment_value(adjustment: Adjustment) -> Fields:
         limits: Mapping[int, int] = adjustment.hugepage_limits
         value["hugepage_limits_bytes"] = {hugepages_resource(size): n for size, n in limits.items()}
         value["hugepage_route"] = adjustment.hugepage_route.value
+    return value
+
+
+def remedy_value(remedy: Remedy) -> Fields:
+    """Return a remedy: {kind, text}, and the parameters that its kind has."""
+    value: Fields = {"kind": remedy.kind.value, "text": remedy.text}
+    if remedy.nodes:
+        value["nodes"] = str(remedy.nodes)
+    if remedy.amounts:
+        value["bytes"] = dict(remedy.amounts)
+    if remedy.setting:
+        value |= {"setting": remedy.setting, "values": [*remedy.values]}
+    if remedy.pods:
+        value["pods"] = dict(remedy.pods)
     return value

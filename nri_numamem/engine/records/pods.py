@@ -6,7 +6,7 @@ from itertools import chain
 from nri_numamem.engine.context import Context
 from nri_numamem.engine.events import PodSandbox
 from nri_numamem.engine.plan import Record, RecordValue
-from nri_numamem.engine.records.candidates import Choice, decision_fields, reason_in
+from nri_numamem.engine.records.candidates import Choice, decision_fields, reasons_in
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.records.fields import (
     Fields,
@@ -72,7 +72,7 @@ def rejected(
     """Record a pod for which no nodes were found; its first container tries again."""
     previous = state.nodes_before((pod.uid, POOL))
     choice = Choice(state.accounting, pod.uid, request, previous_nodes=previous)
-    rejection = rejection.with_reasons(lambda node_id: reason_in(choice, NodeSet([node_id])))
+    rejection = rejection.explained(reasons_in(choice))
     fields: Fields = {
         **pod_fields(pod),
         "request_bytes": dict(request),

@@ -1,16 +1,20 @@
 """Remedies, from the records of decisions alone."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from nri_numamem.cli.explain.advice import (
     Advice,
     advice_of,
     amounts_text,
+    commands_for,
     free_on,
     obstacles_text,
     request_of,
 )
 from nri_numamem.cli.explain.select import Names
+from nri_numamem.engine.plan import RecordValue
 from nri_numamem.observe.history.lines import Entry
 
 GI = 1 << 30
@@ -37,30 +41,29 @@ def refused(**fields: object) -> Entry:
     return Entry(1.0, "rejected", "", {**usual, **fields})
 
 
-def holder(pod: str, nodes: str, size_gi: int) -> dict[str, object]:
-    return {"namespace": "db", "pod": pod, "nodes": nodes, "held_bytes": {"memory": size_gi * GI}}
+REMEDIES: list[Mapping[str, RecordValue]] = [
+    {"kind": "make_room", "text": "make room on NUMA node 1: 6Gi", "nodes": "1"},
+    {"kind": "request_less", "text": "request at most 2Gi", "bytes": {"memory": 2 * GI}},
+]
 
 
-def test_the_smallest_pod_whose_end_is_enough() -> None:
-    holders = [holder("large", "0", 50), holder("right", "1", 6), holder("small", "0", 6)]
-    advice = advice_of(NAMES, refused(holders=holders), ())
-    assert advice.remedy == (
-        "ending db/right frees 6Gi memory on NUMA node 1, which then holds the request"
+def test_the_remedies_of_a_refusal() -> None:
+    advice = advice_of(NAMES, refused(remedies=REMEDIES), ())
+    assert advice == Advice(tuple(REMEDIES), (GET, TRY))
+    assert advice.texts == ("make room on NUMA node 1: 6Gi", "request at most 2Gi")
+
+
+@pytest.mark.parametrize("fields", [{}, {"remedies": 3}, {"remedies": ["x"]}])
+def test_a_refusal_without_tried_remedies(fields: dict[str, object]) -> None:
+    """Earlier versions wrote remedies into the message without a trial."""
+    assert advice_of(NAMES, refused(**fields), ()) == Advice((), (GET, TRY))
+
+
+def test_commands_without_pods() -> None:
+    assert commands_for(NAMES, ["db/right", "x/y"]) == (
+        GET,
+        "nri-numamem simulate --now --without db/right --without x/y pod.yaml",
     )
-    assert advice.commands == (GET, "nri-numamem simulate --now --without db/right pod.yaml")
-
-
-@pytest.mark.parametrize(
-    "holders", [[], [holder("group", "0-1", 90)], [holder("", "0", 50)], [holder("x", "1", 2)]]
-)
-def test_otherwise_the_remedy_of_the_refusal(holders: list[object]) -> None:
-    advice = advice_of(NAMES, refused(holders=holders), ())
-    assert advice == Advice("make room on NUMA nodes 0-1", (GET, TRY))
-
-
-def test_a_refusal_without_a_remedy() -> None:
-    advice = advice_of(NAMES, refused(message=""), ())
-    assert advice.remedy == "free memory on the NUMA nodes, or request less"
 
 
 def unmanaged(container: str, *obstacles: str, **fields: object) -> Entry:
@@ -72,7 +75,7 @@ def unmanaged(container: str, *obstacles: str, **fields: object) -> Entry:
 def test_the_container_that_keeps_its_pod_from_being_guaranteed() -> None:
     front, proxy = unmanaged("front"), unmanaged("proxy", "no_memory_limit", "no_cpu_limit")
     advice = advice_of(NAMES, front, (front, proxy))
-    assert advice.remedy.startswith("give proxy equal limits and requests for cpu and memory;")
+    assert advice.texts[0].startswith("give proxy equal limits and requests for cpu and memory;")
     assert advice.commands == (GET, TRY)
     assert obstacles_text(proxy) == "no memory limit and no CPU limit"
     assert obstacles_text(unmanaged("x", "cpu_request_below_limit", "later")) == (
@@ -82,7 +85,7 @@ def test_the_container_that_keeps_its_pod_from_being_guaranteed() -> None:
 
 def test_what_nri_does_not_show_is_not_guessed() -> None:
     front = unmanaged("front")
-    assert "NRI does not show memory requests" in advice_of(NAMES, front, (front,)).remedy
+    assert "NRI does not show memory requests" in advice_of(NAMES, front, (front,)).texts[0]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +105,7 @@ def test_what_nri_does_not_show_is_not_guessed() -> None:
     ],
 )
 def test_other_decisions(decision: Entry | None, remedy: str) -> None:
-    found = advice_of(NAMES, decision, ()).remedy
+    found = "".join(advice_of(NAMES, decision, ()).texts)
     assert found.startswith(remedy)
     assert bool(found) is bool(remedy)
 

@@ -39,7 +39,16 @@ def test_the_keys_of_version_1(tmp_path: Path) -> None:
     (container,) = containers
     assert list(container) == [
         *("namespace", "pod", "podUid", "container", "outcome", "repeated"),
-        *("decisions", "later", "siblings", "usedOutsideOfPods", "remedy", "commands", "plan"),
+        *(
+            "decisions",
+            "later",
+            "siblings",
+            "usedOutsideOfPods",
+            "remedy",
+            "remedies",
+            "commands",
+            "plan",
+        ),
     ]
     assert container["outcome"] == "not_managed"
     assert [one["fields"]["container"] for one in container["siblings"]] == ["front", "istio-proxy"]

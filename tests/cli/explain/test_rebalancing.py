@@ -44,6 +44,26 @@ def test_the_screen(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     ) in shown
 
 
+def test_the_remedies_are_tried_on_the_host_as_it_is(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop.refuse("new", 40)
+    shop.end("ml")
+    shop.host.save()
+    assert shop.explain("new-x") == 0
+    assert "remedy" not in capsys.readouterr().out
+    shop.refuse("big", 61)
+    assert shop.explain("big-x") == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    at = next(n for n, line in enumerate(lines) if line.startswith("remedy"))
+    assert lines[at : at + 3] == [
+        "remedy end shop/db-x",
+        "or end the pods on NUMA nodes 0,2",
+        "or request at most 61415Mi",
+    ]
+    assert lines[-1] == "nri-numamem simulate --now --without shop/db-x pod.yaml"
+
+
 def test_the_document(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     small_and_large(shop, CONSENT)
     shop.refuse("big", 90)

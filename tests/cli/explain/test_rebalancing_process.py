@@ -66,7 +66,7 @@ def test_the_plan_holds(capsys: pytest.CaptureFixture[str]) -> None:
         assert mems == {"filler": "0", "small": "1", "neighbour": "1", "large": "2", "last": "3"}
         sandbox.remove_pod(pods["filler"])
         sandbox.remove_pod(pods["neighbour"])
-        with pytest.raises(RefusedError, match="fits on 2 empty NUMA nodes"):
+        with pytest.raises(RefusedError, match="needs 2 NUMA nodes"):
             sandbox.start_pod(spec("big", 150))
         plan = plan_of(sandbox, "big", capsys)
         assert [(move["pod"], move["from"], move["to"]) for move in plan["moves"]] == [

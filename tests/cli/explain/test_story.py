@@ -156,7 +156,7 @@ def test_a_container_that_a_lenient_policy_runs_unpinned(tmp_path: Path) -> None
     past.create(past.pod("ns/large"), "main", 400)
     found = only(told(past, "ns/large"))
     assert (found.outcome, found.decisions[0].event) == (Outcome.UNPINNED, "unpinned_no_capacity")
-    assert found.advice.remedy == "request less, or use a larger host"
+    assert found.advice.texts == ("request at most 229276Mi",)
 
 
 def test_a_pod_that_is_placed_as_a_whole(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def _refused_pod_gets_a_plan(host: Host) -> str:
     try:
         host.kubelet.create_container(pod, "main")
     except CriError as error:
-        expect("fits on 2 empty NUMA nodes" in str(error), f"{error}")
+        expect("needs 2 NUMA nodes" in str(error), f"{error}")
     else:
         raise AssertionError("it was not refused")
     plan = _plan(host, "e2e/big")

@@ -55,6 +55,8 @@ _REJECTED = {
     "policy": "Topology Manager policy",
     "reason": "the kubelet's reason: TopologyAffinityError or UnexpectedAdmissionError",
     "message": "why each NUMA node was passed over",
+    "remedies": "what makes the request fit, the best first; each was tried: kind, text, and NUMA "
+    "nodes, bytes by resource, or a setting with its values",
     "holders": "the largest holders of the requested resources (at most 16): names, NUMA nodes and "
     "bytes",
     "pod_request_bytes": "request of the pod as a whole, which the candidates are for "

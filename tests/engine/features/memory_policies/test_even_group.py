@@ -275,7 +275,7 @@ def test_restricted_refuses_a_device_on_a_part_of_the_group() -> None:
 def test_single_numa_node_refuses_it_or_runs_it_unpinned() -> None:
     refused = Life(strict("single-numa-node")).create()
     assert refused.refusal is not None
-    assert "single-numa-node admits one NUMA node only" in refused.refusal
+    assert "single-numa-node allows 1; " in refused.refusal
     life = Life(strict("single-numa-node", when_unsatisfiable="RunUnpinned"))
     unpinned = life.create()
     assert unpinned.refusal is None
