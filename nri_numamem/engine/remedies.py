@@ -188,12 +188,7 @@ class _Search:
         """Yield the largest smaller request that is admitted, as far as it is found."""
         for smaller in self._proposals.smaller_requests():
             if self._is_admitted(event=self._with_request(smaller)):
-                changed = {
-                    name: size
-                    for name, size in smaller.items()
-                    if size < self._proposals.request[name]
-                }
-                yield Remedy(Kind.REQUEST_LESS, amounts=changed)
+                yield Remedy(Kind.REQUEST_LESS, amounts=smaller)
                 return
 
     def _with_request(self, smaller: Request) -> CreateContainer:

@@ -29,7 +29,7 @@ class Kind(StrEnum):
     EMPTY_NODES = "empty_nodes"
     """All pods on `nodes` end."""
     REQUEST_LESS = "request_less"
-    """The container, or in pod scope the pod, requests at most `amounts` of these resources."""
+    """The container, or in pod scope the pod, requests at most `amounts`."""
     CHANGE_SETTING = "change_setting"
     """`setting` gets one of `values`; each of them suffices."""
     END_PODS = "end_pods"

@@ -91,7 +91,7 @@ def test_pages_used_outside_of_pods_come_first(new_host: NewHost) -> None:
     answer = host.create(pod, memory=GI, hugepages={GI: 3 * GI}, pool_use=use((4, 0), (2, 2)))
     assert remedy(answer).startswith(
         "free hugepages-1Gi 4Gi on NUMA node 0, used outside of pods, or request at most "
-        "hugepages-1Gi 2Gi"
+        "memory 1Gi, hugepages-1Gi 2Gi"
     )
     both = host.create(pod, memory=GI, hugepages={GI: 8 * GI}, pool_use=use((4, 0), (2, 2)))
     assert remedy(both).startswith("free hugepages-1Gi 6Gi on NUMA nodes 0-1, used outside of pods")

@@ -61,7 +61,7 @@ def test_the_remedies_are_tried_on_the_host_as_it_is(
         "or end the pods on NUMA nodes 0,2",
         "or request at most 61415Mi",
     ]
-    assert lines[-1] == "nri-numamem simulate --now --without shop/db-x pod.yaml"
+    assert "nri-numamem simulate --now --without shop/db-x pod.yaml" in lines
 
 
 def test_the_document(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
