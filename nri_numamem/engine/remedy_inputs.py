@@ -57,9 +57,8 @@ def without_pods(
     pods = {name: pod for name, pod in state.pods.items() if pod.uid not in ended}
     rest = {uid: found for uid, found in state.outstanding.items() if uid not in ended}
     after = replace(state.with_all(accounting, holders, keys), pods=pods, outstanding=rest)
-    return shortfalls.charged(after), None if use is None else _without_use(
-        state.accounting, use, ended
-    )
+    remaining = None if use is None else _without_use(state.accounting, use, ended)
+    return shortfalls.charged(after), remaining
 
 
 def _without_use(accounting: State, use: PoolUse, ended: AbstractSet[str]) -> PoolUse:

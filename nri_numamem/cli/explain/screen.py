@@ -255,7 +255,8 @@ def _candidates(entry: Entry) -> Table:
         # Histories of earlier versions have only the rule.
         reason = escape(str(one.get("reason") or str(one.get("rule")).replace("_", " ")))
         if used:
-            reason += f"; {amounts_text(used)} used outside of pods"
+            amounts_used = ", ".join(f"{name} {humanize_bytes(n)}" for name, n in used.items())
+            reason += f"; {amounts_used} used outside of pods"
         table.add_row(nodes, *amounts, reason)
     omitted = entry.fields.get("omitted_candidates")
     if omitted:
