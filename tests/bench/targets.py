@@ -30,9 +30,9 @@ class PathLimit:
 # Request -> limits before the reply, and from there to the next wait: the present figures on Python
 # 3.11. Lower them when a path gets shorter.
 MAX_PATH = {
-    "simple": (PathLimit(84, 31, 51), PathLimit(476, 45, 145)),
-    "with CPUs": (PathLimit(229, 37, 92), PathLimit(498, 45, 147)),
-    "pod scope": (PathLimit(169, 41, 101), PathLimit(589, 45, 173)),
+    "simple": (PathLimit(84, 31, 51), PathLimit(513, 49, 158)),
+    "with CPUs": (PathLimit(237, 37, 96), PathLimit(535, 49, 166)),
+    "pod scope": (PathLimit(169, 41, 101), PathLimit(632, 49, 194)),
 }
 
 TO_TOPOLOGY_AWARE = "create_p50_to_topology_aware"
