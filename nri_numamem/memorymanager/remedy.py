@@ -68,7 +68,7 @@ class Remedy:
                 return f"request at most {', '.join(prefixes[name] + most[name] for name in most)}"
             case Kind.CHANGE_SETTING:
                 return f"set {self.setting} {' or '.join(self.values)}"
-            case Kind.END_PODS:
+            case _:
                 return f"end {' and '.join(self.pods.values())}"
 
     @property

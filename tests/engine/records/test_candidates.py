@@ -6,7 +6,7 @@ from nri_numamem.engine.records.fields import Fields
 from nri_numamem.engine.state import EngineState
 from nri_numamem.memorymanager import State, default_state
 from nri_numamem.memorymanager.accounting import assign
-from nri_numamem.memorymanager.node_reasons import Rule
+from nri_numamem.memorymanager.node_reasons import Rule, reason_for
 from nri_numamem.numa import Machine, NodeSet, NumaNode
 
 GI = 1 << 30
@@ -128,3 +128,11 @@ def test_free_bytes_of_a_group_are_those_of_its_nodes() -> None:
 def _mapping(value: object) -> dict[str, object]:
     assert isinstance(value, dict)
     return value
+
+
+def test_the_common_reason_of_sets_that_could_hold_the_request() -> None:
+    common = reason_for(Rule.OUTSIDE_POD_NODES)
+    choice = Choice(empty_state(GI, GI // 2), "uid", REQUEST, common=common)
+    assert rules(choice) == {"0": "outside_pod_nodes", "1": "too_small"}
+    together = Choice(empty_state(GI), "uid", REQUEST, common=reason_for(Rule.NOT_ENOUGH_TOGETHER))
+    assert rules(together) == {"0": "not_enough_together"}

@@ -14,9 +14,11 @@ from nri_numamem.engine.records.fields import (
     hint_value,
     pod_fields,
     provider_hints,
+    remedy_value,
 )
 from nri_numamem.engine.state import EngineState
 from nri_numamem.memorymanager import Hint, default_state
+from nri_numamem.memorymanager.remedy import Kind, Remedy
 from nri_numamem.numa import Machine, NodeSet, NumaNode
 
 GI = 1 << 30
@@ -74,3 +76,22 @@ def test_hints() -> None:
 )
 def test_adjustments(adjustment: Adjustment, value: dict[str, object]) -> None:
     assert adjustment_value(adjustment) == value
+
+
+def test_a_remedy_has_the_parameters_of_its_kind() -> None:
+    ending = Remedy(Kind.END_PODS, pods={"u": "ns/a"})
+    assert remedy_value(ending) == {"kind": "end_pods", "text": "end ns/a", "pods": {"u": "ns/a"}}
+    room = Remedy(Kind.MAKE_ROOM, NodeSet([1]), {"memory": 1024})
+    assert remedy_value(room) == {
+        "kind": "make_room",
+        "text": "make room on NUMA node 1: 1Ki",
+        "nodes": "1",
+        "bytes": {"memory": 1024},
+    }
+    setting = Remedy(Kind.CHANGE_SETTING, setting="s", values=("a", "b"))
+    assert remedy_value(setting) == {
+        "kind": "change_setting",
+        "text": "set s a or b",
+        "setting": "s",
+        "values": ["a", "b"],
+    }
