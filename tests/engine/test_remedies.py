@@ -9,7 +9,7 @@ from nri_numamem.engine.events import CreateContainer
 from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.remedies import REBUILT_LIMIT, TRIALS
 from nri_numamem.memorymanager import Pool, PoolUse
-from nri_numamem.numa import CpuSet, Machine, MemoryNodes, NumaNode
+from nri_numamem.numa import CpuSet, Machine, MemoryNodes, NodeClass, NumaNode
 from nri_numamem.numa.memory_nodes import WithoutCpus
 from tests.engine.conftest import GI, Answer, Host, NewHost
 
@@ -113,12 +113,18 @@ def test_nodes_without_cpus(new_host: NewHost) -> None:
 
 
 def test_an_impossible_setting_is_no_remedy(new_host: NewHost) -> None:
-    """The only node with CPUs is reserved whole, so the others cannot be excluded."""
-    movable = replace(machine(2, without_cpus=2).nodes[1], is_movable_only=True)
-    nodes = Machine((machine(2, without_cpus=2).nodes[0], movable))
-    host = new_host(Policy(memory_nodes=MemoryNodes(WithoutCpus.USE)), nodes)
+    """Every node is called one without CPUs, so they cannot be excluded."""
+    override = dict.fromkeys(range(2), NodeClass.CPULESS)
+    host = new_host(Policy(memory_nodes=MemoryNodes(WithoutCpus.USE, override)), machine())
     answer = host.create(host.run("a"), memory=900 * GI)
-    assert "memoryNodes" not in remedy(answer)
+    assert remedy(answer) == "request at most 118684Mi"
+
+
+def test_pages_that_no_node_could_use(new_host: NewHost) -> None:
+    """The rest of the request does not fit beside the pages."""
+    host = new_host(Policy(topology_manager_policy="single-numa-node"), machine())
+    answer = host.create(host.run("a"), memory=50 * GI, hugepages={GI: 30 * GI})
+    assert "reserve" not in remedy(answer)
 
 
 def test_the_other_scope(new_host: NewHost) -> None:

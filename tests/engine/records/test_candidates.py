@@ -136,3 +136,9 @@ def test_the_common_reason_of_sets_that_could_hold_the_request() -> None:
     assert rules(choice) == {"0": "outside_pod_nodes", "1": "too_small"}
     together = Choice(empty_state(GI), "uid", REQUEST, common=reason_for(Rule.NOT_ENOUGH_TOGETHER))
     assert rules(together) == {"0": "not_enough_together"}
+
+
+def test_a_group_of_another_size_than_requested() -> None:
+    state = assign(empty_state(GI, GI, GI), "a", "c", NodeSet([0, 1, 2]), {"memory": 1})
+    choice = Choice(state, "uid", REQUEST, even_nodes=2)
+    assert rules(choice)["0-2"] == "other_count"
