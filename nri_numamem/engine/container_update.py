@@ -10,9 +10,14 @@ from nri_numamem.engine.events import UpdateContainer
 from nri_numamem.engine.placement import resize
 from nri_numamem.engine.plan import Plan, Update
 from nri_numamem.engine.records import resizes
+from nri_numamem.engine.records.containers import TEXT_LIMIT
+from nri_numamem.engine.remedy_inputs import pods_on, trial_context, without_pods
 from nri_numamem.engine.state import EngineState, Holder
-from nri_numamem.memorymanager import Block, Explanation, Rejection
+from nri_numamem.memorymanager import Block, Explanation, Rejection, Resized
+from nri_numamem.memorymanager.remedy import Kind, Remedy
 from nri_numamem.numa import MEMORY
+
+_MI = 1 << 20
 
 RESIZE_REJECTED = "ResizeRejected"
 """The reason of a rejected resize; the kubelet has none, because it never resizes such pods."""
@@ -33,9 +38,11 @@ def update_container(context: Context, state: EngineState, event: UpdateContaine
     ready, new = pod_level.make_room(context, state, event.pod, holder, new)
     done = resize(context, ready.accounting, holder.key, new)
     if context.rejects and MEMORY in done.shortfall and new > _memory_of(before):
-        text = resizes.rejection_text(state, event.pod, holder, new, done)
-        record = resizes.rejected(state, event.pod, holder, before, done)
-        rejection = Rejection(RESIZE_REJECTED, partial(Explanation, text))
+        facts = resizes.rejection_facts(state, event.pod, holder, new, done)
+        find = partial(_remedies, context, state, event, done, _memory_of(before))
+        rejection = Rejection(RESIZE_REJECTED, partial(Explanation, facts), find_remedies=find)
+        text = rejection.message_within(TEXT_LIMIT)
+        record = resizes.rejected(state, event.pod, holder, before, done, rejection.remedies)
         return Decision.computed(Plan(refusal=text), state, record, rejection=rejection)
     next_state = replace(state, accounting=done.state).with_pod(event.pod)
     next_state = pod_level.fill_limit(context, next_state, event.pod)
@@ -52,6 +59,32 @@ def update_container(context: Context, state: EngineState, event: UpdateContaine
     next_state = cpu_requests.updated(next_state, event)
     record = resizes.resized(next_state, event.pod, holder, before, done)
     return Decision.computed(Plan(updates=updates), next_state, record)
+
+
+def _remedies(
+    context: Context, state: EngineState, event: UpdateContainer, done: Resized, memory_bytes: int
+) -> tuple[Remedy, ...]:
+    """Return what admits a refused resize, each tried: room on its nodes, or less memory.
+
+    `memory_bytes` is the memory of the container before it.
+    """
+    if context.is_trial:
+        return ()
+    trial, found = trial_context(context), list[Remedy]()
+    others = pods_on(state.accounting, done.nodes, but=event.pod.uid)
+    emptied, _ = without_pods(state, None, others)
+    alone = update_container(trial, emptied, event) if others else None
+    if alone is not None and alone.rejection is None:
+        if alone.plan.updates:  # it then gets more nodes, which these pods keep from it
+            found.append(Remedy(Kind.EMPTY_NODES, done.nodes))
+        else:
+            found.append(Remedy(Kind.MAKE_ROOM, done.nodes, {MEMORY: done.shortfall[MEMORY]}))
+    most = (event.memory_limit_bytes or 0) - done.shortfall[MEMORY]
+    most -= most % _MI
+    smaller = replace(event, memory_limit_bytes=most)
+    if most > memory_bytes and update_container(trial, state, smaller).rejection is None:
+        found.append(Remedy(Kind.REQUEST_LESS, amounts={MEMORY: most}))
+    return tuple(found)
 
 
 def _without_effect(

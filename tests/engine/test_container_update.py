@@ -12,7 +12,7 @@ from nri_numamem.engine.plan import RecordValue, Update
 from nri_numamem.engine.policy import Policy
 from nri_numamem.memorymanager import Reservation
 from nri_numamem.numa import Machine, NumaNode
-from tests.engine.conftest import Answer
+from tests.engine.conftest import Answer, Host, NewHost
 
 if TYPE_CHECKING:
     from tests.engine.conftest import Host, NewHost
@@ -118,7 +118,7 @@ def test_a_limit_that_fits_nowhere_is_refused_and_changes_nothing(host: Host) ->
     assert plan.refusal == (
         "numamem: container main of pod ns/pod-b cannot be resized to memory 1.18Gi: 472Mi too "
         "much for node 0 (NUMA node 0 has 528Mi free), and no larger set of nodes may be used; "
-        "remedy: make room there, or create the pod anew"
+        "remedy: end the pods on NUMA node 0, or request at most 728Mi"
     )
     assert plan.updates == ()
     (record,) = plan.records
@@ -178,3 +178,49 @@ def test_an_ended_container_moves_with_the_resized_one(host: Host) -> None:
     assert update(host, 1200 * MI).updates == (Update(host.newest().container_id, "0-1"),)
     assert host.placed() == {"a": {"main": "0-1", "init": "0-1"}}
     assert sum(host.free()) == 4 * FREE - 1400 * MI
+
+
+def remedies_of(plan: Answer) -> list[object]:
+    (record,) = plan.records
+    remedies = record.fields["remedies"]
+    assert isinstance(remedies, list)
+    return [*remedies]
+
+
+def test_following_a_remedy_admits_the_resize(host: Host) -> None:
+    """Without the other pod the container gets a second node."""
+    end, less = remedies_of(crowded_update(host))
+    assert end == {"kind": "empty_nodes", "text": "end the pods on NUMA node 0", "nodes": "0"}
+    assert less == {
+        "kind": "request_less",
+        "text": "request at most 728Mi",
+        "bytes": {"memory": 728 * MI},
+    }
+    container, pod = host.newest(), host.pods["sandbox-b"]
+    assert host.handle(events.UpdateContainer(pod, container, 728 * MI)).refusal is None
+    host.handle(events.StopPodSandbox(host.pods["sandbox-a"]))
+    assert host.handle(events.UpdateContainer(pod, container, 1200 * MI)).refusal is None
+
+
+def test_room_on_its_nodes_admits_the_resize(new_host: NewHost) -> None:
+    """A strict policy admits no second node."""
+    host = new_host(Policy(topology_manager_policy="single-numa-node"))
+    host.create(host.run("a"))
+    host.create(host.run("b"))
+    container, pod = host.newest(), host.pods["sandbox-b"]
+    size = 728 * MI + 100 * MI
+    refused = host.handle(events.UpdateContainer(pod, container, size))
+    room, _less = remedies_of(refused)
+    short = refused.records[0].fields["shortfall_bytes"]
+    text = "make room on NUMA node 0: 61Mi"
+    assert room == {"kind": "make_room", "text": text, "nodes": "0", "bytes": short}
+    host.handle(events.StopPodSandbox(host.pods["sandbox-a"]))
+    assert host.handle(events.UpdateContainer(pod, container, size)).updates == ()
+    assert host.placed()["b"] == {"main": "0"}
+
+
+def test_a_resize_beyond_the_host_has_no_remedy_by_other_pods(host: Host) -> None:
+    host.create(host.run("a"))
+    (less,) = remedies_of(update(host, 1 << 50))
+    assert isinstance(less, dict)
+    assert less["kind"] == "request_less"

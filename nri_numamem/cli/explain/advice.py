@@ -22,7 +22,7 @@ _OBSTACLES = {
 }
 
 
-_FREE_MEMORY = "free memory on the NUMA nodes, then restart the pod"
+_WHEN_IT_FITS = "restart the pod when it fits; the commands show whether it does"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +51,18 @@ def advice_of(names: Names, decision: Entry | None, siblings: Sequence[Entry]) -
     match decision.event:
         case "rejected" | "pod_rejected" | "unpinned_no_capacity" | "running_unpinned_no_capacity":
             return _for_refusal(names, decision)
+        case "resize_rejected":  # the kubelet retries the resize of the running container
+            return Advice(_tried(decision))
         case "not_managed":
             return _advice(_for_not_managed(decision, siblings), commands_for(names))
         case "memory_policy_rejected":
             return _advice("correct the annotation or the setting memoryPolicy")
         case "burstable_not_pinned" | "burstable_unpinned":
             return _advice("see docs/burstable-pods.md; a new container is pinned if it can be")
-        case "resize_rejected":
-            remedy = "free memory on its NUMA nodes, or create the pod anew; the kubelet retries"
-            return _advice(remedy, commands_for(names))
         case "request_timed_out" | "internal_error":
             return _advice("restart the pod; the next Synchronize pins it too, if it fits")
         case "unreported_container_found" if decision.fields.get("outcome") == "unpinned":
-            return _advice(_FREE_MEMORY, commands_for(names))
+            return _advice(_WHEN_IT_FITS, commands_for(names))
         case _:
             return _advice(str(decision.fields.get("remedy") or ""))
 
@@ -88,10 +87,13 @@ def advice_to(names: Names, remedy: str) -> Advice:
 
 
 def _for_refusal(names: Names, entry: Entry) -> Advice:
+    return Advice(_tried(entry), commands_for(names))
+
+
+def _tried(entry: Entry) -> tuple[Mapping[str, RecordValue], ...]:
     """Return the remedies that were tried at the decision; earlier versions tried none."""
     found = entry.fields.get("remedies")
-    remedies = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
-    return Advice(tuple(remedies), commands_for(names))
+    return tuple(e for e in found if isinstance(e, dict)) if isinstance(found, list) else ()
 
 
 def _for_not_managed(decision: Entry, siblings: Sequence[Entry]) -> str:

@@ -96,6 +96,7 @@ _FIELDS: tuple[tuple[str, _Check], ...] = (
     ("remote_bytes", _BYTES_BY_NODE),
     ("candidates", _list_of(_object_with({"nodes": _is_nodes}, "nodes"))),
     ("holders", _list_of(_object_with({"held_bytes": _AMOUNTS}, "held_bytes"))),
+    ("remedies", _list_of(_object_with({"text": _is_text}, "text"))),
     ("hints", _object_with(_HINTS)),
     ("adjustment", _is_adjustment),
     ("away_ms", _is_size),

@@ -4,6 +4,8 @@ A rejection makes only the resize fail: the container runs on as before. The kub
 in the pod's condition, and retries.
 """
 
+from collections.abc import Sequence
+
 from nri_numamem.engine.events import Container, PodSandbox
 from nri_numamem.engine.plan import Adjustment, Record, RecordValue
 from nri_numamem.engine.providers import format_nodes
@@ -16,11 +18,13 @@ from nri_numamem.engine.records.fields import (
     free_bytes,
     pod_fields,
     pod_name,
+    remedy_value,
 )
 from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.engine.text import cut_name
 from nri_numamem.memorymanager import Block, Resized
 from nri_numamem.memorymanager.node_reasons import Reason, Rule, reason_for
+from nri_numamem.memorymanager.remedy import Remedy
 from nri_numamem.numa import MEMORY, NodeSet, humanize_bytes
 
 # Of a text of at most 900 characters; names have 63 to 253.
@@ -67,6 +71,7 @@ def rejected(
     holder: Holder,
     before: tuple[Block, ...],
     done: Resized,
+    remedies: Sequence[Remedy],
 ) -> Record:
     """Record a resize that is refused; `done` is what it would have resulted in."""
     sets = dict.fromkeys((before[0].numa_affinity, done.nodes))
@@ -79,6 +84,7 @@ def rejected(
         "nodes": str(before[0].numa_affinity),
         "candidates": candidates,
         "shortfall_bytes": dict(done.shortfall),
+        "remedies": [remedy_value(each) for each in remedies],
         "free_bytes": free_bytes(state, (MEMORY,), before[0].numa_affinity | done.nodes),
     }
     return Record(EventName.RESIZE_REJECTED, fields)
@@ -88,16 +94,16 @@ def _candidate(nodes: NodeSet, reason: Reason) -> RecordValue:
     return {"nodes": str(nodes), "rule": reason.rule.value, "reason": reason.text}
 
 
-def rejection_text(
+def rejection_facts(
     state: EngineState, pod: PodSandbox, holder: Holder, new_bytes: int, done: Resized
 ) -> str:
-    """Return the text of the reply."""
+    """Return the text of the reply, without remedies."""
     short = humanize_bytes(done.shortfall[MEMORY], round_up=True)
     name, size = cut_name(holder.key[1]), humanize_bytes(new_bytes, round_up=True)
     return (
         f"{PREFIX}container {name} of pod {pod_name(pod)} cannot be resized to memory {size}: "
         f"{short} too much for {format_nodes(done.nodes)} ({_free(state, done.nodes)}), and no "
-        "larger set of nodes may be used; remedy: make room there, or create the pod anew"
+        "larger set of nodes may be used"
     )
 
 

@@ -79,4 +79,4 @@ def test_the_text_of_a_resize_is_short_on_64_nodes() -> None:
     assert text is not None
     assert len(text) <= 880
     assert "(at most 1.9Gi free on one node)" in text
-    assert "; remedy: make room there" in text
+    assert "; remedy: request at most " in text

@@ -44,6 +44,10 @@ _ADMITTED = {
     "and that are free now",
     **STRATEGY,
 }
+_REMEDIES = {
+    "remedies": "what makes the request fit, the best first; each was tried: kind, text, and NUMA "
+    "nodes, bytes by resource, or a setting with its values",
+}
 _REJECTED = {
     **CONTAINER,
     **REQUEST,
@@ -55,8 +59,7 @@ _REJECTED = {
     "policy": "Topology Manager policy",
     "reason": "the kubelet's reason: TopologyAffinityError or UnexpectedAdmissionError",
     "message": "why each NUMA node was passed over",
-    "remedies": "what makes the request fit, the best first; each was tried: kind, text, and NUMA "
-    "nodes, bytes by resource, or a setting with its values",
+    **_REMEDIES,
     "holders": "the largest holders of the requested resources (at most 16): names, NUMA nodes and "
     "bytes",
     "pod_request_bytes": "request of the pod as a whole, which the candidates are for "
@@ -220,9 +223,10 @@ EVENTS = {
     EventName.RESIZE_REJECTED: EventType(
         "A larger memory limit of a running container is refused; the container runs on as before.",
         level=Level.WARNING,
-        remedy="free memory on its NUMA nodes; the kubelet retries",
+        remedy="see `remedies`; the kubelet retries",
         fields={
             **_RESIZE,
+            **_REMEDIES,
             **REFUSAL_ID,
             **REPEATED,
         },
