@@ -33,7 +33,7 @@ from nri_numamem.engine.state import (
 )
 from nri_numamem.memorymanager import Block, State
 from nri_numamem.numa import CpuSet, NodeSet
-from nri_numamem.numa.quantity import MAX_BYTES
+from nri_numamem.numa.quantity import MAX_BYTES, is_memory_resource
 
 VERSION = 2
 
@@ -241,7 +241,8 @@ def _holder_in(entry: _Json) -> tuple[Holder, tuple[Block, ...]]:
     resources = _object(entry.get("resources"), "resources")
     # Other versions wrote larger amounts, such as the sum of a pod.
     sizes = {name: min(_field(resources, name, int), MAX_BYTES) for name in resources}
-    if any(size < 0 for size in sizes.values()) or bool(sizes) != bool(nodes):
+    are_known = all(size >= 0 and is_memory_resource(name) for name, size in sizes.items())
+    if not are_known or bool(sizes) != bool(nodes):
         raise SnapshotError(f"resources: {_cut(key[1])} cannot hold such amounts there")
     return holder, tuple(Block(nodes, name, size) for name, size in sizes.items())
 

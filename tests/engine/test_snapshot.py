@@ -231,6 +231,7 @@ def test_the_error_of_an_invalid_snapshot_is_one_line(data: bytes, why: str) -> 
         {"resources": {}},
         {"resources": []},
         {"resources": {"memory": -1}},
+        {"resources": {"a": 1}},
         {"resources": {"memory": 1.0}},
         {"resources": {"memory": True}},
     ],
