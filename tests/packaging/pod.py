@@ -1,7 +1,7 @@
 """A pod of a manifest, run by runc from the root of the image, as kubelet and containerd run it.
 
 The pod has network, IPC and host name spaces of its own, which a process in place of the sandbox's
-pause holds, and with shareProcessNamespace its process namespace; else the container has its own.
+pause holds, and the container a process namespace of its own.
 Everything in the manifest about user, capabilities, privileges, seccomp, root and mounts counts.
 Paths of the host are below a folder. Cgroups are this machine's.
 """
@@ -158,11 +158,7 @@ class Pod:
         assert security["capabilities"]["drop"] == ["ALL"]
         assert security["seccompProfile"] == {"type": "RuntimeDefault"}
         kinds = {"network": "net", "ipc": "ipc", "uts": "uts"}
-        namespaces: list[dict[str, str]] = [{"type": "mount"}]
-        if self._spec.get("shareProcessNamespace"):
-            kinds["pid"] = "pid"
-        else:
-            namespaces.append({"type": "pid"})
+        namespaces: list[dict[str, str]] = [{"type": "mount"}, {"type": "pid"}]
         namespaces += [
             {"type": kind, "path": f"/proc/{self._pause_pid}/ns/{file}"}
             for kind, file in kinds.items()

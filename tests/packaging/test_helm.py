@@ -372,7 +372,7 @@ class TestExport:
         found = validated(render_chart({"export.enabled": True, **values}))
         templates = [found["DaemonSet", name]["spec"]["template"] for name in (NAME, EXPORT)]
         plugin, exporter = (template["spec"] for template in templates)
-        own = {"containers", "volumes", "serviceAccountName", "shareProcessNamespace"}
+        own = {"containers", "volumes", "serviceAccountName"}
         assert {k: v for k, v in exporter.items() if k not in own} == {
             k: v for k, v in plugin.items() if k not in own
         }
