@@ -21,7 +21,7 @@ class Proposals:
     def __init__(self, choice: Choice, missing: Mapping[str, int], *, is_of_all: bool) -> None:
         """Take the refused request, and what all nodes together lack for its pod, if they do.
 
-        `is_of_all` tells whether that is why the request was refused.
+        `is_of_all` is whether the request was refused for that.
         """
         self._choice = choice
         self._missing = missing

@@ -14,7 +14,7 @@ from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.quantity import format_quantity, humanize_bytes
 
 TEXT_LIMIT = 190
-"""Characters of the remedies in the text of a refusal; the first one is there in any case."""
+"""Characters of the remedies in the text of a refusal; the first one is always there."""
 
 
 class Kind(StrEnum):
