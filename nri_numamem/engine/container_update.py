@@ -73,9 +73,9 @@ def _remedies(
     trial, found = trial_context(context), list[Remedy]()
     others = pods_on(state.accounting, done.nodes, but=event.pod.uid)
     emptied, _ = without_pods(state, None, others)
-    alone = update_container(trial, emptied, event) if others else None
-    if alone is not None and alone.rejection is None:
-        if alone.plan.updates:  # it then gets more nodes, which these pods keep from it
+    tried = update_container(trial, emptied, event) if others else None
+    if tried is not None and tried.rejection is None:
+        if tried.plan.updates:  # it then gets more nodes, which these pods keep from it
             found.append(Remedy(Kind.EMPTY_NODES, done.nodes))
         else:
             found.append(Remedy(Kind.MAKE_ROOM, done.nodes, {MEMORY: done.shortfall[MEMORY]}))

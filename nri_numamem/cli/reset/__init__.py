@@ -35,7 +35,7 @@ from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.instance import AlreadyRunningError, InstanceLock
 from nri_numamem.daemon.system import System, host_system
 from nri_numamem.engine.plan import Record
-from nri_numamem.engine.snapshot import SnapshotError
+from nri_numamem.engine.snapshot import SnapshotError, SnapshotVersionError
 from nri_numamem.engine.text import escape
 from nri_numamem.host.cgroups import set_mems
 from nri_numamem.host.sysfs import MachineError
@@ -160,6 +160,9 @@ def _pins(path: Path, cgroup_root: Path) -> tuple[tuple[Pin, ...], str]:
         problem = "no state file"
     except OSError as error:
         raise UsageError(f"{path}: {reason_of(error)}; run as root") from error
+    except SnapshotVersionError as error:
+        remedy = "use the release that wrote it"
+        raise UsageError(f"{path}: {error}; {remedy}") from error
     except SnapshotError as error:
         problem = str(error)
     source = "The history shows what the plugin pinned" if entries else "There is no history either"
