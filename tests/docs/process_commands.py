@@ -107,4 +107,7 @@ def run(command: str, host: SimulatedHost) -> None:
 
 
 if __name__ == "__main__":
+    # An earlier test of the same process may have left these signals ignored.
+    for ignored in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(ignored, signal.SIG_DFL)
     print(json.dumps(main(Path(sys.argv[1]), sys.argv[2], sys.argv[3:])))
