@@ -80,7 +80,7 @@ def _needed_by_first(
         return None
     if pod.sandbox_id in state.cpusets.without_assignment:
         return None  # some of it runs already
-    others = _sum(amounts for uid, amounts in state.outstanding.items() if uid != pod.uid)
+    others = sum_of(amounts for uid, amounts in state.outstanding.items() if uid != pod.uid)
     needed = {name: max(size, request.get(name, 0)) for name, size in limit.items()}
     return needed, {name: others[name] for name in limit if name in others}
 
@@ -94,7 +94,7 @@ def _missing(state: EngineState, needed: Request, others: Request) -> dict[str, 
     return {name: size for name, size in missing.items() if size > 0}
 
 
-def _sum(several: Iterable[Mapping[str, int]]) -> dict[str, int]:
+def sum_of(several: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """Return the sums of amounts, by resource name."""
     sums: dict[str, int] = {}
     for amounts in several:

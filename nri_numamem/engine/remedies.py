@@ -4,7 +4,7 @@ The trials run while the runtime waits for the reply, so there are at most TRIAL
 text says less. Nothing here names other pods; ``queries.ending_pods`` does, for commands.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from nri_numamem.engine import outstanding
@@ -136,7 +136,8 @@ class _Search:
                 return
             event = replace(self._of.event, pool_use=with_pages_freed(use, amounts))
             if self._is_admitted(event=event):
-                yield Remedy(Kind.FREE_HUGEPAGES, NodeSet(amounts), _sums(amounts.values()))
+                freed = outstanding.sum_of(amounts.values())
+                yield Remedy(Kind.FREE_HUGEPAGES, NodeSet(amounts), freed)
                 return
 
     def reserve_hugepages(self) -> Iterator[Remedy]:
@@ -263,11 +264,3 @@ _POLICIES = (
     TopologyPolicy.NONE,
     TopologyPolicy.SINGLE_NUMA_NODE,
 )
-
-
-def _sums(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    sums: dict[str, int] = {}
-    for sizes in amounts:
-        for name, size in sizes.items():
-            sums[name] = sums.get(name, 0) + size
-    return sums

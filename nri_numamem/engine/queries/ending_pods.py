@@ -5,6 +5,7 @@ the text of a refusal has other readers, and the number of combinations is large
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 from nri_numamem.engine.containers import create_container
@@ -17,7 +18,7 @@ from nri_numamem.memorymanager.remedy import Kind, Remedy
 from nri_numamem.numa import NodeSet
 
 TRIALS = 2000
-"""About a second. A host with 110 pods has 5,995 pairs, of which most are left out."""
+"""About a second. A host with 110 pods has 5,995 pairs, of which the last are left out."""
 
 Admits = Callable[[EngineState, PoolUse | None], bool]
 """Decide the refused creation in another state; return whether it is admitted."""
@@ -52,10 +53,7 @@ def admitting(context: Context, event: CreateContainer) -> Admits:
     trial = trial_context(context)
 
     def admits(state: EngineState, use: PoolUse | None) -> bool:
-        changed = CreateContainer(
-            event.pod, event.container, use, event.policy_request, event.network
-        )
-        return create_container(trial, state, changed).rejection is None
+        return create_container(trial, state, replace(event, pool_use=use)).rejection is None
 
     return admits
 
@@ -96,15 +94,16 @@ def find_pods(
 
 
 def _few(ordered: Sequence[str], accounting: State) -> Iterator[tuple[str, ...]]:
-    """Yield single pods and then pairs, each from the smallest; pairs have a node in common."""
+    """Yield single pods, then pairs with a node in common, then others, each from the smallest."""
     yield from ((uid,) for uid in ordered)
     nodes = {uid: _nodes(accounting, uid) for uid in ordered}
-    pairs = combinations(ordered, 2)
     size = {uid: _size(accounting, uid) for uid in ordered}
-    near = [pair for pair in pairs if not nodes[pair[0]].isdisjoint(nodes[pair[1]])]
-    far = [pair for pair in combinations(ordered, 2) if nodes[pair[0]].isdisjoint(nodes[pair[1]])]
-    for found in (near, far):
-        yield from sorted(found, key=lambda pair: size[pair[0]] + size[pair[1]])
+
+    def rank(pair: tuple[str, str]) -> tuple[bool, int]:
+        first, second = pair
+        return nodes[first].isdisjoint(nodes[second]), size[first] + size[second]
+
+    yield from sorted(combinations(ordered, 2), key=rank)
 
 
 def _nodes(accounting: State, uid: str) -> NodeSet:
