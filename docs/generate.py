@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from nri_numamem.config.reference import reference_text
-from nri_numamem.engine.records.candidates import RULES
+from nri_numamem.engine.core.candidates import RULES
 from nri_numamem.engine.records.events import EventName, EventType
 from nri_numamem.engine.records.table import COMMON_FIELDS, EVENTS, SECTIONS
 

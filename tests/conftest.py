@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 from hypothesis import HealthCheck, settings
 
-from nri_numamem.engine.plan import Record
+from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.records.table import EVENTS
 from tests.coverage_environment import coverage_variables
 from tests.simulated_host import SimulatedHost

@@ -28,7 +28,7 @@ from nri_numamem.numa import format_quantity
 from nri_numamem.observe.plugin_file import PluginFileError, plugin_file_of, read_plugin_file
 
 if TYPE_CHECKING:
-    from nri_numamem.engine.context import Context
+    from nri_numamem.engine.core.context import Context
 
 DOCUMENT_VERSION = 1
 

@@ -20,7 +20,7 @@ from nri_numamem.daemon.service import Service, build_engine
 from nri_numamem.daemon.standby import Form, Standby
 from nri_numamem.daemon.supervisor_status import SERVICE
 from nri_numamem.daemon.system import host_system
-from nri_numamem.engine.plan import Record
+from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.host.capabilities import CAP_SYS_ADMIN, has_capability
 from nri_numamem.host.roots import HostRoots

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from nri_numamem.cli.output import add_output_argument, print_document
 from nri_numamem.config.documents import load_document, name_of, read_file
 from nri_numamem.config.errors import UsageError
+from nri_numamem.engine.core.text import escape
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.text import escape
 from nri_numamem.kubelet.state_file import (
     Checkpoint,
     CheckpointError,

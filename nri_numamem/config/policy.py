@@ -2,8 +2,8 @@
 
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.settings import Settings
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.policy import Policy
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.policy import Policy
 from nri_numamem.memorymanager import HostReservation, ReservedMemoryError
 from nri_numamem.numa.cpu_following import CpuFollowing
 from nri_numamem.numa.cpuset import CpuSet

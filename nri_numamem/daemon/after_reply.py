@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from nri_numamem.daemon.refusal_ids import RefusalIds, with_id
+from nri_numamem.engine.core.events import Event
+from nri_numamem.engine.core.plan import Plan, Record
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import Event
-from nri_numamem.engine.plan import Plan, Record
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.nri.request_ids import RequestIds

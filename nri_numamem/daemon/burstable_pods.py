@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 
 from nri_numamem.config.settings import Settings
+from nri_numamem.engine.core.events import Container, PodSandbox
+from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import Container, PodSandbox
-from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.host.node_memory import read_available
 from nri_numamem.host.roots import HostRoots

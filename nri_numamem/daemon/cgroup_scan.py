@@ -13,9 +13,8 @@ from itertools import islice
 from pathlib import Path
 
 from nri_numamem.daemon.jobs import unknown_time
-from nri_numamem.engine.context import Context, qos_of_cgroup_parent
-from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import (
+from nri_numamem.engine.core.context import Context, qos_of_cgroup_parent
+from nri_numamem.engine.core.events import (
     Container,
     ContainersFound,
     CreateContainer,
@@ -24,9 +23,10 @@ from nri_numamem.engine.events import (
     RemoveContainer,
     Synchronize,
 )
-from nri_numamem.engine.plan import Record
+from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.core.state import EngineState
+from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.state import EngineState
 from nri_numamem.host.cgroups import cgroup_directory, pod_hugepage_limits, pod_memory_limit
 from nri_numamem.host.container_use import container_use
 from nri_numamem.host.containers import (

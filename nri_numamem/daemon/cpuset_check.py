@@ -6,7 +6,7 @@ A container whose repair waits for a reply is compared at each tick, because its
 meanwhile. A value that differs counts only if two ticks show it: a runtime writes `cpuset.mems`
 some time after it makes a cgroup.
 
-``engine.cpuset_verdict`` has the rules.
+``engine.cpusets.verdict`` has the rules.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -14,13 +14,13 @@ from pathlib import Path
 
 from nri_numamem.daemon.cgroup_scan import SCANS_AFTER_S
 from nri_numamem.daemon.jobs import unknown_time
-from nri_numamem.engine.cpuset_check import nodes_of_container
+from nri_numamem.engine.core.events import CpusetRead, CpusetsRead
+from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.core.state import EngineState, Holder
+from nri_numamem.engine.cpusets import records
+from nri_numamem.engine.cpusets.check import nodes_of_container
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import CpusetRead, CpusetsRead
-from nri_numamem.engine.plan import Record
-from nri_numamem.engine.records import cpusets as records
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.host.cgroups import cgroup_directory, set_mems
 from nri_numamem.host.container_use import container_use
 from nri_numamem.host.containers import container_folders, is_populated

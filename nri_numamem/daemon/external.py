@@ -13,7 +13,7 @@ from nri_numamem.daemon.connection import ConnectionResult
 from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.service import Service
 from nri_numamem.daemon.system import SignalSource, System
-from nri_numamem.engine.plan import Record, RecordValue
+from nri_numamem.engine.core.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.nri.event_loop import TICK_S, Ended
 from nri_numamem.nri.poller import Channel

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from nri_numamem.daemon.newest import put_newest
 from nri_numamem.daemon.repeated_refusals import LAST_INTERVAL_S, REFUSALS_LIMIT
+from nri_numamem.engine.core.plan import Record, RecordValue
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.records.table.burstable import EVENTS as BURSTABLE_EVENTS
 from nri_numamem.engine.records.table.containers import EVENTS as CONTAINER_EVENTS

@@ -9,11 +9,11 @@ shows them at its creation, so the plugin leaves it as it is in any case.
 
 from collections.abc import Callable, Iterable
 
+from nri_numamem.engine.core.events import HostCpus, HostCpusRead
+from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.core.shared_cpus import may_follow
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import HostCpus, HostCpusRead
-from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.shared_cpus import may_follow
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.host.topology import read_isolated_cpus

@@ -21,12 +21,12 @@ from nri_numamem.daemon.burstable_pods import BurstablePodsSupport
 from nri_numamem.daemon.jobs import Jobs
 from nri_numamem.daemon.machine_monitor import MachineMonitor
 from nri_numamem.daemon.network_hints import NamespaceAccess, NetworkHints
-from nri_numamem.engine.context import is_burstable, qos_of_cgroup_parent
+from nri_numamem.engine.core.context import is_burstable, qos_of_cgroup_parent
+from nri_numamem.engine.core.events import Container, PodSandbox, PolicySupport
+from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.core.shared_cpus import may_follow
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import Container, PodSandbox, PolicySupport
-from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.shared_cpus import may_follow
 from nri_numamem.host.cgroups import (
     container_directory,
     pod_hugepage_limits,

@@ -19,9 +19,9 @@ from pathlib import Path
 from nri_numamem.config.errors import UsageError
 from nri_numamem.daemon.lock_holder import format_holder, read_holder
 from nri_numamem.daemon.system import StateWriter
-from nri_numamem.engine.plan import Record
+from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.state import EngineState
 from nri_numamem.nri.poller import Clock
 from nri_numamem.observe.plugin_file import PluginFacts
 from nri_numamem.observe.state_file import StateFile

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import TypeVar, cast
 
+from nri_numamem.engine.core.plan import Record, RecordValue
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.memorymanager import State, check_accounting, check_shortfalls
 from nri_numamem.memorymanager.state_json import entries_json, node_json

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from nri_numamem.daemon.system import TimeLimit
+from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.nri.poller import Clock

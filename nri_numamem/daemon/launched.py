@@ -36,7 +36,7 @@ from nri_numamem.daemon.live_settings import read_drop_in
 from nri_numamem.daemon.service import Service, build_engine
 from nri_numamem.daemon.supervisor_status import LAUNCHED, SupervisorStatus
 from nri_numamem.daemon.system import System, host_system
-from nri_numamem.engine.plan import Record, RecordValue
+from nri_numamem.engine.core.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.nri.configuration import Configuration

@@ -21,7 +21,7 @@ from nri_numamem.config.errors import UsageError
 from nri_numamem.config.settings import Settings, settings_to_mapping
 from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.signals import RELOAD, TOGGLE_DEBUG
-from nri_numamem.engine.plan import Record, RecordValue
+from nri_numamem.engine.core.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.observe.log import loggers as logs
 from nri_numamem.observe.metrics.threads import start_thread

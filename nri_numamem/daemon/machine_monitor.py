@@ -18,9 +18,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from nri_numamem.engine.core.events import Container, MachineChanged, PodSandbox
+from nri_numamem.engine.core.plan import Record, RecordValue
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import Container, MachineChanged, PodSandbox
-from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.queries.dump import non_pod_hugepages_record, pools_record
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.host.hugepages import PoolDirectories, read_pod_use, read_pool_use

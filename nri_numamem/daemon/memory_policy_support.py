@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Thread
 
 from nri_numamem.config.settings import Settings
-from nri_numamem.engine.events import PolicySupport
+from nri_numamem.engine.core.events import PolicySupport
 from nri_numamem.host.kernel_policies import missing_modes
 from nri_numamem.host.oci_features import (
     PROGRAMS,

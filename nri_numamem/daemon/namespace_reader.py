@@ -18,7 +18,7 @@ from threading import Thread
 from typing import Protocol
 
 from nri_numamem.daemon.namespace_helper import READ_S, READY, REPLY_BYTES
-from nri_numamem.engine.events import NetworkInterface
+from nri_numamem.engine.core.events import NetworkInterface
 from nri_numamem.numa import NodeSet
 
 REPLY_S = 2 * READ_S

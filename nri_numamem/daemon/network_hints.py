@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nri_numamem.config.network_hints import OFF, SECONDARY
-from nri_numamem.engine.events import NetworkInterface, NetworkRequest, PodSandbox
-from nri_numamem.engine.plan import Record
+from nri_numamem.engine.core.events import NetworkInterface, NetworkRequest, PodSandbox
+from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.host.capabilities import CAP_SYS_ADMIN, has_capability
 from nri_numamem.numa import NodeSet

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from nri_numamem.engine.core.events import Container, PodCgroupGone, PodSandbox, StopContainer
+from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import Container, PodCgroupGone, PodSandbox, StopContainer
-from nri_numamem.engine.plan import Record
-from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.host.cgroups import cgroup_directory, cgroup_exists
 from nri_numamem.host.containers import container_folders
 from nri_numamem.host.sysfs import MachineError

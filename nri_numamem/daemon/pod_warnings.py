@@ -8,7 +8,7 @@ all of them, and the history keeps them by its own rules.
 from dataclasses import replace
 
 from nri_numamem.daemon.newest import put_newest
-from nri_numamem.engine.plan import Record
+from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.records.events import EventName
 
 ONCE_PER_POD = frozenset(

@@ -9,8 +9,8 @@ import re
 from dataclasses import dataclass
 
 from nri_numamem.daemon.newest import put_newest
-from nri_numamem.engine.events import CreateContainer, Event, UpdateContainer
-from nri_numamem.engine.records.fields import PREFIX
+from nri_numamem.engine.core.events import CreateContainer, Event, UpdateContainer
+from nri_numamem.engine.core.fields import PREFIX
 
 _ID = re.compile(r" \[\d+-\d+\]", re.ASCII)
 

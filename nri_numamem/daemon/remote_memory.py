@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from nri_numamem.engine.state import POOL, EngineState, Holder
+from nri_numamem.engine.core.state import POOL, EngineState, Holder
 from nri_numamem.host.cgroups import cgroup_directory
 from nri_numamem.host.containers import container_folders
 from nri_numamem.host.numa_stat import private_bytes

@@ -8,7 +8,7 @@ after growing intervals, with the number of those in between. The metrics count 
 from dataclasses import dataclass, replace
 
 from nri_numamem.daemon.newest import put_newest
-from nri_numamem.engine.plan import Record, RecordValue
+from nri_numamem.engine.core.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
 
 FIRST_INTERVAL_S = 60.0

@@ -11,7 +11,9 @@ Only for the setting `residency`; without it the module is not loaded.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from nri_numamem.engine.cpuset_check import nodes_of_container
+from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.core.state import EngineState, Holder
+from nri_numamem.engine.cpusets.check import nodes_of_container
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.features.residency import records
 from nri_numamem.engine.features.residency.head_room import head_rooms, judge, unfaulted_bytes
@@ -22,9 +24,7 @@ from nri_numamem.engine.features.residency.remote_memory import (
     likely_causes,
 )
 from nri_numamem.engine.features.residency.setting import Residency
-from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.host.cgroups import cgroup_directory, set_mems
 from nri_numamem.host.containers import container_folders
 from nri_numamem.host.node_memory import read_available

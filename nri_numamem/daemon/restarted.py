@@ -24,7 +24,7 @@ from nri_numamem.daemon.standby import Form, Standby
 from nri_numamem.daemon.supervisor import DISCONNECTED, Ending
 from nri_numamem.daemon.supervisor_status import SupervisorStatus
 from nri_numamem.daemon.system import Connector, System, host_system
-from nri_numamem.engine.plan import Record, RecordValue
+from nri_numamem.engine.core.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.nri.poller import Channel

@@ -32,9 +32,9 @@ from nri_numamem.daemon.request_handler import RequestHandler
 from nri_numamem.daemon.signals import DUMP_STATE, STOPPING
 from nri_numamem.daemon.supervisor_status import SupervisorStatus
 from nri_numamem.daemon.system import SignalSource, System
+from nri_numamem.engine.core.events import Event, Synchronize
+from nri_numamem.engine.core.plan import Plan, Record
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import Event, Synchronize
-from nri_numamem.engine.plan import Plan, Record
 from nri_numamem.engine.queries.dump import restored_record, state_record
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.host.roots import HostRoots

@@ -21,8 +21,8 @@ from nri_numamem.daemon.instance import AlreadyRunningError
 from nri_numamem.daemon.lock_holder import Lock, probe
 from nri_numamem.daemon.service import Service
 from nri_numamem.daemon.system import SignalSource, System
+from nri_numamem.engine.core.plan import Record, RecordValue
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
 
 # Between two looks at the lock, each of which opens and closes one file: some 50 us.

@@ -8,26 +8,19 @@ happened.
 
 from dataclasses import dataclass
 
-from nri_numamem.engine import (
-    containers,
-    cpuset_check,
-    discovered,
-    events,
-    machine_change,
-    outstanding,
-    pending_updates,
-    pods,
-    reasons,
-    shortfalls,
-    synchronize,
-)
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.decision import Decision, Handler, without_reply
+from nri_numamem.engine.admission import containers, pods
+from nri_numamem.engine.core import events, reasons, shortfalls
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.decision import Decision, Handler, without_reply
+from nri_numamem.engine.core.plan import Plan, Record
+from nri_numamem.engine.core.state import EngineState
+from nri_numamem.engine.cpusets import check as cpuset_check
+from nri_numamem.engine.cpusets import pending as pending_updates
 from nri_numamem.engine.features.burstable_pods import burstable
 from nri_numamem.engine.features.cpu_following import host_cpus
 from nri_numamem.engine.features.network_hints import interfaces
-from nri_numamem.engine.plan import Plan, Record
-from nri_numamem.engine.state import EngineState
+from nri_numamem.engine.pods import machine_change, outstanding
+from nri_numamem.engine.running import discovered, synchronize
 from nri_numamem.memorymanager import Rejection
 
 _HANDLERS: dict[type, Handler] = {

@@ -7,7 +7,7 @@ nothing is charged has an entry of 0 bytes, as memory that a container reuses ha
 
 from collections.abc import Iterable, Mapping
 
-from nri_numamem.engine.state import POOL, EngineState
+from nri_numamem.engine.core.state import POOL, EngineState
 from nri_numamem.kubelet.host_resources import HostMemory, MemoryEntry
 from nri_numamem.memorymanager import Block, State
 from nri_numamem.memorymanager.state import present_resources

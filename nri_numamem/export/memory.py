@@ -6,14 +6,15 @@ on a node without normal memory. With the other policies the scheduler only rank
 over several zones, and each zone shows its free bytes.
 
 A pod begins only if its limit fits beside the outstanding amounts of the pods that have begun
-(``engine.outstanding``). These are sums over all nodes, so no zone shows more than what they leave.
+(``engine.pods.outstanding``). These are sums over all nodes, so no zone shows more than what
+they leave.
 """
 
 from collections.abc import Mapping
 
-from nri_numamem.engine import outstanding
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.state import EngineState
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.state import EngineState
+from nri_numamem.engine.pods import outstanding
 from nri_numamem.export.amounts import Amounts
 from nri_numamem.memorymanager import NodeState, PoolUse, State, mask_unavailable_hugepages
 from nri_numamem.memorymanager.candidates import free_bytes

@@ -10,8 +10,8 @@ sigs.k8s.io/scheduler-plugins, pkg/noderesourcetopology (filter.go, pluginhelper
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.state import EngineState
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.export.amounts import Amounts, resource_of_cpus, resource_of_units
 from nri_numamem.export.cpus import CpuUse, cpu_amounts
 from nri_numamem.export.devices import device_amounts

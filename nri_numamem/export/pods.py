@@ -9,7 +9,7 @@ make the scheduler forget what it reserved for that pod.
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from nri_numamem.engine.state import EngineState
+from nri_numamem.engine.core.state import EngineState
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ Source: kernel cgroup-v2.rst and cgroup-v1/memory.rst; cpuset.c, update_nodemask
 import re
 from pathlib import Path
 
-from nri_numamem.engine.events import CgroupUse
+from nri_numamem.engine.core.events import CgroupUse
 from nri_numamem.host.cgroups import read_nodes
 from nri_numamem.host.numa_stat import bytes_per_node, controller_directory
 from nri_numamem.host.sysfs import names_in, read_optional

@@ -1,7 +1,7 @@
 """Why a node set was chosen or passed over: the one source for texts, screens and records.
 
 ``reason_of`` has the rules of memory. The engine adds those of the policy and of the other
-providers (``engine.records.candidates``).
+providers (``engine.core.candidates``).
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,7 @@
 """Remedies: what makes a refused request fit, as values with a text.
 
 The memory manager does not know whether a remedy suffices. The engine tries each one by the code
-that places before it is printed (``engine.remedies``).
+that places before it is printed (``engine.admission.remedies``).
 """
 
 from collections.abc import Mapping, Sequence

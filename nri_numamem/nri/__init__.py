@@ -20,8 +20,8 @@ A session needs a ``Handler``, which applies the configuration and decides about
 of `tests/laboratory` plays containerd in another thread:
 
 >>> import socket, threading
->>> from nri_numamem.engine.events import CreateContainer
->>> from nri_numamem.engine.plan import Adjustment, Plan
+>>> from nri_numamem.engine.core.events import CreateContainer
+>>> from nri_numamem.engine.core.plan import Adjustment, Plan
 >>> from tests.laboratory import objects
 >>> from tests.laboratory.runtime import FakeRuntime
 >>> from nri_numamem.nri.decode import Decoder

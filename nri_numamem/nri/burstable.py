@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from nri_numamem.engine import events
+from nri_numamem.engine.core import events
 from nri_numamem.memorymanager.burstable import BurstableFacts
 from nri_numamem.nri import nri_subset_pb2 as api
 from nri_numamem.numa.quantity import MAX_BYTES

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Self
 
-from nri_numamem.engine.plan import RecordValue
+from nri_numamem.engine.core.plan import RecordValue
 from nri_numamem.nri import nri_subset_pb2 as api
 
 # NRI 0.12.4 has the policy as well, but fails the next request after any end of the connection.

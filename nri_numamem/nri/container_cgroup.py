@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
-from nri_numamem.engine import events
+from nri_numamem.engine.core import events
 
 # Of arm64; those of x86 have 4 KiB.
 _LARGEST_PAGE_BYTES = 64 << 10

@@ -1,7 +1,7 @@
 """Names in a CreateContainer whose reply is empty, for its record."""
 
-from nri_numamem.engine.context import qos_of_cgroup_parent
-from nri_numamem.engine.plan import RecordValue
+from nri_numamem.engine.core.context import qos_of_cgroup_parent
+from nri_numamem.engine.core.plan import RecordValue
 from nri_numamem.nri import nri_subset_pb2 as api
 
 

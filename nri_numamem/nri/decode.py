@@ -23,9 +23,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias
 
-from nri_numamem.engine import events
-from nri_numamem.engine.annotations import own_annotations
-from nri_numamem.engine.context import is_burstable
+from nri_numamem.engine.core import events
+from nri_numamem.engine.core.annotations import own_annotations
+from nri_numamem.engine.core.context import is_burstable
 from nri_numamem.memorymanager import PoolUse
 from nri_numamem.nri import nri_subset_pb2 as api
 from nri_numamem.nri.burstable import BurstableReader, reserved_bytes, with_facts

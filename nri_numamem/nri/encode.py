@@ -7,7 +7,7 @@ of NRI 0.3, except `oom_score_adj` (since 0.7) and memory policies (since 0.12).
 
 from collections.abc import Iterable
 
-from nri_numamem.engine.plan import Adjustment, HugepageRoute, Plan, Update
+from nri_numamem.engine.core.plan import Adjustment, HugepageRoute, Plan, Update
 from nri_numamem.nri import nri_subset_pb2 as api
 from nri_numamem.numa import MemoryPolicy, PolicyMode, format_page_size
 

@@ -7,7 +7,7 @@ reader finds out which interfaces are there, and their NUMA nodes.
 
 from typing import Protocol
 
-from nri_numamem.engine import events
+from nri_numamem.engine.core import events
 from nri_numamem.nri import nri_subset_pb2 as api
 
 # The kernel's IFNAMSIZ without the closing NUL.

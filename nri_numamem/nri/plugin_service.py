@@ -17,10 +17,10 @@ from typing import Any, Protocol, TypeAlias
 
 from google.protobuf.message import DecodeError, Message
 
-from nri_numamem.engine.events import Event
-from nri_numamem.engine.plan import Plan, Record, RecordValue
+from nri_numamem.engine.core.events import Event
+from nri_numamem.engine.core.plan import Plan, Record, RecordValue
+from nri_numamem.engine.core.text import cut, escape
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.text import cut, escape
 from nri_numamem.nri import encode
 from nri_numamem.nri import nri_subset_pb2 as api
 from nri_numamem.nri.configuration import Configuration

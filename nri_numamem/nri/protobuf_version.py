@@ -8,7 +8,7 @@ import re
 
 import google.protobuf
 
-from nri_numamem.engine.plan import Record
+from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.nri import nri_subset_pb2 as api
 

@@ -11,7 +11,7 @@ container's cgroup. `take` reads the cgroups of such containers.
 
 from contextlib import suppress
 
-from nri_numamem.engine import events
+from nri_numamem.engine.core import events
 from nri_numamem.nri import nri_subset_pb2 as api
 from nri_numamem.nri.decode import Decoder
 

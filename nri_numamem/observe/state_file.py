@@ -9,7 +9,7 @@ directory).
 
 The plugin works without the file. A damaged file is renamed to NAME.corrupt-N, and a file of
 another version to NAME.version-N. A failed write is logged once per kind of error, counted, and
-retried. ``engine.snapshot`` defines the contents.
+retried. ``engine.core.snapshot`` defines the contents.
 """
 
 import errno
@@ -22,10 +22,10 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from nri_numamem.engine.plan import Record, RecordValue
+from nri_numamem.engine.core.plan import Record, RecordValue
+from nri_numamem.engine.core.snapshot import SnapshotError, SnapshotVersionError, restore, snapshot
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.snapshot import SnapshotError, SnapshotVersionError, restore, snapshot
-from nri_numamem.engine.state import EngineState
 from nri_numamem.observe.files import read_regular, reason_of, replace_file
 from nri_numamem.observe.history.writer import HistoryWriter
 from nri_numamem.observe.plugin_file import PluginFacts, encode, plugin_file_of

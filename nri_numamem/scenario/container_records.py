@@ -6,11 +6,11 @@ A scenario's kernel and runtime support all policies, so that only its settings 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from nri_numamem.engine.events import MEMORY_POLICY, Container, PodSandbox, PolicyRequest
+from nri_numamem.engine.core.events import MEMORY_POLICY, Container, PodSandbox, PolicyRequest
+from nri_numamem.engine.core.fields import Fields
+from nri_numamem.engine.core.plan import Record, RecordValue
 from nri_numamem.engine.features.memory_policies.records import REASON, PolicyChoice, problem_text
-from nri_numamem.engine.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.records.fields import Fields
 from nri_numamem.memorymanager import Rejection
 from nri_numamem.memorymanager.rejection import Explanation
 from nri_numamem.numa import MemoryPolicies

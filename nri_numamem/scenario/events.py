@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from nri_numamem.engine.cpu_requests import shares_of
-from nri_numamem.engine.events import Container, PodSandbox
+from nri_numamem.engine.core.cpu_requests import shares_of
+from nri_numamem.engine.core.events import Container, PodSandbox
 from nri_numamem.kubelet.manifest import CpuAmounts
 from nri_numamem.memorymanager import Block, Pod, Request, pod_request
 from nri_numamem.memorymanager import Container as DescribedContainer

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from nri_numamem.engine.plan import RecordValue
-from nri_numamem.engine.records.fields import remedy_value
+from nri_numamem.engine.core.fields import remedy_value
+from nri_numamem.engine.core.plan import RecordValue
 from nri_numamem.memorymanager import Rejection, State
 from nri_numamem.memorymanager.remedy import Remedy
 from nri_numamem.scenario.container_records import CpusResult, PolicyResult, strategy_document

@@ -9,8 +9,8 @@ again.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from nri_numamem.engine.engine import Applied, Engine
-from nri_numamem.engine.events import (
+from nri_numamem.engine.admission.remedy_inputs import trial_context
+from nri_numamem.engine.core.events import (
     Container,
     CreateContainer,
     PodSandbox,
@@ -19,9 +19,9 @@ from nri_numamem.engine.events import (
     StopPodSandbox,
     UpdateContainer,
 )
-from nri_numamem.engine.plan import Record
-from nri_numamem.engine.remedy_inputs import trial_context
-from nri_numamem.engine.state import POOL, EngineState, Key
+from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.core.state import POOL, EngineState, Key
+from nri_numamem.engine.engine import Applied, Engine
 from nri_numamem.memorymanager import (
     ContainerKind,
     PoolUse,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from nri_numamem.config.policy import policy_of
 from nri_numamem.config.settings import Settings, settings_from_mapping
 from nri_numamem.config.values import SettingsError, SettingsPath, read_mapping, show
-from nri_numamem.engine.context import Context, topology_of
+from nri_numamem.engine.core.context import Context, topology_of
 from nri_numamem.memorymanager import Reserved, ReservedMemoryError, State
 from nri_numamem.memorymanager.state import without_nodes
 from nri_numamem.numa import Machine, MemoryNodesError

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from nri_numamem.engine.cpu_requests import requested_millicores
-from nri_numamem.engine.events import Container, PodSandbox
-from nri_numamem.engine.state import POOL, EngineState, Holder, Key
+from nri_numamem.engine.core.cpu_requests import requested_millicores
+from nri_numamem.engine.core.events import Container, PodSandbox
+from nri_numamem.engine.core.state import POOL, EngineState, Holder, Key
 from nri_numamem.kubelet.manifest import CpuAmounts
 from nri_numamem.memorymanager import Block, ContainerKind
 from nri_numamem.memorymanager import Container as DescribedContainer

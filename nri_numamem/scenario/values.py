@@ -17,7 +17,7 @@ from nri_numamem.config.values import (
     read_quantity,
     show,
 )
-from nri_numamem.engine.annotations import own_annotations
+from nri_numamem.engine.core.annotations import own_annotations
 from nri_numamem.kubelet.manifest import (
     CpuAmounts,
     ManifestError,

@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox, StopPodSandbox
+from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import Container, CreateContainer, PodSandbox, StopPodSandbox
-from nri_numamem.engine.policy import Policy
 from nri_numamem.memorymanager import Reservation
 from nri_numamem.numa import CpuFollowing, CpuSet, Machine, NodeSet
 from tests.bench.report import markdown

@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.placement import place_by_hints
-from nri_numamem.engine.providers import NO_OTHER_PROVIDERS
+from nri_numamem.engine.admission.placement import place_by_hints
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS
 from nri_numamem.memorymanager import Rejection, Request, State
 from nri_numamem.numa import MEMORY
 from tests.bench import placement

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from nri_numamem.daemon.network_hints import NamespaceAccess, NetworkHints
 from nri_numamem.daemon.service import Service
-from nri_numamem.engine.events import PodSandbox
+from nri_numamem.engine.core.events import PodSandbox
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.observe.metrics.counters import Meter
 from tests.bench.report import markdown

@@ -16,10 +16,10 @@ from pathlib import Path
 from random import Random
 from time import perf_counter
 
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.placement import place_by_hints, place_on_nodes
-from nri_numamem.engine.policy import Policy
-from nri_numamem.engine.providers import NO_OTHER_PROVIDERS, OtherProviders
+from nri_numamem.engine.admission.placement import place_by_hints, place_on_nodes
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.policy import Policy
+from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.memorymanager import (
     Hint,
     Rejection,

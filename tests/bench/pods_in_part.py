@@ -5,11 +5,12 @@ docs/internals/lifecycle.md.
 
 1. Pods of which a container is refused while others of it run. They keep their memory, and the
    kubelet retries the refused one. Each life is played three times: without a rule, with the rule
-   that a pod begins only if its whole limit fits (engine/outstanding), and also with the rule that
-   of equally good nodes one wins that leaves room for the rest of the pod (engine/equal_nodes).
+   that a pod begins only if its whole limit fits (engine/pods/outstanding), and also with the rule
+   that of equally good nodes one wins that leaves room for the rest of the pod
+   (engine/admission/equal_nodes).
 2. Lives whose decisions differ from those of a manager that releases an init container when the
    pod's next container starts, as the kubelet does: with all memory of ended containers kept, and
-   with that up to the pod's limit (engine/pod_limit).
+   with that up to the pod's limit (engine/pods/limit).
 
 A life is a sequence of pod starts and ends on 2, 4 or 8 nodes of different sizes, under one of the
 policies. A refused container is created again after each end of a pod. For the first table half of
@@ -28,10 +29,9 @@ from itertools import product
 from random import Random
 from unittest import mock
 
-from nri_numamem.engine import equal_nodes, outstanding, pod_limit
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import (
+from nri_numamem.engine.admission import equal_nodes
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.events import (
     Container,
     CreateContainer,
     PodSandbox,
@@ -39,7 +39,10 @@ from nri_numamem.engine.events import (
     StopContainer,
     StopPodSandbox,
 )
-from nri_numamem.engine.policy import Policy
+from nri_numamem.engine.core.policy import Policy
+from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.pods import limit as pod_limit
+from nri_numamem.engine.pods import outstanding
 from nri_numamem.memorymanager import Reservation, remove_container
 from nri_numamem.numa import CpuSet, Machine, NumaNode
 from tests.bench.report import markdown

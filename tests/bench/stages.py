@@ -18,7 +18,7 @@ from unittest import mock
 from nri_numamem.config.settings import settings_from_mapping
 from nri_numamem.daemon.service import Service, build_engine
 from nri_numamem.daemon.system import host_system
-from nri_numamem.engine import placement
+from nri_numamem.engine.admission import placement
 from nri_numamem.engine.engine import Engine
 from nri_numamem.nri import encode, session
 from nri_numamem.nri.decode import Decoder

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from nri_numamem.engine import equal_nodes
+from nri_numamem.engine.admission import equal_nodes
 from tests.bench.pods_in_part import ended_containers, life, pods_in_part, without
 
 

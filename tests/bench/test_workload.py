@@ -1,4 +1,4 @@
-from nri_numamem.engine.context import qos_of_cgroup_parent
+from nri_numamem.engine.core.context import qos_of_cgroup_parent
 from nri_numamem.memorymanager import QosClass
 from tests.bench.workload import ANNOTATIONS, LABELS, workload
 from tests.laboratory import api_pb2 as api

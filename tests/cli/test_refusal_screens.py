@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nri_numamem.cli.main import main
-from nri_numamem.engine.policy import Policy
+from nri_numamem.engine.core.policy import Policy
 from tests.cli.explain.stories import GI, PAGE, Past
 from tests.cli.screen_files import check_screen
 

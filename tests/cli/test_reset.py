@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.engine.reason import Reasons
+from nri_numamem.engine.core.reason import Reasons
+from nri_numamem.engine.core.snapshot import snapshot
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.snapshot import snapshot
 from nri_numamem.observe.state_file import read_state
 from tests.cli.documented import documented_entry, documented_keys
 from tests.cli.pinned_container import PinnedContainer

@@ -8,7 +8,7 @@ from nri_numamem.config.errors import UsageError
 from nri_numamem.config.load import load_text
 from nri_numamem.config.policy import context_of, policy_of
 from nri_numamem.config.settings import Settings, settings_from_mapping
-from nri_numamem.engine.policy import Policy
+from nri_numamem.engine.core.policy import Policy
 from nri_numamem.memorymanager import HostReservation, Reservation
 from nri_numamem.numa.cpu_following import CpuFollowing
 from nri_numamem.numa.cpuset import CpuSet

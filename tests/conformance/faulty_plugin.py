@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 
 from nri_numamem.cli.main import main
+from nri_numamem.engine.core.events import CreateContainer, Event
+from nri_numamem.engine.core.plan import Adjustment, Plan
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import CreateContainer, Event
-from nri_numamem.engine.plan import Adjustment, Plan
 
 
 def _raise(_argument: str) -> Plan:

@@ -3,11 +3,17 @@
 import pytest
 
 from nri_numamem.daemon.after_reply import AfterReply, Commit
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.events import (
+    Container,
+    CreateContainer,
+    Event,
+    PodSandbox,
+    RunPodSandbox,
+)
+from nri_numamem.engine.core.plan import Adjustment, Plan, Record, Update
+from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import Container, CreateContainer, Event, PodSandbox, RunPodSandbox
-from nri_numamem.engine.plan import Adjustment, Plan, Record, Update
-from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.nri.request_ids import RequestIds

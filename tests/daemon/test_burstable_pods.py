@@ -4,11 +4,11 @@ from pathlib import Path
 
 from nri_numamem.config.settings import Settings
 from nri_numamem.daemon.burstable_pods import BurstablePodsSupport
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.events import Container, PodSandbox
+from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import Container, PodSandbox
-from nri_numamem.engine.plan import Record
-from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.memorymanager.burstable import BurstableFacts, BurstablePods, Evidence

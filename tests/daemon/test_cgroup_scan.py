@@ -8,9 +8,8 @@ from nri_numamem.daemon import cgroup_scan, pod_reaper
 from nri_numamem.daemon.cgroup_scan import SCANS_AFTER_S, CgroupScan
 from nri_numamem.daemon.service import Service
 from nri_numamem.daemon.system import host_system
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import (
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.events import (
     Container,
     CreateContainer,
     Event,
@@ -20,8 +19,9 @@ from nri_numamem.engine.events import (
     StopContainer,
     Synchronize,
 )
-from nri_numamem.engine.plan import Plan, Record, Update
-from nri_numamem.engine.policy import Policy
+from nri_numamem.engine.core.plan import Plan, Record, Update
+from nri_numamem.engine.core.policy import Policy
+from nri_numamem.engine.engine import Engine
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.numa import Machine, NumaNode

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from nri_numamem.daemon.connection import Connection, ConnectionResult
-from nri_numamem.engine.events import Event
-from nri_numamem.engine.plan import Plan
+from nri_numamem.engine.core.events import Event
+from nri_numamem.engine.core.plan import Plan
 from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.event_loop import TICK_S, Ended

@@ -6,17 +6,17 @@ import pytest
 
 from nri_numamem.daemon.cgroup_scan import SCANS_AFTER_S
 from nri_numamem.daemon.cpuset_check import ROUND_S, SLICE_S, CpusetCheck
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import (
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.events import (
     Container,
     CreateContainer,
     PodSandbox,
     RunPodSandbox,
     StopContainer,
 )
-from nri_numamem.engine.plan import Record, Update
-from nri_numamem.engine.policy import Policy
+from nri_numamem.engine.core.plan import Record, Update
+from nri_numamem.engine.core.policy import Policy
+from nri_numamem.engine.engine import Engine
 from nri_numamem.nri.event_loop import TICK_S
 from nri_numamem.numa import Machine, NumaNode
 

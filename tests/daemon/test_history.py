@@ -6,11 +6,11 @@ import pytest
 
 from nri_numamem.daemon.history import EVENTS, HistoryFilter
 from nri_numamem.daemon.repeated_refusals import REFUSALS_LIMIT
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.plan import Record, RecordValue
+from nri_numamem.engine.core.policy import Policy
+from nri_numamem.engine.core.reason import Reason, Reasons
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.plan import Record, RecordValue
-from nri_numamem.engine.policy import Policy
-from nri_numamem.engine.reason import Reason, Reasons
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.numa import Machine, NumaNode
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from nri_numamem.daemon.host_cpus import READ_S, HostCpusMonitor
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.events import HostCpus
+from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import HostCpus
-from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.memorymanager import Reservation

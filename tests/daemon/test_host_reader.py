@@ -11,11 +11,11 @@ from nri_numamem.daemon.host_reader import HostReader
 from nri_numamem.daemon.jobs import Job, Jobs
 from nri_numamem.daemon.machine_monitor import MachineMonitor
 from nri_numamem.daemon.network_hints import NO_ACCESS
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.events import CgroupUse, Container, PodSandbox
+from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import CgroupUse, Container, PodSandbox
-from nri_numamem.engine.plan import Record
-from nri_numamem.engine.policy import Policy
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.devices import Device

@@ -15,9 +15,9 @@ import pytest
 
 from nri_numamem.daemon import instance
 from nri_numamem.daemon.instance import AlreadyRunningError, StateStore
-from nri_numamem.engine.plan import Record
+from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.state import EngineState
 from nri_numamem.memorymanager import State
 from nri_numamem.nri.poller import HostClock
 from nri_numamem.observe.history.reader import read_history

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from nri_numamem.daemon.invariant_check import CHECK_S, InvariantCheck
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox, RunPodSandbox
+from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import Container, CreateContainer, PodSandbox, RunPodSandbox
-from nri_numamem.engine.plan import Record
-from nri_numamem.engine.policy import Policy
 from nri_numamem.memorymanager import adopt, remove_pod
 from nri_numamem.numa import Machine, NodeSet, NumaNode
 

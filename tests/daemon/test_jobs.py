@@ -6,11 +6,11 @@ import pytest
 
 from nri_numamem.daemon.deadline import Deadline
 from nri_numamem.daemon.jobs import PAUSE_S, Jobs, LimitedJob, PeriodicJob
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.events import PodSandbox, RunPodSandbox
+from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import PodSandbox, RunPodSandbox
-from nri_numamem.engine.plan import Record
-from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.numa import Machine, NumaNode
 from tests.virtual.world import VirtualClock, World

@@ -13,7 +13,7 @@ from nri_numamem.daemon import live_settings
 from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.live_settings import LiveSettings, read_drop_in
 from nri_numamem.daemon.signals import DUMP_STATE, RELOAD, TOGGLE_DEBUG
-from nri_numamem.engine.plan import Record
+from nri_numamem.engine.core.plan import Record
 from nri_numamem.observe.log import loggers as logs
 from nri_numamem.observe.metrics.threads import no_thread_error
 

@@ -14,11 +14,11 @@ import pytest
 
 from nri_numamem.daemon import machine_monitor
 from nri_numamem.daemon.machine_monitor import READ_S, RELOG_S, MachineMonitor
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox
+from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import Container, CreateContainer, PodSandbox
-from nri_numamem.engine.plan import Record
-from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.host import sysfs
 from nri_numamem.host.hugepages import SYSTEM_POOLS

@@ -8,7 +8,7 @@ import pytest
 
 from nri_numamem.config.settings import Settings
 from nri_numamem.daemon.memory_policy_support import MemoryPolicySupport
-from nri_numamem.engine.events import PolicySupport
+from nri_numamem.engine.core.events import PolicySupport
 from nri_numamem.host.oci_features import FeaturesError
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.nri.configuration import Configuration

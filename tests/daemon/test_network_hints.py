@@ -20,11 +20,11 @@ from nri_numamem.daemon.network_hints import (
     NetworkHints,
     open_namespaces,
 )
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.events import NetworkInterface, NetworkRequest, PodSandbox
+from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import NetworkInterface, NetworkRequest, PodSandbox
-from nri_numamem.engine.plan import Record
-from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.numa import Machine, NodeSet, NumaNode

@@ -3,10 +3,10 @@ from pathlib import Path
 import pytest
 
 from nri_numamem.daemon.pod_reaper import REAP_S, PodReaper
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox, RunPodSandbox
+from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import Container, CreateContainer, PodSandbox, RunPodSandbox
-from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.numa import Machine, NumaNode
 

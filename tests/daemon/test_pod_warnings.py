@@ -3,7 +3,7 @@
 import pytest
 
 from nri_numamem.daemon.pod_warnings import ONCE_PER_POD, WARNINGS_LIMIT, PodWarnings
-from nri_numamem.engine.plan import Record, RecordValue
+from nri_numamem.engine.core.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName, Level
 
 IGNORED = EventName.MEMORY_POLICY_IGNORED

@@ -3,8 +3,8 @@
 import pytest
 
 from nri_numamem.daemon.refusal_ids import LIMIT, RefusalIds, with_id, without_id
-from nri_numamem.engine.events import Container, CreateContainer, PodSandbox, UpdateContainer
-from nri_numamem.engine.events import StopPodSandbox as Stop
+from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox, UpdateContainer
+from nri_numamem.engine.core.events import StopPodSandbox as Stop
 
 POD = PodSandbox("s", "u", "ns", "p", "/kubepods/podu")
 OTHER = PodSandbox("t", "v", "ns", "p", "/kubepods/podv")

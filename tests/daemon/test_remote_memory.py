@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from nri_numamem.daemon.remote_memory import RemoteMemory
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import (
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.events import (
     Container,
     CpusetRead,
     CpusetsRead,
@@ -18,8 +17,9 @@ from nri_numamem.engine.events import (
     RunPodSandbox,
     StopContainer,
 )
-from nri_numamem.engine.policy import Policy
-from nri_numamem.engine.state import EngineState
+from nri_numamem.engine.core.policy import Policy
+from nri_numamem.engine.core.state import EngineState
+from nri_numamem.engine.engine import Engine
 from nri_numamem.numa import Machine, NodeSet, NumaNode
 
 MI = 1 << 20

@@ -8,7 +8,7 @@ from nri_numamem.daemon.repeated_refusals import (
     REFUSALS_LIMIT,
     RepeatedRefusals,
 )
-from nri_numamem.engine.plan import Record, RecordValue
+from nri_numamem.engine.core.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
 
 

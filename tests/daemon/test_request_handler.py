@@ -11,12 +11,12 @@ from nri_numamem.daemon.deadline import Deadline
 from nri_numamem.daemon.pod_reaper import PodReaper
 from nri_numamem.daemon.request_handler import COMMIT_LIMIT_S, RequestHandler
 from nri_numamem.daemon.system import TimeLimit
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.admission import records
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox, RunPodSandbox
+from nri_numamem.engine.core.plan import Plan, Record, RecordValue
+from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import Container, CreateContainer, PodSandbox, RunPodSandbox
-from nri_numamem.engine.plan import Plan, Record, RecordValue
-from nri_numamem.engine.policy import Policy
-from nri_numamem.engine.records import containers as records
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.nri.request_ids import RequestIds

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from nri_numamem.daemon.residency_check import ResidencyCheck
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import (
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.events import (
     Container,
     CreateContainer,
     PodSandbox,
@@ -16,9 +15,10 @@ from nri_numamem.engine.events import (
     StopContainer,
     StopPodSandbox,
 )
+from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.core.policy import Policy
+from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.features.residency.setting import HeadRoomLimit, Residency
-from nri_numamem.engine.plan import Record
-from nri_numamem.engine.policy import Policy
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.nri.event_loop import TICK_S
 from nri_numamem.numa import CpuSet, Machine, NumaNode

@@ -10,7 +10,7 @@ from nri_numamem.config.settings import Settings
 from nri_numamem.daemon import machine_monitor
 from nri_numamem.daemon.service import Service, build_engine
 from nri_numamem.daemon.system import host_system
-from nri_numamem.engine.events import Container, CreateContainer, PodSandbox, RunPodSandbox
+from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox, RunPodSandbox
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.numa import CpuSet, Machine, NumaNode
 from nri_numamem.observe.log import loggers as logs

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nri_numamem.daemon.service import Service
-from nri_numamem.engine.snapshot import restore
+from nri_numamem.engine.core.snapshot import restore
 from tests.daemon.test_external import GI, Host
 from tests.laboratory import api_pb2 as api
 from tests.laboratory import objects

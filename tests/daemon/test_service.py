@@ -13,12 +13,12 @@ from nri_numamem.daemon.external import ExternalPlugin
 from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.service import Service, build_engine
 from nri_numamem.daemon.signals import DUMP_STATE
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.admission import records
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.plan import Record, RecordValue
+from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.features.residency.setting import Residency
-from nri_numamem.engine.plan import Record, RecordValue
-from nri_numamem.engine.policy import Policy
-from nri_numamem.engine.records import containers as records
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.memorymanager import QosClass

@@ -98,7 +98,7 @@ SOURCES = {
         "not enough together with the other nodes",
     ),
     "memorymanager/node_verdicts.py": ("used outside of pods",),
-    "engine/placement.py": ("the pod's memory is on",),
+    "engine/admission/placement.py": ("the pod's memory is on",),
 }
 
 

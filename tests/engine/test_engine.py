@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
-from nri_numamem.engine import events
+from nri_numamem.engine.admission import records
+from nri_numamem.engine.core import events
+from nri_numamem.engine.core.plan import Adjustment, Plan, Record
+from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Applied, Engine
-from nri_numamem.engine.plan import Adjustment, Plan, Record
-from nri_numamem.engine.policy import Policy
-from nri_numamem.engine.records import containers as records
 from nri_numamem.memorymanager import Pool, PoolUse
 from nri_numamem.numa import Machine, NodeSet
 from tests.engine.conftest import GI, MI, PAGE, SETTINGS, Answer, Host, NewHost, four_nodes

@@ -7,17 +7,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nri_numamem.engine.core.events import (
+    Container,
+    ContainersFound,
+    MachineChanged,
+    UpdateContainer,
+)
+from nri_numamem.engine.core.policy import Policy
+from nri_numamem.engine.core.snapshot import restore, snapshot
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import Container, ContainersFound, MachineChanged, UpdateContainer
-from nri_numamem.engine.policy import Policy
-from nri_numamem.engine.snapshot import restore, snapshot
 from nri_numamem.memorymanager import Container as ManagedContainer
 from nri_numamem.memorymanager import ContainerKind, HostReservation, Pod, Reservation
 from nri_numamem.numa import CpuSet, Machine, MemoryNodes, NodeClass, NodeSet, NumaNode, WithoutCpus
 from tests.laboratory.container_hints import hints_for_container
 
 if TYPE_CHECKING:
-    from nri_numamem.engine.plan import Record
+    from nri_numamem.engine.core.plan import Record
     from tests.engine.conftest import Answer, Host, NewHost
 
 MI, GI = 1 << 20, 1 << 30

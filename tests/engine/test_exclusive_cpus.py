@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nri_numamem.engine.policy import Policy
+from nri_numamem.engine.core.policy import Policy
 from nri_numamem.memorymanager import HostReservation
 from nri_numamem.numa import CpuSet, Machine, MemoryNodes, NumaNode, WithoutCpus
 

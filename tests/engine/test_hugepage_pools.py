@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nri_numamem.engine.plan import Record
-from nri_numamem.engine.policy import Policy
+from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.queries.dump import non_pod_hugepages_record, pools_record
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.memorymanager import NonPodHugepages, Pool, PoolUse, Reservation

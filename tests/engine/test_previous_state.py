@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.plan import Adjustment
+from nri_numamem.engine.core.policy import Policy
+from nri_numamem.engine.core.snapshot import restore, snapshot
+from nri_numamem.engine.core.state import PREVIOUS_NODES_LIMIT, EngineState, Holder
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.plan import Adjustment
-from nri_numamem.engine.policy import Policy
-from nri_numamem.engine.snapshot import restore, snapshot
-from nri_numamem.engine.state import PREVIOUS_NODES_LIMIT, EngineState, Holder
 from nri_numamem.memorymanager import Block, Reservation, State
 from nri_numamem.numa import Machine, NodeSet, NumaNode
 

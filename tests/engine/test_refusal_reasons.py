@@ -2,7 +2,7 @@
 
 import pytest
 
-from nri_numamem.engine.policy import Policy
+from nri_numamem.engine.core.policy import Policy
 from nri_numamem.memorymanager.rejection import MESSAGE_LIMIT
 from nri_numamem.numa import CpuSet, Machine, NumaNode
 from tests.engine.conftest import GI, Answer, NewHost

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox
+from nri_numamem.engine.core.plan import Plan
+from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import Container, CreateContainer, PodSandbox
-from nri_numamem.engine.plan import Plan
-from nri_numamem.engine.policy import Policy
 from nri_numamem.memorymanager import PoolUse, Reservation
 from nri_numamem.numa import CpuSet, Machine, NodeSet, NumaNode
 

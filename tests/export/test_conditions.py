@@ -1,6 +1,6 @@
 """One record when an input is missing for some time, one when it is back."""
 
-from nri_numamem.engine.plan import Record
+from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.export.conditions import HOLD_S, Conditions, Input, Problem
 

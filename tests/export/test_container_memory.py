@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from nri_numamem.engine.events import Container, CreateContainer, RunPodSandbox
+from nri_numamem.engine.core.events import Container, CreateContainer, RunPodSandbox
 from nri_numamem.export.container_memory import allocatable_memory, host_memory, unnamed_pods
 from nri_numamem.kubelet.host_resources import MemoryEntry
 from tests.export.hosts import MI, PAGE, SINGLE, allocatable, create, new_engine, pod_of

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from nri_numamem.engine.events import Container, StopContainer
+from nri_numamem.engine.core.events import Container, StopContainer
 from nri_numamem.export.amounts import Amounts
 from nri_numamem.export.cpus import CpuUse, cpu_amounts, running_containers
 from nri_numamem.numa import CpuSet, NodeSet

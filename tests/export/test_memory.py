@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from nri_numamem.engine.events import Container, StopContainer
+from nri_numamem.engine.core.events import Container, StopContainer
 from nri_numamem.export.amounts import Amounts
 from nri_numamem.export.memory import memory_amounts
 from nri_numamem.memorymanager import Pool, PoolUse

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from nri_numamem.engine.policy import Policy
+from nri_numamem.engine.core.policy import Policy
 from nri_numamem.export.pods import CountedPods, counted_pods
 from tests.export.hosts import MI, SINGLE, create, new_engine
 

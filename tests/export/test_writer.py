@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nri_numamem.engine.plan import Record
+from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.records.events import EventName, Level
 from nri_numamem.export.requests import FailureKind
 from nri_numamem.export.writer import (

@@ -7,7 +7,7 @@ import pytest
 
 from nri_numamem.apiserver.access import AccessError
 from nri_numamem.apiserver.client import Answer, Request, RequestError
-from nri_numamem.engine.plan import Record
+from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.export.conditions import HOLD_S, Input, Problem
 from nri_numamem.exporter.loop import LOOK_S, READ_S, REQUEST_S, Exporter, Reading

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.engine.snapshot import snapshot
-from nri_numamem.engine.state import EngineState, Holder
+from nri_numamem.engine.core.snapshot import snapshot
+from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.host.topology import read_machine
 from nri_numamem.memorymanager import default_state
 from nri_numamem.memorymanager.accounting import assign

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.engine.snapshot import snapshot
-from nri_numamem.engine.state import EngineState, Holder
+from nri_numamem.engine.core.snapshot import snapshot
+from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.memorymanager import QosClass, default_state
 from nri_numamem.memorymanager.accounting import assign
 from nri_numamem.numa import NodeSet

@@ -7,7 +7,7 @@ files below the given root are read.
 import os
 from pathlib import Path
 
-from nri_numamem.engine.context import qos_of_cgroup_parent
+from nri_numamem.engine.core.context import qos_of_cgroup_parent
 from nri_numamem.host.cgroups import cgroup_directory, container_mems, pod_hugepage_limits
 from nri_numamem.host.container_use import container_use
 from nri_numamem.host.devices import device_numa_nodes

@@ -9,10 +9,10 @@ runtime draws every field.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from nri_numamem.engine import events
+from nri_numamem.engine.core import events
+from nri_numamem.engine.core.plan import Plan
+from nri_numamem.engine.core.snapshot import restore, snapshot
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.plan import Plan
-from nri_numamem.engine.snapshot import restore, snapshot
 from nri_numamem.memorymanager import check_groups
 from nri_numamem.nri import encode
 from nri_numamem.numa import NodeSet

@@ -8,12 +8,12 @@ can start with it.
 import json
 import zlib
 
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox, Synchronize
+from nri_numamem.engine.core.policy import Policy
+from nri_numamem.engine.core.snapshot import VERSION, SnapshotError, restore, snapshot
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import Container, CreateContainer, PodSandbox, Synchronize
-from nri_numamem.engine.policy import Policy
-from nri_numamem.engine.snapshot import VERSION, SnapshotError, restore, snapshot
-from nri_numamem.engine.state import EngineState
 from nri_numamem.memorymanager import Reservation
 from tests.fuzz.checks import check_one_line
 from tests.fuzz.hosts import MI, check_engine, check_records, small_machine

@@ -7,8 +7,8 @@ machine that it reads can be written and read again, and an engine can be made f
 import shutil
 from pathlib import Path
 
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.policy import Policy
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.policy import Policy
 from nri_numamem.host.hugepages import read_pools, read_reserved_pages
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.host.topology import read_machine

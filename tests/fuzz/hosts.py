@@ -7,10 +7,10 @@ from nri_numamem.config.settings import (
     TOPOLOGY_MANAGER_SCOPES,
     UNSATISFIABLE_ACTIONS,
 )
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.plan import Record
-from nri_numamem.engine.policy import Policy
 from nri_numamem.memorymanager import Reservation, check_accounting
 from nri_numamem.numa import CpuSet, Machine, NumaNode
 from nri_numamem.observe.log.render import render_console, render_json

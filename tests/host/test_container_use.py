@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.engine.events import CgroupUse
+from nri_numamem.engine.core.events import CgroupUse
 from nri_numamem.host.container_use import container_use
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.numa.nodeset import NodeSet

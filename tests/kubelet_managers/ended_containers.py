@@ -23,8 +23,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from unittest import mock
 
-from nri_numamem.engine import equal_nodes, outstanding, pod_limit
+from nri_numamem.engine.admission import equal_nodes
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.pods import limit as pod_limit
+from nri_numamem.engine.pods import outstanding
 from nri_numamem.memorymanager import remove_container
 from tests.bench.report import markdown
 from tests.kubelet_managers.answers import HERE, Answer, ask, build, states

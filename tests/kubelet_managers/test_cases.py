@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox, Synchronize
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import Container, CreateContainer, PodSandbox, Synchronize
 from nri_numamem.memorymanager import Pool, PoolUse
 from nri_numamem.numa import hugepages_resource
 from nri_numamem.scenario.events import container_event, sandbox_event

@@ -1,6 +1,6 @@
 """The memory manager's hints for a container, for people: ``simulate`` shows them."""
 
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.core.context import Context
 from nri_numamem.memorymanager import HintMap, Pod, State, full_hints, topology_hints
 from nri_numamem.memorymanager.hints import FULL_HINTS_NODES
 from nri_numamem.memorymanager.state import views

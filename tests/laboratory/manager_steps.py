@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from nri_numamem.config.values import read_mapping
+from nri_numamem.engine.admission.placement import place_with_hint
+from nri_numamem.engine.core.plan import RecordValue
+from nri_numamem.engine.core.state import POOL
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.placement import place_with_hint
-from nri_numamem.engine.plan import RecordValue
-from nri_numamem.engine.state import POOL
 from nri_numamem.memorymanager import (
     ContainerKind,
     Hint,

@@ -10,7 +10,7 @@ from nri_numamem.config.values import (
     read_integer,
     read_mapping,
 )
-from nri_numamem.engine.providers import format_nodes
+from nri_numamem.engine.core.providers import format_nodes
 from nri_numamem.memorymanager import Hint
 from nri_numamem.numa import Distances, NodeSet, Preferences
 from nri_numamem.scenario.values import read_flag, read_list, read_node_set

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.policy import policy_of
 from nri_numamem.config.values import SettingsError
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.core.context import Context
 from nri_numamem.kubelet.go_values import shown
 from nri_numamem.memorymanager import Block, ReservedMemoryError, State
 from nri_numamem.numa import MEMORY, Machine, NodeSet, hugepages_page_size

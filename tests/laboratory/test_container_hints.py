@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.core.context import Context
 from nri_numamem.memorymanager import Container, ContainerKind, Pod
 from nri_numamem.numa import Machine, NumaNode
 from tests.engine.conftest import GI, MI, SETTINGS

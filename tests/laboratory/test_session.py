@@ -7,8 +7,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from nri_numamem.engine import events
-from nri_numamem.engine.plan import Adjustment, Plan, Update
+from nri_numamem.engine.core import events
+from nri_numamem.engine.core.plan import Adjustment, Plan, Update
 from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.event_loop import EventLoop

@@ -8,14 +8,16 @@ import pytest
 from nri_numamem.daemon import history, host_reader, invariant_check, machine_monitor
 from nri_numamem.daemon.cpuset_check import CpusetCheck
 from nri_numamem.daemon.pod_reaper import PodReaper
-from nri_numamem.engine import containers, context, pod_limit, shortfalls
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.decision import Decision
+from nri_numamem.engine.admission import containers
+from nri_numamem.engine.core import context, shortfalls
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.decision import Decision
+from nri_numamem.engine.core.events import CreateContainer, PodSandbox, PolicyRequest
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import CreateContainer, PodSandbox, PolicyRequest
 from nri_numamem.engine.features.memory_policies import memory_policy
+from nri_numamem.engine.pods import limit as pod_limit
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.state import EngineState
 from nri_numamem.host.cgroups import set_mems
 from nri_numamem.host.topology import read_machine
 from nri_numamem.memorymanager import State, policy_static, remove_container

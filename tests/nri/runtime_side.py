@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 
 from google.protobuf.message import Message
 
-from nri_numamem.engine import events
-from nri_numamem.engine.plan import Plan
+from nri_numamem.engine.core import events
+from nri_numamem.engine.core.plan import Plan
 from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.multiplexer import (

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from nri_numamem.engine.events import Container, PodSandbox
+from nri_numamem.engine.core.events import Container, PodSandbox
 from nri_numamem.memorymanager.burstable import BurstableFacts
 from nri_numamem.nri import nri_subset_pb2 as api
 from nri_numamem.nri.burstable import BurstableReader, reserved_bytes

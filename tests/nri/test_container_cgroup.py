@@ -2,7 +2,7 @@
 
 import pytest
 
-from nri_numamem.engine.events import Container
+from nri_numamem.engine.core.events import Container
 from nri_numamem.nri.container_cgroup import no_container_memory, no_cpuset, with_present_limit
 
 MI = 1 << 20

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from nri_numamem.engine import events
+from nri_numamem.engine.core import events
 from nri_numamem.memorymanager import Pool, PoolUse
 from nri_numamem.nri import nri_subset_pb2 as api
 from nri_numamem.nri.decode import (

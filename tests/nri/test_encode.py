@@ -1,6 +1,6 @@
 import pytest
 
-from nri_numamem.engine.plan import Adjustment, HugepageRoute, Plan, Update
+from nri_numamem.engine.core.plan import Adjustment, HugepageRoute, Plan, Update
 from nri_numamem.nri import encode
 from nri_numamem.nri import nri_subset_pb2 as api
 from nri_numamem.numa import MemoryPolicy, NodeSet, PolicyMode

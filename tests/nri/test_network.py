@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from nri_numamem.engine import events
+from nri_numamem.engine.core import events
 from nri_numamem.nri import nri_subset_pb2 as api
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.network import NoNetwork, namespace_path

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from nri_numamem.engine import events
-from nri_numamem.engine.plan import Adjustment, Plan, Record
+from nri_numamem.engine.core import events
+from nri_numamem.engine.core.plan import Adjustment, Plan, Record
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.decode import Decoder

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from nri_numamem.engine import events
+from nri_numamem.engine.core import events
 from nri_numamem.nri import nri_subset_pb2 as api
 from nri_numamem.nri import session, synchronize_parts
 from nri_numamem.nri.decode import Decoder

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.engine.plan import Record
+from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.core.snapshot import restore, snapshot
+from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.snapshot import restore, snapshot
-from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.memorymanager import Block, State
 from nri_numamem.numa import NodeSet
 from nri_numamem.observe import files, state_file

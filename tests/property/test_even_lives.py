@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from nri_numamem.engine import events
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.core import events
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.policy import Policy
 from nri_numamem.memorymanager import Block, Reservation, State, check_accounting, check_groups
 from nri_numamem.memorymanager.new_blocks import even_parts
 from nri_numamem.numa import MemoryPolicies, NodeSet, PolicyMode

@@ -4,10 +4,10 @@ from random import Random
 
 import pytest
 
+from nri_numamem.engine.core.policy import Policy
+from nri_numamem.engine.core.snapshot import restore, snapshot
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.queries.rebuilt import rebuilt
-from nri_numamem.engine.snapshot import restore, snapshot
 from nri_numamem.export.cpus import CpuUse
 from nri_numamem.export.memory import memory_amounts
 from nri_numamem.export.noderesourcetopology import Host as ShownHost

@@ -4,10 +4,10 @@ from random import Random
 
 import pytest
 
-from nri_numamem.engine import events
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.core import events
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.policy import Policy
 from nri_numamem.memorymanager import HostReservation
 from nri_numamem.nri.encode import create_container_response
 from nri_numamem.numa import (

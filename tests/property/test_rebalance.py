@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.placement import place_by_hints
-from nri_numamem.engine.policy import Policy
-from nri_numamem.engine.providers import NO_OTHER_PROVIDERS, OtherProviders
+from nri_numamem.engine.admission.placement import place_by_hints
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.policy import Policy
+from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.memorymanager import Rejection, Reservation, State, adopt, remove_containers
 from nri_numamem.memorymanager.accounting import assign
 from nri_numamem.memorymanager.candidates import is_admissible

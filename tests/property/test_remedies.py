@@ -12,14 +12,14 @@ from random import Random
 
 import pytest
 
-from nri_numamem.engine import events
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.admission.records import TEXT_LIMIT
+from nri_numamem.engine.admission.remedy_inputs import trial_context, with_hugepages
+from nri_numamem.engine.core import events
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.policy import Policy
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.queries.ending_pods import admitting, find_pods
-from nri_numamem.engine.records.containers import TEXT_LIMIT
-from nri_numamem.engine.remedy_inputs import trial_context, with_hugepages
-from nri_numamem.engine.state import EngineState
 from nri_numamem.memorymanager import Pool, PoolUse, Rejection, Reservation
 from nri_numamem.memorymanager.remedy import Kind, Remedy
 from nri_numamem.numa import (

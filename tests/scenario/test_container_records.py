@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from nri_numamem.engine.plan import Record
+from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.scenario.container_records import misaligned
 from tests.scenario.documents import Document, documents, outcomes, pod, scenario

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nri_numamem.engine.events import Container, PodSandbox
+from nri_numamem.engine.core.events import Container, PodSandbox
 from nri_numamem.kubelet.manifest import CpuAmounts
 from nri_numamem.memorymanager import Block, ContainerKind, Pod, QosClass
 from nri_numamem.memorymanager import Container as DescribedContainer

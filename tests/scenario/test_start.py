@@ -1,7 +1,7 @@
 """A player that begins with the state of a host."""
 
-from nri_numamem.engine.events import PodSandbox
-from nri_numamem.engine.state import EngineState
+from nri_numamem.engine.core.events import PodSandbox
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.memorymanager import Pool, PoolUse
 from nri_numamem.scenario.player import Player
 from nri_numamem.scenario.scenario import scenario_from_document

@@ -34,7 +34,7 @@ def modules() -> dict[str, Path]:
 
 
 def room_of(module: str) -> str:
-    """Return the room of a module: `nri_numamem.engine.plan` -> `engine`."""
+    """Return the room of a module: `nri_numamem.engine.core.plan` -> `engine`."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else ""
 

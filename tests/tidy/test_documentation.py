@@ -16,7 +16,8 @@ from tests.tidy.source import PACKAGE, ROOT, modules, name_of
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("tests/**/*.md")])
 ROOMS = {path.name for path in (ROOT / PACKAGE).iterdir() if path.is_dir()}
 FOLDERS = {path.name for path in ROOT.iterdir() if path.is_dir()} - {"build", "dist"}
-# In documents `engine/plan` and `engine/plan.Plan` are a module of the package and a name in it.
+# In documents `engine/core/plan` and `engine/core/plan.Plan` are a module of the package and a
+# name in it.
 REFERENCE = re.compile(r"([\w.-]+(?:/[\w.-]+)*/?)")
 IN_BACKTICKS = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
@@ -119,11 +120,11 @@ def test_events_in_documents_exist(page: Path) -> None:
 
 
 def test_references_are_found_and_judged() -> None:
-    text = "`engine/plan.Plan` `numa/` `a/b` `docs/limits.md`\n```\n`engine/none`\n```\n"
-    assert list(references(text)) == ["engine/plan.Plan", "numa/", "docs/limits.md"]
+    text = "`engine/core/plan.Plan` `numa/` `a/b` `docs/limits.md`\n```\n`engine/none`\n```\n"
+    assert list(references(text)) == ["engine/core/plan.Plan", "numa/", "docs/limits.md"]
     assert all(exists(name) for name in references(text))
     assert exists("memorymanager/candidates.Candidates.best")
-    assert not exists("engine/plan.Nothing")
+    assert not exists("engine/core/plan.Nothing")
     assert not exists("engine/nothing")
     assert not exists("memorymanager/candidates.Candidates.worst")
 

@@ -12,10 +12,10 @@ from typing import Self, TypeVar
 
 from nri_numamem.daemon.signals import STOPPING
 from nri_numamem.daemon.system import System
-from nri_numamem.engine.plan import Record
+from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.core.snapshot import SnapshotError, restore, snapshot
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.snapshot import SnapshotError, restore, snapshot
-from nri_numamem.engine.state import EngineState
 from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.observe.plugin_file import PluginFacts, encode, plugin_file_of
 from tests.virtual.channel import VirtualChannel, VirtualPoller

@@ -3,14 +3,14 @@
 from nri_numamem.cli.demo.steps import CONFIG, PodSpec, RefusedError, Started, machine
 from nri_numamem.config.load import load_text
 from nri_numamem.config.policy import context_of
-from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import (
+from nri_numamem.engine.core.events import (
     Container,
     CreateContainer,
     PodSandbox,
     RunPodSandbox,
     StopPodSandbox,
 )
+from nri_numamem.engine.engine import Engine
 from nri_numamem.memorymanager import QosClass
 from nri_numamem.memorymanager.state_json import StateJson, state_json
 

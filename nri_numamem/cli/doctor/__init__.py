@@ -26,7 +26,7 @@ from nri_numamem.cli.host_arguments import (
 from nri_numamem.cli.host_files import Host
 from nri_numamem.cli.output import add_output_argument, print_document
 from nri_numamem.config.settings import Settings
-from nri_numamem.engine.text import escape
+from nri_numamem.engine.core.text import escape
 
 _STYLES = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "bold red"}
 _SHOWN = {Verdict.FAIL: "FAIL", Verdict.UNKNOWN: "?"}

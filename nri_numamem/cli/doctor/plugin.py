@@ -9,11 +9,11 @@ from nri_numamem.cli.host_files import Host, UnreadableError
 from nri_numamem.cli.render.duration import duration
 from nri_numamem.config.settings import Settings
 from nri_numamem.daemon.lock_holder import find_holder
-from nri_numamem.engine.providers import format_nodes
-from nri_numamem.engine.reason import Reason
+from nri_numamem.engine.core.providers import format_nodes
+from nri_numamem.engine.core.reason import Reason
+from nri_numamem.engine.core.snapshot import SnapshotError, restore
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.snapshot import SnapshotError, restore
-from nri_numamem.engine.state import EngineState
 from nri_numamem.numa import Machine, NodeSet, humanize_bytes
 from nri_numamem.numa.quantity import MEMORY, hugepages_page_size
 from nri_numamem.observe.plugin_file import (

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nri_numamem.cli.explain.select import Names, names_of
-from nri_numamem.engine.plan import RecordValue
-from nri_numamem.engine.records.containers import (
+from nri_numamem.engine.admission.records import (
     CPU_REQUEST_BELOW_LIMIT,
     NO_CPU_LIMIT,
     NO_MEMORY_LIMIT,
 )
+from nri_numamem.engine.core.plan import RecordValue
 from nri_numamem.numa import NodeSet, humanize_bytes
 from nri_numamem.numa.quantity import MEMORY
 from nri_numamem.observe.history.lines import Entry

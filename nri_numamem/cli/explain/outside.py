@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 
 from nri_numamem.cli.live.facts import Facts
 from nri_numamem.cli.live.outside import OutsideUse, outside_uses
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.events import CreateContainer
-from nri_numamem.engine.providers import format_nodes
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.events import CreateContainer
+from nri_numamem.engine.core.providers import format_nodes
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.queries.rebalance import placing
-from nri_numamem.engine.state import EngineState
 from nri_numamem.memorymanager import PoolUse, Request, mask_unavailable_hugepages
 from nri_numamem.numa import NodeSet
 

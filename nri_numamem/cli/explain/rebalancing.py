@@ -16,13 +16,13 @@ from nri_numamem.cli.live.names import pod_names
 from nri_numamem.cli.live.outside import outside_uses
 from nri_numamem.cli.live.rebalancing import PodNames, plan_on
 from nri_numamem.config.errors import UsageError
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.events import Container, CreateContainer, PodSandbox
-from nri_numamem.engine.providers import CPU, DEVICES
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox
+from nri_numamem.engine.core.fields import remedy_value
+from nri_numamem.engine.core.providers import CPU, DEVICES
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.queries.ending_pods import remedies_on
 from nri_numamem.engine.queries.rebalance import placing
-from nri_numamem.engine.records.fields import remedy_value
-from nri_numamem.engine.state import EngineState
 from nri_numamem.host.cgroups import pod_hugepage_limits, pod_memory_limit
 from nri_numamem.host.containers import cgroup_path
 from nri_numamem.host.movable_memory import movable_memory

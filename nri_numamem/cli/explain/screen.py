@@ -22,7 +22,7 @@ from nri_numamem.cli.render.plain_table import plain_table
 from nri_numamem.cli.render.screen import Screen
 from nri_numamem.cli.render.strategy import strategy_text
 from nri_numamem.cli.render.times import time_text
-from nri_numamem.engine.text import escape
+from nri_numamem.engine.core.text import escape
 from nri_numamem.numa import humanize_bytes
 from nri_numamem.numa.quantity import HUGEPAGES_PREFIX, MEMORY
 from nri_numamem.observe.history.lines import Entry

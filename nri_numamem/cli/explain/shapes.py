@@ -7,7 +7,7 @@ have other types, or numbers that cannot be shown, counts as a damaged line.
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from nri_numamem.engine.providers import CPU, DEVICES, NETWORK
+from nri_numamem.engine.core.providers import CPU, DEVICES, NETWORK
 from nri_numamem.numa import NodeSet
 from nri_numamem.numa.quantity import MAX_BYTES, canonical_resource
 from nri_numamem.observe.history.lines import Entry

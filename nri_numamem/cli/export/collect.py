@@ -14,7 +14,7 @@ from nri_numamem.cli.host_arguments import roots_of
 from nri_numamem.cli.live import collect as live
 from nri_numamem.cli.live.facts import Facts
 from nri_numamem.cli.render.times import format_time
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.core.context import Context
 from nri_numamem.export.conditions import Input, Problem
 from nri_numamem.export.cpus import running_containers
 from nri_numamem.export.noderesourcetopology import (

@@ -17,9 +17,9 @@ from nri_numamem.cli.export.kubelet import socket_of
 from nri_numamem.cli.live import collect as live
 from nri_numamem.cli.live.names import pod_names as names_in
 from nri_numamem.config.errors import UsageError
-from nri_numamem.engine.plan import Record
+from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.state import EngineState
 from nri_numamem.export.container_memory import allocatable_memory, host_memory, unnamed_pods
 from nri_numamem.grpc import Code, Handler, ListenError, Server, StatusError, call
 from nri_numamem.host.pod_logs import pod_names

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from nri_numamem.apiserver.client import Answer, Client
 from nri_numamem.cli.export.inputs import HostInputs
 from nri_numamem.cli.export.server import access_of
-from nri_numamem.engine.plan import Record
+from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.exporter.loop import Exporter
 from nri_numamem.exporter.mailbox import Mailbox, Stop

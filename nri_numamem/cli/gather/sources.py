@@ -26,7 +26,7 @@ from nri_numamem.cli.host_arguments import config_files
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.host_paths import resolved
 from nri_numamem.config.load import DEFAULT_CONFIG
-from nri_numamem.engine.text import cut_name, escape
+from nri_numamem.engine.core.text import cut_name, escape
 from nri_numamem.observe.files import beside, reason_of
 from nri_numamem.observe.history.lines import NAMES
 from nri_numamem.observe.log.journal import SYSLOG_IDENTIFIER

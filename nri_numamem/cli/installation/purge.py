@@ -19,7 +19,7 @@ from nri_numamem.cli.installation.steps import Remove, Step
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.load import DEFAULT_CONFIG, load_file
 from nri_numamem.config.settings import STATE_FILE
-from nri_numamem.engine.text import escape
+from nri_numamem.engine.core.text import escape
 
 _OWN = (
     STATE_FILE.rpartition("/")[0],

@@ -30,11 +30,11 @@ from nri_numamem.config.settings import (
     settings_from_mapping,
 )
 from nri_numamem.daemon.lock_holder import LockHolder, find_holder
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.events import PodSandbox
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.events import PodSandbox
+from nri_numamem.engine.core.snapshot import SnapshotError
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.queries.rebuilt import rebuilt
-from nri_numamem.engine.snapshot import SnapshotError
-from nri_numamem.engine.state import EngineState
 from nri_numamem.host.cgroups import pod_hugepage_limits, pod_memory_limit
 from nri_numamem.host.containers import cgroup_path
 from nri_numamem.host.hugepage_users import hugepage_users

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from nri_numamem.config.settings import Settings
 from nri_numamem.daemon.lock_holder import LockHolder
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.state import EngineState
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.host.hugepage_users import HugepageUsers
 from nri_numamem.memorymanager import PoolUse
 from nri_numamem.numa import NodeSet

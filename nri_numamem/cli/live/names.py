@@ -1,6 +1,6 @@
 """Names of the pods in a state."""
 
-from nri_numamem.engine.state import EngineState
+from nri_numamem.engine.core.state import EngineState
 
 
 def pod_names(state: EngineState) -> dict[str, tuple[str, str]]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from nri_numamem.cli.live.facts import Facts
-from nri_numamem.engine.providers import format_nodes
+from nri_numamem.engine.core.providers import format_nodes
 from nri_numamem.host.hugepage_users import HugepageUser, HugepageUsers
 from nri_numamem.memorymanager import PoolUse, non_pod_hugepages
 from nri_numamem.numa import NodeSet, hugepages_page_size, humanize_bytes

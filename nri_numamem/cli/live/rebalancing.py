@@ -5,10 +5,10 @@ The plugin moves nothing. A plan says which pods an operator can restart so that
 
 from collections.abc import Iterable, Mapping
 
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.providers import format_nodes
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.providers import format_nodes
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.queries.rebalance import ContainerFacts, shares_of
-from nri_numamem.engine.state import EngineState
 from nri_numamem.memorymanager.rebalance import (
     MAX_MOVES,
     MAX_TRIALS,

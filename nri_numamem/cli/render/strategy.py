@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from nri_numamem.engine.core.text import escape
 from nri_numamem.engine.features.placement_strategy.records import ANNOTATION
-from nri_numamem.engine.text import escape
 from nri_numamem.numa import Strategy
 
 _ADVANTAGES: Mapping[str, str] = {

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from nri_numamem.cli.host_files import at
-from nri_numamem.engine.reason import Reason
+from nri_numamem.engine.core.reason import Reason
+from nri_numamem.engine.core.state import EngineState, Key
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.state import EngineState, Key
 from nri_numamem.host.cgroups import read_nodes, set_mems
 from nri_numamem.host.containers import container_folders
 from nri_numamem.host.pod_cgroups import guaranteed_pods, other_pod_directories

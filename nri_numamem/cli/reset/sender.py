@@ -12,8 +12,8 @@ from nri_numamem.config.errors import UsageError
 from nri_numamem.daemon.connection import Connection, ConnectionResult
 from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.system import SignalSource, System
-from nri_numamem.engine.events import Event, Synchronize
-from nri_numamem.engine.plan import Plan, Update
+from nri_numamem.engine.core.events import Event, Synchronize
+from nri_numamem.engine.core.plan import Plan, Update
 from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.event_loop import Ended

@@ -32,7 +32,7 @@ from nri_numamem.config.documents import (
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.policy import context_of
 from nri_numamem.config.settings import Settings, SettingsError
-from nri_numamem.engine.state import EngineState
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.host.movable_memory import movable_memory
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.kubelet.go_values import shown

@@ -11,9 +11,9 @@ from rich.table import Table
 from nri_numamem.cli.render.plain_table import plain_table
 from nri_numamem.cli.render.screen import Screen, new_console
 from nri_numamem.cli.render.strategy import strategy_text
-from nri_numamem.engine.plan import RecordValue
-from nri_numamem.engine.state import POOL
-from nri_numamem.engine.text import escape
+from nri_numamem.engine.core.plan import RecordValue
+from nri_numamem.engine.core.state import POOL
+from nri_numamem.engine.core.text import escape
 from nri_numamem.memorymanager import ContainerKind, NodeVerdict, Rejection, State
 from nri_numamem.memorymanager.remedy import Remedy
 from nri_numamem.memorymanager.state_json import state_json

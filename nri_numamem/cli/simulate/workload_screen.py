@@ -6,8 +6,8 @@ from nri_numamem.cli.live.rebalancing import BY_HAND, sentence
 from nri_numamem.cli.render.screen import Screen, new_console
 from nri_numamem.cli.simulate.screen import amounts_text, show_rejection
 from nri_numamem.cli.simulate.workloads import Result, Trial
-from nri_numamem.engine.providers import format_nodes
-from nri_numamem.engine.text import escape
+from nri_numamem.engine.core.providers import format_nodes
+from nri_numamem.engine.core.text import escape
 from nri_numamem.memorymanager.state_json import state_json
 from nri_numamem.numa import NodeSet
 

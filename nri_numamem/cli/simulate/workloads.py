@@ -14,10 +14,10 @@ from nri_numamem.cli.live.rebalancing import PodNames, plan_on
 from nri_numamem.cli.live.rebalancing import document as rebalancing_document
 from nri_numamem.config.settings import Settings
 from nri_numamem.config.values import SettingsError
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.queries.ending_pods import find_pods, with_pods
 from nri_numamem.engine.queries.rebalance import ContainerFacts
-from nri_numamem.engine.state import EngineState
 from nri_numamem.kubelet.workload import Workload
 from nri_numamem.memorymanager import PoolUse, Rejection, State
 from nri_numamem.memorymanager.rebalance import Rebalancing

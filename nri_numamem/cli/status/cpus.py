@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from nri_numamem.cli.status.report import Node
-from nri_numamem.engine.cpu_requests import MILLICORES
-from nri_numamem.engine.providers import format_nodes
+from nri_numamem.engine.core.cpu_requests import MILLICORES
+from nri_numamem.engine.core.providers import format_nodes
 from nri_numamem.numa import NodeSet
 
 

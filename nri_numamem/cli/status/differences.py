@@ -6,10 +6,10 @@ from nri_numamem.cli.live.facts import Cgroup, Facts
 from nri_numamem.cli.live.outside import outside_uses
 from nri_numamem.cli.render.times import format_time
 from nri_numamem.cli.status.report import Condition, ContainerRow, Difference, Kind
-from nri_numamem.engine.alignment import misaligned_containers
+from nri_numamem.engine.admission.alignment import misaligned_containers
+from nri_numamem.engine.core.providers import format_nodes
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.features.residency.head_room import head_rooms
-from nri_numamem.engine.providers import format_nodes
-from nri_numamem.engine.state import EngineState
 from nri_numamem.numa import MEMORY, humanize_bytes
 
 # Less is noise: the kernel batches its counters, and a program's start touches pages anywhere.

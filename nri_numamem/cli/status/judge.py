@@ -13,15 +13,15 @@ from nri_numamem.cli.status.report import (
     Node,
     Report,
 )
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.cpu_requests import cpu_requests
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.cpu_requests import cpu_requests
+from nri_numamem.engine.core.reason import Reason
+from nri_numamem.engine.core.state import POOL, EngineState, Holder
 from nri_numamem.engine.features.placement_strategy.strategy import (
     may_count_cpus,
     usable_millicores,
 )
-from nri_numamem.engine.reason import Reason
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.state import POOL, EngineState, Holder
 from nri_numamem.memorymanager import (
     NodeState,
     mask_unavailable_hugepages,

@@ -11,8 +11,8 @@ from nri_numamem.cli.live.cgroups import containers_of_other_pods
 from nri_numamem.cli.live.facts import Cgroup, Facts
 from nri_numamem.cli.live.names import pod_names
 from nri_numamem.cli.status.report import Report
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.features.residency.head_room import head_rooms, unfaulted_bytes
-from nri_numamem.engine.state import EngineState
 from nri_numamem.host import pod_logs
 from nri_numamem.host.pod_cgroups import other_pods
 from nri_numamem.host.roots import HostRoots

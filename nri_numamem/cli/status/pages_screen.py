@@ -8,8 +8,8 @@ from rich.text import Text
 from nri_numamem.cli.render.plain_table import plain_table
 from nri_numamem.cli.render.screen import Screen
 from nri_numamem.cli.status.pages import PageReport, PageRow
-from nri_numamem.engine.providers import format_nodes
-from nri_numamem.engine.text import escape
+from nri_numamem.engine.core.providers import format_nodes
+from nri_numamem.engine.core.text import escape
 from nri_numamem.numa import NodeSet, humanize_bytes
 from nri_numamem.numa.pages import summed
 

@@ -30,8 +30,8 @@ from nri_numamem.cli.status.report import (
     Report,
 )
 from nri_numamem.daemon.lock_holder import LockHolder
-from nri_numamem.engine.providers import format_nodes
-from nri_numamem.engine.text import escape
+from nri_numamem.engine.core.providers import format_nodes
+from nri_numamem.engine.core.text import escape
 from nri_numamem.numa import MEMORY, NodeSet, hugepages_page_size, humanize_bytes
 from nri_numamem.version import VERSION
 

@@ -6,11 +6,11 @@ The allocation state has the keys of the kubelet's state file.
 from collections.abc import Mapping
 from typing import cast
 
-from nri_numamem.engine.alignment import misaligned_containers
-from nri_numamem.engine.plan import Record, RecordValue
+from nri_numamem.engine.admission.alignment import misaligned_containers
+from nri_numamem.engine.core.fields import provider_hints
+from nri_numamem.engine.core.plan import Record, RecordValue
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.records.fields import provider_hints
-from nri_numamem.engine.state import EngineState
 from nri_numamem.memorymanager import NonPodHugepages, PoolUse, State, non_pod_hugepages
 from nri_numamem.memorymanager.state_json import state_json
 

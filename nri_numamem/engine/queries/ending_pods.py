@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from nri_numamem.engine.containers import create_container
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.events import CreateContainer
-from nri_numamem.engine.remedy_inputs import trial_context, without_pods
-from nri_numamem.engine.state import EngineState
+from nri_numamem.engine.admission.containers import create_container
+from nri_numamem.engine.admission.remedy_inputs import trial_context, without_pods
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.events import CreateContainer
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.memorymanager import PoolUse, State
 from nri_numamem.memorymanager.remedy import Kind, Remedy
 from nri_numamem.numa import NodeSet

@@ -8,11 +8,11 @@ No request of a runtime comes here: commands compute plans from the state file.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.admission.remedy_inputs import trial_context
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.events import CreateContainer
+from nri_numamem.engine.core.state import POOL, EngineState, Holder
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import CreateContainer
-from nri_numamem.engine.remedy_inputs import trial_context
-from nri_numamem.engine.state import POOL, EngineState, Holder
 from nri_numamem.memorymanager import State
 from nri_numamem.memorymanager.rebalance import Place, Share, assignments_of
 from nri_numamem.numa import MEMORY, NodeSet

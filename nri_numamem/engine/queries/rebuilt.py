@@ -9,11 +9,11 @@ of the charged bytes among its nodes may differ from the plugin's; their sum is 
 from collections.abc import Iterable
 from dataclasses import replace
 
-from nri_numamem.engine import shortfalls
-from nri_numamem.engine.bulk_update import BulkUpdate
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.events import PodSandbox
-from nri_numamem.engine.state import POOL, EngineState, Holder
+from nri_numamem.engine.core import shortfalls
+from nri_numamem.engine.core.bulk_update import BulkUpdate
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.events import PodSandbox
+from nri_numamem.engine.core.state import POOL, EngineState, Holder
 from nri_numamem.memorymanager import adopt_again, mark_reusable
 
 

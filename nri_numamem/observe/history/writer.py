@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias, cast
 
-from nri_numamem.engine.plan import Record, RecordValue
+from nri_numamem.engine.core.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.observe.files import FILE_MODE, beside, make_directory, reason_of
 from nri_numamem.observe.history import lines

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from nri_numamem.engine.text import cut
+from nri_numamem.engine.core.text import cut
 from nri_numamem.observe.log.render import EXCEPTION_KEY
 
 # The longest texts of the plugin itself, the messages of rejections, have 900 characters.

@@ -18,7 +18,7 @@ import struct
 from collections.abc import Mapping
 from pathlib import Path
 
-from nri_numamem.engine.text import escape
+from nri_numamem.engine.core.text import escape
 from nri_numamem.observe.log.render import EXCEPTION_KEY, HEAD_KEYS, Record, render_message, text_of
 from nri_numamem.observe.log.sinks import write_all
 

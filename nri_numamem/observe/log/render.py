@@ -9,7 +9,7 @@ other characters that are not printable, because pods choose some of the names.
 import json
 from collections.abc import Callable, Mapping
 
-from nri_numamem.engine.text import escape
+from nri_numamem.engine.core.text import escape
 from nri_numamem.numa.quantity import humanize_bytes, is_memory_resource
 
 Record = Mapping[str, object]

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from nri_numamem.engine.alignment import misaligned_containers
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.cpu_requests import cpu_requests
-from nri_numamem.engine.cpuset_check import unpinned_containers
+from nri_numamem.engine.admission.alignment import misaligned_containers
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.cpu_requests import cpu_requests
+from nri_numamem.engine.core.state import POOL, EngineState
+from nri_numamem.engine.cpusets.check import unpinned_containers
 from nri_numamem.engine.features.placement_strategy.strategy import may_count_cpus
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.state import POOL, EngineState
 from nri_numamem.memorymanager import NodeState, State
 from nri_numamem.memorymanager.largest import largest_on_group, largest_on_node
 from nri_numamem.observe.metrics.families import PREFIX, gauge, gauges

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from nri_numamem.engine.plan import Record, RecordValue
+from nri_numamem.engine.core.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.memorymanager.rejection import TOPOLOGY, UNEXPECTED
 

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
-from nri_numamem.engine.plan import Record
+from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.observe.metrics.threads import start_thread
 

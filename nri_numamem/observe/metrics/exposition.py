@@ -28,7 +28,7 @@ from prometheus_client.core import (
     Metric,
 )
 
-from nri_numamem.engine.plan import RecordValue
+from nri_numamem.engine.core.plan import RecordValue
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.observe.log.loggers import dropped_records
 from nri_numamem.observe.metrics.accounting import (

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from nri_numamem.engine.plan import RecordValue
+from nri_numamem.engine.core.plan import RecordValue
 
 PREFIX = "nri_numamem_"
 

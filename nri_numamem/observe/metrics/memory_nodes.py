@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.core.context import Context
 from nri_numamem.memorymanager import State
 from nri_numamem.numa import NodeSet
 from nri_numamem.observe.metrics.families import PREFIX

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.features.residency.remote_memory import Round
-from nri_numamem.engine.state import EngineState
 from nri_numamem.observe.metrics.families import PREFIX, gauge, gauges
 
 _LABELS = ("namespace", "pod", "container", "numa_node", "kind")

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
-from nri_numamem.engine.plan import Record, RecordValue
+from nri_numamem.engine.core.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.observe.log.sinks import write_all
 from nri_numamem.observe.metrics.threads import start_thread

@@ -7,10 +7,10 @@ from nri_numamem.cli.doctor import examine
 from nri_numamem.cli.doctor.findings import Finding, Verdict
 from nri_numamem.cli.host_files import Host
 from nri_numamem.cli.main import main
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.policy import Policy
+from nri_numamem.engine.core.snapshot import snapshot
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.policy import Policy
-from nri_numamem.engine.snapshot import snapshot
 from nri_numamem.numa import Machine, NumaNode
 
 STATE = "var/lib/nri-numamem/memory_manager_state"

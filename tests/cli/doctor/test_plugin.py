@@ -6,10 +6,10 @@ import pytest
 
 from nri_numamem.cli.doctor.findings import Verdict
 from nri_numamem.cli.main import main
-from nri_numamem.engine.reason import Reason, Reasons
+from nri_numamem.engine.core.reason import Reason, Reasons
+from nri_numamem.engine.core.snapshot import snapshot
+from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.snapshot import snapshot
-from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.memorymanager import Block, State
 from nri_numamem.numa import NodeSet
 from nri_numamem.observe.plugin_file import PluginFacts, StartMode, encode

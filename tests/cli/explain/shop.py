@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from nri_numamem.cli.main import main
-from nri_numamem.engine.events import Container, CreateContainer, PodSandbox, StopPodSandbox
+from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox, StopPodSandbox
 from nri_numamem.host.hugepages import PoolDirectories, read_pool_use
 from nri_numamem.observe.history.writer import HistoryWriter
 from tests.cli.live.live_host import CHANGED_S, GI, LiveHost, four_nodes

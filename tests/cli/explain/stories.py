@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nri_numamem.daemon.history import HistoryFilter
-from nri_numamem.engine import events
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.core import events
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.plan import Record
-from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.numa import CpuSet, Machine, NodeSet, NumaNode
 from nri_numamem.observe.history.writer import HistoryWriter

@@ -14,7 +14,7 @@ from nri_numamem.cli.explain.advice import (
     request_of,
 )
 from nri_numamem.cli.explain.select import Names
-from nri_numamem.engine.plan import RecordValue
+from nri_numamem.engine.core.plan import RecordValue
 from nri_numamem.observe.history.lines import Entry
 
 GI = 1 << 30

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nri_numamem.engine.events import Container, CreateContainer, PodSandbox
+from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox
 from nri_numamem.host.hugepages import PoolDirectories, read_pool_use
 from nri_numamem.numa import NodeSet
 from tests.cli.explain.shop import Shop

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.engine.events import Container, CreateContainer
+from nri_numamem.engine.core.events import Container, CreateContainer
 from nri_numamem.numa import NodeSet
 from tests.cli.explain.shop import Shop
 from tests.cli.live.live_host import CHANGED_S, GI

@@ -14,8 +14,8 @@ from nri_numamem.cli.explain.story import (
     repeats,
     story_of,
 )
-from nri_numamem.engine import events
-from nri_numamem.engine.policy import Policy
+from nri_numamem.engine.core import events
+from nri_numamem.engine.core.policy import Policy
 from nri_numamem.observe.history.lines import Entry
 from nri_numamem.observe.history.reader import History, read_history
 from tests.cli.explain.stories import GI, Past

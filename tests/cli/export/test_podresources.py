@@ -13,10 +13,10 @@ from nri_numamem.cli import export
 from nri_numamem.cli.export.podresources import path_of, serving
 from nri_numamem.cli.main import main
 from nri_numamem.config.errors import UsageError
-from nri_numamem.engine.plan import Record
-from nri_numamem.engine.reason import NO_REASONS
+from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.core.reason import NO_REASONS
+from nri_numamem.engine.core.snapshot import snapshot
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.snapshot import snapshot
 from nri_numamem.grpc import Code, StatusError, call
 from nri_numamem.kubelet import podresources_pb2 as api
 from nri_numamem.kubelet.podresources import GET, GET_ALLOCATABLE_RESOURCES, LIST

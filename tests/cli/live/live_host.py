@@ -17,16 +17,16 @@ from nri_numamem.config.effective import effective_settings
 from nri_numamem.config.load import load_file
 from nri_numamem.config.policy import context_of
 from nri_numamem.daemon.lock_holder import format_holder
-from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import (
+from nri_numamem.engine.core.events import (
     Container,
     CreateContainer,
     PodSandbox,
     StopContainer,
     StopPodSandbox,
 )
-from nri_numamem.engine.plan import Plan
-from nri_numamem.engine.snapshot import snapshot
+from nri_numamem.engine.core.plan import Plan
+from nri_numamem.engine.core.snapshot import snapshot
+from nri_numamem.engine.engine import Engine
 from nri_numamem.numa import CpuSet, Machine, NumaNode
 from nri_numamem.observe.plugin_file import (
     PluginFacts,

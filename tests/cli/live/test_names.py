@@ -1,9 +1,9 @@
 from nri_numamem.cli.live.names import pod_names
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.policy import Policy
-from nri_numamem.engine.reason import Reason, Reasons
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.policy import Policy
+from nri_numamem.engine.core.reason import Reason, Reasons
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.state import EngineState
 from nri_numamem.numa import Machine, NumaNode
 
 

@@ -11,9 +11,9 @@ from nri_numamem.cli.reset.pins import (
     read_pins,
     sent_nodes,
 )
-from nri_numamem.engine.reason import Reason, Reasons
+from nri_numamem.engine.core.reason import Reason, Reasons
+from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.memorymanager import Block, State
 from nri_numamem.numa import NodeSet
 from nri_numamem.observe.history.lines import Entry

@@ -15,7 +15,7 @@ from nri_numamem.cli.simulate.workloads import (
     workload_document,
 )
 from nri_numamem.config.values import SettingsError
-from nri_numamem.engine.state import EngineState
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.kubelet.workload import workloads_of
 from nri_numamem.numa import NodeSet
 from tests.cli.live.live_host import GI, LiveHost, four_nodes, host_with_a_small_pod

@@ -11,7 +11,7 @@ from nri_numamem.cli.main import main
 from nri_numamem.cli.status.cpus import cpus_text
 from nri_numamem.cli.status.judge import judge
 from nri_numamem.cli.status.report import Cpus, Node
-from nri_numamem.engine.events import Container, CreateContainer
+from nri_numamem.engine.core.events import Container, CreateContainer
 from nri_numamem.numa import NodeSet
 from tests.cli.live.live_host import GI, LiveHost, four_nodes
 

@@ -10,10 +10,10 @@ import pytest
 from nri_numamem.cli.live.collect import collect
 from nri_numamem.cli.status.judge import judge
 from nri_numamem.cli.status.report import Kind
-from nri_numamem.engine.providers import OtherProviders
-from nri_numamem.engine.reason import Reason, Reasons
+from nri_numamem.engine.core.providers import OtherProviders
+from nri_numamem.engine.core.reason import Reason, Reasons
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.state import EngineState
 from nri_numamem.numa import Machine, NodeSet
 from tests.cli.live.live_host import GI, LiveHost, four_nodes
 from tests.cli.status.conftest import RESERVED

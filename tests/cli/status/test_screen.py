@@ -12,9 +12,9 @@ from nri_numamem.cli.live.collect import collect
 from nri_numamem.cli.main import main
 from nri_numamem.cli.status.judge import judge
 from nri_numamem.cli.status.screen import show
-from nri_numamem.engine.reason import Reason, Reasons
+from nri_numamem.engine.core.reason import Reason, Reasons
+from nri_numamem.engine.core.snapshot import snapshot
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.snapshot import snapshot
 from nri_numamem.numa import CpuSet, Machine, NumaNode
 from nri_numamem.observe.plugin_file import RuntimeFacts
 from tests.cli.live.live_host import GI, NOW_S, LiveHost, four_nodes

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from nri_numamem.engine.events import RemovePodSandbox, StopPodSandbox
+from nri_numamem.engine.core.events import RemovePodSandbox, StopPodSandbox
 from nri_numamem.numa import CpuSet, Machine, NumaNode
 from tests.cli.export.export_host import ExportHost
 from tests.cluster.kubernetes.api import Api, Document

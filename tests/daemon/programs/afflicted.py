@@ -15,10 +15,10 @@ from collections.abc import Callable
 
 from nri_numamem.cli import main as command
 from nri_numamem.daemon import liveness
+from nri_numamem.engine.admission import records
+from nri_numamem.engine.core.events import CreateContainer, Event, Synchronize
+from nri_numamem.engine.core.plan import Plan, Record
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import CreateContainer, Event, Synchronize
-from nri_numamem.engine.plan import Plan, Record
-from nri_numamem.engine.records import containers as records
 
 AFFLICTIONS: dict[str, Callable[[], object]] = {
     "sleeps": lambda: time.sleep(60),

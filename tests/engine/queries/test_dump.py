@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nri_numamem.engine.policy import Policy
+from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.queries.dump import accounting_record, restored_record
 
 if TYPE_CHECKING:

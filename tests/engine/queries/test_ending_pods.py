@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from nri_numamem.engine.events import Container, CreateContainer
+from nri_numamem.engine.core.events import Container, CreateContainer
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.queries import ending_pods
 from nri_numamem.engine.queries.ending_pods import (
     admitting,
@@ -12,7 +13,6 @@ from nri_numamem.engine.queries.ending_pods import (
     remedies_on,
     with_pods,
 )
-from nri_numamem.engine.state import EngineState
 from nri_numamem.memorymanager import PoolUse
 from nri_numamem.memorymanager.remedy import Kind, Remedy
 from tests.engine.conftest import MI, Host, NewHost

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from nri_numamem.engine import events
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.policy import Policy
+from nri_numamem.engine.core import events
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.policy import Policy
+from nri_numamem.engine.core.snapshot import restore, snapshot
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.queries.rebalance import ContainerFacts, placing, shares_of
-from nri_numamem.engine.snapshot import restore, snapshot
-from nri_numamem.engine.state import EngineState
 from nri_numamem.memorymanager.rebalance import Share, find_plan
 from nri_numamem.numa import CpuSet, NodeSet
 from tests.engine.conftest import PAGE, SETTINGS, Host, four_nodes

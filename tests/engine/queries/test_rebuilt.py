@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.policy import Policy
+from nri_numamem.engine.core.snapshot import restore, snapshot
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.queries.rebuilt import rebuilt
-from nri_numamem.engine.snapshot import restore, snapshot
 from nri_numamem.memorymanager import State, check_accounting
 from nri_numamem.numa import NodeSet
 from tests.engine.conftest import four_nodes
 
 if TYPE_CHECKING:
-    from nri_numamem.engine.state import EngineState
+    from nri_numamem.engine.core.state import EngineState
     from tests.engine.conftest import Host, NewHost
 
 MI = 1 << 20

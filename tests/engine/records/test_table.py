@@ -53,7 +53,7 @@ def record_calls() -> Iterator[tuple[str, ast.Call]]:
         imported = {
             alias.name
             for node in ast.walk(tree)
-            if isinstance(node, ast.ImportFrom) and node.module == "nri_numamem.engine.plan"
+            if isinstance(node, ast.ImportFrom) and node.module == "nri_numamem.engine.core.plan"
             for alias in node.names
         }
         if "Record" not in imported:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.engine.plan import Record
+from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.observe.history import lines
 from nri_numamem.observe.history import writer as writer_module

@@ -2,11 +2,11 @@
 
 import pytest
 
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox
+from nri_numamem.engine.core.policy import Policy
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import Container, CreateContainer, PodSandbox
-from nri_numamem.engine.policy import Policy
-from nri_numamem.engine.state import EngineState
 from nri_numamem.numa import CpuFollowing, Machine, NumaNode, PodStrategies, Strategy
 from nri_numamem.observe.metrics.accounting import (
     accounting_metrics,

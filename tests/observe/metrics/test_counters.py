@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import nri_numamem
-from nri_numamem.engine.plan import Record, RecordValue
+from nri_numamem.engine.core.plan import Record, RecordValue
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.memorymanager.rejection import TOPOLOGY, UNEXPECTED
 from nri_numamem.observe.metrics.counters import (

@@ -14,9 +14,8 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.events import (
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.events import (
     CgroupUse,
     Container,
     CpusetRead,
@@ -28,9 +27,10 @@ from nri_numamem.engine.events import (
     StopContainer,
     Synchronize,
 )
+from nri_numamem.engine.core.plan import Record, RecordValue
+from nri_numamem.engine.core.policy import Policy
+from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.features.residency.remote_memory import Round
-from nri_numamem.engine.plan import Record, RecordValue
-from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.memorymanager import Reservation
 from nri_numamem.numa import Machine, NodeSet, NumaNode, PodStrategies, Strategy

@@ -1,8 +1,8 @@
 """What /healthz shows about the connection, the engine and the event loop."""
 
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Committed, Engine
-from nri_numamem.engine.policy import Policy
 from nri_numamem.numa import Machine, NumaNode
 from nri_numamem.observe.metrics.counters import Meter
 from nri_numamem.observe.metrics.health import SILENT_S, problems, summary

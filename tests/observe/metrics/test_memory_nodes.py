@@ -1,7 +1,7 @@
 """Metrics of nodes without CPUs."""
 
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.policy import Policy
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.policy import Policy
 from nri_numamem.memorymanager import State, adopt
 from nri_numamem.numa import CpuSet, Machine, MemoryNodes, NodeSet, NumaNode, WithoutCpus
 from nri_numamem.observe.metrics.memory_nodes import (

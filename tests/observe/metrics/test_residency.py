@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from nri_numamem.engine.events import CreateContainer, RunPodSandbox, StopContainer
+from nri_numamem.engine.core.events import CreateContainer, RunPodSandbox, StopContainer
 from nri_numamem.engine.features.residency.remote_memory import Round
 from nri_numamem.numa.pages import Pages
 from nri_numamem.observe.metrics.residency import residency_metrics

@@ -11,19 +11,19 @@ The sum of a Burstable pod is unknown, so each container is placed by itself, in
 
 from dataclasses import replace
 
-from nri_numamem.engine import container_update
-from nri_numamem.engine.context import Context, is_burstable, qos_of_cgroup_parent
-from nri_numamem.engine.decision import NO_PLAN, Decision, Transition
-from nri_numamem.engine.events import (
+from nri_numamem.engine.admission import container_update
+from nri_numamem.engine.core.context import Context, is_burstable, qos_of_cgroup_parent
+from nri_numamem.engine.core.decision import NO_PLAN, Decision, Transition
+from nri_numamem.engine.core.events import (
     PINNING,
     Container,
     CreateContainer,
     PodSandbox,
     UpdateContainer,
 )
+from nri_numamem.engine.core.plan import Plan, Update
+from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.features.burstable_pods import records
-from nri_numamem.engine.plan import Plan, Update
-from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.memorymanager import QosClass, nodes_of, remove_container
 from nri_numamem.memorymanager.burstable import (
     BurstableFacts,

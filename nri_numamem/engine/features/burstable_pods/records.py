@@ -1,9 +1,9 @@
 """Records of containers in Burstable pods."""
 
-from nri_numamem.engine.events import PINNING, CreateContainer, UpdateContainer
-from nri_numamem.engine.plan import Record
+from nri_numamem.engine.core.events import PINNING, CreateContainer, UpdateContainer
+from nri_numamem.engine.core.fields import Fields, container_fields
+from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.records.fields import Fields, container_fields
 from nri_numamem.memorymanager import Block, nodes_of
 from nri_numamem.memorymanager.burstable import BurstableFacts, Evidence
 from nri_numamem.numa import NodeSet

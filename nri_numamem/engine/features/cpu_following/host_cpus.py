@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.decision import Transition
-from nri_numamem.engine.events import HostCpusRead
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.decision import Transition
+from nri_numamem.engine.core.events import HostCpusRead
+from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.features.cpu_following import records
-from nri_numamem.engine.plan import Record
-from nri_numamem.engine.state import EngineState
 
 
 def host_cpus_read(context: Context, state: EngineState, event: HostCpusRead) -> Transition:

@@ -1,10 +1,10 @@
 """Records of CPUs that follow memory."""
 
-from nri_numamem.engine.events import Container, PodSandbox
-from nri_numamem.engine.plan import Record
+from nri_numamem.engine.core.events import Container, PodSandbox
+from nri_numamem.engine.core.fields import Fields, container_fields
+from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.records.fields import Fields, container_fields
-from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.numa import CpuSet, NodeSet
 
 

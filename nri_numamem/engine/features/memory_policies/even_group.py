@@ -10,11 +10,11 @@ N nodes, is charged in equal parts again.
 
 from dataclasses import replace
 
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.events import MEMORY_POLICY, CreateContainer, PodSandbox
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.events import MEMORY_POLICY, CreateContainer, PodSandbox
+from nri_numamem.engine.core.request import Request, request_of
+from nri_numamem.engine.core.text import cut_name
 from nri_numamem.engine.features.memory_policies.support import unsupported
-from nri_numamem.engine.request import Request, request_of
-from nri_numamem.engine.text import cut_name
 from nri_numamem.numa import NodeSet, mode_and_count
 
 SHARED = "the container shares its pod's memory limit, so its part of it is unknown"

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from nri_numamem.engine.events import CreateContainer
-from nri_numamem.engine.plan import Record
+from nri_numamem.engine.core.events import CreateContainer
+from nri_numamem.engine.core.fields import PREFIX, Fields, container_fields, pod_name
+from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.core.text import cut
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.records.fields import PREFIX, Fields, container_fields, pod_name
-from nri_numamem.engine.text import cut
 from nri_numamem.numa import MemoryPolicy
 
 ANNOTATION, DEFAULT = "annotation", "default"

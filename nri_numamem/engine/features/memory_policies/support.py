@@ -1,6 +1,6 @@
 """Whether the memory policy of a container can be set by its runtime and on its kernel."""
 
-from nri_numamem.engine.events import PolicyRequest
+from nri_numamem.engine.core.events import PolicyRequest
 from nri_numamem.numa import PolicyMode
 
 

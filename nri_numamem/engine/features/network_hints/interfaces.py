@@ -6,9 +6,9 @@ which interfaces a request has; an annotation of the pod can only switch them of
 
 from dataclasses import replace
 
-from nri_numamem.engine.events import NETWORK_HINTS, CreateContainer, NetworkRequest
+from nri_numamem.engine.core.events import NETWORK_HINTS, CreateContainer, NetworkRequest
+from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.features.network_hints import records
-from nri_numamem.engine.plan import Record
 
 OFF = "false"
 """The annotation that switches the hints off."""

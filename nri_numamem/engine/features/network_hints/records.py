@@ -1,9 +1,9 @@
 """Records of network interfaces as hints."""
 
-from nri_numamem.engine.events import CreateContainer, NetworkRequest
-from nri_numamem.engine.plan import Record
+from nri_numamem.engine.core.events import CreateContainer, NetworkRequest
+from nri_numamem.engine.core.fields import Fields, container_fields, interface_nodes
+from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.records.fields import Fields, container_fields, interface_nodes
 
 
 def found(event: CreateContainer, request: NetworkRequest) -> Record:

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from nri_numamem.engine.events import PodSandbox
-from nri_numamem.engine.plan import Record
+from nri_numamem.engine.core.events import PodSandbox
+from nri_numamem.engine.core.fields import Fields, pod_fields
+from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.records.fields import Fields, pod_fields
 from nri_numamem.numa import NodeSet, Strategy
 
 ANNOTATION, SETTING = "annotation", "setting"

@@ -8,22 +8,22 @@ strategy holds. Where CPUs follow memory, room for CPU requests precedes the str
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.cpu_requests import MILLICORES, cpu_requests, requested_millicores
-from nri_numamem.engine.decision import Transition
-from nri_numamem.engine.events import (
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.cpu_requests import MILLICORES, cpu_requests, requested_millicores
+from nri_numamem.engine.core.decision import Transition
+from nri_numamem.engine.core.events import (
     ANNOTATION_DOMAIN,
     PLACEMENT_STRATEGY,
     Container,
     PodSandbox,
 )
+from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders
+from nri_numamem.engine.core.shared_cpus import unusable_cpus
+from nri_numamem.engine.core.state import POOL, EngineState
 from nri_numamem.engine.features.placement_strategy import records
 from nri_numamem.engine.features.placement_strategy.records import ANNOTATION, SETTING
-from nri_numamem.engine.plan import Record
-from nri_numamem.engine.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.shared_cpus import unusable_cpus
-from nri_numamem.engine.state import POOL, EngineState
 from nri_numamem.memorymanager.candidates import candidates_for
 from nri_numamem.numa import NodeSet, Strategy
 from nri_numamem.topologymanager import Placement, Topology

@@ -12,8 +12,8 @@ Hugepages have pools of their own and do not count.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from nri_numamem.engine.core.state import POOL, EngineState, Holder
 from nri_numamem.engine.features.residency.setting import HeadRoomLimit
-from nri_numamem.engine.state import POOL, EngineState, Holder
 from nri_numamem.memorymanager import Block
 from nri_numamem.numa import MEMORY, NodeSet
 

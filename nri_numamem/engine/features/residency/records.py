@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable
 
+from nri_numamem.engine.core.fields import Fields
+from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.core.state import EngineState, Holder
+from nri_numamem.engine.cpusets.records import holder_fields, page_fields
 from nri_numamem.engine.features.residency.head_room import HeadRoom
 from nri_numamem.engine.features.residency.setting import HeadRoomLimit
-from nri_numamem.engine.plan import Record
-from nri_numamem.engine.records.cpusets import holder_fields, page_fields
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.records.fields import Fields
-from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.numa import NodeSet
 from nri_numamem.numa.pages import Pages
 

@@ -7,10 +7,10 @@ a row, because memory that is being moved is remote for a moment. It is cleared 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from nri_numamem.engine.cpuset_check import nodes_of_container
+from nri_numamem.engine.core.state import POOL, EngineState, Holder
+from nri_numamem.engine.cpusets.check import nodes_of_container
 from nri_numamem.engine.features.residency.head_room import HeadRoom
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.state import POOL, EngineState, Holder
 from nri_numamem.numa import NodeSet
 from nri_numamem.numa.pages import Pages
 

@@ -1,6 +1,6 @@
 """Records of containers in Burstable pods have the fields of their types."""
 
-from nri_numamem.engine.events import Container, CreateContainer, PodSandbox, UpdateContainer
+from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox, UpdateContainer
 from nri_numamem.engine.features.burstable_pods import records
 from nri_numamem.engine.records.table import EVENTS
 from nri_numamem.memorymanager import Block

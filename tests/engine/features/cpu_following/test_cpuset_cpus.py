@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from nri_numamem.engine import events
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.core import events
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.plan import Adjustment, Update
+from nri_numamem.engine.core.policy import Policy
+from nri_numamem.engine.core.snapshot import restore, snapshot
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.plan import Adjustment, Update
-from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.snapshot import restore, snapshot
 from nri_numamem.memorymanager import Reservation
 from nri_numamem.memorymanager.burstable import BurstableFacts, BurstablePods, Evidence
 from nri_numamem.numa import (

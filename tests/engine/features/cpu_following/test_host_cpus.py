@@ -1,11 +1,11 @@
 """What is read of the host's CPUs becomes a part of the context."""
 
-from nri_numamem.engine.context import Context
-from nri_numamem.engine.events import HostCpus, HostCpusRead
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.events import HostCpus, HostCpusRead
+from nri_numamem.engine.core.policy import Policy
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.features.cpu_following.host_cpus import host_cpus_read
-from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.state import EngineState
 from nri_numamem.memorymanager import Reservation
 from nri_numamem.numa import CpuFollowing, CpuSet
 from tests.engine.conftest import MI, four_nodes

@@ -2,11 +2,11 @@
 
 import pytest
 
-from nri_numamem.engine.events import Container, PodSandbox
+from nri_numamem.engine.core.events import Container, PodSandbox
+from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.features.cpu_following import records
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.engine.records.table import EVENTS
-from nri_numamem.engine.state import EngineState, Holder
 from nri_numamem.memorymanager import Block, State
 from nri_numamem.numa import CpuSet, NodeSet
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nri_numamem.engine.events import Container, CreateContainer, PodSandbox, PolicyRequest
+from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox, PolicyRequest
 from nri_numamem.engine.features.memory_policies import records
 from nri_numamem.engine.features.memory_policies.records import ANNOTATION, DEFAULT, PolicyChoice
 from nri_numamem.engine.records.events import Level

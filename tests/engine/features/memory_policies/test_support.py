@@ -1,6 +1,6 @@
 """Whether runtime and kernel can set a policy."""
 
-from nri_numamem.engine.events import PolicyRequest, PolicySupport
+from nri_numamem.engine.core.events import PolicyRequest, PolicySupport
 from nri_numamem.engine.features.memory_policies.support import unsupported
 from nri_numamem.numa import PolicyMode
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from nri_numamem.engine import events
-from nri_numamem.engine.context import Context
+from nri_numamem.engine.core import events
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.policy import Policy
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.memorymanager import Reservation
 from nri_numamem.numa import MemoryPolicies, NodeSet, PolicyMode

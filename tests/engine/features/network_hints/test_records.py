@@ -1,6 +1,6 @@
 """Records of network hints have the fields of their types."""
 
-from nri_numamem.engine.events import (
+from nri_numamem.engine.core.events import (
     Container,
     CreateContainer,
     NetworkInterface,

@@ -1,12 +1,12 @@
 """Records of placement strategies."""
 
-from nri_numamem.engine.events import PodSandbox
+from nri_numamem.engine.core.events import PodSandbox
+from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.features.placement_strategy.records import (
     ANNOTATION,
     ignored,
     with_strategy,
 )
-from nri_numamem.engine.plan import Record
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.numa import NodeSet, Strategy
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nri_numamem.engine import events
-from nri_numamem.engine.policy import Policy
+from nri_numamem.engine.core import events
+from nri_numamem.engine.core.policy import Policy
 from nri_numamem.memorymanager import Reservation
 from nri_numamem.numa import PodStrategies, Strategy
 
 if TYPE_CHECKING:
-    from nri_numamem.engine.events import PodSandbox
+    from nri_numamem.engine.core.events import PodSandbox
     from tests.engine.conftest import Host, NewHost
 
 MI = 1 << 20

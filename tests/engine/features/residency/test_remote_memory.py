@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from nri_numamem.engine.cpuset_check import nodes_of_container
-from nri_numamem.engine.events import CpusetRead, CpusetsRead
+from nri_numamem.engine.core.events import CpusetRead, CpusetsRead
+from nri_numamem.engine.core.reason import Reason, Reasons
+from nri_numamem.engine.cpusets.check import nodes_of_container
 from nri_numamem.engine.features.residency.remote_memory import (
     Round,
     containers_to_read,
     judge_remote,
     likely_causes,
 )
-from nri_numamem.engine.reason import Reason, Reasons
 from nri_numamem.engine.records.events import EventName
 from nri_numamem.numa import NodeSet
 from nri_numamem.numa.pages import Pages

@@ -1,0 +1,270 @@
+"""Events of one container: creation, stop, removal; ``container_update`` has its updates.
+
+A container of a pod that is not managed changes nothing. The memory of a container that ends stays
+reserved for its pod; the end of the pod releases it (``pods``).
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+
+from nri_numamem.engine.admission import alignment, duplicates, pod_level, records, remedies
+from nri_numamem.engine.admission.placement import place_container
+from nri_numamem.engine.admission.pod_placement import place_in_pod
+from nri_numamem.engine.core.candidates import reasons_in
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.decision import NO_PLAN, Decision, Transition
+from nri_numamem.engine.core.events import (
+    Container,
+    CreateContainer,
+    PodSandbox,
+    RemoveContainer,
+    StopContainer,
+)
+from nri_numamem.engine.core.plan import Adjustment, HugepageRoute, Plan, Update
+from nri_numamem.engine.core.providers import OtherProviders
+from nri_numamem.engine.core.request import HugepageSource, Request, request_for
+from nri_numamem.engine.core.state import EngineState
+from nri_numamem.engine.core.text import cut_name
+from nri_numamem.engine.features.memory_policies import even_group
+from nri_numamem.engine.features.placement_strategy import strategy
+from nri_numamem.engine.pods import limit as pod_limit
+from nri_numamem.engine.pods import outstanding
+from nri_numamem.engine.pods import scope as pod_scope
+from nri_numamem.engine.records.events import EventName
+from nri_numamem.memorymanager import (
+    Rejection,
+    adopt,
+    mark_reusable,
+    mask_unavailable_hugepages,
+    remove_container,
+)
+from nri_numamem.memorymanager.burstable import mask_unavailable_memory
+from nri_numamem.memorymanager.hugepage_pools import MaskedHugepages
+from nri_numamem.numa import MEMORY, NodeSet
+from nri_numamem.topologymanager import Placement
+
+
+def create_container(context: Context, state: EngineState, event: CreateContainer) -> Decision:
+    """Choose the NUMA nodes of a managed container, or refuse it with the reason."""
+    pod, container = event.pod, event.container
+    why = context.unmanaged_reason(pod, container)
+    if why is not None:
+        return _not_managed(state, pod, container, why)
+    others = context.other_providers_of(container)
+    duplicate = None
+    if (pod.uid, container.name) in state.holders:
+        state, duplicate = duplicates.separate(state, pod, container)
+    if duplicate is not None:
+        state = pod_scope.take_from_pool(context, state, pod)
+    request = request_for(state, pod, container)
+    before = state.holders.get((pod.uid, container.name))
+    if before is not None and before.is_shared and not before.ended:
+        # Its size is what others left of the pod's limit, not what it needs when it runs again.
+        state = state.without_holder(before, remove_container(state.accounting, *before.key))
+        request = request_for(state, pod, container)
+    if request is None:
+        why = "neither it nor its pod has a memory limit, so its request is unknown"
+        return _not_managed(state.with_pod(pod), pod, container, why)
+    if pod.annotations or context.counts_cpus:
+        context = strategy.context_for(context, state, pod, container)
+        request = even_group.with_count(context, event, request)
+    if container.cpuset_mems:
+        decision = _adopt_preset(context, state.with_pod(pod), event, request)
+    else:
+        decision = _admit(context, state, event, request, others)
+    return decision if duplicate is None else decision.with_records(duplicate)
+
+
+def _not_managed(state: EngineState, pod: PodSandbox, container: Container, why: str) -> Decision:
+    """Change nothing; the record is made after the reply."""
+
+    def transition() -> Transition:
+        return Transition(state, (records.not_managed(pod, container, why),))
+
+    return Decision(NO_PLAN, transition)
+
+
+def _adopt_preset(
+    context: Context, state: EngineState, event: CreateContainer, request: Request
+) -> Decision:
+    """Record a container with the `cpuset.mems` that it already has; never change it."""
+    pod, container = event.pod, event.container
+    try:
+        nodes = NodeSet.parse(container.cpuset_mems)
+    except ValueError:
+        why = f"its cpuset.mems {cut_name(container.cpuset_mems)!r} is no list of NUMA nodes"
+        record = records.not_managed(pod, container, why, is_invalid=True)
+        return Decision.computed(NO_PLAN, state, record)
+    next_state, shortfall = record_running(context, state, pod, container, request, nodes)
+    if container.has_devices:
+        next_state = next_state.with_devices(container.container_id)
+    next_state = pod_scope.take_from_pool(context, next_state, pod)
+    next_state = pod_limit.release_excess(next_state, pod)
+    excluded = context.classification.excluded
+    record = records.adopted(next_state, pod, container, request, nodes, shortfall, excluded)
+    next_state, more = alignment.with_preset_nodes(context, next_state, pod, container, nodes)
+    return Decision.computed(NO_PLAN, next_state, record, *more)
+
+
+def record_running(
+    context: Context,
+    state: EngineState,
+    pod: PodSandbox,
+    container: Container,
+    request: Request,
+    nodes: NodeSet,
+) -> tuple[EngineState, Mapping[str, int]]:
+    """Record a container that has its nodes; also return its shortfall in bytes."""
+    is_even = even_group.is_even(context, pod, container.name, nodes)
+    uid, resources = pod.uid, request.resources
+    adopted = adopt(state.accounting, uid, container.name, nodes, resources, is_even=is_even)
+    return state.with_holder(
+        alignment.holder_of(pod, container, request), adopted.state
+    ), adopted.shortfall
+
+
+def _admit(
+    context: Context,
+    state: EngineState,
+    event: CreateContainer,
+    request: Request,
+    others: OtherProviders,
+) -> Decision:
+    """Place a container in memory that is free in the accounting and in the kernel's pools."""
+    pod, container = event.pod, event.container
+    masked = MaskedHugepages(state.accounting)
+    if event.pool_use is not None:
+        masked = mask_unavailable_hugepages(state.accounting, event.pool_use)
+    if event.available_memory is not None:
+        masked = mask_unavailable_memory(masked, event.available_memory)
+    seen = free = state.with_accounting(masked.state) if masked.amounts else state
+    excess: Mapping[str, int] = {}
+    if pod.uid in state.accounting.reusable:
+        excess = pod_limit.excess(seen, pod, container.name, request.resources)
+        if excess:
+            free = pod_limit.release(seen, pod.uid, excess)
+    place = place_in_pod if context.places_pods else place_container
+    ready, placed = place(context, free, pod, container, request, others)
+    limit = pod.memory_limit_bytes
+    # A pod of one container, as most are, has nothing outstanding.
+    is_checked = limit and (
+        state.outstanding or limit > request.resources[MEMORY] or pod.hugepage_limits
+    )
+    # A rejection of the container itself is more exact, so it comes first.
+    if is_checked and not isinstance(placed, Rejection):
+        placed = outstanding.rejection_of_first(free, pod, request.resources, context) or placed
+    if isinstance(placed, Rejection):
+        choice = records.choice_of_rejected(free, pod, container, request, placed, others)
+        refused = remedies.Refused(context, state, event, choice, masked.amounts, placed)
+        find = partial(remedies.find, refused, _is_admitted)
+        placed = placed.explained(reasons_in(choice), tuple if context.is_trial else find)
+        reject = partial(_reject, context, state, free, event, request, others, placed)
+        return Decision(_refusal(context, event, placed, others), reject, placed)
+    kept = pod_limit.without_release(seen, free, ready, placed) if excess else None
+    if kept is not None:
+        ready, placed, excess = seen, kept, {}
+    updates: tuple[Update, ...] = ()
+    if request.is_shared:
+        ready, updates = pod_level.extended(seen, ready, pod.uid)
+    adjustment = _adjustment(request, placed.nodes)
+    enter = partial(
+        _enter, ready, event, request, others, placed, masked, adjustment, updates, excess
+    )
+    if context.topology.compares_free_memory:
+        enter = partial(strategy.explained, context, pod, placed, enter, others)
+    return Decision(Plan(adjustment, updates), enter)
+
+
+def _refusal(
+    context: Context, event: CreateContainer, rejection: Rejection, others: OtherProviders
+) -> Plan:
+    """Return the plan for a container that fits nowhere; with RunUnpinned it is created."""
+    if not context.rejects:
+        return NO_PLAN
+    if context.is_trial:
+        return Plan(refusal=rejection.reason)
+    text = records.rejection_text(context, event.pod, event.container, rejection, others)
+    return Plan(refusal=text)
+
+
+def _is_admitted(context: Context, state: EngineState, event: CreateContainer) -> bool:
+    return create_container(context, state, event).rejection is None
+
+
+def _reject(
+    context: Context,
+    state: EngineState,
+    seen: EngineState,
+    event: CreateContainer,
+    request: Request,
+    others: OtherProviders,
+    rejection: Rejection,
+) -> Transition:
+    """Record a rejection; `seen` is the state of the decision.
+
+    It lacks the hugepages that the kernel lacks, and what the pod holds beyond its limit.
+    """
+    pod, container = event.pod, event.container
+    record = records.rejected(context, seen, pod, container, request, rejection, others)
+    if not context.rejects:
+        record = replace(record, event=EventName.UNPINNED_NO_CAPACITY)
+    return Transition(state.with_pod(pod), (record,))
+
+
+def _enter(
+    state: EngineState,
+    event: CreateContainer,
+    request: Request,
+    others: OtherProviders,
+    placed: Placement,
+    masked: MaskedHugepages,
+    adjustment: Adjustment,
+    updates: tuple[Update, ...],
+    released: Mapping[str, int],
+) -> Transition:
+    """Record a container that was placed in `state`, for which memory was `released`."""
+    pod, container = event.pod, event.container
+    holder, more = alignment.placed(state, pod, container, request, placed, others)
+    after = state.with_pod(pod).with_holder(holder, masked.unmask(placed.accounting))
+    if container.has_devices:
+        after = after.with_devices(container.container_id)
+    excess = pod_limit.excess(after, pod)
+    if excess:
+        after, released = pod_limit.release(after, pod.uid, excess), excess
+    record = records.admitted(
+        state, after, pod, container, request, placed, others, adjustment, updates, released
+    )
+    return Transition(after, (record, *more))
+
+
+def _adjustment(request: Request, nodes: NodeSet) -> Adjustment:
+    source, limits = request.hugepage_source, request.hugepage_limits
+    # NRI fails a creation in which two plugins set the same unified key.
+    if not limits or source is HugepageSource.UNIFIED:
+        return Adjustment(str(nodes))
+    is_shown = source is HugepageSource.CONTAINER
+    route = HugepageRoute.LIMITS if is_shown else HugepageRoute.UNIFIED
+    return Adjustment(str(nodes), limits, route)
+
+
+def stop_container(_context: Context, state: EngineState, event: StopContainer) -> Transition:
+    """Reserve the container's memory for the next containers of its pod."""
+    return _end(state, event.pod, event.container)
+
+
+def remove_container_event(
+    _context: Context, state: EngineState, event: RemoveContainer
+) -> Transition:
+    """Do the same for a container whose stop was not reported; else nothing."""
+    return _end(state, event.pod, event.container)
+
+
+def _end(state: EngineState, pod: PodSandbox, container: Container) -> Transition:
+    holder = state.holder(container.container_id)
+    if holder is None or holder.ended:
+        return Transition(state)
+    accounting = mark_reusable(state.accounting, *holder.key)
+    next_state = state.with_holder(replace(holder, ended=True), accounting)
+    record = records.ended(next_state, pod, holder)
+    return Transition(pod_limit.release_oldest_ended(next_state, holder.key[0]), (record,))

@@ -1,0 +1,118 @@
+"""Events of a pod's sandbox: start, resize, stop, removal.
+
+The end of a pod releases the memory of its containers. Only their nodes are remembered, for a pod
+that starts again with its uid. It is the sandbox that ends, not the uid: a pod keeps its uid when
+its sandbox is replaced, and the old sandbox may be removed after the new sandbox's containers were
+created.
+"""
+
+from dataclasses import replace
+
+from nri_numamem.engine.admission import pod_level
+from nri_numamem.engine.admission.pod_placement import place_pod
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.decision import Transition
+from nri_numamem.engine.core.events import (
+    PodCgroupGone,
+    PodSandbox,
+    RemovePodSandbox,
+    RunPodSandbox,
+    StopPodSandbox,
+    UpdatePodSandbox,
+)
+from nri_numamem.engine.core.state import POOL, EngineState
+from nri_numamem.engine.features.placement_strategy import strategy
+from nri_numamem.engine.pods import limit as pod_limit
+from nri_numamem.engine.pods import records
+from nri_numamem.engine.pods import scope as pod_scope
+from nri_numamem.memorymanager import (
+    Rejection,
+    Request,
+    mask_unavailable_hugepages,
+    remove_containers,
+)
+from nri_numamem.memorymanager.hugepage_pools import MaskedHugepages
+
+
+def run_pod_sandbox(context: Context, state: EngineState, event: RunPodSandbox) -> Transition:
+    """Add the sandbox; in pod scope also place the pod. Never refused: some runtimes would hang."""
+    pod, state = event.pod, state.with_pod(event.pod)
+    found = strategy.ignored(context, pod) if pod.annotations else ()
+    resources = pod_scope.pod_resources(context, pod)
+    if resources is None:
+        return Transition(state, found)
+    if (pod.uid, POOL) in state.holders:  # of an earlier sandbox that has not ended yet
+        return Transition(pod_scope.with_pool(state, pod, state.accounting), found)
+    if pod_scope.container_nodes(state, pod.uid):
+        return Transition(state, found)
+    placed = _place(context, state, event, resources)
+    return replace(placed, records=(*found, *placed.records)) if found else placed
+
+
+def _place(
+    context: Context, state: EngineState, event: RunPodSandbox, resources: Request
+) -> Transition:
+    """Reserve memory for a pod as a whole; a rejection is a record, and reserves nothing.
+
+    The kernel's hugepage pools count here: the pod's containers take over what is reserved.
+    """
+    pod = event.pod
+    masked = MaskedHugepages(state.accounting)
+    if event.pool_use is not None:
+        masked = mask_unavailable_hugepages(state.accounting, event.pool_use)
+    seen = state.with_accounting(masked.state)
+    if pod.annotations or context.counts_cpus:
+        context = strategy.context_for(context, seen, pod)
+    placed = place_pod(context, seen, pod, resources)
+    if isinstance(placed, Rejection):
+        return Transition(state, (records.rejected(context, seen, pod, resources, placed),))
+    after = pod_scope.with_pool(state, pod, masked.unmask(placed.accounting))
+    done = Transition(after, (records.admitted(state, after, pod, resources, placed),))
+    if context.topology.compares_free_memory:
+        return strategy.explained(context, pod, placed, lambda: done)
+    return done
+
+
+def update_pod_sandbox(context: Context, state: EngineState, event: UpdatePodSandbox) -> Transition:
+    """Apply the new limits of a pod to its pool and to what its containers hold."""
+    pod = event.pod
+    if pod.sandbox_id not in state.pods:
+        return Transition(state)
+    state = pod_level.fill_limit(context, state.with_pod(pod), pod)
+    state = pod_scope.take_from_pool(context, state, pod)
+    return Transition(pod_limit.release_excess(state, pod))
+
+
+def stop_pod_sandbox(_context: Context, state: EngineState, event: StopPodSandbox) -> Transition:
+    """Release the memory of the sandbox's containers."""
+    return end_sandbox(state, event.pod)
+
+
+def remove_pod_sandbox(
+    _context: Context, state: EngineState, event: RemovePodSandbox
+) -> Transition:
+    """Do the same for a sandbox whose stop was not reported; else nothing."""
+    return end_sandbox(state, event.pod)
+
+
+def pod_cgroup_gone(_context: Context, state: EngineState, event: PodCgroupGone) -> Transition:
+    """Do the same for a sandbox whose end the runtime does not report."""
+    return end_sandbox(state, event.pod)
+
+
+def end_sandbox(state: EngineState, pod: PodSandbox) -> Transition:
+    """Release the sandbox; containers of the same pod in another sandbox keep their memory."""
+    ended = [h for h in state.holders.values() if h.sandbox_id == pod.sandbox_id]
+    if not ended and pod.sandbox_id not in state.pods:
+        return Transition(state)
+    next_state = state.without_pod(pod.sandbox_id, state.previous_nodes_with(ended))
+    names: dict[str, list[str]] = {}
+    for holder in ended:
+        names.setdefault(holder.key[0], []).append(holder.key[1])
+    accounting = next_state.accounting
+    for uid, containers in names.items():  # a runtime's sandbox has one uid
+        accounting = remove_containers(accounting, uid, containers)
+    next_state = next_state.without_holders(ended, accounting)
+    if not ended:
+        return Transition(next_state)
+    return Transition(next_state, (records.released(state, next_state, pod, ended),))

@@ -1,0 +1,299 @@
+"""Records of decisions on containers, and the text of a rejection."""
+
+from collections.abc import Iterator, Mapping
+
+from nri_numamem.engine.admission.holders import holders_of
+from nri_numamem.engine.core.candidates import Choice, decision_fields
+from nri_numamem.engine.core.context import Context, qos_of_cgroup_parent
+from nri_numamem.engine.core.events import Container, PodSandbox
+from nri_numamem.engine.core.fields import (
+    PREFIX,
+    Fields,
+    adjustment_value,
+    container_fields,
+    free_bytes,
+    hint_value,
+    pod_name,
+    remedy_value,
+    used_outside_of_pods,
+)
+from nri_numamem.engine.core.plan import Adjustment, Record, Update
+from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders
+from nri_numamem.engine.core.request import Request, request_of_pod
+from nri_numamem.engine.core.state import POOL, EngineState, Holder, Key
+from nri_numamem.engine.core.text import NAME_CHARACTERS, cut
+from nri_numamem.engine.records.events import EventName
+from nri_numamem.memorymanager import Block, QosClass, Rejection, remove_container
+from nri_numamem.memorymanager.rejection import TOPOLOGY
+from nri_numamem.numa import NodeSet
+from nri_numamem.topologymanager import Placement
+
+_NOTHING: Mapping[str, int] = {}
+
+# With room for the id of the refusal, which the daemon adds: 900 characters in all.
+TEXT_LIMIT = 880
+
+# Room for remedy and kubelet's sentence; names that leave less are shortened.
+_MESSAGE_LEAST = 350
+_SHORT_NAME_CHARACTERS = 60
+
+NO_MEMORY_LIMIT = "no_memory_limit"
+NO_CPU_LIMIT = "no_cpu_limit"
+CPU_REQUEST_BELOW_LIMIT = "cpu_request_below_limit"
+
+
+def not_managed(
+    pod: PodSandbox, container: Container, cause: str, *, is_invalid: bool = False
+) -> Record:
+    """Record a container that is not managed; `is_invalid` if its cpuset.mems cannot be parsed."""
+    qos = qos_of_cgroup_parent(pod.cgroup_parent)
+    fields: Fields = {
+        **container_fields(pod, container),
+        "cause": cause,
+        "qos_class": qos.value,
+        "memory_limit_bytes": container.memory_limit_bytes,
+        "pod_memory_limit_bytes": pod.memory_limit_bytes,
+    }
+    if qos is QosClass.BURSTABLE:
+        fields["qos_obstacles"] = [*qos_obstacles(container)]
+    return Record(EventName.NOT_MANAGED, fields, alternate=is_invalid)
+
+
+def qos_obstacles(container: Container) -> Iterator[str]:
+    """Yield what of a container keeps its pod from being Guaranteed, as far as NRI shows it.
+
+    NRI shows no memory request. Source: Kubernetes' qos.ComputePodQOS, and the kubelet's
+    conversions to CPU shares and quota.
+    """
+    if container.memory_limit_bytes is None:
+        yield NO_MEMORY_LIMIT
+    limit = container.cpu_limit_millicores
+    if limit is None:
+        yield NO_CPU_LIMIT
+    elif container.cpu_shares is not None and container.cpu_shares < limit * 1024 // 1000:
+        yield CPU_REQUEST_BELOW_LIMIT
+
+
+def admitted(
+    before: EngineState,
+    state: EngineState,
+    pod: PodSandbox,
+    container: Container,
+    request: Request,
+    placed: Placement,
+    others: OtherProviders,
+    adjustment: Adjustment,
+    updates: tuple[Update, ...] = (),
+    released: Mapping[str, int] = _NOTHING,
+) -> Record:
+    """Record a container that is pinned: `before` is the state of the decision, `state` the next.
+
+    In pod scope `before` has the reservation of the pod as a whole. `updates` give
+    more nodes to containers that share memory with this one. `released` is what the pod's ended
+    containers held beyond the pod's limit.
+    """
+    choice = choice_of(before, (pod.uid, container.name), request, placed, others)
+    fields: Fields = {
+        **container_fields(pod, container),
+        "request_bytes": dict(request.resources),
+        **decision_fields(choice, state),
+        "merged_hint": hint_value(placed.hint),
+        "nodes": str(placed.nodes),
+        "adjustment": adjustment_value(adjustment),
+    }
+    if request.even_nodes:
+        fields["even_nodes"] = request.even_nodes
+    if request.is_shared:
+        fields["shares_pod_memory"] = True
+    if updates:
+        fields["extended_container_ids"] = [update.container_id for update in updates]
+    if released:
+        fields["released_bytes"] = dict(released)
+    if request.hugepage_limits:
+        fields["hugepage_source"] = request.hugepage_source.value
+    return Record(EventName.ADMITTED, fields)
+
+
+def choice_of(
+    before: EngineState, key: Key, request: Request, placed: Placement, others: OtherProviders
+) -> Choice:
+    """Return a placement as a choice between node sets; `before` is the state of the decision."""
+    pool = before.blocks((key[0], POOL))
+    return Choice(
+        placed.before,
+        key[0],
+        request.resources,
+        placed.nodes,
+        others,
+        pool[0].numa_affinity if pool else None,
+        before.nodes_before(key),
+        request.even_nodes,
+    )
+
+
+def adopted(
+    state: EngineState,
+    pod: PodSandbox,
+    container: Container,
+    request: Request,
+    nodes: NodeSet,
+    shortfall: Mapping[str, int],
+    excluded: NodeSet,
+) -> Record:
+    """Record a container that has its NUMA nodes already; `shortfall` exceeds their allocatable.
+
+    `excluded` are the machine's excluded nodes. Where the container has one of them there is no
+    shortfall, since that node may hold any number of bytes.
+    """
+    fields: Fields = {
+        **container_fields(pod, container),
+        "request_bytes": dict(request.resources),
+        "nodes": str(nodes),
+        "free_bytes": free_bytes(state, request.resources, nodes),
+    }
+    is_on_excluded = not nodes.isdisjoint(excluded)
+    if is_on_excluded:
+        fields["excluded_nodes"] = str(nodes & excluded)
+    elif shortfall:
+        fields["shortfall_bytes"] = dict(shortfall)
+    return Record(EventName.ADOPTED, fields, alternate=is_on_excluded or bool(shortfall))
+
+
+def choice_of_rejected(
+    state: EngineState,
+    pod: PodSandbox,
+    container: Container,
+    request: Request,
+    rejection: Rejection,
+    others: OtherProviders,
+) -> Choice:
+    """Return a rejected request as a choice between node sets; `state` is that of the decision.
+
+    It is the request of the pod if the pod was rejected as a whole.
+    """
+    uid, accounting, resources = pod.uid, state.accounting, request.resources
+    if rejection.is_of_pod:
+        accounting = remove_container(accounting, uid, POOL)
+        resources = request_of_pod(pod) or resources
+    return Choice(
+        accounting,
+        uid,
+        resources,
+        others=others,
+        previous_nodes=state.nodes_before((uid, container.name)),
+        even_nodes=request.even_nodes,
+        common=rejection.common,
+    )
+
+
+def rejected(
+    context: Context,
+    state: EngineState,
+    pod: PodSandbox,
+    container: Container,
+    request: Request,
+    rejection: Rejection,
+    others: OtherProviders,
+) -> Record:
+    """Record a container for which no nodes were found, in the state of the decision.
+
+    In pod scope the request is the pod's, as long as the pod is not placed.
+    """
+    choice = choice_of_rejected(state, pod, container, request, rejection, others)
+    fields: Fields = {
+        **container_fields(pod, container),
+        "request_bytes": dict(request.resources),
+        **decision_fields(choice, state),
+        **used_outside_of_pods(state, choice.resources),
+        "policy": context.policy.topology_manager_policy,
+        "reason": rejection.reason,
+        "message": rejection.message,
+        "remedies": [remedy_value(each) for each in rejection.remedies],
+        "holders": holders_of(state, pod.uid, choice.resources),
+    }
+    if request.even_nodes:
+        fields["even_nodes"] = request.even_nodes
+    if rejection.is_of_pod:
+        fields["pod_request_bytes"] = dict(choice.resources)
+    return Record(EventName.REJECTED, fields)
+
+
+def rejection_text(
+    context: Context,
+    pod: PodSandbox,
+    container: Container,
+    rejection: Rejection,
+    others: OtherProviders,
+) -> str:
+    """Return the text of the reply, which `kubectl describe pod` shows, TEXT_LIMIT characters.
+
+    It names no other pod. The same facts give the same text.
+    """
+    reason = rejection.reason
+    if reason == TOPOLOGY:
+        reason += f" (topologyManagerPolicy {context.policy.topology_manager_policy})"
+    hints = f" with {others}" if others != NO_OTHER_PROVIDERS else ""
+    end = f"refused, {reason}{hints}: "
+    head = f"{_named(pod, container, NAME_CHARACTERS)} {end}"
+    if TEXT_LIMIT - len(head) < _MESSAGE_LEAST:
+        head = f"{_named(pod, container, _SHORT_NAME_CHARACTERS)} {end}"
+    room = TEXT_LIMIT - len(head)
+    if not rejection.is_of_pod:
+        return f"{head}{rejection.message_within(room)}"
+    whole = "the whole pod's "
+    return head + rejection.message_within(room - len(whole)).replace(
+        "requested ", f"requested {whole}", 1
+    )
+
+
+def _named(pod: PodSandbox, container: Container, limit: int) -> str:
+    return f"{PREFIX}container {cut(container.name, limit)} of pod {pod_name(pod, limit)}"
+
+
+def ended(state: EngineState, pod: PodSandbox, holder: Holder) -> Record:
+    """Record a container that ended; its pod may reuse the memory."""
+    fields: Fields = {
+        "pod": pod.name,
+        "namespace": pod.namespace,
+        "container": holder.key[1],
+        "pod_uid": holder.key[0],
+        "container_id": holder.container_id,
+        "reusable_bytes": {b.type: b.size for b in state.blocks(holder.key) or ()},
+    }
+    return Record(EventName.CONTAINER_ENDED, fields)
+
+
+def duplicate(pod: PodSandbox, container: Container, other: Holder) -> Record:
+    """Record that another sandbox of the pod runs a container of the same name."""
+    fields: Fields = {
+        **container_fields(pod, container),
+        "sandbox_id": pod.sandbox_id,
+        "other_container_id": other.container_id,
+        "other_sandbox_id": other.sandbox_id,
+    }
+    return Record(EventName.DUPLICATE_CONTAINER, fields)
+
+
+def reservation_dropped(holder: Holder, blocks: tuple[Block, ...]) -> Record:
+    """Record a reservation of the state file whose nodes cannot be used any more."""
+    fields: Fields = {
+        "pod_uid": holder.key[0],
+        "container": holder.key[1],
+        "request_bytes": {block.type: block.size for block in blocks},
+        "nodes": str(blocks[0].numa_affinity),
+        "cause": "its NUMA nodes do not exist any more, are excluded, or have assignments of "
+        "another group",
+    }
+    return Record(EventName.STALE_RESERVATION_DROPPED, fields)
+
+
+def reapplied(pod: PodSandbox, container: Container, nodes: NodeSet, cause: str) -> Record:
+    """Record that runtime and cgroup showed different nodes, and that `nodes` are set again."""
+    fields: Fields = {
+        **container_fields(pod, container),
+        "nodes": str(nodes),
+        "runtime_cpuset_mems": container.cpuset_mems,
+        "cgroup_cpuset_mems": str(container.cgroup_mems or ""),
+        "cause": cause,
+    }
+    return Record(EventName.CPUSET_MEMS_REAPPLIED, fields)

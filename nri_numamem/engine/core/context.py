@@ -1,0 +1,320 @@
+"""The context of decisions: machine and policy, and which pods are managed.
+
+A context never changes. A machine that changed makes a new context (``machine_change``).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from nri_numamem.engine.core import shared_cpus
+from nri_numamem.engine.core.events import PINNING, HostCpus, PodSandbox
+from nri_numamem.engine.core.events import Container as RuntimeContainer
+from nri_numamem.engine.core.plan import Record, RecordValue
+from nri_numamem.engine.core.policy import Policy
+from nri_numamem.engine.core.providers import (
+    NO_OTHER_PROVIDERS,
+    OtherProviders,
+    other_providers_of,
+)
+from nri_numamem.engine.records.events import EventName
+from nri_numamem.memorymanager import (
+    QosClass,
+    Reserved,
+    State,
+    default_state,
+    resolve_reserved,
+)
+from nri_numamem.memorymanager.burstable import Evidence, find_evidence
+from nri_numamem.memorymanager.candidates import crosses_groups
+from nri_numamem.numa import (
+    MEMORY,
+    Classification,
+    CpuSet,
+    Distances,
+    Machine,
+    NodeSet,
+    NodeUse,
+    NumaNode,
+    Preferences,
+    Strategy,
+    classify,
+    without_nodes,
+)
+from nri_numamem.topologymanager import Topology, TopologyPolicy
+
+STATIC_CPUS_COST = (
+    "the kubelet chooses CPUs before the plugin chooses memory, so containers are refused that the "
+    "kubelet's own managers admit: of 100 pods 9 to 29 with mixed shapes, 2 to 6 with "
+    "proportional ones"
+)
+"""Measured in simulations; docs/limits.md has the figures by policy and number of nodes."""
+
+_QOS_LEVELS = {"burstable": QosClass.BURSTABLE, "besteffort": QosClass.BEST_EFFORT}
+
+# The kubelet's root level, directly below which pods of the Guaranteed class are.
+_ROOT_LEVEL = "kubepods"
+
+# The kernel's PATH_MAX.
+_PATH_LIMIT_CHARACTERS = 4096
+
+
+def topology_of(machine: Machine, policy: Policy) -> Topology:
+    """Return the Topology Manager's configuration; excluded nodes have no distances."""
+    classification = classify(machine, policy.memory_nodes)
+    used = without_nodes(machine, classification.excluded)
+    preferences = Preferences(
+        Distances.of_machine(used),
+        policy.prefer_closest_numa_nodes,
+        last_resort=classification.last_resort,
+        strategy=policy.placement_strategy,
+    )
+    return Topology(TopologyPolicy(policy.topology_manager_policy), preferences)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Machine and policy, checked against each other."""
+
+    machine: Machine
+    policy: Policy
+    reserved: Reserved
+    """Node id -> resource -> bytes that pods do not get."""
+    topology: Topology
+    announced: Machine
+    """The machine of the last record; small changes of sizes are not recorded."""
+    host_cpus: HostCpus = field(default_factory=HostCpus)
+    """Only read where the policy has CPUs follow memory."""
+    is_trial: bool = False
+    """Whether decisions are only tried: a refusal has no text and no remedies."""
+    classification: Classification = field(init=False, compare=False)
+    """The classes of the machine's nodes. Excluded nodes are in no other part of the context."""
+    is_static: bool = field(init=False, compare=False)
+    """Whether memory is managed at all."""
+    follows_cpus: bool = field(init=False, compare=False)
+    """Whether pinned containers get the CPUs of their nodes."""
+    places_pods: bool = field(init=False, compare=False)
+    """Whether pods are placed as a whole; `none` has no scopes, as in the kubelet."""
+    counts_cpus: bool = field(init=False, compare=False)
+    """Whether a choice between equally close nodes compares CPU requests."""
+
+    def __post_init__(self) -> None:
+        classification = classify(self.machine, self.policy.memory_nodes)
+        object.__setattr__(self, "classification", classification)
+        merges = self.topology.policy is not TopologyPolicy.NONE
+        object.__setattr__(self, "is_static", self.policy.is_static)
+        has_static_cpus = shared_cpus.has_static_manager(self.policy, self.host_cpus)
+        follows_cpus = shared_cpus.may_follow(self.policy) and not has_static_cpus
+        object.__setattr__(self, "follows_cpus", follows_cpus)
+        is_balanced = self.policy.placement_strategy is Strategy.BALANCED_WITH_CPUS
+        object.__setattr__(self, "counts_cpus", is_balanced or follows_cpus)
+        object.__setattr__(self, "places_pods", merges and self.policy.is_pod_scope)
+
+    @classmethod
+    def of(cls, machine: Machine, policy: Policy) -> "Context":
+        """Return the context.
+
+        Raises ReservedMemoryError if the machine lacks what is reserved, and MemoryNodesError if
+        the settings exclude every node.
+        """
+        excluded = classify(machine, policy.memory_nodes).excluded
+        reserved = resolve_reserved(
+            policy.reserved_memory, policy.host_reservation, machine, excluded
+        )
+        return cls(machine, policy, reserved, topology_of(machine, policy), machine)
+
+    def cpus_of(self, nodes: NodeSet) -> CpuSet:
+        """Return the CPUs beside the memory of some nodes that containers may share."""
+        return shared_cpus.cpus_beside(self.machine, self.policy, self.host_cpus, nodes)
+
+    @property
+    def rejects(self) -> bool:
+        """Return whether a container that cannot be placed is refused."""
+        return self.policy.rejects
+
+    @property
+    def is_strict(self) -> bool:
+        """Return whether a container that cannot be aligned is refused."""
+        return not self.topology.policy.admits_all
+
+    def unmanaged_reason(
+        self, pod: PodSandbox, container: RuntimeContainer | None = None
+    ) -> str | None:
+        """Return why a container, or every container of the pod, is not managed; None if it is."""
+        if not self.is_static:
+            return "memoryManagerPolicy is None"
+        qos = qos_of_cgroup_parent(pod.cgroup_parent)
+        if qos is QosClass.UNKNOWN:
+            return f"no QoS class in the cgroup parent {pod.cgroup_parent!r}"
+        if qos is not QosClass.GUARANTEED:
+            found = self.burstable_evidence(pod, container) if qos is QosClass.BURSTABLE else ""
+            if not isinstance(found, Evidence):
+                return f"its pod is {qos}, and {found}" if found else f"its pod is {qos}"
+        if not pod.uid:
+            return "the runtime does not send the uid of its pod"
+        if container is not None and not container.name:
+            return "the runtime does not send its name"
+        return None
+
+    def burstable_evidence(
+        self, pod: PodSandbox, container: RuntimeContainer | None
+    ) -> Evidence | str:
+        """Return what shows that a container of a Burstable pod requests its limit, or why not.
+
+        "" stands for a pod as a whole, and for all containers while burstablePods is off.
+        """
+        facts = None if container is None else container.burstable
+        if container is None or facts is None or not self.policy.burstable_pods.is_active:
+            return ""
+        return find_evidence(
+            self.policy.burstable_pods,
+            pod.namespace,
+            pod.annotation(PINNING, container.name),
+            container.memory_limit_bytes,
+            facts,
+            self.capacity_bytes,
+        )
+
+    @property
+    def capacity_bytes(self) -> int:
+        """Return the memory of the machine, excluded nodes included."""
+        return sum(node.memory_bytes for node in self.machine.nodes)
+
+    @property
+    def memory_nodes(self) -> NodeSet:
+        """Return the nodes that have memory, excluded nodes included."""
+        return NodeSet(node.node_id for node in self.machine.nodes if node.memory_bytes)
+
+    def manages(self, pod: PodSandbox) -> bool:
+        """Return whether all containers of a pod are managed that have a memory limit."""
+        return self.unmanaged_reason(pod) is None
+
+    def may_manage(self, cgroup_parent: str) -> bool:
+        """Return whether containers of a pod may be managed; more of them decides that."""
+        qos = qos_of_cgroup_parent(cgroup_parent)
+        is_burstable = qos is QosClass.BURSTABLE and self.policy.burstable_pods.is_active
+        return self.is_static and (qos is QosClass.GUARANTEED or is_burstable)
+
+    def wants_devices(self, cgroup_parent: str) -> bool:
+        """Return whether the NUMA nodes of the devices of a pod's containers have an effect."""
+        is_merged = self.topology.policy is not TopologyPolicy.NONE
+        return is_merged and self.may_manage(cgroup_parent)
+
+    def other_providers_of(self, container: RuntimeContainer) -> OtherProviders:
+        """Return the hints of the other providers; none if the policy does not merge."""
+        has_hints = container.device_nodes or container.cpuset_cpus or container.interfaces
+        if not has_hints or self.topology.policy is TopologyPolicy.NONE:
+            return NO_OTHER_PROVIDERS
+        if self.follows_cpus and self.has_cpus_of_nodes(container):
+            container = replace(container, cpuset_cpus="")
+        return other_providers_of(self.machine, self.classification, container)
+
+    def has_cpus_of_nodes(self, container: RuntimeContainer) -> bool:
+        """Return whether a container has exactly the CPUs of its nodes, hence from this plugin."""
+        return shared_cpus.has_cpus_of_nodes(self.machine, self.policy, self.host_cpus, container)
+
+    def empty_accounting(self) -> State:
+        """Return the accounting of the machine's nodes that are not excluded, unassigned."""
+        return default_state(
+            without_nodes(self.machine, self.classification.excluded), self.reserved
+        )
+
+    def uses(self, nodes: NodeSet) -> bool:
+        """Return whether none of the nodes is excluded."""
+        return nodes.isdisjoint(self.classification.excluded)
+
+    def allows(self, accounting: State, nodes: NodeSet) -> bool:
+        """Return whether the machine has these nodes, and no other group has one of them."""
+        return not crosses_groups(accounting, nodes)
+
+    def start_records(self, version: str) -> tuple[Record, ...]:
+        """Return the records of a start: machine and policy, and warnings about both."""
+        return (self.record(version), *self._policy_warnings(), *self.node_warnings())
+
+    def node_warnings(self) -> Iterator[Record]:
+        """Yield the warnings about nodes without CPUs."""
+        if not self.classification.has_cpus:
+            yield Record(EventName.NO_NODE_HAS_CPUS, {"numa_nodes": str(self.machine.node_set)})
+        for index, entry in enumerate(self.policy.reserved_memory):
+            if self.classification.use_of(entry.numa_node) is NodeUse.EXCLUDED:
+                fields: Mapping[str, RecordValue] = {
+                    "setting": f"reservedMemory[{index}]",
+                    "nodes": str(entry.numa_node),
+                    "limits_bytes": dict(entry.limits),
+                }
+                yield Record(EventName.RESERVATION_WITHOUT_EFFECT, fields)
+
+    def class_fields(self, node: NumaNode) -> dict[str, RecordValue]:
+        """Return class and use of a node, and its memory tier if the kernel shows one."""
+        fields: dict[str, RecordValue] = {
+            "class": self.classification.classes[node.node_id].value,
+            "use": self.classification.use_of(node.node_id).value,
+        }
+        return fields if node.memory_tier is None else {**fields, "memory_tier": node.memory_tier}
+
+    def _policy_warnings(self) -> Iterator[Record]:
+        if shared_cpus.may_follow(self.policy) and not self.follows_cpus:
+            yield Record(EventName.CPUS_LEFT_TO_KUBELET)
+        if self.is_static and self.is_strict and self.policy.has_static_cpus:
+            policy = self.policy.topology_manager_policy
+            fields: Mapping[str, RecordValue] = {
+                "cpuManagerPolicy": "static",
+                "topologyManagerPolicy": policy,
+                "cost": STATIC_CPUS_COST,
+            }
+            yield Record(EventName.STRICT_POLICY_WITH_STATIC_CPUS, fields)
+
+    def record(self, version: str) -> Record:
+        """Return the record of machine and policy."""
+        nodes: dict[str, RecordValue] = {
+            str(node.node_id): {
+                MEMORY: node.memory_bytes,
+                "reserved": dict(self.reserved.get(node.node_id, {})),
+                **self.class_fields(node),
+            }
+            for node in self.machine.nodes
+        }
+        fields: Mapping[str, RecordValue] = {
+            "version": version,
+            "memoryManagerPolicy": self.policy.memory_manager_policy,
+            "topologyManagerPolicy": self.policy.topology_manager_policy,
+            "topologyManagerScope": self.policy.topology_manager_scope,
+            "reserved_memory_source": "settings" if self.policy.reserved_memory else "derived",
+            "nodes": nodes,
+            "notes": list(self.policy.notes),
+        }
+        return Record(EventName.MACHINE, fields, alternate=self.policy.is_managed_twice)
+
+
+def qos_of_cgroup_parent(cgroup_parent: str) -> QosClass:
+    """Return the QoS class of the pod with this `cgroup_parent`.
+
+    The runtime does not send the class, but the kubelet writes it into the path. Only the last
+    component (systemd) or the last components (cgroupfs) count, because the name of a root may
+    contain the name of a class. A path that is not the kubelet's gives UNKNOWN.
+    Source: kubelet pkg/kubelet/cm (qos_container_manager, pod_container_manager); CRI-O sends only
+    the base name with the systemd driver.
+    """
+    if len(cgroup_parent) >= _PATH_LIMIT_CHARACTERS:
+        return QosClass.UNKNOWN
+    components = [part for part in cgroup_parent.split("/") if part]
+    if not components:
+        return QosClass.UNKNOWN
+    last = components[-1]
+    # systemd escapes "-" inside a level, so "-" always separates levels.
+    is_slice = last.endswith(".slice")
+    levels = last.removesuffix(".slice").split("-") if is_slice else components
+    if len(levels) < 2 or not levels[-1].startswith("pod") or levels[-1] == "pod":
+        return QosClass.UNKNOWN
+    above = levels[-2]
+    if above == _ROOT_LEVEL:
+        return QosClass.GUARANTEED
+    if above in _QOS_LEVELS and len(levels) > 2 and levels[-3] == _ROOT_LEVEL:
+        return _QOS_LEVELS[above]
+    return QosClass.UNKNOWN
+
+
+def is_burstable(cgroup_parent: str) -> bool:
+    """Return whether the pod is Burstable; takes no time for a Guaranteed one."""
+    return (
+        "burstable" in cgroup_parent and qos_of_cgroup_parent(cgroup_parent) is QosClass.BURSTABLE
+    )

@@ -1,0 +1,48 @@
+"""Which CPUs containers share beside their memory, and whether they get any.
+
+All CPUs of the memory's nodes but those that the kubelet reserves and those without load balancing.
+"""
+
+from nri_numamem.engine.core.events import Container, HostCpus
+from nri_numamem.engine.core.policy import Policy
+from nri_numamem.numa import CpuFollowing, CpuSet, Machine, NodeSet, cpus_of
+
+STATIC = "static"
+"""The policy of the kubelet's CPU manager that sets the CPUs of all containers."""
+
+
+def may_follow(policy: Policy) -> bool:
+    """Return whether the settings have CPUs follow memory."""
+    return policy.cpu_following is not CpuFollowing.OFF and policy.is_static
+
+
+def has_static_manager(policy: Policy, host: HostCpus) -> bool:
+    """Return whether the kubelet's CPU manager sets the CPUs of containers."""
+    return policy.has_static_cpus or host.kubelet_policy == STATIC
+
+
+def unusable_cpus(policy: Policy, host: HostCpus) -> CpuSet:
+    """Return the CPUs that containers must not share; none unless CPUs may follow memory."""
+    return policy.reserved_cpus | host.isolated
+
+
+def cpus_beside(machine: Machine, policy: Policy, host: HostCpus, nodes: NodeSet) -> CpuSet:
+    """Return the CPUs beside the memory of some nodes that containers may share."""
+    return cpus_of(machine, nodes, unusable_cpus(policy, host))
+
+
+def has_cpus_of_nodes(
+    machine: Machine, policy: Policy, host: HostCpus, container: Container
+) -> bool:
+    """Return whether a container has exactly the CPUs of its nodes, hence from this plugin.
+
+    They follow its memory, so they are no hint for it.
+    """
+    mems, cpus = container.cpuset_mems, container.cpuset_cpus
+    if not (mems and cpus):
+        return False
+    try:
+        nodes, found = NodeSet.parse(mems), CpuSet.parse(cpus)
+    except ValueError:
+        return False
+    return cpus_beside(machine, policy, host, nodes) == found

@@ -1,0 +1,320 @@
+"""The part of the state that no runtime reports, as bytes and back.
+
+A runtime reports its pods and running containers. It does not report the reservations of ended
+containers and of pools, nor the nodes of containers whose pods ended; those are here, with the
+holders that they belong to, and the updates that no cgroup has confirmed. The accounting is not
+here: the first Synchronize computes it, and uses of a restored state only what agrees with the
+runtime's containers (``synchronize``). So an old snapshot does no harm, and a missing one costs
+little.
+
+Format, version 2: one line of JSON, {"version", "crc32", "payload"}. The payload is a JSON text in
+a string, and the checksum is that of its UTF-8 bytes, so the spelling of numbers and keys does not
+matter. Version 1 had "sha256", a hexadecimal digest, in place of "crc32"; it is still read. Some
+keys of the payload are optional, because earlier releases lack them. The same state gives the same
+bytes.
+"""
+
+import json
+import zlib
+from collections.abc import Callable, Mapping
+from typing import TypeAlias, TypeVar, cast
+
+from nri_numamem.engine.core.events import NetworkInterface
+from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders
+from nri_numamem.engine.core.reason import Reason, Reasons
+from nri_numamem.engine.core.state import (
+    NO_CPUS,
+    PREVIOUS_NODES_LIMIT,
+    Cpusets,
+    EngineState,
+    Holder,
+    Key,
+)
+from nri_numamem.engine.records.events import EventName
+from nri_numamem.memorymanager import Block, State
+from nri_numamem.numa import CpuSet, NodeSet
+from nri_numamem.numa.quantity import MAX_BYTES, is_memory_resource
+
+VERSION = 2
+
+_SHA256_VERSION = 1
+
+# Versions are consecutive numbers; a larger one is damage.
+_VERSION_LIMIT = 10_000
+
+Sha256: TypeAlias = Callable[[bytes], str]
+"""Return the hexadecimal SHA-256 digest of some bytes."""
+
+_EVENTS = frozenset(event.value for event in EventName)
+
+_SHOWN_CHARACTERS = 60
+
+_Json: TypeAlias = Mapping[str, object]
+_T = TypeVar("_T")
+
+
+class SnapshotError(ValueError):
+    """Bytes that are not a snapshot of a known version; the text is one line."""
+
+
+class SnapshotVersionError(SnapshotError):
+    """A snapshot of a version that cannot be read; it is not damaged."""
+
+    def __init__(self, version: int) -> None:
+        super().__init__(f"written by version {version}; this is version {VERSION}")
+        self.version = version
+
+
+def snapshot(state: EngineState) -> bytes:
+    """Return the part of the state that no runtime reports: one line of ASCII."""
+    payload = _payload(state)
+    envelope = {"version": VERSION, "crc32": zlib.crc32(_bytes(payload)), "payload": payload}
+    return f"{_text(envelope)}\n".encode("ascii")
+
+
+def _payload(state: EngineState) -> str:
+    """Return the payload's text.
+
+    Each holder becomes text by itself: a tree of the whole payload would take several times the
+    memory of its text.
+    """
+    pinned = state.reasons.pinned
+    holders = (
+        _text(
+            _holder_out(holder, state.blocks(key) or (), pinned.get(holder.container_id))
+            | ({"devices": True} if holder.container_id in state.cpusets.with_devices else {})
+        )
+        for key, holder in sorted(state.holders.items())
+    )
+    previous_nodes = (
+        _text({"uid": uid, "nodes": {name: str(nodes) for name, nodes in places.items()}})
+        for uid, places in state.previous_nodes.items()  # oldest first
+    )
+    unconfirmed = sorted(state.cpusets.unconfirmed & state.keys.keys())
+    more = f',"unconfirmed":{_text(unconfirmed)}' if unconfirmed else ""
+    unpinned = [_unpinned_out(reason) for _id, reason in sorted(state.reasons.unpinned.items())]
+    more += f',"unpinned":{_text(unpinned)}' if unpinned else ""
+    return f'{{"holders":[{",".join(holders)}],"homes":[{",".join(previous_nodes)}]{more}}}'
+
+
+def restore(data: bytes, sha256: Sha256 | None = None) -> EngineState:
+    """Return the state in a snapshot, without tables, pods and charges.
+
+    The state is for the argument `restored` of an engine only. `sha256` is necessary for version 1.
+    Raises SnapshotError for bytes that cannot be used.
+    """
+    payload = _object(_parsed(_payload_of(data, sha256)), "payload")
+    holders: dict[Key, Holder] = {}
+    keys: dict[str, Key] = {}
+    assignments: dict[str, dict[str, tuple[Block, ...]]] = {}
+    pinned: dict[str, Reason] = {}
+    with_devices: set[str] = set()
+    for entry in _list(payload, "holders"):
+        found = _object(entry, "holders")
+        holder, blocks = _holder_in(found)
+        if holder.key in holders:
+            raise SnapshotError(f"holders: {_cut(holder.key[1])} is there twice in its pod")
+        holders[holder.key] = holder
+        keys[holder.container_id] = holder.key
+        uid, name = holder.key
+        assignments.setdefault(uid, {})[name] = blocks
+        if "devices" in found and _field(found, "devices", bool):
+            with_devices.add(holder.container_id)
+        reason = _reason_in(found)
+        if reason is not None:
+            pinned[reason.container_id] = reason
+    previous_nodes: dict[str, Mapping[str, NodeSet]] = {}
+    for entry in _list(payload, "homes")[-PREVIOUS_NODES_LIMIT:]:
+        pod = _object(entry, "homes")
+        places = _object(pod.get("nodes"), "nodes")
+        previous_nodes[_field(pod, "uid", str)] = {name: _nodes(places, name) for name in places}
+    unconfirmed = _list(payload, "unconfirmed") if "unconfirmed" in payload else ()
+    entries = _list(payload, "unpinned") if "unpinned" in payload else []
+    reasons = [_reason_in(_object(entry, "unpinned")) for entry in entries]
+    return EngineState(
+        State({}, assignments),
+        holders=holders,
+        keys=keys,
+        previous_nodes=previous_nodes,
+        cpusets=Cpusets(
+            unconfirmed=frozenset(map(str, unconfirmed)), with_devices=frozenset(with_devices)
+        ),
+        reasons=Reasons(pinned, {one.container_id: one for one in reasons if one is not None}),
+    )
+
+
+def _holder_out(
+    holder: Holder, blocks: tuple[Block, ...], reason: Reason | None
+) -> dict[str, object]:
+    uid, name = holder.key
+    return {
+        "uid": uid,
+        "container": name,
+        "containerId": holder.container_id,
+        "sandboxId": holder.sandbox_id,
+        "ended": holder.ended,
+        "nodes": str(blocks[0].numa_affinity) if blocks else "",
+        "resources": {block.type: min(block.size, MAX_BYTES) for block in blocks},
+        **_misaligned_out(holder.misaligned),
+        **({"shared": True} if holder.is_shared else {}),
+        **({"cpuMillicores": holder.cpu_millicores} if holder.cpu_millicores else {}),
+        **({"movable": True} if holder.is_movable else {}),
+        **({"cpus": str(holder.cpus)} if holder.cpus else {}),
+        **({} if reason is None else _reason_out(reason)),
+    }
+
+
+def _reason_out(reason: Reason) -> _Json:
+    """Return the keys that only some holders have, and that earlier versions ignore."""
+    return {
+        "namespace": reason.namespace,
+        "pod": reason.pod,
+        "event": reason.event.value,
+        "since": reason.since_s,
+    }
+
+
+def _unpinned_out(reason: Reason) -> _Json:
+    uid, name = reason.key
+    return {
+        "uid": uid,
+        "container": name,
+        "containerId": reason.container_id,
+        "sandboxId": reason.sandbox_id,
+        **_reason_out(reason),
+    }
+
+
+def _reason_in(entry: _Json) -> Reason | None:
+    """Return the reason in an entry; None if it has none, or one of a later release."""
+    if str(entry.get("event")) not in _EVENTS:
+        return None
+    return Reason(
+        _field(entry, "containerId", str),
+        _field(entry, "sandboxId", str),
+        (_field(entry, "uid", str), _field(entry, "container", str)),
+        _field(entry, "namespace", str),
+        _field(entry, "pod", str),
+        EventName(_field(entry, "event", str)),
+        _field(entry, "since", int),
+    )
+
+
+def _misaligned_out(misaligned: OtherProviders) -> _Json:
+    """Return the key that only some holders have, and that earlier versions ignore."""
+    if misaligned == NO_OTHER_PROVIDERS:
+        return {}
+    cpu = "" if misaligned.cpu is None else str(misaligned.cpu)
+    devices = {str(index): str(nodes) for index, nodes in enumerate(misaligned.devices)}
+    found: dict[str, object] = {"cpu": cpu, "devices": devices}
+    if misaligned.interfaces:
+        found["network"] = {each.name: str(each.nodes) for each in misaligned.interfaces}
+    return {"misaligned": found}
+
+
+def _misaligned_in(entry: _Json) -> OtherProviders:
+    if "misaligned" not in entry:
+        return NO_OTHER_PROVIDERS
+    found = _object(entry["misaligned"], "misaligned")
+    devices = _object(found.get("devices"), "devices")
+    network = _object(found.get("network", {}), "network")
+    interfaces = tuple(NetworkInterface(name, _nodes(network, name)) for name in network)
+    nodes = _nodes(found, "cpu")
+    of_devices = tuple(_nodes(devices, index) for index in devices)
+    return OtherProviders(of_devices, nodes or None, interfaces)
+
+
+def _holder_in(entry: _Json) -> tuple[Holder, tuple[Block, ...]]:
+    key = (_field(entry, "uid", str), _field(entry, "container", str))
+    holder = Holder(
+        _field(entry, "containerId", str),
+        _field(entry, "sandboxId", str),
+        key,
+        _field(entry, "ended", bool),
+        _misaligned_in(entry),
+        "shared" in entry and _field(entry, "shared", bool),
+        _field(entry, "cpuMillicores", int) if "cpuMillicores" in entry else 0,
+        "movable" in entry and _field(entry, "movable", bool),
+        _cpus(entry) if "cpus" in entry else NO_CPUS,
+    )
+    nodes = _nodes(entry, "nodes")
+    resources = _object(entry.get("resources"), "resources")
+    # Other versions wrote larger amounts, such as the sum of a pod.
+    sizes = {name: min(_field(resources, name, int), MAX_BYTES) for name in resources}
+    are_known = all(size >= 0 and is_memory_resource(name) for name, size in sizes.items())
+    if not are_known or bool(sizes) != bool(nodes):
+        raise SnapshotError(f"resources: {_cut(key[1])} cannot hold such amounts there")
+    return holder, tuple(Block(nodes, name, size) for name, size in sizes.items())
+
+
+def _payload_of(data: bytes, sha256: Sha256 | None) -> str:
+    """Return the payload's text after a check of version and checksum."""
+    envelope = _object(_parsed(data), "snapshot")
+    version = _field(envelope, "version", int)
+    if version == VERSION:
+        payload = _field(envelope, "payload", str)
+        if zlib.crc32(_bytes(payload)) != _field(envelope, "crc32", int):
+            raise SnapshotError("crc32: the payload is not the one that was written")
+        return payload
+    if version != _SHA256_VERSION or sha256 is None:
+        if not 0 < version < _VERSION_LIMIT:
+            raise SnapshotError(f"version: {_cut(str(version))} is not a version")
+        raise SnapshotVersionError(version)
+    payload = _field(envelope, "payload", str)
+    if sha256(_bytes(payload)) != _field(envelope, "sha256", str):
+        raise SnapshotError("sha256: the payload is not the one that was written")
+    return payload
+
+
+def _bytes(payload: str) -> bytes:
+    # Names may contain single surrogates, which are not UTF-8.
+    return payload.encode("utf-8", "surrogatepass")
+
+
+def _text(value: object) -> str:
+    # The order of the values has a meaning: `memory` first, the oldest previous nodes first.
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _cut(text: str) -> str:
+    """Return a printable text of limited length."""
+    return repr(text[:_SHOWN_CHARACTERS])
+
+
+def _parsed(text: bytes | str) -> object:
+    try:
+        return cast("object", json.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise SnapshotError(f"not JSON: {_cut(str(error))}") from error
+
+
+def _object(value: object, name: str) -> _Json:
+    if not isinstance(value, dict):
+        raise SnapshotError(f"{name}: not an object")
+    return value
+
+
+def _list(place: _Json, name: str) -> list[object]:
+    return _field(place, name, list)
+
+
+def _field(place: _Json, name: str, kind: type[_T]) -> _T:
+    value = place.get(name)
+    if type(value) is not kind:  # a bool is no int here
+        raise SnapshotError(f"{_cut(name)}: missing, or not of type {kind.__name__}")
+    return value
+
+
+def _cpus(entry: _Json) -> CpuSet:
+    try:
+        return CpuSet.parse(_field(entry, "cpus", str))
+    except ValueError as error:
+        raise SnapshotError("cpus: not a list of CPUs such as 0-3,8") from error
+
+
+def _nodes(place: _Json, name: str) -> NodeSet:
+    text = _field(place, name, str)
+    try:
+        return NodeSet.parse(text)
+    except ValueError as error:
+        raise SnapshotError(f"{_cut(name)}: not a list of NUMA nodes such as 0-1,3") from error

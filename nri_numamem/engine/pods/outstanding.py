@@ -1,0 +1,138 @@
+"""Outstanding amounts: what the containers of a begun pod do not hold yet of their pod's limit.
+
+NRI shows one container at a time. Without a look at the whole pod, two pods can each start a
+container, and then lack memory for the other one; both keep what they have, and wait for each
+other. So a pod begins only if its whole limit fits beside what begun pods still need. The amounts
+are sums over all NUMA nodes: nothing is known about later containers that would allow blocks on
+nodes. They count against the first container of another pod only, never against a container of a
+begun pod.
+
+A pod has begun when it has an assignment of a container, live or ended. So after a Synchronize it
+is a pod with a running container, or one that had begun before. A pod without a known limit has no
+outstanding amount.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from nri_numamem.engine.core import events
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.events import PodSandbox
+from nri_numamem.engine.core.request import request_of_pod, sum_blocks
+from nri_numamem.engine.core.state import POOL, EngineState, without
+from nri_numamem.memorymanager import Rejection, Request
+from nri_numamem.memorymanager.candidates import free_bytes
+from nri_numamem.memorymanager.policy_static import NO_DEFAULT
+from nri_numamem.memorymanager.rejection import UNEXPECTED, allocation_failed, reject_pod
+from nri_numamem.memorymanager.state import copy_of
+
+_NOTHING: Request = {}
+
+
+def after(state: EngineState, event: events.Event) -> EngineState:
+    """Return the state after an event, with the outstanding amounts that follow from it."""
+    pod = getattr(event, "pod", None)
+    return computed(state) if pod is None else _with_pod(state, pod)
+
+
+def amounts_of(state: EngineState, pod: PodSandbox) -> Mapping[str, int]:
+    """Return the outstanding amounts of a pod: resource -> bytes, > 0; none if it has not begun."""
+    limit = request_of_pod(pod)
+    containers = state.accounting.assignments.get(pod.uid)
+    if limit is None or containers is None or not _has_begun(containers):
+        return _NOTHING
+    held = sum_blocks(containers)
+    missing = {name: size - held.get(name, 0) for name, size in limit.items()}
+    return {name: size for name, size in missing.items() if size > 0}
+
+
+def rejection_of_first(
+    state: EngineState, pod: PodSandbox, request: Request, context: Context
+) -> Rejection | None:
+    """Return why a pod cannot begin with a container, or None if it can or has begun.
+
+    A pod of which only containers without an assignment run has begun, though it has no outstanding
+    amount.
+    With RunUnpinned the pod runs in any case, so its first container is placed where it fits. In
+    pod scope the pod is placed as a whole before.
+    """
+    found = _needed_by_first(state, pod, request, context)
+    if found is None or not _missing(state, *found):
+        return None
+    # The kubelet's error for the container that then finds no room.
+    return reject_pod(state.accounting, *found, UNEXPECTED, allocation_failed(NO_DEFAULT))
+
+
+def missing_for_first(
+    state: EngineState, pod: PodSandbox, request: Request, context: Context
+) -> Mapping[str, int]:
+    """Return what all nodes together lack for a pod that has not begun: resource -> bytes, > 0."""
+    found = _needed_by_first(state, pod, request, context)
+    return _NOTHING if found is None else _missing(state, *found)
+
+
+def _needed_by_first(
+    state: EngineState, pod: PodSandbox, request: Request, context: Context
+) -> tuple[Request, Request] | None:
+    """Return what a pod needs to begin, and what begun pods still need; None if it may begin."""
+    limit = request_of_pod(pod)
+    containers = state.accounting.assignments.get(pod.uid, {})
+    if limit is None or not context.rejects or context.places_pods or _has_begun(containers):
+        return None
+    if pod.sandbox_id in state.cpusets.without_assignment:
+        return None  # some of it runs already
+    others = sum_of(amounts for uid, amounts in state.outstanding.items() if uid != pod.uid)
+    needed = {name: max(size, request.get(name, 0)) for name, size in limit.items()}
+    return needed, {name: others[name] for name in limit if name in others}
+
+
+def _missing(state: EngineState, needed: Request, others: Request) -> dict[str, int]:
+    nodes = state.accounting.machine_state
+    missing = {
+        name: size + others.get(name, 0) - free_bytes(state.accounting, nodes, name)
+        for name, size in needed.items()
+    }
+    return {name: size for name, size in missing.items() if size > 0}
+
+
+def sum_of(several: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Return the sums of amounts, by resource name."""
+    sums: dict[str, int] = {}
+    for amounts in several:
+        for name, size in amounts.items():
+            sums[name] = sums.get(name, 0) + size
+    return sums
+
+
+def _has_begun(containers: Mapping[str, object]) -> bool:
+    return any(name != POOL for name in containers)
+
+
+def _with_pod(state: EngineState, pod: PodSandbox) -> EngineState:
+    uid = pod.uid
+    if uid not in state.accounting.assignments and uid not in state.outstanding:
+        return state
+    if pod.sandbox_id not in state.pods:
+        pod = next((other for other in state.pods.values() if other.uid == uid), pod)
+    amounts = amounts_of(state, pod) if pod.sandbox_id in state.pods else _NOTHING
+    if amounts == state.outstanding.get(uid, _NOTHING):
+        return state
+    if not amounts:
+        return state.with_outstanding(without(state.outstanding, uid))
+    outstanding = copy_of(state.outstanding)
+    outstanding[uid] = amounts
+    return state.with_outstanding(outstanding)
+
+
+def computed(state: EngineState) -> EngineState:
+    """Return the state with the outstanding amounts of all pods.
+
+    Of a pod's sandboxes the one with the largest limit counts.
+    """
+    largest: dict[str, PodSandbox] = {}
+    for pod in state.pods.values():
+        known = largest.get(pod.uid)
+        if known is None or (pod.memory_limit_bytes or 0) > (known.memory_limit_bytes or 0):
+            largest[pod.uid] = pod
+    found = ((uid, amounts_of(state, pod)) for uid, pod in largest.items())
+    outstanding = {uid: amounts for uid, amounts in found if amounts}
+    return state if outstanding == state.outstanding else state.with_outstanding(outstanding)

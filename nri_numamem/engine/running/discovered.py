@@ -1,0 +1,65 @@
+"""Running containers that the runtime never reported.
+
+Some runtimes do not report containers that are created while a plugin synchronizes. A scan of the
+cgroups finds them (``nri_numamem.daemon.cgroup_scan``), and here they enter the accounting. A
+container whose `cpuset.mems` is set keeps its nodes; another one is placed by the rules, and its
+cgroup's limit is its request. Its name is unknown, so the container's id is its name until the next
+Synchronize.
+
+To pin such a container takes an update, which is pending until a reply can carry it
+(``pending_updates``). A container whose memory must not move stays unpinned (``cpuset_check``).
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from nri_numamem.engine.core import shortfalls
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.decision import Transition
+from nri_numamem.engine.core.events import ContainersFound
+from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.core.request import request_for
+from nri_numamem.engine.core.state import EngineState
+from nri_numamem.engine.pods import limit as pod_limit
+from nri_numamem.engine.pods import scope as pod_scope
+from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.running.place_running import place_running
+from nri_numamem.engine.running.synchronize import adopt_running
+
+
+def containers_found(context: Context, state: EngineState, event: ContainersFound) -> Transition:
+    """Record the containers that are still unknown; nothing is refused."""
+    records: list[Record] = []
+    for pod, container in event.found:
+        is_known = state.holder(container.container_id) is not None
+        is_managed = context.unmanaged_reason(pod, container) is None
+        request = request_for(state.with_pod(pod), pod, container)
+        if is_known or not is_managed or request is None:
+            continue
+        state = shortfalls.charged(state.with_pod(pod))
+        if container.cgroup_mems:
+            state, made = adopt_running(
+                context, state, pod, container, request, container.cgroup_mems
+            )
+            state = pod_scope.take_from_pool(context, state, pod)
+            state = pod_limit.release_excess(state, pod)
+            records.extend(_unreported(made, "adopted"))
+            continue
+        ran = place_running(context, state, pod, container, request)
+        state = ran.state
+        if not ran.is_placed:
+            state = state.with_unassigned([pod.sandbox_id])
+            records.extend(_unreported(ran.records, "unpinned"))
+            continue
+        state = pod_limit.release_excess(state, pod)
+        found = {update.container_id for update in ran.updates}
+        state = replace(state, pending=state.pending | found)
+        is_pinned = ran.missing is None
+        records.extend(_unreported(ran.records, "pinning_deferred" if is_pinned else "unpinned"))
+        records.extend(() if ran.missing is None else (ran.missing,))
+    return Transition(state, tuple(records))
+
+
+def _unreported(made: Iterable[Record], outcome: str) -> list[Record]:
+    event = EventName.UNREPORTED_CONTAINER_FOUND
+    return [Record(event, {**record.fields, "outcome": outcome}) for record in made]

@@ -1,0 +1,98 @@
+"""Nodes for a container that runs without nodes: it was created while the plugin was away.
+
+To set the nodes of a running container moves its memory. So if it has more than may move, the node
+with most of its memory wins over equally good ones. Where too much would still move, the container
+is placed and stays unpinned.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from nri_numamem.engine.admission import alignment, pod_level, records
+from nri_numamem.engine.admission.placement import place_container
+from nri_numamem.engine.admission.pod_placement import place_in_pod
+from nri_numamem.engine.core.candidates import reasons_in
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.events import Container, PodSandbox
+from nri_numamem.engine.core.plan import Adjustment, Record, Update
+from nri_numamem.engine.core.request import Request
+from nri_numamem.engine.core.state import EngineState
+from nri_numamem.engine.cpusets import check as cpuset_check
+from nri_numamem.engine.cpusets.verdict import MOVED_BYTES_LIMIT
+from nri_numamem.engine.features.placement_strategy import strategy
+from nri_numamem.memorymanager import Rejection
+from nri_numamem.numa import NodeSet
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedRunning:
+    """What follows for a container that ran without nodes."""
+
+    state: EngineState
+    updates: tuple[Update, ...] = ()
+    """They pin the container, and extend those that share memory with it."""
+    records: tuple[Record, ...] = ()
+    """Why it was placed so, or rejected; empty if the request is unknown."""
+    is_placed: bool = False
+    missing: Record | None = None
+    """Why the placed container stays unpinned, if it does."""
+
+
+def place_running(
+    context: Context,
+    state: EngineState,
+    pod: PodSandbox,
+    container: Container,
+    request: Request | None,
+    cpu_requests: Mapping[int, int] | None = None,
+) -> PlacedRunning:
+    """Choose nodes for a container that runs without nodes, and record it there.
+
+    `cpu_requests` are the sums by node, in millicores, if `state` is the view of one pod.
+    Where too much memory would move, the container is placed and stays unpinned.
+    """
+    if request is None:
+        return PlacedRunning(state)
+    others = context.other_providers_of(container)
+    preferring = _prefer_nodes_of_memory(state, pod, container)
+    if pod.annotations or context.counts_cpus:
+        context = strategy.context_for(context, preferring, pod, container, cpu_requests)
+    place = place_in_pod if context.places_pods else place_container
+    ready, placed = place(context, preferring, pod, container, request, others)
+    if preferring is not state:
+        ready = replace(ready, previous_nodes=state.previous_nodes)
+    if isinstance(placed, Rejection):
+        choice = records.choice_of_rejected(state, pod, container, request, placed, others)
+        placed = placed.explained(reasons_in(choice))
+        record = records.rejected(context, state, pod, container, request, placed, others)
+        return PlacedRunning(state, records=(record,))
+    ready, updates = pod_level.extended(state, ready, pod.uid)
+    holder, more = alignment.placed(ready, pod, container, request, placed, others)
+    state = ready.with_holder(holder, placed.accounting)
+    adjustment = Adjustment(str(placed.nodes))
+    record = records.admitted(
+        ready, state, pod, container, request, placed, others, adjustment, updates
+    )
+    found = (record, *more)
+    left = cpuset_check.leave_unpinned(state, pod, container)
+    if left is not None:
+        return PlacedRunning(left[0], updates, found, is_placed=True, missing=left[1])
+    own = Update(container.container_id, str(placed.nodes))
+    return PlacedRunning(state, (*updates, own), found, is_placed=True)
+
+
+def _prefer_nodes_of_memory(
+    state: EngineState, pod: PodSandbox, container: Container
+) -> EngineState:
+    """Return the state in which the node with most of a large container's memory is preferred.
+
+    It counts as the previous nodes of the container, like those of a pod that returns.
+    """
+    use = container.cgroup_use
+    amounts = {} if use is None or use.memory_bytes is None else use.memory_bytes
+    is_large = sum(amounts.values()) > MOVED_BYTES_LIMIT
+    if not is_large or state.nodes_before((pod.uid, container.name)):
+        return state
+    most = max(amounts, key=lambda node_id: (amounts[node_id], -node_id))
+    nodes = {container.name: NodeSet([most])}
+    return replace(state, previous_nodes={**state.previous_nodes, pod.uid: nodes})

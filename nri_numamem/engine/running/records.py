@@ -1,0 +1,32 @@
+"""Records of the allocation state as a whole."""
+
+from collections.abc import Mapping
+
+from nri_numamem.engine.core.events import Synchronize
+from nri_numamem.engine.core.fields import Fields, free_bytes
+from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.core.state import EngineState
+from nri_numamem.engine.records.events import EventName
+from nri_numamem.numa import MEMORY
+
+
+def synchronized(
+    state: EngineState,
+    event: Synchronize,
+    adopted_count: int,
+    updated_count: int,
+    not_managed: Mapping[str, int],
+) -> Record:
+    """Record that the allocation state was rebuilt from the runtime's list.
+
+    `not_managed` maps why running containers are not managed to their number.
+    """
+    fields: Fields = {
+        "pod_count": len(event.pods),
+        "container_count": len(event.containers),
+        "adopted_count": adopted_count,
+        "updated_count": updated_count,
+        "not_managed": dict(not_managed),
+        "free_bytes": free_bytes(state, (MEMORY,), state.accounting.machine_state),
+    }
+    return Record(EventName.SYNCHRONIZED, fields)

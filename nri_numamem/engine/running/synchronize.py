@@ -1,0 +1,277 @@
+"""Synchronize: rebuild the accounting from everything that the runtime has.
+
+The runtime is the truth. A container that runs with a `cpuset.mems` keeps its nodes, even where no
+rule would have placed it there, such as on an excluded node. Memory that a pod kept between two of
+its containers stays reserved while the pod exists. A managed container that runs unpinned (it was
+created while the plugin was absent) is placed now, and updated unless that would move too much
+(``place_running``). The order is by sandbox id and container id, so the same list always gives the
+same accounting.
+
+Where only the sum of a pod's hugepages is known, it stays with the container that had it, and else
+goes to the pod's oldest container.
+
+Where runtime, cgroup and accounting show different nodes, ``reported_nodes`` decides, and the nodes
+may be sent again. Of the updates that may move memory because a cgroup lacks its nodes, the reply
+contains one; later replies contain the others.
+
+Where every container has its nodes, the reply contains no update, and the accounting is rebuilt
+after it.
+"""
+
+from dataclasses import replace
+from functools import partial
+
+from nri_numamem.engine.admission import alignment, duplicates, records
+from nri_numamem.engine.admission.containers import record_running
+from nri_numamem.engine.core import shortfalls
+from nri_numamem.engine.core.bulk_update import BulkUpdate
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.cpu_requests import RunningSums
+from nri_numamem.engine.core.decision import NO_PLAN, Decision
+from nri_numamem.engine.core.events import Container, PodSandbox, Synchronize
+from nri_numamem.engine.core.plan import Plan, Record, Update
+from nri_numamem.engine.core.request import Request, request_for
+from nri_numamem.engine.core.state import POOL, Cpusets, EngineState
+from nri_numamem.engine.cpusets import check as cpuset_check
+from nri_numamem.engine.cpusets import records as cpuset_records
+from nri_numamem.engine.cpusets.reported import Action
+from nri_numamem.engine.features.memory_policies import even_group
+from nri_numamem.engine.features.placement_strategy import strategy
+from nri_numamem.engine.pods import limit as pod_limit
+from nri_numamem.engine.pods import scope as pod_scope
+from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.running import records as machine_records
+from nri_numamem.engine.running.containers import Pinned, Running, Unpinned, classify
+from nri_numamem.engine.running.place_running import place_running
+from nri_numamem.engine.running.requests import RunningRequests
+from nri_numamem.memorymanager import adopt_again, mark_reusable
+from nri_numamem.numa import NodeSet
+
+
+def synchronize(context: Context, state: EngineState, event: Synchronize) -> Decision:
+    """Return the state that the runtime describes, with updates for containers in wrong places."""
+    pods = {pod.sandbox_id: pod for pod in event.pods}
+    old = _known_state(state)
+    running = classify(context, old, pods, event)
+    rebuild = partial(_rebuild, context, old, event, pods, running, is_restored=old is not state)
+    if not running.unpinned and all(nodes.action is Action.NONE for *_, nodes in running.pinned):
+        return Decision(NO_PLAN, lambda: rebuild().compute_transition())
+    return rebuild()
+
+
+def _rebuild(
+    context: Context,
+    old: EngineState,
+    event: Synchronize,
+    pods: dict[str, PodSandbox],
+    running: Running,
+    *,
+    is_restored: bool,
+) -> Decision:
+    """Rebuild the accounting; `old` is the state before, restored or of this process."""
+    pinned, unpinned = running.pinned, running.unpinned
+    known, old = old, _without_unnamed(old, event)
+    gone = [holder for holder in old.holders.values() if holder.sandbox_id not in pods]
+    new = EngineState(
+        context.empty_accounting(), pods, previous_nodes=old.previous_nodes_with(gone)
+    )
+    new, repeated, found = _adopt_all(context, known, old, new, pinned)
+    if is_restored:
+        old, more = _drop_stale_reservations(context, old, new)
+        found += more
+    new = _keep_reservations(old, new)
+    new, more = pod_scope.synchronize(context, old, new, event.pods)
+    found += more
+    new, placed, more = _place_all(context, shortfalls.charged(new), unpinned)
+    found += more
+    updates = [*repeated, *placed]
+    new = pod_limit.release_all_excess(new, event.pods)
+    new = cpuset_check.synchronize(old, new, event.containers, placed)
+    new, more = alignment.synchronize(context, old, new, event.containers)
+    found += more
+    found.append(
+        machine_records.synchronized(new, event, len(pinned), len(updates), running.not_managed)
+    )
+    # A runtime rejects a reply that names a container twice.
+    by_container = {update.container_id: update for update in updates}
+    return Decision.computed(Plan(updates=tuple(by_container.values())), new, *found)
+
+
+def _known_state(state: EngineState) -> EngineState:
+    """Return the state of this process if it has containers, else the restored state."""
+    if state.restored is None or state.holders:
+        return state
+    return replace(state.restored, previous_nodes=state.previous_nodes)
+
+
+def _without_unnamed(old: EngineState, event: Synchronize) -> EngineState:
+    """Return the state without containers that were found unnamed, and now have their names."""
+    for container in event.containers:
+        holder = None if container.ended else old.holder(container.container_id)
+        if holder is not None and holder.key[1] == holder.container_id:
+            old = old.without_holder(holder, old.accounting)
+    return old
+
+
+def _adopt_all(
+    context: Context,
+    known: EngineState,
+    old: EngineState,
+    state: EngineState,
+    pinned: list[Pinned],
+) -> tuple[EngineState, list[Update], list[Record]]:
+    """Record running containers on their nodes; return updates for those in wrong places.
+
+    `known` is `old` with the containers that had no names.
+    """
+    bulk, updates, found = BulkUpdate(state), list[Update](), list[Record]()
+    requests = RunningRequests(known, old)
+    repairs, unpinned, is_repaired = dict[str, NodeSet](), set[str](), False
+    for pod, container, reported in pinned:
+        container_id, nodes = container.container_id, reported.nodes
+        duplicate = _separate_duplicate(bulk, pod, container)
+        if duplicate is not None:
+            requests.forget()
+        request = requests.request(bulk.present(), pod, container)
+        if request is not None:
+            found.append(_adopt(context, bulk, pod, container, request, nodes))
+            holder = bulk.present().holders[pod.uid, container.name]
+            requests.recorded(holder, bulk.present().blocks(holder.key) or ())
+        found += [] if duplicate is None else [duplicate]
+        action, machine = reported.action, context.machine
+        if action is Action.NONE or request is None or not nodes.issubset(machine.node_set):
+            continue
+        if action is Action.REPAIR and is_repaired:
+            repairs[container_id] = container.cgroup_mems or NodeSet()
+        elif action is Action.SHOW_UNPINNED:
+            unpinned.add(container_id)
+        elif action is not Action.SHOW_CONFLICT:
+            updates.append(Update(container_id, str(nodes)))
+            is_repaired |= action is Action.REPAIR
+        is_sent = container_id not in repairs
+        after = bulk.present()
+        found.append(cpuset_records.reported(after, pod, container, reported, is_sent=is_sent))
+    cpusets = Cpusets(repairs=repairs, unpinned=frozenset(unpinned))
+    return bulk.finish().with_cpusets(cpusets), updates, found
+
+
+def _separate_duplicate(bulk: BulkUpdate, pod: PodSandbox, container: Container) -> Record | None:
+    """Do as ``duplicates.separate`` says; most containers have no duplicate."""
+    if duplicates.running_duplicate(bulk.present(), pod, container) is None:
+        return None
+    before = bulk.pod_view(pod.uid)
+    after, record = duplicates.separate(before, pod, container)
+    bulk.replace_pod(pod.uid, before, after)
+    return record
+
+
+def _adopt(
+    context: Context,
+    bulk: BulkUpdate,
+    pod: PodSandbox,
+    container: Container,
+    request: Request,
+    nodes: NodeSet,
+) -> Record:
+    """Record a container on the nodes on which it runs."""
+    holder = alignment.holder_of(pod, container, request)
+    is_even = even_group.is_even(context, pod, container.name, nodes)
+    shortfall = bulk.adopt(holder, nodes, request.resources, is_even=is_even)
+    after, excluded = bulk.present(), context.classification.excluded
+    return records.adopted(after, pod, container, request, nodes, shortfall, excluded)
+
+
+def adopt_running(
+    context: Context,
+    state: EngineState,
+    pod: PodSandbox,
+    container: Container,
+    request: Request,
+    nodes: NodeSet,
+) -> tuple[EngineState, list[Record]]:
+    """Record a container on the nodes on which it runs."""
+    state, shortfall = record_running(context, state, pod, container, request, nodes)
+    excluded = context.classification.excluded
+    return state, [records.adopted(state, pod, container, request, nodes, shortfall, excluded)]
+
+
+def _place_all(
+    context: Context, state: EngineState, unpinned: list[Unpinned]
+) -> tuple[EngineState, list[Update], list[Record]]:
+    """Place running containers that have no nodes; return the updates that pin them."""
+    bulk, updates, found = BulkUpdate(state), list[Update](), list[Record]()
+    unassigned, unpinned_ids = list[str](), set[str]()
+    cpus = RunningSums(state, context.machine) if strategy.may_count_cpus(context) else None
+    is_short = shortfalls.has_any(state)
+    for pod, container in unpinned:
+        if is_short:
+            bulk.charge_shortfalls()  # what one pod leaves is not for the next one
+        before = bulk.pod_view(pod.uid)
+        after, duplicate = duplicates.separate(before, pod, container)
+        request = request_for(after, pod, container)
+        sums = None if cpus is None else cpus.sums
+        ran = place_running(context, after, pod, container, request, sums)
+        bulk.replace_pod(pod.uid, before, ran.state)
+        if cpus is not None:
+            cpus.replace(before, ran.state)
+        event = EventName.RUNNING_UNPINNED_NO_CAPACITY
+        if ran.is_placed:
+            event = EventName.PINNED_WHILE_RUNNING
+            updates.extend(ran.updates)
+        else:
+            unassigned.append(pod.sandbox_id)
+        if ran.missing is not None:
+            unpinned_ids.add(container.container_id)
+        found += [
+            record if record.event is EventName.MISALIGNED else replace(record, event=event)
+            for record in ran.records
+            if ran.missing is None or record.event is EventName.MISALIGNED
+        ]
+        found += [record for record in (ran.missing, duplicate) if record is not None]
+    cpusets = replace(state.cpusets, unpinned=state.cpusets.unpinned | unpinned_ids)
+    after = bulk.finish().with_cpusets(cpusets).with_unassigned(unassigned)
+    return after, updates, found
+
+
+def _drop_stale_reservations(
+    context: Context, restored: EngineState, new: EngineState
+) -> tuple[EngineState, list[Record]]:
+    """Return the restored state without reservations that groups of running containers forbid.
+
+    Machine and settings may have changed since the state was written. A reservation backs no
+    running container, so it may be dropped; amounts are capped to what is free, as in every
+    adoption.
+    """
+    found: list[Record] = []
+    bulk = BulkUpdate(new)
+    for key, holder in sorted(restored.holders.items()):
+        blocks = restored.blocks(key)
+        if holder.sandbox_id not in new.pods or key in new.holders or not blocks:
+            continue
+        if key[1] == POOL and key[0] in new.accounting.assignments:
+            continue  # made again on the nodes of the pod's containers
+        nodes = blocks[0].numa_affinity
+        before = bulk.pod_view(key[0])
+        if context.allows(before.accounting, nodes):
+            accounting = adopt_again(before.accounting, *key, blocks)
+            bulk.replace_pod(key[0], before, before.with_accounting(accounting))
+        else:
+            found.append(records.reservation_dropped(holder, blocks))
+            restored = restored.without_holder(holder, restored.accounting)
+    return restored, found
+
+
+def _keep_reservations(old: EngineState, new: EngineState) -> EngineState:
+    """Return the state in which pods that still exist keep the memory of their ended containers."""
+    bulk = BulkUpdate(new)
+    for key, holder in sorted(old.holders.items()):
+        blocks = old.blocks(key)
+        if holder.sandbox_id not in new.pods or key in new.holders or not blocks:
+            continue
+        if key[1] == POOL:
+            continue  # made again when all containers are recorded
+        before = bulk.pod_view(key[0])
+        accounting = adopt_again(before.accounting, *key, blocks)
+        after = before.with_holder(replace(holder, ended=True), mark_reusable(accounting, *key))
+        bulk.replace_pod(key[0], before, after)
+    return bulk.finish()
