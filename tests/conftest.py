@@ -2,15 +2,13 @@
 
 import importlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from nri_numamem.engine.core.plan import Record
-from nri_numamem.engine.records.table import EVENTS
 from tests.coverage_environment import coverage_variables
 from tests.simulated_host import SimulatedHost
 
@@ -50,24 +48,6 @@ def oracle() -> ModuleType:
 @pytest.fixture(scope="session")
 def worlds() -> ModuleType:
     return importlib.import_module("tests.property.worlds")
-
-
-@pytest.fixture(autouse=True)
-def declared_fields(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Fail a test in which a record has a field that the table of events does not declare."""
-    undeclared: set[str] = set()
-    make: Callable[..., None] = Record.__init__
-
-    def checked(record: Record, *args: object, **kwargs: object) -> None:
-        make(record, *args, **kwargs)
-        names = set(record.fields) - EVENTS[record.event].fields.keys()
-        undeclared.update(f"{record.event}: {name}" for name in names)
-        if record.alternate and EVENTS[record.event].alternate is None:
-            undeclared.add(f"{record.event}: no alternate level")
-
-    monkeypatch.setattr(Record, "__init__", checked)
-    yield
-    assert not undeclared
 
 
 @pytest.fixture(autouse=True)

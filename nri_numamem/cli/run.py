@@ -20,8 +20,7 @@ from nri_numamem.daemon.service import Service, build_engine
 from nri_numamem.daemon.standby import Form, Standby
 from nri_numamem.daemon.supervisor_status import SERVICE
 from nri_numamem.daemon.system import host_system
-from nri_numamem.engine.core.plan import Record
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.process import CapabilitiesKept, Stopped, SupervisorUnavailable
 from nri_numamem.host.capabilities import CAP_SYS_ADMIN, has_capability
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.observe.log import loggers as logs
@@ -133,9 +132,9 @@ def main(args: argparse.Namespace) -> int:
     )
     service.metrics.count_start(SERVICE)
     if args.unwatched:
-        service.emit(Record(EventName.SUPERVISOR_UNAVAILABLE, {"error": args.unwatched}))
+        service.emit(SupervisorUnavailable(error=args.unwatched))
     if problem:
-        service.emit(Record(EventName.CAPABILITIES_KEPT, {"error": problem}))
+        service.emit(CapabilitiesKept(error=problem))
     service.live.reads_from(partial(settings_of, args), "stderr")
     form = Form(
         started_as=f"started as nri-numamem run --socket {args.socket}",
@@ -149,7 +148,7 @@ def main(args: argparse.Namespace) -> int:
             ExternalPlugin(service, system, signals, args.socket, identity).run()
         service.notifier.stopping()
     service.close()
-    service.emit(Record(EventName.STOPPED))
+    service.emit(Stopped())
     return 0
 
 

@@ -15,7 +15,7 @@ from nri_numamem.cli.output import add_output_argument, print_document
 from nri_numamem.config.documents import load_document, name_of, read_file
 from nri_numamem.config.errors import UsageError
 from nri_numamem.engine.core.text import escape
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.machine import StateDump
 from nri_numamem.kubelet.state_file import (
     Checkpoint,
     CheckpointError,
@@ -96,7 +96,7 @@ def main(args: argparse.Namespace) -> int:
 def _export(path: Path) -> int:
     content = read_file(path)
     try:
-        dump = last_record(content, EventName.STATE_DUMP, _DUMP_FIELDS)
+        dump = last_record(content, StateDump.event, _DUMP_FIELDS)
     except IncompleteRecordError as error:
         raise UsageError(f"{name_of(path)}: {error}") from error
     document = load_document(content, name_of(path)) if dump is None else dump

@@ -14,9 +14,16 @@ from dataclasses import replace
 
 from nri_numamem.daemon.refusal_ids import RefusalIds, with_id
 from nri_numamem.engine.core.events import Event
-from nri_numamem.engine.core.plan import Plan, Record
+from nri_numamem.engine.core.plan import Plan
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.connection import (
+    CommitTimedOut,
+    InternalError,
+    InternalErrorAfterReply,
+)
+from nri_numamem.engine.records.containers import Rejected
+from nri_numamem.engine.records.record import Record
+from nri_numamem.engine.records.running import ResizeRejected
 from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.nri.request_ids import RequestIds
 
@@ -77,15 +84,14 @@ class AfterReply:
         except Overrun as overrun:
             self.failure = "the state after a reply took too long"
             text = "".join(traceback.format_exception(overrun)).rstrip()
-            record = Record(EventName.COMMIT_TIMED_OUT, {"exception": text})
-            self._add([record], self._request_id)
+            self._add([CommitTimedOut(exception=text)], self._request_id)
         except Exception as error:  # noqa: BLE001 - check() ends the connection where necessary
-            event = EventName.INTERNAL_ERROR
+            text = "".join(traceback.format_exception(error)).rstrip()
+            record: Record = InternalError(exception=text)
             if not plan.is_noop:
                 self.failure = "the accounting lacks the contents of a reply"
-                event = EventName.INTERNAL_ERROR_AFTER_REPLY
-            text = "".join(traceback.format_exception(error)).rstrip()
-            self._add([Record(event, {"exception": text})], self._request_id)
+                record = InternalErrorAfterReply(exception=text)
+            self._add([record], self._request_id)
 
     def discard(self, engine: Engine | None) -> None:
         """Drop the last decision, because its reply is not sent."""
@@ -108,6 +114,6 @@ class AfterReply:
 
 
 def _with_refusal_id(record: Record, refusal_id: str) -> Record:
-    if record.event not in (EventName.REJECTED, EventName.RESIZE_REJECTED):
+    if not isinstance(record, Rejected | ResizeRejected):
         return record
-    return replace(record, fields={**record.fields, "refusal_id": refusal_id})
+    return replace(record, refusal_id=refusal_id)

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 
 from nri_numamem.config.settings import Settings
 from nri_numamem.engine.core.events import Container, PodSandbox
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.machine import MachineUnreadable
+from nri_numamem.engine.records.record import Record
 from nri_numamem.host.node_memory import read_available
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError
@@ -51,5 +51,5 @@ class BurstablePodsSupport:
         try:
             return read_available(self._roots.sysfs)
         except MachineError as error:
-            self._emit(Record(EventName.MACHINE_UNREADABLE, {"error": str(error)}))
+            self._emit(MachineUnreadable(error=str(error)))
             return None

@@ -23,10 +23,10 @@ from nri_numamem.engine.core.events import (
     RemoveContainer,
     Synchronize,
 )
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.record import Record
+from nri_numamem.engine.records.running import ContainerCgroupUnreadable
 from nri_numamem.host.cgroups import cgroup_directory, pod_hugepage_limits, pod_memory_limit
 from nri_numamem.host.container_use import container_use
 from nri_numamem.host.containers import (
@@ -100,7 +100,7 @@ class CgroupScan:
         try:
             found = tuple(self._search(engine.context, engine.state))
         except MachineError as error:
-            return (Record(EventName.CONTAINER_CGROUP_UNREADABLE, {"error": str(error)}),)
+            return (ContainerCgroupUnreadable(error=str(error)),)
         self._reported.update(container.container_id for _, container in found)
         if not self._due_s:
             self._reported = set()

@@ -15,12 +15,12 @@ from pathlib import Path
 from nri_numamem.daemon.cgroup_scan import SCANS_AFTER_S
 from nri_numamem.daemon.jobs import unknown_time
 from nri_numamem.engine.core.events import CpusetRead, CpusetsRead
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.cpusets import records
 from nri_numamem.engine.cpusets.check import nodes_of_container
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.record import Record
+from nri_numamem.engine.records.running import ContainerCgroupUnreadable
 from nri_numamem.host.cgroups import cgroup_directory, set_mems
 from nri_numamem.host.container_use import container_use
 from nri_numamem.host.containers import container_folders, is_populated
@@ -116,7 +116,7 @@ class CpusetCheck:
         if error == self._error:
             return ()
         self._error = error
-        return (Record(EventName.CONTAINER_CGROUP_UNREADABLE, {"error": error}),)
+        return (ContainerCgroupUnreadable(error=error),)
 
     def _is_slice_due(self, now_s: float) -> bool:
         return self._slice_at_s is None or now_s - self._slice_at_s >= SLICE_S

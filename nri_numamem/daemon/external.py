@@ -13,8 +13,13 @@ from nri_numamem.daemon.connection import ConnectionResult
 from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.service import Service
 from nri_numamem.daemon.system import SignalSource, System
-from nri_numamem.engine.core.plan import Record, RecordValue
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.connection import (
+    ConnectFailed,
+    ConnectionClosedByPlugin,
+    Disconnected,
+    RegistrationRejected,
+)
+from nri_numamem.engine.records.record import Record
 from nri_numamem.nri.event_loop import TICK_S, Ended
 from nri_numamem.nri.poller import Channel
 
@@ -154,16 +159,11 @@ def pause(service: Service, system: System, signals: SignalSource, seconds: floa
 
 def _connect_failed(why: str) -> Record:
     remedy = "is the runtime up, and NRI enabled in its configuration?"
-    return Record(EventName.CONNECT_FAILED, {"cause": why, "remedy": remedy})
+    return ConnectFailed(cause=why, remedy=remedy)
 
 
 def _connection_ended(result: ConnectionResult) -> Record:
-    fields: dict[str, RecordValue] = {"cause": result.cause, "was_registered": result.registered}
+    kind: type[Disconnected | ConnectionClosedByPlugin | RegistrationRejected] = Disconnected
     if result.ended is Ended.FINISHED:
-        event = (
-            EventName.CONNECTION_CLOSED_BY_PLUGIN
-            if result.registered
-            else EventName.REGISTRATION_REJECTED
-        )
-        return Record(event, fields)
-    return Record(EventName.DISCONNECTED, fields)
+        kind = ConnectionClosedByPlugin if result.registered else RegistrationRejected
+    return kind(cause=result.cause, was_registered=result.registered)

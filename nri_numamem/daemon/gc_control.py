@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
-from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.records.record import Record
 
 # Objects made and not freed since the last collection, some 10 MB at most. A host with 500 pods
 # comes near it once; an error with its traceback makes a hundred.

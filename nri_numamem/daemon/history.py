@@ -11,58 +11,18 @@ from dataclasses import dataclass, replace
 
 from nri_numamem.daemon.newest import put_newest
 from nri_numamem.daemon.repeated_refusals import LAST_INTERVAL_S, REFUSALS_LIMIT
-from nri_numamem.engine.core.plan import Record, RecordValue
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.records.table.burstable import EVENTS as BURSTABLE_EVENTS
-from nri_numamem.engine.records.table.containers import EVENTS as CONTAINER_EVENTS
-from nri_numamem.engine.records.table.cpu_following import EVENTS as CPU_EVENTS
-from nri_numamem.engine.records.table.memory_policies import EVENTS as POLICY_EVENTS
-from nri_numamem.engine.records.table.network_hints import EVENTS as NETWORK_EVENTS
-from nri_numamem.engine.records.table.pods import EVENTS as POD_EVENTS
-from nri_numamem.engine.records.table.residency import CONTAINER_EVENTS as RESIDENCY_EVENTS
+from nri_numamem.engine.features.memory_policies.records import MemoryPolicyRejected
+from nri_numamem.engine.records.common import ContainerNames, names_of
+from nri_numamem.engine.records.containers import Adopted, NotManaged, Unplaced
+from nri_numamem.engine.records.pods import PodRejected
+from nri_numamem.engine.records.record import Record
+from nri_numamem.engine.records.running import ContainerEnded, ResizeRejected
+from nri_numamem.memorymanager import QosClass
 from nri_numamem.nri.poller import Clock
 
-_PROCESS_EVENTS = (
-    EventName.MACHINE,
-    EventName.CONFIGURED,
-    EventName.SYNCHRONIZED,
-    EventName.SYNCHRONIZE_TIMED_OUT,
-    EventName.REQUEST_TIMED_OUT,
-    EventName.INTERNAL_ERROR,
-    EventName.INTERNAL_ERROR_AFTER_REPLY,
-    EventName.COMMIT_TIMED_OUT,
-    EventName.DISCONNECTED,
-    EventName.CONNECTION_CLOSED_BY_PLUGIN,
-    EventName.CONFIGURATION_FAILED_INACTIVE,
-    EventName.RESTARTING_AFTER_CRASH,
-    EventName.RESTARTING_AFTER_DISCONNECT,
-    EventName.STOPPED,
-)
-"""When the plugin can decide, and when it cannot."""
-
-EVENTS = frozenset(
-    {
-        *CONTAINER_EVENTS,
-        *POD_EVENTS,
-        *CPU_EVENTS,
-        *POLICY_EVENTS,
-        *BURSTABLE_EVENTS,
-        *NETWORK_EVENTS,
-        *RESIDENCY_EVENTS,
-        *_PROCESS_EVENTS,
-    }
-)
-
-_REPEATED = (
-    EventName.REJECTED,
-    EventName.UNPINNED_NO_CAPACITY,
-    EventName.RUNNING_UNPINNED_NO_CAPACITY,
-    EventName.RESIZE_REJECTED,
-    EventName.POD_REJECTED,
-    EventName.NOT_MANAGED,
-    EventName.MEMORY_POLICY_REJECTED,
-)
+_Repeated = Unplaced | ResizeRejected | PodRejected | NotManaged | MemoryPolicyRejected
+_REPEATED = (Unplaced, ResizeRejected, PodRejected, NotManaged, MemoryPolicyRejected)
 
 # The kubelet's first retries come after 10 to 15 s.
 FIRST_INTERVAL_S = 10.0
@@ -77,7 +37,7 @@ _Key = tuple[str, str]
 class _Kept:
     """What the history has of a container's last refusals."""
 
-    event: EventName
+    event: str
     text: str
     kept_at_s: float
     interval_s: float
@@ -102,36 +62,42 @@ class HistoryFilter:
 
     def add(self, record: Record) -> None:
         """Append a record, if the history is to have it."""
-        if record.event not in EVENTS:
+        if not record.is_kept:
             return
         chosen = self._chosen(record)
         if chosen is not None:
             self._append(self._clock.wall_s(), chosen)
 
     def _chosen(self, record: Record) -> Record | None:
-        if record.event is EventName.NOT_MANAGED and not _may_be_managed(record):
+        if isinstance(record, NotManaged) and not _may_be_managed(record):
             return None
-        if record.event is EventName.ADOPTED and self._is_known(record):
+        if isinstance(record, Adopted) and self._is_known(record):
             return None
-        key = (str(record.fields.get("pod_uid", "")), str(record.fields.get("container", "")))
-        if record.event in _REPEATED:
+        names = names_of(record)
+        container = names.container if isinstance(names, ContainerNames) else ""
+        key = ("" if names is None else names.pod_uid, container)
+        if isinstance(record, _REPEATED):
             return self._unless_repeated(key, record)
-        if key in self._kept and record.event is not EventName.CONTAINER_ENDED:
+        if key in self._kept and not isinstance(record, ContainerEnded):
             del self._kept[key]
         return record
 
-    def _is_known(self, record: Record) -> bool:
+    def _is_known(self, record: Adopted) -> bool:
         """Return whether the container was recorded before, perhaps by an earlier process."""
         engine = self._get_engine()
-        container_id = str(record.fields.get("container_id"))
+        container_id = record.names.container_id
         reason = None if engine is None else engine.state.reasons.pinned.get(container_id)
         return reason is not None and self._clock.wall_s() - reason.since_s > _NEW_S
 
-    def _unless_repeated(self, key: _Key, record: Record) -> Record | None:
+    def _unless_repeated(self, key: _Key, record: _Repeated) -> Record | None:
         now_s = self._clock.monotonic_s()
-        text = str(record.fields.get("message") or record.fields.get("cause") or "")
-        if record.event is EventName.RESIZE_REJECTED:
-            text = str(record.fields.get("request_bytes"))
+        match record:
+            case ResizeRejected():
+                text = str(record.request_bytes)
+            case NotManaged() | MemoryPolicyRejected():
+                text = record.cause
+            case _:
+                text = record.message
         known = self._kept.get(key)
         if known is None or (known.event, known.text) != (record.event, text):
             self._keep(key, _Kept(record.event, text, now_s, FIRST_INTERVAL_S))
@@ -141,15 +107,13 @@ class HistoryFilter:
             return None
         interval_s = min(2 * known.interval_s, LAST_INTERVAL_S)
         self._keep(key, replace(known, kept_at_s=now_s, interval_s=interval_s, repeat_count=0))
-        fields: dict[str, RecordValue] = {**record.fields, "repeat_count": known.repeat_count}
-        return replace(record, fields=fields)
+        return replace(record, repeat_count=known.repeat_count)
 
     def _keep(self, key: _Key, kept: _Kept) -> None:
         put_newest(self._kept, key, kept, REFUSALS_LIMIT)
 
 
-def _may_be_managed(record: Record) -> bool:
+def _may_be_managed(record: NotManaged) -> bool:
     """Return whether an unmanaged container is Guaranteed, or has a memory limit as Guaranteed."""
-    fields = record.fields
-    has_limit = fields.get("memory_limit_bytes") or fields.get("pod_memory_limit_bytes")
-    return fields.get("qos_class") == "Guaranteed" or bool(has_limit)
+    has_limit = record.memory_limit_bytes or record.pod_memory_limit_bytes
+    return record.qos_class == QosClass.GUARANTEED or bool(has_limit)

@@ -10,10 +10,10 @@ shows them at its creation, so the plugin leaves it as it is in any case.
 from collections.abc import Callable, Iterable
 
 from nri_numamem.engine.core.events import HostCpus, HostCpusRead
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.shared_cpus import may_follow
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.cpus import KubeletCpuStateUnreadable
+from nri_numamem.engine.records.record import Record
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.host.topology import read_isolated_cpus
@@ -87,4 +87,4 @@ class HostCpusMonitor:
         if text == self._error:
             return ()
         self._error = text
-        return (Record(EventName.KUBELET_CPU_STATE_UNREADABLE, {"error": text}),)
+        return (KubeletCpuStateUnreadable(error=text),)

@@ -23,10 +23,11 @@ from nri_numamem.daemon.machine_monitor import MachineMonitor
 from nri_numamem.daemon.network_hints import NamespaceAccess, NetworkHints
 from nri_numamem.engine.core.context import is_burstable, qos_of_cgroup_parent
 from nri_numamem.engine.core.events import Container, PodSandbox, PolicySupport
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.shared_cpus import may_follow
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.pods import PodCgroupUnreadable
+from nri_numamem.engine.records.record import Record
+from nri_numamem.engine.records.running import ContainerCgroupUnreadable
 from nri_numamem.host.cgroups import (
     container_directory,
     pod_hugepage_limits,
@@ -139,7 +140,7 @@ class HostReader:
         try:
             return pod_hugepage_limits(self._roots.cgroup, cgroup_parent)
         except MachineError as error:
-            self._emit(Record(EventName.POD_CGROUP_UNREADABLE, {"error": str(error)}))
+            self._emit(PodCgroupUnreadable(error=str(error)))
             return {}
 
     def memory_limit(self, cgroup_parent: str) -> int | None:
@@ -152,7 +153,7 @@ class HostReader:
         try:
             return pod_memory_limit(self._roots.cgroup, cgroup_parent)
         except MachineError as error:
-            self._emit(Record(EventName.POD_CGROUP_UNREADABLE, {"error": str(error)}))
+            self._emit(PodCgroupUnreadable(error=str(error)))
             return None
 
     def read_cpuset(self, container: Container, cgroup_parent: str, cgroups_path: str) -> Container:
@@ -169,7 +170,7 @@ class HostReader:
                 return replace(container, cgroup_mems=mems)
             use = container_use(self._roots.cgroup, Path(directory))
         except MachineError as error:
-            self._emit(Record(EventName.CONTAINER_CGROUP_UNREADABLE, {"error": str(error)}))
+            self._emit(ContainerCgroupUnreadable(error=str(error)))
             return container
         return replace(container, cgroup_mems=mems, cgroup_use=use)
 
@@ -179,7 +180,7 @@ class HostReader:
             directory = container_directory(self._roots.cgroup, cgroups_path)
             return memory_limit(self._roots.cgroup, Path(directory)) if directory else None
         except MachineError as error:
-            self._emit(Record(EventName.CONTAINER_CGROUP_UNREADABLE, {"error": str(error)}))
+            self._emit(ContainerCgroupUnreadable(error=str(error)))
             return None
 
     def device_nodes(self, cgroup_parent: str, devices: Iterable[Device]) -> tuple[NodeSet, ...]:

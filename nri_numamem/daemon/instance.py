@@ -19,9 +19,9 @@ from pathlib import Path
 from nri_numamem.config.errors import UsageError
 from nri_numamem.daemon.lock_holder import format_holder, read_holder
 from nri_numamem.daemon.system import StateWriter
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.state import EngineState
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.process import LockLost, LockRestored, LockUnavailable
+from nri_numamem.engine.records.record import Record
 from nri_numamem.nri.poller import Clock
 from nri_numamem.observe.plugin_file import PluginFacts
 from nri_numamem.observe.state_file import StateFile
@@ -91,13 +91,12 @@ class InstanceLock:
         except AlreadyRunningError as error:
             if not self.is_lost:
                 self.is_lost = True
-                fields = {"path": str(self._path), "error": str(error)}
-                self._emit(Record(EventName.LOCK_LOST, fields))
+                self._emit(LockLost(path=str(self._path), error=str(error)))
         except OSError as error:
             self._log_unavailable(self._path, error)
         else:
             self.is_lost = self._is_unavailable = False
-            self._emit(Record(EventName.LOCK_RESTORED, {"path": str(self._path)}))
+            self._emit(LockRestored(path=str(self._path)))
             return True
         return False
 
@@ -142,8 +141,7 @@ class InstanceLock:
     def _log_unavailable(self, path: Path, error: OSError) -> None:
         if not self._is_unavailable:
             self._is_unavailable = True
-            fields = {"path": str(path), "error": error.strerror or str(error)}
-            self._emit(Record(EventName.LOCK_UNAVAILABLE, fields))
+            self._emit(LockUnavailable(path=str(path), error=error.strerror or str(error)))
 
 
 class StateStore:

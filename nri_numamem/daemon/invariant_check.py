@@ -11,11 +11,11 @@ two containers. After that the violation is only logged.
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
-from typing import TypeVar, cast
+from typing import TypeVar
 
-from nri_numamem.engine.core.plan import Record, RecordValue
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.process import AccountingInvariantViolated
+from nri_numamem.engine.records.record import Record
 from nri_numamem.memorymanager import State, check_accounting, check_shortfalls
 from nri_numamem.memorymanager.state_json import entries_json, node_json
 
@@ -78,21 +78,24 @@ class InvariantCheck:
 
 def _violated(violations: tuple[str, ...], before: State | None, after: State) -> Record:
     before = State({}) if before is None else before
-    fields: dict[str, RecordValue] = {
-        "violations": list(violations[:_LINES_LIMIT]),
-        "violation_count": len(violations),
-    }
     pods = _changed(before.assignments, after.assignments)
     nodes = _changed(before.machine_state, after.machine_state)
-    for name, state in (("before", before), ("after", after)):
-        entries = {uid: state.assignments[uid] for uid in pods if uid in state.assignments}
-        tables = {node: state.machine_state[node] for node in nodes if node in state.machine_state}
-        shown = {
-            "entries": entries_json(entries),
-            "machineState": {str(node_id): node_json(node) for node_id, node in tables.items()},
-        }
-        fields[name] = cast("Mapping[str, RecordValue]", shown)
-    return Record(EventName.ACCOUNTING_INVARIANT_VIOLATED, fields)
+    return AccountingInvariantViolated(
+        violations=violations[:_LINES_LIMIT],
+        violation_count=len(violations),
+        before=_part(before, pods, nodes),
+        after=_part(after, pods, nodes),
+    )
+
+
+def _part(state: State, pods: Iterable[str], nodes: Iterable[int]) -> Mapping[str, object]:
+    """Return some pods and nodes of an accounting, in the words of the kubelet's state file."""
+    entries = {uid: state.assignments[uid] for uid in pods if uid in state.assignments}
+    tables = {node: state.machine_state[node] for node in nodes if node in state.machine_state}
+    return {
+        "entries": entries_json(entries),
+        "machineState": {str(node_id): node_json(node) for node_id, node in tables.items()},
+    }
 
 
 def _changed(before: Mapping[_Key, object], after: Mapping[_Key, object]) -> list[_Key]:

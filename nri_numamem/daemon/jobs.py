@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from nri_numamem.daemon.system import TimeLimit
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.process import JobFailed
+from nri_numamem.engine.records.record import Record
 from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.nri.poller import Clock
 
@@ -130,4 +130,4 @@ class Jobs:
         text = "".join(traceback.format_exception(error)).rstrip()
         if self._failures.get(name) != text:
             self._failures[name] = text
-            self._emit(Record(EventName.JOB_FAILED, {"job": name, "exception": text}))
+            self._emit(JobFailed(job=name, exception=text))

@@ -36,8 +36,20 @@ from nri_numamem.daemon.live_settings import read_drop_in
 from nri_numamem.daemon.service import Service, build_engine
 from nri_numamem.daemon.supervisor_status import LAUNCHED, SupervisorStatus
 from nri_numamem.daemon.system import System, host_system
-from nri_numamem.engine.core.plan import Record, RecordValue
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.connection import (
+    ConfigurationFailedExiting,
+    ConfigurationFailedInactive,
+    ConfigurationRejected,
+    RuntimeNeverSynchronizes,
+    SwitchedToExternal,
+)
+from nri_numamem.engine.records.process import (
+    CapabilitiesKept,
+    NotStarted,
+    PluginExited,
+    SupervisorUnavailable,
+)
+from nri_numamem.engine.records.record import Record
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.event_loop import Ended
@@ -94,8 +106,8 @@ class LaunchedService(Service):
         except UsageError as error:
             if configuration_.survives_refusal:
                 refused = Refused(f"nri-numamem: {error}")
-                fields = {**configuration_.fields, "error": str(refused)}
-                self.emit(Record(EventName.CONFIGURATION_REJECTED, fields))
+                names = configuration_.names
+                self.emit(ConfigurationRejected(runtime=names, error=str(refused)))
                 logs.flush()  # the runtime kills the process after the reply
                 raise refused from error
             self._stay_without_engine(error)
@@ -112,7 +124,7 @@ class LaunchedService(Service):
             self._stay_without_engine(error)
         except Exception as error:  # noqa: BLE001 - logged; another process tries again
             text = "".join(traceback.format_exception(error)).rstrip()
-            self.emit(Record(EventName.CONFIGURATION_FAILED_EXITING, {"exception": text}))
+            self.emit(ConfigurationFailedExiting(exception=text))
             self.end_connection("the configuration was not applied")
             return
         self._expect_no_synchronize(configuration_)
@@ -152,7 +164,7 @@ class LaunchedService(Service):
         with self._system.open_signals() as signals:
             result = self.serve(channel, identity, signals)
             if self.external_channel is not None:
-                self.emit(Record(EventName.SWITCHED_TO_EXTERNAL, {"cause": result.cause}))
+                self.emit(SwitchedToExternal(cause=result.cause))
                 self._is_last_connection = True
                 result = self.serve(self.external_channel, identity, signals)
         self.close()
@@ -169,11 +181,11 @@ class LaunchedService(Service):
                 self._status.over()
             elif is_clean:
                 self._status.disconnected()
-        fields: dict[str, RecordValue] = {
-            "cause": result.cause,
-            "was_registered": result.registered,
-        }
-        self.emit(Record(EventName.PLUGIN_EXITED, fields, alternate=not is_clean))
+        self.emit(
+            PluginExited(
+                cause=result.cause, was_registered=result.registered, alternate=not is_clean
+            )
+        )
         logs.flush()
 
     def _set_up(self, configuration_: Configuration) -> None:
@@ -190,7 +202,7 @@ class LaunchedService(Service):
         self.live.reads_from(partial(read_drop_in, self._identity, text), "auto")
         logs.configure(settings.log_file or "auto", settings.log_level, settings.log_format)
         if self._unwatched:
-            self.emit(Record(EventName.SUPERVISOR_UNAVAILABLE, {"error": self._unwatched}))
+            self.emit(SupervisorUnavailable(error=self._unwatched))
             self._unwatched = ""
         if self._status is not None:
             self._status.running(text)
@@ -198,8 +210,7 @@ class LaunchedService(Service):
         self.start(engine, settings, "launched by the runtime")
 
     def _stay_without_engine(self, error: UsageError) -> None:
-        fields = {"error": str(error)}
-        self.emit(Record(EventName.CONFIGURATION_FAILED_INACTIVE, fields))
+        self.emit(ConfigurationFailedInactive(error=str(error)))
 
 
 def main(
@@ -218,7 +229,7 @@ def main(
         sock = socket.socket(fileno=_descriptor_of(environment))
     except (UsageError, OSError) as error:
         logs.configure("auto")
-        logs.get_logger().error(EventName.NOT_STARTED, error=str(error))
+        logs.get_logger().error(NotStarted.event, error=str(error))
         if status is not None:
             status.over()
         return 2
@@ -229,7 +240,7 @@ def main(
     service = LaunchedService(logs.get_logger(), HostRoots(), host_system(), status, unwatched)
     service.metrics.count_start(LAUNCHED)
     if problem:
-        service.emit(Record(EventName.CAPABILITIES_KEPT, {"error": problem}))
+        service.emit(CapabilitiesKept(error=problem))
     return service.run(sock, identity)
 
 
@@ -239,7 +250,7 @@ def _is_clean(result: ConnectionResult) -> bool:
 
 
 def _never_synchronizes(why: str, remedy: str) -> Record:
-    return Record(EventName.RUNTIME_NEVER_SYNCHRONIZES, {"cause": why, "remedy": remedy})
+    return RuntimeNeverSynchronizes(cause=why, remedy=remedy)
 
 
 def _registers_safely(configuration_: Configuration) -> bool:

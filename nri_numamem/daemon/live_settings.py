@@ -21,8 +21,14 @@ from nri_numamem.config.errors import UsageError
 from nri_numamem.config.settings import Settings, settings_to_mapping
 from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.signals import RELOAD, TOGGLE_DEBUG
-from nri_numamem.engine.core.plan import Record, RecordValue
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.files import (
+    ConfigurationReloaded,
+    ConfigurationReloadFailed,
+    LogLevelChanged,
+    LogReopened,
+)
+from nri_numamem.engine.records.process import JobFailed
+from nri_numamem.engine.records.record import Record
 from nri_numamem.observe.log import loggers as logs
 from nri_numamem.observe.metrics.threads import start_thread
 
@@ -82,7 +88,7 @@ class LiveSettings:
         """
         if RELOAD in signals:
             logs.reopen()
-            self._emit(Record(EventName.LOG_REOPENED))
+            self._emit(LogReopened())
             self._begin_reading(wake_up)
         if TOGGLE_DEBUG in signals:
             self._toggle_debug()
@@ -127,10 +133,10 @@ class LiveSettings:
             self._failed(str(result))
         else:
             text = "".join(traceback.format_exception(result)).rstrip()
-            self._emit(Record(EventName.JOB_FAILED, {"job": "configuration", "exception": text}))
+            self._emit(JobFailed(job="configuration", exception=text))
 
     def _failed(self, problem: str) -> None:
-        self._emit(Record(EventName.CONFIGURATION_RELOAD_FAILED, {"error": problem}))
+        self._emit(ConfigurationReloadFailed(error=problem))
 
     def _reloaded(self, found: Settings) -> None:
         before = self._settings
@@ -142,10 +148,13 @@ class LiveSettings:
         else:
             logs.set_level(after.log_level)
         self._use(after)
-        applied: list[RecordValue] = [key for key in changed if key in LIVE]
-        waiting: list[RecordValue] = [key for key in changed if key not in LIVE]
-        fields: dict[str, RecordValue] = {"applied": applied, "needs_restart": waiting}
-        self._emit(Record(EventName.CONFIGURATION_RELOADED, fields, alternate=bool(waiting)))
+        applied = [key for key in changed if key in LIVE]
+        waiting = [key for key in changed if key not in LIVE]
+        self._emit(
+            ConfigurationReloaded(
+                applied=(*applied,), needs_restart=(*waiting,), alternate=bool(waiting)
+            )
+        )
 
     def _toggle_debug(self) -> None:
         """Switch to debug, or from debug to the level of the settings (info if that is debug)."""
@@ -155,7 +164,7 @@ class LiveSettings:
         level = "debug"
         if self._level == "debug":
             level = usual if usual != "debug" else "info"
-        record = Record(EventName.LOG_LEVEL_CHANGED, {"log_level": level})
+        record = LogLevelChanged(log_level=level)
         # Logged while the lower of both levels is in use.
         if level != "debug":
             self._emit(record)

@@ -19,10 +19,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from nri_numamem.engine.core.events import Container, MachineChanged, PodSandbox
-from nri_numamem.engine.core.plan import Record, RecordValue
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.queries.dump import non_pod_hugepages_record, pools_record
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.machine import (
+    HugepagePoolsUnreadable,
+    MachineMonitorFailed,
+    MachineUnreadable,
+    UeventsReceived,
+    UeventsUnavailable,
+)
+from nri_numamem.engine.records.record import Record
 from nri_numamem.host.hugepages import PoolDirectories, read_pod_use, read_pool_use
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError
@@ -112,10 +118,10 @@ class MachineMonitor:
                 self._change(engine, machine)
             self._compare(non_pod_hugepages(engine.state.accounting, self._read_use(engine)), now_s)
         except MachineError as error:
-            self._log_problem(EventName.MACHINE_UNREADABLE, str(error))
+            self._log_problem(MachineUnreadable(error=str(error)), str(error))
         except Exception as error:  # noqa: BLE001 - a bug must not end the loop
             text = "".join(traceback.format_exception(error)).rstrip()
-            self._log_problem(EventName.MACHINE_MONITOR_FAILED, text)
+            self._log_problem(MachineMonitorFailed(exception=text), text)
         else:
             self._problem = ""
 
@@ -156,7 +162,7 @@ class MachineMonitor:
         try:
             return self._read_use(engine, sizes)
         except MachineError as error:
-            self._log_problem(EventName.HUGEPAGE_POOLS_UNREADABLE, str(error))
+            self._log_problem(HugepagePoolsUnreadable(error=str(error)), str(error))
             return None
 
     def _read_use(self, engine: Engine, sizes: Collection[int] | None = None) -> PoolUse:
@@ -183,7 +189,7 @@ class MachineMonitor:
         try:
             use = self._read_use(engine)
         except MachineError as error:
-            self._emit(Record(EventName.MACHINE_UNREADABLE, {"error": str(error)}))
+            self._emit(MachineUnreadable(error=str(error)))
         else:
             self._emit(pools_record(engine.state.accounting, use))
 
@@ -201,11 +207,8 @@ class MachineMonitor:
             return self._uevents.receive() if self._uevents is not None else UeventBatch()
         except OSError as error:
             self.close()
-            fields: dict[str, RecordValue] = {
-                "error": error.strerror or str(error),
-                "poll_interval_s": round(READ_S),
-            }
-            self._emit(Record(EventName.UEVENTS_UNAVAILABLE, fields))
+            text = error.strerror or str(error)
+            self._emit(UeventsUnavailable(error=text, poll_interval_s=round(READ_S)))
             return UeventBatch()
 
     def _log_uevents(self, batch: UeventBatch) -> None:
@@ -214,24 +217,19 @@ class MachineMonitor:
         try:
             thread.start()
         except RuntimeError as error:  # a limit of threads
-            fields: dict[str, RecordValue] = {
-                "is_incomplete": batch.is_incomplete,
-                "error": str(error),
-            }
-            self._emit(Record(EventName.UEVENTS_RECEIVED, fields))
+            self._emit(UeventsReceived(is_incomplete=batch.is_incomplete, error=str(error)))
 
     def _describe(self, batch: UeventBatch) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        fields: dict[str, RecordValue] = {"is_incomplete": batch.is_incomplete}
+        record = UeventsReceived(is_incomplete=batch.is_incomplete)
         try:
-            fields["uevents"] = list(describe(batch.messages))
+            record = replace(record, uevents=tuple(describe(batch.messages)))
         except Exception as error:  # noqa: BLE001 - only for the log
-            fields["error"] = str(error)
-        self._emit(Record(EventName.UEVENTS_RECEIVED, fields))
+            record = replace(record, error=str(error))
+        self._emit(record)
 
-    def _log_problem(self, event: EventName, text: str) -> None:
+    def _log_problem(self, record: Record, text: str) -> None:
         """Log a problem once, until the machine could be read again."""
         if text != self._problem:
             self._problem = text
-            name = "exception" if event is EventName.MACHINE_MONITOR_FAILED else "error"
-            self._emit(Record(event, {name: text}))
+            self._emit(record)

@@ -18,11 +18,11 @@ from nri_numamem.daemon.jobs import Jobs, LimitedJob
 from nri_numamem.daemon.remote_memory import RemoteMemory
 from nri_numamem.daemon.supervisor_status import START_CAUSES, SupervisorStatus
 from nri_numamem.daemon.system import TimeLimit
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.engine import Committed, Engine
 from nri_numamem.engine.features.residency.setting import Residency
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.files import MetricsEndpointRetrying
+from nri_numamem.engine.records.record import Record
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.nri.poller import Clock
 from nri_numamem.observe.metrics.counters import Meter
@@ -148,9 +148,9 @@ class MetricsEndpoint:
         self._open("", "")
 
     def _report(self, record: Record) -> None:
-        if self._standby and record.event is EventName.METRICS_ENDPOINT_RETRYING:
-            cause = f"{record.fields['cause']}; if the other instance serves there, this is normal"
-            record = replace(record, fields={**record.fields, "cause": cause})
+        if self._standby and isinstance(record, MetricsEndpointRetrying):
+            cause = f"{record.cause}; if the other instance serves there, this is normal"
+            record = replace(record, cause=cause)
         self._emit(record)
 
     def _load_server(self) -> OpenServer:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from nri_numamem.config.network_hints import OFF, SECONDARY
 from nri_numamem.engine.core.events import NetworkInterface, NetworkRequest, PodSandbox
-from nri_numamem.engine.core.plan import Record
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.features.network_hints.records import NetworkNamespacesClosed
+from nri_numamem.engine.records.record import Record
 from nri_numamem.host.capabilities import CAP_SYS_ADMIN, has_capability
 from nri_numamem.numa import NodeSet
 
@@ -137,7 +137,7 @@ class NetworkHints:
         return self._namespaces
 
     def _emit_closed(self, cause: str) -> None:
-        self._emit(Record(EventName.NETWORK_NAMESPACES_CLOSED, {"cause": cause}))
+        self._emit(NetworkNamespacesClosed(cause=cause))
 
     def _is_wanted(self, pod: PodSandbox) -> bool:
         engine = self._get_engine()

@@ -14,9 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from nri_numamem.engine.core.events import Container, PodCgroupGone, PodSandbox, StopContainer
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.records.pods import PodReleased
+from nri_numamem.engine.records.record import Record
 from nri_numamem.host.cgroups import cgroup_directory, cgroup_exists
 from nri_numamem.host.containers import container_folders
 from nri_numamem.host.sysfs import MachineError
@@ -79,7 +80,9 @@ class PodReaper:
     def release(self, engine: Engine, pods: Iterable[PodSandbox]) -> list[Record]:
         """Release pods; return the records."""
         return [
-            replace(record, fields={**record.fields, "detected_by": "cgroup_removed"})
+            replace(record, detected_by="cgroup_removed")
+            if isinstance(record, PodReleased)
+            else record
             for pod in pods
             for record in engine.apply(PodCgroupGone(pod)).records
         ]

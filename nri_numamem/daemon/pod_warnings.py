@@ -8,17 +8,22 @@ all of them, and the history keeps them by its own rules.
 from dataclasses import replace
 
 from nri_numamem.daemon.newest import put_newest
-from nri_numamem.engine.core.plan import Record
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.features.burstable_pods.records import BurstableNotPinned
+from nri_numamem.engine.features.memory_policies.records import (
+    MemoryPolicyIgnored,
+    MemoryPolicyRejected,
+)
+from nri_numamem.engine.features.network_hints.records import NetworkHintsIncomplete
+from nri_numamem.engine.features.placement_strategy.records import PlacementStrategyIgnored
+from nri_numamem.engine.records.common import names_of
+from nri_numamem.engine.records.record import Record
 
-ONCE_PER_POD = frozenset(
-    {
-        EventName.BURSTABLE_NOT_PINNED,
-        EventName.MEMORY_POLICY_IGNORED,
-        EventName.MEMORY_POLICY_REJECTED,
-        EventName.NETWORK_HINTS_INCOMPLETE,
-        EventName.PLACEMENT_STRATEGY_IGNORED,
-    }
+ONCE_PER_POD = (
+    BurstableNotPinned,
+    MemoryPolicyIgnored,
+    MemoryPolicyRejected,
+    NetworkHintsIncomplete,
+    PlacementStrategyIgnored,
 )
 """Each has the level debug as its alternate level."""
 
@@ -30,7 +35,7 @@ class PodWarnings:
     """Knows which pods had which warning."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[EventName, str], None] = {}
+        self._known: dict[tuple[str, str], None] = {}
         """Event and pod uid; the newest comes last."""
 
     def filtered(self, record: Record) -> Record:
@@ -38,9 +43,12 @@ class PodWarnings:
 
         A container without room is no such case: its record says what the NUMA nodes have free.
         """
-        if record.event not in ONCE_PER_POD or record.alternate or "message" in record.fields:
+        if not isinstance(record, ONCE_PER_POD) or record.alternate:
             return record
-        key = (record.event, str(record.fields.get("pod_uid")))
+        names = names_of(record)
+        if names is None or (isinstance(record, BurstableNotPinned) and record.message):
+            return record
+        key = (record.event, names.pod_uid)
         is_repeated = key in self._known
         put_newest(self._known, key, None, WARNINGS_LIMIT)
         return replace(record, alternate=True) if is_repeated else record

@@ -8,8 +8,8 @@ after growing intervals, with the number of those in between. The metrics count 
 from dataclasses import dataclass, replace
 
 from nri_numamem.daemon.newest import put_newest
-from nri_numamem.engine.core.plan import Record, RecordValue
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.record import Amounts, Record
+from nri_numamem.engine.records.running import Resized, ResizeRejected
 
 FIRST_INTERVAL_S = 60.0
 LAST_INTERVAL_S = 3600.0
@@ -20,7 +20,7 @@ REFUSALS_LIMIT = 1024
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    request: RecordValue
+    request: Amounts
     logged_at_s: float
     interval_s: float
     repeat_count: int = 0
@@ -36,12 +36,11 @@ class RepeatedRefusals:
 
     def filtered(self, record: Record, now_s: float) -> Record | None:
         """Return the record to be logged, or None; `now_s` is monotonic."""
-        if record.event is EventName.RESIZED:
-            self._refusals.pop(str(record.fields.get("container_id")), None)
-        if record.event is not EventName.RESIZE_REJECTED:
+        if isinstance(record, Resized):
+            self._refusals.pop(record.names.container_id, None)
+        if not isinstance(record, ResizeRejected):
             return record
-        container_id = str(record.fields.get("container_id"))
-        request = record.fields.get("request_bytes")
+        container_id, request = record.names.container_id, record.request_bytes
         known = self._refusals.get(container_id)
         if known is None or known.request != request:
             self._remember(container_id, _Refusal(request, now_s, FIRST_INTERVAL_S))
@@ -52,7 +51,7 @@ class RepeatedRefusals:
             return None
         interval_s = min(2 * known.interval_s, LAST_INTERVAL_S)
         self._remember(container_id, _Refusal(request, now_s, interval_s))
-        return replace(record, fields={**record.fields, "repeat_count": known.repeat_count})
+        return replace(record, repeat_count=known.repeat_count)
 
     def _remember(self, container_id: str, refusal: _Refusal) -> None:
         put_newest(self._refusals, container_id, refusal, REFUSALS_LIMIT)

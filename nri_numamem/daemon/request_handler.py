@@ -11,8 +11,9 @@ from nri_numamem.daemon.cgroup_scan import CgroupScan
 from nri_numamem.daemon.pod_reaper import PodReaper
 from nri_numamem.daemon.system import TimeLimit
 from nri_numamem.engine.core.events import Event
-from nri_numamem.engine.core.plan import Plan, Record
+from nri_numamem.engine.core.plan import Plan
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.records.record import Record
 from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.nri.poller import Clock
 from nri_numamem.nri.request_ids import RequestIds

@@ -11,9 +11,10 @@ Only for the setting `residency`; without it the module is not loaded.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.core.fields import holder_names
 from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.cpusets.check import nodes_of_container
+from nri_numamem.engine.cpusets.records import pages_shown
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.features.residency import records
 from nri_numamem.engine.features.residency.head_room import head_rooms, judge, unfaulted_bytes
@@ -24,7 +25,7 @@ from nri_numamem.engine.features.residency.remote_memory import (
     likely_causes,
 )
 from nri_numamem.engine.features.residency.setting import Residency
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.record import Record
 from nri_numamem.host.cgroups import cgroup_directory, set_mems
 from nri_numamem.host.containers import container_folders
 from nri_numamem.host.node_memory import read_available
@@ -124,16 +125,20 @@ class ResidencyCheck:
             verdict = judge(rooms, setting.head_room, before.low_nodes or frozenset())
             low_nodes = verdict.low_nodes
             for room in verdict.raised:
-                yield records.head_room(EventName.HEAD_ROOM_LOW, room, setting.head_room)
+                yield records.head_room(room, setting.head_room, is_low=True)
             for room in verdict.cleared:
-                yield records.head_room(EventName.HEAD_ROOM_RESTORED, room, setting.head_room)
+                yield records.head_room(room, setting.head_room, is_low=False)
         remote = judge_remote(state, pages, before.remote, setting.remote_percent)
         for container_id in remote.raised:
             yield self._found_remote(state, container_id, pages[container_id])
         for container_id in remote.cleared:
             nodes = nodes_of_container(state, container_id)
             holder = state.holders[state.keys[container_id]]
-            yield records.remote_memory_cleared(state, holder, nodes, pages[container_id])
+            yield records.RemoteMemoryCleared(
+                names=holder_names(state, holder),
+                nodes=nodes,
+                pages=pages_shown(nodes, pages[container_id]),
+            )
         self.last = Round(
             pages=pages,
             available=available,
@@ -154,4 +159,9 @@ class ResidencyCheck:
             mems = None
         is_v1 = not (self._roots.cgroup / "cgroup.controllers").exists()
         causes = likely_causes(state, container_id, pages, mems, is_v1=is_v1)
-        return records.remote_memory_found(state, holder, nodes, pages, causes)
+        return records.RemoteMemoryFound(
+            names=holder_names(state, holder),
+            nodes=nodes,
+            pages=pages_shown(nodes, pages),
+            cause="; ".join(causes),
+        )

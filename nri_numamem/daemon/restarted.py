@@ -24,8 +24,14 @@ from nri_numamem.daemon.standby import Form, Standby
 from nri_numamem.daemon.supervisor import DISCONNECTED, Ending
 from nri_numamem.daemon.supervisor_status import SupervisorStatus
 from nri_numamem.daemon.system import Connector, System, host_system
-from nri_numamem.engine.core.plan import Record, RecordValue
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.process import (
+    NotRegistered,
+    RestartFailed,
+    RestartingAfterCrash,
+    RestartingAfterDisconnect,
+    Stopped,
+)
+from nri_numamem.engine.records.record import Record
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.nri.poller import Channel
 from nri_numamem.observe.log import loggers as logs
@@ -100,11 +106,8 @@ class Restarted:
         try:
             engine = build_engine(self._settings, HostRoots())
         except UsageError as error:
-            fields: dict[str, RecordValue] = {
-                "cause": str(error),
-                "remedy": "restart the runtime, or run the plugin as a service",
-            }
-            self._service.emit(Record(EventName.RESTART_FAILED, fields))
+            remedy = "restart the runtime, or run the plugin as a service"
+            self._service.emit(RestartFailed(cause=str(error), remedy=remedy))
             logs.flush()
             return 1
         form = Form(
@@ -120,7 +123,7 @@ class Restarted:
                     self._service, self._system, signals, DEFAULT_SOCKET, self._identity
                 ).run()
         self._service.close()
-        self._service.emit(Record(EventName.STOPPED))
+        self._service.emit(Stopped())
         logs.flush()
         return 0
 
@@ -139,33 +142,27 @@ def _start_cause(why: str, crash: str) -> str:
 
 
 def _restarting(why: str, crash: str, away_ms: int) -> Record:
-    fields: dict[str, RecordValue] = {"cause": why, "away_ms": away_ms}
     if why == DISCONNECTED:
-        return Record(EventName.RESTARTING_AFTER_DISCONNECT, fields)
-    if crash:
-        fields["exception"] = crash
-    return Record(EventName.RESTARTING_AFTER_CRASH, fields)
+        return RestartingAfterDisconnect(cause=why, away_ms=away_ms)
+    return RestartingAfterCrash(cause=why, away_ms=away_ms, exception=crash)
 
 
 def _not_registered(ending: Ending) -> Record:
-    fields: dict[str, RecordValue] = {
-        "cause": f"{ending.why}, before it had its configuration",
-        "remedy": "restart the runtime; if the host is slow, set a longer "
+    return NotRegistered(
+        cause=f"{ending.why}, before it had its configuration",
+        exception=ending.crash,
+        remedy="restart the runtime; if the host is slow, set a longer "
         "plugin_registration_timeout (CRI-O: nri_plugin_registration_timeout), or run the plugin "
         "as a service",
-    }
-    if ending.crash:
-        fields["exception"] = ending.crash
-    return Record(EventName.NOT_REGISTERED, fields)
+    )
 
 
 def _start_failed(ending: Ending) -> Record:
-    fields: dict[str, RecordValue] = {
-        "cause": f"no process could be started, {ending.failed_starts} attempts failed: "
+    return RestartFailed(
+        cause=f"no process could be started, {ending.failed_starts} attempts failed: "
         f"{ending.start_error}",
-        "remedy": "find what uses up process ids or memory, and limit it (podPidsLimit)",
-    }
-    return Record(EventName.RESTART_FAILED, fields)
+        remedy="find what uses up process ids or memory, and limit it (podPidsLimit)",
+    )
 
 
 def connect(system: System, runtime_pid: int) -> Channel:

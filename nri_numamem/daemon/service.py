@@ -33,10 +33,12 @@ from nri_numamem.daemon.signals import DUMP_STATE, STOPPING
 from nri_numamem.daemon.supervisor_status import SupervisorStatus
 from nri_numamem.daemon.system import SignalSource, System
 from nri_numamem.engine.core.events import Event, Synchronize
-from nri_numamem.engine.core.plan import Plan, Record
+from nri_numamem.engine.core.plan import Plan
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.queries.dump import restored_record, state_record
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.records.process import Stopped
+from nri_numamem.engine.records.record import Record
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.host.topology import read_machine
@@ -145,7 +147,7 @@ class Service:
     def close(self) -> None:
         """Stop the metrics, write the state file, then release the lock for a standby."""
         self._description.ended()
-        self._history.add(Record(EventName.STOPPED))
+        self._history.add(Stopped())
         self.metrics.close()
         self._state_store.close()
         self._machine_monitor.close()
@@ -260,7 +262,7 @@ class Service:
         if found is not None:
             found = self._pod_warnings.filtered(found)
             request = {"request_id": found.request_id} if found.request_id else {}
-            getattr(self._log, found.level)(found.event, **request, **found.fields)
+            getattr(self._log, found.level)(found.event, **request, **fields_of(found))
 
     def dump_state(self) -> None:
         """Log the allocation state and the kernel's hugepage pools."""

@@ -21,9 +21,10 @@ from nri_numamem.daemon.instance import AlreadyRunningError
 from nri_numamem.daemon.lock_holder import Lock, probe
 from nri_numamem.daemon.service import Service
 from nri_numamem.daemon.system import SignalSource, System
-from nri_numamem.engine.core.plan import Record, RecordValue
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records import process as records
+from nri_numamem.engine.records.files import ConfigurationReloadFailed
+from nri_numamem.engine.records.process import TakenOver
 
 # Between two looks at the lock, each of which opens and closes one file: some 50 us.
 POLL_S = 0.1
@@ -126,8 +127,7 @@ class Standby:
             self._form.open_log(replace(settings, log_file=None))
         if self._since_s is None:
             self._since_s = now_s
-            fields: dict[str, RecordValue] = {"cause": error.cause, "remedy": REMEDY}
-            self._service.emit(Record(EventName.STANDBY, fields))
+            self._service.emit(records.Standby(cause=error.cause, remedy=REMEDY))
             self._service.notifier.ready(f"standby: {error.cause}")
             self._service.metrics.stand_by(settings.metrics_address, error.cause)
         self._service.metrics.meter.ticked_at_s = now_s
@@ -144,11 +144,10 @@ class Standby:
         self._has_log_file = True
         self._form.open_log(settings)
         if problem is not None:
-            fields: dict[str, RecordValue] = {"error": str(problem)}
-            self._service.emit(Record(EventName.CONFIGURATION_RELOAD_FAILED, fields))
+            self._service.emit(ConfigurationReloadFailed(error=str(problem)))
         return settings, engine
 
     def _took_over(self) -> None:
         if self._since_s is not None:
             waited_s = self._system.clock.monotonic_s() - self._since_s
-            self._service.emit(Record(EventName.TAKEN_OVER, {"waited_s": int(waited_s)}))
+            self._service.emit(TakenOver(waited_s=int(waited_s)))

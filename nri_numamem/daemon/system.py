@@ -20,8 +20,8 @@ from typing import Protocol, Self, TypeVar
 
 from nri_numamem.daemon.deadline import Deadline
 from nri_numamem.daemon.signals import Signals
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.state import EngineState
+from nri_numamem.engine.records.record import Record
 from nri_numamem.host.uevents import UeventSocket
 from nri_numamem.nri.poller import Channel, Clock, HostClock, Poller, SelectorPoller, Source
 from nri_numamem.observe.plugin_file import PluginFacts

@@ -12,7 +12,7 @@ from nri_numamem.engine.admission import containers, pods
 from nri_numamem.engine.core import events, reasons, shortfalls
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.decision import Decision, Handler, without_reply
-from nri_numamem.engine.core.plan import Plan, Record
+from nri_numamem.engine.core.plan import Plan
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.cpusets import check as cpuset_check
 from nri_numamem.engine.cpusets import pending as pending_updates
@@ -20,6 +20,7 @@ from nri_numamem.engine.features.burstable_pods import burstable
 from nri_numamem.engine.features.cpu_following import host_cpus
 from nri_numamem.engine.features.network_hints import interfaces
 from nri_numamem.engine.pods import machine_change, outstanding
+from nri_numamem.engine.records.record import Record
 from nri_numamem.engine.running import discovered, synchronize
 from nri_numamem.memorymanager import Rejection
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from nri_numamem.engine.core.plan import Record
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.export import ExportInputMissing, ExportInputRestored
+from nri_numamem.engine.records.record import Record
 
 HOLD_S = 30.0
 """How long an input is missing before that is recorded."""
@@ -55,11 +55,9 @@ class Conditions:
                 del self._since_s[missing]
                 if missing in self._recorded:
                     self._recorded.remove(missing)
-                    fields = {"input": missing.value}
-                    yield Record(EventName.EXPORT_INPUT_RESTORED, fields)
+                    yield ExportInputRestored(input=missing.value)
         for missing, text in present.items():
             since_s = self._since_s.setdefault(missing, now_s)
             if missing not in self._recorded and now_s - since_s >= HOLD_S:
                 self._recorded.add(missing)
-                fields = {"input": missing.value, "cause": text}
-                yield Record(EventName.EXPORT_INPUT_MISSING, fields)
+                yield ExportInputMissing(input=missing.value, cause=text)

@@ -11,8 +11,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from nri_numamem.engine.core.plan import Record, RecordValue
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.export import TopologyWriteFailed, TopologyWritten
+from nri_numamem.engine.records.record import Record
 from nri_numamem.export.requests import (
     REMEDIES,
     Failure,
@@ -144,16 +144,15 @@ class Writer:
         if is_created and self.was_written:
             # Something deleted the object, perhaps with its Node: the uid may be an old one.
             self._uid, self._written = "", None
-        fields: dict[str, RecordValue] = {
-            "node_name": self._node_name,
-            "size_bytes": len(self._sent),
-            "created": is_created,
-        }
-        if self._failure is not None:
-            fields["failed_attempts"] = self._failed_attempts
-        is_notable = is_created or self._failure is not None or not self.was_written
+        record = TopologyWritten(
+            node_name=self._node_name,
+            size_bytes=len(self._sent),
+            created=is_created,
+            failed_attempts=0 if self._failure is None else self._failed_attempts,
+            alternate=is_created or self._failure is not None or not self.was_written,
+        )
         self._failure, self._failed_attempts, self.was_written = None, 0, True
-        yield Record(EventName.TOPOLOGY_WRITTEN, fields, alternate=is_notable)
+        yield record
 
     def _failed(self, now_s: float, failure: Failure) -> Iterator[Record]:
         before, self._failure = self._failure, failure
@@ -166,20 +165,14 @@ class Writer:
         self._next_write_s = now_s + max(pause_s, min(failure.retry_after_s, PAUSE_MAX_S))
         self._written = None  # unknown: a request without an answer may have been executed
         if before is None or _condition(before) != _condition(failure):
-            yield Record(EventName.TOPOLOGY_WRITE_FAILED, self._fields(failure))
-
-    def _fields(self, failure: Failure) -> dict[str, RecordValue]:
-        fields: dict[str, RecordValue] = {
-            "node_name": self._node_name,
-            "failure": failure.kind.value,
-            "cause": failure.cause,
-            "remedy": failure.remedy,
-        }
-        if failure.status:
-            fields["http_status"] = failure.status
-        if failure.field_managers:
-            fields["field_managers"] = list(failure.field_managers)
-        return fields
+            yield TopologyWriteFailed(
+                node_name=self._node_name,
+                failure=failure.kind.value,
+                cause=failure.cause,
+                remedy=failure.remedy,
+                http_status=failure.status or None,
+                field_managers=(*failure.field_managers,),
+            )
 
 
 def _condition(failure: Failure) -> tuple[object, ...]:

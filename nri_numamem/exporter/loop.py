@@ -10,7 +10,7 @@ from typing import Protocol
 
 from nri_numamem.apiserver.access import AccessError
 from nri_numamem.apiserver.client import Answer, Request, RequestError
-from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.records.record import Record
 from nri_numamem.export.conditions import Conditions, Problem
 from nri_numamem.export.requests import (
     APPLY,

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Self
 
-from nri_numamem.engine.core.plan import RecordValue
+from nri_numamem.engine.records.connection import RuntimeNames
 from nri_numamem.nri import nri_subset_pb2 as api
 
 # NRI 0.12.4 has the policy as well, but fails the next request after any end of the connection.
@@ -35,13 +35,13 @@ class Configuration:
         )
 
     @property
-    def fields(self) -> dict[str, RecordValue]:
+    def names(self) -> RuntimeNames:
         """The runtime and its versions, as fields of a record."""
-        return {
-            "runtime": self.runtime_name,
-            "runtime_version": self.runtime_version,
-            "nri_version": self.nri_version,
-        }
+        return RuntimeNames(
+            runtime=self.runtime_name,
+            runtime_version=self.runtime_version,
+            nri_version=self.nri_version,
+        )
 
     @property
     def survives_refusal(self) -> bool:

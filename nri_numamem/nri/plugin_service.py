@@ -9,22 +9,29 @@ because a runtime permanently closes a plugin that replies later.
 """
 
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from google.protobuf.message import DecodeError, Message
 
 from nri_numamem.engine.core.events import Event
-from nri_numamem.engine.core.plan import Plan, Record, RecordValue
+from nri_numamem.engine.core.plan import Plan
 from nri_numamem.engine.core.text import cut, escape
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.connection import (
+    Configured,
+    InternalError,
+    RequestTimedOut,
+    SynchronizeTimedOut,
+    SynchronizeTooLarge,
+)
+from nri_numamem.engine.records.record import Record
 from nri_numamem.nri import encode
 from nri_numamem.nri import nri_subset_pb2 as api
 from nri_numamem.nri.configuration import Configuration
-from nri_numamem.nri.created import names_of_created
+from nri_numamem.nri.created import created
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.request_ids import RequestIds
 from nri_numamem.nri.subscription import SUBSCRIBED, subscribe
@@ -123,17 +130,19 @@ class PluginService:
     ) -> bytes:
         name = method.request.DESCRIPTOR.name
         text = "".join(traceback.format_exception(overrun)).rstrip()
-        fields: dict[str, RecordValue] = {"method": name, "limit_ms": round(limit_s * 1000)}
-        event = EventName.REQUEST_TIMED_OUT
+        limit_ms = round(limit_s * 1000)
         if method.request is api.SynchronizeRequest:
             # Without it the accounting would be outdated, and containers would be placed on memory
             # that is in use. A new connection gets a new Synchronize.
-            self.close_reason = f"Synchronize took longer than {round(limit_s * 1000)} ms"
-            event = EventName.SYNCHRONIZE_TIMED_OUT
+            self.close_reason = f"Synchronize took longer than {limit_ms} ms"
+            self._record(SynchronizeTimedOut(method=name, limit_ms=limit_ms, exception=text))
+            return method.empty_response
+        record = RequestTimedOut(method=name, limit_ms=limit_ms, exception=text)
         if method.request is api.CreateContainerRequest:
             with suppress(DecodeError, UnicodeDecodeError):
-                fields |= names_of_created(api.CreateContainerRequest.FromString(payload))
-        self._record(event, {**fields, "exception": text})
+                request = api.CreateContainerRequest.FromString(payload)
+                record = replace(record, created=created(request))
+        self._record(record)
         return method.empty_response
 
     def _serve(self, method: "Method", payload: bytes) -> bytes:
@@ -150,14 +159,14 @@ class PluginService:
             raise StatusError(Code.UNKNOWN, escape(cut(str(refused)))) from refused
         except Exception as error:  # noqa: BLE001 - a bug must not block the node's pods
             text = "".join(traceback.format_exception(error)).rstrip()
-            fields: dict[str, RecordValue] = {"method": message.DESCRIPTOR.name, "exception": text}
+            record = InternalError(method=message.DESCRIPTOR.name, exception=text)
             if isinstance(message, api.CreateContainerRequest):
-                fields |= names_of_created(message)
-            self._record(EventName.INTERNAL_ERROR, fields)
+                record = replace(record, created=created(message))
+            self._record(record)
             return method.empty_response
 
-    def _record(self, event: EventName, fields: Mapping[str, RecordValue]) -> None:
-        self.records.append(Record(event, fields, request_id=self._request_ids.current))
+    def _record(self, record: Record) -> None:
+        self.records.append(replace(record, request_id=self._request_ids.current))
 
     def take_unapplied(self) -> Configuration | None:
         """Return the configuration that Configure did not apply, if any; once.
@@ -173,7 +182,7 @@ class PluginService:
         except (DecodeError, UnicodeDecodeError):
             return None  # an error reply was sent
         configuration = self._read_configuration(request)
-        self._record(EventName.CONFIGURED, configuration.fields)
+        self._record(Configured(runtime=configuration.names))
         return configuration
 
     def configure(self, request: api.ConfigureRequest) -> bytes:
@@ -185,7 +194,7 @@ class PluginService:
             self._unapplied = None
             raise
         self._unapplied = None
-        self._record(EventName.CONFIGURED, configuration.fields)
+        self._record(Configured(runtime=configuration.names))
         return subscribe(configuration, fails_on_timeout=self._fails_on_timeout())
 
     def _read_configuration(self, request: api.ConfigureRequest) -> Configuration:
@@ -201,7 +210,7 @@ class PluginService:
             self.parts.add(request, self._payload_bytes)
         except TooLargeError as error:
             self.close_reason = str(error)
-            self._record(EventName.SYNCHRONIZE_TOO_LARGE, {"cause": str(error)})
+            self._record(SynchronizeTooLarge(cause=str(error)))
             return b""
         if request.more:
             # The reply must repeat `more` and have no updates, or the runtime closes the plugin.

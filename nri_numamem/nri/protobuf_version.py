@@ -8,8 +8,8 @@ import re
 
 import google.protobuf
 
-from nri_numamem.engine.core.plan import Record
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.files import ProtobufVulnerable
+from nri_numamem.engine.records.record import Record
 from nri_numamem.nri import nri_subset_pb2 as api
 
 PYTHON, COMPILED = "python", "compiled"
@@ -44,10 +44,9 @@ def check_protobuf() -> Record | None:
     if found is None:
         return None
     name, fixed = found
-    fields = {
-        "protobuf_version": version,
-        "implementation": implementation,
-        "vulnerability": name,
-        "remedy": f"install protobuf {fixed} or newer; see packaging/requirements.txt",
-    }
-    return Record(EventName.PROTOBUF_VULNERABLE, dict(fields))
+    return ProtobufVulnerable(
+        protobuf_version=version,
+        implementation=implementation,
+        vulnerability=name,
+        remedy=f"install protobuf {fixed} or newer; see packaging/requirements.txt",
+    )

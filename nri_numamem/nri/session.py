@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
-from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.records.record import Record
 from nri_numamem.nri import nri_subset_pb2 as api
 from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.decode import Decoder

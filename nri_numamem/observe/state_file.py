@@ -22,10 +22,17 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from nri_numamem.engine.core.plan import Record, RecordValue
 from nri_numamem.engine.core.snapshot import SnapshotError, SnapshotVersionError, restore, snapshot
 from nri_numamem.engine.core.state import EngineState
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.files import (
+    Renamed,
+    StateFileOtherVersion,
+    StateFileUnreadable,
+    StateFileUnusable,
+    StateFileWriteFailed,
+    StateFileWriteRecovered,
+)
+from nri_numamem.engine.records.record import Record
 from nri_numamem.observe.files import read_regular, reason_of, replace_file
 from nri_numamem.observe.history.writer import HistoryWriter
 from nri_numamem.observe.plugin_file import PluginFacts, encode, plugin_file_of
@@ -104,7 +111,7 @@ class StateFile:
         except FileNotFoundError:
             return None
         except OSError as error:
-            self._log(self._path, EventName.STATE_FILE_UNREADABLE, {"error": reason_of(error)})
+            self._emit(StateFileUnreadable(path=str(self._path), error=reason_of(error)))
             return None
         if len(data) > SIZE_LIMIT_BYTES:
             self._rename_corrupt(f"more than {SIZE_LIMIT_BYTES} bytes")
@@ -113,8 +120,14 @@ class StateFile:
             return restore(data, _sha256)
         except SnapshotVersionError as error:
             name = self._path.with_name(f"{self._path.name}.version-{error.version}")
-            fields: dict[str, RecordValue] = {"error": str(error), "file_version": error.version}
-            self._rename(EventName.STATE_FILE_OTHER_VERSION, fields, lambda: name)
+            self._emit(
+                StateFileOtherVersion(
+                    path=str(self._path),
+                    error=str(error),
+                    renamed=self._rename(lambda: name),
+                    file_version=error.version,
+                )
+            )
             self._keeps_file = self._path.exists()
         except SnapshotError as error:
             self._rename_corrupt(str(error))
@@ -243,19 +256,15 @@ class StateFile:
         reported = {entry for entry in self._reported if entry[0] == path}
         if reported:
             self._reported -= reported
-            fields: dict[str, RecordValue] = {
-                "path": str(path),
-                "failed_writes": self.failed_writes,
-            }
-            self._emit(Record(EventName.STATE_FILE_WRITE_RECOVERED, fields))
+            failed = self.failed_writes
+            self._emit(StateFileWriteRecovered(path=str(path), failed_writes=failed))
         return True
 
     def _count(self, path: Path, kind: str, text: str) -> None:
         self.failed_writes += 1
         if (path, kind) not in self._reported:
             self._reported.add((path, kind))
-            fields: dict[str, RecordValue] = {"error_kind": kind, "error": text}
-            self._log(path, EventName.STATE_FILE_WRITE_FAILED, fields)
+            self._emit(StateFileWriteFailed(path=str(path), error_kind=kind, error=text))
 
     def _rename_corrupt(self, problem: str) -> None:
         """Rename a file that cannot be used; replaces the oldest of CORRUPT_KEPT such files."""
@@ -266,22 +275,17 @@ class StateFile:
             free = [name for name in names if not name.exists()]
             return free[0] if free else min(names, key=lambda name: name.stat().st_mtime_ns)
 
-        self._rename(EventName.STATE_FILE_UNUSABLE, {"error": problem}, choose)
+        renamed = self._rename(choose)
+        self._emit(StateFileUnusable(path=str(self._path), error=problem, renamed=renamed))
 
-    def _rename(
-        self, event: EventName, fields: dict[str, RecordValue], choose: Callable[[], Path]
-    ) -> None:
-        """Rename the file to a chosen name, and log it."""
+    def _rename(self, choose: Callable[[], Path]) -> Renamed:
+        """Rename the file to a chosen name; return its new name, or why it has none."""
         try:
             name = choose()
             self._path.replace(name)
-            fields["renamed_to"] = name.name
         except OSError as error:
-            fields["rename_error"] = reason_of(error)
-        self._log(self._path, event, fields)
-
-    def _log(self, path: Path, event: EventName, fields: dict[str, RecordValue]) -> None:
-        self._emit(Record(event, {"path": str(path), **fields}))
+            return Renamed(rename_error=reason_of(error))
+        return Renamed(renamed_to=name.name)
 
 
 def _sha256(data: bytes) -> str:

@@ -7,16 +7,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from nri_numamem.engine.core.events import MEMORY_POLICY, Container, PodSandbox, PolicyRequest
-from nri_numamem.engine.core.fields import Fields
-from nri_numamem.engine.core.plan import Record, RecordValue
-from nri_numamem.engine.features.memory_policies.records import REASON, PolicyChoice, problem_text
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.core.plan import RecordValue
+from nri_numamem.engine.features.cpu_following.records import CpusNotSet, CpusSet
+from nri_numamem.engine.features.memory_policies.records import (
+    REASON,
+    MemoryPolicyIgnored,
+    MemoryPolicyRejected,
+    MemoryPolicySet,
+    PolicyChoice,
+    problem_text,
+)
+from nri_numamem.engine.records.common import Hints
+from nri_numamem.engine.records.containers import Misaligned, Placed
+from nri_numamem.engine.records.pods import PodAdmitted
+from nri_numamem.engine.records.record import Record
 from nri_numamem.memorymanager import Rejection
 from nri_numamem.memorymanager.rejection import Explanation
-from nri_numamem.numa import MemoryPolicies
-
-_CPUS = (EventName.CPUS_SET, EventName.CPUS_NOT_SET)
-_STRATEGY = ("strategy", "strategy_source", "equal_nodes")
+from nri_numamem.numa import MemoryPolicies, NodeSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +62,30 @@ class CpusResult:
         return document | ({"cause": self.cause} if self.cause else {})
 
 
+@dataclass(frozen=True, slots=True)
+class StrategyResult:
+    """The placement strategy of a container or pod."""
+
+    strategy: str
+    source: str
+    """Who chose it: "annotation" or "setting"."""
+    equal_nodes: tuple[NodeSet, ...] = ()
+    """The sets among which it decided."""
+
+    @property
+    def document(self) -> dict[str, RecordValue]:
+        """The result as `simulate --output json` prints it."""
+        equal: list[RecordValue] = [str(nodes) for nodes in self.equal_nodes]
+        return {"strategy": self.strategy, "source": self.source, "equalNodes": equal}
+
+
 @dataclass(slots=True)
 class Found:
     """What the records of a step show, by container name."""
 
-    misaligned: dict[str, RecordValue] = field(default_factory=dict)
+    misaligned: dict[str, Hints] = field(default_factory=dict)
     memory_policies: dict[str, tuple[PolicyResult, ...]] = field(default_factory=dict)
-    strategies: dict[str, Fields] = field(default_factory=dict)
+    strategies: dict[str, StrategyResult] = field(default_factory=dict)
     cpus: dict[str, CpusResult] = field(default_factory=dict)
 
     def add(self, container: Container, records: Iterable[Record]) -> None:
@@ -69,33 +93,23 @@ class Found:
         made = tuple(records)
         self.misaligned.update(misaligned(container.name, made))
         self.memory_policies.update(policy_results(container.name, made))
-        strategy = strategy_fields(made)
+        strategy = strategy_result(made)
         if strategy is not None:
             self.strategies[container.name] = strategy
         for record in made:
-            if record.event in _CPUS and record.fields["container_id"] == container.container_id:
-                texts = (str(record.fields.get(key, "")) for key in ("cpus", "cause"))
-                self.cpus[container.name] = CpusResult(*texts)
+            if not isinstance(record, CpusSet | CpusNotSet):
+                continue
+            if record.names.container_id == container.container_id:
+                cpus = str(record.cpus) if isinstance(record, CpusSet) else ""
+                self.cpus[container.name] = CpusResult(cpus, record.cause)
 
 
-def strategy_fields(records: Iterable[Record]) -> Fields | None:
-    """Return what the record of a placement says of the strategy; None without one.
-
-    A record of an ignored annotation has a strategy too, but no source.
-    """
+def strategy_result(records: Iterable[Record]) -> StrategyResult | None:
+    """Return what the record of a placement says of the strategy; None without one."""
     for record in records:
-        if "strategy_source" in record.fields:
-            return {key: record.fields[key] for key in _STRATEGY if key in record.fields}
+        if isinstance(record, Placed | PodAdmitted) and record.strategy_source:
+            return StrategyResult(record.strategy, record.strategy_source, record.equal_nodes)
     return None
-
-
-def strategy_document(fields: Mapping[str, RecordValue]) -> dict[str, RecordValue]:
-    """Return a strategy as `simulate --output json` prints it."""
-    return {
-        "strategy": fields["strategy"],
-        "source": fields["strategy_source"],
-        "equalNodes": fields.get("equal_nodes", []),
-    }
 
 
 def policy_request(
@@ -110,23 +124,26 @@ def policy_results(name: str, records: Iterable[Record]) -> dict[str, tuple[Poli
     """Return container name -> its policies, in the order of their choice; empty without any."""
     found = []
     for record in records:
-        if record.event in (EventName.MEMORY_POLICY_SET, EventName.MEMORY_POLICY_IGNORED):
-            keys = ("policy", "source", "nodes", "cause")
-            found.append(PolicyResult(*(str(record.fields.get(key, "")) for key in keys)))
+        if isinstance(record, MemoryPolicySet):
+            chosen, nodes = record.chosen, str(record.nodes)
+            found.append(PolicyResult(chosen.policy, chosen.source, nodes))
+        elif isinstance(record, MemoryPolicyIgnored):
+            chosen = record.chosen
+            found.append(PolicyResult(chosen.policy, chosen.source, cause=record.cause))
     return {name: tuple(found)} if found else {}
 
 
 def policy_rejection(records: Iterable[Record]) -> Rejection | None:
     """Return the rejection of a container whose policy cannot be set."""
-    found = [r.fields for r in records if r.event is EventName.MEMORY_POLICY_REJECTED]
-    if not found:
+    found = next((each for each in records if isinstance(each, MemoryPolicyRejected)), None)
+    if found is None:
         return None
-    choice = PolicyChoice(str(found[0]["policy"]), str(found[0]["source"]))
-    text = problem_text(choice, str(found[0]["cause"]))
+    choice = PolicyChoice(found.chosen.policy, found.chosen.source)
+    text = problem_text(choice, found.cause)
     return Rejection(REASON, lambda: Explanation(text))
 
 
-def misaligned(name: str, records: Iterable[Record]) -> Mapping[str, RecordValue]:
+def misaligned(name: str, records: Iterable[Record]) -> Mapping[str, Hints]:
     """Return container name -> CPUs and devices away from its memory, if a record has them."""
-    found = [r.fields["misaligned"] for r in records if r.event is EventName.MISALIGNED]
+    found = [each.misaligned for each in records if isinstance(each, Misaligned)]
     return {name: found[-1]} if found else {}

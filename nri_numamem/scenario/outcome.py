@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from nri_numamem.engine.core.fields import remedy_value
+from nri_numamem.engine.core.fields import remedy_shown
 from nri_numamem.engine.core.plan import RecordValue
+from nri_numamem.engine.records.common import Hints
+from nri_numamem.engine.records.plain import plain
 from nri_numamem.memorymanager import Rejection, State
 from nri_numamem.memorymanager.remedy import Remedy
-from nri_numamem.scenario.container_records import CpusResult, PolicyResult, strategy_document
+from nri_numamem.scenario.container_records import CpusResult, PolicyResult, StrategyResult
 from nri_numamem.scenario.steps import Step
 
 
@@ -25,13 +27,13 @@ class Outcome:
     cpuset_mems: Mapping[str, str | None] | None = None
     """Container name -> list for the runtime; None for a container without nodes. With a rejection:
     of the containers that were created all the same."""
-    misaligned: Mapping[str, RecordValue] = field(default_factory=dict)
+    misaligned: Mapping[str, Hints] = field(default_factory=dict)
     """Container name -> its CPUs and devices that have no node in common with its memory."""
     memory_policies: Mapping[str, tuple[PolicyResult, ...]] = field(default_factory=dict)
     """Container name -> the memory policies that were chosen for it; the last one may be set."""
-    strategies: Mapping[str, Mapping[str, RecordValue]] = field(default_factory=dict)
+    strategies: Mapping[str, StrategyResult] = field(default_factory=dict)
     """Container name -> the placement strategy, as in the record of its placement."""
-    pod_strategy: Mapping[str, RecordValue] | None = None
+    pod_strategy: StrategyResult | None = None
     """The same of the pod, in pod scope."""
     cpus: Mapping[str, CpusResult] = field(default_factory=dict)
     """Container name -> the CPUs beside its memory, if CPUs follow memory."""
@@ -65,16 +67,16 @@ class Outcome:
     def _document_of_containers(self) -> dict[str, RecordValue]:
         document: dict[str, RecordValue] = {}
         if self.misaligned:
-            document["misaligned"] = dict(self.misaligned)
+            document["misaligned"] = {name: plain(hints) for name, hints in self.misaligned.items()}
         if self.memory_policies:
             results = self.memory_policies.items()
             document["memoryPolicies"] = {
                 name: [each.document for each in found] for name, found in results
             }
         if self.pod_strategy is not None:
-            document["podPlacementStrategy"] = strategy_document(self.pod_strategy)
+            document["podPlacementStrategy"] = self.pod_strategy.document
         if self.strategies:
-            found = {name: strategy_document(each) for name, each in self.strategies.items()}
+            found = {name: each.document for name, each in self.strategies.items()}
             document["placementStrategies"] = dict(found)
         if self.cpus:
             document["cpus"] = {name: each.document for name, each in self.cpus.items()}
@@ -99,5 +101,5 @@ def error_document(rejection: Rejection, remedies: Sequence[Remedy] = ()) -> dic
         "reason": rejection.reason,
         "message": rejection.message,
         "nodes": nodes,
-        "remedies": [remedy_value(each) for each in remedies or rejection.remedies],
+        "remedies": [plain(remedy_shown(each)) for each in remedies or rejection.remedies],
     }

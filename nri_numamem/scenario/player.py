@@ -19,9 +19,9 @@ from nri_numamem.engine.core.events import (
     StopPodSandbox,
     UpdateContainer,
 )
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.state import POOL, EngineState, Key
 from nri_numamem.engine.engine import Applied, Engine
+from nri_numamem.engine.records.record import Record
 from nri_numamem.memorymanager import (
     ContainerKind,
     PoolUse,
@@ -34,7 +34,7 @@ from nri_numamem.scenario.container_records import (
     Found,
     policy_rejection,
     policy_request,
-    strategy_fields,
+    strategy_result,
 )
 from nri_numamem.scenario.events import container_event, resized_sandbox, sandbox_event
 from nri_numamem.scenario.outcome import Outcome
@@ -179,7 +179,7 @@ class Player:
             misaligned=found.misaligned,
             memory_policies=found.memory_policies,
             strategies=found.strategies,
-            pod_strategy=strategy_fields(records),
+            pod_strategy=strategy_result(records),
             cpus=found.cpus,
         )
 

@@ -16,7 +16,6 @@ from typing import NamedTuple
 from nri_numamem.daemon.network_hints import NamespaceAccess, NetworkHints
 from nri_numamem.daemon.service import Service
 from nri_numamem.engine.core.events import PodSandbox
-from nri_numamem.engine.records.events import EventName
 from nri_numamem.observe.metrics.counters import Meter
 from tests.bench.report import markdown
 from tests.bench.stages import Plugin, creation, end, plugin, pods
@@ -58,7 +57,7 @@ class Feature:
     settings: Mapping[str, object] = field(default_factory=dict)
     prepare: Callable[[api.PodSandbox, api.Container], None] = _unchanged
     """Change the pod and its container."""
-    uses: Callable[[Meter], int] = lambda meter: meter.events[EventName.ADMITTED]
+    uses: Callable[[Meter], int] = lambda meter: meter.events["admitted"]
     """How often the feature had an effect; each creation must add to it."""
     prepare_host: Callable[[Service, HostFiles], None] = _as_it_is
     """Change the service and the host before the start."""
@@ -140,30 +139,30 @@ FEATURES: Sequence[Feature] = (
         "`memoryPolicy`, annotation `interleave`",
         {"memoryPolicy": {"modes": ["interleave"], "runtimes": ["runc"]}},
         _annotated("memory-policy.numamem.io", "interleave"),
-        lambda meter: meter.events[EventName.MEMORY_POLICY_SET],
+        lambda meter: meter.events["memory_policy_set"],
     ),
     Feature(
         "`cpuFollowsMemory: require`",
         {"cpuFollowsMemory": "require"},
-        uses=lambda meter: meter.events[EventName.CPUS_SET],
+        uses=lambda meter: meter.events["cpus_set"],
     ),
     Feature(
         "`burstablePods`, annotation",
         {"burstablePods": {"evidence": ["annotation"]}},
         _burstable,
-        lambda meter: meter.events[EventName.BURSTABLE_PINNED],
+        lambda meter: meter.events["burstable_pinned"],
     ),
     Feature(
         "`networkHints`, a device of the host",
         {"networkHints": "secondary"},
         _moved_into_container,
-        lambda meter: meter.events[EventName.NETWORK_HINTS_FOUND],
+        lambda meter: meter.events["network_hints_found"],
         _with_host_interface,
     ),
     Feature(
         "`networkHints`, the pod's network namespace",
         {"networkHints": "secondary"},
-        uses=lambda meter: meter.events[EventName.NETWORK_HINTS_FOUND],
+        uses=lambda meter: meter.events["network_hints_found"],
         prepare_host=_with_helper,
         wait=_until_read,
     ),

@@ -2,7 +2,6 @@
 
 import pytest
 
-from nri_numamem.engine.records.events import EventName
 from tests.bench import features
 
 
@@ -13,7 +12,7 @@ def test_each_feature_is_measured_while_it_has_an_effect() -> None:
 
 
 def test_a_feature_without_an_effect_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    idle = features.Feature("idle", uses=lambda meter: meter.events[EventName.REJECTED])
+    idle = features.Feature("idle", uses=lambda meter: meter.events["rejected"])
     monkeypatch.setattr(features, "FEATURES", (idle,))
     with pytest.raises(RuntimeError, match="idle has no effect on the creation"):
         features.measure(rounds=1, creations=1)

@@ -13,7 +13,6 @@ import pytest
 import yaml
 
 from nri_numamem.cli.main import main
-from nri_numamem.engine.records.events import EventName
 from tests.cli.explain.stories import Past, telco
 from tests.cli.screen_files import check_screen
 
@@ -126,7 +125,7 @@ def test_the_document(running: Past, capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_a_plugin_that_stopped(past: Past, capsys: pytest.CaptureFixture[str]) -> None:
-    past.record(EventName.STOPPED)
+    past.record("stopped")
     assert explain(past, "postgres-0") == 0
     shown = capsys.readouterr().out
     assert "No plugin since 2023-11-14 22:16:10 UTC" in shown

@@ -9,7 +9,6 @@ import pytest
 
 from nri_numamem.engine.core.reason import Reasons
 from nri_numamem.engine.core.snapshot import snapshot
-from nri_numamem.engine.records.events import EventName
 from nri_numamem.observe.state_file import read_state
 from tests.cli.documented import documented_entry, documented_keys
 from tests.cli.pinned_container import PinnedContainer
@@ -47,7 +46,7 @@ def test_a_pinned_container_gets_all_nodes_back(
     assert "has all nodes of its pod already" in capsys.readouterr().out
 
 
-def adopted(ended: PinnedContainer, event: EventName) -> None:
+def adopted(ended: PinnedContainer, event: str) -> None:
     """Change the reason in the state file, and remove the history."""
     ended.remove_history()
     state = ended.host.state_file
@@ -59,13 +58,13 @@ def adopted(ended: PinnedContainer, event: EventName) -> None:
 @pytest.mark.parametrize(
     ("event", "status", "remark"),
     [
-        (EventName.ADOPTED, 1, "set by the plugin or by something else; see --adopted"),
-        (EventName.CPUSET_MEMS_CONFLICT, 0, "something else set these nodes; see --adopted"),
+        ("adopted", 1, "set by the plugin or by something else; see --adopted"),
+        ("cpuset_mems_conflict", 0, "something else set these nodes; see --adopted"),
     ],
 )
 def test_a_container_that_the_plugin_found_with_nodes(
     ended: PinnedContainer,
-    event: EventName,
+    event: str,
     status: int,
     remark: str,
     capsys: pytest.CaptureFixture[str],

@@ -11,13 +11,15 @@ from nri_numamem.engine.core.events import (
     PodSandbox,
     RunPodSandbox,
 )
-from nri_numamem.engine.core.plan import Adjustment, Plan, Record, Update
+from nri_numamem.engine.core.plan import Adjustment, Plan, Update
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.records.record import Record
 from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.nri.request_ids import RequestIds
 from nri_numamem.numa import Machine, NumaNode
+from tests.engine.records.examples import example
 
 POD = PodSandbox("s1", "u1", "ns", "pod", "/kubepods/podu1")
 RUN = RunPodSandbox(POD)
@@ -70,7 +72,7 @@ def test_records_have_the_id_of_their_request(made: Commits) -> None:
     request_ids = RequestIds(3)
     made.after_reply.connected(request_ids)
     request_ids.number += 1
-    made.after_reply.add(Record(EventName.POD_RELEASED))
+    made.after_reply.add(example("pod_released"))
     made.after_reply.decide(
         made.engine, CreateContainer(POD, Container("c", "s1", "main", 1 << 20))
     )
@@ -99,7 +101,7 @@ def test_a_failed_commit_after_an_empty_reply_is_only_logged(
     made.after_reply.commit(made.engine, unlimited)
     assert made.after_reply.failure is None
     assert made.emit_records() == [("internal_error", "error")]
-    assert "RuntimeError: what a bug" in str(made.emitted[0].fields["exception"])
+    assert "RuntimeError: what a bug" in str(fields_of(made.emitted[0])["exception"])
 
 
 @pytest.mark.parametrize("plan", [Plan(Adjustment("0")), Plan(updates=(Update("x", "0"),))])
@@ -110,7 +112,7 @@ def test_a_failed_commit_after_a_reply_with_contents_ends_the_connection(
     made.after_reply.decide(made.engine, RUN)
     made.after_reply.commit(made.engine, unlimited)
     assert made.emit_records() == [("internal_error_after_reply", "error")]
-    assert "RuntimeError: what a bug" in str(made.emitted[0].fields["exception"])
+    assert "RuntimeError: what a bug" in str(fields_of(made.emitted[0])["exception"])
     assert made.after_reply.failure == "the accounting lacks the contents of a reply"
     made.after_reply.connected(RequestIds())
     assert made.after_reply.failure is None
@@ -129,5 +131,5 @@ def test_a_commit_that_takes_too_long_ends_the_connection(made: Commits) -> None
     made.after_reply.decide(made.engine, RUN)
     made.after_reply.commit(made.engine, limited)
     assert made.emit_records() == [("commit_timed_out", "error")]
-    assert "Overrun" in str(made.emitted[0].fields["exception"])
+    assert "Overrun" in str(fields_of(made.emitted[0])["exception"])
     assert made.after_reply.failure == "the state after a reply took too long"

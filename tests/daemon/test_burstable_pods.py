@@ -6,10 +6,9 @@ from nri_numamem.config.settings import Settings
 from nri_numamem.daemon.burstable_pods import BurstablePodsSupport
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import Container, PodSandbox
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.record import Record
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.memorymanager.burstable import BurstableFacts, BurstablePods, Evidence
 from nri_numamem.nri.configuration import Configuration
@@ -69,4 +68,4 @@ def test_an_unreadable_node_is_logged(tmp_path: Path) -> None:
     (fixture.directory / "meminfo").unlink()
     (fixture.directory / "meminfo").mkdir()
     assert fixture.support.reader.available_memory(POD, CONTAINER) is None
-    assert [record.event for record in fixture.records] == [EventName.MACHINE_UNREADABLE]
+    assert [record.event for record in fixture.records] == ["machine_unreadable"]

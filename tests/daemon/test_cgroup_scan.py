@@ -19,9 +19,11 @@ from nri_numamem.engine.core.events import (
     StopContainer,
     Synchronize,
 )
-from nri_numamem.engine.core.plan import Plan, Record, Update
+from nri_numamem.engine.core.plan import Plan, Update
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.records.record import Record
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.numa import Machine, NumaNode
@@ -78,7 +80,7 @@ class Stand:
         self.records.clear()
         if self.looks.due(now_s):
             self.records += self.looks.run(now_s)
-        return [str(record.fields.get("container_id")) for record in self.records]
+        return [str(fields_of(record).get("container_id")) for record in self.records]
 
 
 @pytest.fixture
@@ -161,7 +163,7 @@ def test_a_container_that_fits_nowhere_is_logged_once(cgroups: Cgroups, stand: S
     stand.synchronize(pod(1))
     cgroups.add(f"kubepods/pod1/{A}", limit=str(64 << 30))
     assert stand.look() == [A]
-    assert stand.records[0].fields["outcome"] == "unpinned"
+    assert fields_of(stand.records[0])["outcome"] == "unpinned"
     assert stand.look(LATER_S) == []
 
 
@@ -240,7 +242,7 @@ def test_odd_content_ends_the_scan_only(cgroups: Cgroups, stand: Stand) -> None:
     stand.look()
     (record,) = stand.records
     assert (record.event, record.level) == ("container_cgroup_unreadable", "warning")
-    assert "memory.max: 'much' is not a limit" in str(record.fields["error"])
+    assert "memory.max: 'much' is not a limit" in str(fields_of(record)["error"])
     cgroups.add(f"kubepods/pod1/{A}")
     assert stand.look(LATER_S) == [A]
 

@@ -14,9 +14,11 @@ from nri_numamem.engine.core.events import (
     RunPodSandbox,
     StopContainer,
 )
-from nri_numamem.engine.core.plan import Record, Update
+from nri_numamem.engine.core.plan import Update
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.records.record import Record
 from nri_numamem.nri.event_loop import TICK_S
 from nri_numamem.numa import Machine, NumaNode
 
@@ -138,7 +140,7 @@ def test_each_container_is_compared_once_in_a_round(stand: Stand) -> None:
             for number in range(1, 51):
                 stand.write(number, "1")
         now_s += TICK_S
-    changed = [record.fields["container"] for record in stand.records]
+    changed = [fields_of(record)["container"] for record in stand.records]
     assert sorted(map(str, changed)) == sorted(f"c{number}" for number in range(1, 51))
 
 
@@ -149,7 +151,7 @@ def test_a_waiting_repair_is_compared_at_each_tick(stand: Stand) -> None:
     much = f"anon N0=0 N1={300 * MI}\n"
     (stand.directory(1) / "memory.numa_stat").write_text(much)
     assert stand.tick(2 * TICK_S) == ["cpuset_mems_missing"]
-    assert stand.records[-1].fields["outcome"] == "unpinned"
+    assert fields_of(stand.records[-1])["outcome"] == "unpinned"
     assert stand.updates() == ()
 
 
@@ -167,8 +169,8 @@ def test_records_say_where_the_memory_is_before_and_after_a_repair(stand: Stand)
     stand.create(1, "")
     stand.tick(0.0)
     assert stand.tick(TICK_S) == ["cpuset_mems_missing"]
-    assert stand.records[-1].fields["resident_bytes"] == {"1": 4096}
-    assert stand.records[-1].fields["remote_bytes"] == {"1": 4096}
+    assert fields_of(stand.records[-1])["resident_bytes"] == {"1": 4096}
+    assert fields_of(stand.records[-1])["remote_bytes"] == {"1": 4096}
     assert stand.updates() == (Update(container_id(1), "0"),)
     # The runtime writes the file some time after the reply.
     assert stand.tick(2 * TICK_S) == []
@@ -176,7 +178,7 @@ def test_records_say_where_the_memory_is_before_and_after_a_repair(stand: Stand)
     moved = "anon N0=4096 N1=0\nfile N0=0 N1=8192\n"
     (stand.directory(1) / "memory.numa_stat").write_text(moved)
     assert stand.tick(3 * TICK_S) == ["cpuset_mems_restored"]
-    fields = stand.records[-1].fields
+    fields = fields_of(stand.records[-1])
     assert (fields["container"], fields["nodes"]) == ("c1", "0")
     assert (fields["resident_bytes"], fields["remote_bytes"]) == ({"0": 4096}, {})
     assert not stand.check.due(4 * TICK_S)
@@ -186,7 +188,7 @@ def test_a_conflict_says_what_is_not_on_the_previous_nodes(stand: Stand) -> None
     stand.create(1, "0-1")
     stand.tick(0.0)
     assert stand.tick(TICK_S) == ["cpuset_mems_conflict"]
-    fields = stand.records[-1].fields
+    fields = fields_of(stand.records[-1])
     assert (fields["previous_nodes"], fields["nodes"]) == ("0", "0-1")
     assert fields["remote_bytes"] == {"1": 4096}
 

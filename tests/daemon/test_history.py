@@ -7,12 +7,14 @@ import pytest
 from nri_numamem.daemon.history import EVENTS, HistoryFilter
 from nri_numamem.daemon.repeated_refusals import REFUSALS_LIMIT
 from nri_numamem.engine.core.context import Context
-from nri_numamem.engine.core.plan import Record, RecordValue
+from nri_numamem.engine.core.plan import RecordValue
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.core.reason import Reason, Reasons
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.records.record import Record
 from nri_numamem.numa import Machine, NumaNode
+from tests.engine.records.examples import example
 
 
 @dataclass
@@ -43,15 +45,15 @@ class Chosen:
 
         self.filter = HistoryFilter(append, self.clock, lambda: self.engine)
 
-    def add(self, event: EventName, **fields: RecordValue) -> int:
+    def add(self, event: str, **fields: RecordValue) -> int:
         """Add a record of a container; return how many were chosen."""
         names: dict[str, RecordValue] = {"pod_uid": "u", "container": "app", "container_id": "c"}
         return self.add_plain(event, **{**names, **fields})
 
-    def add_plain(self, event: EventName, **fields: RecordValue) -> int:
+    def add_plain(self, event: str, **fields: RecordValue) -> int:
         """Add a record."""
         before = len(self.entries)
-        self.filter.add(Record(event, fields))
+        self.filter.add(example(event, fields))
         return len(self.entries) - before
 
 
@@ -61,12 +63,12 @@ def chosen() -> Chosen:
 
 
 def test_decisions_and_the_life_of_the_plugin(chosen: Chosen) -> None:
-    events = [EventName.ADMITTED, EventName.POD_RELEASED, EventName.SYNCHRONIZED, EventName.STOPPED]
+    events = ["admitted", "pod_released", "synchronized", "stopped"]
     assert [chosen.add_plain(event) for event in events] == [1, 1, 1, 1]
     assert chosen.entries[0] == (1_001_000.0, chosen.entries[0][1])
-    others = [EventName.STATE_DUMP, EventName.UEVENTS_RECEIVED, EventName.LOG_REOPENED]
+    others = ["state_dump", "uevents_received", "log_reopened"]
     assert [chosen.add_plain(event) for event in others] == [0, 0, 0]
-    assert EventName.CONTAINER_ENDED in EVENTS
+    assert "container_ended" in EVENTS
 
 
 @pytest.mark.parametrize(
@@ -82,7 +84,7 @@ def test_decisions_and_the_life_of_the_plugin(chosen: Chosen) -> None:
 def test_unmanaged_containers_with_a_memory_limit(
     chosen: Chosen, fields: dict[str, RecordValue], count: int
 ) -> None:
-    assert chosen.add(EventName.NOT_MANAGED, cause="its pod is Burstable", **fields) == count
+    assert chosen.add("not_managed", cause="its pod is Burstable", **fields) == count
 
 
 def test_refusals_that_repeat_the_last_one_are_kept_after_growing_intervals(
@@ -90,33 +92,33 @@ def test_refusals_that_repeat_the_last_one_are_kept_after_growing_intervals(
 ) -> None:
     def refuse(after_s: float) -> int:
         chosen.clock.now_s += after_s
-        return chosen.add(EventName.REJECTED, message="nothing fits")
+        return chosen.add("rejected", message="nothing fits")
 
     assert [refuse(s) for s in (0, 4, 4, 3, 10, 9, 1)] == [1, 0, 0, 1, 0, 0, 1]
-    counts = [record.fields.get("repeat_count") for _, record in chosen.entries]
+    counts = [fields_of(record).get("repeat_count") for _, record in chosen.entries]
     assert counts == [None, 2, 2]
-    assert chosen.add(EventName.REJECTED, message="another") == 1
-    assert chosen.add(EventName.REJECTED, message="nothing fits") == 1
+    assert chosen.add("rejected", message="another") == 1
+    assert chosen.add("rejected", message="nothing fits") == 1
 
 
 def test_a_refusal_after_a_success_is_new(chosen: Chosen) -> None:
-    assert chosen.add(EventName.REJECTED, message="nothing fits") == 1
-    assert chosen.add(EventName.ADMITTED) == 1
-    assert chosen.add(EventName.REJECTED, message="nothing fits") == 1
-    assert chosen.add(EventName.CONTAINER_ENDED) == 1
-    assert chosen.add(EventName.REJECTED, message="nothing fits") == 0
+    assert chosen.add("rejected", message="nothing fits") == 1
+    assert chosen.add("admitted") == 1
+    assert chosen.add("rejected", message="nothing fits") == 1
+    assert chosen.add("container_ended") == 1
+    assert chosen.add("rejected", message="nothing fits") == 0
 
 
 def test_a_resize_of_another_amount_is_new(chosen: Chosen) -> None:
     def refuse(size: int) -> int:
-        return chosen.add(EventName.RESIZE_REJECTED, request_bytes={"memory": size})
+        return chosen.add("resize_rejected", request_bytes={"memory": size})
 
     assert [refuse(1), refuse(1), refuse(2)] == [1, 0, 1]
 
 
 def test_the_memory_for_refusals_is_bounded(chosen: Chosen) -> None:
     for number in range(REFUSALS_LIMIT + 10):
-        chosen.add(EventName.REJECTED, pod_uid=f"u{number}", message="m")
+        chosen.add("rejected", pod_uid=f"u{number}", message="m")
     assert len(chosen.filter._kept) == REFUSALS_LIMIT
 
 
@@ -127,21 +129,21 @@ def test_a_container_that_is_adopted_again_is_left_out(
     engine = Engine(Context.of(Machine((NumaNode(0, 1 << 33),)), Policy()))
     if age_s is not None:
         since_s = int(chosen.clock.wall_s()) - age_s
-        reason = Reason("c", "s", ("u", "app"), "ns", "p", EventName.ADMITTED, since_s)
+        reason = Reason("c", "s", ("u", "app"), "ns", "p", "admitted", since_s)
         state = engine.state.with_reasons(Reasons({"c": reason}))
         engine = Engine.with_state(engine.context, state)
     chosen.engine = engine
-    assert chosen.add(EventName.ADOPTED) == count
+    assert chosen.add("adopted") == count
 
 
 def test_without_an_engine_an_adopted_container_is_new(chosen: Chosen) -> None:
-    assert chosen.add(EventName.ADOPTED) == 1
+    assert chosen.add("adopted") == 1
 
 
 def test_memory_policies_are_chosen_and_refused_ones_only_at_intervals(chosen: Chosen) -> None:
-    rejected = EventName.MEMORY_POLICY_REJECTED
-    assert chosen.add(EventName.MEMORY_POLICY_SET, nodes="0") == 1
-    assert chosen.add(EventName.MEMORY_POLICY_IGNORED, cause="it is old") == 1
-    assert chosen.add(EventName.NETWORK_HINTS_FOUND, interfaces={"eth1": "2"}) == 1
+    rejected = "memory_policy_rejected"
+    assert chosen.add("memory_policy_set", nodes="0") == 1
+    assert chosen.add("memory_policy_ignored", cause="it is old") == 1
+    assert chosen.add("network_hints_found", interfaces={"eth1": "2"}) == 1
     assert [chosen.add(rejected, cause="it is old") for _ in range(3)] == [1, 0, 0]
     assert chosen.add(rejected, cause="another") == 1

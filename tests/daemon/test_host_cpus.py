@@ -10,7 +10,7 @@ from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import HostCpus
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.memorymanager import Reservation
 from nri_numamem.numa import CpuFollowing, CpuSet, Machine, NumaNode
@@ -36,7 +36,7 @@ class Bench:
     def write(self, policy: str) -> None:
         self.state.write_text(json.dumps({"policyName": policy, "defaultCpuSet": "0-3"}))
 
-    def read(self) -> list[EventName]:
+    def read(self) -> list[str]:
         return [record.event for record in self.monitor.run(0.0)]
 
     @property
@@ -65,11 +65,11 @@ def test_each_change_of_the_policy_is_recorded_once(bench: Bench) -> None:
     bench.write("none")
     assert bench.read() == []
     bench.write("static")
-    assert bench.read() == [EventName.CPUS_LEFT_TO_KUBELET]
+    assert bench.read() == ["cpus_left_to_kubelet"]
     assert bench.known.kubelet_policy == "static"
     assert bench.read() == []
     bench.state.unlink()
-    assert bench.read() == [EventName.CPUS_FOLLOW_MEMORY]
+    assert bench.read() == ["cpus_follow_memory"]
 
 
 def test_errors_are_recorded_once_and_change_nothing(bench: Bench) -> None:
@@ -77,18 +77,18 @@ def test_errors_are_recorded_once_and_change_nothing(bench: Bench) -> None:
     bench.read()
     bench.state.write_text("{")
     found = list(bench.monitor.run(0.0))
-    assert [record.event for record in found] == [EventName.KUBELET_CPU_STATE_UNREADABLE]
-    assert str(found[0].fields["error"]).startswith(f"{bench.state}: it is not a state file")
+    assert [record.event for record in found] == ["kubelet_cpu_state_unreadable"]
+    assert str(fields_of(found[0])["error"]).startswith(f"{bench.state}: it is not a state file")
     assert bench.read() == []
     assert bench.known.kubelet_policy == "static"
     bench.write("static")
     assert bench.read() == []
     bench.state.unlink()
     bench.state.mkdir()
-    assert bench.read() == [EventName.KUBELET_CPU_STATE_UNREADABLE]
+    assert bench.read() == ["kubelet_cpu_state_unreadable"]
     bench.state.rmdir()
     bench.isolated.write_text("x")
-    assert bench.read() == [EventName.KUBELET_CPU_STATE_UNREADABLE]
+    assert bench.read() == ["kubelet_cpu_state_unreadable"]
 
 
 def test_a_state_file_that_does_not_change_is_read_once(

@@ -13,9 +13,9 @@ from nri_numamem.daemon.machine_monitor import MachineMonitor
 from nri_numamem.daemon.network_hints import NO_ACCESS
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import CgroupUse, Container, PodSandbox
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.records.record import Record
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.devices import Device

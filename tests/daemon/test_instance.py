@@ -15,13 +15,14 @@ import pytest
 
 from nri_numamem.daemon import instance
 from nri_numamem.daemon.instance import AlreadyRunningError, StateStore
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.state import EngineState
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.records.record import Record
 from nri_numamem.memorymanager import State
 from nri_numamem.nri.poller import HostClock
 from nri_numamem.observe.history.reader import read_history
 from nri_numamem.observe.plugin_file import PluginFacts, plugin_file_of, read_plugin_file
+from tests.engine.records.examples import example
 from tests.observe.test_plugin_file import FACTS
 from tests.simulated_host import wait_for
 
@@ -127,7 +128,7 @@ def test_an_impossible_lock_is_logged(first: StateStore, path: Path, emitted: li
         "lock_unavailable",
         "warning",
     )
-    assert record.fields == {"path": f"{path}.lock", "error": "File exists"}
+    assert fields_of(record) == {"path": f"{path}.lock", "error": "File exists"}
 
 
 def test_a_file_system_without_locks_is_no_obstacle(
@@ -138,7 +139,7 @@ def test_a_file_system_without_locks_is_no_obstacle(
 
     monkeypatch.setattr(fcntl, "flock", fail)
     first.open(str(path), "")
-    assert [record.fields["error"] for record in emitted] == ["odd"]
+    assert [fields_of(record)["error"] for record in emitted] == ["odd"]
     first.offer(STATE)
     first.close()
     assert path.exists()
@@ -196,7 +197,7 @@ def test_a_lock_file_that_another_instance_holds_is_reported(
     assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
     (lost,) = emitted
     assert (lost.event, lost.level) == ("lock_lost", "error")
-    assert "second)" in str(lost.fields["error"])
+    assert "second)" in str(fields_of(lost)["error"])
     first.offer(STATE)  # not written: two writers would overwrite each other
     second.close()
     assert not path.exists()
@@ -240,21 +241,21 @@ def test_facts_that_were_described_without_the_lock_are_written_with_it(
 
 def test_records_before_the_file_is_known_reach_the_history(first: StateStore, path: Path) -> None:
     for number in range(100):
-        first.append(number, Record(EventName.RESTARTING_AFTER_CRASH, {"cause": "signal 9"}))
+        first.append(number, example("restarting_after_crash", {"cause": "signal 9"}))
     first.open(str(path), "started as a test")
-    first.append(100, Record(EventName.MACHINE))
+    first.append(100, example("machine"))
     first.close()
-    first.append(101, Record(EventName.STOPPED))
+    first.append(101, example("stopped"))
     first.open(str(path), "started as a test")
     first.close()
     entries = read_history(path).entries
     assert [entry.event for entry in entries] == ["restarting_after_crash"] * 16 + ["machine"]
-    assert entries[0].fields == {"cause": "signal 9"}
+    assert fields_of(entries[0]) == {"cause": "signal 9"}
 
 
 def test_without_a_state_file_early_records_are_dropped(first: StateStore, path: Path) -> None:
     first.open("", "")
-    first.append(1, Record(EventName.RESTARTING_AFTER_CRASH))
+    first.append(1, example("restarting_after_crash"))
     first.open(str(path), "started as a test")
     first.close()
     assert read_history(path).entries == ()
@@ -288,7 +289,7 @@ def test_a_pipe_is_no_lock_file(first: StateStore, path: Path, emitted: list[Rec
     path.parent.mkdir()
     os.mkfifo(lock_of(path))
     first.open(str(path), "")
-    assert [record.fields["error"] for record in emitted] == ["it is not a regular file"]
+    assert [fields_of(record)["error"] for record in emitted] == ["it is not a regular file"]
 
 
 def test_without_the_lock_the_file_is_not_changed(

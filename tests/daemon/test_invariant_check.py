@@ -7,9 +7,10 @@ import pytest
 from nri_numamem.daemon.invariant_check import CHECK_S, InvariantCheck
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox, RunPodSandbox
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.records.record import Record
 from nri_numamem.memorymanager import adopt, remove_pod
 from nri_numamem.numa import Machine, NodeSet, NumaNode
 
@@ -68,9 +69,9 @@ def test_a_violation_is_recorded_with_both_states_and_the_state_rebuilt(checked:
     checked.damage()
     (record,) = checked.run(CHECK_S)
     assert (record.event, record.level) == ("accounting_invariant_violated", "error")
-    assert record.fields["violation_count"] == 3
-    assert "node 0 memory: reserved" in str(record.fields["violations"])
-    before, after = record.fields["before"], record.fields["after"]
+    assert fields_of(record)["violation_count"] == 3
+    assert "node 0 memory: reserved" in str(fields_of(record)["violations"])
+    before, after = fields_of(record)["before"], fields_of(record)["after"]
     assert isinstance(before, dict)
     assert isinstance(after, dict)
     assert list(before["entries"]) == ["u2"]
@@ -87,7 +88,7 @@ def test_a_shortfall_for_which_there_is_room_is_a_violation(checked: Checked) ->
     damaged = replace(state, accounting=accounting)
     checked.engine._committed = replace(checked.engine.committed, state=damaged)
     (record,) = checked.run(0.0)
-    assert record.fields["violations"] == [
+    assert fields_of(record)["violations"] == [
         f"u2/x memory: {1 << 20} bytes are not charged to nodes 0, although there is room"
     ]
     assert checked.rebuilds == [False]
@@ -127,6 +128,6 @@ def test_the_record_is_bounded(checked: Checked) -> None:
         checked.create(number)
     checked.damage()
     (record,) = checked.run(0.0)
-    after = record.fields["after"]
+    after = fields_of(record)["after"]
     assert isinstance(after, dict)
     assert len(after["entries"]) == 20

@@ -8,11 +8,12 @@ from nri_numamem.daemon.deadline import Deadline
 from nri_numamem.daemon.jobs import PAUSE_S, Jobs, LimitedJob, PeriodicJob
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import PodSandbox, RunPodSandbox
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.records.record import Record
 from nri_numamem.numa import Machine, NumaNode
+from tests.engine.records.examples import example
 from tests.virtual.world import VirtualClock, World
 
 
@@ -26,7 +27,7 @@ def test_a_periodic_job_runs_at_its_interval() -> None:
 
     def call(now_s: float) -> Iterable[Record]:
         runs.append(now_s)
-        return [Record(EventName.STOPPED)]
+        return [example("stopped")]
 
     job = PeriodicJob("counter", call, 5.0)
     for now_s in range(100, 112):
@@ -42,7 +43,7 @@ def test_jobs_run_in_order_and_their_records_are_emitted(world: World) -> None:
     def job(name: str) -> PeriodicJob:
         def call(_now_s: float) -> Iterable[Record]:
             order.append(name)
-            return [Record(EventName.STOPPED)]
+            return [example("stopped")]
 
         return PeriodicJob(name, call, 1.0)
 
@@ -75,10 +76,10 @@ def test_a_failing_job_is_logged_once_and_stops_no_other(world: World) -> None:
     )
     jobs.run_due()
     jobs.run_due()
-    assert [(record.event, record.fields["job"]) for record in emitted] == [
+    assert [(record.event, fields_of(record)["job"]) for record in emitted] == [
         ("job_failed", "broken")
     ]
-    assert "what a bug" in str(emitted[0].fields["exception"])
+    assert "what a bug" in str(fields_of(emitted[0])["exception"])
     assert len(ran) == 2
     is_broken = False
     jobs.run_due()
@@ -107,7 +108,7 @@ class Endless:
             self.engine.decide(RunPodSandbox(PodSandbox("s", "u", "ns", "db", "/kubepods/podu")))
             while True:
                 pass
-        yield Record(EventName.STOPPED)
+        yield example("stopped")
 
 
 @pytest.mark.timeout(60, method="thread")  # pytest-timeout's default uses the deadline's signal
@@ -124,8 +125,8 @@ def test_a_job_that_takes_too_long_is_ended_and_pauses(
         jobs.run_due()
         assert endless.runs_at_s == [begin_s]
         (record,) = emitted
-        assert (record.event, record.fields["job"]) == ("job_failed", "endless")
-        assert "more than 0.05 s of processor time" in str(record.fields["exception"])
+        assert (record.event, fields_of(record)["job"]) == ("job_failed", "endless")
+        assert "more than 0.05 s of processor time" in str(fields_of(record)["exception"])
         engine.apply(RunPodSandbox(PodSandbox("s", "u", "ns", "db", "/kubepods/podu")))
         endless.is_endless = False
         world.now_s += PAUSE_S

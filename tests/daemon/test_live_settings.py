@@ -13,7 +13,8 @@ from nri_numamem.daemon import live_settings
 from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.live_settings import LiveSettings, read_drop_in
 from nri_numamem.daemon.signals import DUMP_STATE, RELOAD, TOGGLE_DEBUG
-from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.records.record import Record
 from nri_numamem.observe.log import loggers as logs
 from nri_numamem.observe.metrics.threads import no_thread_error
 
@@ -37,7 +38,7 @@ class Stand:
 
     def emit(self, record: Record) -> None:
         self.records.append(record)
-        getattr(logs.get_logger(), record.level)(record.event, **record.fields)
+        getattr(logs.get_logger(), record.level)(record.event, **fields_of(record))
 
     def read(self) -> Settings:
         self.reads += 1
@@ -89,7 +90,7 @@ def test_settings_without_an_effect_on_decisions_are_applied(stand: Stand, tmp_p
     reopened, reloaded = stand.signal(RELOAD)
     assert reopened.event == "log_reopened"
     assert (reloaded.event, reloaded.level) == ("configuration_reloaded", "info")
-    assert reloaded.fields == {
+    assert fields_of(reloaded) == {
         "applied": ["failOnTimeout", "logLevel", "metricsAddress"],
         "needs_restart": [],
     }
@@ -106,20 +107,20 @@ def test_other_settings_are_named_and_keep_their_values(stand: Stand) -> None:
     )
     reloaded = stand.signal(RELOAD)[-1]
     assert reloaded.level == "warning"
-    assert reloaded.fields == {
+    assert fields_of(reloaded) == {
         "applied": ["logLevel"],
         "needs_restart": ["topologyManagerPolicy"],
     }
     assert stand.applied[-1].topology_manager_policy == "best-effort"
     # It is named again as long as the plugin has not been restarted.
     again = stand.signal(RELOAD)[-1]
-    assert again.fields == {"applied": [], "needs_restart": ["topologyManagerPolicy"]}
+    assert fields_of(again) == {"applied": [], "needs_restart": ["topologyManagerPolicy"]}
 
 
 def test_the_log_moves(stand: Stand, tmp_path: Path) -> None:
     stand.start()
     stand.in_file = replace(stand.in_file, log_file=str(tmp_path / "other"))
-    assert stand.signal(RELOAD)[-1].fields["applied"] == ["logFile"]
+    assert fields_of(stand.signal(RELOAD)[-1])["applied"] == ["logFile"]
     logs.get_logger().info("later")
     assert '"later"' in log(tmp_path / "other")
     assert '"later"' not in log(tmp_path / "log")
@@ -131,7 +132,7 @@ def test_a_configuration_with_an_error_changes_nothing(stand: Stand) -> None:
     stand.problem = "config.yaml:3: logLevel: ..."
     failed = stand.signal(RELOAD)[-1]
     assert (failed.event, failed.level) == ("configuration_reload_failed", "error")
-    assert failed.fields == {"error": stand.problem}
+    assert fields_of(failed) == {"error": stand.problem}
     assert [settings.log_level for settings in stand.applied] == ["info"]
 
 
@@ -145,7 +146,7 @@ def test_nothing_waits_while_the_configuration_is_read(stand: Stand) -> None:
     stand.goes_on.set()
     assert stand.wake.acquire(timeout=60)
     stand.send()
-    assert stand.records[-1].fields == {"applied": ["logLevel"], "needs_restart": []}
+    assert fields_of(stand.records[-1]) == {"applied": ["logLevel"], "needs_restart": []}
 
 
 def test_a_signal_while_the_configuration_is_read_has_it_read_again(stand: Stand) -> None:
@@ -171,7 +172,7 @@ def test_a_bug_in_reading_changes_nothing(stand: Stand) -> None:
     stand.problem = "a bug"
     failed = stand.signal(RELOAD)[-1]
     assert failed.event == "job_failed"
-    assert "KeyError: 'a bug'" in str(failed.fields["exception"])
+    assert "KeyError: 'a bug'" in str(fields_of(failed)["exception"])
     stand.problem = ""
     assert stand.signal(RELOAD)[-1].event == "configuration_reloaded"
 
@@ -185,27 +186,27 @@ def test_without_a_thread_the_settings_stay(stand: Stand, monkeypatch: pytest.Mo
         patched.setattr(live_settings, "start_thread", refuse)
         failed = stand.signal(RELOAD)[-1]
     assert failed.event == "configuration_reload_failed"
-    assert "at its limit of threads" in str(failed.fields["error"])
+    assert "at its limit of threads" in str(fields_of(failed)["error"])
     assert stand.signal(RELOAD)[-1].event == "configuration_reloaded"
 
 
 def test_debug_is_switched_on_and_off(stand: Stand, tmp_path: Path) -> None:
     stand.in_file = replace(stand.in_file, log_level="warning")
     stand.start()
-    levels = [stand.signal(TOGGLE_DEBUG)[-1].fields["log_level"] for _ in range(3)]
+    levels = [fields_of(stand.signal(TOGGLE_DEBUG)[-1])["log_level"] for _ in range(3)]
     assert levels == ["debug", "warning", "debug"]
     assert [settings.log_level for settings in stand.applied] == ["warning", *levels]
     # Each change is in the log, although info is below the level of the settings.
     assert log(tmp_path / "log").count("log_level_changed") == 3
-    assert stand.signal(RELOAD)[-1].fields["applied"] == []
+    assert fields_of(stand.signal(RELOAD)[-1])["applied"] == []
     assert logs._OUTPUT.threshold == logs.LEVELS["warning"]
-    assert stand.signal(TOGGLE_DEBUG)[-1].fields["log_level"] == "debug"
+    assert fields_of(stand.signal(TOGGLE_DEBUG)[-1])["log_level"] == "debug"
 
 
 def test_from_debug_in_the_settings_it_is_switched_to_info(stand: Stand) -> None:
     stand.in_file = replace(stand.in_file, log_level="debug")
     stand.start()
-    levels = [stand.signal(TOGGLE_DEBUG)[-1].fields["log_level"] for _ in range(2)]
+    levels = [fields_of(stand.signal(TOGGLE_DEBUG)[-1])["log_level"] for _ in range(2)]
     assert levels == ["info", "debug"]
 
 

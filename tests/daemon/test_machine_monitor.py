@@ -16,10 +16,10 @@ from nri_numamem.daemon import machine_monitor
 from nri_numamem.daemon.machine_monitor import READ_S, RELOG_S, MachineMonitor
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.records.record import Record
 from nri_numamem.host import sysfs
 from nri_numamem.host.hugepages import SYSTEM_POOLS
 from nri_numamem.host.roots import HostRoots
@@ -27,6 +27,7 @@ from nri_numamem.host.topology import read_machine
 from nri_numamem.host.uevents import UeventSocket
 from nri_numamem.memorymanager import Pool, Reservation
 from nri_numamem.numa import CpuSet, Machine, NumaNode
+from tests.engine.records.examples import example
 from tests.laboratory.fake_sysfs import overlay_of, write_overlay
 
 GI = 1 << 30
@@ -135,7 +136,7 @@ def test_an_unreadable_machine_is_logged_once(bench: Bench) -> None:
     meminfo.write_text("?")
     (record,) = bench.after(READ_S)
     assert (record.event, record.level) == ("machine_unreadable", "warning")
-    assert str(record.fields["error"]).startswith(f"{meminfo}: ")
+    assert str(fields_of(record)["error"]).startswith(f"{meminfo}: ")
     assert bench.look() == []
     meminfo.write_text(text)
     assert bench.look() == []
@@ -151,7 +152,7 @@ def test_a_bug_does_not_end_the_loop(bench: Bench, monkeypatch: pytest.MonkeyPat
     bench.write(*nodes(8 * GI, 4 * GI))
     (record,) = bench.after(READ_S)
     assert (record.event, record.level) == ("machine_monitor_failed", "error")
-    assert "RuntimeError: oops" in str(record.fields["exception"])
+    assert "RuntimeError: oops" in str(fields_of(record)["exception"])
     assert bench.look() == []
 
 
@@ -162,9 +163,7 @@ def test_a_lasting_difference_is_logged_when_it_begins_changes_and_ends(bench: B
     bench.in_use(1, 8)
     assert bench.look() == []
     (record,) = bench.after(READ_S)
-    assert record == Record(
-        EventName.NON_POD_HUGEPAGES_FOUND, {"non_pod_bytes": {"1": {PAGES: 8 * PAGE}}}
-    )
+    assert record == example("non_pod_hugepages_found", {"non_pod_bytes": {"1": {PAGES: 8 * PAGE}}})
     assert bench.look() == []
     bench.in_use(1, 9)
     assert [bench.look() for _ in range(3)] == [[], ["non_pod_hugepages_found"], []]
@@ -253,7 +252,7 @@ def test_the_cgroups_of_pods_with_hugepages_are_read(bench: Bench) -> None:
     assert use is not None
     assert use.by_pods == {"u1": {0: {PAGES: PAGE}}}
     bench.watch.show(bench.engine)
-    assert bench.emitted[-1].fields["used_by_pods_bytes"] == {"0": {PAGES: PAGE}}
+    assert fields_of(bench.emitted[-1])["used_by_pods_bytes"] == {"0": {PAGES: PAGE}}
 
 
 def test_the_pools_are_not_read_for_other_requests(bench: Bench) -> None:
@@ -298,7 +297,7 @@ def test_the_pools_are_logged_beside_the_accounting(bench: Bench) -> None:
     bench.watch.show(bench.engine)
     (record,) = bench.emitted
     assert record.event == "hugepage_pools"
-    assert record.fields["non_pod_bytes"] == {"0": {PAGES: 5 * PAGE}}
+    assert fields_of(record)["non_pod_bytes"] == {"0": {PAGES: 5 * PAGE}}
 
 
 # The kernel's uevents
@@ -356,8 +355,8 @@ def test_the_library_is_loaded_for_a_log_at_debug_level_only(
     assert described.wait(30)
     wait_for_threads()
     assert bench.emitted == [
-        Record(
-            EventName.UEVENTS_RECEIVED,
+        example(
+            "uevents_received",
             {
                 "is_incomplete": False,
                 "uevents": ["online@/devices/system/memory/memory33"],
@@ -377,7 +376,7 @@ def test_at_a_limit_of_threads_a_uevent_is_recorded_without_its_contents(
     kernel.send(ONLINE)
     bench.after(1)
     (record,) = bench.emitted
-    assert record.fields == {"is_incomplete": False, "error": "can't start new thread"}
+    assert fields_of(record) == {"is_incomplete": False, "error": "can't start new thread"}
 
 
 def wait_for_threads() -> None:
@@ -395,7 +394,7 @@ def test_a_library_that_is_missing_is_no_obstacle(
     bench.after(1)
     wait_for_threads()
     (record,) = bench.emitted
-    assert "pyroute2" in str(record.fields["error"])
+    assert "pyroute2" in str(fields_of(record)["error"])
 
 
 def test_without_uevents_the_machine_is_polled(
@@ -414,8 +413,8 @@ def test_without_uevents_the_machine_is_polled(
     )
     bench.watch.begin(0.0)
     assert bench.after(1) == [
-        Record(
-            EventName.UEVENTS_UNAVAILABLE,
+        example(
+            "uevents_unavailable",
             {"error": "Operation not permitted", "poll_interval_s": 10},
         )
     ]
@@ -429,7 +428,7 @@ def test_a_broken_uevent_socket_is_closed(bench: Bench, kernel: socket.socket) -
     assert bench.watch._uevents is not None
     bench.watch._uevents._sock.close()
     (record,) = bench.after(1)
-    assert record.fields["error"] == "Bad file descriptor"
+    assert fields_of(record)["error"] == "Bad file descriptor"
     assert bench.after(1) == []
 
 

@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from nri_numamem.cli import run
 from nri_numamem.daemon.instance import StateStore
 from nri_numamem.daemon.metrics_endpoint import MetricsEndpoint
-from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.records.record import Record
 from nri_numamem.nri.poller import HostClock
 from tests.laboratory import objects
 from tests.laboratory.runtime import FakeRuntime, PluginRefused

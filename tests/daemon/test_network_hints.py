@@ -22,10 +22,10 @@ from nri_numamem.daemon.network_hints import (
 )
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import NetworkInterface, NetworkRequest, PodSandbox
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.records.record import Record
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.numa import Machine, NodeSet, NumaNode
 from tests.daemon.fake_namespace_helper import FakeHelper
@@ -184,8 +184,8 @@ def test_the_end_of_a_sandbox_drops_what_was_read(reading: Reading) -> None:
 def test_without_the_capability_namespaces_are_left_out(reading: Reading) -> None:
     reading.start(may_enter=False)
     (record,) = reading.records
-    assert record.event == EventName.NETWORK_NAMESPACES_CLOSED
-    assert record.fields == {"cause": "the plugin lacks the capability CAP_SYS_ADMIN"}
+    assert record.event == "network_namespaces_closed"
+    assert fields_of(record) == {"cause": "the plugin lacks the capability CAP_SYS_ADMIN"}
     reading.hints.sandbox_started(pod(), PATH)
     assert reading.hints.read(pod(), (), PATH) == NetworkRequest()
     assert reading.hints.read(pod(), ("eth1",), PATH) == NetworkRequest(
@@ -222,8 +222,8 @@ def test_a_helper_that_has_ended_is_one_record_and_no_obstacle_from_then_on(
         assert reading.hints.read(pod(), (), PATH) == NetworkRequest()
         reading.hints.sandbox_started(pod(sandbox_id="t"), PATH)
     (record,) = reading.records
-    assert record.event == EventName.NETWORK_NAMESPACES_CLOSED
-    assert record.fields == {"cause": "the helper process ended; restart the plugin"}
+    assert record.event == "network_namespaces_closed"
+    assert fields_of(record) == {"cause": "the helper process ended; restart the plugin"}
     assert reading.helper.requests.get() == PATH
 
 

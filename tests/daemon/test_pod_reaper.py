@@ -7,7 +7,6 @@ from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox, RunPodSandbox
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.records.events import EventName
 from nri_numamem.numa import Machine, NumaNode
 
 
@@ -97,7 +96,7 @@ def test_an_earlier_container_of_the_same_name_ends_with_its_cgroup(tmp_path: Pa
     assert list(twins.reaper.run(5.0)) == []
     twins.folders[0].rmdir()
     (record,) = twins.reaper.run(10.0)
-    assert record.event is EventName.CONTAINER_ENDED
+    assert record.event == "container_ended"
     assert twins.live() == twins.ids[1:]
     twins.folders[1].rmdir()  # its end is the runtime's to report
     assert list(twins.reaper.run(15.0)) == []

@@ -3,18 +3,19 @@
 import pytest
 
 from nri_numamem.daemon.pod_warnings import ONCE_PER_POD, WARNINGS_LIMIT, PodWarnings
-from nri_numamem.engine.core.plan import Record, RecordValue
-from nri_numamem.engine.records.events import EventName, Level
+from nri_numamem.engine.core.plan import RecordValue
+from nri_numamem.engine.records.record import Level
+from tests.engine.records.examples import example
 
-IGNORED = EventName.MEMORY_POLICY_IGNORED
+IGNORED = "memory_policy_ignored"
 
 
-def level(warnings: PodWarnings, event: EventName, uid: str = "a", **fields: RecordValue) -> Level:
-    return warnings.filtered(Record(event, {"pod_uid": uid, **fields})).level
+def level(warnings: PodWarnings, event: str, uid: str = "a", **fields: RecordValue) -> Level:
+    return warnings.filtered(example(event, {"pod_uid": uid, **fields})).level
 
 
 @pytest.mark.parametrize("event", sorted(ONCE_PER_POD))
-def test_only_the_first_warning_of_a_pod_is_one(event: EventName) -> None:
+def test_only_the_first_warning_of_a_pod_is_one(event: str) -> None:
     warnings = PodWarnings()
     assert level(warnings, event, cause="x") is Level.WARNING
     assert level(warnings, event, cause="x") is Level.DEBUG
@@ -28,9 +29,9 @@ def test_each_event_has_its_own_first_warning() -> None:
 
 
 def test_other_records_pass() -> None:
-    warnings, record = PodWarnings(), Record(EventName.MISALIGNED, {"pod_uid": "a"})
+    warnings, record = PodWarnings(), example("misaligned", {"pod_uid": "a"})
     assert [warnings.filtered(record) for _ in range(3)] == [record] * 3
-    off = Record(IGNORED, {"pod_uid": "a"}, alternate=True)
+    off = example(IGNORED, {"pod_uid": "a"}, alternate=True)
     assert warnings.filtered(off) == off
     # The setting is off for that annotation; the pod has had no warning.
     assert level(warnings, IGNORED) is Level.WARNING
@@ -39,7 +40,7 @@ def test_other_records_pass() -> None:
 def test_containers_without_room_pass() -> None:
     warnings = PodWarnings()
     for _ in range(3):
-        found = level(warnings, EventName.BURSTABLE_NOT_PINNED, message="node 0 has 1Gi")
+        found = level(warnings, "burstable_not_pinned", message="node 0 has 1Gi")
         assert found is Level.WARNING
 
 

@@ -8,8 +8,10 @@ from nri_numamem.daemon.repeated_refusals import (
     REFUSALS_LIMIT,
     RepeatedRefusals,
 )
-from nri_numamem.engine.core.plan import Record, RecordValue
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.core.plan import RecordValue
+from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.records.record import Record
+from tests.engine.records.examples import example
 
 
 def refusal(container_id: str = "c", memory: int = 5) -> Record:
@@ -17,7 +19,7 @@ def refusal(container_id: str = "c", memory: int = 5) -> Record:
         "container_id": container_id,
         "request_bytes": {"memory": memory},
     }
-    return Record(EventName.RESIZE_REJECTED, fields)
+    return example("resize_rejected", fields)
 
 
 def times_logged(filtered: RepeatedRefusals, period_s: float, end_s: float) -> dict[float, object]:
@@ -26,7 +28,7 @@ def times_logged(filtered: RepeatedRefusals, period_s: float, end_s: float) -> d
     for step in range(int(end_s / period_s)):
         record = filtered.filtered(refusal(), step * period_s)
         if record is not None:
-            logged[step * period_s] = record.fields.get("repeat_count")
+            logged[step * period_s] = fields_of(record).get("repeat_count")
     return logged
 
 
@@ -52,7 +54,7 @@ def test_another_amount_or_container_is_another_refusal() -> None:
 
 def test_a_resize_that_succeeds_ends_a_row_of_refusals() -> None:
     filtered = RepeatedRefusals()
-    done = Record(EventName.RESIZED, {"container_id": "c"})
+    done = example("resized", {"container_id": "c"})
     assert filtered.filtered(done, 0.0) is done
     assert filtered.filtered(refusal(), 0.0) is not None
     assert filtered.filtered(refusal(), 1.0) is None
@@ -61,7 +63,7 @@ def test_a_resize_that_succeeds_ends_a_row_of_refusals() -> None:
 
 
 def test_other_records_pass() -> None:
-    filtered, record = RepeatedRefusals(), Record(EventName.ADMITTED, {"container_id": "c"})
+    filtered, record = RepeatedRefusals(), example("admitted", {"container_id": "c"})
     assert [filtered.filtered(record, 0.0) for _ in range(3)] == [record] * 3
 
 

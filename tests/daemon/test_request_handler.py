@@ -14,13 +14,15 @@ from nri_numamem.daemon.system import TimeLimit
 from nri_numamem.engine.admission import records
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox, RunPodSandbox
-from nri_numamem.engine.core.plan import Plan, Record, RecordValue
+from nri_numamem.engine.core.plan import Plan, RecordValue
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.records.record import Record
 from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.nri.request_ids import RequestIds
 from nri_numamem.numa import Machine, NumaNode
+from tests.engine.records.examples import example
 from tests.virtual.system import Machinery
 from tests.virtual.world import World
 
@@ -173,7 +175,7 @@ def test_pods_whose_cgroup_is_gone_are_released_before_a_refusal(
     assert requests.handler.decide(second).refusal is None
     requests.handler.commit()
     assert [record.event for record in requests.emitted] == ["pod_released", "admitted"]
-    assert requests.emitted[0].fields["detected_by"] == "cgroup_removed"
+    assert fields_of(requests.emitted[0])["detected_by"] == "cgroup_removed"
     assert requests.pods == ["comes"]
 
 
@@ -216,14 +218,14 @@ def test_retries_of_a_refused_container_have_the_same_text(tmp_path: Path) -> No
     assert texts == [texts[0]] * 3
     records = [record for record in requests.emitted if record.event == "rejected"]
     assert [record.request_id for record in records] == ["1-1", "1-2", "1-3"]
-    assert [record.fields.get("refusal_id") for record in records] == [None, "1-1", "1-1"]
+    assert [fields_of(record).get("refusal_id") for record in records] == [None, "1-1", "1-1"]
     ids.number += 1
     assert requests.handler.decide(CreateContainer(POD, CONTAINER)).refusal is None
 
 
 def test_a_creation_with_an_empty_reply_is_kept_as_the_reason(requests: Requests) -> None:
     fields: dict[str, RecordValue] = {"container_id": "c1", "qos_class": "Guaranteed"}
-    record = Record(EventName.REQUEST_TIMED_OUT, fields)
+    record = example("request_timed_out", fields)
     requests.handler.emit([record])
     assert requests.engine is not None
     reason = requests.engine.state.reasons.unpinned["c1"]

@@ -15,10 +15,11 @@ from nri_numamem.engine.core.events import (
     StopContainer,
     StopPodSandbox,
 )
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.features.residency.setting import HeadRoomLimit, Residency
+from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.records.record import Record
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.nri.event_loop import TICK_S
 from nri_numamem.numa import CpuSet, Machine, NumaNode
@@ -141,8 +142,8 @@ def test_memory_on_remote_nodes(stand: Stand) -> None:
     assert stand.events() == []
     (record,) = stand.round()
     assert record.event == "remote_memory_found"
-    assert record.fields["remote_bytes"] == {"1": 40 * MI}
-    assert str(record.fields["cause"]).startswith("pages that the kernel has pinned")
+    assert fields_of(record)["remote_bytes"] == {"1": 40 * MI}
+    assert str(fields_of(record)["cause"]).startswith("pages that the kernel has pinned")
     assert stand.check.last.remote_containers == 1
     assert stand.events() == []
     stand.write(1, f"anon N0={100 * MI} N1=0")
@@ -162,7 +163,7 @@ def test_the_cause_names_the_nodes_of_the_cgroup(stand: Stand, mems: str | None,
         (stand.directory(1) / "cpuset.mems").unlink()
     stand.round()
     (record,) = stand.round()
-    assert str(record.fields["cause"]).startswith(text)
+    assert str(fields_of(record)["cause"]).startswith(text)
 
 
 def test_head_room_is_low_and_restored(stand: Stand) -> None:
@@ -174,7 +175,7 @@ def test_head_room_is_low_and_restored(stand: Stand) -> None:
     stand.free(0, 179 * MI)
     (record,) = stand.round()
     assert record.event == "head_room_low"
-    assert record.fields == {
+    assert fields_of(record) == {
         "nodes": "0",
         "available_bytes": 179 * MI,
         "unfaulted_bytes": 80 * MI,
@@ -230,4 +231,4 @@ def test_cgroup_v1_is_a_cause(stand: Stand) -> None:
     (cpuset / "cpuset.mems").write_text("0\n")
     stand.round()
     (record,) = stand.round()
-    assert "cgroup v1 moves no pages" in str(record.fields["cause"])
+    assert "cgroup v1 moves no pages" in str(fields_of(record)["cause"])

@@ -15,11 +15,11 @@ from nri_numamem.daemon.service import Service, build_engine
 from nri_numamem.daemon.signals import DUMP_STATE
 from nri_numamem.engine.admission import records
 from nri_numamem.engine.core.context import Context
-from nri_numamem.engine.core.plan import Record, RecordValue
+from nri_numamem.engine.core.plan import RecordValue
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.features.residency.setting import Residency
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.record import Record
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.memorymanager import QosClass
 from nri_numamem.memorymanager.burstable import BurstablePods, Evidence
@@ -34,6 +34,7 @@ from nri_numamem.numa import (
     Strategy,
 )
 from nri_numamem.observe.plugin_file import PluginFacts, plugin_file_of, read_plugin_file
+from tests.engine.records.examples import example
 from tests.laboratory import api_pb2 as api
 from tests.laboratory import objects
 from tests.laboratory.version import RuntimeVersion
@@ -176,12 +177,12 @@ def test_a_strict_policy_beside_static_cpus_is_logged_at_the_start(node: Node) -
 
 def test_a_repeated_refusal_is_counted_and_logged_once(node: Node) -> None:
     fields: dict[str, RecordValue] = {"container_id": "c", "request_bytes": {"memory": GI}}
-    refusal = Record(EventName.RESIZE_REJECTED, fields)
+    refusal = example("resize_rejected", fields)
     for _ in range(34):
         node.service.emit(refusal)
         node.world.now_s += 1.2
     assert len(node.log.named("resize_rejected")) == 1
-    assert node.service._meter.events[EventName.RESIZE_REJECTED] == 34
+    assert node.service._meter.events["resize_rejected"] == 34
 
 
 def test_the_state_is_dumped_on_a_signal(node: Node) -> None:

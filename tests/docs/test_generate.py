@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from nri_numamem.engine.records.events import EventName
+from tests.engine.records.examples import EVENTS
 from tests.load_module import load_module
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -31,7 +31,7 @@ def test_the_pages_are_up_to_date(generate: ModuleType) -> None:
 
 def test_the_page_of_events_has_every_event(generate: ModuleType) -> None:
     page = generate.events_page()
-    assert [event for event in EventName if f"\n### {event}\n" not in page] == []
+    assert [event for event in EVENTS if f"\n### {event}\n" not in page] == []
 
 
 def test_check_finds_a_page_that_is_missing_or_stale(

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.engine.records.events import Level
-from nri_numamem.engine.records.table import EVENTS
+from nri_numamem.engine.records.record import Level, meanings_of
 from nri_numamem.memorymanager import rejection
+from tests.engine.records.examples import EVENTS
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs/troubleshooting.md").read_text()
@@ -60,15 +60,16 @@ def test_events_that_need_an_operator_are_listed() -> None:
     events = {
         str(name)
         for name, event in EVENTS.items()
-        if {event.level, event.alternate and event.alternate.level} & {Level.WARNING, Level.ERROR}
+        if {event.usual_level, event.alternate_level and event.alternate_level.level}
+        & {Level.WARNING, Level.ERROR}
     }
     listed = {word for text in CODED for word in re.findall(r"[a-z_]+", text)}
     assert sorted(events - listed) == sorted(NOT_LISTED)
 
 
 KNOWN = (
-    {str(event) for event in EVENTS}
-    | {field for event in EVENTS.values() for field in event.fields}
+    {*EVENTS}
+    | {field for event in EVENTS.values() for field in meanings_of(event)}
     | {"nr_hugepages", "plugin_request_timeout"}
     | {"plugin_registration_timeout", "nri_plugin_registration_timeout"}
 )

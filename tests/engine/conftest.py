@@ -8,10 +8,11 @@ import pytest
 
 from nri_numamem.engine.core import events
 from nri_numamem.engine.core.context import Context
-from nri_numamem.engine.core.plan import Plan, Record
+from nri_numamem.engine.core.plan import Plan
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.pods import outstanding
+from nri_numamem.engine.records.record import Record
 from nri_numamem.memorymanager import PoolUse, Reservation, check_accounting, check_groups
 from nri_numamem.numa import CpuSet, Machine, NodeSet, NumaNode
 

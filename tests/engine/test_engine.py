@@ -8,9 +8,10 @@ import pytest
 
 from nri_numamem.engine.admission import records
 from nri_numamem.engine.core import events
-from nri_numamem.engine.core.plan import Adjustment, Plan, Record
+from nri_numamem.engine.core.plan import Adjustment, Plan
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Applied, Engine
+from nri_numamem.engine.records.record import Record
 from nri_numamem.memorymanager import Pool, PoolUse
 from nri_numamem.numa import Machine, NodeSet
 from tests.engine.conftest import GI, MI, PAGE, SETTINGS, Answer, Host, NewHost, four_nodes
@@ -156,7 +157,7 @@ def test_a_commit_that_fails_leaves_the_state_as_it_was(
     pod = host.run("a")
     before = host.engine.state
     with monkeypatch.context() as bug:
-        bug.setattr(records, "admitted", fail)
+        bug.setattr(records, "placed_as", fail)
         container = events.Container("c", pod.sandbox_id, "main", 200 * MI)
         plan = host.engine.decide(events.CreateContainer(pod, container))
         assert plan == Plan(Adjustment("0"))

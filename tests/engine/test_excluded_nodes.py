@@ -16,13 +16,14 @@ from nri_numamem.engine.core.events import (
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.core.snapshot import restore, snapshot
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.memorymanager import Container as ManagedContainer
 from nri_numamem.memorymanager import ContainerKind, HostReservation, Pod, Reservation
 from nri_numamem.numa import CpuSet, Machine, MemoryNodes, NodeClass, NodeSet, NumaNode, WithoutCpus
 from tests.laboratory.container_hints import hints_for_container
 
 if TYPE_CHECKING:
-    from nri_numamem.engine.core.plan import Record
+    from nri_numamem.engine.records.record import Record
     from tests.engine.conftest import Answer, Host, NewHost
 
 MI, GI = 1 << 20, 1 << 30
@@ -56,7 +57,7 @@ NO_RESERVATION = HostReservation(eviction_hard={"memory.available": "0"})
 
 def policy(action: WithoutCpus = WithoutCpus.EXCLUDE, **values: object) -> Policy:
     nodes = MemoryNodes(action)
-    return Policy(memory_nodes=nodes, host_reservation=NO_RESERVATION, **values)  # type: ignore[arg-type]
+    return Policy(memory_nodes=nodes, host_reservation=NO_RESERVATION, **values)
 
 
 LAST_RESORT = policy(WithoutCpus.LAST_RESORT)
@@ -75,12 +76,12 @@ def placed(host: Host, *sizes: int, **options: object) -> list[str | None]:
     found = []
     for index, size in enumerate(sizes):
         pod = host.run(f"p{index}", memory=size)
-        found.append(mems(host.create(pod, memory=size, **options)))  # type: ignore[arg-type]
+        found.append(mems(host.create(pod, memory=size, **options)))
     return found
 
 
 def events_of(answer: Answer) -> list[str]:
-    return [record.event.value for record in answer.records]
+    return [record.event for record in answer.records]
 
 
 def test_no_container_is_placed_on_an_excluded_node(new_host: NewHost) -> None:
@@ -107,7 +108,7 @@ def test_34_nodes_of_which_two_have_cpus_are_two_nodes(new_host: NewHost) -> Non
     assert len(host.engine.context.topology.preferences.distances.rows) == 2
     assert placed(host, 1500 * MI) == ["0-1"]
     record = next(r for r in host.answers[-1].records if r.event == "admitted")
-    assert [found["nodes"] for found in record.fields["candidates"]] == ["0-1", "0", "1"]  # type: ignore[union-attr,index,call-overload]
+    assert [found["nodes"] for found in fields_of(record)["candidates"]] == ["0-1", "0", "1"]
 
 
 @pytest.mark.parametrize("name", ["best-effort", "restricted", "single-numa-node"])
@@ -146,9 +147,9 @@ def test_what_runs_on_an_excluded_node_is_adopted_and_not_moved(
     assert host.placed() == {"old": {"main": "2"}}
     assert host.free() == [GI, GI]
     record = next(r for r in answer.records if r.event == "adopted")
-    assert (record.level, record.fields["nodes"]) == ("warning", "2")
-    assert record.fields["excluded_nodes"] == "2"
-    assert "shortfall_bytes" not in record.fields
+    assert (record.level, fields_of(record)["nodes"]) == ("warning", "2")
+    assert fields_of(record)["excluded_nodes"] == "2"
+    assert "shortfall_bytes" not in fields_of(record)
     # The pod's other containers are placed on other nodes.
     assert mems(host.create(host.pods["sandbox-old"], "second", 100 * MI)) == "0"
 
@@ -191,7 +192,7 @@ def test_an_unreported_container_on_an_excluded_node_is_adopted(new_host: NewHos
     pod = host.run("a")
     found = Container("c", pod.sandbox_id, "c", 100 * MI, cgroup_mems=NodeSet([3]))
     answer = host.handle(ContainersFound(((pod, found),)))
-    assert answer.records[0].fields["excluded_nodes"] == "3"
+    assert fields_of(answer.records[0])["excluded_nodes"] == "3"
 
 
 def changed(host: Host, **cpus: str) -> Answer:
@@ -218,7 +219,7 @@ def test_a_node_that_loses_its_cpus_is_excluded_and_its_containers_stay(
     assert placed(host, 600 * MI, 600 * MI) == ["0", "1"]
     answer = changed(host, n1="")
     (record,) = by_event(answer, "machine_changed")
-    assert record.fields["nodes"] == {
+    assert fields_of(record)["nodes"] == {
         "1": {
             "cpus": 0,
             "previous_cpus": 1,
@@ -229,7 +230,7 @@ def test_a_node_that_loses_its_cpus_is_excluded_and_its_containers_stay(
         }
     }
     found = by_event(answer, "on_excluded_nodes")
-    assert {(r.level, r.fields["pod"], r.fields["excluded_nodes"]) for r in found} == {
+    assert {(r.level, fields_of(r)["pod"], fields_of(r)["excluded_nodes"]) for r in found} == {
         ("warning", "pod-p1", "1")
     }
     assert by_event(answer, "overcommitted") == []
@@ -244,7 +245,7 @@ def test_a_node_that_loses_its_cpus_is_excluded_and_its_containers_stay(
 def test_a_node_that_gets_cpus_is_used(new_host: NewHost) -> None:
     host = new_host(policy(), machine())
     (record,) = changed(host, n2="7").records
-    assert record.fields["nodes"]["2"]["class"] == "dram"  # type: ignore[index,call-overload]
+    assert fields_of(record)["nodes"]["2"]["class"] == "dram"
     assert placed(host, 1500 * MI) == ["2"]
 
 
@@ -262,7 +263,7 @@ def test_a_change_that_would_exclude_every_node_is_rejected(new_host: NewHost) -
     (record,) = changed(host, n2="").records or (None,)
     assert record is not None
     assert record.event == "machine_change_rejected"
-    assert "leave at least one node dram" in str(record.fields["cause"])
+    assert "leave at least one node dram" in str(fields_of(record)["cause"])
     assert placed(host, 100 * MI) == ["2"]
 
 
@@ -277,7 +278,7 @@ def test_the_snapshot_keeps_excluded_nodes_and_a_restart_drops_reservations_ther
     after.engine = Engine(after.engine.context, restored)
     after.pods = host.pods
     (dropped,) = by_event(after.synchronize(), "stale_reservation_dropped")
-    assert dropped.fields["nodes"] == "2"
+    assert fields_of(dropped)["nodes"] == "2"
     assert mems(after.create(host.pods["sandbox-p0"], memory=900 * MI)) == "0"
 
 
@@ -356,7 +357,7 @@ def test_the_record_names_a_movable_node_that_was_passed_over(new_host: NewHost)
     host = new_host(policy(WithoutCpus.USE), movable())
     placed(host, 100 * MI)
     (record,) = [r for r in host.answers[-1].records if r.event == "admitted"]
-    candidates = record.fields["candidates"]
+    candidates = fields_of(record)["candidates"]
     assert isinstance(candidates, list)
     rules = {each["nodes"]: each["rule"] for each in candidates if isinstance(each, dict)}
     assert rules["2"] == "no_normal_memory"
@@ -384,7 +385,7 @@ def test_a_node_without_cpus_that_is_plugged_in_is_excluded(new_host: NewHost) -
     (record,) = host.handle(
         MachineChanged(Machine((*host.engine.context.machine.nodes, new)))
     ).records
-    assert record.fields["nodes"] == {
+    assert fields_of(record)["nodes"] == {
         "5": {
             "memory": 8 * GI,
             "cpus": 0,

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.queries.dump import non_pod_hugepages_record, pools_record
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.memorymanager import NonPodHugepages, Pool, PoolUse, Reservation
 from nri_numamem.numa import NodeSet
+from tests.engine.records.examples import example
 
 if TYPE_CHECKING:
     from tests.engine.conftest import Host, NewHost
@@ -90,11 +90,11 @@ def test_a_refusal_names_pages_outside_of_pods(new_host: NewHost) -> None:
     ) in plan.refusal
     assert "hugepages-2Mi 8Mi free of 32Mi allocatable (24Mi used outside of pods)" in plan.refusal
     (record,) = plan.records
-    free = record.fields["free_bytes"]
+    free = fields_of(record)["free_bytes"]
     assert isinstance(free, Mapping)
     assert free["0"] == {"memory": 928 * MI, PAGES: 0}
     amounts = (32, 24, 24, 24)
-    assert record.fields["used_outside_of_pods_bytes"] == {
+    assert fields_of(record)["used_outside_of_pods_bytes"] == {
         str(node): {PAGES: size * MI} for node, size in enumerate(amounts)
     }
     # The masked state is not committed.
@@ -108,13 +108,13 @@ def test_a_refusal_names_only_requested_pages_outside_of_pods(new_host: NewHost)
     # Of the 10 used pages of node 0, 4 may be those of pod a, which shows no use.
     (record,) = host.create(pod, pool_use=use(10, 1, 1, 16)).records
     used = {"0": 6, "1": 1, "2": 1, "3": 16}
-    assert record.fields["used_outside_of_pods_bytes"] == {
+    assert fields_of(record)["used_outside_of_pods_bytes"] == {
         node: {PAGES: pages * PAGE} for node, pages in used.items()
     }
     large = host.create(host.run("c"), memory=2000 * MI, pool_use=use(16, 1, 1, 1))
     (record,) = large.records
     assert record.event == "rejected"
-    assert "used_outside_of_pods_bytes" not in record.fields
+    assert "used_outside_of_pods_bytes" not in fields_of(record)
 
 
 def test_a_container_that_runs_unpinned_changes_nothing(new_host: NewHost) -> None:
@@ -124,7 +124,7 @@ def test_a_container_that_runs_unpinned_changes_nothing(new_host: NewHost) -> No
     assert host.free(PAGES) == [16 * PAGE] * 4
     (record,) = plan.records
     assert record.event == "unpinned_no_capacity"
-    used = record.fields["used_outside_of_pods_bytes"]
+    used = fields_of(record)["used_outside_of_pods_bytes"]
     assert used == {str(node): {PAGES: 16 * PAGE} for node in range(4)}
 
 
@@ -152,8 +152,8 @@ def test_a_pod_without_enough_pages_gets_no_pool(new_host: NewHost) -> None:
     pod = host.run("a", hugepages={PAGE: 8 * PAGE}, memory=300 * MI, pool_use=full)
     (record,) = host.ran.records
     assert record.event == "pod_rejected"
-    assert "32Mi used outside of pods" in str(record.fields["message"])
-    used = record.fields["used_outside_of_pods_bytes"]
+    assert "32Mi used outside of pods" in str(fields_of(record)["message"])
+    used = fields_of(record)["used_outside_of_pods_bytes"]
     assert used == {str(node): {PAGES: 32 * MI} for node in range(4)}
     assert host.placed() == {}
     assert host.create(pod, pool_use=full).refusal is not None
@@ -174,8 +174,8 @@ def test_the_pools_of_accounting_and_kernel(host: Host) -> None:
         {PAGES: PAGE},
         {"a": {0: {PAGES: 8 * PAGE}, 1: {PAGES: 0}}, "b": {0: {PAGES: PAGE}}},
     )
-    assert pools_record(host.engine.state.accounting, figures) == Record(
-        EventName.HUGEPAGE_POOLS,
+    assert pools_record(host.engine.state.accounting, figures) == example(
+        "hugepage_pools",
         {
             "used_bytes": {"0": {PAGES: 10 * PAGE}, "9": {PAGES: 0}},
             "free_bytes": {"0": {PAGES: 6 * PAGE}, "9": {PAGES: PAGE}},
@@ -193,9 +193,7 @@ def test_the_pools_of_accounting_and_kernel(host: Host) -> None:
 
 def test_non_pod_hugepages_are_found_and_cleared() -> None:
     found = NonPodHugepages({NodeSet([0, 1]): {PAGES: PAGE}})
-    assert non_pod_hugepages_record(found) == Record(
-        EventName.NON_POD_HUGEPAGES_FOUND, {"non_pod_bytes": {"0-1": {PAGES: PAGE}}}
+    assert non_pod_hugepages_record(found) == example(
+        "non_pod_hugepages_found", {"non_pod_bytes": {"0-1": {PAGES: PAGE}}}
     )
-    assert non_pod_hugepages_record(NonPodHugepages()) == Record(
-        EventName.NON_POD_HUGEPAGES_CLEARED
-    )
+    assert non_pod_hugepages_record(NonPodHugepages()) == example("non_pod_hugepages_cleared")

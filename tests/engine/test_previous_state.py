@@ -14,6 +14,7 @@ from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.core.snapshot import restore, snapshot
 from nri_numamem.engine.core.state import PREVIOUS_NODES_LIMIT, EngineState, Holder
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.memorymanager import Block, Reservation, State
 from nri_numamem.numa import Machine, NodeSet, NumaNode
 
@@ -110,9 +111,9 @@ def test_a_reservation_that_conflicts_with_running_containers_is_dropped(
     assert after.placed() == {"b": {"app": "1"}}
     (record,) = [r for r in plan.records if r.event == "stale_reservation_dropped"]
     assert record.level == "warning"
-    assert record.fields["pod_uid"] == "a"
-    assert record.fields["request_bytes"] == {"memory": 1200 * MI}
-    assert record.fields["nodes"] == "0-1"
+    assert fields_of(record)["pod_uid"] == "a"
+    assert fields_of(record)["request_bytes"] == {"memory": 1200 * MI}
+    assert fields_of(record)["nodes"] == "0-1"
 
 
 def test_a_reservation_on_missing_nodes_is_dropped(host: Host, new_host: NewHost) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from nri_numamem.engine.core.policy import Policy
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.memorymanager.rejection import MESSAGE_LIMIT
 from nri_numamem.numa import CpuSet, Machine, NumaNode
 from tests.engine.conftest import GI, Answer, NewHost
@@ -29,7 +30,7 @@ def machine(count: int = 4, pages: int = 8) -> Machine:
 def reasons(answer: Answer) -> dict[str, tuple[str, str]]:
     """Return node set -> rule and reason in the record of a refusal."""
     (record,) = answer.records
-    listed = record.fields["candidates"]
+    listed = fields_of(record)["candidates"]
     assert isinstance(listed, list)
     found = [each for each in listed if isinstance(each, dict)]
     return {str(one["nodes"]): (str(one["rule"]), str(one["reason"])) for one in found}

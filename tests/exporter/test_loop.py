@@ -7,8 +7,8 @@ import pytest
 
 from nri_numamem.apiserver.access import AccessError
 from nri_numamem.apiserver.client import Answer, Request, RequestError
-from nri_numamem.engine.core.plan import Record
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.records.record import Record
 from nri_numamem.export.conditions import HOLD_S, Input, Problem
 from nri_numamem.exporter.loop import LOOK_S, READ_S, REQUEST_S, Exporter, Reading
 from nri_numamem.exporter.mailbox import Done, Stop
@@ -127,7 +127,7 @@ def test_the_first_write() -> None:
         ),
     ]
     assert world.sent[1][1].content_type == "application/apply-patch+yaml"
-    assert [record.event for record in world.records] == [EventName.TOPOLOGY_WRITTEN]
+    assert [record.event for record in world.records] == ["topology_written"]
     assert world.reports == ["ready: wrote w"]
 
 
@@ -175,13 +175,13 @@ def test_a_request_that_takes_too_long_is_abandoned() -> None:
     world.run(REQUEST_S + 0.5)
     assert world.aborted == 1
     (record,) = world.records
-    assert record.fields["failure"] == "unreachable"
-    assert record.fields["cause"] == "no answer within 10 s"
+    assert fields_of(record)["failure"] == "unreachable"
+    assert fields_of(record)["cause"] == "no answer within 10 s"
     assert world.reports == ["ready: not written: no answer within 10 s"]
     world.request_s = 0.0
     world.run(3 * REQUEST_S)  # in which the abandoned one ends
     assert world.methods() == ["GET", "GET", "PATCH"]
-    assert [record.event for record in world.records[1:]] == [EventName.TOPOLOGY_WRITTEN]
+    assert [record.event for record in world.records[1:]] == ["topology_written"]
     assert world.reports[1:] == ["wrote w"]
 
 
@@ -194,7 +194,7 @@ def test_no_answer(error: Exception, failure: str) -> None:
     world.answer = error
     world.run(100.0)
     (record,) = world.records
-    assert (record.fields["failure"], record.fields["cause"]) == (failure, str(error))
+    assert (fields_of(record)["failure"], fields_of(record)["cause"]) == (failure, str(error))
     assert 6 <= len(world.sent) <= 9
     assert world.reports == [f"ready: not written: {error}"]
 
@@ -212,7 +212,7 @@ def test_without_an_object_it_waits_and_is_ready() -> None:
     world.run(HOLD_S + 1)
     assert world.sent == []
     assert world.reports == ["ready: no object: no state"]
-    missing = [record.fields["input"] for record in world.records]
+    missing = [fields_of(record)["input"] for record in world.records]
     assert missing == ["plugin", "object"]
     world.change(1)
     world.run(1.0)

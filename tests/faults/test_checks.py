@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from nri_numamem.engine.queries.dump import accounting_record
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.memorymanager import QosClass, default_state
 from nri_numamem.memorymanager.accounting import assign
 from nri_numamem.numa import CpuSet, Machine, NodeSet, NumaNode
@@ -31,7 +32,7 @@ class World:
         request = {"memory": GI, "hugepages-2Mi": 2 * PAGE_2MI}
         state = default_state(MACHINE, {})
         state = assign(state, self.pod.uid, "app", NodeSet([0]), request)
-        self.accounting: dict[str, Any] = dict(accounting_record(state).fields)
+        self.accounting: dict[str, Any] = dict(fields_of(accounting_record(state)))
         self.records: list[dict[str, Any]] = []
 
     def check(self) -> AccountingCheck:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from nri_numamem.engine.queries.dump import accounting_record
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.memorymanager import QosClass, State, default_state
 from nri_numamem.memorymanager.accounting import assign
 from nri_numamem.numa import Machine, NodeSet, NumaNode
@@ -36,7 +37,7 @@ class Refused:
 
 
 def _shown(state: State) -> dict[str, Any]:
-    return dict(accounting_record(state).fields)
+    return dict(fields_of(accounting_record(state)))
 
 
 def _with(state: State, name: str, nodes: list[int], request: dict[str, int]) -> State:

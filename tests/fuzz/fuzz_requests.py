@@ -8,8 +8,9 @@ no record reports a bug.
 from collections.abc import Iterable, Mapping
 
 from nri_numamem.engine.core.events import Event
-from nri_numamem.engine.core.plan import Plan, Record
+from nri_numamem.engine.core.plan import Plan
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.records.record import Record
 from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.devices import Device

@@ -8,9 +8,10 @@ from nri_numamem.config.settings import (
     UNSATISFIABLE_ACTIONS,
 )
 from nri_numamem.engine.core.context import Context
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.records.record import Record
 from nri_numamem.memorymanager import Reservation, check_accounting
 from nri_numamem.numa import CpuSet, Machine, NumaNode
 from nri_numamem.observe.log.render import render_console, render_json
@@ -66,9 +67,9 @@ def check_engine(engine: Engine) -> None:
 def check_records(records: list[Record]) -> None:
     """Check that each record can be logged, as one line and as JSON, and none reports a bug."""
     for record in records:
-        assert not record.event.startswith("internal_error"), record.fields["exception"]
+        assert not record.event.startswith("internal_error"), fields_of(record)["exception"]
         head = {"ts": "2026-01-31T12:00:00.000Z", "level": record.level, "event": record.event}
-        whole = {**head, **record.fields}
+        whole = {**head, **fields_of(record)}
         line = render_json(whole)
         assert json.loads(line)["event"] == record.event
         assert "\n" not in line

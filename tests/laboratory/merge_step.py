@@ -21,7 +21,7 @@ _DISTANCE_MOST = 2**31 - 1
 
 
 def read_hint(path: SettingsPath, value: object) -> Hint:
-    """Return a topology hint; no affinity is "anywhere", not preferred is the default."""
+    """Return a topology hint; no affinity == "anywhere", not preferred is the default."""
     hint = read_mapping(path, value, ("affinity", "preferred"))
     affinity = hint.get("affinity")
     nodes = None if affinity is None else read_node_set((*path, "affinity"), affinity)

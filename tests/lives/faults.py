@@ -9,7 +9,6 @@ import random
 import signal
 from collections.abc import Callable
 
-from nri_numamem.engine.records.events import EventName
 from nri_numamem.nri.plugin_service import Overrun
 from tests.faults.failure import Failure
 from tests.faults.host_faults import change_machine, change_machine_under, damage_state
@@ -68,9 +67,7 @@ def update_plugin(machinery: Machinery, life: Life, rng: random.Random) -> bool:
         machinery.world.advance(rng.choice((0.05, 0.2, 3.0)))
     meanwhile(life, rng)
     life.restore_connection()
-    waits, ends = (
-        len(plugin.journal.named(event)) for event in (EventName.STANDBY, EventName.TAKEN_OVER)
-    )
+    waits, ends = (len(plugin.journal.named(event)) for event in ("standby", "taken_over"))
     if waits != ends:
         raise Failure(f"instances that waited: {waits}, that took over: {ends}")
     return True

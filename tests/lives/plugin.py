@@ -14,7 +14,7 @@ from nri_numamem.daemon.pod_reaper import REAP_S
 from nri_numamem.daemon.service import Service, build_engine
 from nri_numamem.daemon.standby import Form, Standby
 from nri_numamem.engine.queries.dump import accounting_record
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.nri.event_loop import TICK_S
 from nri_numamem.observe.systemd import Notifier
 from tests.host_files import HostFiles
@@ -98,10 +98,8 @@ class VirtualPlugin:
         """Start a second process; return whether it waits for the end of the first one."""
         self._next_signals = self._machinery.signals = VirtualSignals()
         self._world.successor = VirtualProcess(self._main)
-        before = len(self.journal.named(EventName.STANDBY))
-        return self._world.advance(
-            _STANDBY_S, lambda: len(self.journal.named(EventName.STANDBY)) > before
-        )
+        before = len(self.journal.named("standby"))
+        return self._world.advance(_STANDBY_S, lambda: len(self.journal.named("standby")) > before)
 
     def stop(self) -> int:
         process = self.process
@@ -139,13 +137,13 @@ class VirtualPlugin:
         self._note_bug()
         if not self.is_running() or self._service is None or self._service.engine is None:
             return None
-        return dict(accounting_record(self._service.engine.state.accounting).fields)
+        return dict(fields_of(accounting_record(self._service.engine.state.accounting)))
 
     def history(self) -> Iterable[tuple[str, Mapping[str, Any]]] | None:
         disk = self._machinery.disk
         if disk.dropped_records:
             return None
-        return ((record.event.value, record.fields) for _time_s, record in disk.history)
+        return ((record.event, fields_of(record)) for _time_s, record in disk.history)
 
     def count_files(self) -> tuple[int, int]:
         return 0, 0
@@ -191,5 +189,5 @@ class VirtualPlugin:
                 ExternalPlugin(service, system, signals, self._host.socket, Identity()).run()
         service.close()
         self._service = None
-        self.journal.info(EventName.STOPPED)
+        self.journal.info("stopped")
         return 0

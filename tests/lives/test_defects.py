@@ -17,7 +17,6 @@ from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.features.memory_policies import memory_policy
 from nri_numamem.engine.pods import limit as pod_limit
-from nri_numamem.engine.records.events import EventName
 from nri_numamem.host.cgroups import set_mems
 from nri_numamem.host.topology import read_machine
 from nri_numamem.memorymanager import State, policy_static, remove_container
@@ -158,7 +157,7 @@ def keep_memory_of_refused_policies(patch: pytest.MonkeyPatch) -> None:
 
 def leave_placed_out_of_history(patch: pytest.MonkeyPatch) -> None:
     """daemon: the history lacks the containers that are placed."""
-    lost = {EventName.ADMITTED, EventName.ADOPTED}
+    lost = {"admitted", "adopted"}
     patch.setattr(history, "EVENTS", history.EVENTS - lost)
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.engine.records.events import EventName
 from tests.lives.play import MIN_CALLS, Report, play
 from tests.lives.run import description, table
 
@@ -71,4 +70,4 @@ def test_other_seeds_give_other_lives() -> None:
 
 def test_some_lives_have_network_devices_as_hints() -> None:
     records = (record for seed in range(1, 30) for record in play(seed).records)
-    assert any(record["event"] == EventName.NETWORK_HINTS_FOUND for record in records)
+    assert any(record["event"] == "network_hints_found" for record in records)

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from nri_numamem.engine.core import events
-from nri_numamem.engine.core.plan import Adjustment, Plan, Record
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.core.plan import Adjustment, Plan
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.plugin_service import (
@@ -25,6 +25,7 @@ from nri_numamem.ttrpc import (
     Request,
     StatusError,
 )
+from tests.engine.records.examples import example
 from tests.laboratory import api_pb2 as api
 from tests.nri.runtime_side import FakeHandler, Limits, RuntimeSide, creation
 
@@ -194,9 +195,9 @@ def test_a_bug_gets_an_empty_response_and_a_record_with_its_traceback(
     assert runtime.call("CreateContainer", creation()) == b""
     (record,) = runtime.session.take_records()
     assert record.level == "error"
-    assert record.fields["method"] == "CreateContainerRequest"
-    assert record.fields["container_id"] == creation().container.id
-    assert "ZeroDivisionError: a bug" in str(record.fields["exception"])
+    assert fields_of(record)["method"] == "CreateContainerRequest"
+    assert fields_of(record)["container_id"] == creation().container.id
+    assert "ZeroDivisionError: a bug" in str(fields_of(record)["exception"])
     handler.plan = lambda _event: Plan(Adjustment("0"))
     assert runtime.call("CreateContainer", creation())
 
@@ -216,7 +217,7 @@ def request(payload: bytes = b"", timeout_s: float = 0.0) -> Request:
 
 
 def test_an_overrun_gets_an_empty_response_and_a_record(handler: FakeHandler) -> None:
-    earlier = Record(EventName.ADMITTED)
+    earlier = example("admitted")
     late = service(handler, overrunning)
     for name, method in METHODS.items():
         if name == "Synchronize":
@@ -229,7 +230,7 @@ def test_an_overrun_gets_an_empty_response_and_a_record(handler: FakeHandler) ->
         first, record = late.records
         assert first is earlier
         assert record.level == "error"
-        assert record.fields["limit_ms"] == 1200
+        assert fields_of(record)["limit_ms"] == 1200
     assert late.close_reason is None
 
 
@@ -240,7 +241,7 @@ def test_the_record_of_an_overrun_names_the_container(handler: FakeHandler) -> N
     container = api.Container(id="c", pod_sandbox_id="s", name="app")
     payload = api.CreateContainerRequest(pod=pod, container=container).SerializeToString()
     late.serve(METHODS["CreateContainer"], request(payload))
-    fields = late.records[0].fields
+    fields = fields_of(late.records[0])
     assert {name: fields[name] for name in ("pod", "namespace", "container", "pod_uid")} == {
         "pod": "db",
         "namespace": "ns",
@@ -257,7 +258,7 @@ def test_an_overrun_with_an_invalid_payload_has_no_names(handler: FakeHandler) -
 
     late = service(handler, at_once)
     assert late.serve(METHODS["CreateContainer"], request(b"\xff\xff")) == b""
-    assert "container_id" not in late.records[0].fields
+    assert "container_id" not in fields_of(late.records[0])
 
 
 def test_an_overrun_of_synchronize_closes_the_connection(handler: FakeHandler) -> None:

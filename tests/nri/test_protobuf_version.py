@@ -5,6 +5,7 @@ import sys
 import google.protobuf
 import pytest
 
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.nri import protobuf_version
 from nri_numamem.nri.protobuf_version import (
     COMPILED,
@@ -52,8 +53,8 @@ def test_a_vulnerable_version_is_a_warning_with_a_remedy(monkeypatch: pytest.Mon
     record = check_protobuf()
     assert record is not None
     assert (record.event, record.level) == ("protobuf_vulnerable", "warning")
-    assert record.fields["protobuf_version"] == "5.28.0"
-    assert "protobuf 5.29.5 or newer" in str(record.fields["remedy"])
+    assert fields_of(record)["protobuf_version"] == "5.28.0"
+    assert "protobuf 5.29.5 or newer" in str(fields_of(record)["remedy"])
 
 
 @pytest.mark.parametrize(("name", "expected"), [("python", PYTHON), ("upb", COMPILED)])

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.records.record import Record
 from nri_numamem.observe.metrics.endpoint import MetricsServer
 from nri_numamem.observe.metrics.textfile import TextFile
 

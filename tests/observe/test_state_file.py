@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.snapshot import restore, snapshot
 from nri_numamem.engine.core.state import EngineState, Holder
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.memorymanager import Block, State
 from nri_numamem.numa import NodeSet
 from nri_numamem.observe import files, state_file
@@ -24,6 +23,7 @@ from nri_numamem.observe.history.reader import read_history
 from nri_numamem.observe.history.writer import BATCH
 from nri_numamem.observe.plugin_file import plugin_file_of, read_plugin_file
 from nri_numamem.observe.state_file import StateFile
+from tests.engine.records.examples import example
 from tests.observe.collected import WAIT_S, Collected
 from tests.observe.test_plugin_file import FACTS
 from tests.simulated_host import wait_for
@@ -87,7 +87,7 @@ class RecordedWaits(threading.Condition):
 def test_without_work_the_thread_waits_without_a_limit(path: Path, collected: Collected) -> None:
     file = StateFile(path, collected, pause_s=0.0)
     file._changed = waits = RecordedWaits()
-    file.append(0.0, Record(EventName.STOPPED))
+    file.append(0.0, example("stopped"))
     file.offer(state(7))
     wait_for(lambda: bool(waits.limits_s))
     assert waits.limits_s == [None]
@@ -212,11 +212,11 @@ def test_a_failed_write_is_recorded_once_counted_and_retried(
     file.offer(state(1))
     record = collected.wait_for("state_file_write_failed")
     assert record.level == "warning"
-    assert record.fields["path"] == str(path)
+    assert fields_of(record)["path"] == str(path)
     wait_for(lambda: file.failed_writes >= 3)
     path.parent.unlink()
     again = collected.wait_for("state_file_write_recovered")
-    failed = again.fields["failed_writes"]
+    failed = fields_of(again)["failed_writes"]
     assert isinstance(failed, int)
     assert failed >= 3
     file.offer(state(5))
@@ -242,8 +242,8 @@ def test_a_full_or_broken_disk_leaves_the_old_file(
         second = StateFile(path, collected, retry_s=WAIT_S)
         second.offer(state(2))
         record = collected.wait_for("state_file_write_failed")
-    assert record.fields["error_kind"] == "ENOSPC"
-    assert "No space left" in str(record.fields["error"])
+    assert fields_of(record)["error_kind"] == "ENOSPC"
+    assert "No space left" in str(fields_of(record)["error"])
     assert kept(path) == 1
     assert list(path.parent.iterdir()) == [path]
     second.close()  # which tries once more
@@ -262,8 +262,8 @@ def test_a_bug_is_recorded_with_its_traceback_and_the_thread_lives_on(
         patched.setattr(state_file, "snapshot", broken)
         file.offer(state(1))
         record = collected.wait_for("state_file_write_failed")
-    assert record.fields["error_kind"] == "RuntimeError"
-    assert "Traceback" in str(record.fields["error"])
+    assert fields_of(record)["error_kind"] == "RuntimeError"
+    assert "Traceback" in str(fields_of(record)["error"])
     file.offer(state(2))
     collected.wait_for("state_file_write_recovered")
     file.close()
@@ -283,7 +283,7 @@ def test_a_thread_that_cannot_start_is_started_later(
         file.offer(same)
     (failed,) = collected.records
     assert failed.event == "state_file_write_failed"
-    assert failed.fields["error"] == "can't start new thread"
+    assert fields_of(failed)["error"] == "can't start new thread"
     file.offer(same)
     collected.wait_for("state_file_write_recovered")
     file.close()
@@ -320,8 +320,8 @@ def test_a_file_that_is_no_snapshot_is_renamed(path: Path, collected: Collected)
     }
     assert set(collected.events) == {"state_file_unusable"}
     assert len(collected.records) == 7
-    assert collected.records[0].fields["renamed_to"] == "memory_manager_state.corrupt-1"
-    assert "not JSON" in str(collected.records[0].fields["error"])
+    assert fields_of(collected.records[0])["renamed_to"] == "memory_manager_state.corrupt-1"
+    assert "not JSON" in str(fields_of(collected.records[0])["error"])
 
 
 def other_version(path: Path) -> bytes:
@@ -338,9 +338,9 @@ def test_a_file_of_another_version_is_kept(path: Path, collected: Collected) -> 
     assert file.load() is None
     (record,) = collected.records
     assert (record.event, record.level) == ("state_file_other_version", "warning")
-    assert str(record.fields["error"]).startswith("written by version 7; this is version ")
-    assert record.fields["file_version"] == 7
-    assert record.fields["renamed_to"] == "memory_manager_state.version-7"
+    assert str(fields_of(record)["error"]).startswith("written by version 7; this is version ")
+    assert fields_of(record)["file_version"] == 7
+    assert fields_of(record)["renamed_to"] == "memory_manager_state.version-7"
     file.offer(EngineState(State({})))
     file.close()
     assert (path.parent / "memory_manager_state.version-7").read_bytes() == data
@@ -358,7 +358,7 @@ def test_a_file_of_another_version_that_cannot_be_renamed_is_not_overwritten_at_
     with monkeypatch.context() as patched:
         patched.setattr(Path, "replace", fail)
         assert file.load() is None
-    assert collected.records[0].fields["rename_error"] == "Read-only file system"
+    assert fields_of(collected.records[0])["rename_error"] == "Read-only file system"
     file.offer(EngineState(State({})))
     assert path.read_bytes() == data
     file.offer(state(2))  # after the first Synchronize
@@ -373,7 +373,7 @@ def test_a_huge_file_is_renamed(
     path.parent.mkdir(parents=True)
     path.write_bytes(snapshot(state(1)))
     assert StateFile(path, collected).load() is None
-    assert collected.records[0].fields["error"] == "more than 10 bytes"
+    assert fields_of(collected.records[0])["error"] == "more than 10 bytes"
 
 
 def test_a_file_that_cannot_be_renamed_is_recorded(
@@ -386,7 +386,7 @@ def test_a_file_that_cannot_be_renamed_is_recorded(
     path.write_text("broken")
     monkeypatch.setattr(Path, "replace", fail)
     assert StateFile(path, collected).load() is None
-    assert collected.records[0].fields["rename_error"] == "Read-only file system"
+    assert fields_of(collected.records[0])["rename_error"] == "Read-only file system"
 
 
 def test_a_file_that_cannot_be_read_is_recorded(path: Path, collected: Collected) -> None:
@@ -407,7 +407,7 @@ def test_an_error_without_errno_has_its_text(
     file.offer(state(1))
     record = collected.wait_for("state_file_write_failed")
     file.close()
-    assert (record.fields["error_kind"], record.fields["error"]) == ("unknown", "odd")
+    assert (fields_of(record)["error_kind"], fields_of(record)["error"]) == ("unknown", "odd")
 
 
 def test_the_thread_leaves_signals_to_others(
@@ -442,7 +442,7 @@ def test_a_pipe_in_its_place_does_not_block_the_start(path: Path, collected: Col
     file = StateFile(path, collected)
     assert file.load() is None
     (record,) = collected.records
-    assert (record.event, record.fields["error"]) == (
+    assert (record.event, fields_of(record)["error"]) == (
         "state_file_unreadable",
         "it is not a regular file",
     )
@@ -481,12 +481,12 @@ def test_one_file_that_cannot_be_written_does_not_hold_up_the_other(
     file = StateFile(path, collected, pause_s=0, retry_s=0.01)
     file.describe(FACTS)
     failed = collected.wait_for("state_file_write_failed")
-    assert failed.fields["path"] == str(described)
+    assert fields_of(failed)["path"] == str(described)
     file.offer(state(7))
     wait_for(path.exists)
     shutil.rmtree(described)
     recovered = collected.wait_for("state_file_write_recovered")
-    assert recovered.fields["path"] == str(described)
+    assert fields_of(recovered)["path"] == str(described)
     file.close()
     assert (kept(path), read_plugin_file(described)) == (7, FACTS)
     assert collected.events == ["state_file_write_failed", "state_file_write_recovered"]
@@ -499,10 +499,10 @@ def has_entries(path: Path, count: int) -> bool:
 def test_the_history_is_written_with_the_next_state(path: Path, collected: Collected) -> None:
     file = StateFile(path, collected, pause_s=0)
     for number in range(2):
-        file.append(number, Record(EventName.ADMITTED, {"pod": f"pod-{number}"}))
+        file.append(number, example("admitted", {"pod": f"pod-{number}"}))
         file.offer(state(7))
         wait_for(partial(has_entries, path, number + 1))
-    file.append(2, Record(EventName.STOPPED))
+    file.append(2, example("stopped"))
     file.close()
     found = [(entry.time_s, entry.event) for entry in read_history(path).entries]
     assert found == [(0, "admitted"), (1, "admitted"), (2, "stopped")]
@@ -511,11 +511,11 @@ def test_the_history_is_written_with_the_next_state(path: Path, collected: Colle
 
 def test_much_history_is_written_during_the_pause(path: Path, collected: Collected) -> None:
     file = StateFile(path, collected, pause_s=10 * WAIT_S)
-    file.append(0, Record(EventName.ADMITTED))
+    file.append(0, example("admitted"))
     file.offer(state(1))
     wait_for(partial(has_entries, path, 1))
     for number in range(BATCH):
-        file.append(number, Record(EventName.ADMITTED))
+        file.append(number, example("admitted"))
     file.offer(state(2))
     wait_for(partial(has_entries, path, 1 + BATCH))
     file.close()
@@ -525,7 +525,7 @@ def test_the_history_is_written_at_the_end_without_a_state(
     path: Path, collected: Collected
 ) -> None:
     file = StateFile(path, collected)
-    file.append(1, Record(EventName.STOPPED))
+    file.append(1, example("stopped"))
     file.close()
     assert [entry.event for entry in read_history(path).entries] == ["stopped"]
     assert not path.exists()
@@ -538,7 +538,7 @@ def test_the_history_does_not_wait_for_a_state_that_cannot_be_written(
     file = StateFile(path, collected, pause_s=0, retry_s=WAIT_S)
     file.offer(state(1))
     collected.wait_for("state_file_write_failed")
-    file.append(1, Record(EventName.ADMITTED))
+    file.append(1, example("admitted"))
     file.offer(state(1))
     wait_for(partial(has_entries, path, 1))
     file.close()

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from nri_numamem.engine.core.plan import Record
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.common import Hints
+from nri_numamem.numa import NodeSet
 from nri_numamem.scenario.container_records import misaligned
+from tests.engine.records.examples import example
 from tests.scenario.documents import Document, documents, outcomes, pod, scenario
 
 ANNOTATION = "memory-policy.numamem.io"
@@ -78,10 +79,10 @@ def test_a_policy_that_cannot_be_set_rejects_the_container() -> None:
 
 def test_a_misaligned_container_has_the_last_record() -> None:
     records = [
-        Record(EventName.ADMITTED, {}),
-        Record(EventName.MISALIGNED, {"misaligned": {"cpus": "0"}}),
+        example("admitted", {}),
+        example("misaligned", {"misaligned": {"cpu": "0"}}),
     ]
-    assert misaligned("c", records) == {"c": {"cpus": "0"}}
+    assert misaligned("c", records) == {"c": Hints(cpu=NodeSet([0]))}
     assert misaligned("c", records[:1]) == {}
 
 

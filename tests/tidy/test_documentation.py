@@ -10,7 +10,7 @@ import pytest
 
 from nri_numamem.cli import run
 from nri_numamem.config import settings
-from nri_numamem.engine.records.events import EventName
+from tests.engine.records.examples import EVENTS
 from tests.tidy.source import PACKAGE, ROOT, modules, name_of
 
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("tests/**/*.md")])
@@ -116,7 +116,7 @@ def test_make_targets_in_documents_exist(page: Path) -> None:
 def test_events_in_documents_exist(page: Path) -> None:
     """A name that follows "record" or "logs" is the name of an event."""
     named = re.findall(r"(?:record(?: is)?|logs|logged as|reported as) `(\w+)`", page.read_text())
-    assert set(named) <= set(EventName)
+    assert set(named) <= set(EVENTS)
 
 
 def test_references_are_found_and_judged() -> None:

@@ -12,12 +12,12 @@ from typing import Self, TypeVar
 
 from nri_numamem.daemon.signals import STOPPING
 from nri_numamem.daemon.system import System
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.snapshot import SnapshotError, restore, snapshot
 from nri_numamem.engine.core.state import EngineState
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.record import Record
 from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.observe.plugin_file import PluginFacts, encode, plugin_file_of
+from tests.engine.records.examples import example
 from tests.virtual.channel import VirtualChannel, VirtualPoller
 from tests.virtual.world import VirtualClock, World
 
@@ -149,7 +149,7 @@ class VirtualStateFile:
             return restore(self._path.read_bytes())
         except SnapshotError as error:
             self._path.unlink()
-            self._emit(Record(EventName.STATE_FILE_UNUSABLE, {"error": str(error)}))
+            self._emit(example("state_file_unusable", {"error": str(error)}))
             return None
 
     def offer(self, state: EngineState) -> None:
@@ -221,7 +221,7 @@ class VirtualStateFile:
                 self._has_failed = True
                 text = errno.errorcode[errno.ENOSPC]
                 fields = {"error_kind": text, "error": "no space left on device"}
-                self._emit(Record(EventName.STATE_FILE_WRITE_FAILED, dict(fields)))
+                self._emit(example("state_file_write_failed", dict(fields)))
             return False
         if self._facts is not None:
             plugin_file_of(self._path).write_bytes(encode(self._facts))
@@ -232,7 +232,7 @@ class VirtualStateFile:
         if self._has_failed:
             self._has_failed = False
             fields_after = {"failed_writes": self.failed_writes}
-            self._emit(Record(EventName.STATE_FILE_WRITE_RECOVERED, dict(fields_after)))
+            self._emit(example("state_file_write_recovered", dict(fields_after)))
         return True
 
 

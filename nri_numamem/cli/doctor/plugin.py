@@ -13,7 +13,7 @@ from nri_numamem.engine.core.providers import format_nodes
 from nri_numamem.engine.core.reason import Reason
 from nri_numamem.engine.core.snapshot import SnapshotError, restore
 from nri_numamem.engine.core.state import EngineState
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.running import CpusetMemsConflict
 from nri_numamem.numa import Machine, NodeSet, humanize_bytes
 from nri_numamem.numa.quantity import MEMORY, hugepages_page_size
 from nri_numamem.observe.plugin_file import (
@@ -101,7 +101,7 @@ def _check_containers(state: EngineState) -> Iterator[Finding]:
     conflicts = [
         reason
         for reason in state.reasons.pinned.values()
-        if reason.event is EventName.CPUSET_MEMS_CONFLICT
+        if reason.event == CpusetMemsConflict.event
     ]
     if conflicts:
         text = f"something else set cpuset.mems of {_listed(conflicts)}"

@@ -13,7 +13,6 @@ from pathlib import Path
 from nri_numamem.cli.explain.document import document_of
 from nri_numamem.cli.explain.rebalancing import Plans, plans_of
 from nri_numamem.cli.explain.select import Query
-from nri_numamem.cli.explain.shapes import with_readable_entries
 from nri_numamem.cli.explain.story import Story, story_of
 from nri_numamem.cli.host_arguments import (
     add_host_argument,
@@ -27,6 +26,7 @@ from nri_numamem.config.host_paths import below
 from nri_numamem.daemon.lock_holder import find_holder
 from nri_numamem.observe.files import reason_of
 from nri_numamem.observe.history.reader import History, read_history
+from nri_numamem.observe.history.records import read_records
 
 EXAMPLES = (
     "nri-numamem explain web-0",
@@ -65,7 +65,14 @@ def main(args: argparse.Namespace) -> int:
     """Explain a pod; return 1 if the history does not have it."""
     state_file = below(args.root, state_file_of(args.state_file, args.root))
     history, is_running = _read(state_file)
-    story = story_of(Query.parsed(args.pod), history, args.last, is_running=is_running)
+    entries, damaged = read_records(history.entries)
+    story = story_of(
+        Query.parsed(args.pod),
+        entries,
+        args.last,
+        skipped_lines=history.skipped_lines + damaged,
+        is_running=is_running,
+    )
     _show(story, plans_of(story, args), args.output, state_file)
     return 0 if story.containers else 1
 
@@ -74,7 +81,7 @@ def _read(state_file: Path) -> tuple[History, bool]:
     """Return the history, and whether a plugin runs; raise UsageError if they are unreadable."""
     try:
         is_running = find_holder(Path(f"{state_file}.lock")) is not None
-        return with_readable_entries(read_history(state_file)), is_running
+        return read_history(state_file), is_running
     except PermissionError as error:
         place = f"{state_file.parent}: {reason_of(error)}"
         raise UsageError(f"{place}; run this as root") from error

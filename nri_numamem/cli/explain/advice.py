@@ -11,9 +11,15 @@ from nri_numamem.engine.admission.records import (
     NO_MEMORY_LIMIT,
 )
 from nri_numamem.engine.core.plan import RecordValue
+from nri_numamem.engine.features.burstable_pods import records as burstable_pods
+from nri_numamem.engine.features.memory_policies.records import MemoryPolicyRejected
+from nri_numamem.engine.records import connection, containers, pods, running
+from nri_numamem.engine.records.common import UNPINNED, RemedyShown
+from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.records.record import Amounts, Record
 from nri_numamem.numa import NodeSet, humanize_bytes
 from nri_numamem.numa.quantity import MEMORY
-from nri_numamem.observe.history.lines import Entry
+from nri_numamem.observe.history.records import Recorded
 
 _OBSTACLES = {
     NO_MEMORY_LIMIT: "no memory limit",
@@ -22,6 +28,27 @@ _OBSTACLES = {
 }
 
 
+Requesting = (
+    containers.Placed
+    | containers.Unplaced
+    | containers.Adopted
+    | running.Resized
+    | running.ResizeRejected
+    | pods.PodAdmitted
+    | pods.PodAdopted
+    | pods.PodRejected
+)
+"""Records of decisions on a request, with the free bytes after it."""
+
+_AGAIN = "restart the pod; the next Synchronize pins it too, if it fits"
+_BURSTABLE = "see docs/burstable-pods.md; a new container is pinned if it can be"
+_ADVICE: Mapping[type[Record], str] = {
+    MemoryPolicyRejected: "correct the annotation or the setting memoryPolicy",
+    burstable_pods.BurstableNotPinned: _BURSTABLE,
+    burstable_pods.BurstableUnpinned: _BURSTABLE,
+    connection.RequestTimedOut: _AGAIN,
+    connection.InternalError: _AGAIN,
+}
 _WHEN_IT_FITS = "restart the pod when it fits; the commands show whether it does"
 
 
@@ -44,34 +71,32 @@ def _advice(text: str, commands: tuple[str, ...] = ()) -> Advice:
     return Advice(({"text": text},) if text else (), commands)
 
 
-def advice_of(names: Names, decision: Entry | None, siblings: Sequence[Entry]) -> Advice:
+def advice_of(names: Names, decision: Recorded | None, siblings: Sequence[Recorded]) -> Advice:
     """Return the advice for the last decision on a container."""
     if decision is None:
         return Advice()
-    match decision.event:
-        case "rejected" | "pod_rejected" | "unpinned_no_capacity" | "running_unpinned_no_capacity":
-            return _for_refusal(names, decision)
-        case "resize_rejected":  # the kubelet retries the resize of the running container
-            return Advice(_tried(decision))
-        case "not_managed":
-            return _advice(_for_not_managed(decision, siblings), commands_for(names))
-        case "memory_policy_rejected":
-            return _advice("correct the annotation or the setting memoryPolicy")
-        case "burstable_not_pinned" | "burstable_unpinned":
-            return _advice("see docs/burstable-pods.md; a new container is pinned if it can be")
-        case "request_timed_out" | "internal_error":
-            return _advice("restart the pod; the next Synchronize pins it too, if it fits")
-        case "unreported_container_found" if decision.fields.get("outcome") == "unpinned":
+    match decision.record:
+        case containers.Unplaced() as record:
+            return Advice(_tried(record.remedies), commands_for(names))
+        case pods.PodRejected():
+            return Advice((), commands_for(names))
+        case running.ResizeRejected() as record:  # the kubelet retries the resize
+            return Advice(_tried(record.remedies))
+        case containers.NotManaged() as record:
+            return _advice(_for_not_managed(record, siblings), commands_for(names))
+        case containers.UnreportedContainerFound(outcome=outcome) if outcome == UNPINNED:
             return _advice(_WHEN_IT_FITS, commands_for(names))
-        case _:
-            return _advice(str(decision.fields.get("remedy") or ""))
+        case running.CpusetMemsMissing() as record:
+            return _advice(record.remedy)
+        case record:
+            return _advice(_ADVICE.get(type(record), ""))
 
 
-def obstacles_text(entry: Entry) -> str:
+def obstacles_text(entry: Recorded) -> str:
     """Return what keeps the pod of a container from being Guaranteed: "no memory limit, ..."."""
-    known = entry.fields.get("qos_obstacles")
-    found = known if isinstance(known, list) else []
-    return " and ".join(_OBSTACLES.get(str(one), str(one)) for one in found)
+    record = entry.record
+    found = record.qos_obstacles if isinstance(record, containers.NotManaged) else None
+    return " and ".join(_OBSTACLES.get(one, one) for one in found or ())
 
 
 def commands_for(names: Names, without: Iterable[str] = ()) -> tuple[str, ...]:
@@ -86,19 +111,14 @@ def advice_to(names: Names, remedy: str) -> Advice:
     return _advice(remedy, commands_for(names))
 
 
-def _for_refusal(names: Names, entry: Entry) -> Advice:
-    return Advice(_tried(entry), commands_for(names))
+def _tried(remedies: Iterable[RemedyShown]) -> tuple[Mapping[str, RecordValue], ...]:
+    """Return the remedies that were tried at the decision."""
+    return tuple(fields_of(each) for each in remedies)
 
 
-def _tried(entry: Entry) -> tuple[Mapping[str, RecordValue], ...]:
-    """Return the remedies that were tried at the decision; earlier versions tried none."""
-    found = entry.fields.get("remedies")
-    return tuple(e for e in found if isinstance(e, dict)) if isinstance(found, list) else ()
-
-
-def _for_not_managed(decision: Entry, siblings: Sequence[Entry]) -> str:
-    if decision.fields.get("qos_class") != "Burstable":
-        if "memoryManagerPolicy" in str(decision.fields.get("cause")):
+def _for_not_managed(decision: containers.NotManaged, siblings: Sequence[Recorded]) -> str:
+    if decision.qos_class != "Burstable":
+        if "memoryManagerPolicy" in decision.cause:
             return "set memoryManagerPolicy Static"
         return "give every container of the pod equal limits and requests for cpu and memory"
     broken = [names_of(entry).container for entry in siblings if obstacles_text(entry)]
@@ -114,33 +134,35 @@ def _for_not_managed(decision: Entry, siblings: Sequence[Entry]) -> str:
     )
 
 
-def request_of(entry: Entry) -> Mapping[str, int]:
+def request_of(entry: Recorded) -> Amounts:
     """Return what the candidates were for: resource -> bytes, without zeros."""
-    request = entry.fields.get("pod_request_bytes") or entry.fields.get("request_bytes") or {}
+    content = containers.content_of(entry.record)
+    request: Amounts = {}
+    if isinstance(content, Requesting):
+        request = content.request_bytes
+    if isinstance(content, containers.Unplaced) and content.pod_request_bytes:
+        request = content.pod_request_bytes
     return {name: size for name, size in request.items() if size}
 
 
-def free_of(entry: Entry) -> Mapping[str, Mapping[str, int]]:
-    """Return the free bytes in an entry: node -> resource -> bytes."""
-    free = entry.fields.get("free_bytes")
-    return free if isinstance(free, dict) else {}
-
-
-def free_on(entry: Entry, nodes: str) -> Mapping[str, int]:
+def free_on(entry: Recorded, nodes: NodeSet) -> Amounts:
     """Return the free bytes of a node set in an entry: resource -> bytes."""
-    return _summed(free_of(entry), nodes)
+    content = containers.content_of(entry.record)
+    return _summed(content.free_bytes if isinstance(content, Requesting) else {}, nodes)
 
 
-def used_outside_on(entry: Entry, nodes: str) -> Mapping[str, int]:
+def used_outside_on(entry: Recorded, nodes: NodeSet) -> Amounts:
     """Return the hugepages of a node set that are used outside of pods: resource -> bytes."""
-    used = entry.fields.get("used_outside_of_pods_bytes")
-    return _summed(used if isinstance(used, dict) else {}, nodes)
+    content = containers.content_of(entry.record)
+    if not isinstance(content, containers.Unplaced | pods.PodRejected):
+        return {}
+    return _summed(content.used_outside_of_pods_bytes, nodes)
 
 
-def _summed(amounts: Mapping[str, Mapping[str, int]], nodes: str) -> Mapping[str, int]:
+def _summed(amounts: Mapping[int, Amounts], nodes: NodeSet) -> Amounts:
     sums: dict[str, int] = {}
-    for node_id in NodeSet.parse(nodes):
-        for name, size in amounts.get(str(node_id), {}).items():
+    for node_id in nodes:
+        for name, size in amounts.get(node_id, {}).items():
             sums[name] = sums.get(name, 0) + size
     return sums
 

@@ -5,7 +5,7 @@ from nri_numamem.cli.explain.story import Away, ContainerStory, Story, outcome_o
 from nri_numamem.cli.live.outside import use_document
 from nri_numamem.cli.live.rebalancing import document as rebalancing_document
 from nri_numamem.cli.render.times import format_time
-from nri_numamem.observe.history.lines import Entry
+from nri_numamem.observe.history.records import Recorded
 
 VERSION = 1
 
@@ -56,8 +56,8 @@ def _container(story: ContainerStory, plans: Plans) -> dict[str, object]:
     }
 
 
-def _entry(entry: Entry) -> dict[str, object]:
-    outcome = outcome_of(entry)
+def _entry(recorded: Recorded) -> dict[str, object]:
+    outcome, entry = outcome_of(recorded), recorded.entry
     return {
         "time": _time(entry.time_s),
         "event": entry.event,

@@ -18,11 +18,14 @@ from nri_numamem.cli.live.rebalancing import PodNames, plan_on
 from nri_numamem.config.errors import UsageError
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox
-from nri_numamem.engine.core.fields import remedy_value
-from nri_numamem.engine.core.providers import CPU, DEVICES
+from nri_numamem.engine.core.fields import remedy_shown
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.queries.ending_pods import remedies_on
 from nri_numamem.engine.queries.rebalance import placing
+from nri_numamem.engine.records.common import Hints
+from nri_numamem.engine.records.containers import Unplaced, content_of
+from nri_numamem.engine.records.plain import plain
+from nri_numamem.engine.records.pods import PodRejected
 from nri_numamem.host.cgroups import pod_hugepage_limits, pod_memory_limit
 from nri_numamem.host.containers import cgroup_path
 from nri_numamem.host.movable_memory import movable_memory
@@ -31,11 +34,11 @@ from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.memorymanager.rebalance import Rebalancing
 from nri_numamem.memorymanager.remedy import Kind, Remedy
-from nri_numamem.numa import MEMORY, CpuSet, NodeSet
+from nri_numamem.numa import MEMORY, CpuSet
 from nri_numamem.numa.quantity import hugepages_page_size
-from nri_numamem.observe.history.lines import Entry
+from nri_numamem.observe.history.records import Recorded
 
-_EVENTS = ("rejected", "pod_rejected", "unpinned_no_capacity", "running_unpinned_no_capacity")
+_REFUSALS = (Unplaced, PodRejected)
 # The runtime's name of a container that does not exist yet has no meaning here.
 _ID = "plan"
 _RETRIED = "none is necessary: it fits now, and the kubelet tries again"
@@ -76,7 +79,7 @@ class Plans:
             return story.advice
         ending = [each for each in remedies if each.kind is Kind.END_PODS]
         commands = commands_for(names, ending[0].pods.values() if ending else ())
-        return Advice(tuple(map(remedy_value, remedies)), commands)
+        return Advice(tuple(plain(remedy_shown(each)) for each in remedies), commands)
 
 
 def plans_of(story: Story, args: argparse.Namespace) -> Plans:
@@ -96,7 +99,7 @@ def plans_of(story: Story, args: argparse.Namespace) -> Plans:
 
 def _is_refused(story: ContainerStory) -> bool:
     is_without_nodes = story.outcome in (Outcome.REFUSED, Outcome.UNPINNED)
-    return is_without_nodes and story.decisions[0].event in _EVENTS
+    return is_without_nodes and isinstance(story.decisions[0].record, _REFUSALS)
 
 
 def _plans(
@@ -131,11 +134,12 @@ def _plans(
     return Plans(found, remedies, named, outside)
 
 
-def _sandbox(names: Names, entry: Entry, cgroup: Path | None, cgroup_root: Path) -> PodSandbox:
+def _sandbox(names: Names, entry: Recorded, cgroup: Path | None, cgroup_root: Path) -> PodSandbox:
     """Return the pod with the limits of its cgroup, or if that is gone, with those in the entry."""
     uid = names.pod_uid
     if cgroup is None:
-        limits = entry.fields.get("pod_request_bytes") or {}
+        record = entry.record
+        limits = record.pod_request_bytes if isinstance(record, Unplaced) else {}
         path, memory, hugepages = f"/kubepods/pod{uid}", limits.get(MEMORY), _hugepages(limits)
     else:
         path = cgroup_path(cgroup_root, cgroup)
@@ -144,14 +148,13 @@ def _sandbox(names: Names, entry: Entry, cgroup: Path | None, cgroup_root: Path)
     return PodSandbox(_ID, uid, names.namespace, names.pod, path, memory, hugepages)
 
 
-def _container(context: Context, names: Names, entry: Entry) -> Container:
+def _container(context: Context, names: Names, entry: Recorded) -> Container:
     """Return the container that was refused, with its request and the hints in the entry."""
-    request: Mapping[str, int] = entry.fields.get("request_bytes") or request_of(entry)
-    hints = entry.fields.get("hints") or {}
-    near = NodeSet.parse(str(hints.get(CPU) or ""))
+    record, near, request = content_of(entry.record), Hints(), request_of(entry)
+    if isinstance(record, Unplaced | PodRejected):
+        near, request = record.hints, record.request_bytes or request
     nodes = context.machine.nodes
-    cpus = CpuSet(cpu for node in nodes if node.node_id in near for cpu in node.cpus)
-    devices = tuple(NodeSet.parse(str(text)) for text in hints.get(DEVICES) or ())
+    cpus = CpuSet(cpu for node in nodes if node.node_id in (near.cpu or ()) for cpu in node.cpus)
     return Container(
         _ID,
         _ID,
@@ -159,7 +162,7 @@ def _container(context: Context, names: Names, entry: Entry) -> Container:
         request.get(MEMORY),
         _hugepages(request),
         cpuset_cpus=str(cpus),
-        device_nodes=devices,
+        device_nodes=near.devices,
     )
 
 

@@ -1,18 +1,17 @@
 """A story for people."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.table import Table
 
 from nri_numamem.cli.explain.advice import (
-    amounts_text,
     free_on,
     obstacles_text,
     request_of,
     used_outside_on,
 )
+from nri_numamem.cli.explain.decision import facts_of
 from nri_numamem.cli.explain.rebalancing import Plans
 from nri_numamem.cli.explain.select import names_of
 from nri_numamem.cli.explain.story import Away, ContainerStory, Outcome, Story, outcome_of
@@ -20,12 +19,15 @@ from nri_numamem.cli.live.rebalancing import BY_HAND, sentence
 from nri_numamem.cli.render.duration import duration
 from nri_numamem.cli.render.plain_table import plain_table
 from nri_numamem.cli.render.screen import Screen
-from nri_numamem.cli.render.strategy import strategy_text
 from nri_numamem.cli.render.times import time_text
 from nri_numamem.engine.core.text import escape
+from nri_numamem.engine.features.residency import records as residency
+from nri_numamem.engine.records import containers, pods, running
+from nri_numamem.engine.records.common import PagesShown
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.numa import humanize_bytes
 from nri_numamem.numa.quantity import HUGEPAGES_PREFIX, MEMORY
-from nri_numamem.observe.history.lines import Entry
+from nri_numamem.observe.history.records import Recorded
 
 _OUTCOMES = {
     Outcome.PLACED: "placed",
@@ -35,20 +37,19 @@ _OUTCOMES = {
     Outcome.UNKNOWN: "no decision in the history",
 }
 
-_POLICIES = {
-    "unpinned_no_capacity": "whenUnsatisfiable is RunUnpinned, and nothing fits",
-    "running_unpinned_no_capacity": "it was created while the plugin was away, and nothing fits",
-    "unreported_container_found": "the runtime did not report it, and nothing fits",
-    "request_timed_out": "its creation took too long, and got an empty reply",
-    "internal_error": "a bug: its creation got an empty reply",
-    "cpuset_mems_missing": "its cgroup has no cpuset.mems",
-    "memory_policy_rejected": "its memory policy cannot be set",
-    "burstable_not_pinned": "it could not be pinned",
-    "burstable_unpinned": "a resize unpinned it",
-}
-
 # Of what came after a decision.
 _LATER_LIMIT = 5
+LATER = ("policy", "source", "nodes", "cpus", "outcome", "cause")
+"""Fields of events after a decision that are shown."""
+
+_Considering = (
+    containers.Placed
+    | containers.Unplaced
+    | running.Resized
+    | running.ResizeRejected
+    | pods.PodAdmitted
+    | pods.PodRejected
+)
 
 
 def show(story: Story, plans: Plans, screen: Screen, now_s: float, state_file: Path) -> None:
@@ -142,102 +143,35 @@ def _show_present(story: ContainerStory, plans: Plans, screen: Screen) -> None:
         screen.labelled("" if index else "try it", escape(command))
 
 
-def _show_decision(entry: Entry, siblings: Sequence[Entry], screen: Screen) -> None:
-    identifier = f"  [{escape(entry.request_id)}]" if entry.request_id else ""
-    event = escape(entry.event.replace("_", " "))
+def _show_decision(entry: Recorded, siblings: Sequence[Recorded], screen: Screen) -> None:
+    record = entry.record
+    identifier = f"  [{escape(record.request_id)}]" if record.request_id else ""
+    event = escape(record.event.replace("_", " "))
     screen.labelled("when", f"{time_text(entry.time_s)}  {event}{identifier}")
-    if outcome_of(entry) is Outcome.NOT_MANAGED:
-        screen.labelled("because", escape(str(entry.fields.get("cause"))))
+    if isinstance(record, containers.NotManaged):
+        screen.labelled("because", escape(record.cause))
         for sibling in siblings:
             screen.labelled("", _sibling(sibling))
         return
-    for label, text in _facts(entry):
+    for label, text in facts_of(entry):
         screen.labelled(label, escape(text))
-    if entry.fields.get("candidates"):
-        screen.shown(_candidates(entry))
+    content = containers.content_of(record)
+    if isinstance(content, _Considering) and content.candidates:
+        screen.shown(_candidates(entry, content))
 
 
-def _sibling(entry: Entry) -> str:
+def _sibling(entry: Recorded) -> str:
     name = escape(names_of(entry).container)
     found = obstacles_text(entry)
     if found:
         return f"container {name} has {found}"
-    if entry.fields.get("qos_class") == "Burstable":
+    record = entry.record
+    if isinstance(record, containers.NotManaged) and record.qos_class == "Burstable":
         return f"container {name} has both limits; its memory request is unknown, NRI hides it"
     return f"container {name}"
 
 
-def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
-    """Yield label and text of what a decision was about."""
-    fields = entry.fields
-    if entry.event in _POLICIES:
-        yield "because", str(fields.get("cause") or _POLICIES[entry.event])
-    request = request_of(entry)
-    if request:
-        whole = " for the whole pod" if fields.get("pod_request_bytes") else ""
-        yield "request", f"{amounts_text(request)}{whole}"
-    hints = fields.get("hints") or {}
-    others = list(_others(hints))
-    if others:
-        yield "others", ", ".join(others)
-    merged = fields.get("merged_hint")
-    if isinstance(merged, dict):
-        kind = "preferred" if merged.get("preferred") else "not preferred"
-        yield "merged", f"{_nodes(merged.get('affinity') or 'any')}, {kind}"
-    if fields.get("policy"):
-        yield "policy", _policy(entry)
-    if fields.get("previous_nodes"):
-        yield "before", _nodes(fields["previous_nodes"])
-    if fields.get("nodes"):
-        yield "nodes", f"{fields['nodes']}{_adjustment(fields.get('adjustment'))}"
-    if fields.get("strategy"):
-        yield "strategy", strategy_text(fields)
-    yield from _amounts(fields)
-
-
-def _amounts(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    if fields.get("shortfall_bytes"):
-        yield "short", f"{amounts_text(fields['shortfall_bytes'])} more than is allocatable there"
-    for holder in (fields.get("holders") or ())[:3]:
-        where = _nodes(holder.get("nodes"))
-        who = "/".join(str(holder.get(key)) for key in ("namespace", "pod", "container"))
-        yield "holds", f"{who} has {amounts_text(holder['held_bytes'])} on {where}"
-
-
-def _others(hints: Mapping[str, object]) -> Iterator[str]:
-    """Yield a text for each hint of another provider than memory."""
-    for name, nodes in hints.items():
-        if isinstance(nodes, dict):
-            yield from (f"network interface {each} on {_nodes(nodes[each])}" for each in nodes)
-        elif name != MEMORY and nodes:
-            yield f"{name} on {_nodes(nodes)}"
-
-
-def _policy(entry: Entry) -> str:
-    fields = entry.fields
-    if entry.event == "memory_policy_rejected":
-        return f"memory policy {fields['policy']}, by {fields.get('source')}"
-    return f"topologyManagerPolicy {fields['policy']}; {fields.get('reason')}"
-
-
-def _nodes(nodes: object) -> str:
-    """Return "node 0", "nodes 0-1", or a list of those."""
-    if isinstance(nodes, list):
-        return " and ".join(map(_nodes, nodes))
-    text = str(nodes)
-    if not text[:1].isdigit():
-        return f"{text} nodes"
-    return f"node {text}" if text.isdecimal() else f"nodes {text}"
-
-
-def _adjustment(value: object) -> str:
-    if not isinstance(value, dict):
-        return ""
-    limits = value.get("hugepage_limits_bytes")
-    return f"; hugepage limit {amounts_text(limits)}" if isinstance(limits, dict) else ""
-
-
-def _candidates(entry: Entry) -> Table:
+def _candidates(entry: Recorded, content: "_Considering") -> Table:
     """Return a table of the node sets that were considered."""
     request = request_of(entry) or {MEMORY: 0}
     is_after = outcome_of(entry) is Outcome.PLACED
@@ -248,36 +182,54 @@ def _candidates(entry: Entry) -> Table:
         suffix = "free after" if is_after else "free"
         table.add_column(f"{heading} {suffix}", justify="right", no_wrap=True)
     table.add_column("rule", overflow="fold")
-    for one in entry.fields["candidates"]:
-        nodes = str(one.get("nodes"))
-        free, used = free_on(entry, nodes), used_outside_on(entry, nodes)
+    for one in content.candidates:
+        free, used = free_on(entry, one.nodes), used_outside_on(entry, one.nodes)
         amounts = [humanize_bytes(free[name]) if name in free else "-" for name in request]
-        # Histories of earlier versions have only the rule.
-        reason = escape(str(one.get("reason") or str(one.get("rule")).replace("_", " ")))
+        reason = escape(one.reason)
         if used:
             amounts_used = ", ".join(f"{name} {humanize_bytes(n)}" for name, n in used.items())
             reason += f"; {amounts_used} used outside of pods"
-        table.add_row(nodes, *amounts, reason)
-    omitted = entry.fields.get("omitted_candidates")
+        table.add_row(str(one.nodes), *amounts, reason)
+    omitted = (
+        0
+        if isinstance(content, running.Resized | running.ResizeRejected)
+        else content.omitted_candidates
+    )
     if omitted:
         table.add_row("...", *("" for _ in request), f"{omitted} more")
     return table
 
 
-def _later(entry: Entry) -> str:
-    text = escape(entry.event.replace("_", " "))
-    for key in ("policy", "source", "nodes", "cpus", "outcome", "cause"):
-        value = entry.fields.get(key)
-        if value:
-            text += f", {key} {escape(str(value))}"
-    for label, key in (("memory", "resident_bytes"), ("remote", "remote_bytes")):
-        value = entry.fields.get(key)
-        if isinstance(value, dict) and value:
-            text += f", {label} {escape(_by_node(value))}"
+def _later(entry: Recorded) -> str:
+    """Return an event after the decision, with the fields that say what it changed."""
+    text = escape(entry.record.event.replace("_", " "))
+    shown = fields_of(entry.record)
+    for key in LATER:
+        if shown.get(key):
+            text += f", {key} {escape(str(shown[key]))}"
+    match entry.record:
+        case running.CpusetMemsConflict(pages=pages) | running.CpusetMemsMissing(pages=pages):
+            text += _pages(pages)
+        case running.CpusetMemsRestored(pages=pages):
+            text += _pages(pages)
+        case residency.RemoteMemoryFound(pages=pages) | residency.RemoteMemoryCleared(pages=pages):
+            text += _pages(pages)
+        case _:
+            pass
     return text
 
 
-def _by_node(amounts: Mapping[str, object]) -> str:
+def _pages(pages: PagesShown | None) -> str:
+    text = ""
+    for label, amounts in (
+        ("memory", {} if pages is None else pages.resident_bytes),
+        ("remote", {} if pages is None else pages.remote_bytes),
+    ):
+        if amounts:
+            text += f", {label} {_by_node(amounts)}"
+    return text
+
+
+def _by_node(amounts: Mapping[int, int]) -> str:
     """Return "64Mi on node 0 and 3Mi on node 1"."""
-    known = ((node, size) for node, size in amounts.items() if isinstance(size, int))
-    return " and ".join(f"{humanize_bytes(size)} on {_nodes(node)}" for node, size in known)
+    return " and ".join(f"{humanize_bytes(n)} on node {node}" for node, n in amounts.items())

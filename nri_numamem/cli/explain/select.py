@@ -5,7 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from nri_numamem.observe.history.lines import Entry
+from nri_numamem.engine.records import common
+from nri_numamem.engine.records.common import ContainerNames
+from nri_numamem.observe.history.records import Recorded
 
 Key: TypeAlias = tuple[str, str]
 """Pod uid and container name; "" for the pod as a whole."""
@@ -52,7 +54,7 @@ class Query:
             case _:
                 return False
 
-    def suggestion(self, entries: Iterable[Entry]) -> str:
+    def suggestion(self, entries: Iterable[Recorded]) -> str:
         """Return the most similar pod in the history as NAMESPACE/POD; "" without one."""
         pods = {names.full_pod: names.pod for names in map(names_of, entries) if names.pod}
         by_name = {name: full for full, name in pods.items()}
@@ -62,15 +64,18 @@ class Query:
         return by_name.get(near[0], near[0]) if near else ""
 
 
-def names_of(entry: Entry) -> Names:
+def names_of(entry: Recorded) -> Names:
     """Return the names in an entry; "" for those that it lacks."""
-    keys = ("namespace", "pod", "pod_uid", "container")
-    return Names(*(str(entry.fields.get(key) or "") for key in keys))
+    names = common.names_of(entry.record)
+    if names is None:
+        return Names("", "", "", "")
+    container = names.container if isinstance(names, ContainerNames) else ""
+    return Names(names.namespace or "", names.pod or "", names.pod_uid, container)
 
 
-def by_container(entries: Iterable[Entry], query: Query) -> Mapping[Key, list[Entry]]:
+def by_container(entries: Iterable[Recorded], query: Query) -> Mapping[Key, list[Recorded]]:
     """Return the entries of each container that the query means, in the order of their first."""
-    found: dict[Key, list[Entry]] = {}
+    found: dict[Key, list[Recorded]] = {}
     for entry in entries:
         names = names_of(entry)
         if names.pod_uid and query.matches(names):
@@ -78,6 +83,6 @@ def by_container(entries: Iterable[Entry], query: Query) -> Mapping[Key, list[En
     return found
 
 
-def of_pod(entries: Iterable[Entry], uid: str) -> Iterator[Entry]:
+def of_pod(entries: Iterable[Recorded], uid: str) -> Iterator[Recorded]:
     """Yield all entries of a pod."""
-    return (entry for entry in entries if entry.fields.get("pod_uid") == uid)
+    return (entry for entry in entries if names_of(entry).pod_uid == uid)

@@ -7,8 +7,13 @@ from itertools import groupby
 
 from nri_numamem.cli.explain.advice import Advice, advice_of
 from nri_numamem.cli.explain.select import Key, Names, Query, by_container, names_of, of_pod
-from nri_numamem.observe.history.lines import Entry
-from nri_numamem.observe.history.reader import History
+from nri_numamem.engine.features.burstable_pods import records as burstable_pods
+from nri_numamem.engine.features.memory_policies.records import MemoryPolicyRejected
+from nri_numamem.engine.records import connection, containers, pods, process, running
+from nri_numamem.engine.records.common import UNPINNED
+from nri_numamem.engine.records.machine import Machine
+from nri_numamem.engine.records.record import Record
+from nri_numamem.observe.history.records import Recorded
 
 
 class Outcome(StrEnum):
@@ -23,35 +28,30 @@ class Outcome(StrEnum):
     """The history has events of it, but no decision."""
 
 
-_OUTCOMES: Mapping[str, Outcome] = {
-    "admitted": Outcome.PLACED,
-    "adopted": Outcome.PLACED,
-    "pinned_while_running": Outcome.PLACED,
-    "resized": Outcome.PLACED,
-    "resize_rejected": Outcome.PLACED,
-    "pod_admitted": Outcome.PLACED,
-    "pod_adopted": Outcome.PLACED,
-    "rejected": Outcome.REFUSED,
-    "pod_rejected": Outcome.REFUSED,
-    "unpinned_no_capacity": Outcome.UNPINNED,
-    "running_unpinned_no_capacity": Outcome.UNPINNED,
-    "not_managed": Outcome.NOT_MANAGED,
-    "memory_policy_rejected": Outcome.REFUSED,
-    "burstable_not_pinned": Outcome.UNPINNED,
-    "burstable_unpinned": Outcome.UNPINNED,
-}
-"""Event -> outcome of its container."""
+_PLACED = (
+    containers.Admitted,
+    containers.Adopted,
+    containers.PinnedWhileRunning,
+    running.Resized,
+    running.ResizeRejected,
+    pods.PodAdmitted,
+    pods.PodAdopted,
+)
+_REFUSED = (containers.Rejected, pods.PodRejected, MemoryPolicyRejected)
+_UNPINNED = (
+    containers.UnpinnedNoCapacity,
+    containers.RunningUnpinnedNoCapacity,
+    burstable_pods.BurstableNotPinned,
+    burstable_pods.BurstableUnpinned,
+)
 
-_BY_FIELD = ("unreported_container_found", "cpuset_mems_missing")
-"""Events whose field `outcome` decides."""
-
-_AWAY = {
-    "stopped": "the plugin stopped",
-    "disconnected": "the runtime closed the connection",
-    "connection_closed_by_plugin": "the plugin closed the connection",
-    "restarting_after_crash": "the plugin crashed",
-    "restarting_after_disconnect": "the runtime closed the connection",
-    "machine": "the plugin started",
+_AWAY: Mapping[type[Record], str] = {
+    process.Stopped: "the plugin stopped",
+    connection.Disconnected: "the runtime closed the connection",
+    connection.ConnectionClosedByPlugin: "the plugin closed the connection",
+    process.RestartingAfterCrash: "the plugin crashed",
+    process.RestartingAfterDisconnect: "the runtime closed the connection",
+    Machine: "the plugin started",
 }
 """Events after which the plugin places nothing until the next `synchronized`."""
 
@@ -80,14 +80,14 @@ class ContainerStory:
 
     names: Names
     outcome: Outcome
-    decisions: Sequence[Entry]
+    decisions: Sequence[Recorded]
     """The last ones, newest first."""
     refusals: Refusals | None
     """Of the last decision, if it is a refusal, or leaves a container alone or unpinned."""
-    later: Sequence[Entry]
+    later: Sequence[Recorded]
     """Events after the last decision, also of the pod."""
     advice: Advice
-    siblings: Sequence[Entry]
+    siblings: Sequence[Recorded]
     """If it was not managed: the last such decision on each container of its pod."""
 
 
@@ -112,9 +112,15 @@ class Story:
     """Whether a plugin runs now."""
 
 
-def story_of(query: Query, history: History, last: int, *, is_running: bool = True) -> Story:
+def story_of(
+    query: Query,
+    entries: Sequence[Recorded],
+    last: int,
+    *,
+    skipped_lines: int = 0,
+    is_running: bool = True,
+) -> Story:
     """Return what the history has of a query, with the last decisions on each container."""
-    entries = history.entries
     found = by_container(entries, query)
     newest = {uid: max(e.time_s for e in group) for uid, group in _by_uid(found)}
     uids = sorted(newest, key=lambda uid: -newest[uid])
@@ -129,40 +135,58 @@ def story_of(query: Query, history: History, last: int, *, is_running: bool = Tr
         earlier_uids=uids[1:],
         begins_s=entries[0].time_s if entries else None,
         ends_s=entries[-1].time_s if entries else None,
-        skipped_lines=history.skipped_lines,
+        skipped_lines=skipped_lines,
         away=_away(entries)[-5:],
         suggestion="" if found else query.suggestion(entries),
         is_running=is_running,
     )
 
 
-def outcome_of(entry: Entry) -> Outcome | None:
+def outcome_of(entry: Recorded) -> Outcome | None:
     """Return the outcome that an entry decides; None if it decides none."""
-    if entry.event in ("request_timed_out", "internal_error"):
-        is_unpinned = entry.fields.get("qos_class") == "Guaranteed"
-        return Outcome.UNPINNED if is_unpinned else None
-    if entry.event in _BY_FIELD:
-        outcome = entry.fields.get("outcome")
-        if outcome == "unpinned":
+    match entry.record:
+        case connection.RequestTimedOut(created=connection.Created(qos_class="Guaranteed")):
             return Outcome.UNPINNED
-        is_found = entry.event == "unreported_container_found"
-        return Outcome.PLACED if is_found else None
-    return _OUTCOMES.get(entry.event)
+        case connection.InternalError(created=connection.Created(qos_class="Guaranteed")):
+            return Outcome.UNPINNED
+        case containers.UnreportedContainerFound(outcome=outcome):
+            return Outcome.UNPINNED if outcome == UNPINNED else Outcome.PLACED
+        case running.CpusetMemsMissing(outcome=outcome) if outcome == UNPINNED:
+            return Outcome.UNPINNED
+        case containers.NotManaged():
+            return Outcome.NOT_MANAGED
+        case record if isinstance(record, _PLACED):
+            return Outcome.PLACED
+        case record if isinstance(record, _REFUSED):
+            return Outcome.REFUSED
+        case record if isinstance(record, _UNPINNED):
+            return Outcome.UNPINNED
+        case _:
+            return None
 
 
-def repeats(entry: Entry) -> int:
+def repeats(entry: Recorded) -> int:
     """Return how many decisions an entry stands for."""
-    count = entry.fields.get("repeat_count")
-    return 1 + count if type(count) is int and count > 0 else 1
+    record = entry.record
+    if isinstance(
+        record,
+        containers.Unplaced
+        | containers.NotManaged
+        | running.ResizeRejected
+        | pods.PodRejected
+        | MemoryPolicyRejected,
+    ):
+        return 1 + max(0, record.repeat_count or 0)
+    return 1
 
 
-def _by_uid(found: Mapping[Key, list[Entry]]) -> Iterable[tuple[str, list[Entry]]]:
+def _by_uid(found: Mapping[Key, list[Recorded]]) -> Iterable[tuple[str, list[Recorded]]]:
     for uid, group in groupby(sorted(found), key=lambda key: key[0]):
         yield uid, [entry for key in group for entry in found[key]]
 
 
 def _container(
-    key: Key, entries: Sequence[Entry], everything: Sequence[Entry], last: int
+    key: Key, entries: Sequence[Recorded], everything: Sequence[Recorded], last: int
 ) -> ContainerStory:
     decisions = [entry for entry in entries if outcome_of(entry) is not None]
     newest = decisions[-1] if decisions else None
@@ -190,11 +214,11 @@ def _container(
     )
 
 
-def _refusals(decisions: Sequence[Entry], outcome: Outcome) -> Refusals | None:
+def _refusals(decisions: Sequence[Recorded], outcome: Outcome) -> Refusals | None:
     """Return how often in a row the last decision was made."""
     if not decisions or outcome in (Outcome.PLACED, Outcome.UNKNOWN):
         return None
-    row: list[Entry] = []
+    row: list[Recorded] = []
     for entry in reversed(decisions):
         if outcome_of(entry) is not outcome:
             break
@@ -202,31 +226,36 @@ def _refusals(decisions: Sequence[Entry], outcome: Outcome) -> Refusals | None:
     return Refusals(sum(map(repeats, row)), row[-1].time_s, row[0].time_s)
 
 
-def _siblings(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+def _siblings(entries: Iterable[Recorded]) -> tuple[Recorded, ...]:
     """Return the last entry of each container of a pod that was not managed."""
-    last = {names_of(entry).container: entry for entry in entries if entry.event == "not_managed"}
+    last = {
+        names_of(entry).container: entry
+        for entry in entries
+        if isinstance(entry.record, containers.NotManaged)
+    }
     return tuple(last.values())
 
 
-def _away(entries: Iterable[Entry]) -> list[Away]:
+def _away(entries: Iterable[Recorded]) -> list[Away]:
     """Return the times without a plugin, oldest first."""
     found: list[Away] = []
     begun: tuple[float, str] | None = None
     last_s: float | None = None
     for entry in entries:
-        if entry.event == "synchronized":
+        record = entry.record
+        if isinstance(record, connection.Synchronized):
             if begun is not None:
                 found.append(Away(begun[0], entry.time_s, begun[1]))
             begun = None
-        elif entry.event in _AWAY and begun is None:
+        elif type(record) in _AWAY and begun is None:
             # A start without an end before it follows a crash after the last entry.
-            is_start = entry.event == "machine"
+            is_start = isinstance(record, Machine)
             since_s = entry.time_s if last_s is None or not is_start else last_s
-            cause = "the plugin ended without a record" if is_start else _AWAY[entry.event]
+            cause = "the plugin ended without a record" if is_start else _AWAY[type(record)]
             # The process that is started after a crash measures how long ago that was.
-            away_ms = entry.fields.get("away_ms")
-            since_s -= away_ms / 1000 if isinstance(away_ms, int) else 0.0
-            begun = (since_s, _AWAY["machine"] if is_start and last_s is None else cause)
+            if isinstance(record, process.RestartingAfterCrash | process.RestartingAfterDisconnect):
+                since_s -= record.away_ms / 1000
+            begun = (since_s, _AWAY[Machine] if is_start and last_s is None else cause)
         last_s = entry.time_s
     if begun is not None:
         found.append(Away(begun[0], None, begun[1]))

@@ -17,9 +17,14 @@ from nri_numamem.cli.export.kubelet import socket_of
 from nri_numamem.cli.live import collect as live
 from nri_numamem.cli.live.names import pod_names as names_in
 from nri_numamem.config.errors import UsageError
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.state import EngineState
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.export import (
+    PodresourcesFailed,
+    PodresourcesIncomplete,
+    PodresourcesRestored,
+    PodresourcesStarted,
+)
+from nri_numamem.engine.records.record import Record
 from nri_numamem.export.container_memory import allocatable_memory, host_memory, unnamed_pods
 from nri_numamem.grpc import Code, Handler, ListenError, Server, StatusError, call
 from nri_numamem.host.pod_logs import pod_names
@@ -47,8 +52,8 @@ def serving(path: Path, args: argparse.Namespace, emit: Callable[[Record], None]
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     with server:
-        fields = {"socket": str(path), "kubelet_socket": str(socket_of(args))}
-        emit(Record(EventName.PODRESOURCES_STARTED, fields))
+        kubelet_socket = str(socket_of(args))
+        emit(PodresourcesStarted(socket=str(path), kubelet_socket=kubelet_socket))
         yield
 
 
@@ -177,15 +182,13 @@ class PodResources:
         with self._lock:
             former, self._failure = self._failure, text
             if text and text != former:
-                fields = {"method": method, "cause": text}
-                self._emit(Record(EventName.PODRESOURCES_FAILED, fields))
+                self._emit(PodresourcesFailed(method=method, cause=text))
             elif former and not text:
-                self._emit(Record(EventName.PODRESOURCES_RESTORED, {"method": method}))
+                self._emit(PodresourcesRestored(method=method))
 
     def _record_incomplete(self, name: str, text: str) -> None:
         with self._lock:
             former = self._incomplete.get(name, "")
             self._incomplete[name] = text
             if text and text != former:
-                fields = {"input": name, "cause": text}
-                self._emit(Record(EventName.PODRESOURCES_INCOMPLETE, fields))
+                self._emit(PodresourcesIncomplete(input=name, cause=text))

@@ -12,8 +12,9 @@ from contextlib import AbstractContextManager, nullcontext
 from nri_numamem.apiserver.client import Answer, Client
 from nri_numamem.cli.export.inputs import HostInputs
 from nri_numamem.cli.export.server import access_of
-from nri_numamem.engine.core.plan import Record
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.export import ExportStarted, ExportStopped
+from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.records.record import Record
 from nri_numamem.exporter.loop import Exporter
 from nri_numamem.exporter.mailbox import Mailbox, Stop
 from nri_numamem.exporter.protection import hide_from_other_processes
@@ -32,13 +33,13 @@ def run(args: argparse.Namespace, node_name: str, reserved_cpus: CpuSet | None) 
     log = logs.get_logger()
 
     def emit(record: Record) -> None:
-        getattr(log, record.level)(record.event, **record.fields)
+        getattr(log, record.level)(record.event, **fields_of(record))
 
     serving = _serving(args, emit)
-    fields = {"node_name": node_name}
+    server = ""
     if access is not None:
-        fields["server"] = str(access().server)
-    emit(Record(EventName.EXPORT_STARTED, fields))
+        server = str(access().server)
+    emit(ExportStarted(node_name=node_name, server=server))
     notifier = Notifier(os.environ)
     mailbox: Mailbox[Answer] = Mailbox()
     with mailbox, serving:
@@ -56,7 +57,7 @@ def run(args: argparse.Namespace, node_name: str, reserved_cpus: CpuSet | None) 
                 _random,
             ).run()
         notifier.stopping()
-    emit(Record(EventName.EXPORT_STOPPED))
+    emit(ExportStopped())
     return 0
 
 

@@ -1,10 +1,10 @@
 """Which placement strategy decided, and why the choice won."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from nri_numamem.engine.core.text import escape
 from nri_numamem.engine.features.placement_strategy.records import ANNOTATION
-from nri_numamem.numa import Strategy
+from nri_numamem.numa import NodeSet, Strategy
 
 _ADVANTAGES: Mapping[str, str] = {
     Strategy.PACK: "least free memory",
@@ -14,13 +14,12 @@ _ADVANTAGES: Mapping[str, str] = {
 _SHOWN = 8
 
 
-def strategy_text(fields: Mapping[str, object]) -> str:
-    """Return the text for the record of a placement."""
-    name, equal = fields.get("strategy"), fields.get("equal_nodes")
-    is_own = fields.get("strategy_source") == ANNOTATION
-    who = f"{escape(str(name))}, by {'the annotation' if is_own else 'placementStrategy'}"
-    if not isinstance(equal, list) or not equal:
+def strategy_text(strategy: str, source: str, equal: Sequence[NodeSet]) -> str:
+    """Return the text for a placement; `source` is "annotation" or "setting"."""
+    chooser = "the annotation" if source == ANNOTATION else "placementStrategy"
+    who = f"{escape(strategy)}, by {chooser}"
+    if not equal:
         return f"{who}; no other NUMA nodes were equally good"
-    sets = ", ".join(escape(str(nodes)) for nodes in equal[:_SHOWN])
+    sets = ", ".join(map(str, equal[:_SHOWN]))
     more = f" and {len(equal) - _SHOWN} more" if len(equal) > _SHOWN else ""
-    return f"{who}: {_ADVANTAGES.get(str(name), 'first')} of the equal nodes {sets}{more}"
+    return f"{who}: {_ADVANTAGES.get(strategy, 'first')} of the equal nodes {sets}{more}"

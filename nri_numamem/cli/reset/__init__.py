@@ -34,13 +34,14 @@ from nri_numamem.daemon.external import DEFAULT_SOCKET
 from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.instance import AlreadyRunningError, InstanceLock
 from nri_numamem.daemon.system import System, host_system
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.snapshot import SnapshotError, SnapshotVersionError
 from nri_numamem.engine.core.text import escape
+from nri_numamem.engine.records.record import Record
 from nri_numamem.host.cgroups import set_mems
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.observe.files import reason_of
 from nri_numamem.observe.history.reader import read_history
+from nri_numamem.observe.history.records import read_records
 from nri_numamem.observe.state_file import read_state
 
 _IDENTITY = Identity("nri-numamem-reset", "10")
@@ -154,7 +155,7 @@ def _ignored(_record: Record) -> None:
 def _pins(path: Path, cgroup_root: Path) -> tuple[tuple[Pin, ...], str]:
     """Return the containers, and why the state file cannot be used; "" if it can."""
     try:
-        entries = read_history(path).entries
+        entries, _damaged = read_records(read_history(path).entries)
         return read_pins(read_state(path), cgroup_root, sent_nodes(entries)), ""
     except FileNotFoundError:
         problem = "no state file"

@@ -12,17 +12,18 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TypeAlias
 
-from nri_numamem.cli.host_files import at
 from nri_numamem.engine.core.reason import Reason
 from nri_numamem.engine.core.state import EngineState, Key
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.common import ContainerNames, names_of
+from nri_numamem.engine.records.containers import Adopted, Placed, content_of
+from nri_numamem.engine.records.running import CpusetMemsConflict, CpusetMemsReapplied, Resized
 from nri_numamem.host.cgroups import read_nodes, set_mems
 from nri_numamem.host.containers import container_folders
 from nri_numamem.host.pod_cgroups import guaranteed_pods, other_pod_directories
 from nri_numamem.memorymanager import Block, QosClass
 from nri_numamem.numa import NodeSet
 from nri_numamem.numa.quantity import MEMORY
-from nri_numamem.observe.history.lines import Entry
+from nri_numamem.observe.history.records import Recorded
 
 # Where the history has no name of a container, as crictl shows its id.
 _SHORT_ID = 13
@@ -80,22 +81,25 @@ SentNodes: TypeAlias = Mapping[str, Collection[NodeSet]]
 """Container id -> all nodes that the plugin ever sent for it."""
 
 
-def sent_nodes(entries: Iterable[Entry]) -> SentNodes:
+def sent_nodes(entries: Iterable[Recorded]) -> SentNodes:
     """Return what the plugin sent, by its history."""
     found: dict[str, set[NodeSet]] = {}
     for entry in entries:
-        sent = at(entry.fields, "adjustment", "cpuset_mems")
-        if entry.event == EventName.CPUSET_MEMS_REAPPLIED:
-            sent = entry.fields.get("nodes")
-        try:
-            nodes = NodeSet.parse(str(sent or ""))
-        except ValueError:
-            nodes = NodeSet()
-        if not nodes:
-            continue
-        more = entry.fields.get("extended_container_ids")
-        for key in (entry.fields.get("container_id"), *(more if isinstance(more, list) else ())):
-            found.setdefault(str(key), set()).add(nodes)
+        content = content_of(entry.record)
+        names, nodes = names_of(content), NodeSet()
+        more: tuple[str, ...] = ()
+        if isinstance(content, Placed):
+            nodes, more = (
+                NodeSet.parse(content.adjustment.cpuset_mems),
+                content.extended_container_ids,
+            )
+        elif isinstance(content, Resized) and content.adjustment is not None:
+            nodes = NodeSet.parse(content.adjustment.cpuset_mems)
+        elif isinstance(content, CpusetMemsReapplied):
+            nodes = content.nodes
+        if nodes and isinstance(names, ContainerNames):
+            for key in (names.container_id, *more):
+                found.setdefault(key, set()).add(nodes)
     return found
 
 
@@ -124,15 +128,16 @@ def read_pins(state: EngineState, cgroup_root: Path, sent: SentNodes) -> tuple[P
     )
 
 
-def find_pins(cgroup_root: Path, entries: Collection[Entry]) -> tuple[Pin, ...]:
+def find_pins(cgroup_root: Path, entries: Collection[Recorded]) -> tuple[Pin, ...]:
     """Return the pinned containers of a host without a state file, by pod.
 
     Raises MachineError for cgroups that cannot be read.
     """
     sent = sent_nodes(entries)
-    names = {str(entry.fields.get("container_id")): entry.fields for entry in entries}
+    known = (names_of(entry.record) for entry in entries)
+    names = {each.container_id: each for each in known if isinstance(each, ContainerNames)}
     found = (
-        _found_pin(uid, directory / folder, container_id, names.get(container_id, {}), sent)
+        _found_pin(uid, directory / folder, container_id, names.get(container_id), sent)
         for uid, directory in _pod_directories(cgroup_root)
         for container_id, folder in container_folders(directory).items()
     )
@@ -148,14 +153,14 @@ def _pod_directories(cgroup_root: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _found_pin(
-    uid: str, directory: Path, container_id: str, names: Mapping[str, object], sent: SentNodes
+    uid: str, directory: Path, container_id: str, names: ContainerNames | None, sent: SentNodes
 ) -> Pin:
     mems = set_mems(directory)
     nodes = mems or NodeSet()
     return Pin(
         container_id,
-        f"{names.get('namespace')}/{names.get('pod')}" if "pod" in names else uid,
-        str(names.get("container") or container_id[:_SHORT_ID]),
+        uid if names is None or names.pod is None else f"{names.namespace}/{names.pod}",
+        (names and names.container) or container_id[:_SHORT_ID],
         nodes=nodes,
         mems=mems,
         allowed=_allowed(directory.parent),
@@ -201,9 +206,9 @@ def _read_pin(
 
 def _found_as(reason: Reason | None) -> Condition:
     match reason and reason.event:
-        case EventName.ADOPTED:
+        case Adopted.event:
             return Condition.ADOPTED
-        case EventName.CPUSET_MEMS_CONFLICT:
+        case CpusetMemsConflict.event:
             return Condition.CONFLICT
         case _:
             return Condition.PINNED

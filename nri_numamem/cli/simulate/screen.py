@@ -11,14 +11,14 @@ from rich.table import Table
 from nri_numamem.cli.render.plain_table import plain_table
 from nri_numamem.cli.render.screen import Screen, new_console
 from nri_numamem.cli.render.strategy import strategy_text
-from nri_numamem.engine.core.plan import RecordValue
 from nri_numamem.engine.core.state import POOL
 from nri_numamem.engine.core.text import escape
+from nri_numamem.engine.records.plain import plain
 from nri_numamem.memorymanager import ContainerKind, NodeVerdict, Rejection, State
 from nri_numamem.memorymanager.remedy import Remedy
 from nri_numamem.memorymanager.state_json import state_json
 from nri_numamem.numa import NodeSet, format_quantity, humanize_bytes
-from nri_numamem.scenario.container_records import CpusResult, PolicyResult
+from nri_numamem.scenario.container_records import CpusResult, PolicyResult, StrategyResult
 from nri_numamem.scenario.outcome import Outcome
 from nri_numamem.scenario.scenario import Scenario
 from nri_numamem.scenario.steps import Admit, Remove, Resize, Retry, Step, Stop
@@ -152,7 +152,7 @@ def _show_outcome(screen: Screen, scenario: Scenario, before: State, outcome: Ou
 
 def _show_mems(screen: Screen, outcome: Outcome) -> None:
     if outcome.pod_strategy is not None:
-        screen.labelled("strategy", f"the pod: {strategy_text(outcome.pod_strategy)}")
+        screen.labelled("strategy", f"the pod: {_strategy(outcome.pod_strategy)}")
     for name, mems in (outcome.cpuset_mems or {}).items():
         text = "not managed" if mems is None else f"cpuset.mems {mems}"
         results = outcome.memory_policies.get(name, ())
@@ -165,13 +165,13 @@ def _show_mems(screen: Screen, outcome: Outcome) -> None:
                 problem = f"{name}: without the memory policy {each.policy}: {each.cause}"
                 screen.labelled("warning", problem, "yellow")
         if name in outcome.strategies:
-            text = strategy_text(outcome.strategies[name])
+            text = _strategy(outcome.strategies[name])
             screen.labelled("strategy", f"{name}: {text}")
         if cpus.cause:
             problem = "these CPUs may not suffice" if cpus.cpus else "without cpuset.cpus"
             screen.labelled("warning", f"{name}: {problem}: {cpus.cause}", "yellow")
     for name, remote in outcome.misaligned.items():
-        away = ", ".join(f"{what} on {_listed(nodes)}" for what, nodes in _items(remote))
+        away = ", ".join(f"{what} on {_listed(nodes)}" for what, nodes in plain(remote).items())
         screen.labelled("warning", f"{name}: its memory is on no node of its {away}", "yellow")
 
 
@@ -180,11 +180,11 @@ def _policy(result: PolicyResult) -> str:
     return f", memory policy {result.policy}{nodes}"
 
 
-def _items(value: RecordValue) -> list[tuple[str, RecordValue]]:
-    return list(value.items()) if isinstance(value, Mapping) else []
+def _strategy(found: StrategyResult) -> str:
+    return strategy_text(found.strategy, found.source, found.equal_nodes)
 
 
-def _listed(nodes: RecordValue) -> str:
+def _listed(nodes: object) -> str:
     return " and ".join(map(str, nodes)) if isinstance(nodes, list) else str(nodes)
 
 

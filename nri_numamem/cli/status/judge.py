@@ -21,7 +21,11 @@ from nri_numamem.engine.features.placement_strategy.strategy import (
     may_count_cpus,
     usable_millicores,
 )
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.containers import (
+    RunningUnpinnedNoCapacity,
+    UnpinnedNoCapacity,
+    UnreportedContainerFound,
+)
 from nri_numamem.memorymanager import (
     NodeState,
     mask_unavailable_hugepages,
@@ -32,10 +36,10 @@ from nri_numamem.memorymanager.state import present_resources
 from nri_numamem.numa import MEMORY, NodeSet
 from nri_numamem.topologymanager import TopologyPolicy
 
-_REASONS = {
-    EventName.UNPINNED_NO_CAPACITY: "nothing fitted when it was created (RunUnpinned)",
-    EventName.RUNNING_UNPINNED_NO_CAPACITY: "it began while the plugin was away, and nothing fits",
-    EventName.UNREPORTED_CONTAINER_FOUND: "the runtime does not report it, so it cannot be pinned",
+_REASONS: Mapping[str, str] = {
+    UnpinnedNoCapacity.event: "nothing fitted when it was created (RunUnpinned)",
+    RunningUnpinnedNoCapacity.event: "it began while the plugin was away, and nothing fits",
+    UnreportedContainerFound.event: "the runtime does not report it, so it cannot be pinned",
 }
 
 _Outside = Mapping[int, Mapping[str, int]]

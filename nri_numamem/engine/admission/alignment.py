@@ -13,10 +13,10 @@ from nri_numamem.engine.admission.records import choice_of
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.cpu_requests import requested_millicores
 from nri_numamem.engine.core.events import MOVABLE, Container, PodSandbox
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.engine.core.request import Request
 from nri_numamem.engine.core.state import EngineState, Holder, Key
+from nri_numamem.engine.records.record import Record
 from nri_numamem.numa import NodeSet
 from nri_numamem.topologymanager import Placement
 

@@ -1,11 +1,12 @@
 """Records of containers whose memory is on no NUMA node of their CPUs or of a device."""
 
+from collections.abc import Mapping
+
 from nri_numamem.engine.core.candidates import Choice, reason_in
 from nri_numamem.engine.core.events import Container, PodSandbox
-from nri_numamem.engine.core.fields import Fields, container_fields, provider_hints
-from nri_numamem.engine.core.plan import Record, RecordValue
+from nri_numamem.engine.core.fields import container_names, provider_hints
 from nri_numamem.engine.core.providers import CPU, DEVICES, NETWORK, OtherProviders
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.containers import Misaligned
 from nri_numamem.numa import NodeSet
 
 ADOPTED = "adopted"
@@ -14,25 +15,27 @@ ADOPTED = "adopted"
 
 def misaligned(
     choice: Choice, pod: PodSandbox, container: Container, remote: OtherProviders
-) -> Record:
+) -> Misaligned:
     """Record a container that was placed away from `remote`, a part of its CPUs and devices."""
-    causes: dict[str, RecordValue] = {}
-    if remote.cpu is not None:
-        causes[CPU] = reason_in(choice, remote.cpu).rule.value
-    if remote.devices:
-        causes[DEVICES] = reason_in(choice, remote.devices[0]).rule.value
-    if remote.interfaces:
-        causes[NETWORK] = reason_in(choice, remote.interfaces[0].nodes).rule.value
-    nodes = choice.nodes or NodeSet()
-    return _record(pod, container, nodes, remote, causes)
+    causes = {name: reason_in(choice, nodes).rule.value for name, nodes in _first(remote).items()}
+    return _record(pod, container, choice.nodes or NodeSet(), remote, causes)
 
 
 def found_misaligned(
     pod: PodSandbox, container: Container, nodes: NodeSet, remote: OtherProviders
-) -> Record:
+) -> Misaligned:
     """Record a container that already has nodes away from `remote`."""
-    causes = dict.fromkeys(provider_hints(remote), ADOPTED)
-    return _record(pod, container, nodes, remote, dict(causes))
+    return _record(pod, container, nodes, remote, dict.fromkeys(_first(remote), ADOPTED))
+
+
+def _first(remote: OtherProviders) -> dict[str, NodeSet]:
+    """Return the provider's name -> its nodes, those of its first device or interface."""
+    found = {} if remote.cpu is None else {CPU: remote.cpu}
+    if remote.devices:
+        found[DEVICES] = remote.devices[0]
+    if remote.interfaces:
+        found[NETWORK] = remote.interfaces[0].nodes
+    return found
 
 
 def _record(
@@ -40,12 +43,11 @@ def _record(
     container: Container,
     nodes: NodeSet,
     remote: OtherProviders,
-    causes: dict[str, RecordValue],
-) -> Record:
-    fields: Fields = {
-        **container_fields(pod, container),
-        "nodes": str(nodes),
-        "misaligned": provider_hints(remote),
-        "causes": causes,
-    }
-    return Record(EventName.MISALIGNED, fields)
+    causes: Mapping[str, str],
+) -> Misaligned:
+    return Misaligned(
+        names=container_names(pod, container),
+        nodes=nodes,
+        misaligned=provider_hints(remote),
+        causes=causes,
+    )

@@ -60,8 +60,8 @@ def update_container(context: Context, state: EngineState, event: UpdateContaine
         cpusets = replace(next_state.cpusets, unconfirmed=unconfirmed)
         next_state = next_state.with_cpusets(cpusets)
     next_state = cpu_requests.updated(next_state, event)
-    record = resizes.resized(next_state, event.pod, holder, before, done)
-    return Decision.computed(Plan(updates=updates), next_state, record)
+    resized = resizes.resized(next_state, event.pod, holder, before, done)
+    return Decision.computed(Plan(updates=updates), next_state, resized)
 
 
 def _remedies(

@@ -31,7 +31,7 @@ from nri_numamem.engine.features.placement_strategy import strategy
 from nri_numamem.engine.pods import limit as pod_limit
 from nri_numamem.engine.pods import outstanding
 from nri_numamem.engine.pods import scope as pod_scope
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.containers import Admitted, Rejected, UnpinnedNoCapacity
 from nri_numamem.memorymanager import (
     Rejection,
     adopt,
@@ -102,9 +102,9 @@ def _adopt_preset(
     next_state = pod_scope.take_from_pool(context, next_state, pod)
     next_state = pod_limit.release_excess(next_state, pod)
     excluded = context.classification.excluded
-    record = records.adopted(next_state, pod, container, request, nodes, shortfall, excluded)
+    made = records.adopted(next_state, pod, container, request, nodes, shortfall, excluded)
     next_state, more = alignment.with_preset_nodes(context, next_state, pod, container, nodes)
-    return Decision.computed(NO_PLAN, next_state, record, *more)
+    return Decision.computed(NO_PLAN, next_state, made, *more)
 
 
 def record_running(
@@ -206,9 +206,8 @@ def _reject(
     It lacks the hugepages that the kernel lacks, and what the pod holds beyond its limit.
     """
     pod, container = event.pod, event.container
-    record = records.rejected(context, seen, pod, container, request, rejection, others)
-    if not context.rejects:
-        record = replace(record, event=EventName.UNPINNED_NO_CAPACITY)
+    kind = Rejected if context.rejects else UnpinnedNoCapacity
+    record = records.unplaced_as(kind, context, seen, pod, container, request, rejection, others)
     return Transition(state.with_pod(pod), (record,))
 
 
@@ -232,8 +231,18 @@ def _enter(
     excess = pod_limit.excess(after, pod)
     if excess:
         after, released = pod_limit.release(after, pod.uid, excess), excess
-    record = records.admitted(
-        state, after, pod, container, request, placed, others, adjustment, updates, released
+    record = records.placed_as(
+        Admitted,
+        state,
+        after,
+        pod,
+        container,
+        request,
+        placed,
+        others,
+        adjustment,
+        updates,
+        released,
     )
     return Transition(after, (record, *more))
 

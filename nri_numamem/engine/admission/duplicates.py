@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from nri_numamem.engine.admission.records import duplicate
 from nri_numamem.engine.core.events import Container, PodSandbox
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.state import EngineState, Holder
+from nri_numamem.engine.records.record import Record
 from nri_numamem.memorymanager import rename_container
 
 

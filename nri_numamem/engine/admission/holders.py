@@ -5,40 +5,41 @@ For the record only: the text of a refusal has other readers, and names no other
 
 from collections.abc import Iterable
 
-from nri_numamem.engine.core.plan import RecordValue
 from nri_numamem.engine.core.state import POOL, EngineState, Key
+from nri_numamem.engine.records.common import HolderShown
+from nri_numamem.numa import NodeSet
 
 # The largest holders; more do not help anybody to choose.
 LIMIT = 16
 
 
-def holders_of(state: EngineState, uid: str, resources: Iterable[str]) -> list[RecordValue]:
+def holders_of(state: EngineState, uid: str, resources: Iterable[str]) -> tuple[HolderShown, ...]:
     """Return the largest holders of the resources, without those of pod `uid`.
 
-    Each is {namespace, pod, container, pod_uid, nodes, held_bytes: {resource: bytes}}.
+    The largest one comes first.
     """
     wanted = frozenset(resources)
-    found: list[tuple[int, Key, str, dict[str, int]]] = []
+    found: list[tuple[int, Key, NodeSet, dict[str, int]]] = []
     for other, containers in state.accounting.assignments.items():
         if other == uid:
             continue
         for name, blocks in containers.items():
             held = {block.type: block.size for block in blocks if block.type in wanted}
             if any(held.values()):
-                nodes = str(blocks[0].numa_affinity)
+                nodes = blocks[0].numa_affinity
                 found.append((-sum(held.values()), (other, name), nodes, held))
     found.sort(key=lambda entry: entry[:2])
-    return [_holder(state, key, nodes, held) for _, key, nodes, held in found[:LIMIT]]
+    return tuple(_holder(state, key, nodes, held) for _, key, nodes, held in found[:LIMIT])
 
 
-def _holder(state: EngineState, key: Key, nodes: str, held: dict[str, int]) -> RecordValue:
+def _holder(state: EngineState, key: Key, nodes: NodeSet, held: dict[str, int]) -> HolderShown:
     holder = state.holders.get(key)
     pod = None if holder is None else state.pods.get(holder.sandbox_id)
-    return {
-        "namespace": "" if pod is None else pod.namespace,
-        "pod": "" if pod is None else pod.name,
-        "container": "" if key[1] == POOL else key[1],
-        "pod_uid": key[0],
-        "nodes": nodes,
-        "held_bytes": dict(held),
-    }
+    return HolderShown(
+        namespace="" if pod is None else pod.namespace,
+        pod="" if pod is None else pod.name,
+        container="" if key[1] == POOL else key[1],
+        pod_uid=key[0],
+        nodes=nodes,
+        held_bytes=held,
+    )

@@ -1,32 +1,46 @@
 """Records of decisions on containers, and the text of a rejection."""
 
 from collections.abc import Iterator, Mapping
+from typing import TypeVar
 
 from nri_numamem.engine.admission.holders import holders_of
-from nri_numamem.engine.core.candidates import Choice, decision_fields
+from nri_numamem.engine.core.candidates import Choice, considered
 from nri_numamem.engine.core.context import Context, qos_of_cgroup_parent
 from nri_numamem.engine.core.events import Container, PodSandbox
 from nri_numamem.engine.core.fields import (
     PREFIX,
-    Fields,
-    adjustment_value,
-    container_fields,
+    adjustment_shown,
+    container_names,
     free_bytes,
-    hint_value,
     pod_name,
-    remedy_value,
+    remedy_shown,
     used_outside_of_pods,
 )
-from nri_numamem.engine.core.plan import Adjustment, Record, Update
+from nri_numamem.engine.core.plan import Adjustment, Update
 from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.engine.core.request import Request, request_of_pod
 from nri_numamem.engine.core.state import POOL, EngineState, Holder, Key
 from nri_numamem.engine.core.text import NAME_CHARACTERS, cut
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.common import ContainerNames
+from nri_numamem.engine.records.containers import (
+    Adopted,
+    DuplicateContainer,
+    NotManaged,
+    Placed,
+    Unplaced,
+)
+from nri_numamem.engine.records.running import (
+    ContainerEnded,
+    CpusetMemsReapplied,
+    StaleReservationDropped,
+)
 from nri_numamem.memorymanager import Block, QosClass, Rejection, remove_container
 from nri_numamem.memorymanager.rejection import TOPOLOGY
 from nri_numamem.numa import NodeSet
 from nri_numamem.topologymanager import Placement
+
+_P = TypeVar("_P", bound=Placed)
+_U = TypeVar("_U", bound=Unplaced)
 
 _NOTHING: Mapping[str, int] = {}
 
@@ -44,19 +58,18 @@ CPU_REQUEST_BELOW_LIMIT = "cpu_request_below_limit"
 
 def not_managed(
     pod: PodSandbox, container: Container, cause: str, *, is_invalid: bool = False
-) -> Record:
+) -> NotManaged:
     """Record a container that is not managed; `is_invalid` if its cpuset.mems cannot be parsed."""
     qos = qos_of_cgroup_parent(pod.cgroup_parent)
-    fields: Fields = {
-        **container_fields(pod, container),
-        "cause": cause,
-        "qos_class": qos.value,
-        "memory_limit_bytes": container.memory_limit_bytes,
-        "pod_memory_limit_bytes": pod.memory_limit_bytes,
-    }
-    if qos is QosClass.BURSTABLE:
-        fields["qos_obstacles"] = [*qos_obstacles(container)]
-    return Record(EventName.NOT_MANAGED, fields, alternate=is_invalid)
+    return NotManaged(
+        names=container_names(pod, container),
+        cause=cause,
+        qos_class=qos.value,
+        memory_limit_bytes=container.memory_limit_bytes,
+        pod_memory_limit_bytes=pod.memory_limit_bytes,
+        qos_obstacles=(*qos_obstacles(container),) if qos is QosClass.BURSTABLE else None,
+        alternate=is_invalid,
+    )
 
 
 def qos_obstacles(container: Container) -> Iterator[str]:
@@ -74,7 +87,8 @@ def qos_obstacles(container: Container) -> Iterator[str]:
         yield CPU_REQUEST_BELOW_LIMIT
 
 
-def admitted(
+def placed_as(
+    kind: type[_P],
     before: EngineState,
     state: EngineState,
     pod: PodSandbox,
@@ -85,7 +99,7 @@ def admitted(
     adjustment: Adjustment,
     updates: tuple[Update, ...] = (),
     released: Mapping[str, int] = _NOTHING,
-) -> Record:
+) -> _P:
     """Record a container that is pinned: `before` is the state of the decision, `state` the next.
 
     In pod scope `before` has the reservation of the pod as a whole. `updates` give
@@ -93,25 +107,23 @@ def admitted(
     containers held beyond the pod's limit.
     """
     choice = choice_of(before, (pod.uid, container.name), request, placed, others)
-    fields: Fields = {
-        **container_fields(pod, container),
-        "request_bytes": dict(request.resources),
-        **decision_fields(choice, state),
-        "merged_hint": hint_value(placed.hint),
-        "nodes": str(placed.nodes),
-        "adjustment": adjustment_value(adjustment),
-    }
-    if request.even_nodes:
-        fields["even_nodes"] = request.even_nodes
-    if request.is_shared:
-        fields["shares_pod_memory"] = True
-    if updates:
-        fields["extended_container_ids"] = [update.container_id for update in updates]
-    if released:
-        fields["released_bytes"] = dict(released)
-    if request.hugepage_limits:
-        fields["hugepage_source"] = request.hugepage_source.value
-    return Record(EventName.ADMITTED, fields)
+    shown = considered(choice, state)
+    return kind(
+        names=container_names(pod, container),
+        request_bytes=request.resources,
+        hints=shown.hints,
+        candidates=shown.candidates,
+        omitted_candidates=shown.omitted_candidates,
+        free_bytes=shown.free_bytes,
+        merged_hint=placed.hint,
+        nodes=placed.nodes,
+        adjustment=adjustment_shown(adjustment),
+        hugepage_source=request.hugepage_source.value if request.hugepage_limits else "",
+        even_nodes=request.even_nodes,
+        shares_pod_memory=request.is_shared,
+        extended_container_ids=tuple(update.container_id for update in updates),
+        released_bytes=released,
+    )
 
 
 def choice_of(
@@ -139,24 +151,22 @@ def adopted(
     nodes: NodeSet,
     shortfall: Mapping[str, int],
     excluded: NodeSet,
-) -> Record:
+) -> Adopted:
     """Record a container that has its NUMA nodes already; `shortfall` exceeds their allocatable.
 
     `excluded` are the machine's excluded nodes. Where the container has one of them there is no
     shortfall, since that node may hold any number of bytes.
     """
-    fields: Fields = {
-        **container_fields(pod, container),
-        "request_bytes": dict(request.resources),
-        "nodes": str(nodes),
-        "free_bytes": free_bytes(state, request.resources, nodes),
-    }
     is_on_excluded = not nodes.isdisjoint(excluded)
-    if is_on_excluded:
-        fields["excluded_nodes"] = str(nodes & excluded)
-    elif shortfall:
-        fields["shortfall_bytes"] = dict(shortfall)
-    return Record(EventName.ADOPTED, fields, alternate=is_on_excluded or bool(shortfall))
+    return Adopted(
+        names=container_names(pod, container),
+        request_bytes=request.resources,
+        nodes=nodes,
+        free_bytes=free_bytes(state, request.resources, nodes),
+        shortfall_bytes={} if is_on_excluded else shortfall,
+        excluded_nodes=nodes & excluded if is_on_excluded else None,
+        alternate=is_on_excluded or bool(shortfall),
+    )
 
 
 def choice_of_rejected(
@@ -186,7 +196,8 @@ def choice_of_rejected(
     )
 
 
-def rejected(
+def unplaced_as(
+    kind: type[_U],
     context: Context,
     state: EngineState,
     pod: PodSandbox,
@@ -194,28 +205,29 @@ def rejected(
     request: Request,
     rejection: Rejection,
     others: OtherProviders,
-) -> Record:
+) -> _U:
     """Record a container for which no nodes were found, in the state of the decision.
 
     In pod scope the request is the pod's, as long as the pod is not placed.
     """
     choice = choice_of_rejected(state, pod, container, request, rejection, others)
-    fields: Fields = {
-        **container_fields(pod, container),
-        "request_bytes": dict(request.resources),
-        **decision_fields(choice, state),
-        **used_outside_of_pods(state, choice.resources),
-        "policy": context.policy.topology_manager_policy,
-        "reason": rejection.reason,
-        "message": rejection.message,
-        "remedies": [remedy_value(each) for each in rejection.remedies],
-        "holders": holders_of(state, pod.uid, choice.resources),
-    }
-    if request.even_nodes:
-        fields["even_nodes"] = request.even_nodes
-    if rejection.is_of_pod:
-        fields["pod_request_bytes"] = dict(choice.resources)
-    return Record(EventName.REJECTED, fields)
+    shown = considered(choice, state)
+    return kind(
+        names=container_names(pod, container),
+        request_bytes=request.resources,
+        hints=shown.hints,
+        candidates=shown.candidates,
+        omitted_candidates=shown.omitted_candidates,
+        free_bytes=shown.free_bytes,
+        used_outside_of_pods_bytes=used_outside_of_pods(state, choice.resources),
+        even_nodes=request.even_nodes,
+        policy=context.policy.topology_manager_policy,
+        reason=rejection.reason,
+        message=rejection.message,
+        remedies=tuple(remedy_shown(each) for each in rejection.remedies),
+        holders=holders_of(state, pod.uid, choice.resources),
+        pod_request_bytes=choice.resources if rejection.is_of_pod else {},
+    )
 
 
 def rejection_text(
@@ -250,50 +262,49 @@ def _named(pod: PodSandbox, container: Container, limit: int) -> str:
     return f"{PREFIX}container {cut(container.name, limit)} of pod {pod_name(pod, limit)}"
 
 
-def ended(state: EngineState, pod: PodSandbox, holder: Holder) -> Record:
+def ended(state: EngineState, pod: PodSandbox, holder: Holder) -> ContainerEnded:
     """Record a container that ended; its pod may reuse the memory."""
-    fields: Fields = {
-        "pod": pod.name,
-        "namespace": pod.namespace,
-        "container": holder.key[1],
-        "pod_uid": holder.key[0],
-        "container_id": holder.container_id,
-        "reusable_bytes": {b.type: b.size for b in state.blocks(holder.key) or ()},
-    }
-    return Record(EventName.CONTAINER_ENDED, fields)
+    names = ContainerNames(
+        pod=pod.name,
+        namespace=pod.namespace,
+        container=holder.key[1],
+        pod_uid=holder.key[0],
+        container_id=holder.container_id,
+    )
+    reusable = {block.type: block.size for block in state.blocks(holder.key) or ()}
+    return ContainerEnded(names=names, reusable_bytes=reusable)
 
 
-def duplicate(pod: PodSandbox, container: Container, other: Holder) -> Record:
+def duplicate(pod: PodSandbox, container: Container, other: Holder) -> DuplicateContainer:
     """Record that another sandbox of the pod runs a container of the same name."""
-    fields: Fields = {
-        **container_fields(pod, container),
-        "sandbox_id": pod.sandbox_id,
-        "other_container_id": other.container_id,
-        "other_sandbox_id": other.sandbox_id,
-    }
-    return Record(EventName.DUPLICATE_CONTAINER, fields)
+    return DuplicateContainer(
+        names=container_names(pod, container),
+        sandbox_id=pod.sandbox_id,
+        other_container_id=other.container_id,
+        other_sandbox_id=other.sandbox_id,
+    )
 
 
-def reservation_dropped(holder: Holder, blocks: tuple[Block, ...]) -> Record:
+def reservation_dropped(holder: Holder, blocks: tuple[Block, ...]) -> StaleReservationDropped:
     """Record a reservation of the state file whose nodes cannot be used any more."""
-    fields: Fields = {
-        "pod_uid": holder.key[0],
-        "container": holder.key[1],
-        "request_bytes": {block.type: block.size for block in blocks},
-        "nodes": str(blocks[0].numa_affinity),
-        "cause": "its NUMA nodes do not exist any more, are excluded, or have assignments of "
+    return StaleReservationDropped(
+        pod_uid=holder.key[0],
+        container=holder.key[1],
+        request_bytes={block.type: block.size for block in blocks},
+        nodes=blocks[0].numa_affinity,
+        cause="its NUMA nodes do not exist any more, are excluded, or have assignments of "
         "another group",
-    }
-    return Record(EventName.STALE_RESERVATION_DROPPED, fields)
+    )
 
 
-def reapplied(pod: PodSandbox, container: Container, nodes: NodeSet, cause: str) -> Record:
+def reapplied(
+    pod: PodSandbox, container: Container, nodes: NodeSet, cause: str
+) -> CpusetMemsReapplied:
     """Record that runtime and cgroup showed different nodes, and that `nodes` are set again."""
-    fields: Fields = {
-        **container_fields(pod, container),
-        "nodes": str(nodes),
-        "runtime_cpuset_mems": container.cpuset_mems,
-        "cgroup_cpuset_mems": str(container.cgroup_mems or ""),
-        "cause": cause,
-    }
-    return Record(EventName.CPUSET_MEMS_REAPPLIED, fields)
+    return CpusetMemsReapplied(
+        names=container_names(pod, container),
+        nodes=nodes,
+        runtime_cpuset_mems=container.cpuset_mems,
+        cgroup_cpuset_mems=str(container.cgroup_mems or ""),
+        cause=cause,
+    )

@@ -9,20 +9,20 @@ from collections.abc import Sequence
 from nri_numamem.engine.core.events import Container, PodSandbox
 from nri_numamem.engine.core.fields import (
     PREFIX,
-    Fields,
-    adjustment_value,
-    container_fields,
+    adjustment_shown,
+    container_names,
     free_bytes,
-    pod_fields,
     pod_name,
-    remedy_value,
+    remedy_shown,
 )
-from nri_numamem.engine.core.plan import Adjustment, Record, RecordValue
+from nri_numamem.engine.core.plan import Adjustment
 from nri_numamem.engine.core.providers import format_nodes
 from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.core.text import cut_name
-from nri_numamem.engine.records.events import EventName
-from nri_numamem.memorymanager import Block, Resized
+from nri_numamem.engine.records.common import Candidate, ContainerNames
+from nri_numamem.engine.records.running import Resized, ResizeRejected, UpdateWithoutEffect
+from nri_numamem.memorymanager import Block
+from nri_numamem.memorymanager import Resized as Done
 from nri_numamem.memorymanager.node_reasons import Reason, Rule, reason_for
 from nri_numamem.memorymanager.remedy import Remedy
 from nri_numamem.numa import MEMORY, NodeSet, humanize_bytes
@@ -36,33 +36,32 @@ def resized(
     pod: PodSandbox,
     holder: Holder,
     before: tuple[Block, ...],
-    done: Resized,
-) -> Record:
+    done: Done,
+) -> Resized:
     """Record a changed memory limit; `state` is the state with the new limit."""
     nodes_before = before[0].numa_affinity
-    candidates: list[RecordValue] = []
+    candidates = [_candidate(done.nodes, reason_for(Rule.CHOSEN))]
+    adjustment = None
     if done.nodes != nodes_before:
-        candidates.append(_candidate(nodes_before, reason_for(Rule.NOT_ENOUGH_FREE)))
-    candidates.append(_candidate(done.nodes, reason_for(Rule.CHOSEN)))
-    fields: Fields = {
-        **_who(pod, holder, before),
-        "request_bytes": {block.type: block.size for block in state.blocks(holder.key) or ()},
-        "previous_nodes": str(nodes_before),
-        "candidates": candidates,
-        "nodes": str(done.nodes),
-        "free_bytes": free_bytes(state, (MEMORY,), nodes_before | done.nodes),
-    }
-    if done.nodes != nodes_before:
-        fields["adjustment"] = adjustment_value(Adjustment(str(done.nodes)))
-    if done.shortfall:
-        fields["shortfall_bytes"] = dict(done.shortfall)
-    return Record(EventName.RESIZED, fields, alternate=bool(done.shortfall))
+        candidates.insert(0, _candidate(nodes_before, reason_for(Rule.NOT_ENOUGH_FREE)))
+        adjustment = adjustment_shown(Adjustment(str(done.nodes)))
+    return Resized(
+        names=_names(pod, holder),
+        previous_memory_bytes=_memory_of(before),
+        request_bytes={block.type: block.size for block in state.blocks(holder.key) or ()},
+        previous_nodes=nodes_before,
+        candidates=(*candidates,),
+        nodes=done.nodes,
+        adjustment=adjustment,
+        shortfall_bytes=done.shortfall,
+        free_bytes=free_bytes(state, (MEMORY,), nodes_before | done.nodes),
+        alternate=bool(done.shortfall),
+    )
 
 
-def without_effect(pod: PodSandbox, container: Container, cause: str) -> Record:
+def without_effect(pod: PodSandbox, container: Container, cause: str) -> UpdateWithoutEffect:
     """Record an update that concerns neither the nodes nor the assignment of its container."""
-    fields: Fields = {**container_fields(pod, container), "cause": cause}
-    return Record(EventName.UPDATE_WITHOUT_EFFECT, fields)
+    return UpdateWithoutEffect(names=container_names(pod, container), cause=cause)
 
 
 def rejected(
@@ -70,32 +69,32 @@ def rejected(
     pod: PodSandbox,
     holder: Holder,
     before: tuple[Block, ...],
-    done: Resized,
+    done: Done,
     remedies: Sequence[Remedy],
-) -> Record:
+) -> ResizeRejected:
     """Record a resize that is refused; `done` is what it would have resulted in."""
-    sets = dict.fromkeys((before[0].numa_affinity, done.nodes))
+    nodes_before = before[0].numa_affinity
     short = humanize_bytes(done.shortfall[MEMORY], round_up=True)
     reason = Reason(Rule.NOT_ENOUGH_FREE, f"{short} short")
-    candidates: list[RecordValue] = [_candidate(nodes, reason) for nodes in sets]
-    fields: Fields = {
-        **_who(pod, holder, before),
-        "request_bytes": {block.type: block.size for block in done.state.blocks(*holder.key) or ()},
-        "nodes": str(before[0].numa_affinity),
-        "candidates": candidates,
-        "shortfall_bytes": dict(done.shortfall),
-        "remedies": [remedy_value(each) for each in remedies],
-        "free_bytes": free_bytes(state, (MEMORY,), before[0].numa_affinity | done.nodes),
-    }
-    return Record(EventName.RESIZE_REJECTED, fields)
+    sets = dict.fromkeys((nodes_before, done.nodes))
+    return ResizeRejected(
+        names=_names(pod, holder),
+        previous_memory_bytes=_memory_of(before),
+        request_bytes={block.type: block.size for block in done.state.blocks(*holder.key) or ()},
+        candidates=tuple(_candidate(nodes, reason) for nodes in sets),
+        nodes=nodes_before,
+        shortfall_bytes=done.shortfall,
+        free_bytes=free_bytes(state, (MEMORY,), nodes_before | done.nodes),
+        remedies=tuple(remedy_shown(each) for each in remedies),
+    )
 
 
-def _candidate(nodes: NodeSet, reason: Reason) -> RecordValue:
-    return {"nodes": str(nodes), "rule": reason.rule.value, "reason": reason.text}
+def _candidate(nodes: NodeSet, reason: Reason) -> Candidate:
+    return Candidate(nodes=nodes, rule=reason.rule.value, reason=reason.text)
 
 
 def rejection_facts(
-    state: EngineState, pod: PodSandbox, holder: Holder, new_bytes: int, done: Resized
+    state: EngineState, pod: PodSandbox, holder: Holder, new_bytes: int, done: Done
 ) -> str:
     """Return the text of the reply, without remedies."""
     short = humanize_bytes(done.shortfall[MEMORY], round_up=True)
@@ -120,10 +119,15 @@ def _free(state: EngineState, nodes: NodeSet) -> str:
     return f"at most {humanize_bytes(max(free.values()))} free on one node"
 
 
-def _who(pod: PodSandbox, holder: Holder, before: tuple[Block, ...]) -> Fields:
-    return {
-        **pod_fields(pod),
-        "container": holder.key[1],
-        "container_id": holder.container_id,
-        "previous_memory_bytes": {block.type: block.size for block in before}.get(MEMORY),
-    }
+def _names(pod: PodSandbox, holder: Holder) -> ContainerNames:
+    return ContainerNames(
+        pod=pod.name,
+        namespace=pod.namespace,
+        container=holder.key[1],
+        pod_uid=pod.uid,
+        container_id=holder.container_id,
+    )
+
+
+def _memory_of(blocks: tuple[Block, ...]) -> int | None:
+    return next((block.size for block in blocks if block.type == MEMORY), None)

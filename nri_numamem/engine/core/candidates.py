@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
-from nri_numamem.engine.core.fields import Fields, free_bytes, provider_hints
-from nri_numamem.engine.core.plan import RecordValue
+from nri_numamem.engine.core.fields import free_bytes, provider_hints
 from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.engine.core.state import NO_PREVIOUS_NODES, EngineState
+from nri_numamem.engine.records.common import Candidate, Hints
+from nri_numamem.engine.records.record import Amounts
 from nri_numamem.memorymanager import Hint, Request, State
 from nri_numamem.memorymanager.candidates import candidates_for
 from nri_numamem.memorymanager.even_groups import fits_evenly
@@ -69,7 +70,17 @@ class Choice:
     """Why the request was rejected on all node sets that could hold it, if that is known."""
 
 
-def decision_fields(choice: Choice, after: EngineState) -> Fields:
+@dataclass(frozen=True, slots=True)
+class Considered:
+    """What a decision considered, as records show it."""
+
+    hints: Hints
+    candidates: tuple[Candidate, ...]
+    free_bytes: Mapping[int, Amounts]
+    omitted_candidates: int = 0
+
+
+def considered(choice: Choice, after: EngineState) -> Considered:
     """Return the hints of every provider, and the candidates: their rules and free bytes.
 
     The free bytes are those of the state after the decision.
@@ -78,8 +89,7 @@ def decision_fields(choice: Choice, after: EngineState) -> Fields:
     found = candidates_for(choice.accounting, choice.uid, request, choice.previous_nodes)
     sets = tuple(dict.fromkeys(_sets(choice)))
     admissible = set(found.listed)  # all of `sets` that are, except perhaps the choice
-    hints: list[RecordValue] = []
-    listed: list[RecordValue] = []
+    hints, listed = list[Hint](), list[Candidate]()
     shown = sets[:LIMIT]
     for nodes in shown:
         if choice.even_nodes:
@@ -87,18 +97,16 @@ def decision_fields(choice: Choice, after: EngineState) -> Fields:
         else:
             is_admissible = nodes in admissible or (nodes == choice.nodes and found.admits(nodes))
             hint = found.hint(nodes) if is_admissible else None
-        text, reason = str(nodes), _reason(choice, nodes, hint)
-        listed.append({"nodes": text, "rule": reason.rule.value, "reason": reason.text})
+        reason = _reason(choice, nodes, hint)
+        listed.append(Candidate(nodes=nodes, rule=reason.rule.value, reason=reason.text))
         if hint is not None:
-            hints.append({"affinity": text, "preferred": hint.preferred})
-    fields: Fields = {
-        "hints": {"memory": hints, **provider_hints(choice.others)},
-        "candidates": listed,
-    }
-    if len(sets) > LIMIT:
-        fields["omitted_candidates"] = len(sets) - LIMIT
-    fields["free_bytes"] = free_bytes(after, request, set(chain.from_iterable(shown)))
-    return fields
+            hints.append(Hint(nodes, hint.preferred))
+    return Considered(
+        provider_hints(choice.others, (*hints,)),
+        (*listed,),
+        free_bytes(after, request, set(chain.from_iterable(shown))),
+        len(sets) - len(shown),
+    )
 
 
 def reason_in(choice: Choice, nodes: NodeSet) -> Reason:

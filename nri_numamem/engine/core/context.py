@@ -3,20 +3,27 @@
 A context never changes. A machine that changed makes a new context (``machine_change``).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from nri_numamem.engine.core import shared_cpus
 from nri_numamem.engine.core.events import PINNING, HostCpus, PodSandbox
 from nri_numamem.engine.core.events import Container as RuntimeContainer
-from nri_numamem.engine.core.plan import Record, RecordValue
+from nri_numamem.engine.core.plan import RecordValue
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.core.providers import (
     NO_OTHER_PROVIDERS,
     OtherProviders,
     other_providers_of,
 )
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.cpus import CpusLeftToKubelet
+from nri_numamem.engine.records.machine import Machine as MachineRecord
+from nri_numamem.engine.records.machine import (
+    NoNodeHasCpus,
+    ReservationWithoutEffect,
+    StrictPolicyWithStaticCpus,
+)
+from nri_numamem.engine.records.record import Record
 from nri_numamem.memorymanager import (
     QosClass,
     Reserved,
@@ -233,15 +240,14 @@ class Context:
     def node_warnings(self) -> Iterator[Record]:
         """Yield the warnings about nodes without CPUs."""
         if not self.classification.has_cpus:
-            yield Record(EventName.NO_NODE_HAS_CPUS, {"numa_nodes": str(self.machine.node_set)})
+            yield NoNodeHasCpus(numa_nodes=self.machine.node_set)
         for index, entry in enumerate(self.policy.reserved_memory):
             if self.classification.use_of(entry.numa_node) is NodeUse.EXCLUDED:
-                fields: Mapping[str, RecordValue] = {
-                    "setting": f"reservedMemory[{index}]",
-                    "nodes": str(entry.numa_node),
-                    "limits_bytes": dict(entry.limits),
-                }
-                yield Record(EventName.RESERVATION_WITHOUT_EFFECT, fields)
+                yield ReservationWithoutEffect(
+                    setting=f"reservedMemory[{index}]",
+                    nodes=NodeSet([entry.numa_node]),
+                    limits_bytes=entry.limits,
+                )
 
     def class_fields(self, node: NumaNode) -> dict[str, RecordValue]:
         """Return class and use of a node, and its memory tier if the kernel shows one."""
@@ -253,15 +259,12 @@ class Context:
 
     def _policy_warnings(self) -> Iterator[Record]:
         if shared_cpus.may_follow(self.policy) and not self.follows_cpus:
-            yield Record(EventName.CPUS_LEFT_TO_KUBELET)
+            yield CpusLeftToKubelet()
         if self.is_static and self.is_strict and self.policy.has_static_cpus:
             policy = self.policy.topology_manager_policy
-            fields: Mapping[str, RecordValue] = {
-                "cpuManagerPolicy": "static",
-                "topologyManagerPolicy": policy,
-                "cost": STATIC_CPUS_COST,
-            }
-            yield Record(EventName.STRICT_POLICY_WITH_STATIC_CPUS, fields)
+            yield StrictPolicyWithStaticCpus(
+                cpuManagerPolicy="static", topologyManagerPolicy=policy, cost=STATIC_CPUS_COST
+            )
 
     def record(self, version: str) -> Record:
         """Return the record of machine and policy."""
@@ -273,16 +276,16 @@ class Context:
             }
             for node in self.machine.nodes
         }
-        fields: Mapping[str, RecordValue] = {
-            "version": version,
-            "memoryManagerPolicy": self.policy.memory_manager_policy,
-            "topologyManagerPolicy": self.policy.topology_manager_policy,
-            "topologyManagerScope": self.policy.topology_manager_scope,
-            "reserved_memory_source": "settings" if self.policy.reserved_memory else "derived",
-            "nodes": nodes,
-            "notes": list(self.policy.notes),
-        }
-        return Record(EventName.MACHINE, fields, alternate=self.policy.is_managed_twice)
+        return MachineRecord(
+            version=version,
+            memoryManagerPolicy=self.policy.memory_manager_policy,
+            topologyManagerPolicy=self.policy.topology_manager_policy,
+            topologyManagerScope=self.policy.topology_manager_scope,
+            reserved_memory_source="settings" if self.policy.reserved_memory else "derived",
+            nodes=nodes,
+            notes=(*self.policy.notes,),
+            alternate=self.policy.is_managed_twice,
+        )
 
 
 def qos_of_cgroup_parent(cgroup_parent: str) -> QosClass:

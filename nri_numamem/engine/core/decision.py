@@ -11,8 +11,9 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from nri_numamem.engine.core.context import Context
-from nri_numamem.engine.core.plan import Plan, Record
+from nri_numamem.engine.core.plan import Plan
 from nri_numamem.engine.core.state import EngineState
+from nri_numamem.engine.records.record import Record
 from nri_numamem.memorymanager import Rejection
 
 NO_PLAN = Plan()

@@ -6,19 +6,25 @@ Amounts are bytes; NUMA nodes are in the kernel's list format. Keys are in the o
 from collections.abc import Iterable, Mapping
 
 from nri_numamem.engine.core.events import Container, NetworkInterface, PodSandbox
-from nri_numamem.engine.core.plan import Adjustment, RecordValue
-from nri_numamem.engine.core.providers import CPU, DEVICES, NETWORK, OtherProviders
-from nri_numamem.engine.core.state import EngineState
+from nri_numamem.engine.core.plan import Adjustment
+from nri_numamem.engine.core.providers import OtherProviders
+from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.core.text import NAME_CHARACTERS, cut
+from nri_numamem.engine.records.common import (
+    AdjustmentShown,
+    ContainerNames,
+    Hints,
+    PodNames,
+    RemedyShown,
+)
+from nri_numamem.engine.records.record import Amounts
 from nri_numamem.memorymanager import Hint
 from nri_numamem.memorymanager.hugepage_pools import masked_bytes
 from nri_numamem.memorymanager.remedy import Remedy
-from nri_numamem.numa import hugepages_resource
+from nri_numamem.numa import NodeSet, hugepages_resource
 
 # The beginning of every rejection text: `kubectl describe pod` shows texts of several components.
 PREFIX = "numamem: "
-
-Fields = dict[str, RecordValue]
 
 
 def pod_name(pod: PodSandbox, limit: int = NAME_CHARACTERS) -> str:
@@ -26,92 +32,94 @@ def pod_name(pod: PodSandbox, limit: int = NAME_CHARACTERS) -> str:
     return f"{cut(pod.namespace, limit)}/{cut(pod.name, limit)}"
 
 
-def pod_fields(pod: PodSandbox) -> Fields:
+def pod_names(pod: PodSandbox) -> PodNames:
     """Return the fields that name a pod."""
-    return {"pod": pod.name, "namespace": pod.namespace, "pod_uid": pod.uid}
+    return PodNames(pod=pod.name, namespace=pod.namespace, pod_uid=pod.uid)
 
 
-def container_fields(pod: PodSandbox, container: Container) -> Fields:
+def container_names(pod: PodSandbox, container: Container) -> ContainerNames:
     """Return the fields that name a container."""
-    return {
-        "pod": pod.name,
-        "namespace": pod.namespace,
-        "container": container.name,
-        "pod_uid": pod.uid,
-        "container_id": container.container_id,
-    }
+    return ContainerNames(
+        pod=pod.name,
+        namespace=pod.namespace,
+        container=container.name,
+        pod_uid=pod.uid,
+        container_id=container.container_id,
+    )
 
 
-def free_bytes(state: EngineState, resources: Iterable[str], nodes: Iterable[int]) -> Fields:
-    """Return the free bytes of some resources on some nodes: {node: {resource: bytes}}.
+def holder_names(state: EngineState, holder: Holder) -> ContainerNames:
+    """Return the fields that name a holder's container; without those of an unknown pod."""
+    uid, name = holder.key
+    pod = state.pods.get(holder.sandbox_id)
+    return ContainerNames(
+        pod=None if pod is None else pod.name,
+        namespace=None if pod is None else pod.namespace,
+        container=name,
+        pod_uid=uid,
+        container_id=holder.container_id,
+    )
+
+
+def free_bytes(
+    state: EngineState, resources: Iterable[str], nodes: Iterable[int]
+) -> dict[int, Amounts]:
+    """Return the free bytes of some resources on some nodes.
 
     Only for nodes that a decision concerns: all nodes of a large machine fill a page of the log.
     """
     names, machine = tuple(resources), state.accounting.machine_state
-    found: Fields = {}
+    found = dict[int, Amounts]()
     for node_id in sorted(nodes):
         if node_id in machine:
             tables = machine[node_id].memory_map
-            found[str(node_id)] = {name: tables[name].free for name in names if name in tables}
+            found[node_id] = {name: tables[name].free for name in names if name in tables}
     return found
 
 
-def used_outside_of_pods(state: EngineState, resources: Iterable[str]) -> Fields:
-    """Return the field with the hugepages that are used outside of pods, by node and resource.
+def used_outside_of_pods(state: EngineState, resources: Iterable[str]) -> dict[int, Amounts]:
+    """Return the hugepages that are used outside of pods, by node and resource, without zeros.
 
-    Empty if there are none. `state` is that of a decision, in which they are masked.
+    `state` is that of a decision, in which they are masked.
     """
-    names, found = tuple(resources), Fields()
+    names, found = tuple(resources), dict[int, Amounts]()
     for node_id, node in sorted(state.accounting.machine_state.items()):
         amounts = {name: masked_bytes(name, node.table(name)) for name in names}
         used = {name: size_bytes for name, size_bytes in amounts.items() if size_bytes}
         if used:
-            found[str(node_id)] = used
-    return {"used_outside_of_pods_bytes": found} if found else {}
+            found[node_id] = used
+    return found
 
 
-def provider_hints(others: OtherProviders) -> Fields:
+def provider_hints(others: OtherProviders, memory: tuple[Hint, ...] | None = None) -> Hints:
     """Return the hints of the CPUs, devices and network interfaces of a container."""
-    hints: Fields = {}
-    if others.cpu is not None:
-        hints[CPU] = str(others.cpu)
-    if others.devices:
-        hints[DEVICES] = [str(nodes) for nodes in others.devices]
-    if others.interfaces:
-        hints[NETWORK] = interface_nodes(others.interfaces)
-    return hints
+    network = interface_nodes(others.interfaces)
+    return Hints(memory=memory, cpu=others.cpu, devices=(*others.devices,), network=network)
 
 
-def interface_nodes(interfaces: Iterable[NetworkInterface]) -> Fields:
-    """Return name -> NUMA nodes of network interfaces; "" where they are unknown."""
-    return {each.name: str(each.nodes) for each in interfaces}
+def interface_nodes(interfaces: Iterable[NetworkInterface]) -> dict[str, NodeSet]:
+    """Return name -> NUMA nodes of network interfaces; empty where they are unknown."""
+    return {each.name: each.nodes for each in interfaces}
 
 
-def hint_value(hint: Hint) -> Fields:
-    """Return a topology hint: {affinity, preferred}; the affinity None means any nodes."""
-    affinity = None if hint.affinity is None else str(hint.affinity)
-    return {"affinity": affinity, "preferred": hint.preferred}
-
-
-def adjustment_value(adjustment: Adjustment) -> Fields:
+def adjustment_shown(adjustment: Adjustment) -> AdjustmentShown:
     """Return what the reply sets: cpuset_mems, and hugepage limits if there are any."""
-    value: Fields = {"cpuset_mems": adjustment.cpuset_mems}
-    if adjustment.hugepage_limits:
-        limits: Mapping[int, int] = adjustment.hugepage_limits
-        value["hugepage_limits_bytes"] = {hugepages_resource(size): n for size, n in limits.items()}
-        value["hugepage_route"] = adjustment.hugepage_route.value
-    return value
+    limits: Mapping[int, int] = adjustment.hugepage_limits
+    return AdjustmentShown(
+        cpuset_mems=adjustment.cpuset_mems,
+        hugepage_limits_bytes={hugepages_resource(size): n for size, n in limits.items()},
+        hugepage_route=adjustment.hugepage_route.value if limits else "",
+    )
 
 
-def remedy_value(remedy: Remedy) -> Fields:
-    """Return a remedy: {kind, text}, and the parameters that its kind has."""
-    value: Fields = {"kind": remedy.kind.value, "text": remedy.text}
-    if remedy.nodes:
-        value["nodes"] = str(remedy.nodes)
-    if remedy.amounts:
-        value["bytes"] = dict(remedy.amounts)
-    if remedy.setting:
-        value |= {"setting": remedy.setting, "values": [*remedy.values]}
-    if remedy.pods:
-        value["pods"] = dict(remedy.pods)
-    return value
+def remedy_shown(remedy: Remedy) -> RemedyShown:
+    """Return a remedy with its text."""
+    return RemedyShown(
+        kind=remedy.kind.value,
+        text=remedy.text,
+        nodes=remedy.nodes,
+        bytes=remedy.amounts,
+        setting=remedy.setting,
+        values=remedy.values,
+        pods=remedy.pods,
+    )

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
-from nri_numamem.engine.records.events import EventName, Level
-from nri_numamem.engine.records.table import EVENTS
 from nri_numamem.numa import MemoryPolicy
 
 
@@ -50,25 +48,6 @@ class Update:
 
 
 RecordValue: TypeAlias = "str | int | bool | Mapping[str, RecordValue] | list[RecordValue] | None"
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """What happened and why: the source of a log line, of metrics and of explanations."""
-
-    event: EventName
-    """What happened."""
-    fields: Mapping[str, RecordValue] = field(default_factory=dict)
-    """Fields that the event's type declares; the unit is the end of a name."""
-    alternate: bool = False
-    """Whether the record has the alternate level of its event."""
-    request_id: str = ""
-    """The request that the record belongs to, such as "3-17"; "" outside of requests."""
-
-    @property
-    def level(self) -> Level:
-        """Level of the record, by the table of events."""
-        return EVENTS[self.event].level_if(alternate=self.alternate)
 
 
 @dataclass(frozen=True, slots=True)

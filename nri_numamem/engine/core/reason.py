@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from nri_numamem.engine.records.events import EventName
-
 
 @dataclass(frozen=True, slots=True)
 class Reason:
@@ -17,7 +15,7 @@ class Reason:
     namespace: str
     pod: str
     """The pod's name."""
-    event: EventName
+    event: str
     since_s: int = 0
     """Unix time; 0 if unknown."""
 

@@ -8,31 +8,34 @@ on its nodes at a Synchronize keeps its first reason.
 from collections.abc import Iterable, Mapping
 
 from nri_numamem.engine.core import events
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.reason import Reason, Reasons
 from nri_numamem.engine.core.state import EngineState
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records import connection, containers, running
+from nri_numamem.engine.records.common import UNPINNED, ContainerNames, names_of
+from nri_numamem.engine.records.record import Record
 from nri_numamem.memorymanager import Block, QosClass, nodes_of
 
-_ADOPTING = frozenset(
-    {
-        EventName.ADOPTED,
-        EventName.UNREPORTED_CONTAINER_FOUND,
-        EventName.CPUSET_MEMS_REAPPLIED,
-    }
+_ADOPTING = (containers.Adopted, containers.UnreportedContainerFound, running.CpusetMemsReapplied)
+"""Records that say nothing new about a container with a reason, if its nodes are the same."""
+
+_PINNING = (
+    *_ADOPTING,
+    containers.Admitted,
+    containers.PinnedWhileRunning,
+    running.Resized,
+    running.CpusetMemsConflict,
 )
-"""Events that say nothing new about a container with a reason, if its nodes are the same."""
 
-_PINNING = _ADOPTING | {
-    EventName.ADMITTED,
-    EventName.PINNED_WHILE_RUNNING,
-    EventName.RESIZED,
-    EventName.CPUSET_MEMS_CONFLICT,
-}
+_UNPINNED = (
+    containers.UnpinnedNoCapacity,
+    containers.RunningUnpinnedNoCapacity,
+    running.CpusetMemsMissing,
+    connection.RequestTimedOut,
+    connection.InternalError,
+)
 
-_UNPINNED = frozenset({EventName.UNPINNED_NO_CAPACITY, EventName.RUNNING_UNPINNED_NO_CAPACITY})
-
-_FAILED = frozenset({EventName.REQUEST_TIMED_OUT, EventName.INTERNAL_ERROR})
+EVENTS = frozenset(kind.event for kind in (*_PINNING, *_UNPINNED))
+"""The events that a reason may have."""
 
 _END_OF_CONTAINER = (events.StopContainer, events.RemoveContainer)
 _END_OF_POD = (events.StopPodSandbox, events.RemovePodSandbox, events.PodCgroupGone)
@@ -54,18 +57,20 @@ def after(
     earlier = _restored_now(before, state) or before
     pinned, unpinned = dict[str, Reason](), dict[str, Reason]()
     for record in records:
-        container_id = str(record.fields.get("container_id", ""))
-        if not container_id:
+        is_off, is_on = is_unpinned(record), isinstance(record, _PINNING)
+        names = names_of(record) if is_off or is_on else None
+        if not isinstance(names, ContainerNames) or not names.container_id:
             continue
-        if is_unpinned(record):
+        container_id = names.container_id
+        if is_off:
             unpinned[container_id] = known.unpinned.get(container_id) or _reason(
-                state, event, record, container_id, wall_s
+                state, event, record.event, names, wall_s
             )
-        elif record.event in _PINNING:
-            old = known.pinned.get(container_id) if record.event in _ADOPTING else None
+        else:
+            old = known.pinned.get(container_id) if isinstance(record, _ADOPTING) else None
             if old is not None and _nodes_differ(earlier, state, container_id):
                 old = None
-            pinned[container_id] = old or _reason(state, event, record, container_id, wall_s)
+            pinned[container_id] = old or _reason(state, event, record.event, names, wall_s)
     if not is_whole:
         if not (pinned or unpinned or _may_end(known, event)):
             return state
@@ -74,8 +79,7 @@ def after(
     unpinned = {
         container_id: reason
         for container_id, reason in unpinned.items()
-        if reason.event is not EventName.CPUSET_MEMS_MISSING
-        or container_id in state.cpusets.unpinned
+        if reason.event != running.CpusetMemsMissing.event or container_id in state.cpusets.unpinned
     }
     if is_whole or len(pinned) > len(state.keys):
         pinned = {name: reason for name, reason in pinned.items() if name in state.keys}
@@ -87,30 +91,39 @@ def with_failed(state: EngineState, record: Record, wall_s: int) -> EngineState:
 
     It runs unpinned. The state has nothing else of it, because its event has not happened.
     """
-    fields = record.fields
-    is_failed = record.event in _FAILED and fields.get("qos_class") == QosClass.GUARANTEED
-    container_id = str(fields.get("container_id", ""))
-    if not is_failed or not container_id:
+    created = (
+        record.created
+        if isinstance(record, connection.RequestTimedOut | connection.InternalError)
+        else None
+    )
+    if created is None or created.qos_class != QosClass.GUARANTEED:
+        return state
+    names = created.names
+    if not names.container_id:
         return state
     reason = Reason(
-        container_id,
-        str(fields.get("sandbox_id", "")),
-        (str(fields.get("pod_uid", "")), str(fields.get("container", ""))),
-        str(fields.get("namespace", "")),
-        str(fields.get("pod", "")),
+        names.container_id,
+        created.sandbox_id,
+        (names.pod_uid, names.container),
+        names.namespace or "",
+        names.pod or "",
         record.event,
         wall_s,
     )
     known = state.reasons
-    return state.with_reasons(Reasons(known.pinned, {**known.unpinned, container_id: reason}))
+    unpinned = {**known.unpinned, names.container_id: reason}
+    return state.with_reasons(Reasons(known.pinned, unpinned))
 
 
 def is_unpinned(record: Record) -> bool:
     """Return whether the record's container runs unpinned although its pod is Guaranteed."""
-    if record.event in _UNPINNED:
-        return True
-    may_be = (EventName.CPUSET_MEMS_MISSING, EventName.UNREPORTED_CONTAINER_FOUND)
-    return record.event in may_be and record.fields.get("outcome") == "unpinned"
+    match record:
+        case containers.UnpinnedNoCapacity() | containers.RunningUnpinnedNoCapacity():
+            return True
+        case running.CpusetMemsMissing() | containers.UnreportedContainerFound():
+            return record.outcome == UNPINNED
+        case _:
+            return False
 
 
 def _known(before: EngineState, state: EngineState) -> Reasons:
@@ -164,16 +177,15 @@ def _remaining(
 
 
 def _reason(
-    state: EngineState, event: events.Event, record: Record, container_id: str, wall_s: int
+    state: EngineState, event: events.Event, name: str, names: ContainerNames, wall_s: int
 ) -> Reason:
-    fields = record.fields
     return Reason(
-        container_id,
-        _sandbox_id(state, event, container_id),
-        (str(fields.get("pod_uid", "")), str(fields.get("container", ""))),
-        str(fields.get("namespace", "")),
-        str(fields.get("pod", "")),
-        record.event,
+        names.container_id,
+        _sandbox_id(state, event, names.container_id),
+        (names.pod_uid, names.container),
+        names.namespace or "",
+        names.pod or "",
+        name,
         wall_s,
     )
 

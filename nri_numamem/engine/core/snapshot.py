@@ -19,6 +19,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import TypeAlias, TypeVar, cast
 
+from nri_numamem.engine.core import reasons
 from nri_numamem.engine.core.events import NetworkInterface
 from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.engine.core.reason import Reason, Reasons
@@ -30,7 +31,6 @@ from nri_numamem.engine.core.state import (
     Holder,
     Key,
 )
-from nri_numamem.engine.records.events import EventName
 from nri_numamem.memorymanager import Block, State
 from nri_numamem.numa import CpuSet, NodeSet
 from nri_numamem.numa.quantity import MAX_BYTES, is_memory_resource
@@ -44,8 +44,6 @@ _VERSION_LIMIT = 10_000
 
 Sha256: TypeAlias = Callable[[bytes], str]
 """Return the hexadecimal SHA-256 digest of some bytes."""
-
-_EVENTS = frozenset(event.value for event in EventName)
 
 _SHOWN_CHARACTERS = 60
 
@@ -169,7 +167,7 @@ def _reason_out(reason: Reason) -> _Json:
     return {
         "namespace": reason.namespace,
         "pod": reason.pod,
-        "event": reason.event.value,
+        "event": reason.event,
         "since": reason.since_s,
     }
 
@@ -187,7 +185,7 @@ def _unpinned_out(reason: Reason) -> _Json:
 
 def _reason_in(entry: _Json) -> Reason | None:
     """Return the reason in an entry; None if it has none, or one of a later release."""
-    if str(entry.get("event")) not in _EVENTS:
+    if str(entry.get("event")) not in reasons.EVENTS:
         return None
     return Reason(
         _field(entry, "containerId", str),
@@ -195,7 +193,7 @@ def _reason_in(entry: _Json) -> Reason | None:
         (_field(entry, "uid", str), _field(entry, "container", str)),
         _field(entry, "namespace", str),
         _field(entry, "pod", str),
-        EventName(_field(entry, "event", str)),
+        _field(entry, "event", str),
         _field(entry, "since", int),
     )
 

@@ -10,11 +10,13 @@ from nri_numamem.engine.admission import alignment
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.decision import Transition
 from nri_numamem.engine.core.events import Container, CpusetRead, CpusetsRead, PodSandbox
-from nri_numamem.engine.core.plan import Record, Update
+from nri_numamem.engine.core.plan import Update
 from nri_numamem.engine.core.state import Cpusets, EngineState, Holder
 from nri_numamem.engine.cpusets import records
 from nri_numamem.engine.cpusets.verdict import Verdict, judge, repair_obstacle
 from nri_numamem.engine.pods import scope as pod_scope
+from nri_numamem.engine.records.record import Record
+from nri_numamem.engine.records.running import CpusetRecord
 from nri_numamem.memorymanager import Block, adopt
 from nri_numamem.numa import NodeSet
 
@@ -80,7 +82,7 @@ def _compare(
     holder: Holder,
     blocks: tuple[Block, ...],
     read: CpusetRead,
-) -> tuple[EngineState, list[Record]]:
+) -> tuple[EngineState, list[CpusetRecord]]:
     container_id, cpusets = holder.container_id, state.cpusets
     nodes = blocks[0].numa_affinity
     has_devices = container_id in cpusets.with_devices
@@ -102,7 +104,9 @@ def _compare(
     if verdict is Verdict.UNPINNED:
         is_known = container_id in cpusets.unpinned
         after = replace(after, unpinned=after.unpinned | {container_id})
-        found = [] if is_known else [records.missing(state, holder, nodes, obstacle)]
+        found: list[CpusetRecord] = (
+            [] if is_known else [records.missing(state, holder, nodes, obstacle)]
+        )
         return state.with_cpusets(after), found
     after = with_repair(after, container_id, read.mems)
     found = [] if is_waiting or read.mems else [records.missing(state, holder, nodes)]
@@ -120,7 +124,7 @@ def _adopt(
     holder: Holder,
     blocks: tuple[Block, ...],
     mems: NodeSet,
-) -> tuple[EngineState, list[Record]]:
+) -> tuple[EngineState, list[CpusetRecord]]:
     """Record a container on the nodes that something else set."""
     resources = {block.type: block.size for block in blocks}
     adopted = adopt(state.accounting, *holder.key, mems, resources)

@@ -13,10 +13,12 @@ from dataclasses import replace
 
 from nri_numamem.engine.core.decision import Decision
 from nri_numamem.engine.core.events import CreateContainer, Event, StopContainer, UpdateContainer
-from nri_numamem.engine.core.plan import Record, Update
+from nri_numamem.engine.core.plan import Update
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.cpusets import records
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.common import ContainerNames
+from nri_numamem.engine.records.containers import PinnedLater, PinnedWhileRunning
+from nri_numamem.engine.records.record import Record
 from nri_numamem.numa import NodeSet
 
 # The runtime applies updates within the call, under a lock for all pods, and each may move memory.
@@ -57,15 +59,8 @@ def add_pending_updates(decision: Decision, event: Event) -> Decision:
 
 def _pinned(state: EngineState, container_id: str) -> Record:
     uid, name = state.keys[container_id]
-    return Record(
-        EventName.PINNED_WHILE_RUNNING,
-        {
-            "container": name,
-            "pod_uid": uid,
-            "container_id": container_id,
-            "nodes": str(_nodes(state, container_id)),
-        },
-    )
+    names = ContainerNames(container=name, pod_uid=uid, container_id=container_id)
+    return PinnedWhileRunning(placed=PinnedLater(names=names, nodes=_nodes(state, container_id)))
 
 
 def _repaired(state: EngineState, container_id: str, seen: NodeSet) -> Record:

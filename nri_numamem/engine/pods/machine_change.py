@@ -17,11 +17,20 @@ from nri_numamem.engine.core import shortfalls
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.decision import Transition
 from nri_numamem.engine.core.events import MachineChanged
-from nri_numamem.engine.core.plan import Record, RecordValue
+from nri_numamem.engine.core.fields import holder_names, pod_names
+from nri_numamem.engine.core.plan import RecordValue
 from nri_numamem.engine.core.state import POOL, EngineState, Holder
 from nri_numamem.engine.pods import limit as pod_limit
 from nri_numamem.engine.pods import scope as pod_scope
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records import machine as records
+from nri_numamem.engine.records.machine import MachineChangeRejected
+from nri_numamem.engine.records.record import Record
+from nri_numamem.engine.records.running import (
+    Assigned,
+    OnExcludedNodes,
+    OvercommitResolved,
+    Overcommitted,
+)
 from nri_numamem.memorymanager import Block, ReservedMemoryError, adopt_again, mark_reusable
 from nri_numamem.numa import (
     MEMORY,
@@ -83,12 +92,11 @@ def _blocks(state: EngineState, holder: Holder) -> tuple[Block, ...]:
 
 
 def _rejected(error: ValueError) -> Record:
-    fields: dict[str, RecordValue] = {
-        "cause": str(error),
-        "remedy": "adapt the settings to the machine and restart the plugin; "
+    return MachineChangeRejected(
+        cause=str(error),
+        remedy="adapt the settings to the machine and restart the plugin; "
         "until then the accounting is that of the machine before",
-    }
-    return Record(EventName.MACHINE_CHANGE_REJECTED, fields)
+    )
 
 
 def _is_drift(before: Machine, now: Machine) -> bool:
@@ -114,11 +122,8 @@ def _changed(before: Context, now: Context, state: EngineState, *, is_drift: boo
             if used is not None:
                 free = {name: table.free for name, table in used.memory_map.items()}
                 changes["free_bytes"] = free
-    fields: dict[str, RecordValue] = {"nodes": nodes}
     gone = before.announced.node_set - now.machine.node_set
-    if gone:
-        fields["removed_nodes"] = str(gone)
-    return Record(EventName.MACHINE_CHANGED, fields, alternate=is_drift)
+    return records.MachineChanged(nodes=nodes, removed_nodes=gone, alternate=is_drift)
 
 
 def _differences(
@@ -152,9 +157,10 @@ def _excluded_containers(before: Context, now: Context, state: EngineState) -> I
     for key, holder in sorted(state.holders.items()):
         blocks = state.accounting.assignments[key[0]][key[1]]
         if blocks and not excluded.isdisjoint(blocks[0].numa_affinity):
-            fields = _who(state, holder, blocks)
-            fields["excluded_nodes"] = str(blocks[0].numa_affinity & excluded)
-            yield Record(EventName.ON_EXCLUDED_NODES, fields)
+            yield OnExcludedNodes(
+                assigned=_assigned(state, holder, blocks),
+                excluded_nodes=blocks[0].numa_affinity & excluded,
+            )
 
 
 def _overcommitments(
@@ -167,21 +173,12 @@ def _overcommitments(
         shortfall = _shortfall(blocks)
         if shortfall == _shortfall(blocks_before):
             continue
-        fields = _who(now, holder, blocks)
-        if shortfall:
-            fields["shortfall_bytes"] = dict(shortfall)
         # On a full node each drift makes a small difference, which is not worth a line in the log.
         old, new = (_shortfall(b, _DRIFT_PERCENT).keys() for b in (blocks_before, blocks))
-        if new - old:
-            yield Record(EventName.OVERCOMMITTED, fields)
-        elif old and not new:
-            yield Record(EventName.OVERCOMMIT_RESOLVED, fields)
-        else:
-            yield Record(
-                EventName.OVERCOMMITTED if shortfall else EventName.OVERCOMMIT_RESOLVED,
-                fields,
-                alternate=True,
-            )
+        is_small = not (new - old or (old and not new))
+        kind = Overcommitted if new - old or (is_small and shortfall) else OvercommitResolved
+        assigned = _assigned(now, holder, blocks)
+        yield kind(assigned=assigned, shortfall_bytes=shortfall, alternate=is_small)
 
 
 def _counted(context: Context, blocks: tuple[Block, ...]) -> tuple[Block, ...]:
@@ -195,15 +192,14 @@ def _shortfall(blocks: tuple[Block, ...], least_percent: int = 0) -> dict[str, i
     return {b.type: left for b, left in missing if left * 100 > b.size * least_percent}
 
 
-def _who(state: EngineState, holder: Holder, blocks: tuple[Block, ...]) -> dict[str, RecordValue]:
-    uid, name = holder.key
-    nodes = blocks[0].numa_affinity
-    pod = state.pods[holder.sandbox_id]
-    fields: dict[str, RecordValue] = {"pod": pod.name, "namespace": pod.namespace, "pod_uid": uid}
-    if name != POOL:
-        fields |= {"container": name, "container_id": holder.container_id, "ended": holder.ended}
-    fields |= {"request_bytes": {block.type: block.size for block in blocks}, "nodes": str(nodes)}
-    gone = nodes - NodeSet(state.accounting.machine_state)
-    if gone:
-        fields["removed_nodes"] = str(gone)
-    return fields
+def _assigned(state: EngineState, holder: Holder, blocks: tuple[Block, ...]) -> Assigned:
+    """Return the assignment of a container, or that of a pod as a whole."""
+    nodes, pod = blocks[0].numa_affinity, state.pods[holder.sandbox_id]
+    is_pool = holder.key[1] == POOL
+    return Assigned(
+        names=pod_names(pod) if is_pool else holder_names(state, holder),
+        ended=None if is_pool else holder.ended,
+        request_bytes={block.type: block.size for block in blocks},
+        nodes=nodes,
+        removed_nodes=nodes - NodeSet(state.accounting.machine_state),
+    )

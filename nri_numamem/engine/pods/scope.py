@@ -16,10 +16,10 @@ from collections.abc import Iterable, Mapping
 from nri_numamem.engine.core.bulk_update import BulkUpdate
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import PodSandbox
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.request import request_of_pod, sum_blocks
 from nri_numamem.engine.core.state import POOL, EngineState, Holder
 from nri_numamem.engine.pods import records
+from nri_numamem.engine.records.record import Record
 from nri_numamem.memorymanager import (
     Request,
     State,

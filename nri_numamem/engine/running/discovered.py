@@ -17,12 +17,18 @@ from nri_numamem.engine.core import shortfalls
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.decision import Transition
 from nri_numamem.engine.core.events import ContainersFound
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.request import request_for
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.pods import limit as pod_limit
 from nri_numamem.engine.pods import scope as pod_scope
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.common import UNPINNED
+from nri_numamem.engine.records.containers import (
+    Adopted,
+    Placed,
+    Unplaced,
+    UnreportedContainerFound,
+)
+from nri_numamem.engine.records.record import Record
 from nri_numamem.engine.running.place_running import place_running
 from nri_numamem.engine.running.synchronize import adopt_running
 
@@ -49,17 +55,21 @@ def containers_found(context: Context, state: EngineState, event: ContainersFoun
         state = ran.state
         if not ran.is_placed:
             state = state.with_unassigned([pod.sandbox_id])
-            records.extend(_unreported(ran.records, "unpinned"))
+            records.extend(_unreported(ran.records, UNPINNED))
             continue
         state = pod_limit.release_excess(state, pod)
         found = {update.container_id for update in ran.updates}
         state = replace(state, pending=state.pending | found)
         is_pinned = ran.missing is None
-        records.extend(_unreported(ran.records, "pinning_deferred" if is_pinned else "unpinned"))
+        records.extend(_unreported(ran.records, "pinning_deferred" if is_pinned else UNPINNED))
         records.extend(() if ran.missing is None else (ran.missing,))
     return Transition(state, tuple(records))
 
 
 def _unreported(made: Iterable[Record], outcome: str) -> list[Record]:
-    event = EventName.UNREPORTED_CONTAINER_FOUND
-    return [Record(event, {**record.fields, "outcome": outcome}) for record in made]
+    return [
+        UnreportedContainerFound(found=record, outcome=outcome)
+        if isinstance(record, Placed | Unplaced | Adopted)
+        else record
+        for record in made
+    ]

@@ -14,12 +14,14 @@ from nri_numamem.engine.admission.pod_placement import place_in_pod
 from nri_numamem.engine.core.candidates import reasons_in
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import Container, PodSandbox
-from nri_numamem.engine.core.plan import Adjustment, Record, Update
+from nri_numamem.engine.core.plan import Adjustment, Update
 from nri_numamem.engine.core.request import Request
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.cpusets import check as cpuset_check
 from nri_numamem.engine.cpusets.verdict import MOVED_BYTES_LIMIT
 from nri_numamem.engine.features.placement_strategy import strategy
+from nri_numamem.engine.records.containers import Placed, Unplaced
+from nri_numamem.engine.records.record import Record
 from nri_numamem.memorymanager import Rejection
 from nri_numamem.numa import NodeSet
 
@@ -64,14 +66,16 @@ def place_running(
     if isinstance(placed, Rejection):
         choice = records.choice_of_rejected(state, pod, container, request, placed, others)
         placed = placed.explained(reasons_in(choice))
-        record = records.rejected(context, state, pod, container, request, placed, others)
-        return PlacedRunning(state, records=(record,))
+        unplaced = records.unplaced_as(
+            Unplaced, context, state, pod, container, request, placed, others
+        )
+        return PlacedRunning(state, records=(unplaced,))
     ready, updates = pod_level.extended(state, ready, pod.uid)
     holder, more = alignment.placed(ready, pod, container, request, placed, others)
     state = ready.with_holder(holder, placed.accounting)
     adjustment = Adjustment(str(placed.nodes))
-    record = records.admitted(
-        ready, state, pod, container, request, placed, others, adjustment, updates
+    record = records.placed_as(
+        Placed, ready, state, pod, container, request, placed, others, adjustment, updates
     )
     found = (record, *more)
     left = cpuset_check.leave_unpinned(state, pod, container)

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from nri_numamem.engine.core.events import Synchronize
-from nri_numamem.engine.core.fields import Fields, free_bytes
-from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.core.fields import free_bytes
 from nri_numamem.engine.core.state import EngineState
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.connection import Synchronized
+from nri_numamem.engine.records.record import Record
 from nri_numamem.numa import MEMORY
 
 
@@ -21,12 +21,11 @@ def synchronized(
 
     `not_managed` maps why running containers are not managed to their number.
     """
-    fields: Fields = {
-        "pod_count": len(event.pods),
-        "container_count": len(event.containers),
-        "adopted_count": adopted_count,
-        "updated_count": updated_count,
-        "not_managed": dict(not_managed),
-        "free_bytes": free_bytes(state, (MEMORY,), state.accounting.machine_state),
-    }
-    return Record(EventName.SYNCHRONIZED, fields)
+    return Synchronized(
+        pod_count=len(event.pods),
+        container_count=len(event.containers),
+        adopted_count=adopted_count,
+        updated_count=updated_count,
+        not_managed=not_managed,
+        free_bytes=free_bytes(state, (MEMORY,), state.accounting.machine_state),
+    )

@@ -29,7 +29,7 @@ from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.cpu_requests import RunningSums
 from nri_numamem.engine.core.decision import NO_PLAN, Decision
 from nri_numamem.engine.core.events import Container, PodSandbox, Synchronize
-from nri_numamem.engine.core.plan import Plan, Record, Update
+from nri_numamem.engine.core.plan import Plan, Update
 from nri_numamem.engine.core.request import Request, request_for
 from nri_numamem.engine.core.state import POOL, Cpusets, EngineState
 from nri_numamem.engine.cpusets import check as cpuset_check
@@ -39,7 +39,14 @@ from nri_numamem.engine.features.memory_policies import even_group
 from nri_numamem.engine.features.placement_strategy import strategy
 from nri_numamem.engine.pods import limit as pod_limit
 from nri_numamem.engine.pods import scope as pod_scope
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.containers import (
+    Misaligned,
+    PinnedWhileRunning,
+    Placed,
+    RunningUnpinnedNoCapacity,
+    Unplaced,
+)
+from nri_numamem.engine.records.record import Record, become
 from nri_numamem.engine.running import records as machine_records
 from nri_numamem.engine.running.containers import Pinned, Running, Unpinned, classify
 from nri_numamem.engine.running.place_running import place_running
@@ -214,23 +221,32 @@ def _place_all(
         bulk.replace_pod(pod.uid, before, ran.state)
         if cpus is not None:
             cpus.replace(before, ran.state)
-        event = EventName.RUNNING_UNPINNED_NO_CAPACITY
         if ran.is_placed:
-            event = EventName.PINNED_WHILE_RUNNING
             updates.extend(ran.updates)
         else:
             unassigned.append(pod.sandbox_id)
         if ran.missing is not None:
             unpinned_ids.add(container.container_id)
         found += [
-            record if record.event is EventName.MISALIGNED else replace(record, event=event)
+            _while_running(record)
             for record in ran.records
-            if ran.missing is None or record.event is EventName.MISALIGNED
+            if ran.missing is None or isinstance(record, Misaligned)
         ]
         found += [record for record in (ran.missing, duplicate) if record is not None]
     cpusets = replace(state.cpusets, unpinned=state.cpusets.unpinned | unpinned_ids)
     after = bulk.finish().with_cpusets(cpusets).with_unassigned(unassigned)
     return after, updates, found
+
+
+def _while_running(record: Record) -> Record:
+    """Return the record of a placement as that of a container that runs."""
+    match record:
+        case Placed():
+            return PinnedWhileRunning(placed=record)
+        case Unplaced():
+            return become(record, RunningUnpinnedNoCapacity)
+        case _:
+            return record
 
 
 def _drop_stale_reservations(

@@ -12,10 +12,16 @@ import traceback
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
-from nri_numamem.engine.core.plan import Record, RecordValue
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.files import (
+    HistoryRecordsDropped,
+    HistoryUnusable,
+    StateFileWriteFailed,
+    StateFileWriteRecovered,
+)
+from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.records.record import Record
 from nri_numamem.observe.files import FILE_MODE, beside, make_directory, reason_of
 from nri_numamem.observe.history import lines
 from nri_numamem.observe.history.lines import NAMES, READ_LIMIT_BYTES, Entry
@@ -108,15 +114,15 @@ class HistoryWriter:
         else:
             if self._reported:
                 self._reported.clear()
-                fields: dict[str, RecordValue] = {"failed_writes": self.dropped}
-                self._log(EventName.STATE_FILE_WRITE_RECOVERED, fields)
+                path, failed = str(self._paths[self._current]), self.dropped
+                self._emit(StateFileWriteRecovered(path=path, failed_writes=failed))
 
     def _write(self, items: list[_Item]) -> None:
         texts = [text for item in items if len(text := _encode(*item)) <= _LINE_LIMIT_BYTES]
         self._failed += len(items) - len(texts)
         dropped = self.dropped - self._shown_dropped
         if dropped:
-            record = Record(EventName.HISTORY_RECORDS_DROPPED, {"dropped_records": dropped})
+            record = HistoryRecordsDropped(dropped_records=dropped)
             texts.insert(0, _encode(items[0][0], record))
         batch: list[bytes] = []
         room = self._segment_bytes - self._size
@@ -175,8 +181,7 @@ class HistoryWriter:
     def _put_aside(self, path: Path) -> None:
         name = path.with_name(f"{path.name}.corrupt")
         path.replace(name)
-        fields: dict[str, RecordValue] = {"path": str(path), "renamed_to": name.name}
-        self._emit(Record(EventName.HISTORY_UNUSABLE, fields))
+        self._emit(HistoryUnusable(path=str(path), renamed_to=name.name))
 
     def _report(self, error: Exception) -> None:
         """Log an error once per kind."""
@@ -189,16 +194,13 @@ class HistoryWriter:
             text = "".join(traceback.format_exception(error)).rstrip()
         if kind not in self._reported:
             self._reported.add(kind)
-            fields: dict[str, RecordValue] = {"error_kind": kind, "error": text}
-            self._log(EventName.STATE_FILE_WRITE_FAILED, fields)
-
-    def _log(self, event: EventName, fields: dict[str, RecordValue]) -> None:
-        self._emit(Record(event, {"path": str(self._paths[self._current]), **fields}))
+            path = str(self._paths[self._current])
+            self._emit(StateFileWriteFailed(path=path, error_kind=kind, error=text))
 
 
 def _encode(time_s: float, record: Record) -> bytes:
-    fields = bounded(cast("dict[str, object]", record.fields))
-    return lines.encode_entry(Entry(time_s, record.event.value, record.request_id, fields))
+    fields = bounded(fields_of(record))
+    return lines.encode_entry(Entry(time_s, record.event, record.request_id, fields))
 
 
 def _examine(path: Path) -> tuple[int | None, int] | None:

@@ -19,8 +19,7 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
-from nri_numamem.engine.records.events import EventName
-from nri_numamem.engine.records.table import EVENTS
+from nri_numamem.engine.records.files import LogRecordsDropped
 from nri_numamem.observe.log.render import Record, render_json
 from nri_numamem.observe.log.sinks import Sink, StreamSink
 
@@ -192,6 +191,6 @@ class LogWriter:
 
 
 def _loss_record(count: int) -> Record:
-    event = EventName.LOG_RECORDS_DROPPED
-    level = EVENTS[event].level
-    return {"ts": timestamp(), "level": level, "event": event, "dropped_records": count}
+    record = LogRecordsDropped(dropped_records=count)
+    head = {"ts": timestamp(), "level": record.level, "event": record.event}
+    return {**head, "dropped_records": count}

@@ -10,7 +10,12 @@ from nri_numamem.engine.core.cpu_requests import cpu_requests
 from nri_numamem.engine.core.state import POOL, EngineState
 from nri_numamem.engine.cpusets.check import unpinned_containers
 from nri_numamem.engine.features.placement_strategy.strategy import may_count_cpus
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.containers import (
+    RunningUnpinnedNoCapacity,
+    UnpinnedNoCapacity,
+    UnreportedContainerFound,
+)
+from nri_numamem.engine.records.running import CpusetMemsMissing
 from nri_numamem.memorymanager import NodeState, State
 from nri_numamem.memorymanager.largest import largest_on_group, largest_on_node
 from nri_numamem.observe.metrics.families import PREFIX, gauge, gauges
@@ -19,10 +24,10 @@ from nri_numamem.topologymanager.policies import TopologyPolicy
 
 # Events after which a container of a Guaranteed pod runs unpinned.
 UNPINNED_OUTCOMES = (
-    EventName.UNPINNED_NO_CAPACITY,
-    EventName.RUNNING_UNPINNED_NO_CAPACITY,
-    EventName.UNREPORTED_CONTAINER_FOUND,
-    EventName.CPUSET_MEMS_MISSING,
+    UnpinnedNoCapacity,
+    RunningUnpinnedNoCapacity,
+    UnreportedContainerFound,
+    CpusetMemsMissing,
 )
 
 
@@ -95,7 +100,7 @@ def _tables(nodes: Mapping[int, NodeState]) -> Iterator[Metric]:
 
 def _unpinned(state: EngineState) -> Mapping[str, int]:
     """Return event -> number of containers that run unpinned since then."""
-    counts: dict[str, int] = dict.fromkeys(UNPINNED_OUTCOMES, 0)
+    counts: dict[str, int] = dict.fromkeys((kind.event for kind in UNPINNED_OUTCOMES), 0)
     for reason in state.reasons.unpinned.values():
         counts[reason.event] = counts.get(reason.event, 0) + 1
     return counts

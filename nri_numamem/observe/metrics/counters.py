@@ -8,11 +8,12 @@ defines the names of the metrics.
 
 import time
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from nri_numamem.engine.core.plan import Record, RecordValue
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records import connection, containers, machine, pods
+from nri_numamem.engine.records.record import Amounts, Record
 from nri_numamem.memorymanager.rejection import TOPOLOGY, UNEXPECTED
 
 _Request = TypeVar("_Request")
@@ -28,51 +29,6 @@ BUCKETS_S = (
 
 # More than the containers of a large host that are refused at one time; some 300 bytes each.
 REJECTED_LIMIT = 1024
-
-CONFIGURED = EventName.CONFIGURED
-SYNCHRONIZED = EventName.SYNCHRONIZED
-NON_POD_HUGEPAGES = (EventName.NON_POD_HUGEPAGES_FOUND, EventName.NON_POD_HUGEPAGES_CLEARED)
-
-COUNTED = (
-    EventName.ADMITTED,
-    EventName.ADOPTED,
-    EventName.REJECTED,
-    EventName.NOT_MANAGED,
-    EventName.UNPINNED_NO_CAPACITY,
-    EventName.PINNED_WHILE_RUNNING,
-    EventName.RUNNING_UNPINNED_NO_CAPACITY,
-    EventName.UNREPORTED_CONTAINER_FOUND,
-    EventName.CPUSET_MEMS_CONFLICT,
-    EventName.CPUSET_MEMS_REAPPLIED,
-    EventName.POD_ADMITTED,
-    EventName.POD_ADOPTED,
-    EventName.POD_REJECTED,
-    EventName.POD_RELEASED,
-    EventName.RESIZED,
-    EventName.RESIZE_REJECTED,
-    EventName.BURSTABLE_PINNED,
-    EventName.BURSTABLE_NOT_PINNED,
-    EventName.BURSTABLE_UNPINNED,
-    EventName.PLACEMENT_STRATEGY_IGNORED,
-    EventName.MEMORY_POLICY_SET,
-    EventName.MEMORY_POLICY_IGNORED,
-    EventName.MEMORY_POLICY_REJECTED,
-    EventName.NETWORK_HINTS_FOUND,
-    EventName.NETWORK_HINTS_DISABLED,
-    EventName.NETWORK_HINTS_INCOMPLETE,
-    EventName.CPUS_SET,
-    EventName.CPUS_NOT_SET,
-    EventName.MACHINE_CHANGED,
-    EventName.REQUEST_TIMED_OUT,
-    EventName.SYNCHRONIZE_TIMED_OUT,
-    EventName.COMMIT_TIMED_OUT,
-    EventName.INTERNAL_ERROR,
-    EventName.INTERNAL_ERROR_AFTER_REPLY,
-    EventName.JOB_FAILED,
-    EventName.ACCOUNTING_INVARIANT_VIOLATED,
-    SYNCHRONIZED,
-)
-"""Events whose records are counted."""
 
 
 class Durations:
@@ -96,7 +52,7 @@ class Meter:
 
     def __init__(self, wall_s: Callable[[], float] = time.time) -> None:
         self._wall_s = wall_s
-        self.events = dict.fromkeys(COUNTED, 0)
+        self.events = Counter[str]()
         """Event -> number of records."""
         self.reasons = {TOPOLOGY: 0, UNEXPECTED: 0}
         """The kubelet's reason -> number of rejected requests of containers."""
@@ -104,21 +60,21 @@ class Meter:
         """The kubelet's reason -> number of containers, without retries of a container."""
         self._rejected: dict[tuple[str, str, str], None] = {}
         """Pod uid, container name and reason of the last REJECTED_LIMIT rejected containers."""
-        self.misaligned: dict[tuple[str, str], int] = {}
+        self.misaligned = Counter[tuple[str, str]]()
         """Provider and cause -> number of containers that became misaligned."""
-        self.strategies: dict[str, int] = {}
+        self.strategies = Counter[str]()
         """Placement strategy -> placements in which it decided between equal node sets."""
         self.cgroup_released_pods = 0
         """Pods released because their cgroup disappeared."""
         self.durations: dict[str, Durations] = {}
         """Method of the plugin's service -> durations of its requests."""
-        self.runtime: Mapping[str, RecordValue] = {}
-        """Fields of the last event `configured`."""
-        self.synchronized: Mapping[str, RecordValue] = {}
-        """Fields of the last event `synchronized`."""
+        self.runtime: connection.RuntimeNames | None = None
+        """The runtime of the last event `configured`."""
+        self.synchronized: connection.Synchronized | None = None
+        """The last event `synchronized`."""
         self.synchronized_at_s: float | None = None
         """Time of that event, in seconds since 1970."""
-        self.non_pod_hugepages: RecordValue = None
+        self.non_pod_hugepages: Mapping[str, Amounts] | None = None
         """NUMA nodes -> resource -> bytes in use by processes outside of pods; None without any."""
         self.starts: Mapping[str, int] = {}
         """Cause -> starts of the plugin, of earlier processes with the same supervisor as well."""
@@ -129,42 +85,39 @@ class Meter:
 
     def count(self, record: Record) -> None:
         """Count a record."""
-        event, fields = record.event, record.fields
-        if event not in self.events:
-            if event == CONFIGURED:
-                self.runtime = fields
-            elif event == EventName.MISALIGNED:
-                self._count_misaligned(fields.get("causes"))
-            elif event in NON_POD_HUGEPAGES:
-                self.non_pod_hugepages = fields.get("non_pod_bytes")
-            return
-        self.events[event] += 1
-        if "reason" in fields and "container" in fields:
-            # The first container of a rejected pod is counted, not the pod.
-            self._count_rejection(str(fields["reason"]), fields)
-        elif "equal_nodes" in fields:
-            strategy = str(fields["strategy"])
-            self.strategies[strategy] = self.strategies.get(strategy, 0) + 1
-        elif "detected_by" in fields:
-            self.cgroup_released_pods += 1
-        elif event == SYNCHRONIZED:
-            self.synchronized = fields
-            self.synchronized_at_s = self._wall_s()
+        self.events[record.event] += 1
+        placed = record.found if isinstance(record, containers.UnreportedContainerFound) else record
+        match placed:
+            case containers.Unplaced():
+                # The first container of a rejected pod is counted, not the pod.
+                self._count_rejection(placed)
+            case containers.Placed() | pods.PodAdmitted() if placed.equal_nodes:
+                self.strategies[placed.strategy] += 1
+            case pods.PodReleased() if placed.detected_by:
+                self.cgroup_released_pods += 1
+            case containers.Misaligned():
+                self.misaligned.update(placed.causes.items())
+            case connection.Configured():
+                self.runtime = placed.runtime
+            case connection.Synchronized():
+                self.synchronized, self.synchronized_at_s = placed, self._wall_s()
+            case machine.NonPodHugepagesFound():
+                self.non_pod_hugepages = placed.outside.non_pod_bytes
+            case machine.NonPodHugepagesCleared():
+                self.non_pod_hugepages = None
+            case _:
+                pass
 
-    def _count_rejection(self, reason: str, fields: Mapping[str, RecordValue]) -> None:
+    def _count_rejection(self, record: containers.Unplaced) -> None:
+        reason = record.reason
         self.reasons[reason] = self.reasons.get(reason, 0) + 1
-        key = (str(fields.get("pod_uid")), str(fields["container"]), reason)
+        key = (record.names.pod_uid, record.names.container, reason)
         if key in self._rejected:
             return
         self.first_rejections[reason] = self.first_rejections.get(reason, 0) + 1
         self._rejected[key] = None
         if len(self._rejected) > REJECTED_LIMIT:
             del self._rejected[next(iter(self._rejected))]
-
-    def _count_misaligned(self, causes: RecordValue) -> None:
-        for provider, cause in causes.items() if isinstance(causes, Mapping) else ():
-            key = (provider, str(cause))
-            self.misaligned[key] = self.misaligned.get(key, 0) + 1
 
     def registered(self) -> None:
         """Count a successful registration."""

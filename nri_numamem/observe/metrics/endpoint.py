@@ -10,8 +10,12 @@ import traceback
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
-from nri_numamem.engine.core.plan import Record
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.files import (
+    MetricsEndpointFailed,
+    MetricsEndpointRetrying,
+    MetricsEndpointStarted,
+)
+from nri_numamem.engine.records.record import Record
 from nri_numamem.observe.metrics.threads import start_thread
 
 # Another process usually keeps a port for a while.
@@ -100,18 +104,18 @@ class MetricsServer:
         if self._closing.is_set():  # close() may have come before the assignment
             server.close()
         else:
-            self._emit(Record(EventName.METRICS_ENDPOINT_STARTED, {"address": self._address}))
+            self._emit(MetricsEndpointStarted(address=self._address))
         server.serve()
 
     def _report(self, error: Exception) -> None:
         """Log the first error of each kind."""
         if isinstance(error, OSError):
             kind = error.strerror or str(error)
-            event, fields = EventName.METRICS_ENDPOINT_RETRYING, {"cause": kind}
+            record: Record = MetricsEndpointRetrying(address=self._address, cause=kind)
         else:
             kind = type(error).__name__
             text = "".join(traceback.format_exception(error)).rstrip()
-            event, fields = EventName.METRICS_ENDPOINT_FAILED, {"exception": text}
+            record = MetricsEndpointFailed(address=self._address, exception=text)
         if kind not in self._reported:
             self._reported.add(kind)
-            self._emit(Record(event, {"address": self._address, **fields}))
+            self._emit(record)

@@ -28,22 +28,27 @@ from prometheus_client.core import (
     Metric,
 )
 
-from nri_numamem.engine.core.plan import RecordValue
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.features.burstable_pods import records as burstable_pods
+from nri_numamem.engine.features.cpu_following import records as cpu_following
+from nri_numamem.engine.features.memory_policies import records as memory_policies
+from nri_numamem.engine.features.network_hints import records as network_hints
+from nri_numamem.engine.features.placement_strategy import records as placement_strategy
+from nri_numamem.engine.records import connection, containers, machine, pods, process, running
+from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.records.record import Amounts, Record
 from nri_numamem.observe.log.loggers import dropped_records
 from nri_numamem.observe.metrics.accounting import (
     accounting_metrics,
     container_metrics,
     cpu_metrics,
 )
-from nri_numamem.observe.metrics.counters import BUCKETS_S, SYNCHRONIZED, Meter
+from nri_numamem.observe.metrics.counters import BUCKETS_S, Meter
 from nri_numamem.observe.metrics.families import (
     PREFIX,
     counter,
     counters,
     gauge,
     gauges,
-    number,
 )
 from nri_numamem.observe.metrics.memory_nodes import node_metrics
 from nri_numamem.observe.metrics.residency import residency_metrics
@@ -55,43 +60,43 @@ PAUSE_S = 0.0002
 
 # Events that are values of the label `outcome`.
 CONTAINER_OUTCOMES = (
-    EventName.ADMITTED,
-    EventName.ADOPTED,
-    EventName.PINNED_WHILE_RUNNING,
-    EventName.REJECTED,
-    EventName.NOT_MANAGED,
-    EventName.UNPINNED_NO_CAPACITY,
-    EventName.RUNNING_UNPINNED_NO_CAPACITY,
-    EventName.UNREPORTED_CONTAINER_FOUND,
+    containers.Admitted,
+    containers.Adopted,
+    containers.PinnedWhileRunning,
+    containers.Rejected,
+    containers.NotManaged,
+    containers.UnpinnedNoCapacity,
+    containers.RunningUnpinnedNoCapacity,
+    containers.UnreportedContainerFound,
 )
 POD_OUTCOMES = (
-    EventName.POD_ADMITTED,
-    EventName.POD_ADOPTED,
-    EventName.POD_REJECTED,
-    EventName.POD_RELEASED,
+    pods.PodAdmitted,
+    pods.PodAdopted,
+    pods.PodRejected,
+    pods.PodReleased,
 )
 BURSTABLE_OUTCOMES = (
-    EventName.BURSTABLE_PINNED,
-    EventName.BURSTABLE_NOT_PINNED,
-    EventName.BURSTABLE_UNPINNED,
+    burstable_pods.BurstablePinned,
+    burstable_pods.BurstableNotPinned,
+    burstable_pods.BurstableUnpinned,
 )
 POLICY_OUTCOMES = (
-    EventName.MEMORY_POLICY_SET,
-    EventName.MEMORY_POLICY_IGNORED,
-    EventName.MEMORY_POLICY_REJECTED,
+    memory_policies.MemoryPolicySet,
+    memory_policies.MemoryPolicyIgnored,
+    memory_policies.MemoryPolicyRejected,
 )
 NETWORK_OUTCOMES = (
-    EventName.NETWORK_HINTS_FOUND,
-    EventName.NETWORK_HINTS_DISABLED,
-    EventName.NETWORK_HINTS_INCOMPLETE,
+    network_hints.NetworkHintsFound,
+    network_hints.NetworkHintsDisabled,
+    network_hints.NetworkHintsIncomplete,
 )
-CPU_OUTCOMES = (EventName.CPUS_SET, EventName.CPUS_NOT_SET)
-RESIZE_OUTCOMES = (EventName.RESIZED, EventName.RESIZE_REJECTED)
+CPU_OUTCOMES = (cpu_following.CpusSet, cpu_following.CpusNotSet)
+RESIZE_OUTCOMES = (running.Resized, running.ResizeRejected)
 # Fields of the event `configured` that are labels.
 RUNTIME_LABELS = ("runtime", "runtime_version", "nri_version")
 
-_TIMEOUTS = (EventName.REQUEST_TIMED_OUT, EventName.SYNCHRONIZE_TIMED_OUT)
-_ERRORS = (EventName.INTERNAL_ERROR, EventName.INTERNAL_ERROR_AFTER_REPLY, EventName.JOB_FAILED)
+_TIMEOUTS = (connection.RequestTimedOut, connection.SynchronizeTimedOut)
+_ERRORS = (connection.InternalError, connection.InternalErrorAfterReply, process.JobFailed)
 
 
 class Metrics:
@@ -189,7 +194,8 @@ def _connection(meter: Meter) -> Iterator[Metric]:
     )
     yield counters("starts", "Starts of the plugin's process.", "cause", dict(meter.starts))
     if meter.runtime:
-        about = {name: str(meter.runtime.get(name) or "") for name in RUNTIME_LABELS}
+        shown = fields_of(meter.runtime)
+        about = {name: str(shown[name] or "") for name in RUNTIME_LABELS}
         yield InfoMetricFamily(f"{PREFIX}runtime", "Name and versions of the runtime.", about)
 
 
@@ -200,15 +206,17 @@ def _strategies(meter: Meter) -> Iterator[Metric]:
         "strategy",
         meter.strategies.copy(),
     )
-    ignored = meter.events[EventName.PLACEMENT_STRATEGY_IGNORED]
+    ignored = meter.events[placement_strategy.PlacementStrategyIgnored.event]
     yield counter("ignored_strategy_annotations", "Pods whose strategy is not allowed.", ignored)
 
 
 def _decisions(meter: Meter) -> Iterator[Metric]:
     events = meter.events
 
-    def by_outcome(name: str, text: str, outcomes: Iterable[EventName]) -> Metric:
-        return counters(name, text, "outcome", {event: events[event] for event in outcomes})
+    def by_outcome(name: str, text: str, outcomes: Iterable[type[Record]]) -> Metric:
+        return counters(
+            name, text, "outcome", {kind.event: events[kind.event] for kind in outcomes}
+        )
 
     yield by_outcome("containers", "Decisions on containers, by event.", CONTAINER_OUTCOMES)
     yield by_outcome(
@@ -242,12 +250,12 @@ def _decisions(meter: Meter) -> Iterator[Metric]:
     yield counter(
         "cpuset_mems_reapplied",
         "Updates repeated because runtime and cgroup showed different cpuset.mems.",
-        events[EventName.CPUSET_MEMS_REAPPLIED],
+        events[running.CpusetMemsReapplied.event],
     )
     text = "Containers whose cpuset.mems something else set."
-    yield counter("cpuset_mems_conflicts", text, events[EventName.CPUSET_MEMS_CONFLICT])
+    yield counter("cpuset_mems_conflicts", text, events[running.CpusetMemsConflict.event])
     text = "Changes of NUMA nodes, memory sizes or hugepage pools."
-    yield counter("machine_changes", text, events[EventName.MACHINE_CHANGED])
+    yield counter("machine_changes", text, events[machine.MachineChanged.event])
     yield from _synchronizations(meter)
 
 
@@ -255,19 +263,23 @@ def _synchronizations(meter: Meter) -> Iterator[Metric]:
     yield counter(
         "synchronizations",
         "Times the allocation state was rebuilt from the runtime's list.",
-        meter.events[SYNCHRONIZED],
+        meter.events[connection.Synchronized.event],
     )
     if meter.synchronized_at_s is not None:
         text = "When the allocation state was last rebuilt from the runtime's list."
         yield gauge("last_synchronize_timestamp_seconds", text, meter.synchronized_at_s)
-    last = {
-        "pods": ("pod_count", "Pods in the last Synchronize."),
-        "containers": ("container_count", "Containers in the last Synchronize."),
-        "adopted": ("adopted_count", "Containers that kept their NUMA nodes."),
-        "updated": ("updated_count", "Containers whose cpuset.mems was updated."),
+    last = meter.synchronized
+    counts = (0, 0, 0, 0)
+    if last is not None:
+        counts = (last.pod_count, last.container_count, last.adopted_count, last.updated_count)
+    texts = {
+        "pods": "Pods in the last Synchronize.",
+        "containers": "Containers in the last Synchronize.",
+        "adopted": "Containers that kept their NUMA nodes.",
+        "updated": "Containers whose cpuset.mems was updated.",
     }
-    for name, (field, text) in last.items():
-        yield gauge(f"last_synchronize_{name}", text, number(meter.synchronized.get(field)))
+    for (name, text), count in zip(texts.items(), counts, strict=True):
+        yield gauge(f"last_synchronize_{name}", text, count)
 
 
 def _misalignments(counts: Mapping[tuple[str, str], int]) -> Metric:
@@ -288,25 +300,25 @@ def _requests(meter: Meter) -> Iterator[Metric]:
         if counts[-1]:
             durations.add_metric([method], list(zip(bounds, counts, strict=True)), duration.sum_s)
     yield durations
-    timeouts = sum(meter.events[event] for event in _TIMEOUTS)
+    timeouts = sum(meter.events[kind.event] for kind in _TIMEOUTS)
     yield counter(
         "request_timeouts", "Requests that took too long and got an empty reply.", timeouts
     )
-    errors = sum(meter.events[event] for event in _ERRORS)
+    errors = sum(meter.events[kind.event] for kind in _ERRORS)
     yield counter("internal_errors", "Requests and jobs that raised an internal error.", errors)
-    violations = meter.events[EventName.ACCOUNTING_INVARIANT_VIOLATED]
+    violations = meter.events[process.AccountingInvariantViolated.event]
     yield counter(
         "invariant_violations", "Checks that found the accounting inconsistent.", violations
     )
 
 
-def _non_pod_hugepages(taken: RecordValue) -> Metric:
+def _non_pod_hugepages(taken: Mapping[str, Amounts] | None) -> Metric:
     metric = GaugeMetricFamily(
         f"{PREFIX}non_pod_hugepages_bytes",
         "Hugepages that count as free, but are in use by processes outside of pods.",
         labels=["numa_nodes", "resource"],
     )
-    for nodes, sizes in taken.items() if isinstance(taken, Mapping) else ():
-        for resource, size_bytes in sizes.items() if isinstance(sizes, Mapping) else ():
-            metric.add_metric([nodes, resource], number(size_bytes))
+    for nodes, sizes in (taken or {}).items():
+        for resource, size_bytes in sizes.items():
+            metric.add_metric([nodes, resource], size_bytes)
     return metric

@@ -15,8 +15,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
-from nri_numamem.engine.core.plan import Record, RecordValue
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.files import (
+    MetricsTextfileFailed,
+    MetricsTextfileRetrying,
+    MetricsTextfileStarted,
+)
+from nri_numamem.engine.records.record import Record
 from nri_numamem.observe.log.sinks import write_all
 from nri_numamem.observe.metrics.threads import start_thread
 
@@ -85,7 +89,7 @@ class TextFile:
             except Exception as error:  # noqa: BLE001 - a bug must not end more than this file
                 text = "".join(traceback.format_exception(error)).rstrip()
                 kind = type(error).__name__
-                self._report(kind, EventName.METRICS_TEXTFILE_FAILED, {"exception": text})
+                self._report(kind, MetricsTextfileFailed(path=str(self._path), exception=text))
             else:
                 self._written()
             self._closing.wait(self._interval_s)
@@ -110,16 +114,16 @@ class TextFile:
 
     def _written(self) -> None:
         if not self._is_written or self._reported:
-            self._emit(Record(EventName.METRICS_TEXTFILE_STARTED, {"path": str(self._path)}))
+            self._emit(MetricsTextfileStarted(path=str(self._path)))
         self._is_written = True
         self._reported.clear()
 
     def _retry(self, error: OSError) -> None:
         cause = error.strerror or str(error)
-        self._report(cause, EventName.METRICS_TEXTFILE_RETRYING, {"cause": cause})
+        self._report(cause, MetricsTextfileRetrying(path=str(self._path), cause=cause))
 
-    def _report(self, kind: str, event: EventName, fields: dict[str, RecordValue]) -> None:
+    def _report(self, kind: str, record: Record) -> None:
         """Log the first error of each kind."""
         if kind not in self._reported:
             self._reported.add(kind)
-            self._emit(Record(event, {"path": str(self._path), **fields}))
+            self._emit(record)

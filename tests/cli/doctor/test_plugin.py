@@ -9,7 +9,6 @@ from nri_numamem.cli.main import main
 from nri_numamem.engine.core.reason import Reason, Reasons
 from nri_numamem.engine.core.snapshot import snapshot
 from nri_numamem.engine.core.state import EngineState, Holder
-from nri_numamem.engine.records.events import EventName
 from nri_numamem.memorymanager import Block, State
 from nri_numamem.numa import NodeSet
 from nri_numamem.observe.plugin_file import PluginFacts, StartMode, encode
@@ -28,7 +27,7 @@ KEY = ("u1", "main")
 ID = "a" * 64
 
 
-def state(event: EventName, *, pinned: bool, page_bytes: int = 0) -> str:
+def state(event: str, *, pinned: bool, page_bytes: int = 0) -> str:
     nodes = NodeSet([0])
     blocks = (Block(nodes, "memory", 1 << 30), Block(nodes, "hugepages-2Mi", page_bytes))
     reason = Reason(ID, "s1", KEY, "prod", "db-0", event)
@@ -43,15 +42,15 @@ def state(event: EventName, *, pinned: bool, page_bytes: int = 0) -> str:
 
 
 def leave_a_container_unpinned(files: HostFiles) -> None:
-    files.write(STATE, state(EventName.UNPINNED_NO_CAPACITY, pinned=False))
+    files.write(STATE, state("unpinned_no_capacity", pinned=False))
 
 
 def let_another_program_pin(files: HostFiles) -> None:
-    files.write(STATE, state(EventName.CPUSET_MEMS_CONFLICT, pinned=True))
+    files.write(STATE, state("cpuset_mems_conflict", pinned=True))
 
 
 def shrink_a_pool(files: HostFiles) -> None:
-    files.write(STATE, state(EventName.ADMITTED, pinned=True, page_bytes=4 << 20))
+    files.write(STATE, state("admitted", pinned=True, page_bytes=4 << 20))
 
 
 def restart_the_plugin(files: HostFiles) -> None:
@@ -98,7 +97,7 @@ def test_no_instance_runs(host_files: HostFiles, capsys: pytest.CaptureFixture[s
 
 def test_a_list_of_containers_is_cut(good_host: HostFiles) -> None:
     reasons = {
-        str(number): Reason(str(number), "s", ("u", f"c{number}"), "ns", "p", EventName.ADMITTED)
+        str(number): Reason(str(number), "s", ("u", f"c{number}"), "ns", "p", "admitted")
         for number in range(7)
     }
     unpinned = EngineState(State({}, {})).with_reasons(Reasons({}, reasons))

@@ -1,22 +1,40 @@
 """A history that a real engine's records make: what explain is tested with."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nri_numamem.daemon.history import HistoryFilter
 from nri_numamem.engine.core import events
 from nri_numamem.engine.core.context import Context
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.record import Record
 from nri_numamem.numa import CpuSet, Machine, NodeSet, NumaNode
+from nri_numamem.observe.history.lines import Entry
+from nri_numamem.observe.history.reader import read_history
+from nri_numamem.observe.history.records import Recorded, read_records
 from nri_numamem.observe.history.writer import HistoryWriter
+from tests.engine.records.examples import example
 
 GI = 1 << 30
 PAGE = GI
 START_S = 1_700_000_000
+
+
+def recorded(
+    time_s: float, event: str, request_id: str = "", fields: Mapping[str, object] | None = None
+) -> Recorded:
+    """Return an entry of the history with its record."""
+    record = example(event, fields, request_id=request_id)
+    return Recorded(Entry(time_s, event, request_id, fields or {}), record)
+
+
+def read(state_file: Path) -> tuple[Recorded, ...]:
+    """Return the history beside a state file, without damaged entries."""
+    entries, damaged = read_records(read_history(state_file).entries)
+    assert damaged == 0
+    return entries
 
 
 @dataclass
@@ -55,9 +73,9 @@ class Past:
     def sleep(self, seconds: float) -> None:
         self.now_s += seconds
 
-    def record(self, event: EventName) -> None:
+    def record(self, event: str) -> None:
         """Add a record of the plugin itself."""
-        self._add([Record(event)])
+        self._add([example(event)])
 
     def begin(self) -> None:
         """Start, and synchronize with an empty runtime."""

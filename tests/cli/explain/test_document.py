@@ -6,17 +6,15 @@ from pathlib import Path
 from nri_numamem.cli.explain.document import document_of
 from nri_numamem.cli.explain.select import Query
 from nri_numamem.cli.explain.story import story_of
-from nri_numamem.engine.records.events import EventName
-from nri_numamem.observe.history.reader import read_history
-from tests.cli.explain.stories import Past, telco
+from tests.cli.explain.stories import Past, read, telco
 
 
 def test_the_keys_of_version_1(tmp_path: Path) -> None:
     past = Past(tmp_path / "memory_manager_state")
     telco(past)
-    past.record(EventName.STOPPED)
+    past.record("stopped")
     query = Query.parsed("web/front-9/front")
-    document = document_of(story_of(query, read_history(past.state_file), 1, is_running=False))
+    document = document_of(story_of(query, read(past.state_file), 1, is_running=False))
     assert list(document) == [
         *("version", "query", "history", "pluginRuns", "away"),
         *("containers", "earlierPodUids", "didYouMean"),
@@ -60,7 +58,7 @@ def test_the_keys_of_version_1(tmp_path: Path) -> None:
 def test_every_key_is_documented(tmp_path: Path) -> None:
     past = Past(tmp_path / "memory_manager_state")
     telco(past)
-    document = document_of(story_of(Query.parsed("upf-8d"), read_history(past.state_file), 1))
+    document = document_of(story_of(Query.parsed("upf-8d"), read(past.state_file), 1))
     page = (Path(__file__).parents[3] / "docs" / "explain.md").read_text()
     words = set(re.findall(r"\w+", page.partition("## Document")[2]))
     assert set(document) <= words
@@ -70,7 +68,7 @@ def test_every_key_is_documented(tmp_path: Path) -> None:
 
 
 def test_a_pod_that_is_not_there(tmp_path: Path) -> None:
-    document = document_of(story_of(Query.parsed("x"), read_history(tmp_path / "s"), 1))
+    document = document_of(story_of(Query.parsed("x"), read(tmp_path / "s"), 1))
     assert document["containers"] == []
     assert document["didYouMean"] is None
     assert document["history"] == {"begins": None, "ends": None, "skippedLines": 0}

@@ -6,15 +6,19 @@ from pathlib import Path
 import pytest
 
 from nri_numamem.cli.explain.rebalancing import Plans
-from nri_numamem.cli.explain.screen import show
+from nri_numamem.cli.explain.screen import LATER, show
 from nri_numamem.cli.explain.select import Query
 from nri_numamem.cli.explain.story import story_of
 from nri_numamem.cli.render.screen import Screen, new_console
-from nri_numamem.observe.history.lines import Entry
-from nri_numamem.observe.history.reader import History
+from nri_numamem.engine.records.record import EVENTS, meanings_of
+from nri_numamem.observe.history.records import Recorded
+from tests.cli.explain.stories import recorded
 
 GI = 1 << 30
 NAMES = {"namespace": "ns", "pod": "p", "pod_uid": "u", "container": "c"}
+
+
+CREATED = {"qos_class": "Guaranteed", "container_id": "i", "sandbox_id": "s"}
 
 
 @pytest.fixture(autouse=True)
@@ -23,15 +27,15 @@ def _width(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def shown(
-    capsys: pytest.CaptureFixture[str], *entries: Entry, skipped: int = 0, last: int = 1
+    capsys: pytest.CaptureFixture[str], *entries: Recorded, skipped: int = 0, last: int = 1
 ) -> str:
-    story = story_of(Query.parsed("p"), History(entries, skipped), last)
+    story = story_of(Query.parsed("p"), entries, last, skipped_lines=skipped)
     show(story, Plans(), Screen(new_console()), 100.0, Path("state"))
     return capsys.readouterr().out
 
 
-def entry(time_s: float, event: str, **fields: object) -> Entry:
-    return Entry(time_s, event, "1-2", {**NAMES, **fields})
+def entry(time_s: float, event: str, **fields: object) -> Recorded:
+    return recorded(time_s, event, "1-2", {**NAMES, **fields})
 
 
 def test_a_resize(capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,10 +51,9 @@ def test_a_resize(capsys: pytest.CaptureFixture[str]) -> None:
             adjustment={"cpuset_mems": "0-1"},
             shortfall_bytes={"memory": GI},
             candidates=[
-                {"nodes": "0", "rule": "not_enough_free"},
-                {"nodes": "0-1", "rule": "chosen"},
+                {"nodes": "0", "rule": "not_enough_free", "reason": "not enough free"},
+                {"nodes": "0-1", "rule": "chosen", "reason": "chosen"},
             ],
-            omitted_candidates=3,
             free_bytes={"0": {"memory": 2 * GI}},
         ),
         last=2,
@@ -58,7 +61,6 @@ def test_a_resize(capsys: pytest.CaptureFixture[str]) -> None:
     assert "before    node 0\n  nodes     0-1\n" in text
     assert "short     1Gi memory more than is allocatable there" in text
     assert re.search(r"\b0 +2Gi  not enough free\n", text)
-    assert "3 more" in text
     assert text.count("when  ") == 2
 
 
@@ -66,7 +68,7 @@ def test_a_resize(capsys: pytest.CaptureFixture[str]) -> None:
     ("event", "fields", "because"),
     [
         ("unpinned_no_capacity", {}, "whenUnsatisfiable is RunUnpinned"),
-        ("request_timed_out", {"qos_class": "Guaranteed"}, "its creation took too long"),
+        ("request_timed_out", CREATED, "its creation took too long"),
         ("running_unpinned_no_capacity", {}, "it was created while the plugin was away"),
         (
             "cpuset_mems_missing",
@@ -88,12 +90,12 @@ def test_what_came_later_and_damaged_lines(capsys: pytest.CaptureFixture[str]) -
         capsys,
         entry(1, "admitted", merged_hint={"affinity": None, "preferred": False}),
         entry(2, "container_ended"),
-        entry(3, "pod_released", container="", cause="its cgroup is gone"),
+        entry(3, "burstable_pinned", evidence="limits", nodes="1"),
         skipped=2,
     )
     assert "merged    any nodes, not preferred" in text
     assert "later     1970-01-01 00:00:02 UTC  container ended" in text
-    assert "pod released, cause its cgroup is gone" in text
+    assert "burstable pinned, nodes 1" in text
     assert "2 damaged lines of the history were skipped" in text
 
 
@@ -121,10 +123,16 @@ def test_where_the_memory_is_after_a_change_of_cpuset_mems(
     assert text.endswith("cpuset mems restored, nodes 0, memory 4Gi on node 0")
 
 
-def test_rules_of_later_releases(capsys: pytest.CaptureFixture[str]) -> None:
-    candidates = [{"nodes": "0", "rule": "too_hot"}]
-    text = shown(capsys, entry(1, "rejected", request_bytes={}, candidates=candidates))
-    assert "too hot" in text
+def test_candidates_that_are_not_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    candidates = [{"nodes": "0", "rule": "later", "reason": "is too hot"}]
+    text = shown(capsys, entry(1, "rejected", candidates=candidates, omitted_candidates=3))
+    assert "is too hot" in text
+    assert "3 more" in text
+
+
+def test_fields_of_later_events_exist() -> None:
+    names = {name for kind in EVENTS.values() for name in meanings_of(kind)}
+    assert set(LATER) <= names
 
 
 def test_hints_and_the_whole_pod(capsys: pytest.CaptureFixture[str]) -> None:
@@ -169,7 +177,7 @@ def test_other_classes_are_not_managed(capsys: pytest.CaptureFixture[str]) -> No
 def test_a_moment_without_a_plugin_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
     """Between a start and its Synchronize."""
     for until_s, is_shown in ((10.5, False), (12.0, True)):
-        entries = (Entry(10.0, "machine"), Entry(until_s, "synchronized"))
+        entries = (recorded(10.0, "machine"), recorded(until_s, "synchronized"))
         assert ("away " in shown(capsys, *entries)) is is_shown
 
 

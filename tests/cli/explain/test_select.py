@@ -3,7 +3,8 @@
 import pytest
 
 from nri_numamem.cli.explain.select import Names, Query, by_container, names_of, of_pod
-from nri_numamem.observe.history.lines import Entry
+from nri_numamem.observe.history.records import Recorded
+from tests.cli.explain.stories import recorded
 
 NAMES = Names("ns", "pod", "uid", "app")
 
@@ -33,8 +34,8 @@ def test_what_a_name_means(text: str, is_meant: bool) -> None:
     assert Query.parsed(text).matches(NAMES) is is_meant
 
 
-def entry(time_s: float, **fields: object) -> Entry:
-    return Entry(time_s, "admitted", "", fields)
+def entry(time_s: float, event: str = "admitted", **fields: object) -> Recorded:
+    return recorded(time_s, event, "", fields)
 
 
 def test_entries_by_container_and_pod() -> None:
@@ -42,10 +43,10 @@ def test_entries_by_container_and_pod() -> None:
     entries = [
         entry(1, **named, container="app"),
         entry(2, **named, container="b"),
-        entry(3, **named),
+        entry(3, "pod_released", **named),
         entry(4, **named, container="app"),
         entry(5),
-        entry(6, pod="pod"),
+        entry(6, "stopped"),
     ]
     found = by_container(entries, Query.parsed("pod"))
     assert {key: [e.time_s for e in group] for key, group in found.items()} == {

@@ -13,10 +13,10 @@ from nri_numamem.cli import export
 from nri_numamem.cli.export.podresources import path_of, serving
 from nri_numamem.cli.main import main
 from nri_numamem.config.errors import UsageError
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.reason import NO_REASONS
 from nri_numamem.engine.core.snapshot import snapshot
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.records.record import Record
 from nri_numamem.grpc import Code, StatusError, call
 from nri_numamem.kubelet import podresources_pb2 as api
 from nri_numamem.kubelet.podresources import GET, GET_ALLOCATABLE_RESOURCES, LIST
@@ -61,8 +61,8 @@ class Served:
             self.call(method)
         return found.value
 
-    def seen(self, event: EventName) -> list[dict[str, object]]:
-        return [dict(record.fields) for record in self.records if record.event is event]
+    def seen(self, event: str) -> list[dict[str, object]]:
+        return [dict(fields_of(record)) for record in self.records if record.event is event]
 
 
 @pytest.fixture(name="api_of_host")
@@ -111,7 +111,7 @@ def test_allocatable_resources_have_memory_and_hugepages_of_each_node(
         for node, state in host.engine.state.accounting.machine_state.items()
         for resource in ("memory", "hugepages-1Gi")
     }
-    assert api_of_host.seen(EventName.PODRESOURCES_INCOMPLETE) == []
+    assert api_of_host.seen("podresources_incomplete") == []
 
 
 def test_a_kubelet_without_the_static_cpu_manager_is_recorded_once(
@@ -120,7 +120,7 @@ def test_a_kubelet_without_the_static_cpu_manager_is_recorded_once(
     del kubelet.allocatable.cpu_ids[:]
     for _ in range(2):
         api_of_host.call(GET_ALLOCATABLE_RESOURCES)
-    (fields,) = api_of_host.seen(EventName.PODRESOURCES_INCOMPLETE)
+    (fields,) = api_of_host.seen("podresources_incomplete")
     assert fields["input"] == "cpus"
     assert "every Guaranteed pod becomes unschedulable" in str(fields["cause"])
 
@@ -132,7 +132,7 @@ def test_errors_of_the_kubelet_reach_the_client_unchanged(
     error = api_of_host.error()
     assert (error.code, error.message) == (Code.RESOURCE_EXHAUSTED, "rejected by rate limit")
     assert api_of_host.error(GET).message == "pod  not found"
-    assert api_of_host.seen(EventName.PODRESOURCES_FAILED) == []
+    assert api_of_host.seen("podresources_failed") == []
 
 
 def test_a_kubelet_that_has_gone_is_an_error_and_recorded_once(
@@ -145,12 +145,12 @@ def test_a_kubelet_that_has_gone_is_an_error_and_recorded_once(
         path = host.kubelet / "pod-resources/kubelet.sock"
         assert error.code is Code.UNAVAILABLE
         assert error.message == f"kubelet: {path}: No such file or directory"
-        (fields,) = one.seen(EventName.PODRESOURCES_FAILED)
+        (fields,) = one.seen("podresources_failed")
         assert fields == {"method": LIST, "cause": str(error)}
         with FakeKubelet(path):
             one.pods()
             one.pods()
-    assert one.seen(EventName.PODRESOURCES_RESTORED) == [{"method": LIST}]
+    assert one.seen("podresources_restored") == [{"method": LIST}]
 
 
 def test_a_reply_that_is_not_valid_is_an_error(api_of_host: Served, kubelet: FakeKubelet) -> None:
@@ -158,7 +158,7 @@ def test_a_reply_that_is_not_valid_is_an_error(api_of_host: Served, kubelet: Fak
     error = api_of_host.error(GET_ALLOCATABLE_RESOURCES)
     assert error.code is Code.INTERNAL
     assert error.message.startswith(f"{kubelet.path}: the kubelet's reply has an invalid number")
-    assert len(api_of_host.seen(EventName.PODRESOURCES_FAILED)) == 1
+    assert len(api_of_host.seen("podresources_failed")) == 1
 
 
 def test_without_the_plugins_state_a_request_fails(api_of_host: Served, host: ExportHost) -> None:
@@ -203,10 +203,10 @@ def test_a_plugin_that_places_nothing_changes_nothing(tmp_path: Path) -> None:
 def test_pods_whose_names_are_unknown_are_recorded(api_of_host: Served, host: ExportHost) -> None:
     host.state_file.write_bytes(snapshot(host.engine.state.with_reasons(NO_REASONS)))
     api_of_host.pods()  # the directory of its logs has its name
-    assert api_of_host.seen(EventName.PODRESOURCES_INCOMPLETE) == []
+    assert api_of_host.seen("podresources_incomplete") == []
     (host.pod_logs / "shop_a-x_a").rmdir()
     assert not api_of_host.pods().pod_resources[0].containers[0].memory
-    (fields,) = api_of_host.seen(EventName.PODRESOURCES_INCOMPLETE)
+    (fields,) = api_of_host.seen("podresources_incomplete")
     assert fields["input"] == "pod_names"
     assert str(fields["cause"]).startswith("memory of 1 pods is missing, such as a: ")
 

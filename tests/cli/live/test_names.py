@@ -3,7 +3,6 @@ from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.core.reason import Reason, Reasons
 from nri_numamem.engine.core.state import EngineState
-from nri_numamem.engine.records.events import EventName
 from nri_numamem.numa import Machine, NumaNode
 
 
@@ -11,8 +10,8 @@ def test_names_of_pinned_and_unpinned_containers() -> None:
     context = Context.of(Machine((NumaNode(0, 1 << 30),)), Policy())
     state = EngineState(context.empty_accounting())
     assert pod_names(state) == {}
-    one = Reason("i", "s", ("u", "c"), "ns", "one", EventName.ADMITTED)
-    two = Reason("j", "t", ("v", "c"), "ns", "two", EventName.UNPINNED_NO_CAPACITY)
+    one = Reason("i", "s", ("u", "c"), "ns", "one", "admitted")
+    two = Reason("j", "t", ("v", "c"), "ns", "two", "unpinned_no_capacity")
     assert pod_names(state.with_reasons(Reasons({"i": one}, {"j": two}))) == {
         "u": ("ns", "one"),
         "v": ("ns", "two"),

@@ -3,6 +3,7 @@
 import pytest
 
 from nri_numamem.cli.render.strategy import strategy_text
+from nri_numamem.numa import NodeSet
 
 
 @pytest.mark.parametrize(
@@ -15,18 +16,20 @@ from nri_numamem.cli.render.strategy import strategy_text
     ],
 )
 def test_why_the_choice_won(strategy: str, why: str) -> None:
-    fields = {"strategy": strategy, "strategy_source": "setting", "equal_nodes": ["0", "2-3"]}
+    equal = (NodeSet([0]), NodeSet([2, 3]))
     assert (
-        strategy_text(fields)
+        strategy_text(strategy, "setting", equal)
         == f"{strategy}, by placementStrategy: {why} of the equal nodes 0, 2-3"
     )
 
 
 def test_the_strategy_of_an_annotation() -> None:
-    fields = {"strategy": "pack", "strategy_source": "annotation"}
-    assert strategy_text(fields) == "pack, by the annotation; no other NUMA nodes were equally good"
+    text = strategy_text("pack", "annotation", ())
+    assert text == "pack, by the annotation; no other NUMA nodes were equally good"
 
 
 def test_many_nodes() -> None:
-    fields = {"strategy": "pack", "equal_nodes": list("0123456789")}
-    assert strategy_text(fields).endswith("equal nodes 0, 1, 2, 3, 4, 5, 6, 7 and 2 more")
+    nodes = [NodeSet([node_id]) for node_id in range(10)]
+    assert strategy_text("pack", "setting", nodes).endswith(
+        "equal nodes 0, 1, 2, 3, 4, 5, 6, 7 and 2 more"
+    )

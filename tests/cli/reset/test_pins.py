@@ -13,7 +13,6 @@ from nri_numamem.cli.reset.pins import (
 )
 from nri_numamem.engine.core.reason import Reason, Reasons
 from nri_numamem.engine.core.state import EngineState, Holder
-from nri_numamem.engine.records.events import EventName
 from nri_numamem.memorymanager import Block, State
 from nri_numamem.numa import NodeSet
 from nri_numamem.observe.history.lines import Entry
@@ -114,14 +113,12 @@ def test_cgroup_v1(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("event", "condition"),
     [
-        (EventName.ADMITTED, Condition.PINNED),
-        (EventName.ADOPTED, Condition.ADOPTED),
-        (EventName.CPUSET_MEMS_CONFLICT, Condition.CONFLICT),
+        ("admitted", Condition.PINNED),
+        ("adopted", Condition.ADOPTED),
+        ("cpuset_mems_conflict", Condition.CONFLICT),
     ],
 )
-def test_nodes_that_the_plugin_did_not_choose(
-    root: Path, event: EventName, condition: Condition
-) -> None:
+def test_nodes_that_the_plugin_did_not_choose(root: Path, event: str, condition: Condition) -> None:
     write_cgroup(root, "1")
     reason = Reason(ID, "s1", KEY, "prod", "db-0", event)
     known = state().with_reasons(Reasons({ID: reason}))
@@ -154,13 +151,13 @@ def test_nodes_that_the_plugin_sent() -> None:
 @pytest.mark.parametrize(
     ("event", "sent", "condition"),
     [
-        (EventName.ADOPTED, NodeSet([1]), Condition.PINNED),
-        (EventName.ADOPTED, NodeSet([2]), Condition.ADOPTED),
-        (EventName.CPUSET_MEMS_CONFLICT, NodeSet([1]), Condition.CONFLICT),
+        ("adopted", NodeSet([1]), Condition.PINNED),
+        ("adopted", NodeSet([2]), Condition.ADOPTED),
+        ("cpuset_mems_conflict", NodeSet([1]), Condition.CONFLICT),
     ],
 )
 def test_an_adopted_container_may_have_nodes_that_the_plugin_sent(
-    root: Path, event: EventName, sent: NodeSet, condition: Condition
+    root: Path, event: str, sent: NodeSet, condition: Condition
 ) -> None:
     write_cgroup(root, "1")
     reason = Reason(ID, "s1", KEY, "prod", "db-0", event)

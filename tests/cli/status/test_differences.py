@@ -13,7 +13,6 @@ from nri_numamem.cli.status.report import Kind
 from nri_numamem.engine.core.providers import OtherProviders
 from nri_numamem.engine.core.reason import Reason, Reasons
 from nri_numamem.engine.core.state import EngineState
-from nri_numamem.engine.records.events import EventName
 from nri_numamem.numa import Machine, NodeSet
 from tests.cli.live.live_host import GI, LiveHost, four_nodes
 from tests.cli.status.conftest import RESERVED
@@ -133,7 +132,7 @@ def test_an_event_of_a_later_version(running_host: LiveHost) -> None:
     assert facts.state is not None
     assert facts.cgroups is not None
     running_host.write_cgroup("late", "f" * 64, "", GI)
-    reason = Reason("f" * 64, "s", ("late", "main"), "shop", "late-x", EventName.SYNCHRONIZED)
+    reason = Reason("f" * 64, "s", ("late", "main"), "shop", "late-x", "synchronized")
     state = facts.state.with_reasons(Reasons({}, {reason.container_id: reason}))
     cgroups = collect(running_host.parsed()).cgroups
     (difference,) = judge(replace(facts, state=state, cgroups=cgroups)).differences

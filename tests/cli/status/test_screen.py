@@ -14,7 +14,6 @@ from nri_numamem.cli.status.judge import judge
 from nri_numamem.cli.status.screen import show
 from nri_numamem.engine.core.reason import Reason, Reasons
 from nri_numamem.engine.core.snapshot import snapshot
-from nri_numamem.engine.records.events import EventName
 from nri_numamem.numa import CpuSet, Machine, NumaNode
 from nri_numamem.observe.plugin_file import RuntimeFacts
 from tests.cli.live.live_host import GI, NOW_S, LiveHost, four_nodes
@@ -114,7 +113,7 @@ def test_a_plugin_that_ended(host: LiveHost) -> None:
 def test_times_of_the_state_that_are_no_dates(running_host: LiveHost) -> None:
     running_host.write_cgroup("late", "f" * 64, "", GI)
     state = running_host.engine.state
-    names = ("s", ("late", "main"), "shop", "late-x", EventName.UNPINNED_NO_CAPACITY)
+    names = ("s", ("late", "main"), "shop", "late-x", "unpinned_no_capacity")
     reason = Reason("f" * 64, *names, since_s=10**18)
     reasons = Reasons(state.reasons.pinned, {reason.container_id: reason})
     running_host.state_file.write_bytes(snapshot(state.with_reasons(reasons)))

@@ -17,8 +17,9 @@ from nri_numamem.cli import main as command
 from nri_numamem.daemon import liveness
 from nri_numamem.engine.admission import records
 from nri_numamem.engine.core.events import CreateContainer, Event, Synchronize
-from nri_numamem.engine.core.plan import Plan, Record
+from nri_numamem.engine.core.plan import Plan
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.records.record import Record
 
 AFFLICTIONS: dict[str, Callable[[], object]] = {
     "sleeps": lambda: time.sleep(60),

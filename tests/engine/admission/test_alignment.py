@@ -9,12 +9,12 @@ import pytest
 
 from nri_numamem.engine.admission.alignment import misaligned_containers
 from nri_numamem.engine.core import events
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.providers import OtherProviders
 from nri_numamem.engine.core.snapshot import restore, snapshot
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.queries.dump import state_record
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.records.record import Record
 from nri_numamem.numa import NodeSet
 from tests.engine.conftest import GI, MI, SETTINGS, Answer, Host
 
@@ -25,7 +25,7 @@ ON_NODE_0, ON_NODE_1 = "0-3", "4-7"
 
 
 def warnings(answer: Answer) -> list[Record]:
-    return [record for record in answer.records if record.event is EventName.MISALIGNED]
+    return [record for record in answer.records if record.event == "misaligned"]
 
 
 def fill(host: Host, cpus: str = ON_NODE_0, memory: int = 900 * MI) -> None:
@@ -43,27 +43,27 @@ def test_a_container_on_another_node_than_its_cpus_is_reported(host: Host) -> No
     answer = host.create(host.run("a"), cpus=ON_NODE_0)
     (record,) = warnings(answer)
     assert record.level == "warning"
-    assert record.fields["container"] == "main"
-    assert record.fields["nodes"] == "1"
-    assert record.fields["misaligned"] == {"cpu": "0"}
-    assert record.fields["causes"] == {"cpu": "not_enough_free"}
+    assert fields_of(record)["container"] == "main"
+    assert fields_of(record)["nodes"] == "1"
+    assert fields_of(record)["misaligned"] == {"cpu": "0"}
+    assert fields_of(record)["causes"] == {"cpu": "not_enough_free"}
     assert misaligned(host) == {"a": OtherProviders(cpu=NodeSet([0]))}
     dump = state_record(host.engine.state)
-    assert dump.fields["misaligned"] == {"a": {"main": {"cpu": "0"}}}
+    assert fields_of(dump)["misaligned"] == {"a": {"main": {"cpu": "0"}}}
 
 
 def test_an_aligned_container_is_not_reported(host: Host) -> None:
     answer = host.create(host.run("a"), cpus=ON_NODE_1, devices=["1"])
     assert warnings(answer) == []
     assert misaligned(host) == {}
-    assert state_record(host.engine.state).fields["misaligned"] == {}
+    assert fields_of(state_record(host.engine.state))["misaligned"] == {}
 
 
 def test_devices_and_cpus_without_a_common_node(host: Host) -> None:
     answer = host.create(host.run("a"), cpus=ON_NODE_1, devices=["1", "3"])
     (record,) = warnings(answer)
-    assert record.fields["misaligned"] == {"devices": ["3"]}
-    assert record.fields["causes"] == {"devices": "not_aligned"}
+    assert fields_of(record)["misaligned"] == {"devices": ["3"]}
+    assert fields_of(record)["causes"] == {"devices": "not_aligned"}
 
 
 def test_without_a_policy_nothing_has_to_be_aligned(new_host: NewHost) -> None:
@@ -74,8 +74,8 @@ def test_without_a_policy_nothing_has_to_be_aligned(new_host: NewHost) -> None:
 
 def test_nodes_that_another_plugin_set(host: Host) -> None:
     (record,) = warnings(host.create(host.run("a"), mems="2", cpus=ON_NODE_1, devices=["3"]))
-    assert record.fields["misaligned"] == {"cpu": "1", "devices": ["3"]}
-    assert record.fields["causes"] == {"cpu": "adopted", "devices": "adopted"}
+    assert fields_of(record)["misaligned"] == {"cpu": "1", "devices": ["3"]}
+    assert fields_of(record)["causes"] == {"cpu": "adopted", "devices": "adopted"}
     assert warnings(host.create(host.run("b"), mems="1", cpus=ON_NODE_1)) == []
 
 
@@ -117,7 +117,7 @@ def test_a_synchronize_reports_only_what_is_new(host: Host, new_host: NewHost) -
         again.pods, again.containers = host.pods, host.containers
         found = warnings(again.synchronize())
         if restored is None:
-            assert [record.fields["causes"] for record in found] == [{"cpu": "adopted"}]
+            assert [fields_of(record)["causes"] for record in found] == [{"cpu": "adopted"}]
             assert misaligned(again) == {"a": OtherProviders(cpu=NodeSet([0]))}
         else:
             assert found == []
@@ -154,9 +154,9 @@ def test_a_container_that_runs_unpinned_is_placed_and_reported_once(host: Host) 
     answer = host.synchronize()
     assert [update.cpuset_mems for update in answer.updates] == ["1"]
     names = [record.event for record in answer.records]
-    assert names.count(EventName.PINNED_WHILE_RUNNING) == 1
+    assert names.count("pinned_while_running") == 1
     (record,) = warnings(answer)
-    assert record.fields["causes"] == {"cpu": "not_enough_free"}
+    assert fields_of(record)["causes"] == {"cpu": "not_enough_free"}
 
 
 @pytest.mark.parametrize(
@@ -174,14 +174,14 @@ def test_a_strict_policy_beside_static_cpus_is_a_warning(
 ) -> None:
     chosen = replace(SETTINGS, topology_manager_policy=policy, has_static_cpus=static)
     first, *more = new_host(chosen).engine.context.start_records("1")
-    assert first.event is EventName.MACHINE
+    assert first.event == "machine"
     assert [record.event for record in more] == (
-        [EventName.STRICT_POLICY_WITH_STATIC_CPUS] if warns else []
+        ["strict_policy_with_static_cpus"] if warns else []
     )
     for record in more:
         assert record.level == "warning"
-        assert record.fields["topologyManagerPolicy"] == policy
-        assert "of 100 pods" in str(record.fields["cost"])
+        assert fields_of(record)["topologyManagerPolicy"] == policy
+        assert "of 100 pods" in str(fields_of(record)["cost"])
 
 
 def test_a_manager_that_is_off_does_not_warn(new_host: NewHost) -> None:

@@ -10,6 +10,7 @@ import pytest
 from nri_numamem.engine.core import events
 from nri_numamem.engine.core.plan import RecordValue, Update
 from nri_numamem.engine.core.policy import Policy
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.memorymanager import Reservation
 from nri_numamem.numa import Machine, NumaNode
 from tests.engine.conftest import Answer, Host, NewHost
@@ -37,8 +38,8 @@ def without_effect(host: Host, memory: int | None) -> RecordValue:
     assert answer == Answer(records=(record,))
     assert host.engine.state == before
     assert (record.event, record.level) == ("update_without_effect", "debug")
-    assert record.fields["container_id"] == host.newest().container_id
-    return record.fields["cause"]
+    assert fields_of(record)["container_id"] == host.newest().container_id
+    return str(fields_of(record)["cause"])
 
 
 def test_an_update_without_another_memory_limit_changes_nothing(host: Host) -> None:
@@ -73,9 +74,9 @@ def test_more_memory_is_charged_to_the_same_nodes(host: Host) -> None:
     assert (plan.adjustment, plan.updates, plan.refusal) == (None, (), None)
     (record,) = plan.records
     assert (record.event, record.level) == ("resized", "info")
-    assert record.fields["container"] == "main"
-    assert record.fields["previous_memory_bytes"] == 200 * MI
-    assert record.fields["request_bytes"] == {"memory": 300 * MI}
+    assert fields_of(record)["container"] == "main"
+    assert fields_of(record)["previous_memory_bytes"] == 200 * MI
+    assert fields_of(record)["request_bytes"] == {"memory": 300 * MI}
     assert host.free()[0] == FREE - 300 * MI
 
 
@@ -96,7 +97,7 @@ def test_a_limit_that_the_node_cannot_hold_gets_more_nodes(host: Host) -> None:
     plan = update(host, 1200 * MI)
     assert plan.updates == (Update(host.newest().container_id, "0-1"),)
     (record,) = plan.records
-    assert (record.level, record.fields["previous_nodes"], record.fields["nodes"]) == (
+    assert (record.level, fields_of(record)["previous_nodes"], fields_of(record)["nodes"]) == (
         "info",
         "0",
         "0-1",
@@ -123,7 +124,7 @@ def test_a_limit_that_fits_nowhere_is_refused_and_changes_nothing(host: Host) ->
     assert plan.updates == ()
     (record,) = plan.records
     assert (record.event, record.level) == ("resize_rejected", "warning")
-    assert record.fields["shortfall_bytes"] == {"memory": 1400 * MI - FREE}
+    assert fields_of(record)["shortfall_bytes"] == {"memory": 1400 * MI - FREE}
     assert host.free()[0] == FREE - 400 * MI
 
 
@@ -143,7 +144,7 @@ def test_run_unpinned_never_refuses_a_resize(new_host: NewHost) -> None:
     assert (plan.adjustment, plan.updates, plan.refusal) == (None, (), None)
     (record,) = plan.records
     assert (record.event, record.level) == ("resized", "warning")
-    assert record.fields["shortfall_bytes"] == {"memory": 1400 * MI - FREE}
+    assert fields_of(record)["shortfall_bytes"] == {"memory": 1400 * MI - FREE}
     assert host.free()[0] == 0
     host.stop_pod(host.pods["sandbox-b"])
     assert host.free()[0] == FREE - 200 * MI
@@ -182,7 +183,7 @@ def test_an_ended_container_moves_with_the_resized_one(host: Host) -> None:
 
 def remedies_of(plan: Answer) -> list[object]:
     (record,) = plan.records
-    remedies = record.fields["remedies"]
+    remedies = fields_of(record)["remedies"]
     assert isinstance(remedies, list)
     return [*remedies]
 
@@ -211,7 +212,7 @@ def test_room_on_its_nodes_admits_the_resize(new_host: NewHost) -> None:
     size = 728 * MI + 100 * MI
     refused = host.handle(events.UpdateContainer(pod, container, size))
     room, _less = remedies_of(refused)
-    short = refused.records[0].fields["shortfall_bytes"]
+    short = fields_of(refused.records[0])["shortfall_bytes"]
     text = "make room on NUMA node 0: 61Mi"
     assert room == {"kind": "make_room", "text": text, "nodes": "0", "bytes": short}
     host.handle(events.StopPodSandbox(host.pods["sandbox-a"]))

@@ -9,6 +9,7 @@ import pytest
 
 from nri_numamem.engine.core.plan import Adjustment, HugepageRoute
 from nri_numamem.engine.core.policy import Policy
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.memorymanager import Reservation
 from tests.engine.conftest import Answer
 
@@ -26,12 +27,12 @@ def test_a_guaranteed_container_gets_one_node(host: Host) -> None:
     assert plan.adjustment == Adjustment("0")
     (record,) = plan.records
     assert (record.event, record.level) == ("admitted", "info")
-    assert record.fields["pod"] == "pod-a"
-    assert record.fields["container"] == "main"
-    assert record.fields["request_bytes"] == {"memory": 200 * MI}
-    assert record.fields["nodes"] == "0"
-    assert record.fields["merged_hint"] == {"affinity": "0", "preferred": True}
-    assert record.fields["free_bytes"] == {
+    assert fields_of(record)["pod"] == "pod-a"
+    assert fields_of(record)["container"] == "main"
+    assert fields_of(record)["request_bytes"] == {"memory": 200 * MI}
+    assert fields_of(record)["nodes"] == "0"
+    assert fields_of(record)["merged_hint"] == {"affinity": "0", "preferred": True}
+    assert fields_of(record)["free_bytes"] == {
         "0": {"memory": FREE - 200 * MI},
         "1": {"memory": FREE},
         "2": {"memory": FREE},
@@ -72,7 +73,7 @@ def test_pods_that_are_not_guaranteed_are_not_managed(host: Host, qos: str, why:
     assert (plan.adjustment, plan.updates, plan.refusal) == (None, (), None)
     (record,) = plan.records
     assert (record.event, record.level) == ("not_managed", "debug")
-    assert why in str(record.fields["cause"])
+    assert why in str(fields_of(record)["cause"])
     assert host.placed() == {}
 
 
@@ -108,7 +109,7 @@ def test_a_refusal_names_the_request_and_each_node_and_changes_nothing(host: Hos
     assert host.engine.state.accounting == before
     (record,) = plan.records
     assert (record.event, record.level) == ("rejected", "warning")
-    assert str(record.fields["message"]) in text
+    assert str(fields_of(record)["message"]) in text
 
 
 @pytest.mark.parametrize("policy", ["best-effort", "restricted", "single-numa-node"])
@@ -125,7 +126,7 @@ def test_a_refusal_names_no_other_pod(new_host: NewHost, policy: str, scope: str
         for name in (other.uid, other.name, other.sandbox_id, "secret", f"id-{other.uid}"):
             assert name not in answer.refusal
     (record,) = answer.records
-    assert "pod-neighbour-0" in str(record.fields["holders"])
+    assert "pod-neighbour-0" in str(fields_of(record)["holders"])
 
 
 def test_after_a_pod_is_removed_the_retry_succeeds(host: Host) -> None:
@@ -157,7 +158,7 @@ def test_adoption_records_the_shortfall(host: Host) -> None:
     plan = host.create(host.run("a"), mems="1", memory=2 * GI)
     (record,) = plan.records
     assert record.level == "warning"
-    assert record.fields["shortfall_bytes"] == {"memory": 2 * GI - FREE}
+    assert fields_of(record)["shortfall_bytes"] == {"memory": 2 * GI - FREE}
     host.stop_pod(host.pods["sandbox-a"])
     assert host.free() == [FREE] * 4
 
@@ -237,7 +238,7 @@ def test_memory_of_an_ended_container_stays_reserved_for_its_pod(host: Host) -> 
     host.create(pod, "init", memory=300 * MI)
     plan = host.stop(host.newest("init"))
     assert [record.event for record in plan.records] == ["container_ended"]
-    assert plan.records[0].fields["reusable_bytes"] == {"memory": 300 * MI}
+    assert fields_of(plan.records[0])["reusable_bytes"] == {"memory": 300 * MI}
     assert host.free()[0] == FREE - 300 * MI
     host.create(pod, "app", memory=200 * MI)
     assert host.free()[0] == FREE - 300 * MI

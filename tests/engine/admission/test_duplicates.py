@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri_numamem.engine.core import events
-from nri_numamem.engine.core.plan import Adjustment, Record
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.core.plan import Adjustment
+from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.records.record import Record
 from tests.engine.conftest import GI, MI, PAGE, SETTINGS, Answer, Host
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ FREE = GI - 64 * MI - 16 * PAGE  # of an empty node
 
 
 def warnings(answer: Answer) -> list[Record]:
-    return [record for record in answer.records if record.event is EventName.DUPLICATE_CONTAINER]
+    return [record for record in answer.records if record.event == "duplicate_container"]
 
 
 @pytest.fixture
@@ -46,10 +47,10 @@ def test_both_are_recorded_and_a_warning_names_them(host: Host) -> None:
     assert answer.adjustment == Adjustment("0")
     (record,) = warnings(answer)
     assert record.level == "warning"
-    assert record.fields["container_id"] == "new-main"
-    assert record.fields["sandbox_id"] == "new"
-    assert record.fields["other_container_id"] == "old-main"
-    assert record.fields["other_sandbox_id"] == "old"
+    assert fields_of(record)["container_id"] == "new-main"
+    assert fields_of(record)["sandbox_id"] == "new"
+    assert fields_of(record)["other_container_id"] == "old-main"
+    assert fields_of(record)["other_sandbox_id"] == "old"
     assert used(host) == 600 * MI
     assert host.placed() == {"a": {"old-main": "0", "main": "0"}}
 

@@ -3,6 +3,8 @@
 from nri_numamem.engine.admission.holders import LIMIT, holders_of
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.core.state import EngineState
+from nri_numamem.engine.records.common import HolderShown
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.memorymanager import Block, State
 from nri_numamem.numa import NodeSet
 from tests.engine.conftest import GI, MI, PAGE, Host, NewHost
@@ -14,7 +16,7 @@ def test_the_holders_in_a_rejection(host: Host) -> None:
     own = host.run("c")
     host.create(own, "first", 300 * MI)
     (record,) = host.create(own, "second", 100 * GI).records
-    assert record.fields["holders"] == [
+    assert fields_of(record)["holders"] == [
         {
             "namespace": "ns",
             "pod": "pod-b",
@@ -39,8 +41,7 @@ def test_only_requested_resources_count(new_host: NewHost) -> None:
     host.create(host.run("a"), "app", 100 * MI, hugepages={PAGE: 2 * PAGE})
     host.create(host.run("b"), "app", 200 * MI, hugepages={PAGE: 0})
     (found,) = holders_of(host.engine.state, "x", ["hugepages-2Mi"])
-    assert isinstance(found, dict)
-    assert (found["pod"], found["held_bytes"]) == ("pod-a", {"hugepages-2Mi": 2 * PAGE})
+    assert (found.pod, found.held_bytes) == ("pod-a", {"hugepages-2Mi": 2 * PAGE})
 
 
 def test_the_list_is_bounded_and_names_may_be_unknown() -> None:
@@ -48,11 +49,11 @@ def test_the_list_is_bounded_and_names_may_be_unknown() -> None:
     state = EngineState(State({}, {f"u{n:02}": blocks for n in range(30)}))
     found = holders_of(state, "x", ["memory"])
     assert len(found) == LIMIT
-    assert found[0] == {
-        "namespace": "",
-        "pod": "",
-        "container": "",
-        "pod_uid": "u00",
-        "nodes": "0",
-        "held_bytes": {"memory": 9},
-    }
+    assert found[0] == HolderShown(
+        namespace="",
+        pod="",
+        container="",
+        pod_uid="u00",
+        nodes=NodeSet([0]),
+        held_bytes={"memory": 9},
+    )

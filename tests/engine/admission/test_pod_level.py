@@ -13,6 +13,7 @@ from nri_numamem.engine.core.plan import Update
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.core.snapshot import restore, snapshot
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.memorymanager import Reservation, check_accounting
 from nri_numamem.numa import NodeSet
 
@@ -55,7 +56,7 @@ def test_limits_above_the_pods_limit_are_charged_once(host: Host) -> None:
     assert [mems(answer) for answer in answers] == ["0", "0", "0"]
     assert held(host) == {"one": 400, "two": 0, "three": 0}
     assert used(host) == [400, 0, 0, 0]
-    shares = [answer.records[0].fields.get("shares_pod_memory") for answer in answers]
+    shares = [fields_of(answer.records[0]).get("shares_pod_memory") for answer in answers]
     assert shares == [None, True, True]
 
 
@@ -64,7 +65,7 @@ def test_a_container_without_a_limit_gets_the_rest_of_the_pods_limit(host: Host)
     assert mems(host.create(pod, "one", 100 * MI)) == "0"
     answer = host.create(pod, "two", None)
     assert mems(answer) == "0"
-    assert answer.records[0].fields["request_bytes"] == {"memory": 300 * MI}
+    assert fields_of(answer.records[0])["request_bytes"] == {"memory": 300 * MI}
     assert mems(host.create(pod, "three", 200 * MI)) == "0"
     assert held(host) == {"one": 100, "two": 300, "three": 0}
 
@@ -81,7 +82,7 @@ def test_without_a_limit_of_the_pod_such_a_container_is_not_managed(host: Host) 
     assert answer.adjustment is None
     (record,) = answer.records
     assert record.event == "not_managed"
-    assert "neither it nor its pod" in str(record.fields["cause"])
+    assert "neither it nor its pod" in str(fields_of(record)["cause"])
 
 
 def test_without_a_sign_containers_are_placed_as_before(host: Host) -> None:
@@ -137,7 +138,7 @@ def test_the_nodes_of_the_pod_are_extended(host: Host) -> None:
     assert mems(answer) == "0-1"
     assert answer.updates == (Update(first.container_id, "0-1"),)
     assert first.container_id in host.engine.state.cpusets.unconfirmed
-    assert answer.records[0].fields["extended_container_ids"] == [first.container_id]
+    assert fields_of(answer.records[0])["extended_container_ids"] == [first.container_id]
     assert held(host) == {"one": 100, "two": 1100}
     assert host.placed()["a"] == {"one": "0-1", "two": "0-1"}
     assert sum(used(host)) == 1200

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from nri_numamem.engine.core.events import PodCgroupGone
 from nri_numamem.engine.core.plan import Adjustment
 from nri_numamem.engine.core.state import PREVIOUS_NAMES_LIMIT
+from nri_numamem.engine.records.plain import fields_of
 from tests.engine.conftest import Answer
 from tests.engine.operations import count_operations
 
@@ -22,7 +23,7 @@ def test_stop_releases_and_remove_changes_nothing(host: Host) -> None:
     host.create(pod)
     (record,) = host.stop_pod(pod).records
     assert record.event == "pod_released"
-    assert record.fields["containers"] == ["main"]
+    assert fields_of(record)["containers"] == ["main"]
     assert host.free() == [FREE] * 4
     assert host.remove_pod(pod) == Answer()
     assert host.engine.state.pods == {}

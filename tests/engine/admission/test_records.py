@@ -15,12 +15,13 @@ from nri_numamem.engine.admission.records import (
 )
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox, RunPodSandbox
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.engine.core.request import Request
 from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.records.record import Record
 from nri_numamem.memorymanager import Block, Explanation, Rejection, default_state
 from nri_numamem.numa import CpuSet, Machine, NodeSet, NumaNode
 
@@ -37,14 +38,14 @@ def create(policy: Policy, container: Container, pod: PodSandbox = POD) -> tuple
 
 
 def rules(record: Record) -> dict[str, str]:
-    listed = record.fields["candidates"]
+    listed = fields_of(record)["candidates"]
     assert isinstance(listed, list)
     return {str(entry["nodes"]): str(entry["rule"]) for entry in listed if isinstance(entry, dict)}
 
 
 def test_an_admission_names_request_hints_candidates_and_adjustment() -> None:
     (record,) = create(Policy(), CONTAINER)
-    fields = dict(record.fields)
+    fields = dict(fields_of(record))
     assert fields["request_bytes"] == {"memory": GI}
     assert fields["hints"] == {"memory": [{"affinity": str(n), "preferred": True} for n in (0, 1)]}
     assert rules(record) == {"0": "chosen", "1": "ranks_lower"}
@@ -56,8 +57,8 @@ def test_an_admission_with_hugepages_names_their_source() -> None:
     page = 2 << 20
     container = replace(CONTAINER, hugepage_limits={page: 4 * page})
     (record,) = create(Policy(), container)
-    assert record.fields["hugepage_source"] == "container"
-    assert record.fields["adjustment"] == {
+    assert fields_of(record)["hugepage_source"] == "container"
+    assert fields_of(record)["adjustment"] == {
         "cpuset_mems": "0",
         "hugepage_limits_bytes": {"hugepages-2Mi": 4 * page},
         "hugepage_route": "limits",
@@ -70,8 +71,8 @@ def test_an_adoption_names_the_shortfall(shortfall: dict[str, int], level: str) 
     request = Request({"memory": GI})
     record = adopted(state, POD, CONTAINER, request, NodeSet([0]), shortfall, NodeSet([7]))
     assert (record.event, record.level) == ("adopted", level)
-    assert record.fields.get("shortfall_bytes", {}) == shortfall
-    assert "excluded_nodes" not in record.fields
+    assert fields_of(record).get("shortfall_bytes", {}) == shortfall
+    assert "excluded_nodes" not in fields_of(record)
 
 
 def test_an_adoption_on_excluded_nodes_is_a_warning_without_a_shortfall() -> None:
@@ -79,15 +80,15 @@ def test_an_adoption_on_excluded_nodes_is_a_warning_without_a_shortfall() -> Non
     nodes, excluded = NodeSet([0, 7]), NodeSet([6, 7])
     record = adopted(state, POD, CONTAINER, Request({"memory": GI}), nodes, {"memory": 5}, excluded)
     assert record.level == "warning"
-    assert record.fields["excluded_nodes"] == "7"
-    assert "shortfall_bytes" not in record.fields
+    assert fields_of(record)["excluded_nodes"] == "7"
+    assert "shortfall_bytes" not in fields_of(record)
 
 
 def test_a_rejection_names_the_candidates() -> None:
     (record,) = create(Policy(), Container("id", "s", "main", 9 * GI))
     assert record.event == "rejected"
     assert rules(record) == {"0": "too_small", "1": "too_small"}
-    assert record.fields["reason"] == "UnexpectedAdmissionError"
+    assert fields_of(record)["reason"] == "UnexpectedAdmissionError"
 
 
 def test_without_rejection_the_container_runs_unpinned() -> None:
@@ -135,7 +136,7 @@ def test_in_pod_scope_the_text_has_the_amount_of_the_whole_pod() -> None:
     pod = replace(POD, memory_limit_bytes=90 * GI)
     applied = engine.apply(CreateContainer(pod, CONTAINER))
     assert "requested the whole pod's memory 90Gi; " in (applied.plan.refusal or "")
-    assert applied.records[0].fields["pod_request_bytes"] == {"memory": 90 * GI}
+    assert fields_of(applied.records[0])["pod_request_bytes"] == {"memory": 90 * GI}
 
 
 @pytest.mark.parametrize("length", [1, 63, 253, 5000])
@@ -161,7 +162,7 @@ def test_a_text_has_at_most_900_characters_also_with_64_nodes(length: int, scope
 
 def test_a_container_that_is_not_managed() -> None:
     record = not_managed(POD, CONTAINER, "its pod is Burstable")
-    assert (record.level, record.fields["cause"]) == ("debug", "its pod is Burstable")
+    assert (record.level, fields_of(record)["cause"]) == ("debug", "its pod is Burstable")
     assert not_managed(POD, CONTAINER, "invalid", is_invalid=True).level == "warning"
 
 
@@ -181,7 +182,7 @@ def test_what_keeps_a_pod_from_being_guaranteed(
 ) -> None:
     pod = replace(POD, cgroup_parent="/kubepods/burstable/podx", memory_limit_bytes=7)
     container = Container("id", "s", "main", memory, cpu_shares=shares, cpu_limit_millicores=limit)
-    fields = not_managed(pod, container, "its pod is Burstable").fields
+    fields = fields_of(not_managed(pod, container, "its pod is Burstable"))
     assert fields["qos_obstacles"] == obstacles
     assert (fields["qos_class"], fields["memory_limit_bytes"]) == ("Burstable", memory)
     assert fields["pod_memory_limit_bytes"] == 7
@@ -189,7 +190,7 @@ def test_what_keeps_a_pod_from_being_guaranteed(
 
 def test_a_guaranteed_pod_has_no_obstacles() -> None:
     pod = replace(POD, cgroup_parent="/kubepods/podx")
-    fields = not_managed(pod, CONTAINER, "memoryManagerPolicy is None").fields
+    fields = fields_of(not_managed(pod, CONTAINER, "memoryManagerPolicy is None"))
     assert fields["qos_class"] == "Guaranteed"
     assert "qos_obstacles" not in fields
 
@@ -197,16 +198,16 @@ def test_a_guaranteed_pod_has_no_obstacles() -> None:
 def test_an_end_names_what_the_pod_may_reuse() -> None:
     holder = Holder("id", "s", ("uid", "main"))
     state = EngineState(default_state(MACHINE, {}))
-    assert ended(state, POD, holder).fields["reusable_bytes"] == {}
+    assert fields_of(ended(state, POD, holder))["reusable_bytes"] == {}
 
 
 def test_a_reservation_of_the_state_file_that_is_dropped() -> None:
     blocks = (Block(NodeSet([3]), "memory", GI),)
     record = reservation_dropped(Holder("id", "s", ("uid", "main")), blocks)
-    assert record.fields["nodes"] == "3"
-    assert record.fields["request_bytes"] == {"memory": GI}
+    assert fields_of(record)["nodes"] == "3"
+    assert fields_of(record)["request_bytes"] == {"memory": GI}
 
 
 def test_an_update_that_is_repeated() -> None:
     record = reapplied(POD, CONTAINER, NodeSet([1]), "the update did not reach the cgroup")
-    assert (record.fields["nodes"], record.fields["runtime_cpuset_mems"]) == ("1", "")
+    assert (fields_of(record)["nodes"], fields_of(record)["runtime_cpuset_mems"]) == ("1", "")

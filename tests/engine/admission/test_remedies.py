@@ -8,6 +8,7 @@ from nri_numamem.engine.admission import remedies
 from nri_numamem.engine.admission.remedies import REBUILT_LIMIT, TRIALS
 from nri_numamem.engine.core.events import CreateContainer
 from nri_numamem.engine.core.policy import Policy
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.memorymanager import Pool, PoolUse
 from nri_numamem.numa import CpuSet, Machine, MemoryNodes, NodeClass, NumaNode
 from nri_numamem.numa.memory_nodes import WithoutCpus
@@ -35,7 +36,7 @@ def machine(count: int = 2, size_gi: int = 58, pages: int = 0, without_cpus: int
 def remedy(answer: Answer) -> str:
     """Return the remedies in the text of a refusal; they are those of the record too."""
     text = (answer.refusal or "").partition("remedy: ")[2].partition("; ")[0]
-    found = answer.records[0].fields["remedies"]
+    found = fields_of(answer.records[0])["remedies"]
     assert isinstance(found, list)
     texts = [str(each["text"]) for each in found if isinstance(each, dict)]
     assert ", or ".join(texts).startswith(text)
@@ -133,7 +134,7 @@ def test_the_other_scope(new_host: NewHost) -> None:
     answer = host.create(pod, memory=50 * GI)
     assert "set topologyManagerScope container" in remedy(answer)
     (record,) = answer.records
-    assert record.fields["pod_request_bytes"] == {"memory": 100 * GI}
+    assert fields_of(record)["pod_request_bytes"] == {"memory": 100 * GI}
     assert remedy(answer).startswith("request at most 59342Mi")
 
 

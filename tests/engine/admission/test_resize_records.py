@@ -10,9 +10,10 @@ from nri_numamem.engine.core.events import (
     RunPodSandbox,
     UpdateContainer,
 )
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.records.record import Record
 from nri_numamem.numa import CpuSet, Machine, NumaNode
 
 GI = 1 << 30
@@ -33,26 +34,26 @@ def resize(new_bytes: int, policy: Policy) -> tuple[Record, str | None]:
 def test_a_limit_that_fits() -> None:
     record, _ = resize(2 * GI, Policy())
     assert (record.event, record.level) == ("resized", "info")
-    assert record.fields["previous_memory_bytes"] == GI
-    assert record.fields["candidates"] == [{"nodes": "0", "rule": "chosen", "reason": "chosen"}]
-    assert "adjustment" not in record.fields
+    assert fields_of(record)["previous_memory_bytes"] == GI
+    assert fields_of(record)["candidates"] == [{"nodes": "0", "rule": "chosen", "reason": "chosen"}]
+    assert "adjustment" not in fields_of(record)
 
 
 def test_a_limit_that_needs_more_nodes() -> None:
     record, _ = resize(6 * GI, Policy())
-    assert (record.fields["previous_nodes"], record.fields["nodes"]) == ("0", "0-1")
-    assert record.fields["candidates"] == [
+    assert (fields_of(record)["previous_nodes"], fields_of(record)["nodes"]) == ("0", "0-1")
+    assert fields_of(record)["candidates"] == [
         {"nodes": "0", "rule": "not_enough_free", "reason": "not enough free"},
         {"nodes": "0-1", "rule": "chosen", "reason": "chosen"},
     ]
-    assert record.fields["adjustment"] == {"cpuset_mems": "0-1"}
+    assert fields_of(record)["adjustment"] == {"cpuset_mems": "0-1"}
 
 
 @pytest.mark.parametrize("when_unsatisfiable", ["Reject", "RunUnpinned"])
 def test_a_limit_that_fits_nowhere(when_unsatisfiable: str) -> None:
     record, refusal = resize(9 * GI, Policy(when_unsatisfiable=when_unsatisfiable))
     assert record.level == "warning"
-    assert record.fields["shortfall_bytes"]
+    assert fields_of(record)["shortfall_bytes"]
     if when_unsatisfiable == "Reject":
         assert record.event == "resize_rejected"
         assert refusal is not None
@@ -64,7 +65,7 @@ def test_a_limit_that_fits_nowhere(when_unsatisfiable: str) -> None:
 
 
 def list_of(record: Record) -> list[object]:
-    listed = record.fields["candidates"]
+    listed = fields_of(record)["candidates"]
     assert isinstance(listed, list)
     return [*listed]
 

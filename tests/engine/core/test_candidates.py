@@ -1,9 +1,11 @@
 """The node sets in a decision's record, each with the rule that chose it or passed it over."""
 
-from nri_numamem.engine.core.candidates import LIMIT, RULES, Choice, decision_fields
-from nri_numamem.engine.core.fields import Fields
+from typing import Any
+
+from nri_numamem.engine.core.candidates import LIMIT, RULES, Choice, considered
 from nri_numamem.engine.core.providers import OtherProviders
 from nri_numamem.engine.core.state import EngineState
+from nri_numamem.engine.records import plain
 from nri_numamem.memorymanager import State, default_state
 from nri_numamem.memorymanager.accounting import assign
 from nri_numamem.memorymanager.node_reasons import Rule, reason_for
@@ -19,8 +21,8 @@ def empty_state(*sizes_bytes: int) -> State:
     )
 
 
-def fields_of(choice: Choice) -> Fields:
-    return decision_fields(choice, EngineState(choice.accounting))
+def fields_of(choice: Choice) -> dict[str, Any]:
+    return plain.fields_of(considered(choice, EngineState(choice.accounting)))
 
 
 def rules(choice: Choice) -> dict[str, str]:
@@ -113,7 +115,7 @@ def test_free_bytes_of_the_listed_sets_only() -> None:
     before = empty_state(*[GI] * (LIMIT + 3))
     choice = Choice(before, "uid", REQUEST, NodeSet([LIMIT + 1]))
     after = assign(before, "uid", "c", NodeSet([LIMIT + 1]), REQUEST)
-    assert decision_fields(choice, EngineState(after))["free_bytes"] == {
+    assert plain.fields_of(considered(choice, EngineState(after)))["free_bytes"] == {
         **{str(n): {"memory": GI} for n in range(LIMIT - 1)},
         str(LIMIT + 1): {"memory": 0},
     }

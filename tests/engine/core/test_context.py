@@ -6,6 +6,7 @@ from nri_numamem.engine.core.context import Context, qos_of_cgroup_parent
 from nri_numamem.engine.core.events import Container, PodSandbox
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.memorymanager import QosClass, Reservation, ReservedMemoryError
 from nri_numamem.numa import (
     CpuSet,
@@ -127,10 +128,10 @@ def test_the_first_record_has_policy_reservations_and_classes() -> None:
     policy = Policy(notes=("a note",), is_managed_twice=True)
     (record,) = Context.of(Machine(NODES), policy).start_records("1.2")
     assert (record.event, record.level) == ("machine", "warning")
-    assert record.fields["version"] == "1.2"
-    assert record.fields["notes"] == ["a note"]
-    assert record.fields["reserved_memory_source"] == "derived"
-    assert record.fields["nodes"] == {
+    assert fields_of(record)["version"] == "1.2"
+    assert fields_of(record)["notes"] == ["a note"]
+    assert fields_of(record)["reserved_memory_source"] == "derived"
+    assert fields_of(record)["nodes"] == {
         "0": {
             "memory": GI,
             "reserved": {"memory": 100 * MI},
@@ -147,9 +148,9 @@ def test_a_reservation_on_an_excluded_node_is_a_warning() -> None:
         "1.2"
     )
     assert machine.level == "info"
-    assert machine.fields["reserved_memory_source"] == "settings"
+    assert fields_of(machine)["reserved_memory_source"] == "settings"
     assert (warning.event, warning.level) == ("reservation_without_effect", "warning")
-    assert warning.fields == {
+    assert fields_of(warning) == {
         "setting": "reservedMemory[1]",
         "nodes": "1",
         "limits_bytes": {"memory": 2 * MI},
@@ -162,8 +163,8 @@ def test_a_machine_without_cpus_is_a_warning() -> None:
     nodes = (NumaNode(0, GI), NumaNode(3, GI))
     machine, warning = Context.of(Machine(nodes), Policy()).start_records("1.2")
     assert (warning.event, warning.level) == ("no_node_has_cpus", "warning")
-    assert warning.fields == {"numa_nodes": "0,3"}
-    found = machine.fields["nodes"]
+    assert fields_of(warning) == {"numa_nodes": "0,3"}
+    found = fields_of(machine)["nodes"]
     assert isinstance(found, dict)
     assert [node["use"] for node in found.values()] == ["used", "used"]
 

@@ -2,15 +2,15 @@
 
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.decision import NO_PLAN, Decision, Transition, without_reply
-from nri_numamem.engine.core.plan import Adjustment, Plan, Record
+from nri_numamem.engine.core.plan import Adjustment, Plan
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.core.state import EngineState
-from nri_numamem.engine.records.events import EventName
 from nri_numamem.memorymanager import State
 from nri_numamem.numa import Machine, NumaNode
+from tests.engine.records.examples import example
 
 STATE = EngineState(State({}))
-RECORD = Record(EventName.NOT_MANAGED)
+RECORD = example("not_managed")
 
 
 def test_a_computed_decision_has_its_transition() -> None:
@@ -21,7 +21,7 @@ def test_a_computed_decision_has_its_transition() -> None:
 
 
 def test_added_records_follow_those_of_the_transition() -> None:
-    added = Record(EventName.ADMITTED)
+    added = example("admitted")
     decision = Decision.computed(Plan(Adjustment("0")), STATE, RECORD).with_records(added, added)
     assert decision.plan == Plan(Adjustment("0"))
     assert decision.compute_transition() == Transition(STATE, (RECORD, added, added))

@@ -6,17 +6,17 @@ import pytest
 
 from nri_numamem.engine.core.events import Container, PodSandbox
 from nri_numamem.engine.core.fields import (
-    adjustment_value,
-    container_fields,
+    adjustment_shown,
+    container_names,
     free_bytes,
-    hint_value,
-    pod_fields,
+    pod_names,
     provider_hints,
-    remedy_value,
+    remedy_shown,
 )
 from nri_numamem.engine.core.plan import Adjustment, HugepageRoute
 from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.engine.core.state import EngineState
+from nri_numamem.engine.records.plain import fields_of, plain
 from nri_numamem.memorymanager import Hint, default_state
 from nri_numamem.memorymanager.remedy import Kind, Remedy
 from nri_numamem.numa import Machine, NodeSet, NumaNode
@@ -26,7 +26,7 @@ POD = PodSandbox("s", "uid", "ns", "db", "/kubepods/poduid")
 
 
 def test_a_container_is_named_with_its_pod() -> None:
-    fields = container_fields(POD, Container("id", "s", "main", GI))
+    fields = fields_of(container_names(POD, Container("id", "s", "main", GI)))
     assert list(fields.items()) == [
         ("pod", "db"),
         ("namespace", "ns"),
@@ -34,7 +34,7 @@ def test_a_container_is_named_with_its_pod() -> None:
         ("pod_uid", "uid"),
         ("container_id", "id"),
     ]
-    assert pod_fields(POD) == {"pod": "db", "namespace": "ns", "pod_uid": "uid"}
+    assert fields_of(pod_names(POD)) == {"pod": "db", "namespace": "ns", "pod_uid": "uid"}
 
 
 def test_free_bytes_per_node_and_resource() -> None:
@@ -42,7 +42,7 @@ def test_free_bytes_per_node_and_resource() -> None:
     state = EngineState(default_state(machine, {}))
     names = ["memory", "hugepages-2Mi"]
     found = free_bytes(state, names, NodeSet([0, 5, 12]))
-    assert list(free_bytes(state, names, {12})) == ["12"]
+    assert list(free_bytes(state, names, {12})) == [12]
     assert json.loads(json.dumps(found)) == {
         "0": {"memory": GI - (2 << 20), "hugepages-2Mi": 2 << 20},
         "12": {"memory": 2 * GI},
@@ -50,14 +50,14 @@ def test_free_bytes_per_node_and_resource() -> None:
 
 
 def test_hints() -> None:
-    assert hint_value(Hint(NodeSet([0, 1]), preferred=False)) == {
+    assert plain(Hint(NodeSet([0, 1]), preferred=False)) == {
         "affinity": "0-1",
         "preferred": False,
     }
-    assert hint_value(Hint(None, preferred=True)) == {"affinity": None, "preferred": True}
+    assert plain(Hint(None, preferred=True)) == {"affinity": None, "preferred": True}
     others = OtherProviders((NodeSet([1]), NodeSet([0, 1])), NodeSet([0]))
-    assert provider_hints(others) == {"cpu": "0", "devices": ["1", "0-1"]}
-    assert provider_hints(NO_OTHER_PROVIDERS) == {}
+    assert plain(provider_hints(others)) == {"cpu": "0", "devices": ["1", "0-1"]}
+    assert plain(provider_hints(NO_OTHER_PROVIDERS)) == {}
 
 
 @pytest.mark.parametrize(
@@ -75,21 +75,25 @@ def test_hints() -> None:
     ],
 )
 def test_adjustments(adjustment: Adjustment, value: dict[str, object]) -> None:
-    assert adjustment_value(adjustment) == value
+    assert plain(adjustment_shown(adjustment)) == value
 
 
 def test_a_remedy_has_the_parameters_of_its_kind() -> None:
     ending = Remedy(Kind.END_PODS, pods={"u": "ns/a"})
-    assert remedy_value(ending) == {"kind": "end_pods", "text": "end ns/a", "pods": {"u": "ns/a"}}
+    assert plain(remedy_shown(ending)) == {
+        "kind": "end_pods",
+        "text": "end ns/a",
+        "pods": {"u": "ns/a"},
+    }
     room = Remedy(Kind.MAKE_ROOM, NodeSet([1]), {"memory": 1024})
-    assert remedy_value(room) == {
+    assert plain(remedy_shown(room)) == {
         "kind": "make_room",
         "text": "make room on NUMA node 1: 1Ki",
         "nodes": "1",
         "bytes": {"memory": 1024},
     }
     setting = Remedy(Kind.CHANGE_SETTING, setting="s", values=("a", "b"))
-    assert remedy_value(setting) == {
+    assert plain(remedy_shown(setting)) == {
         "kind": "change_setting",
         "text": "set s a or b",
         "setting": "s",

@@ -2,19 +2,20 @@
 
 import pytest
 
-from nri_numamem.engine.core.plan import Adjustment, Plan, Record, Update
-from nri_numamem.engine.records.events import EventName, Level
+from nri_numamem.engine.core.plan import Adjustment, Plan, Update
+from nri_numamem.engine.records.record import Level
+from tests.engine.records.examples import example
 
 
 def test_the_level_of_a_record_is_that_of_its_event() -> None:
-    assert Record(EventName.ADMITTED).level is Level.INFO
-    assert Record(EventName.ADOPTED).level is Level.INFO
-    assert Record(EventName.ADOPTED, alternate=True).level is Level.WARNING
-    assert Record(EventName.INTERNAL_ERROR).level is Level.ERROR
+    assert example("admitted").level is Level.INFO
+    assert example("adopted").level is Level.INFO
+    assert example("adopted", alternate=True).level is Level.WARNING
+    assert example("internal_error").level is Level.ERROR
 
 
 def test_a_record_outside_of_requests_has_no_request_id() -> None:
-    assert Record(EventName.STOPPED).request_id == ""
+    assert example("stopped").request_id == ""
 
 
 def test_an_empty_plan_changes_nothing() -> None:

@@ -11,6 +11,7 @@ from nri_numamem.engine.core.events import Container
 from nri_numamem.engine.core.plan import Adjustment, Plan, Update
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders, other_providers_of
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.memorymanager import Hint, Reservation
 from nri_numamem.numa import (
     CpuSet,
@@ -109,7 +110,7 @@ def test_devices_come_before_cpus() -> None:
 
 def other_hints(answer: Answer) -> dict[str, object]:
     """Return the hints in the record, without those of the memory manager."""
-    hints = answer.records[0].fields["hints"]
+    hints = fields_of(answer.records[0])["hints"]
     assert isinstance(hints, dict)
     return {provider: hint for provider, hint in hints.items() if provider != "memory"}
 

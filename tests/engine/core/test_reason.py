@@ -4,10 +4,9 @@ from dataclasses import replace
 
 from nri_numamem.engine.core.reason import NO_REASONS, Reason, Reasons
 from nri_numamem.engine.core.state import EngineState
-from nri_numamem.engine.records.events import EventName
 from nri_numamem.memorymanager import State
 
-REASON = Reason("c", "s", ("u", "app"), "ns", "pod", EventName.ADMITTED)
+REASON = Reason("c", "s", ("u", "app"), "ns", "pod", "admitted")
 
 
 def test_no_decision_depends_on_a_reason() -> None:

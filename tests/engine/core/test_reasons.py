@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 
 from nri_numamem.engine.core import events
-from nri_numamem.engine.core.plan import Record, RecordValue
+from nri_numamem.engine.core.plan import RecordValue
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.core.reason import Reason
 from nri_numamem.engine.core.reasons import after
 from nri_numamem.engine.core.snapshot import restore, snapshot
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.records.events import EventName
 from nri_numamem.numa import NodeSet
 from tests.engine.conftest import GI, MI, Host, NewHost
+from tests.engine.records.examples import example
 
 BIG = 100 * GI
 
@@ -44,18 +44,18 @@ def synchronize(host: Host, wall_s: int) -> None:
 def pinned(host: Host) -> dict[str, tuple[str, int]]:
     """Return container id -> event and time of its reason."""
     found = host.engine.state.reasons.pinned
-    return {name: (reason.event.value, reason.since_s) for name, reason in found.items()}
+    return {name: (reason.event, reason.since_s) for name, reason in found.items()}
 
 
 def unpinned(host: Host) -> dict[str, tuple[str, int]]:
     found = host.engine.state.reasons.unpinned
-    return {name: (reason.event.value, reason.since_s) for name, reason in found.items()}
+    return {name: (reason.event, reason.since_s) for name, reason in found.items()}
 
 
 def test_an_admitted_container_has_names_and_time(host: Host) -> None:
     create(host, "a", 1000)
     assert host.engine.state.reasons.pinned == {
-        "c-a": Reason("c-a", "sandbox-a", ("a", "main"), "ns", "pod-a", EventName.ADMITTED, 1000)
+        "c-a": Reason("c-a", "sandbox-a", ("a", "main"), "ns", "pod-a", "admitted", 1000)
     }
 
 
@@ -153,15 +153,15 @@ def test_a_cgroup_without_nodes_that_must_not_be_repaired(host: Host) -> None:
 def test_a_container_that_no_event_shows_has_no_sandbox(host: Host) -> None:
     container = create(host, "a", 1000)
     event = events.StopContainer(host.pods[container.sandbox_id], container)
-    record = Record(EventName.RUNNING_UNPINNED_NO_CAPACITY, {"container_id": "other"})
+    record = example("running_unpinned_no_capacity", {"container_id": "other"})
     before = host.engine.state
     found = after(before, before, event, [record], 2000).reasons.unpinned["other"]
     assert found.sandbox_id == ""
     assert found.since_s == 2000
 
 
-@pytest.mark.parametrize("event", [EventName.REQUEST_TIMED_OUT, EventName.INTERNAL_ERROR])
-def test_a_container_whose_creation_failed(host: Host, event: EventName) -> None:
+@pytest.mark.parametrize("event", ["request_timed_out", "internal_error"])
+def test_a_container_whose_creation_failed(host: Host, event: str) -> None:
     pod = host.run("a")
     fields: dict[str, RecordValue] = {
         "pod": pod.name,
@@ -173,15 +173,15 @@ def test_a_container_whose_creation_failed(host: Host, event: EventName) -> None
         "qos_class": "Guaranteed",
     }
     for other in (
-        Record(EventName.ADMITTED, {"container_id": "c"}),
-        Record(event),
-        Record(event, {**fields, "qos_class": "Burstable"}),
-        Record(event, {**fields, "container_id": ""}),
+        example("admitted", {"container_id": "c"}),
+        example(event),
+        example(event, {**fields, "qos_class": "Burstable"}),
+        example(event, {**fields, "container_id": ""}),
     ):
         host.engine.note_unpinned(other, 2000)
     assert unpinned(host) == {}
-    host.engine.note_unpinned(Record(event, fields), 2000)
-    assert unpinned(host) == {"c": (event.value, 2000)}
+    host.engine.note_unpinned(example(event, fields), 2000)
+    assert unpinned(host) == {"c": (event, 2000)}
     reason = host.engine.state.reasons.unpinned["c"]
     assert (reason.key, reason.sandbox_id) == (("a", "main"), "sandbox-a")
     host.containers["c"] = events.Container("c", pod.sandbox_id, "main", 200 * MI)

@@ -8,6 +8,7 @@ import pytest
 from nri_numamem.engine.core.events import Container, ContainersFound, MachineChanged, PodSandbox
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.memorymanager import Reservation, State, adopt, check_accounting, check_shortfalls
 from nri_numamem.numa import Machine, NodeSet, NumaNode
 from tests.engine.conftest import GI, MI, Host, NewHost
@@ -69,7 +70,7 @@ def test_a_resize_beyond_the_limit_counts_when_a_container_ends(new_host: NewHos
     for uid, size in (("a", 4), ("b", 3), ("c", 7)):
         host.create(host.run(uid), memory=size * GI)
     a = next(c for c in host.containers.values() if c.sandbox_id == "sandbox-a")
-    assert host.resize(a, 7 * GI).records[0].fields["shortfall_bytes"] == {"memory": 2 * GI}
+    assert fields_of(host.resize(a, 7 * GI).records[0])["shortfall_bytes"] == {"memory": 2 * GI}
     end(host, "b")
     assert host.free() == [GI, GI]
 
@@ -80,7 +81,7 @@ def test_a_resize_on_an_overcommitted_node_keeps_what_the_container_has(
     host = overcommitted
     a = next(c for c in host.containers.values() if c.sandbox_id == "sandbox-a")
     (record,) = host.resize(a, 2 * GI).records
-    assert "shortfall_bytes" not in record.fields
+    assert "shortfall_bytes" not in fields_of(record)
     assert host.free() == [0, GI]
     smaller = host.containers[a.container_id]
     assert host.resize(smaller, 3 * GI).refusal is not None

@@ -16,7 +16,6 @@ from nri_numamem.engine.core import events
 from nri_numamem.engine.core.reason import NO_REASONS, Reason, Reasons
 from nri_numamem.engine.core.snapshot import SnapshotError, restore, snapshot
 from nri_numamem.engine.core.state import Cpusets, EngineState, Holder
-from nri_numamem.engine.records.events import EventName
 from nri_numamem.memorymanager import Block, State
 from nri_numamem.numa import CpuSet, NodeSet
 from nri_numamem.numa.quantity import MAX_BYTES
@@ -100,7 +99,7 @@ def test_a_file_without_reasons_is_read(lived: EngineState) -> None:
 
 
 def test_reasons_have_names_event_and_time(lived: EngineState) -> None:
-    reason = Reason("c9", "s9", ("z", "app"), "ns", "pod-z", EventName.UNPINNED_NO_CAPACITY, 1234)
+    reason = Reason("c9", "s9", ("z", "app"), "ns", "pod-z", "unpinned_no_capacity", 1234)
     state = lived.with_reasons(Reasons(lived.reasons.pinned, {"c9": reason}))
     restored = restore(snapshot(state)).reasons
     assert restored.unpinned == {"c9": reason}

@@ -13,6 +13,7 @@ from nri_numamem.engine.core.plan import Update
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.core.state import Cpusets
 from nri_numamem.engine.cpusets.check import unpinned_containers
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.memorymanager import Reservation
 from nri_numamem.numa import NodeSet
 from tests.engine.conftest import Answer
@@ -33,7 +34,7 @@ def look(host: Host, mems: str, use: CgroupUse | None = USE, container_id: str =
     """Let the cgroup of a container have `mems`; return the events and outcomes of the records."""
     answer = host.handle(CpusetsRead((CpusetRead(container_id, NodeSet.parse(mems), use),)))
     assert answer == Answer(records=answer.records)
-    return [f"{one.event} {one.fields.get('outcome', '')}".strip() for one in answer.records]
+    return [f"{one.event} {fields_of(one).get('outcome', '')}".strip() for one in answer.records]
 
 
 def cpusets(host: Host) -> Cpusets:
@@ -62,8 +63,8 @@ def test_a_cgroup_without_nodes_is_repaired_with_the_next_reply(running: Host) -
     assert plan.updates == (Update("c", "0"),)
     record = plan.records[-1]
     assert record.event == "cpuset_mems_reapplied"
-    assert record.fields["cause"] == "the cgroup has none"
-    assert (record.fields["pod"], record.fields["container"]) == ("pod-a", "main")
+    assert fields_of(record)["cause"] == "the cgroup has none"
+    assert (fields_of(record)["pod"], fields_of(record)["container"]) == ("pod-a", "main")
     assert running.create(other, "second").updates == ()
     # It is repaired as often as it is unset.
     assert look(running, "") == ["cpuset_mems_missing repair_deferred"]
@@ -117,9 +118,9 @@ def test_nodes_that_something_else_set_are_adopted(running: Host) -> None:
     assert running.placed()["a"] == {"main": "3"}
     assert running.free()[0] == FREE
     record = running.answers[-1].records[0]
-    assert record.fields["previous_nodes"] == "0"
-    assert record.fields["nodes"] == "3"
-    assert record.fields["shortfall_bytes"] == {"memory": 100 * MI}
+    assert fields_of(record)["previous_nodes"] == "0"
+    assert fields_of(record)["nodes"] == "3"
+    assert fields_of(record)["shortfall_bytes"] == {"memory": 100 * MI}
     assert look(running, "3", None) == []
     assert running.create(running.run("c")).updates == ()
 
@@ -137,7 +138,7 @@ def test_a_container_of_an_unknown_sandbox_is_adopted_too(running: Host) -> None
     state = running.engine.state
     running.engine = running.engine.with_state(running.engine.context, replace(state, pods={}))
     assert look(running, "2") == ["cpuset_mems_conflict"]
-    assert "pod" not in running.answers[-1].records[0].fields
+    assert "pod" not in fields_of(running.answers[-1].records[0])
 
 
 def test_an_update_that_the_cgroup_does_not_show_is_repeated_once(running: Host) -> None:
@@ -149,7 +150,7 @@ def test_an_update_that_the_cgroup_does_not_show_is_repeated_once(running: Host)
     assert look(running, "0") == []  # it waits for a reply
     plan = running.create(running.run("b"))
     assert plan.updates == (Update("c", "0-1"),)
-    assert plan.records[-1].fields["cause"] == "the update did not reach the cgroup"
+    assert fields_of(plan.records[-1])["cause"] == "the update did not reach the cgroup"
     assert look(running, "0") == ["cpuset_mems_conflict"]
     assert running.placed()["a"] == {"main": "0"}
 

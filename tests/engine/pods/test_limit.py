@@ -11,6 +11,7 @@ import pytest
 from nri_numamem.engine.core import events
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.pods import limit as pod_limit
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.memorymanager import Block, Reservation, check_accounting
 from nri_numamem.numa import NodeSet
 from tests.engine.operations import count_operations
@@ -59,16 +60,16 @@ def test_a_container_that_holds_nothing_any_more_is_forgotten(host: Host) -> Non
     assert list(host.engine.state.holders) == [("a", "app")]
     assert len(host.engine.state.keys) == 1
     (record,) = answer.records
-    assert record.fields["released_bytes"] == {"memory": 200 * MI}
+    assert fields_of(record)["released_bytes"] == {"memory": 200 * MI}
     assert used(host) == [0, 300, 0, 0]
-    assert host.stop_pod(pod).records[0].fields["containers"] == ["app"]
+    assert fields_of(host.stop_pod(pod).records[0])["containers"] == ["app"]
 
 
 def test_on_the_same_nodes_ended_memory_is_reused_before_it_is_released(host: Host) -> None:
     pod = host.run("a", memory=500 * MI)
     run_init(host, pod, 500)
     answer = host.create(pod, "one", 300 * MI)
-    assert "released_bytes" not in answer.records[0].fields
+    assert "released_bytes" not in fields_of(answer.records[0])
     assert held(host) == {"init": 200, "one": 300}
     host.create(pod, "two", 200 * MI)
     assert held(host) == {"init": 0, "one": 300, "two": 200}

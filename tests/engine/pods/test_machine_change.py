@@ -10,14 +10,17 @@ import pytest
 
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import Container, MachineChanged, Synchronize
-from nri_numamem.engine.core.plan import Adjustment, HugepageRoute, Record
+from nri_numamem.engine.core.plan import Adjustment, HugepageRoute
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.core.snapshot import restore, snapshot
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.records.record import Record
+from nri_numamem.engine.records.running import Overcommitted
 from nri_numamem.memorymanager import Reservation, ReservedMemoryError, check_accounting
 from nri_numamem.numa import CpuSet, Machine, hugepages_page_size
 from tests.engine.conftest import Answer
+from tests.engine.records.examples import example
 
 if TYPE_CHECKING:
     from nri_numamem.engine.core.state import EngineState
@@ -80,8 +83,8 @@ def test_more_memory_is_usable_at_once(new_host: NewHost) -> None:
     host.create(host.run("a"))
     larger = with_node(machine_of(host), 0, memory_bytes=2 * GI)
     assert change(host, larger) == (
-        Record(
-            EventName.MACHINE_CHANGED,
+        example(
+            "machine_changed",
             {
                 "nodes": {
                     "0": {
@@ -101,7 +104,7 @@ def test_a_pool_that_was_resized(new_host: NewHost) -> None:
     host = new_host(SETTINGS)
     host.create(host.run("a", hugepages={PAGE: 4 * PAGE}))
     (record,) = change(host, with_node(machine_of(host), 0, hugepages={PAGE: 8, GI: 0}))
-    assert record.fields["nodes"] == {
+    assert fields_of(record)["nodes"] == {
         "0": {
             "hugepages-2Mi": 8 * PAGE,
             "previous_hugepages-2Mi": 16 * PAGE,
@@ -115,7 +118,7 @@ def test_a_pool_that_was_resized(new_host: NewHost) -> None:
     }
     assert host.free("hugepages-2Mi")[0] == 4 * PAGE
     (record,) = change(host, with_node(machine_of(host), 0, hugepages={PAGE: 8}, cpus=CpuSet([0])))
-    nodes = record.fields["nodes"]
+    nodes = fields_of(record)["nodes"]
     assert isinstance(nodes, dict)
     assert nodes["0"] == {
         "cpus": 1,
@@ -133,20 +136,18 @@ def test_a_container_that_no_longer_fits_keeps_its_nodes_and_is_recorded_once(
     host.create(pod)
     host.create(host.run("b"), memory=100 * MI)
     _, named = change(host, with_node(machine_of(host), 0, hugepages={PAGE: 1}))
-    assert named == Record(
-        EventName.OVERCOMMITTED,
-        {
-            "pod": "pod-a",
-            "namespace": "ns",
-            "pod_uid": "a",
-            "container": "main",
-            "container_id": host.newest().container_id.replace("-b", "-a").replace("-1", "-0"),
-            "ended": False,
-            "request_bytes": {"memory": 200 * MI, "hugepages-2Mi": 4 * PAGE},
-            "nodes": "0",
-            "shortfall_bytes": {"hugepages-2Mi": 3 * PAGE},
-        },
-    )
+    assert isinstance(named, Overcommitted)
+    assert fields_of(named) == {
+        "pod": "pod-a",
+        "namespace": "ns",
+        "pod_uid": "a",
+        "container": "main",
+        "container_id": host.newest().container_id.replace("-b", "-a").replace("-1", "-0"),
+        "ended": False,
+        "request_bytes": {"memory": 200 * MI, "hugepages-2Mi": 4 * PAGE},
+        "nodes": "0",
+        "shortfall_bytes": {"hugepages-2Mi": 3 * PAGE},
+    }
     assert host.placed() == {"a": {"main": "0"}, "b": {"main": "0"}}
     # A changed shortfall has level debug; its end has level info.
     _, named = change(host, with_node(machine_of(host), 0, hugepages={PAGE: 2}))
@@ -155,7 +156,7 @@ def test_a_container_that_no_longer_fits_keeps_its_nodes_and_is_recorded_once(
     assert record.event == "machine_changed"
     _, named = change(host, with_node(machine_of(host), 0, hugepages={PAGE: 4}))
     assert (named.event, named.level) == ("overcommit_resolved", "info")
-    assert "shortfall_bytes" not in named.fields
+    assert "shortfall_bytes" not in fields_of(named)
 
 
 def test_a_node_that_disappears_and_returns(new_host: NewHost) -> None:
@@ -165,17 +166,17 @@ def test_a_node_that_disappears_and_returns(new_host: NewHost) -> None:
         host.create(host.run(uid), memory=800 * MI)
     before = host.engine.state
     changed, named = change(host, without_nodes(whole, 2, 3))
-    assert changed.fields["removed_nodes"] == "2-3"
+    assert fields_of(changed)["removed_nodes"] == "2-3"
     assert changed.level == "info"
-    assert named.fields["removed_nodes"] == "2"
-    assert named.fields["shortfall_bytes"] == {"memory": 800 * MI}
+    assert fields_of(named)["removed_nodes"] == "2"
+    assert fields_of(named)["shortfall_bytes"] == {"memory": 800 * MI}
     assert host.placed()["c"] == {"main": "2"}
     refusal = host.create(host.run("d"), memory=800 * MI).refusal
     assert refusal is not None
     assert "NUMA nodes 0-1: 128Mi free of 928Mi allocatable" in refusal
     changed, named = change(host, whole)
     assert named.event == "overcommit_resolved"
-    nodes = changed.fields["nodes"]
+    nodes = fields_of(changed)["nodes"]
     assert isinstance(nodes, dict)
     assert list(nodes) == ["2", "3"]
     # The node's accounting is restored. Only the sandbox of the refused pod is new.
@@ -189,7 +190,7 @@ def test_reusable_memory_is_kept(new_host: NewHost) -> None:
     host.create(pod, "init", memory=600 * MI)
     host.stop(host.newest("init"))
     _, named = change(host, with_node(machine_of(host), 0, memory_bytes=512 * MI))
-    assert named.fields["ended"] is True
+    assert fields_of(named)["ended"] is True
     change(host, with_node(machine_of(host), 0, memory_bytes=GI))
     assert host.free()[0] == FREE - 600 * MI
     host.create(pod, "app", memory=600 * MI)
@@ -203,8 +204,8 @@ def test_the_pool_of_a_pod_is_rebuilt(new_host: NewHost) -> None:
     empty = host.run("b", memory=500 * MI)
     machine = machine_of(host)
     _, named = change(host, with_node(machine, 0, memory_bytes=512 * MI))
-    assert named.fields["request_bytes"] == {"memory": 400 * MI}
-    assert "container" not in named.fields
+    assert fields_of(named)["request_bytes"] == {"memory": 400 * MI}
+    assert "container" not in fields_of(named)
     change(host, machine)
     assert host.placed() == {"a": {"main": "0", "": "0"}, "b": {"": "1"}}
     assert host.free()[:2] == [FREE - 700 * MI, FREE - 500 * MI]
@@ -218,8 +219,8 @@ def test_a_machine_that_contradicts_the_settings_is_rejected(new_host: NewHost) 
     (record,) = change(host, without_nodes(machine_of(host), 1))
     assert record.level == "warning"
     assert record.event == "machine_change_rejected"
-    assert "references a NUMA node 1 that does not exist" in str(record.fields["cause"])
-    assert "restart the plugin" in str(record.fields["remedy"])
+    assert "references a NUMA node 1 that does not exist" in str(fields_of(record)["cause"])
+    assert "restart the plugin" in str(fields_of(record)["remedy"])
     assert host.engine.state is before
     assert host.engine.context is context
 
@@ -233,11 +234,11 @@ def test_small_changes_are_recorded_only_when_they_add_up(new_host: NewHost) -> 
         assert (record.event, record.level) == ("machine_changed", "debug")
         assert host.free()[1] == FREE - GI + size
     (record,) = change(host, first)
-    assert (record.level, record.fields) == ("debug", {"nodes": {}})
+    assert (record.level, fields_of(record)) == ("debug", {"nodes": {}})
     change(host, with_node(first, 1, memory_bytes=int(GI * 0.992)))
     (record,) = change(host, with_node(first, 1, memory_bytes=int(GI * 0.985)))
     assert record.level == "info"
-    nodes = record.fields["nodes"]
+    nodes = fields_of(record)["nodes"]
     assert isinstance(nodes, dict)
     assert nodes["1"]["previous_memory"] == GI
     (record,) = change(host, with_node(first, 1, memory_bytes=int(GI * 0.98)))
@@ -264,7 +265,9 @@ def test_small_changes_on_a_full_node_have_level_debug(new_host: NewHost) -> Non
     for by_bytes, event, level in steps:
         record = shrunk(by_bytes)
         assert (record.event, record.level) == (event, level)
-        assert record.fields.get("shortfall_bytes") == ({"memory": by_bytes} if by_bytes else None)
+        assert fields_of(record).get("shortfall_bytes") == (
+            {"memory": by_bytes} if by_bytes else None
+        )
 
 
 def test_before_the_first_synchronize_the_restored_state_stays_valid(
@@ -288,7 +291,7 @@ def test_before_the_first_synchronize_the_restored_state_stays_valid(
 def test_with_policy_none_the_accounting_follows_too(new_host: NewHost) -> None:
     host = new_host(Policy(memory_manager_policy="None"))
     (record,) = change(host, without_nodes(machine_of(host), 3))
-    assert record.fields["removed_nodes"] == "3"
+    assert fields_of(record)["removed_nodes"] == "3"
     assert list(host.engine.state.accounting.machine_state) == [0, 1, 2]
 
 

@@ -11,6 +11,7 @@ from nri_numamem.engine.core import events
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.core.snapshot import restore, snapshot
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.memorymanager import Reservation
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def test_a_pod_that_is_larger_than_what_is_free_does_not_begin(host: Host) -> No
     answer = host.create(pod, "one", 100 * MI)
     assert "so that the pod does not start in part" in (answer.refusal or "")
     (record,) = answer.records
-    assert (record.event, record.fields["reason"]) == ("rejected", "UnexpectedAdmissionError")
+    assert (record.event, fields_of(record)["reason"]) == ("rejected", "UnexpectedAdmissionError")
     assert host.engine.state.holders == {}
 
 

@@ -11,6 +11,7 @@ import pytest
 from nri_numamem.engine.core import events
 from nri_numamem.engine.core.plan import Adjustment, Update
 from nri_numamem.engine.core.policy import Policy
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.memorymanager import Reservation
 from tests.engine.conftest import Answer
 
@@ -48,9 +49,9 @@ def test_the_pods_request_is_placed_when_the_sandbox_starts(pods: Host) -> None:
     pods.run("a", memory=1200 * MI, hugepages={PAGE: 4 * PAGE, 1 << 30: 0})
     (record,) = pods.ran.records
     assert (record.event, record.level) == ("pod_admitted", "info")
-    assert record.fields["request_bytes"] == {"memory": 1200 * MI, "hugepages-2Mi": 4 * PAGE}
-    assert record.fields["nodes"] == "0-1"
-    assert "container" not in record.fields
+    assert fields_of(record)["request_bytes"] == {"memory": 1200 * MI, "hugepages-2Mi": 4 * PAGE}
+    assert fields_of(record)["nodes"] == "0-1"
+    assert "container" not in fields_of(record)
     assert sum(used(pods)) == 1200 * MI
 
 
@@ -103,11 +104,11 @@ def test_more_than_the_sum_is_placed_on_the_pods_nodes_or_rejected(pods: Host) -
 def test_the_end_of_the_sandbox_releases_the_pool(pods: Host) -> None:
     idle = pods.run("idle", memory=500 * MI)
     (record,) = pods.stop_pod(idle).records
-    assert (record.event, record.fields["containers"]) == ("pod_released", [])
+    assert (record.event, fields_of(record)["containers"]) == ("pod_released", [])
     busy = pods.run("busy", memory=500 * MI)
     pods.create(busy, memory=100 * MI)
     (record,) = pods.stop_pod(busy).records
-    assert record.fields["containers"] == ["main"]
+    assert fields_of(record)["containers"] == ["main"]
     assert used(pods) == [0] * 4
     assert pods.engine.state.holders == {}
 
@@ -147,7 +148,7 @@ def test_a_pod_that_does_not_fit_is_refused_at_its_first_container_and_may_retry
     pod = pods.run("a", memory=500 * MI)
     (record,) = pods.ran.records
     assert (record.event, record.level) == ("pod_rejected", "warning")
-    assert record.fields["reason"] == "UnexpectedAdmissionError"
+    assert fields_of(record)["reason"] == "UnexpectedAdmissionError"
     for _ in range(2):
         plan = pods.create(pod, memory=100 * MI)
         assert events_of(plan) == ["rejected"]
@@ -271,8 +272,8 @@ def test_a_pool_that_no_longer_fits_is_recorded(pods: Host, new_host: NewHost) -
     plan = fresh.synchronize()
     (record,) = (record for record in plan.records if record.event == "pod_adopted")
     assert record.level == "warning"
-    assert record.fields["nodes"] == "0"
-    assert record.fields["shortfall_bytes"] == {"memory": 800 * MI + 500 * MI - FREE}
+    assert fields_of(record)["nodes"] == "0"
+    assert fields_of(record)["shortfall_bytes"] == {"memory": 800 * MI + 500 * MI - FREE}
 
 
 def test_a_container_created_while_disconnected_uses_its_pods_nodes(pods: Host) -> None:

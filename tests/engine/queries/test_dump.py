@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.queries.dump import accounting_record, restored_record
+from nri_numamem.engine.records.plain import fields_of
 
 if TYPE_CHECKING:
     from tests.engine.conftest import Host, NewHost
@@ -17,10 +18,10 @@ def test_the_dump_has_the_keys_of_the_kubelets_state_file(host: Host) -> None:
     host.create(host.run("a"), memory=1200 * MI)
     record = accounting_record(host.engine.state.accounting)
     assert record.event == "state_dump"
-    assert record.fields["entries"] == {
+    assert fields_of(record)["entries"] == {
         "a": {"main": [{"numaAffinity": [0, 1], "type": "memory", "size": 1200 * MI}]}
     }
-    nodes = record.fields["machineState"]
+    nodes = fields_of(record)["machineState"]
     assert isinstance(nodes, dict)
     assert list(nodes) == ["0", "1", "2", "3"]
     assert nodes["1"] == {
@@ -48,11 +49,11 @@ def test_the_dump_has_the_keys_of_the_kubelets_state_file(host: Host) -> None:
 def test_the_machine_record_names_the_source_of_reservations(new_host: NewHost) -> None:
     configured = new_host().engine.context.record("1.2.3")
     assert configured.event == "machine"
-    assert configured.fields["version"] == "1.2.3"
-    assert configured.fields["reserved_memory_source"] == "settings"
+    assert fields_of(configured)["version"] == "1.2.3"
+    assert fields_of(configured)["reserved_memory_source"] == "settings"
     derived = new_host(Policy()).engine.context.record("1.2.3")
-    assert derived.fields["reserved_memory_source"] == "derived"
-    nodes = derived.fields["nodes"]
+    assert fields_of(derived)["reserved_memory_source"] == "derived"
+    nodes = fields_of(derived)["nodes"]
     assert isinstance(nodes, dict)
     assert [node["reserved"] for node in nodes.values()] == [{"memory": 25 * MI}] * 4
 
@@ -64,4 +65,4 @@ def test_the_record_of_a_restored_state_has_numbers(host: Host) -> None:
     host.stop_pod(pod)
     record = restored_record(host.engine.state)
     assert record.event == "state_restored"
-    assert record.fields == {"containers": 1, "ended_pods": 1}
+    assert fields_of(record) == {"containers": 1, "ended_pods": 1}

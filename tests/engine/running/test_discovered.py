@@ -10,6 +10,7 @@ from nri_numamem.engine.core.plan import Update
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.core.snapshot import restore, snapshot
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.numa import NodeSet
 from tests.engine.conftest import Answer
 
@@ -48,9 +49,9 @@ def test_a_found_container_with_nodes_keeps_them(host: Host) -> None:
     pod = host.run("a")
     (record,) = find(host, found(pod, "x", "2-3")).records
     assert (record.event, record.level) == ("unreported_container_found", "warning")
-    assert record.fields["container_id"] == "x"
-    assert record.fields["nodes"] == "2-3"
-    assert record.fields["outcome"] == "adopted"
+    assert fields_of(record)["container_id"] == "x"
+    assert fields_of(record)["nodes"] == "2-3"
+    assert fields_of(record)["outcome"] == "adopted"
     assert host.placed() == {"a": {"x": "2-3"}}
     assert host.engine.state.pending == frozenset()
     assert host.create(host.run("b")).updates == ()
@@ -61,14 +62,14 @@ def test_a_found_container_without_nodes_is_pinned_with_the_next_reply(host: Hos
     host.create(other)
     (record,) = find(host, found(first, "x")).records
     assert record.event == "unreported_container_found"
-    assert record.fields["outcome"] == "pinning_deferred"
-    assert record.fields["nodes"] == "0"
+    assert fields_of(record)["outcome"] == "pinning_deferred"
+    assert fields_of(record)["nodes"] == "0"
     assert host.run("c").uid == "c"  # its reply carries nothing
     plan = host.create(other, "second")
     assert plan.updates == (Update("x", "0"),)
     assert plan.adjustment is not None
     assert plan.records[-1].event == "pinned_while_running"
-    assert plan.records[-1].fields == {
+    assert fields_of(plan.records[-1]) == {
         "container": "x",
         "pod_uid": "a",
         "container_id": "x",
@@ -82,10 +83,10 @@ def test_a_found_container_whose_memory_must_not_move_stays_unpinned(host: Host)
     much = events.CgroupUse(memory_bytes={0: 300 * MI, 1: 300 * MI})
     discovered, missing = find(host, found(pod, "x", use=much)).records
     assert discovered.event == "unreported_container_found"
-    assert discovered.fields["outcome"] == "unpinned"
+    assert fields_of(discovered)["outcome"] == "unpinned"
     assert missing.event == "cpuset_mems_missing"
-    assert missing.fields["outcome"] == "unpinned"
-    assert missing.fields["cause"] == f"{300 * MI} bytes of memory would move"
+    assert fields_of(missing)["outcome"] == "unpinned"
+    assert fields_of(missing)["cause"] == f"{300 * MI} bytes of memory would move"
     assert host.placed() == {"a": {"x": "0"}}
     assert host.engine.state.cpusets.unpinned == {"x"}
     assert host.create(host.run("b")).updates == ()
@@ -103,10 +104,10 @@ def test_a_found_container_that_fits_nowhere_is_a_warning(host: Host) -> None:
     pod = host.run("a")
     (record,) = find(host, found(pod, "x", memory=9 * GI)).records
     assert (record.event, record.level) == ("unreported_container_found", "warning")
-    assert record.fields["outcome"] == "unpinned"
+    assert fields_of(record)["outcome"] == "unpinned"
     assert host.engine.state.holders == {}
     (record,) = find(host, found(pod, "y", "0", memory=9 * GI)).records
-    assert record.fields["shortfall_bytes"] == {"memory": 9 * GI - FREE}
+    assert fields_of(record)["shortfall_bytes"] == {"memory": 9 * GI - FREE}
 
 
 def test_an_unreported_pod_ends_with_its_cgroup(host: Host) -> None:

@@ -11,6 +11,7 @@ from nri_numamem.engine.core.events import CgroupUse, CpusetRead, CpusetsRead
 from nri_numamem.engine.core.plan import Update
 from nri_numamem.engine.core.snapshot import restore, snapshot
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.numa import NodeSet
 
 if TYPE_CHECKING:
@@ -90,9 +91,9 @@ def test_a_container_whose_memory_must_not_move_stays_unpinned(
     assert events_of(plan) == ["cpuset_mems_missing", "synchronized"]
     record = plan.records[0]
     assert record.level == "warning"
-    assert record.fields["outcome"] == "unpinned"
-    assert record.fields["cause"] == cause
-    assert "restart the container" in str(record.fields["remedy"])
+    assert fields_of(record)["outcome"] == "unpinned"
+    assert fields_of(record)["cause"] == cause
+    assert "restart the container" in str(fields_of(record)["remedy"])
     # Its nodes are reserved, and the next Synchronize finds the same.
     assert host.placed() == {"a": {"a": "0"}}
     assert host.engine.state.cpusets.unpinned == {container_id}

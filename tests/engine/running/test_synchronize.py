@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from nri_numamem.engine.core.events import CgroupUse, Container, PodSandbox, Synchronize
-from nri_numamem.engine.core.plan import Record, Update
+from nri_numamem.engine.core.plan import Update
 from nri_numamem.engine.core.snapshot import restore, snapshot
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.records.record import Record
 from nri_numamem.engine.running import synchronize
 from nri_numamem.memorymanager.state_json import state_json
 from nri_numamem.numa import NodeSet
@@ -31,7 +33,7 @@ def test_an_empty_synchronize(host: Host) -> None:
     plan = host.synchronize()
     assert plan.updates == ()
     assert events_of(plan) == ["synchronized"]
-    assert plan.records[0].fields["pod_count"] == 0
+    assert fields_of(plan.records[0])["pod_count"] == 0
 
 
 def test_a_restart_of_the_runtime_keeps_the_accounting(host: Host, new_host: NewHost) -> None:
@@ -42,7 +44,7 @@ def test_a_restart_of_the_runtime_keeps_the_accounting(host: Host, new_host: New
     plan = host.synchronize()
     assert plan.updates == ()
     assert state_json(host.engine.state.accounting) == before
-    assert plan.records[-1].fields["adopted_count"] == 2
+    assert fields_of(plan.records[-1])["adopted_count"] == 2
 
     # A new process has the same accounting, from the runtime's list alone.
     fresh = new_host()
@@ -77,7 +79,7 @@ def test_each_adopted_container_shows_what_is_free_after_it(host: Host) -> None:
     for number in range(3):
         host.create(host.run(f"p{number}"), memory=100 * MI, mems="0")
     records = [record for record in host.synchronize().records if record.event == "adopted"]
-    tables = [cast("Any", record.fields["free_bytes"]) for record in records]
+    tables = [cast("Any", fields_of(record)["free_bytes"]) for record in records]
     assert [table["0"]["memory"] for table in tables] == [
         FREE - taken * MI for taken in (100, 200, 300)
     ]
@@ -298,10 +300,10 @@ def test_a_runtime_that_lost_the_known_nodes_gets_them_again(
     assert plan.updates == (Update(container_id, "2"),)
     assert host.placed() == {"a": {"main": "2"}}
     (record,) = sent_again(plan)
-    assert record.fields["runtime_cpuset_mems"] == "1"
-    assert record.fields["cgroup_cpuset_mems"] == "2"
-    assert record.fields["nodes"] == "2"
-    assert record.fields["cause"] == "they were given to the container before"
+    assert fields_of(record)["runtime_cpuset_mems"] == "1"
+    assert fields_of(record)["cgroup_cpuset_mems"] == "2"
+    assert fields_of(record)["nodes"] == "2"
+    assert fields_of(record)["cause"] == "they were given to the container before"
 
 
 @pytest.mark.parametrize("keeps_updates", [True, False])
@@ -314,9 +316,9 @@ def test_nodes_that_something_else_set_are_adopted(host: Host, *, keeps_updates:
     assert host.placed()["a"] == {"main": "1"}
     (record,) = [one for one in plan.records if one.event == "cpuset_mems_conflict"]
     assert record.level == "warning"
-    assert record.fields["previous_nodes"] == "2"
-    assert record.fields["nodes"] == "1"
-    assert record.fields["shortfall_bytes"] == {"memory": 1200 * MI - FREE}
+    assert fields_of(record)["previous_nodes"] == "2"
+    assert fields_of(record)["nodes"] == "1"
+    assert fields_of(record)["shortfall_bytes"] == {"memory": 1200 * MI - FREE}
     # From now on they are the container's nodes, which the runtime must not overwrite.
     assert host.synchronize(keeps_updates=keeps_updates).updates == (Update(container_id, "1"),)
 
@@ -350,11 +352,13 @@ def test_an_update_that_no_cgroup_showed_is_repeated_once(
     seen(host, "0", "1")
     plan = host.synchronize()
     assert plan.updates == (Update(container_id, "0"),)
-    assert [r.fields["cause"] for r in sent_again(plan)] == ["the update did not reach the cgroup"]
+    assert [fields_of(r)["cause"] for r in sent_again(plan)] == [
+        "the update did not reach the cgroup"
+    ]
     plan = host.synchronize()
     assert plan.updates == ()
     assert events_of(plan) == ["adopted", "cpuset_mems_conflict", "synchronized"]
-    assert plan.records[1].fields["previous_nodes"] == "0"
+    assert fields_of(plan.records[1])["previous_nodes"] == "0"
     assert host.placed() == {"a": {"main": "1"}}
 
 
@@ -376,8 +380,8 @@ def test_a_cgroup_without_nodes_is_repaired(host: Host, *, keeps_updates: bool) 
     plan = host.synchronize(keeps_updates=keeps_updates)
     assert plan.updates == (Update(container_id, "0"),)
     assert events_of(plan) == ["adopted", "cpuset_mems_reapplied", "synchronized"]
-    assert plan.records[1].fields["cause"] == "the cgroup has none"
-    assert plan.records[1].fields["cgroup_cpuset_mems"] == ""
+    assert fields_of(plan.records[1])["cause"] == "the cgroup has none"
+    assert fields_of(plan.records[1])["cgroup_cpuset_mems"] == ""
 
 
 def test_a_cgroup_without_nodes_gets_those_of_the_accounting_in_cri_o(host: Host) -> None:
@@ -400,7 +404,7 @@ def test_a_reply_contains_one_repair(host: Host) -> None:
         *("adopted", "cpuset_mems_missing") * 2,
         "synchronized",
     ]
-    assert plan.records[3].fields["outcome"] == "repair_deferred"
+    assert fields_of(plan.records[3])["outcome"] == "repair_deferred"
     assert plan.records[3].level == "info"
     assert host.create(host.run("d"), "d").updates == (Update(second, "0"),)
     plan = host.stop(host.newest("d"))
@@ -435,9 +439,9 @@ def test_a_container_is_shown_as_unpinned_where_a_repair_would_move_too_much(
     assert plan.updates == ()
     assert events_of(plan) == ["adopted", "cpuset_mems_missing", "synchronized"]
     record = plan.records[1]
-    assert (record.level, record.fields["outcome"]) == ("warning", "unpinned")
-    assert record.fields["cause"] == cause
-    assert "write 0 to cpuset.mems" in str(record.fields["remedy"])
+    assert (record.level, fields_of(record)["outcome"]) == ("warning", "unpinned")
+    assert fields_of(record)["cause"] == cause
+    assert "write 0 to cpuset.mems" in str(fields_of(record)["remedy"])
     assert host.engine.state.cpusets.unpinned == {container_id}
 
 
@@ -446,7 +450,7 @@ def test_a_container_with_assigned_hugepages_is_shown_as_unpinned(host: Host) ->
     seen(host, "0", "")
     plan = host.synchronize()
     assert plan.updates == ()
-    assert plan.records[1].fields["cause"] == "the container has hugepages"
+    assert fields_of(plan.records[1])["cause"] == "the container has hugepages"
 
 
 def test_a_cgroup_whose_parents_have_the_containers_nodes_needs_no_repair(host: Host) -> None:
@@ -478,7 +482,7 @@ def test_without_known_nodes_the_runtimes_behaviour_decides(
         plan = fresh.synchronize(keeps_updates=keeps_updates)
         assert plan.updates == (Update(container_id, nodes),)
         assert fresh.placed() == {"a": {"main": nodes}}
-        assert [record.fields["cause"] for record in sent_again(plan)] == [why]
+        assert [fields_of(record)["cause"] for record in sent_again(plan)] == [why]
 
 
 def test_a_pinned_container_without_nodes_in_the_runtimes_list(new_host: NewHost) -> None:
@@ -537,4 +541,4 @@ def test_containers_that_are_not_managed_are_counted_by_cause(host: Host) -> Non
         new = Container(f"o{number}", pod.sandbox_id, "c", 200 * MI)
         host.containers[new.container_id] = new
     record = host.synchronize().records[-1]
-    assert record.fields["not_managed"] == {"its pod is Burstable": 3, "no QoS class": 2}
+    assert fields_of(record)["not_managed"] == {"its pod is Burstable": 3, "no QoS class": 2}

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.engine.core.plan import Record
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.records.record import Record
 from nri_numamem.observe.history import lines
 from nri_numamem.observe.history import writer as writer_module
 from nri_numamem.observe.history.lines import Entry, encode_entry, encode_header
 from nri_numamem.observe.history.reader import read_history
 from nri_numamem.observe.history.writer import HistoryWriter
+from tests.engine.records.examples import example
 
 SEGMENT_BYTES = 2000
 
@@ -32,7 +33,7 @@ class Writing:
     def add(self, *numbers: int) -> None:
         """Append and write some records."""
         for number in numbers:
-            record = Record(EventName.ADMITTED, {"pod": f"pod-{number}"}, request_id="1-2")
+            record = example("admitted", {"pod": f"pod-{number}"}, request_id="1-2")
             self.writer.append(number, record)
         self.writer.write()
 
@@ -53,10 +54,10 @@ def test_more_than_a_batch_is_written_in_order(path: Path) -> None:
     writing = Writing(path, queue_limit=1000)
     writing.writer = HistoryWriter(path, writing.logged.append, 10 * SEGMENT_BYTES, 1000)
     for number in range(writer_module.BATCH - 1):
-        writing.writer.append(number, Record(EventName.ADMITTED))
+        writing.writer.append(number, example("admitted"))
     few = writing.writer.has_batch
     for number in range(writer_module.BATCH - 1, 150):
-        writing.writer.append(number, Record(EventName.ADMITTED))
+        writing.writer.append(number, example("admitted"))
     assert (few, writing.writer.has_batch) == (False, True)
     writing.writer.write()
     assert times(path) == list(range(150))
@@ -71,7 +72,7 @@ def test_records_are_appended_and_survive_a_restart(path: Path) -> None:
     entries = read_history(path).entries
     assert [entry.time_s for entry in entries] == [1, 2, 3, 4]
     assert (entries[0].event, entries[0].request_id) == ("admitted", "1-2")
-    assert entries[0].fields == {"pod": "pod-1"}
+    assert fields_of(entries[0]) == {"pod": "pod-1"}
     assert stat.S_IMODE(segment(path, 0).stat().st_mode) == 0o600
     assert not segment(path, 1).exists()
     assert writing.logged == []
@@ -178,7 +179,7 @@ def test_a_full_queue_drops_records_and_says_so(path: Path) -> None:
     writing.add(*range(10))
     assert writing.writer.dropped == 7
     entries = read_history(path).entries
-    assert (entries[0].event, entries[0].fields) == (
+    assert (entries[0].event, fields_of(entries[0])) == (
         "history_records_dropped",
         {"dropped_records": 7},
     )
@@ -205,7 +206,7 @@ def test_a_full_disk_drops_records_until_it_has_room(
         writing.add(2)
         writing.add(3, 4)
     assert writing.events == ["state_file_write_failed"]
-    assert writing.logged[0].fields["error_kind"] == "ENOSPC"
+    assert fields_of(writing.logged[0])["error_kind"] == "ENOSPC"
     writing.add(5)
     assert writing.events[1:] == ["history_records_dropped", "state_file_write_recovered"]
     history = read_history(path)
@@ -214,7 +215,7 @@ def test_a_full_disk_drops_records_until_it_has_room(
         "history_records_dropped",
         "admitted",
     ]
-    assert history.entries[1].fields == {"dropped_records": 3}
+    assert fields_of(history.entries[1]) == {"dropped_records": 3}
     assert history.skipped_lines == 0
 
 
@@ -223,7 +224,7 @@ def test_a_bug_does_not_end_the_thread(path: Path, monkeypatch: pytest.MonkeyPat
     with monkeypatch.context() as patched:
         patched.setattr(writer_module, "write_all", lambda *_: 1 // 0)
         writing.add(1)
-    assert writing.logged[0].fields["error_kind"] == "ZeroDivisionError"
+    assert fields_of(writing.logged[0])["error_kind"] == "ZeroDivisionError"
     writing.add(2)
     assert times(path)[-1] == 2
 
@@ -241,6 +242,6 @@ def test_files_that_were_removed_are_made_again(path: Path) -> None:
 def test_a_huge_record_is_dropped(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer_module, "_LINE_LIMIT_BYTES", 100)
     writing = Writing(path)
-    writing.writer.append(1, Record(EventName.ADMITTED, {"pod": "x" * 200}))
+    writing.writer.append(1, example("admitted", {"pod": "x" * 200}))
     writing.writer.write()
     assert writing.writer.dropped == 1

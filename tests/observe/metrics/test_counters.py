@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 import nri_numamem
-from nri_numamem.engine.core.plan import Record, RecordValue
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.core.plan import RecordValue
 from nri_numamem.memorymanager.rejection import TOPOLOGY, UNEXPECTED
 from nri_numamem.observe.metrics.counters import (
     BUCKETS_S,
@@ -17,6 +16,7 @@ from nri_numamem.observe.metrics.counters import (
     Durations,
     Meter,
 )
+from tests.engine.records.examples import example
 
 
 def test_the_package_uses_every_counted_name() -> None:
@@ -41,66 +41,66 @@ def test_the_package_uses_every_counted_name() -> None:
 def test_events_are_counted() -> None:
     meter = Meter()
     for event in map(EventName, ("admitted", "not_managed", "admitted", "stopped")):
-        meter.count(Record(event))
+        meter.count(example(event))
     assert meter.events == {
         **dict.fromkeys(COUNTED, 0),
-        EventName.ADMITTED: 2,
-        EventName.NOT_MANAGED: 1,
+        "admitted": 2,
+        "not_managed": 1,
     }
 
 
 @pytest.mark.parametrize(
     ("event", "reason", "container", "expected"),
     [
-        (EventName.REJECTED, TOPOLOGY, "c", (1, 0)),
-        (EventName.RUNNING_UNPINNED_NO_CAPACITY, UNEXPECTED, "c", (0, 1)),
-        (EventName.UNPINNED_NO_CAPACITY, UNEXPECTED, "c", (0, 1)),
+        ("rejected", TOPOLOGY, "c", (1, 0)),
+        ("running_unpinned_no_capacity", UNEXPECTED, "c", (0, 1)),
+        ("unpinned_no_capacity", UNEXPECTED, "c", (0, 1)),
         # Its first container is refused for it as well.
-        (EventName.POD_REJECTED, TOPOLOGY, None, (0, 0)),
+        ("pod_rejected", TOPOLOGY, None, (0, 0)),
     ],
 )
 def test_reasons_are_those_of_containers(
-    event: EventName, reason: str, container: str | None, expected: tuple[int, int]
+    event: str, reason: str, container: str | None, expected: tuple[int, int]
 ) -> None:
     fields: dict[str, RecordValue] = {"pod": "p", "reason": reason}
     if container is not None:
         fields["container"] = container
     meter = Meter()
-    meter.count(Record(event, fields))
+    meter.count(example(event, fields))
     assert (meter.reasons[TOPOLOGY], meter.reasons[UNEXPECTED]) == expected
     assert meter.events[event] == 1
 
 
 def test_an_unknown_reason_counts_too() -> None:
     meter = Meter()
-    meter.count(Record(EventName.REJECTED, {"container": "c", "reason": "Other"}))
+    meter.count(example("rejected", {"container": "c", "reason": "Other"}))
     assert meter.reasons == {TOPOLOGY: 0, UNEXPECTED: 0, "Other": 1}
 
 
 def test_pods_are_released_by_report_or_by_cgroup() -> None:
     meter = Meter()
-    meter.count(Record(EventName.POD_RELEASED, {"pod": "a"}))
-    meter.count(Record(EventName.POD_RELEASED, {"pod": "b", "detected_by": "cgroup_removed"}))
+    meter.count(example("pod_released", {"pod": "a"}))
+    meter.count(example("pod_released", {"pod": "b", "detected_by": "cgroup_removed"}))
     assert meter.cgroup_released_pods == 1
-    assert meter.events[EventName.POD_RELEASED] == 2
+    assert meter.events["pod_released"] == 2
 
 
 def test_the_last_configuration_is_kept() -> None:
     meter = Meter()
     for number in (1, 2):
-        meter.count(Record(CONFIGURED, fields={"runtime": f"r{number}"}))
-        meter.count(Record(EventName.SYNCHRONIZED, {"pod_count": number}))
+        meter.count(example(CONFIGURED, {"runtime": f"r{number}"}))
+        meter.count(example("synchronized", {"pod_count": number}))
     assert meter.runtime == {"runtime": "r2"}
     assert meter.synchronized == {"pod_count": 2}
-    assert meter.events[EventName.SYNCHRONIZED] == 2
+    assert meter.events["synchronized"] == 2
 
 
 def test_non_pod_hugepages_are_kept_until_they_are_cleared() -> None:
     meter = Meter()
     taken: dict[str, RecordValue] = {"0": {"hugepages-2Mi": 4096}}
-    meter.count(Record(NON_POD_HUGEPAGES[0], fields={"non_pod_bytes": taken}))
+    meter.count(example(NON_POD_HUGEPAGES[0], {"non_pod_bytes": taken}))
     assert meter.non_pod_hugepages == taken
-    meter.count(Record(NON_POD_HUGEPAGES[1]))
+    meter.count(example(NON_POD_HUGEPAGES[1]))
     assert meter.non_pod_hugepages is None
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.observe.metrics.endpoint import MetricsServer, OpenServer, Report
 from nri_numamem.observe.metrics.threads import NO_THREAD
 from tests.observe.collected import WAIT_S, Collected, refuse_threads, thread_of
@@ -75,7 +76,7 @@ def site() -> Iterator[Site]:
 def test_a_bound_server_is_recorded(site: Site) -> None:
     site.start()
     record = site.collected.wait_for("metrics_endpoint_started")
-    assert (record.level, record.fields) == ("info", {"address": ADDRESS})
+    assert (record.level, fields_of(record)) == ("info", {"address": ADDRESS})
 
 
 def test_signals_stay_with_the_main_thread(site: Site) -> None:
@@ -90,7 +91,7 @@ def test_an_address_that_is_not_available_is_recorded_once_and_retried(site: Sit
     site.collected.wait_for("metrics_endpoint_started")
     refused, _ = site.collected.records
     assert (refused.event, refused.level) == ("metrics_endpoint_retrying", "warning")
-    assert refused.fields == {"address": ADDRESS, "cause": "Address already in use"}
+    assert fields_of(refused) == {"address": ADDRESS, "cause": "Address already in use"}
 
 
 def test_a_bug_is_recorded_with_its_traceback(site: Site) -> None:
@@ -99,8 +100,8 @@ def test_a_bug_is_recorded_with_its_traceback(site: Site) -> None:
     site.collected.wait_for("metrics_endpoint_started")
     failed, retrying, _ = site.collected.records
     assert (failed.event, failed.level) == ("metrics_endpoint_failed", "error")
-    assert "ValueError: what a bug" in str(failed.fields["exception"])
-    assert retrying.fields["cause"] == "no reason"
+    assert "ValueError: what a bug" in str(fields_of(failed)["exception"])
+    assert fields_of(retrying)["cause"] == "no reason"
 
 
 def test_a_bug_of_a_request_is_recorded(site: Site) -> None:
@@ -173,7 +174,7 @@ def test_a_thread_that_cannot_start_is_one_record(
     server.start()
     (record,) = site.collected.records
     assert (record.event, record.level) == ("metrics_endpoint_retrying", "warning")
-    assert record.fields == {"address": ADDRESS, "cause": NO_THREAD}
+    assert fields_of(record) == {"address": ADDRESS, "cause": NO_THREAD}
     server.close()
     site.start()
     site.collected.wait_for("metrics_endpoint_started")

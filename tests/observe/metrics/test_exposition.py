@@ -27,11 +27,10 @@ from nri_numamem.engine.core.events import (
     StopContainer,
     Synchronize,
 )
-from nri_numamem.engine.core.plan import Record, RecordValue
+from nri_numamem.engine.core.plan import RecordValue
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.features.residency.remote_memory import Round
-from nri_numamem.engine.records.events import EventName
 from nri_numamem.memorymanager import Reservation
 from nri_numamem.numa import Machine, NodeSet, NumaNode, PodStrategies, Strategy
 from nri_numamem.numa.pages import Pages
@@ -49,6 +48,7 @@ from nri_numamem.observe.metrics.exposition import (
 from nri_numamem.observe.metrics.families import PREFIX
 from nri_numamem.observe.metrics.sources import Sources
 from nri_numamem.version import VERSION
+from tests.engine.records.examples import example
 
 GI = 1 << 30
 MI = 1 << 20
@@ -139,7 +139,7 @@ def busy(*, per_container: bool = False) -> Plugin:
     )
     plugin.meter.registered()
     about = {"runtime": "containerd", "runtime_version": "v2.1", "nri_version": None}
-    plugin.meter.count(Record(EventName.CONFIGURED, about))
+    plugin.meter.count(example("configured", about))
     plugin.handle(Synchronize((), ()))
     for number in range(3):
         plugin.handle(RunPodSandbox(pod(number)))
@@ -277,7 +277,7 @@ def test_misaligned_containers_by_provider_and_cause() -> None:
     cause = (("cause", "adopted"), ("provider", "devices"))
     assert found["misalignments_total", cause] == 1
     assert found["misaligned_containers", ()] == 1
-    plugin.meter.count(Record(EventName.MISALIGNED, {"causes": {"cpu": "other_group"}}))
+    plugin.meter.count(example("misaligned", {"causes": {"cpu": "other_group"}}))
     assert plugin.scrape()["misalignments_total", (("cause", "other_group"), ("provider", "cpu"))]
     plugin.handle(StopContainer(pod(0), away))
     assert plugin.scrape()["misaligned_containers", ()] == 0
@@ -321,24 +321,24 @@ def test_every_outcome_is_one_that_is_counted() -> None:
 
 def test_memory_policies_by_outcome() -> None:
     plugin = Plugin()
-    for event in (*POLICY_OUTCOMES, EventName.MEMORY_POLICY_SET):
-        plugin.meter.count(Record(event, {"container": "c"}))
+    for event in (*POLICY_OUTCOMES, "memory_policy_set"):
+        plugin.meter.count(example(event, {"container": "c"}))
     found = plugin.scrape()
     assert [found["memory_policies_total", (("outcome", o),)] for o in POLICY_OUTCOMES] == [2, 1, 1]
 
 
 def test_network_hints_by_outcome() -> None:
     plugin = Plugin()
-    for event in (*NETWORK_OUTCOMES, EventName.NETWORK_HINTS_FOUND):
-        plugin.meter.count(Record(event, {"container": "c"}))
+    for event in (*NETWORK_OUTCOMES, "network_hints_found"):
+        plugin.meter.count(example(event, {"container": "c"}))
     found = plugin.scrape()
     assert [found["network_hints_total", (("outcome", o),)] for o in NETWORK_OUTCOMES] == [2, 1, 1]
 
 
 def test_burstable_containers_by_outcome() -> None:
     plugin = Plugin()
-    for event in (*BURSTABLE_OUTCOMES, EventName.BURSTABLE_PINNED):
-        plugin.meter.count(Record(event, {"container": "c"}))
+    for event in (*BURSTABLE_OUTCOMES, "burstable_pinned"):
+        plugin.meter.count(example(event, {"container": "c"}))
     found = plugin.scrape()
     name = "burstable_containers_total"
     assert [found[name, (("outcome", o),)] for o in BURSTABLE_OUTCOMES] == [2, 1, 1]
@@ -347,10 +347,10 @@ def test_burstable_containers_by_outcome() -> None:
 def test_decisions_of_placement_strategies() -> None:
     plugin = Plugin()
     fields: dict[str, RecordValue] = {"strategy": "pack", "equal_nodes": ["0", "1"]}
-    for event in (EventName.ADMITTED, EventName.POD_ADMITTED):
-        plugin.meter.count(Record(event, fields))
-    plugin.meter.count(Record(EventName.ADMITTED, {"strategy": "pack"}))
-    plugin.meter.count(Record(EventName.PLACEMENT_STRATEGY_IGNORED))
+    for event in ("admitted", "pod_admitted"):
+        plugin.meter.count(example(event, fields))
+    plugin.meter.count(example("admitted", {"strategy": "pack"}))
+    plugin.meter.count(example("placement_strategy_ignored"))
     found = plugin.scrape()
     assert found["strategy_decisions_total", (("strategy", "pack"),)] == 2
     assert found["ignored_strategy_annotations_total", ()] == 1
@@ -358,8 +358,8 @@ def test_decisions_of_placement_strategies() -> None:
 
 def test_decisions_on_cpus_by_outcome() -> None:
     plugin = Plugin()
-    for event in (*CPU_OUTCOMES, EventName.CPUS_SET):
-        plugin.meter.count(Record(event, {"container": "c"}))
+    for event in (*CPU_OUTCOMES, "cpus_set"):
+        plugin.meter.count(example(event, {"container": "c"}))
     found = plugin.scrape()
     assert [found["cpus_total", (("outcome", o),)] for o in CPU_OUTCOMES] == [2, 1]
 
@@ -379,7 +379,7 @@ def test_hugepages_of_processes_outside_of_pods() -> None:
     plugin = Plugin()
     assert not any(name == "non_pod_hugepages_bytes" for name, _ in plugin.scrape())
     taken: dict[str, RecordValue] = {"0": {"hugepages-2Mi": 4 * MI}, "2-3": {"hugepages-1Gi": GI}}
-    plugin.meter.count(Record(NON_POD_HUGEPAGES[0], fields={"non_pod_bytes": taken}))
+    plugin.meter.count(example(NON_POD_HUGEPAGES[0], {"non_pod_bytes": taken}))
     found = plugin.scrape()
     one = (("numa_nodes", "0"), ("resource", "hugepages-2Mi"))
     two = (("numa_nodes", "2-3"), ("resource", "hugepages-1Gi"))
@@ -430,9 +430,9 @@ def test_durations_are_cumulative_and_only_of_methods_that_were_called() -> None
 
 def test_errors_are_counted() -> None:
     plugin = Plugin()
-    for event in (EventName.REQUEST_TIMED_OUT, EventName.SYNCHRONIZE_TIMED_OUT):
-        plugin.meter.count(Record(event))
-    plugin.meter.count(Record(EventName.INTERNAL_ERROR))
+    for event in ("request_timed_out", "synchronize_timed_out"):
+        plugin.meter.count(example(event))
+    plugin.meter.count(example("internal_error"))
     plugin.failed_writes = 7
     found = plugin.scrape()
     assert found["request_timeouts_total", ()] == 2
@@ -509,7 +509,7 @@ def test_metrics_can_be_read_while_the_loop_works() -> None:
             plugin.handle(CreateContainer(pod(number % 3), new))
             plugin.meter.timed(f"Method{number % 99}", lambda _context, request: request)(None, 1)
             fields = {"container": "c", "reason": f"R{number % 99}"}
-            plugin.meter.count(Record(EventName.REJECTED, fields))
+            plugin.meter.count(example("rejected", fields))
     finally:
         sys.setswitchinterval(interval_s)
         scraper.join()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.observe.metrics.textfile import TextFile
 from nri_numamem.observe.metrics.threads import NO_THREAD
 from tests.observe.collected import WAIT_S, Collected, refuse_threads, thread_of
@@ -55,7 +56,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 def test_the_file_is_written_again_and_again(site: Site) -> None:
     site.start()
     record = site.collected.wait_for("metrics_textfile_started")
-    assert (record.level, record.fields) == ("info", {"path": str(site.path)})
+    assert (record.level, fields_of(record)) == ("info", {"path": str(site.path)})
     assert site.path.read_bytes() == b"up 1\n"
     assert stat.S_IMODE(site.path.stat().st_mode) == 0o644
     site.text = b"up 2\n"
@@ -77,7 +78,7 @@ def test_a_directory_that_is_missing_is_recorded_once(site: Site) -> None:
     site.start()
     record = site.collected.wait_for("metrics_textfile_retrying")
     assert record.level == "warning"
-    assert record.fields == {"path": str(site.path), "cause": "No such file or directory"}
+    assert fields_of(record) == {"path": str(site.path), "cause": "No such file or directory"}
     site.path.parent.mkdir()
     site.collected.wait_for("metrics_textfile_started")
     assert site.collected.events == ["metrics_textfile_retrying", "metrics_textfile_started"]
@@ -112,7 +113,7 @@ def test_a_bug_is_recorded_with_its_traceback(site: Site) -> None:
     site.collected.wait_for("metrics_textfile_started")
     failed, _ = site.collected.records
     assert (failed.event, failed.level) == ("metrics_textfile_failed", "error")
-    assert "ValueError: what a bug" in str(failed.fields["exception"])
+    assert "ValueError: what a bug" in str(fields_of(failed)["exception"])
 
 
 def test_close_removes_the_file(site: Site) -> None:
@@ -163,7 +164,7 @@ def test_a_thread_that_cannot_start_is_one_record(
     file.start()
     (record,) = site.collected.records
     assert (record.event, record.level) == ("metrics_textfile_retrying", "warning")
-    assert record.fields == {"path": str(site.path), "cause": NO_THREAD}
+    assert fields_of(record) == {"path": str(site.path), "cause": NO_THREAD}
     file.start()
     site.collected.wait_for("metrics_textfile_started")
     thread = thread_of(file)

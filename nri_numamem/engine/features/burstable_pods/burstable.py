@@ -53,8 +53,9 @@ def complete(
     if adjustment is not None and isinstance(evidence, Evidence):
         score = oom_score_adj_of(settings, facts) if event.sets_oom_score_adj else None
         plan = replace(decision.plan, adjustment=replace(adjustment, oom_score_adj=score))
-        record = records.pinned(event, evidence, adjustment.cpuset_mems, score)
-        return replace(decision, plan=plan).with_records(record)
+        nodes = NodeSet.parse(adjustment.cpuset_mems)
+        pinned = records.pinned(event, evidence, nodes, score)
+        return replace(decision, plan=plan).with_records(pinned)
     cause = context.unmanaged_reason(pod, container)
     if cause is None or not pod.annotation(PINNING, container.name):
         return decision

@@ -19,9 +19,10 @@ from nri_numamem.engine.core import events
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.cpu_requests import MILLICORES, cpu_requests, requested_millicores
 from nri_numamem.engine.core.decision import Decision, Transition
-from nri_numamem.engine.core.plan import Record, Update
+from nri_numamem.engine.core.plan import Update
 from nri_numamem.engine.core.state import NO_CPUS, EngineState, Holder, Key
 from nri_numamem.engine.features.cpu_following import records
+from nri_numamem.engine.records.record import Record
 from nri_numamem.numa import CpuFollowing, CpuSet, NodeSet
 
 _CARRIERS = (events.CreateContainer, events.UpdateContainer, events.StopContainer)

@@ -5,9 +5,9 @@ from dataclasses import replace
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.decision import Transition
 from nri_numamem.engine.core.events import HostCpusRead
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.state import EngineState
-from nri_numamem.engine.features.cpu_following import records
+from nri_numamem.engine.records.cpus import CpusFollowMemory, CpusLeftToKubelet
+from nri_numamem.engine.records.record import Record
 
 
 def host_cpus_read(context: Context, state: EngineState, event: HostCpusRead) -> Transition:
@@ -17,5 +17,5 @@ def host_cpus_read(context: Context, state: EngineState, event: HostCpusRead) ->
     after = replace(context, host_cpus=event.cpus)
     found: tuple[Record, ...] = ()
     if after.follows_cpus != context.follows_cpus:
-        found = (records.left_to_kubelet(is_static=context.follows_cpus),)
+        found = (CpusLeftToKubelet() if context.follows_cpus else CpusFollowMemory(),)
     return Transition(state, found, after)

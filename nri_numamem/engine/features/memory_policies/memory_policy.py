@@ -11,13 +11,14 @@ from dataclasses import replace
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.decision import Decision, Transition
 from nri_numamem.engine.core.events import CreateContainer, PolicyRequest
-from nri_numamem.engine.core.plan import Adjustment, Plan, Record
+from nri_numamem.engine.core.plan import Adjustment, Plan
 from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.core.text import cut_name
 from nri_numamem.engine.features.memory_policies import even_group, records
 from nri_numamem.engine.features.memory_policies.records import ANNOTATION, DEFAULT, PolicyChoice
 from nri_numamem.engine.features.memory_policies.support import unsupported
+from nri_numamem.engine.records.record import Record
 from nri_numamem.numa import MemoryPolicy, NodeSet, OnUnsupported, mode_and_count, policy_of
 
 

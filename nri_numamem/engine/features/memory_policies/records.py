@@ -1,13 +1,14 @@
 """Records of memory policies, and the text of a rejection."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from nri_numamem.engine.core.events import CreateContainer
-from nri_numamem.engine.core.fields import PREFIX, Fields, container_fields, pod_name
-from nri_numamem.engine.core.plan import Record
+from nri_numamem.engine.core.fields import PREFIX, container_names, pod_name
 from nri_numamem.engine.core.text import cut
-from nri_numamem.engine.records.events import EventName
-from nri_numamem.numa import MemoryPolicy
+from nri_numamem.engine.records.common import WARNED_BEFORE, Cause, ContainerNames, RepeatCount
+from nri_numamem.engine.records.record import AlternateLevel, Flat, Level, Record, event
+from nri_numamem.numa import MemoryPolicy, NodeSet
 
 ANNOTATION, DEFAULT = "annotation", "default"
 REASON = "MemoryPolicyError"
@@ -26,27 +27,80 @@ class PolicyChoice:
     """ANNOTATION, or DEFAULT for that of the namespace."""
 
 
-def policy_set(event: CreateContainer, choice: PolicyChoice, policy: MemoryPolicy) -> Record:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen(Flat):
+    """A container, and the policy that was chosen for it."""
+
+    names: ContainerNames
+    policy: Annotated[str, "the mode, as written in the annotation or in memoryPolicy.defaults"]
+    source: Annotated[str, "`annotation` of the pod, or `default` of its namespace"]
+    runtime_handler: Annotated[str, "the pod's runtime handler; empty without a RuntimeClass"]
+
+
+@event("memory_policy_set", kept=True)
+class MemoryPolicySet(Record):
+    """A container is created with a memory policy."""
+
+    chosen: Chosen
+    nodes: Annotated[
+        NodeSet, "NUMA nodes of the policy in the kernel's list format; empty for `local`"
+    ]
+
+
+@event(
+    "memory_policy_ignored",
+    Level.WARNING,
+    alternate=AlternateLevel(Level.DEBUG, f"memoryPolicy is off, or {WARNED_BEFORE}"),
+    remedy="correct the annotation or the setting memoryPolicy, see `cause`",
+    kept=True,
+)
+class MemoryPolicyIgnored(Record):
+    """A container is created without the memory policy that was chosen for it."""
+
+    chosen: Chosen
+    cause: Cause
+
+
+@event(
+    "memory_policy_rejected",
+    Level.WARNING,
+    alternate=AlternateLevel(Level.DEBUG, WARNED_BEFORE),
+    remedy="correct the annotation or the setting memoryPolicy, see `cause`",
+    kept=True,
+)
+class MemoryPolicyRejected(Record):
+    """A container's creation is refused because its memory policy cannot be set
+    (memoryPolicy.onUnsupported: Reject).
+    """
+
+    chosen: Chosen
+    cause: Cause
+    repeat_count: RepeatCount | None = None
+
+
+def policy_set(
+    request: CreateContainer, choice: PolicyChoice, policy: MemoryPolicy
+) -> MemoryPolicySet:
     """Record a container that gets a memory policy."""
-    fields: Fields = {**_fields(event, choice), "nodes": str(policy.nodes)}
-    return Record(EventName.MEMORY_POLICY_SET, fields)
+    return MemoryPolicySet(chosen=_chosen(request, choice), nodes=policy.nodes)
 
 
-def ignored(event: CreateContainer, choice: PolicyChoice, cause: str, *, is_off: bool) -> Record:
+def ignored(
+    request: CreateContainer, choice: PolicyChoice, cause: str, *, is_off: bool
+) -> MemoryPolicyIgnored:
     """Record a container that is created without the policy; `is_off` if no container gets one."""
-    fields: Fields = {**_fields(event, choice), "cause": cause}
-    return Record(EventName.MEMORY_POLICY_IGNORED, fields, alternate=is_off)
+    return MemoryPolicyIgnored(chosen=_chosen(request, choice), cause=cause, alternate=is_off)
 
 
-def rejected(event: CreateContainer, choice: PolicyChoice, cause: str) -> Record:
+def rejected(request: CreateContainer, choice: PolicyChoice, cause: str) -> MemoryPolicyRejected:
     """Record a container that is refused because it cannot get the policy."""
-    return Record(EventName.MEMORY_POLICY_REJECTED, {**_fields(event, choice), "cause": cause})
+    return MemoryPolicyRejected(chosen=_chosen(request, choice), cause=cause)
 
 
-def refusal_text(event: CreateContainer, choice: PolicyChoice, cause: str) -> str:
+def refusal_text(request: CreateContainer, choice: PolicyChoice, cause: str) -> str:
     """Return the text of the reply, which `kubectl describe pod` shows."""
-    name = cut(event.container.name, _NAME_CHARACTERS)
-    pod = pod_name(event.pod, _NAME_CHARACTERS)
+    name = cut(request.container.name, _NAME_CHARACTERS)
+    pod = pod_name(request.pod, _NAME_CHARACTERS)
     problem = problem_text(choice, cause)
     return f"{PREFIX}container {name} of pod {pod} refused, {REASON}: {problem}"
 
@@ -60,11 +114,11 @@ def problem_text(choice: PolicyChoice, cause: str) -> str:
 _SOURCES = {ANNOTATION: "the pod's annotation", DEFAULT: "memoryPolicy.defaults"}
 
 
-def _fields(event: CreateContainer, choice: PolicyChoice) -> Fields:
-    request = event.policy_request
-    return {
-        **container_fields(event.pod, event.container),
-        "policy": choice.text,
-        "source": choice.source,
-        "runtime_handler": "" if request is None else request.runtime_handler,
-    }
+def _chosen(request: CreateContainer, choice: PolicyChoice) -> Chosen:
+    known = request.policy_request
+    return Chosen(
+        names=container_names(request.pod, request.container),
+        policy=choice.text,
+        source=choice.source,
+        runtime_handler="" if known is None else known.runtime_handler,
+    )

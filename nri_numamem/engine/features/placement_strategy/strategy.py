@@ -17,13 +17,14 @@ from nri_numamem.engine.core.events import (
     Container,
     PodSandbox,
 )
-from nri_numamem.engine.core.plan import Record
 from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.engine.core.shared_cpus import unusable_cpus
 from nri_numamem.engine.core.state import POOL, EngineState
 from nri_numamem.engine.features.placement_strategy import records
 from nri_numamem.engine.features.placement_strategy.records import ANNOTATION, SETTING
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.containers import Admitted
+from nri_numamem.engine.records.pods import PodAdmitted
+from nri_numamem.engine.records.record import Record
 from nri_numamem.memorymanager.candidates import candidates_for
 from nri_numamem.numa import NodeSet, Strategy
 from nri_numamem.topologymanager import Placement, Topology
@@ -114,8 +115,8 @@ def explained(
     is_new = not placed.is_even and placed.name not in placed.before.assignments.get(pod.uid, ())
     equal = equal_sets(context, placed, others) if is_new and placed.nodes != previous else ()
     made = tuple(
-        records.with_strategy(record, strategy, source, equal)
-        if record.event in (EventName.ADMITTED, EventName.POD_ADMITTED)
+        replace(record, strategy=strategy.value, strategy_source=source, equal_nodes=equal)
+        if isinstance(record, Admitted | PodAdmitted)
         else record
         for record in done.records
     )

@@ -1,55 +1,86 @@
 """Records of where the memory of containers is, and of head-room."""
 
-from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated
 
-from nri_numamem.engine.core.fields import Fields
-from nri_numamem.engine.core.plan import Record
-from nri_numamem.engine.core.state import EngineState, Holder
-from nri_numamem.engine.cpusets.records import holder_fields, page_fields
 from nri_numamem.engine.features.residency.head_room import HeadRoom
 from nri_numamem.engine.features.residency.setting import HeadRoomLimit
-from nri_numamem.engine.records.events import EventName
-from nri_numamem.numa import NodeSet
-from nri_numamem.numa.pages import Pages
+from nri_numamem.engine.records.common import ContainerNames, Nodes, PagesShown
+from nri_numamem.engine.records.record import Flat, Level, Record, event
 
 
-def remote_memory_found(
-    state: EngineState, holder: Holder, nodes: NodeSet, pages: Pages, causes: Iterable[str]
-) -> Record:
-    """Record that much of a container's memory is on remote nodes."""
-    fields = {**_memory(state, holder, nodes, pages), "cause": "; ".join(causes)}
-    return Record(EventName.REMOTE_MEMORY_FOUND, fields)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomShown(Flat):
+    """The amounts that raise or clear an alarm."""
+
+    nodes: Nodes
+    available_bytes: Annotated[int, "bytes that the kernel has free or can reclaim there"]
+    unfaulted_bytes: Annotated[int, "bytes that the containers there may still allocate"]
+    head_room_bytes: Annotated[int, "the difference; negative if memory is missing"]
+    limit_bytes: Annotated[int, "the setting residency.headRoom, in bytes"]
 
 
-def remote_memory_cleared(
-    state: EngineState, holder: Holder, nodes: NodeSet, pages: Pages
-) -> Record:
-    """Record that not much of it is remote any more."""
-    return Record(EventName.REMOTE_MEMORY_CLEARED, _memory(state, holder, nodes, pages))
+@event(
+    "remote_memory_found",
+    Level.WARNING,
+    remedy="see `cause`; restart the container, or move the pages with migratepages(8)",
+    kept=True,
+)
+class RemoteMemoryFound(Record):
+    """Much of a container's memory is on NUMA nodes other than its own
+    (residency.remotePercent).
+    """
+
+    names: ContainerNames
+    nodes: Nodes
+    pages: PagesShown
+    cause: Annotated[str, "likely causes"]
 
 
-def head_room(event: EventName, room: HeadRoom, limit: HeadRoomLimit) -> Record:
-    """Record that an alarm is raised (`HEAD_ROOM_LOW`) or cleared.
+@event("remote_memory_cleared", kept=True)
+class RemoteMemoryCleared(Record):
+    """Not much of a container's memory is on other NUMA nodes any more."""
+
+    names: ContainerNames
+    nodes: Nodes
+    pages: PagesShown
+
+
+@event(
+    "head_room_low",
+    Level.WARNING,
+    remedy="find what else uses the nodes (nri-numamem status --pages); reserve more with "
+    "reservedMemory, or limit pods that are not managed",
+)
+class HeadRoomLow(Record):
+    """Containers may still allocate more on their NUMA nodes than the kernel has available
+    there, less the margin residency.headRoom: an OOM kill can follow while other nodes have
+    free memory.
+    """
+
+    room: RoomShown
+
+
+@event("head_room_restored")
+class HeadRoomRestored(Record):
+    """NUMA nodes have enough available memory again for what their containers may allocate."""
+
+    room: RoomShown
+
+
+def head_room(
+    room: HeadRoom, limit: HeadRoomLimit, *, is_low: bool
+) -> HeadRoomLow | HeadRoomRestored:
+    """Record that an alarm is raised or cleared.
 
     The amounts are those that decided: the larger of what was available for a raised alarm.
     """
-    is_low = event is EventName.HEAD_ROOM_LOW
     available = room.most_available_bytes if is_low else room.least_available_bytes
-    return Record(
-        event,
-        {
-            "nodes": str(room.nodes),
-            "available_bytes": available,
-            "unfaulted_bytes": room.unfaulted_bytes,
-            "head_room_bytes": available - room.unfaulted_bytes,
-            "limit_bytes": limit.warn_below(room.total_bytes),
-        },
+    shown = RoomShown(
+        nodes=room.nodes,
+        available_bytes=available,
+        unfaulted_bytes=room.unfaulted_bytes,
+        head_room_bytes=available - room.unfaulted_bytes,
+        limit_bytes=limit.warn_below(room.total_bytes),
     )
-
-
-def _memory(state: EngineState, holder: Holder, nodes: NodeSet, pages: Pages) -> Fields:
-    return {
-        **holder_fields(state, holder),
-        "nodes": str(nodes),
-        **page_fields(nodes, pages),
-    }
+    return HeadRoomLow(room=shown) if is_low else HeadRoomRestored(room=shown)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from nri_numamem.engine.core.state import POOL, EngineState, Holder
 from nri_numamem.engine.cpusets.check import nodes_of_container
 from nri_numamem.engine.features.residency.head_room import HeadRoom
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.containers import PinnedWhileRunning
 from nri_numamem.numa import NodeSet
 from nri_numamem.numa.pages import Pages
 
@@ -97,7 +97,7 @@ def likely_causes(
     if is_v1:
         yield "cgroup v1 moves no pages unless cpuset.memory_migrate is 1"
     reason = state.reasons.pinned.get(container_id)
-    if reason is not None and reason.event == EventName.PINNED_WHILE_RUNNING:
+    if reason is not None and reason.event == PinnedWhileRunning.event:
         yield "it was pinned while it ran"
     if container_id in state.cpusets.with_devices:
         yield "a device may have pinned pages, which never move"

@@ -10,7 +10,7 @@ from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.plan import Adjustment, Update
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.memorymanager import Reservation
 from nri_numamem.memorymanager.burstable import BurstableFacts, BurstablePods, Evidence
 from nri_numamem.numa import MEMORY, MemoryPolicies, NodeSet, PolicyMode
@@ -87,12 +87,12 @@ def update(
     return answer
 
 
-def names(answer: Answer) -> list[EventName]:
+def names(answer: Answer) -> list[str]:
     return [record.event for record in answer.records]
 
 
 def cause(answer: Answer) -> object:
-    return answer.records[-1].fields["cause"]
+    return fields_of(answer.records[-1])["cause"]
 
 
 def charged(host: Host) -> dict[str, int]:
@@ -110,15 +110,15 @@ def test_a_container_with_evidence_is_pinned_and_charged_with_its_limit(new_host
     pod = run(host, "a")
     answer = create(host, pod, memory=1200 * MI, score=700)
     assert answer.adjustment == Adjustment("0-1", oom_score_adj=-500)
-    assert names(answer) == [EventName.ADMITTED, EventName.BURSTABLE_PINNED]
-    fields = answer.records[-1].fields
+    assert names(answer) == ["admitted", "burstable_pinned"]
+    fields = fields_of(answer.records[-1])
     assert (fields["evidence"], fields["nodes"]) == ("memory-reservation", "0-1")
     assert (fields["oom_score_adj"], fields["new_oom_score_adj"]) == (700, -500)
     assert charged(host) == {"main": 1200 * MI}
     # Neither the runtime's old NRI nor an unknown value lets the score be set.
     answer = create(host, pod, "second", score=700, sets_score=False)
     assert answer.adjustment == Adjustment("2")
-    assert create(host, pod, "third").records[-1].fields["new_oom_score_adj"] is None
+    assert fields_of(create(host, pod, "third").records[-1])["new_oom_score_adj"] is None
 
 
 def test_one_container_of_a_pod_is_pinned_and_another_is_not(new_host: NewHost) -> None:
@@ -127,7 +127,7 @@ def test_one_container_of_a_pod_is_pinned_and_another_is_not(new_host: NewHost) 
     assert create(host, pod, "db").adjustment == Adjustment("0")
     answer = create(host, pod, "exporter", reserved=100 * MI)
     assert answer == Answer(records=answer.records)
-    assert names(answer) == [EventName.NOT_MANAGED]
+    assert names(answer) == ["not_managed"]
     assert cause(answer) == (
         "its pod is Burstable, and its memory.low or memory.min differs from its memory limit"
     )
@@ -150,7 +150,7 @@ def test_without_the_setting_nothing_changes(new_host: NewHost, settings: Policy
     host = new_host(settings)
     answer = create(host, run(host, "a"))
     assert answer == Answer(records=answer.records)
-    assert names(answer) == [EventName.NOT_MANAGED]
+    assert names(answer) == ["not_managed"]
     assert charged(host) == {}
 
 
@@ -160,12 +160,12 @@ def test_an_annotation_without_the_setting_has_no_effect_but_a_record(new_host: 
         pod = run(host, pod_class, qos, ANNOTATED)
         answer = create(host, pod, facts=False)
         assert answer == Answer(records=answer.records)
-        assert names(answer) == [EventName.NOT_MANAGED, EventName.BURSTABLE_NOT_PINNED]
+        assert names(answer) == ["not_managed", "burstable_not_pinned"]
         assert cause(answer) == f"its pod is {pod_class}, and burstablePods.evidence is empty"
         assert answer.records[-1].level == "debug"
-    assert names(create(host, run(host, "g", "", ANNOTATED), facts=False)) == [EventName.ADMITTED]
+    assert names(create(host, run(host, "g", "", ANNOTATED), facts=False)) == ["admitted"]
     other = run(host, "o", annotations={"cpus.numamem.io": "follow"})
-    assert names(create(host, other, facts=False)) == [EventName.NOT_MANAGED]
+    assert names(create(host, other, facts=False)) == ["not_managed"]
 
 
 def test_a_best_effort_pod_is_never_pinned(new_host: NewHost) -> None:
@@ -182,7 +182,7 @@ def test_an_annotation_may_be_for_one_container(new_host: NewHost) -> None:
     assert create(host, pod, "db", reserved=None).adjustment == Adjustment("0")
     assert create(host, pod, "web", reserved=None).adjustment is None
     refuted = create(host, run(host, "b", annotations=ANNOTATED), reserved=None, score=999)
-    assert names(refuted) == [EventName.NOT_MANAGED, EventName.BURSTABLE_NOT_PINNED]
+    assert names(refuted) == ["not_managed", "burstable_not_pinned"]
     assert cause(refuted) == (
         "its pod is Burstable, and its oom_score_adj shows a memory request below its memory limit"
     )
@@ -192,9 +192,9 @@ def test_a_container_that_fits_nowhere_starts_unpinned(new_host: NewHost) -> Non
     host = new_host(policy_of(topology_manager_policy="restricted"))
     answer = create(host, run(host, "a"), memory=5 * GI)
     assert answer == Answer(records=answer.records)
-    assert names(answer) == [EventName.BURSTABLE_NOT_PINNED]
+    assert names(answer) == ["burstable_not_pinned"]
     assert cause(answer) == "no NUMA nodes can hold it"
-    assert "NUMA" in str(answer.records[-1].fields["message"])
+    assert "NUMA" in str(fields_of(answer.records[-1])["message"])
     assert charged(host) == {}
     assert host.engine.state.reasons.unpinned == {}
 
@@ -207,8 +207,8 @@ def test_a_container_is_pinned_only_where_its_limit_is_free_or_reclaimable(
     assert create(host, run(host, "a"), available=used).adjustment == Adjustment("2")
     full = dict.fromkeys(range(4), 150 * MI)
     answer = create(host, run(host, "b"), available=full)
-    assert names(answer) == [EventName.BURSTABLE_NOT_PINNED]
-    assert answer.records[-1].fields["available_bytes"] == {str(n): 150 * MI for n in range(4)}
+    assert names(answer) == ["burstable_not_pinned"]
+    assert fields_of(answer.records[-1])["available_bytes"] == {str(n): 150 * MI for n in range(4)}
     # The accounting does not keep what was masked.
     assert create(host, run(host, "c"), memory=900 * MI).adjustment == Adjustment("0")
 
@@ -224,7 +224,7 @@ def test_in_pod_scope_each_container_is_placed_by_itself(new_host: NewHost) -> N
 def test_preset_nodes_are_adopted(new_host: NewHost) -> None:
     host = new_host(policy_of())
     answer = create(host, run(host, "a", annotations=ANNOTATED), mems="3")
-    assert names(answer) == [EventName.ADOPTED]
+    assert names(answer) == ["adopted"]
     assert charged(host) == {"main": 200 * MI}
 
 
@@ -247,7 +247,7 @@ def test_a_resize_that_keeps_the_request_at_the_limit_is_like_any_other(new_host
     host = new_host(policy_of())
     create(host, run(host, "a"))
     answer = update(host, host.newest(), 1500 * MI, 1500 * MI)
-    assert names(answer) == [EventName.RESIZED]
+    assert names(answer) == ["resized"]
     assert answer.updates == (Update("a-main-0", "0-1"),)
     assert charged(host) == {"main": 1500 * MI}
 
@@ -257,16 +257,14 @@ def test_a_resize_that_breaks_the_equality_unpins(new_host: NewHost) -> None:
     create(host, run(host, "a"))
     answer = update(host, host.newest(), 300 * MI, 200 * MI)
     assert answer.updates == (Update("a-main-0", "0-3"),)
-    assert names(answer) == [EventName.BURSTABLE_UNPINNED]
-    fields = answer.records[-1].fields
+    assert names(answer) == ["burstable_unpinned"]
+    fields = fields_of(answer.records[-1])
     assert fields["cause"] == "its memory.low or memory.min differs from its memory limit"
     assert (fields["previous_nodes"], fields["nodes"]) == ("0", "0-3")
     assert fields["released_bytes"] == {MEMORY: 200 * MI}
     assert charged(host) == {}
     # It has no assignment any more, and no node of it after a Synchronize.
-    assert names(update(host, host.newest(), 400 * MI, 400 * MI)) == [
-        EventName.UPDATE_WITHOUT_EFFECT
-    ]
+    assert names(update(host, host.newest(), 400 * MI, 400 * MI)) == ["update_without_effect"]
     assert host.synchronize().updates == ()
     assert charged(host) == {}
 
@@ -278,7 +276,7 @@ def test_a_new_limit_without_a_reservation_unpins_and_no_change_does_not(
     create(host, run(host, "a"))
     for memory, reserved in ((None, None), (200 * MI, None), (200 * MI, 200 * MI)):
         answer = update(host, host.newest(), memory, reserved)
-        assert names(answer) == [EventName.UPDATE_WITHOUT_EFFECT]
+        assert names(answer) == ["update_without_effect"]
     assert update(host, host.newest(), None, 100 * MI).updates == (Update("a-main-0", "0-3"),)
     create(host, run(host, "b"))
     assert update(host, host.newest(), 300 * MI).updates == (Update("b-main-1", "0-3"),)
@@ -289,7 +287,7 @@ def test_a_statement_holds_after_a_resize(new_host: NewHost) -> None:
     create(host, run(host, "a", annotations=ANNOTATED), reserved=None, score=800)
     # The kubelet does not change oom_score_adj, which now is too high for the limit.
     answer = update(host, host.newest(), 900 * MI)
-    assert names(answer) == [EventName.RESIZED]
+    assert names(answer) == ["resized"]
     assert charged(host) == {"main": 900 * MI}
 
 

@@ -10,7 +10,7 @@ from nri_numamem.engine.core.plan import Adjustment, Update
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.core.snapshot import restore, snapshot
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.memorymanager import Reservation
 from nri_numamem.memorymanager.burstable import BurstableFacts, BurstablePods, Evidence
 from nri_numamem.numa import (
@@ -56,7 +56,7 @@ def placed(answer: Answer) -> tuple[str, str]:
     return answer.adjustment.cpuset_mems, answer.adjustment.cpuset_cpus
 
 
-def names(answer: Answer) -> list[EventName]:
+def names(answer: Answer) -> list[str]:
     return [record.event for record in answer.records]
 
 
@@ -64,8 +64,8 @@ def names(answer: Answer) -> list[EventName]:
 def test_a_pinned_container_gets_the_cpus_of_its_nodes(following: CpuFollowing) -> None:
     answer = create(new_host(following))
     assert answer.adjustment == Adjustment("0", cpuset_cpus="0-3")
-    assert names(answer) == [EventName.ADMITTED, EventName.CPUS_SET]
-    assert answer.records[-1].fields == {
+    assert names(answer) == ["admitted", "cpus_set"]
+    assert fields_of(answer.records[-1]) == {
         "pod": "pod-a",
         "namespace": "ns",
         "container": "main",
@@ -84,7 +84,7 @@ def test_switched_off_nothing_is_set() -> None:
     host = new_host(OFF)
     answer = create(host)
     assert answer.adjustment == Adjustment("0")
-    assert names(answer) == [EventName.ADMITTED]
+    assert names(answer) == ["admitted"]
     assert b"cpus" not in snapshot(host.engine.state)
 
 
@@ -92,22 +92,22 @@ def test_a_container_that_is_not_pinned_gets_no_cpus() -> None:
     host = new_host()
     burstable = host.create(host.run("b", "burstable/"))
     assert burstable.adjustment is None
-    assert names(burstable) == [EventName.NOT_MANAGED]
+    assert names(burstable) == ["not_managed"]
     preset = create(host, "p", mems="1")
     assert preset.adjustment is None
     host = new_host(when_unsatisfiable="RunUnpinned")
     assert create(host, memory=9000).adjustment is None
     refused = create(new_host(), memory=9000)
     assert refused.refusal is not None
-    assert names(refused) == [EventName.REJECTED]
+    assert names(refused) == ["rejected"]
 
 
 def test_a_container_that_has_cpus_is_left_as_it_is() -> None:
     host = new_host(REQUIRE)
     answer = host.create(host.run("a"), cpus="4-5", cpu_shares=2 * CPU)
     assert answer.adjustment == Adjustment("1")
-    assert names(answer) == [EventName.ADMITTED, EventName.CPUS_NOT_SET]
-    assert answer.records[-1].fields["cause"] == "it has a cpuset.cpus already"
+    assert names(answer) == ["admitted", "cpus_not_set"]
+    assert fields_of(answer.records[-1])["cause"] == "it has a cpuset.cpus already"
 
 
 def test_prefer_gives_no_cpus_where_requests_exceed_them() -> None:
@@ -115,8 +115,8 @@ def test_prefer_gives_no_cpus_where_requests_exceed_them() -> None:
     assert placed(create(host, "a", cpus=3)) == ("0", "0-3")
     large = create(host, "b", memory=1200, cpus=9)
     assert placed(large) == ("2-3", "")
-    assert names(large) == [EventName.ADMITTED, EventName.CPUS_NOT_SET]
-    cause = large.records[-1].fields["cause"]
+    assert names(large) == ["admitted", "cpus_not_set"]
+    cause = fields_of(large.records[-1])["cause"]
     assert cause == "9 CPUs are requested on its NUMA nodes, which have 8"
 
 
@@ -132,7 +132,7 @@ def test_prefer_counts_the_requests_of_other_containers() -> None:
     assert placed(create(host, "a", cpus=3)) == ("0", "0-3")
     answer = create(host, "b", cpus=2)
     assert placed(answer) == ("0", "")
-    cause = answer.records[-1].fields["cause"]
+    cause = fields_of(answer.records[-1])["cause"]
     assert cause == "5 CPUs are requested on its NUMA nodes, which have 4"
     host.stop_pod(host.pods["sandbox-a"])
     assert placed(create(host, "c", cpus=2)) == ("0", "0-3")
@@ -141,17 +141,17 @@ def test_prefer_counts_the_requests_of_other_containers() -> None:
 def test_require_gives_the_cpus_of_the_nodes_in_any_case() -> None:
     answer = create(new_host(REQUIRE), cpus=9)
     assert placed(answer) == ("0", "0-3")
-    assert names(answer) == [EventName.ADMITTED, EventName.CPUS_SET]
-    cause = answer.records[-1].fields["cause"]
+    assert names(answer) == ["admitted", "cpus_set"]
+    cause = fields_of(answer.records[-1])["cause"]
     assert cause == "9 CPUs are requested on its NUMA nodes, which have 4"
 
 
 @pytest.mark.parametrize(
     ("following", "cpus", "event"),
-    [(PREFER, "", EventName.CPUS_NOT_SET), (REQUIRE, "0-3", EventName.CPUS_SET)],
+    [(PREFER, "", "cpus_not_set"), (REQUIRE, "0-3", "cpus_set")],
 )
 def test_a_cpu_limit_above_the_cpus_of_the_nodes(
-    following: CpuFollowing, cpus: str, event: EventName
+    following: CpuFollowing, cpus: str, event: str
 ) -> None:
     host = new_host(following)
     pod = host.run("a")
@@ -160,8 +160,8 @@ def test_a_cpu_limit_above_the_cpus_of_the_nodes(
     )
     answer = host.handle(events.CreateContainer(pod, container))
     assert placed(answer) == ("0", cpus)
-    assert answer.records[-1].event is event
-    assert answer.records[-1].fields["cause"] == (
+    assert answer.records[-1].event == event
+    assert fields_of(answer.records[-1])["cause"] == (
         "its CPU limit is 4.5 CPUs, and its NUMA nodes have 4"
     )
 
@@ -174,7 +174,7 @@ def test_reserved_and_isolated_cpus_are_left_out() -> None:
     none = new_host(REQUIRE, reserved_cpus=CpuSet(range(16)))
     answer = create(none)
     assert placed(answer) == ("0", "")
-    cause = answer.records[-1].fields["cause"]
+    cause = fields_of(answer.records[-1])["cause"]
     assert cause == "all CPUs of the machine are reserved or isolated"
 
 
@@ -195,7 +195,7 @@ def test_memory_without_cpus_gets_the_nearest_cpus_and_counts_as_aligned() -> No
     answer = create(host, "c", memory=800)
     assert placed(answer) == ("2", "12-15")
     synchronized = host.synchronize()
-    assert EventName.MISALIGNED not in names(synchronized)
+    assert "misaligned" not in names(synchronized)
     assert host.engine.state.holders["c", "main"].cpus == CpuSet(range(12, 16))
 
 
@@ -204,9 +204,9 @@ def test_a_resize_to_more_nodes_widens_the_cpus() -> None:
     create(host, memory=600)
     answer = host.resize(host.newest(), 1200 * MI)
     assert answer.updates == (Update("sandbox-a-main-0", "0-1", "0-7"),)
-    assert names(answer) == [EventName.RESIZED, EventName.CPUS_SET]
-    assert answer.records[-1].fields["previous_cpus"] == "0-3"
-    assert answer.records[-1].fields["cpus"] == "0-7"
+    assert names(answer) == ["resized", "cpus_set"]
+    assert fields_of(answer.records[-1])["previous_cpus"] == "0-3"
+    assert fields_of(answer.records[-1])["cpus"] == "0-7"
     assert host.engine.state.holders["a", "main"].cpus == CpuSet(range(8))
 
 
@@ -215,7 +215,7 @@ def test_a_resize_gives_no_cpus_to_a_container_without() -> None:
     create(host, memory=600, cpus=5)
     answer = host.resize(host.newest(), 1200 * MI)
     assert answer.updates == (Update("sandbox-a-main-0", "0-1"),)
-    assert names(answer) == [EventName.RESIZED]
+    assert names(answer) == ["resized"]
 
 
 def test_a_restarted_container_is_decided_anew() -> None:
@@ -235,7 +235,7 @@ def test_a_restart_of_the_plugin_changes_nothing(shares: int, with_snapshot: boo
     host.engine = Engine(host.engine.context, state)
     answer = host.synchronize()
     assert answer.updates == ()
-    assert EventName.MISALIGNED not in names(answer)
+    assert "misaligned" not in names(answer)
     assert host.engine.state.holders["a", "main"].cpus == CpuSet(range(4))
     assert host.resize(host.newest(), 1200 * MI).updates[0].cpuset_cpus == "0-7"
 
@@ -273,7 +273,7 @@ def test_a_container_that_ran_unpinned_gets_nodes_and_cpus() -> None:
     host.containers["c"] = container
     answer = host.synchronize()
     assert answer.updates == (Update("c", "0", "0-3"),)
-    assert EventName.CPUS_SET in names(answer)
+    assert "cpus_set" in names(answer)
     assert host.engine.state.holders["a", "main"].cpus == CpuSet(range(4))
 
 
@@ -293,7 +293,7 @@ def test_other_cpus_of_the_nodes_arrive_with_a_later_reply() -> None:
     assert host.handle(events.MachineChanged(more)).updates == ()
     answer = create(host, "b", memory=100)
     assert answer.updates == (Update("sandbox-a-main-0", "", "0-3,16"),)
-    assert [r.fields["cpus"] for r in answer.records if r.event is EventName.CPUS_SET] == [
+    assert [fields_of(r)["cpus"] for r in answer.records if r.event == "cpus_set"] == [
         "0-3,16",
         "0-3,16",
     ]
@@ -333,11 +333,11 @@ def test_the_static_cpu_manager_of_the_kubelet_switches_it_off() -> None:
     host = new_host(REQUIRE)
     create(host)
     static = events.HostCpusRead(events.HostCpus(kubelet_policy="static"))
-    assert [r.event for r in host.handle(static).records] == [EventName.CPUS_LEFT_TO_KUBELET]
+    assert [r.event for r in host.handle(static).records] == ["cpus_left_to_kubelet"]
     assert host.handle(static).records == ()
     assert placed(create(host, "b")) == ("0", "")
     none = events.HostCpusRead(events.HostCpus(kubelet_policy="none"))
-    assert [r.event for r in host.handle(none).records] == [EventName.CPUS_FOLLOW_MEMORY]
+    assert [r.event for r in host.handle(none).records] == ["cpus_follow_memory"]
     assert placed(create(host, "c")) == ("0", "0-3")
 
 
@@ -354,11 +354,11 @@ def test_a_change_of_the_machine_keeps_what_is_known_of_the_cpus() -> None:
 def test_the_configuration_of_the_kubelet_switches_it_off() -> None:
     host = new_host(REQUIRE, has_static_cpus=True)
     found = [record.event for record in host.engine.context.start_records("1")]
-    assert EventName.CPUS_LEFT_TO_KUBELET in found
+    assert "cpus_left_to_kubelet" in found
     assert placed(create(host)) == ("0", "")
     off = new_host(OFF, has_static_cpus=True)
     found = [record.event for record in off.engine.context.start_records("1")]
-    assert EventName.CPUS_LEFT_TO_KUBELET not in found
+    assert "cpus_left_to_kubelet" not in found
 
 
 def test_of_equal_nodes_one_with_room_for_the_cpu_request_wins() -> None:
@@ -413,7 +413,7 @@ def test_a_container_of_a_burstable_pod_that_loses_its_nodes_gets_all_cpus() -> 
     assert placed(host.handle(events.CreateContainer(pod, container))) == ("0", "0-3")
     answer = host.handle(events.UpdateContainer(pod, container, 300 * MI))
     assert answer.updates == (Update("c", "0-3", "0-15"),)
-    assert answer.records[-1].fields["previous_cpus"] == "0-3"
+    assert fields_of(answer.records[-1])["previous_cpus"] == "0-3"
 
 
 def test_a_runtime_that_forgets_updates_gets_no_cpus_that_were_never_set() -> None:
@@ -452,7 +452,7 @@ def test_nodes_that_are_sent_again_come_with_their_cpus() -> None:
         host.handle(events.CpusetsRead((read,)))
     answer = create(host, "b", memory=100)
     assert answer.updates == (Update(shown.container_id, "0", "0-3"),)
-    changed = [record for record in answer.records if "previous_cpus" in record.fields]
+    changed = [record for record in answer.records if "previous_cpus" in fields_of(record)]
     assert changed == []
 
 

@@ -5,7 +5,6 @@ from nri_numamem.engine.core.events import HostCpus, HostCpusRead
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.features.cpu_following.host_cpus import host_cpus_read
-from nri_numamem.engine.records.events import EventName
 from nri_numamem.memorymanager import Reservation
 from nri_numamem.numa import CpuFollowing, CpuSet
 from tests.engine.conftest import MI, four_nodes
@@ -38,7 +37,7 @@ def test_isolated_cpus_are_no_record() -> None:
 
 def test_a_static_cpu_manager_is_recorded_once() -> None:
     for made, names in (
-        (context(), [EventName.CPUS_LEFT_TO_KUBELET]),
+        (context(), ["cpus_left_to_kubelet"]),
         (context(static=True), []),  # recorded at the start
         (context(CpuFollowing.OFF), []),
     ):

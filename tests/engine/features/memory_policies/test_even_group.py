@@ -10,7 +10,7 @@ from nri_numamem.engine.core import events
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.memorymanager import Reservation, check_accounting, check_groups
 from nri_numamem.numa import (
     MemoryPolicies,
@@ -95,18 +95,18 @@ def strict(policy: str = "best-effort", **options: object) -> Policy:
     return replace(made, topology_manager_policy=policy, **options)  # type: ignore[arg-type]
 
 
-def events_of(answer: Answer) -> list[EventName]:
+def events_of(answer: Answer) -> list[str]:
     return [record.event for record in answer.records]
 
 
 def rules(answer: Answer) -> list[tuple[str, str]]:
     """Return the node sets of the first record, with the rule of each."""
-    candidates: Any = answer.records[0].fields["candidates"]
+    candidates: Any = fields_of(answer.records[0])["candidates"]
     return [(each["nodes"], each["rule"]) for each in candidates]
 
 
 def cause(answer: Answer) -> object:
-    return answer.records[-1].fields["cause"]
+    return fields_of(answer.records[-1])["cause"]
 
 
 def test_a_container_that_fits_one_node_is_on_two_with_equal_parts() -> None:
@@ -116,12 +116,12 @@ def test_a_container_that_fits_one_node_is_on_two_with_equal_parts() -> None:
     assert answer.adjustment.cpuset_mems == "0-1"
     assert answer.adjustment.memory_policy == MemoryPolicy(INTERLEAVE, NodeSet({0, 1}))
     assert life.reserved() == [100, 100, 0, 0]
-    assert events_of(answer) == [EventName.ADMITTED, EventName.MEMORY_POLICY_SET]
+    assert events_of(answer) == ["admitted", "memory_policy_set"]
     admitted, policy = answer.records
-    assert admitted.fields["even_nodes"] == 2
+    assert fields_of(admitted)["even_nodes"] == 2
     assert rules(answer)[:3] == [("0-1", "chosen"), ("0", "other_count"), ("1", "other_count")]
-    assert admitted.fields["hints"] == {"memory": [{"affinity": "0-1", "preferred": True}]}
-    assert policy.fields["policy"] == "interleave:2"
+    assert fields_of(admitted)["hints"] == {"memory": [{"affinity": "0-1", "preferred": True}]}
+    assert fields_of(policy)["policy"] == "interleave:2"
 
 
 def test_an_existing_group_is_shared_and_others_are_passed_over() -> None:
@@ -137,7 +137,7 @@ def test_an_existing_group_is_shared_and_others_are_passed_over() -> None:
     third = life.create(uid="c", memory=1500 * MI)
     assert third.refusal is not None
     assert "in equal parts on 2 NUMA nodes, memory 750Mi each" in third.refusal
-    assert third.records[0].fields["even_nodes"] == 2
+    assert fields_of(third.records[0])["even_nodes"] == 2
     assert ("0-1", "not_enough_free") in rules(third)
     assert ("3", "other_count") in rules(third)
 
@@ -155,15 +155,15 @@ def test_a_device_without_a_group_is_recorded() -> None:
     answer = life.create(devices=("3",))
     assert answer.adjustment is not None
     assert answer.adjustment.cpuset_mems == "0-1"
-    (record,) = (each for each in answer.records if each.event is EventName.MISALIGNED)
-    assert record.fields["causes"] == {"devices": "blocks_group"}
+    (record,) = (each for each in answer.records if each.event == "misaligned")
+    assert fields_of(record)["causes"] == {"devices": "blocks_group"}
     pair = Life()
     pair.create("", uid="full", memory=900 * MI, devices=("3",))
     answer = pair.create(devices=("2-3",))
     assert answer.adjustment is not None
     assert answer.adjustment.cpuset_mems == "0-1"
-    (record,) = (each for each in answer.records if each.event is EventName.MISALIGNED)
-    assert record.fields["causes"] == {"devices": "other_group"}
+    (record,) = (each for each in answer.records if each.event == "misaligned")
+    assert fields_of(record)["causes"] == {"devices": "other_group"}
 
 
 def test_hugepages_are_divided_by_whole_pages() -> None:
@@ -310,7 +310,7 @@ def test_a_container_whose_nodes_the_plugin_does_not_choose_so(
         assert f"'interleave:2' of the pod's annotation cannot be set: {text}" in answer.refusal
     else:
         assert answer.adjustment is None or answer.adjustment.memory_policy is None
-        assert events_of(answer)[-1] is EventName.MEMORY_POLICY_IGNORED
+        assert events_of(answer)[-1] == "memory_policy_ignored"
 
 
 @pytest.mark.parametrize("action", list(OnUnsupported))
@@ -327,7 +327,7 @@ def test_a_small_container_closes_no_nodes(action: OnUnsupported) -> None:
     assert answer.adjustment is not None
     assert answer.adjustment.cpuset_mems == "0"
     assert answer.adjustment.memory_policy is None
-    assert events_of(answer)[-1] is EventName.MEMORY_POLICY_IGNORED
+    assert events_of(answer)[-1] == "memory_policy_ignored"
     # All nodes are still open for containers on one node.
     for index in range(4):
         plain = life.create("", uid=f"plain{index}", memory=900 * MI)
@@ -421,4 +421,4 @@ def test_a_strategy_decides_between_existing_groups(strategy: Strategy) -> None:
     # No container requests CPUs, so the pair with the smaller used fraction is better balanced.
     is_second = strategy in (Strategy.SPREAD, Strategy.BALANCED_WITH_CPUS)
     assert answer.adjustment.cpuset_mems == ("2-3" if is_second else "0-1")
-    assert "equal_nodes" not in answer.records[0].fields
+    assert "equal_nodes" not in fields_of(answer.records[0])

@@ -9,7 +9,7 @@ from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.plan import Adjustment
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.memorymanager import HostReservation, Reservation
 from nri_numamem.numa import (
     CpuSet,
@@ -93,12 +93,12 @@ def policy_in(answer: Answer) -> MemoryPolicy | None:
     return None if answer.adjustment is None else answer.adjustment.memory_policy
 
 
-def names(answer: Answer) -> list[EventName]:
+def names(answer: Answer) -> list[str]:
     return [record.event for record in answer.records]
 
 
 def cause(answer: Answer) -> object:
-    return answer.records[-1].fields["cause"]
+    return fields_of(answer.records[-1])["cause"]
 
 
 def test_a_pinned_container_gets_the_policy_on_its_nodes() -> None:
@@ -106,8 +106,8 @@ def test_a_pinned_container_gets_the_policy_on_its_nodes() -> None:
     assert answer.adjustment == Adjustment(
         "0-1", memory_policy=MemoryPolicy(INTERLEAVE, NodeSet({0, 1}))
     )
-    assert names(answer) == [EventName.ADMITTED, EventName.MEMORY_POLICY_SET]
-    assert answer.records[-1].fields == {
+    assert names(answer) == ["admitted", "memory_policy_set"]
+    assert fields_of(answer.records[-1]) == {
         "pod": "pod-a",
         "namespace": "ns",
         "container": "main",
@@ -132,7 +132,7 @@ def test_a_container_that_is_not_managed_gets_the_policy_on_all_nodes(qos: str) 
     answer = create(new_host(), "bind", qos=qos)
     expected = MemoryPolicy(PolicyMode.BIND, NodeSet({0, 1, 2, 3}))
     assert answer.adjustment == Adjustment(memory_policy=expected)
-    assert names(answer) == [EventName.NOT_MANAGED, EventName.MEMORY_POLICY_SET]
+    assert names(answer) == ["not_managed", "memory_policy_set"]
 
 
 def test_the_plugin_need_not_manage_memory() -> None:
@@ -167,7 +167,7 @@ def test_the_runtimes_own_nodes_limit_the_policy() -> None:
 def test_nodes_that_cannot_be_used(mems: str, text: str) -> None:
     answer = create(new_host(), "interleave", qos="burstable/", mems=mems)
     assert answer.adjustment is None
-    assert names(answer) == [EventName.NOT_MANAGED, EventName.MEMORY_POLICY_IGNORED]
+    assert names(answer) == ["not_managed", "memory_policy_ignored"]
     assert cause(answer) == text
 
 
@@ -212,7 +212,7 @@ def test_the_default_of_a_namespace() -> None:
     host = new_host(policies)
     answer = create(host, namespace="shop")
     assert policy_in(answer) == MemoryPolicy(PolicyMode.LOCAL)
-    assert answer.records[-1].fields["source"] == "default"
+    assert fields_of(answer.records[-1])["source"] == "default"
     assert policy_in(create(host, namespace="other", uid="b")) is None
     answer = create(host, "bind", namespace="shop", uid="c")
     assert getattr(policy_in(answer), "mode", None) is PolicyMode.BIND
@@ -222,8 +222,8 @@ def test_an_annotation_that_is_ignored_leaves_the_default() -> None:
     policies = MemoryPolicies((PolicyMode.BIND,), defaults={"shop": PolicyMode.LOCAL})
     answer = create(new_host(policies), "interleave", namespace="shop")
     assert policy_in(answer) == MemoryPolicy(PolicyMode.LOCAL)
-    ignored, made = EventName.MEMORY_POLICY_IGNORED, EventName.MEMORY_POLICY_SET
-    assert names(answer) == [EventName.ADMITTED, ignored, made]
+    ignored, made = "memory_policy_ignored", "memory_policy_set"
+    assert names(answer) == ["admitted", ignored, made]
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_an_annotation_never_exceeds_the_settings(
 ) -> None:
     answer = create(new_host(policies), annotation)
     assert answer.adjustment == Adjustment("0")
-    assert names(answer) == [EventName.ADMITTED, EventName.MEMORY_POLICY_IGNORED]
+    assert names(answer) == ["admitted", "memory_policy_ignored"]
     assert cause(answer) == text
     assert answer.records[-1].level == ("warning" if policies.is_active else "debug")
     rejects = replace(policies, on_unsupported=REJECT)
@@ -256,7 +256,7 @@ def test_an_annotation_never_exceeds_the_settings(
     if not policies.is_active:
         assert answer.refusal is None
         return
-    assert names(answer) == [EventName.MEMORY_POLICY_REJECTED]
+    assert names(answer) == ["memory_policy_rejected"]
     assert answer.refusal == (
         "numamem: container main of pod ns/pod-a refused, MemoryPolicyError: the memory policy "
         f"{annotation!r} of the pod's annotation cannot be set: {text}"
@@ -288,13 +288,13 @@ def test_a_mode_that_the_kernel_lacks() -> None:
 def test_the_runtime_does_not_matter_to_a_container_without_a_policy() -> None:
     answer = create(new_host(MemoryPolicies(ALL, on_unsupported=REJECT)), obstacle="it is old")
     assert answer.adjustment == Adjustment("0")
-    assert names(answer) == [EventName.ADMITTED]
+    assert names(answer) == ["admitted"]
 
 
 def test_a_container_that_fits_nowhere_is_refused_as_without_a_policy() -> None:
     answer = create(new_host(), "bind", memory=9 * GI)
     assert answer.refusal is not None
-    assert names(answer) == [EventName.REJECTED]
+    assert names(answer) == ["rejected"]
 
 
 def test_a_refused_policy_leaves_the_reason_to_no_rejection() -> None:

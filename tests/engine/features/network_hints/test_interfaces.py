@@ -8,7 +8,7 @@ from nri_numamem.engine.core import events
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.records.events import EventName
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.memorymanager import Reservation
 from nri_numamem.numa import MemoryPolicies, NodeSet, PolicyMode
 from tests.engine.conftest import MI, Answer, Host, four_nodes, handle
@@ -16,9 +16,9 @@ from tests.engine.conftest import MI, Answer, Host, four_nodes, handle
 ETH1 = events.NetworkInterface("eth1", NodeSet([2]))
 ETH2 = events.NetworkInterface("eth2", NodeSet([3]))
 VETH = events.NetworkInterface("veth0", NodeSet())
-FOUND = EventName.NETWORK_HINTS_FOUND
-DISABLED = EventName.NETWORK_HINTS_DISABLED
-INCOMPLETE = EventName.NETWORK_HINTS_INCOMPLETE
+FOUND = "network_hints_found"
+DISABLED = "network_hints_disabled"
+INCOMPLETE = "network_hints_incomplete"
 
 
 def new_host(topology_manager_policy: str = "best-effort") -> Host:
@@ -53,7 +53,7 @@ def nodes_of(answer: Answer) -> str | None:
     return None if answer.adjustment is None else answer.adjustment.cpuset_mems
 
 
-def network_events(answer: Answer) -> list[EventName]:
+def network_events(answer: Answer) -> list[str]:
     return [r.event for r in answer.records if r.event in (FOUND, DISABLED, INCOMPLETE)]
 
 
@@ -61,13 +61,13 @@ def test_memory_follows_a_network_interface() -> None:
     answer = create(new_host(), ETH1)
     assert nodes_of(answer) == "2"
     admitted, found = answer.records
-    assert admitted.fields["hints"] == {**dict(hints(answer)), "network": {"eth1": "2"}}
-    assert found.event is FOUND
-    assert found.fields["interfaces"] == {"eth1": "2"}
+    assert fields_of(admitted)["hints"] == {**dict(hints(answer)), "network": {"eth1": "2"}}
+    assert found.event == FOUND
+    assert fields_of(found)["interfaces"] == {"eth1": "2"}
 
 
 def hints(answer: Answer) -> dict[str, object]:
-    found = answer.records[0].fields["hints"]
+    found = fields_of(answer.records[0])["hints"]
     assert isinstance(found, dict)
     return found
 
@@ -81,7 +81,7 @@ def test_without_hardware_nothing_changes_and_nothing_is_recorded() -> None:
 
 def test_interfaces_without_hardware_are_shown_beside_others() -> None:
     found = create(new_host(), ETH1, VETH).records[-1]
-    assert found.fields["interfaces"] == {"eth1": "2", "veth0": ""}
+    assert fields_of(found)["interfaces"] == {"eth1": "2", "veth0": ""}
 
 
 def test_several_interfaces_are_merged_as_devices_are() -> None:
@@ -122,7 +122,7 @@ def test_other_annotations_change_nothing_and_are_recorded() -> None:
     answer = create(new_host(), ETH1, annotations={"network-hints.numamem.io": "no"})
     assert nodes_of(answer) == "2"
     assert network_events(answer) == [FOUND, INCOMPLETE]
-    assert answer.records[-1].fields["cause"] == "the annotation 'no' is neither true nor false"
+    assert fields_of(answer.records[-1])["cause"] == "the annotation 'no' is neither true nor false"
 
 
 def test_an_obstacle_is_recorded_and_the_rest_counts() -> None:
@@ -132,7 +132,7 @@ def test_an_obstacle_is_recorded_and_the_rest_counts() -> None:
     answer = create(new_host(), obstacle="it is late")
     assert nodes_of(answer) == "0"
     assert network_events(answer) == [INCOMPLETE]
-    assert answer.records[-1].fields["cause"] == "it is late"
+    assert fields_of(answer.records[-1])["cause"] == "it is late"
 
 
 def test_a_memory_policy_prefers_the_nodes_of_an_interface() -> None:
@@ -150,6 +150,6 @@ def test_a_full_node_leaves_a_container_misaligned_with_its_interface() -> None:
     host = new_host()
     create(host, ETH1, memory=900 * MI)
     answer = create(host, ETH1, memory=900 * MI, uid="b")
-    (record,) = [r for r in answer.records if r.event is EventName.MISALIGNED]
-    assert record.fields["misaligned"] == {"network": {"eth1": "2"}}
-    assert record.fields["causes"] == {"network": "not_enough_free"}
+    (record,) = [r for r in answer.records if r.event == "misaligned"]
+    assert fields_of(record)["misaligned"] == {"network": {"eth1": "2"}}
+    assert fields_of(record)["causes"] == {"network": "not_enough_free"}

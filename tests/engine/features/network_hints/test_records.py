@@ -1,4 +1,4 @@
-"""Records of network hints have the fields of their types."""
+"""Records of network interfaces show the node of each."""
 
 from nri_numamem.engine.core.events import (
     Container,
@@ -8,19 +8,22 @@ from nri_numamem.engine.core.events import (
     PodSandbox,
 )
 from nri_numamem.engine.features.network_hints import records
-from nri_numamem.engine.records.table import EVENTS
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.numa import NodeSet
 
 
-def test_records_have_the_fields_of_their_types() -> None:
+def test_interfaces_are_shown_by_name() -> None:
     pod = PodSandbox("s", "u", "ns", "p", "/kubepods/podu")
     event = CreateContainer(pod, Container("id", "s", "c"))
     interfaces = NetworkInterface("eth1", NodeSet([2])), NetworkInterface("veth", NodeSet())
-    request = NetworkRequest(interfaces)
-    for record in (
-        records.found(event, request),
-        records.disabled(event, request),
-        records.incomplete(event, request, "it is late"),
-    ):
-        assert set(record.fields) == set(EVENTS[record.event].fields)
-        assert record.fields["interfaces"] == {"eth1": "2", "veth": ""}
+    found = records.found(event, NetworkRequest(interfaces))
+    record = records.NetworkHintsIncomplete(found=found, cause="it is late")
+    assert fields_of(record) == {
+        "pod": "p",
+        "namespace": "ns",
+        "container": "c",
+        "pod_uid": "u",
+        "container_id": "id",
+        "interfaces": {"eth1": "2", "veth": ""},
+        "cause": "it is late",
+    }

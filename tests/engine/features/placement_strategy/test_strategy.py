@@ -9,6 +9,7 @@ import pytest
 
 from nri_numamem.engine.core import events
 from nri_numamem.engine.core.policy import Policy
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.memorymanager import Reservation
 from nri_numamem.numa import PodStrategies, Strategy
 
@@ -191,8 +192,8 @@ def test_an_annotation_that_is_allowed_decides(
     assert bool(found) is (text not in ("pack", "spread"))
     for record in found:
         assert record.level == "warning"
-        assert (record.fields["strategy"], record.fields["pod_uid"]) == (text, "a")
-        assert record.fields["cause"] == ALLOWED.obstacle("ns", text)
+        assert (fields_of(record)["strategy"], fields_of(record)["pod_uid"]) == (text, "a")
+        assert fields_of(record)["cause"] == ALLOWED.obstacle("ns", text)
 
 
 def test_without_the_setting_an_annotation_is_only_recorded(host: Host) -> None:
@@ -200,7 +201,7 @@ def test_without_the_setting_an_annotation_is_only_recorded(host: Host) -> None:
     (record,) = host.ran.records
     assert (record.event, record.level) == ("placement_strategy_ignored", "debug")
     (admitted,) = host.create(pod).records
-    assert "strategy" not in admitted.fields
+    assert "strategy" not in fields_of(admitted)
 
 
 def test_pods_that_are_not_managed_have_no_record(host: Host) -> None:
@@ -227,29 +228,32 @@ def test_a_sandbox_that_gets_no_pool_is_recorded_too(new_host: NewHost) -> None:
 def test_the_record_says_what_the_strategy_decided(new_host: NewHost) -> None:
     host = filled(new_host, Strategy.SPREAD)
     (record,) = host.create(host.run("a", memory=300 * MI), memory=300 * MI).records
-    assert [record.fields[name] for name in ("strategy", "strategy_source", "equal_nodes")] == [
+    assert [fields_of(record)[name] for name in ("strategy", "strategy_source", "equal_nodes")] == [
         "spread",
         "setting",
         ["0", "1", "2", "3"],
     ]
     (record,) = host.create(host.run("b", memory=300 * MI), memory=300 * MI, cpus="8").records
-    assert "equal_nodes" not in record.fields
+    assert "equal_nodes" not in fields_of(record)
 
 
 def test_the_record_of_an_annotation(new_host: NewHost) -> None:
     host = filled(new_host, Strategy.SPREAD, allowed=ALLOWED)
     (record,) = host.create(annotated(host, "a", "pack", 300 * MI), memory=300 * MI).records
-    assert (record.fields["strategy"], record.fields["strategy_source"]) == ("pack", "annotation")
+    assert (fields_of(record)["strategy"], fields_of(record)["strategy_source"]) == (
+        "pack",
+        "annotation",
+    )
 
 
 def test_the_record_in_pod_scope_is_that_of_the_pod(new_host: NewHost) -> None:
     host = filled(new_host, Strategy.SPREAD, "pod")
     pod = host.run("a", memory=300 * MI)
     (record,) = host.ran.records
-    assert (record.event, record.fields["strategy"]) == ("pod_admitted", "spread")
-    assert record.fields["equal_nodes"] == ["0", "1", "2", "3"]
+    assert (record.event, fields_of(record)["strategy"]) == ("pod_admitted", "spread")
+    assert fields_of(record)["equal_nodes"] == ["0", "1", "2", "3"]
     (record,) = host.create(pod, memory=300 * MI).records
-    assert "strategy" not in record.fields
+    assert "strategy" not in fields_of(record)
 
 
 def test_the_rest_of_the_pod_previous_nodes_and_restarts_are_not_the_strategy(
@@ -258,13 +262,13 @@ def test_the_rest_of_the_pod_previous_nodes_and_restarts_are_not_the_strategy(
     host = filled(new_host, Strategy.SPREAD)
     pod = host.run("a", memory=1000 * MI)
     (record,) = host.create(pod, "one", 300 * MI).records
-    assert "equal_nodes" not in record.fields
+    assert "equal_nodes" not in fields_of(record)
     (record,) = host.create(pod, "one", 300 * MI).records
-    assert "equal_nodes" not in record.fields
+    assert "equal_nodes" not in fields_of(record)
     host.stop_pod(pod)
     again = host.run("a", memory=300 * MI, sandbox="again")
     (record,) = host.create(again, "one", 300 * MI).records
-    assert "equal_nodes" not in record.fields
+    assert "equal_nodes" not in fields_of(record)
 
 
 def test_misalignment_has_a_record_of_its_own(new_host: NewHost) -> None:
@@ -272,8 +276,8 @@ def test_misalignment_has_a_record_of_its_own(new_host: NewHost) -> None:
     answer = host.create(host.run("a", memory=600 * MI), memory=600 * MI, cpus="4")
     events_found = [record.event for record in answer.records]
     assert events_found == ["admitted", "misaligned"]
-    assert "strategy" in answer.records[0].fields
-    assert "strategy" not in answer.records[1].fields
+    assert "strategy" in fields_of(answer.records[0])
+    assert "strategy" not in fields_of(answer.records[1])
 
 
 def test_containers_that_ran_unpinned_follow_the_annotation(new_host: NewHost) -> None:

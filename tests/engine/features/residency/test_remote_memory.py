@@ -13,7 +13,6 @@ from nri_numamem.engine.features.residency.remote_memory import (
     judge_remote,
     likely_causes,
 )
-from nri_numamem.engine.records.events import EventName
 from nri_numamem.numa import NodeSet
 from nri_numamem.numa.pages import Pages
 from tests.engine.conftest import MI, Host
@@ -110,7 +109,7 @@ def test_causes_that_the_state_knows(host: Host) -> None:
 
 
 def test_a_container_that_was_pinned_while_it_ran(host: Host) -> None:
-    reason = Reason("c", "sandbox-a", ("a", "main"), "ns", "pod-a", EventName.PINNED_WHILE_RUNNING)
+    reason = Reason("c", "sandbox-a", ("a", "main"), "ns", "pod-a", "pinned_while_running")
     host.create(host.run("a"), container_id="c")
     state = replace(host.engine.state, reasons=Reasons(pinned={"c": reason}))
     found = list(likely_causes(state, "c", REMOTE, NodeSet([0]), is_v1=False))

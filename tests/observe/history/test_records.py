@@ -1,4 +1,4 @@
-"""Entries whose fields cannot be shown: they are skipped, and counted as damaged lines."""
+"""Entries that cannot be read are skipped and counted; what is read can be shown."""
 
 import copy
 import json
@@ -12,14 +12,17 @@ from nri_numamem.cli.explain.document import document_of
 from nri_numamem.cli.explain.rebalancing import Plans
 from nri_numamem.cli.explain.screen import show
 from nri_numamem.cli.explain.select import Query
-from nri_numamem.cli.explain.shapes import with_readable_entries
 from nri_numamem.cli.explain.story import story_of
 from nri_numamem.cli.main import main
 from nri_numamem.cli.render.screen import Screen, new_console
+from nri_numamem.engine.records.files import LogLevelChanged
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.observe.history import lines
 from nri_numamem.observe.history.lines import Entry
-from nri_numamem.observe.history.reader import History, read_history
+from nri_numamem.observe.history.reader import read_history
+from nri_numamem.observe.history.records import MODULES, Recorded, read_records, record_from
 from tests.cli.explain.stories import Past, telco
+from tests.engine.records.examples import EVENTS, example
 
 _VALUES: tuple[object, ...] = (10**18, 10**400, -1, float("inf"), "x", [1], {"a": 1})
 
@@ -31,19 +34,44 @@ def _past(tmp_path: Path) -> Past:
     return past
 
 
-def explained(entries: tuple[Entry, ...]) -> History:
+def explained(entries: tuple[Entry, ...]) -> tuple[tuple[Recorded, ...], int]:
     """Explain a pod from these entries, as screen and as document; return what could be read."""
-    history = with_readable_entries(History(entries))
-    story = story_of(Query.parsed("p"), history, 9)
+    found, damaged = read_records(entries)
+    story = story_of(Query.parsed("p"), found, 9)
     show(story, Plans(), Screen(new_console()), 2e9, Path("state"))
     json.dumps(document_of(story))
-    return history
+    return found, damaged
 
 
 def test_entries_of_this_release_are_readable(past: Past) -> None:
     history = read_history(past.state_file)
     assert len(history.entries) > 10
-    assert with_readable_entries(history) is history
+    found, damaged = read_records(history.entries)
+    assert tuple(each.entry for each in found) == history.entries
+    assert damaged == 0
+    for each in found:
+        assert fields_of(each.record) == each.entry.fields
+        assert each.record.request_id == each.entry.request_id
+
+
+def test_all_events_of_the_history_are_known() -> None:
+    names = {module.__name__ for module in MODULES}
+    assert {kind.__module__ for kind in EVENTS.values() if kind.is_kept} == names
+
+
+def test_events_of_later_releases_are_left_out() -> None:
+    assert read_records([Entry(1.0, "of_a_later_release", "", {"x": 1})]) == ((), 0)
+
+
+def test_a_field_of_a_later_release_is_ignored() -> None:
+    record = record_from("log_level_changed", "", {"log_level": "debug", "added": 1})
+    assert record == LogLevelChanged(log_level="debug")
+
+
+@pytest.mark.parametrize("contents", [{}, {"log_level": 5}, {"log_level": None}])
+def test_a_field_that_is_missing_or_of_another_type(contents: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="log_level"):
+        record_from("log_level_changed", "", contents)
 
 
 @pytest.mark.parametrize(
@@ -62,17 +90,15 @@ def test_entries_of_this_release_are_readable(past: Past) -> None:
         {"hints": {"devices": ["0", 1]}},
         {"hints": {"cpu": ["0"]}},
         {"hints": [1]},
-        {"adjustment": {"hugepage_limits_bytes": 5}},
-        {"adjustment": 5},
         {"repeat_count": 10**400},
-        {"away_ms": 10**400},
     ],
 )
 def test_fields_that_cannot_be_shown(fields: dict[str, object]) -> None:
     names = {"namespace": "ns", "pod": "p", "pod_uid": "u", "container": "c"}
-    good = Entry(1.0, "rejected", "1-2", names)
-    history = explained((good, Entry(2.0, "rejected", "1-2", {**names, **fields})))
-    assert (history.entries, history.skipped_lines) == ((good,), 1)
+    usual = fields_of(example("rejected", names))
+    good = Entry(1.0, "rejected", "1-2", usual)
+    found, damaged = explained((good, Entry(2.0, "rejected", "1-2", {**usual, **fields})))
+    assert ([each.entry for each in found], damaged) == ([good], 1)
 
 
 def places(value: object, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -1,0 +1,109 @@
+"""Records of ``nri-numamem export``, a process of its own beside the plugin."""
+
+from typing import Annotated
+
+from nri_numamem.engine.records.common import Cause, Remedy
+from nri_numamem.engine.records.record import AlternateLevel, Level, Record, event
+
+NodeName = Annotated[str, "name of the Node object, and of the NodeResourceTopology"]
+Input = Annotated[
+    str,
+    "object, plugin, settings, hugepage_pools, node_ids, nodes_without_cpus, reserved_cpus, "
+    "exclusive_cpus, podresources, cgroups, cpu_quotas or pod_names; object: no object can be "
+    "made",
+]
+
+
+@event("export_started")
+class ExportStarted(Record):
+    """The exporter has started."""
+
+    node_name: NodeName
+    server: Annotated[str, "address of the API server; absent with --no-write"] = ""
+
+
+@event("export_stopped")
+class ExportStopped(Record):
+    """The exporter stopped on a signal; the object stays."""
+
+
+@event(
+    "topology_written",
+    Level.DEBUG,
+    alternate=AlternateLevel(
+        Level.INFO, "it is the first one, follows a failure, or the object was missing"
+    ),
+)
+class TopologyWritten(Record):
+    """The NodeResourceTopology was written to the API server."""
+
+    node_name: NodeName
+    size_bytes: Annotated[int, "size of the object as JSON"]
+    created: Annotated[bool, "whether the API server had no object"]
+    failed_attempts: Annotated[int, "attempts that failed before this one"] = 0
+
+
+@event("topology_write_failed", Level.WARNING, remedy="see `remedy`")
+class TopologyWriteFailed(Record):
+    """The NodeResourceTopology cannot be written; the exporter retries after 1 s to 1 min. A
+    failure of the same kind is not recorded again until a write succeeds.
+    """
+
+    node_name: NodeName
+    failure: Annotated[
+        str,
+        "credentials, unreachable, unauthorized, forbidden, no_crd, no_node, conflict, rejected "
+        "or server_error",
+    ]
+    cause: Cause
+    remedy: Remedy
+    http_status: Annotated[int | None, "status of the answer, if there is one"] = None
+    field_managers: Annotated[
+        tuple[str, ...], "conflict: the programs that have written the object"
+    ] = ()
+
+
+@event("export_input_missing", Level.WARNING, remedy="see `cause`")
+class ExportInputMissing(Record):
+    """For 30 s the exporter lacks something that the object is made of."""
+
+    input: Input
+    cause: Cause
+
+
+@event("export_input_restored")
+class ExportInputRestored(Record):
+    """Nothing is missing of this input any more."""
+
+    input: Input
+
+
+@event("podresources_started")
+class PodresourcesStarted(Record):
+    """The PodResources API is served, with the plugin's memory."""
+
+    socket: Annotated[str, "socket of this process"]
+    kubelet_socket: Annotated[str, "socket of the kubelet"]
+
+
+@event("podresources_failed", Level.WARNING, remedy="see `cause`")
+class PodresourcesFailed(Record):
+    """A request of the PodResources API failed. Equal failures are not recorded again."""
+
+    method: Annotated[str, "method of the API"]
+    cause: Cause
+
+
+@event("podresources_restored")
+class PodresourcesRestored(Record):
+    """A request of the PodResources API succeeded after a failure."""
+
+    method: Annotated[str, "method of the API"]
+
+
+@event("podresources_incomplete", Level.WARNING, remedy="see `cause`")
+class PodresourcesIncomplete(Record):
+    """A reply of the PodResources API lacks something."""
+
+    input: Annotated[str, "cpus or pod_names"]
+    cause: Cause
