@@ -19,11 +19,10 @@ from nri_numamem.cli.host_arguments import (
 from nri_numamem.cli.machine_argument import add_machine_argument, machine_of
 from nri_numamem.cli.output import add_output_argument, print_document
 from nri_numamem.config import load
-from nri_numamem.config.effective import effective_settings
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.example import example_text
 from nri_numamem.config.policy import context_of
-from nri_numamem.config.settings import Settings
+from nri_numamem.config.settings import Settings, effective_settings
 from nri_numamem.numa import format_quantity
 from nri_numamem.observe.plugin_file import PluginFileError, plugin_file_of, read_plugin_file
 

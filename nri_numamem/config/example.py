@@ -8,8 +8,8 @@ import itertools
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from nri_numamem.config.reference import SETTINGS
 from nri_numamem.config.setting import Setting
+from nri_numamem.config.settings import described_settings
 
 _HEAD = """\
 # Configuration of nri-numamem in YAML. All keys are optional; a line such as #key: value shows a
@@ -20,26 +20,25 @@ _WIDTH = 100
 
 def example_text() -> str:
     """Return the text of the file, which sets nothing."""
-    groups = itertools.groupby(SETTINGS, key=lambda setting: setting.key.partition(".")[0])
+    groups = itertools.groupby(described_settings(), key=lambda found: found[0].partition(".")[0])
     return "\n".join((_HEAD, *("\n".join(_lines(top, members)) + "\n" for top, members in groups)))
 
 
-def _lines(top: str, members: Iterable[Setting]) -> Iterator[str]:
+def _lines(top: str, members: Iterable[tuple[str, str, Setting]]) -> Iterator[str]:
     """Yield the lines of one key, or of a key and the keys inside its mapping."""
-    for index, setting in enumerate(members):
-        option = setting.key.partition(".")[2]
+    for index, (key, default, row) in enumerate(members):
+        option = key.partition(".")[2]
         if option and index == 0:
             yield f"#{top}:"
-        yield from _explained(setting)
-        default = f" {setting.default}" if setting.default else ""
-        yield f"#  {option}:{default}" if option else f"#{top}:{default}"
+        yield from _explained(row)
+        value = f" {default}" if default else ""
+        yield f"#  {option}:{value}" if option else f"#{top}:{value}"
 
 
-def _explained(setting: Setting) -> list[str]:
-    text = setting.meaning.replace("`", "")
-    values = setting.type.replace("`", "")
+def _explained(row: Setting) -> list[str]:
+    text = f"{row.meaning} Values: {row.kind.type}.".replace("`", "")
     return textwrap.wrap(
-        f"{text} Values: {values}.",
+        text,
         _WIDTH,
         initial_indent="# ",
         subsequent_indent="# ",

@@ -2,44 +2,14 @@
 
 from collections.abc import Mapping
 
-from nri_numamem.config.values import (
-    SettingsError,
-    SettingsPath,
-    read_choice,
-    read_mapping,
-    show,
-)
+from nri_numamem.config.setting import Group, Kind, Setting, choice, listed
+from nri_numamem.config.values import SettingsError, SettingsPath, read_mapping, read_word, show
 from nri_numamem.numa.memory_nodes import MemoryNodes, NodeClass, WithoutCpus
 from nri_numamem.numa.nodeset import NODE_ID_LIMIT, NodeSet
 
-MEMORY_NODES = "memoryNodes"
-WITHOUT_CPUS = "withoutCpus"
-OVERRIDE = "override"
-
-# The first value is the default.
-WITHOUT_CPUS_ACTIONS = (WithoutCpus.EXCLUDE, WithoutCpus.LAST_RESORT, WithoutCpus.USE)
 # ZONE_MOVABLE is a fact of the kernel, which no setting changes.
 OVERRIDE_CLASSES = (NodeClass.DRAM, NodeClass.CPULESS)
-
-
-def read_memory_nodes(value: object) -> MemoryNodes:
-    """Return the setting of a parsed document; raise SettingsError for the first invalid value."""
-    path = (MEMORY_NODES,)
-    mapping = read_mapping(path, value, (WITHOUT_CPUS, OVERRIDE))
-    action = read_choice((*path, WITHOUT_CPUS), mapping.get(WITHOUT_CPUS), WITHOUT_CPUS_ACTIONS)
-    override = _read_override((*path, OVERRIDE), mapping.get(OVERRIDE))
-    return MemoryNodes(WithoutCpus(action), override)
-
-
-def memory_nodes_document(settings: MemoryNodes) -> dict[str, object]:
-    """Return the document from which read_memory_nodes() makes an equal value."""
-    override = {
-        str(NodeSet(n for n, found in settings.override.items() if found is each)): each.value
-        for each in OVERRIDE_CLASSES
-        if each in settings.override.values()
-    }
-    document: dict[str, object] = {WITHOUT_CPUS: settings.without_cpus.value}
-    return {**document, OVERRIDE: override} if override else document
+_CLASS_REMEDY = f"write a class: {', '.join(OVERRIDE_CLASSES)}"
 
 
 def _read_override(path: SettingsPath, value: object) -> dict[int, NodeClass]:
@@ -53,7 +23,9 @@ def _read_override(path: SettingsPath, value: object) -> dict[int, NodeClass]:
             if node_id in override:
                 problem = f"NUMA node {node_id} is in two entries"
                 raise SettingsError(here, problem, "keep it in one of them")
-            override[node_id] = _read_class(here, word)
+            override[node_id] = NodeClass(
+                read_word(here, word, OVERRIDE_CLASSES, "class", _CLASS_REMEDY)
+            )
     return dict(sorted(override.items()))
 
 
@@ -68,8 +40,38 @@ def _read_nodes(path: SettingsPath, text: str) -> NodeSet:
     return nodes
 
 
-def _read_class(path: SettingsPath, word: object) -> NodeClass:
-    if word is None:
-        remedy = f"write a class: {', '.join(OVERRIDE_CLASSES)}"
-        raise SettingsError(path, "no class", remedy)
-    return NodeClass(read_choice(path, word, OVERRIDE_CLASSES))
+def _write_override(override: Mapping[int, NodeClass]) -> dict[str, str] | None:
+    return {
+        str(NodeSet(n for n, found in override.items() if found is each)): each.value
+        for each in OVERRIDE_CLASSES
+        if each in override.values()
+    } or None
+
+
+_KEYS = (
+    Setting(
+        "withoutCpus",
+        "without_cpus",
+        choice(tuple(WithoutCpus), WithoutCpus),
+        "What NUMA nodes without CPUs are for (CXL, persistent and high-bandwidth memory, GPU "
+        "memory). `exclude` ignores them: no container is placed there, and they need no "
+        "reservation. `lastResort` uses them for containers that fit nowhere else. `use` treats "
+        "them as nodes with CPUs. If no node shows CPUs, all nodes are used. "
+        "[memory-nodes.md](memory-nodes.md) describes the machines.",
+    ),
+    Setting(
+        "override",
+        "override",
+        Kind(
+            f"mapping of NUMA nodes to {listed(OVERRIDE_CLASSES)}",
+            _read_override,
+            _write_override,
+            "{}",
+        ),
+        'The class of some NUMA nodes, whatever the kernel shows, such as `{"4-7": dram}`: `dram` '
+        "nodes are used, and `withoutCpus` applies to `cpuless` nodes. `nri-numamem inspect` "
+        "shows the class of each node. Nodes that the machine does not have yet may be named.",
+    ),
+)
+
+MEMORY_NODES = Group("memoryNodes", _KEYS, "memory_nodes", MemoryNodes)

@@ -1,8 +1,9 @@
 """The settings for memory that is not for pods: per NUMA node, and for the whole host."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 
+from nri_numamem.config.setting import Kind
 from nri_numamem.config.values import (
     SettingsError,
     SettingsPath,
@@ -13,6 +14,7 @@ from nri_numamem.config.values import (
     show,
     suggest,
 )
+from nri_numamem.kubelet.config_file import EVICTION_SIGNALS, RESERVABLE
 from nri_numamem.memorymanager.reserved_memory import Reservation
 from nri_numamem.numa.nodeset import NODE_ID_LIMIT
 from nri_numamem.numa.quantity import (
@@ -28,11 +30,7 @@ from nri_numamem.numa.quantity import (
 _PERCENTAGE = re.compile(r"\d{1,3}(\.\d{1,9})?%", re.ASCII)
 
 
-def read_reservations(value: object) -> tuple[Reservation, ...]:
-    """Return `reservedMemory`; null is empty. Raises SettingsError for the first invalid value."""
-    path = ("reservedMemory",)
-    if value is None:
-        return ()
+def _read_reservations(path: SettingsPath, value: object) -> tuple[Reservation, ...]:
     if not isinstance(value, list):
         remedy = "write a list such as [{numaNode: 0, limits: {memory: 1Gi}}]"
         raise SettingsError(path, f"{show(value)} instead of a list", remedy)
@@ -79,28 +77,55 @@ def _whole_pages(path: SettingsPath, resource: str, size_bytes: int) -> int:
     return size_bytes
 
 
-def read_amounts(key: str, value: object, allowed: Sequence[str]) -> dict[str, str]:
+def _read_amounts(path: SettingsPath, value: object) -> dict[str, str]:
     """Return amounts as text; amounts of memory must be valid, since they are added up later."""
     amounts: dict[str, str] = {}
-    for name, amount in read_mapping((key,), value).items():
-        path = (key, name)
-        if key != "evictionHard" and name.startswith(HUGEPAGES_PREFIX):
-            _resource(path, name)
-        elif name not in allowed:
-            raise SettingsError(path, "unknown name", suggest(name, allowed))
-        amounts[name] = text = read_amount_text(path, amount)
-        is_percentage = key == "evictionHard" and _PERCENTAGE.fullmatch(text) is not None
-        if not is_percentage and (is_memory_resource(name) or name == "memory.available"):
-            read_quantity(path, amount)
+    for name, amount in read_mapping(path, value).items():
+        here = (*path, name)
+        if name.startswith(HUGEPAGES_PREFIX):
+            _resource(here, name)
+        elif name not in RESERVABLE:
+            raise SettingsError(here, "unknown name", suggest(name, RESERVABLE))
+        amounts[name] = read_amount_text(here, amount)
+        if is_memory_resource(name):
+            read_quantity(here, amount)
     return amounts
 
 
-def reservations_document(reservations: Iterable[Reservation]) -> list[object]:
-    """Return the list from which read_reservations() makes an equal value."""
+def _read_thresholds(path: SettingsPath, value: object) -> dict[str, str]:
+    """Return amounts or percentages as text; that of memory must be valid."""
+    thresholds: dict[str, str] = {}
+    for name, amount in read_mapping(path, value).items():
+        here = (*path, name)
+        if name not in EVICTION_SIGNALS:
+            raise SettingsError(here, "unknown name", suggest(name, EVICTION_SIGNALS))
+        thresholds[name] = text = read_amount_text(here, amount)
+        if name == "memory.available" and _PERCENTAGE.fullmatch(text) is None:
+            read_quantity(here, amount)
+    return thresholds
+
+
+def _write_reservations(reservations: Iterable[Reservation]) -> list[object] | None:
     return [
         {
             "numaNode": entry.numa_node,
             "limits": {name: format_quantity(size) for name, size in entry.limits.items()},
         }
         for entry in reservations
-    ]
+    ] or None
+
+
+def _write_amounts(amounts: Mapping[str, str]) -> dict[str, str] | None:
+    return dict(amounts) or None
+
+
+RESERVATIONS = Kind(
+    "list of `numaNode` and `limits` (resource: amount)",
+    _read_reservations,
+    _write_reservations,
+    "[]",
+)
+AMOUNTS = Kind("mapping of resource to amount", _read_amounts, _write_amounts, "{}")
+THRESHOLDS = Kind(
+    "mapping of eviction signal to amount or percentage", _read_thresholds, _write_amounts, "{}"
+)

@@ -39,6 +39,10 @@ _SHOWN_CHARACTERS = 60
 # Python refuses to print integers of more than 4,300 digits.
 _PRINTED_BITS = 128
 
+# Namespaces and handlers are DNS labels or names; the API server accepts at most 253 characters.
+_NAME_LIMIT = 253
+# PATH_MAX of Linux, which includes the closing NUL.
+_PATH_LIMIT = 4096
 
 _AMOUNT_REMEDY = "write an amount such as 512Mi"
 
@@ -83,14 +87,50 @@ def read_choice(path: SettingsPath, value: object, allowed: Sequence[str]) -> st
     return str(value)
 
 
-def read_go_bool(path: SettingsPath, value: object, *, default: bool) -> bool:
-    """Return a boolean in Go's spelling or YAML's."""
+def read_word(
+    path: SettingsPath, value: object, allowed: Sequence[str], noun: str, remedy: str
+) -> str:
+    """Return one of the allowed words, each of which is a `noun`; null is an error."""
     if value is None:
-        return default
+        raise SettingsError(path, f"no {noun}", remedy)
+    return read_choice(path, value, allowed)
+
+
+def read_go_bool(path: SettingsPath, value: object) -> bool:
+    """Return a boolean in Go's spelling or YAML's."""
     text = value if isinstance(value, str) else show(value)
     if text not in _GO_TRUE + _GO_FALSE:
         raise SettingsError(path, f"{show(value)} is not a boolean", 'write "true" or "false"')
     return text in _GO_TRUE
+
+
+def read_names(path: SettingsPath, value: object, what: str) -> tuple[str, ...]:
+    """Return a list of names such as namespaces, without repetitions.
+
+    `what` is one of them in words, such as "a namespace".
+    """
+    names: dict[str, None] = {}
+    for index, name in enumerate(read_list(path, value, f"write a list, each {what}")):
+        if not isinstance(name, str) or not 0 < len(name) <= _NAME_LIMIT or not name.isprintable():
+            raise SettingsError((*path, index), f"{show(name)} is not {what}", f"write {what}")
+        names[name] = None
+    return tuple(names)
+
+
+def read_list(path: SettingsPath, value: object, remedy: str) -> list[object]:
+    """Return a list."""
+    if not isinstance(value, list):
+        raise SettingsError(path, f"{show(value)} instead of a list", remedy)
+    return value
+
+
+def read_path(path: SettingsPath, value: object, example: str) -> str:
+    """Return an absolute path; the example is for the remedy."""
+    is_path = isinstance(value, str) and value.startswith("/") and "\0" not in value
+    if not is_path or len(str(value)) >= _PATH_LIMIT:
+        remedy = f"write a path such as {example}"
+        raise SettingsError(path, f"{show(value)} is not an absolute path", remedy)
+    return str(value)
 
 
 def read_integer(path: SettingsPath, value: object, *, least: int, most: int) -> int:

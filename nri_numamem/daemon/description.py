@@ -7,8 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 
-from nri_numamem.config.effective import effective_settings
-from nri_numamem.config.settings import Settings
+from nri_numamem.config.settings import Settings, effective_settings
 from nri_numamem.daemon.identity import Identity
 from nri_numamem.nri.configuration import Configuration
 from nri_numamem.observe.plugin_file import PluginFacts, RuntimeFacts, Setting, StartMode

@@ -18,7 +18,9 @@ from queue import Empty, SimpleQueue
 
 from nri_numamem.config import load as configuration
 from nri_numamem.config.errors import UsageError
+from nri_numamem.config.setting import Setting
 from nri_numamem.config.settings import Settings, settings_to_mapping
+from nri_numamem.config.table import TABLE
 from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.signals import RELOAD, TOGGLE_DEBUG
 from nri_numamem.engine.records.files import (
@@ -36,14 +38,7 @@ DROP_INS = Path("/etc/nri/conf.d")
 """The default directory of both runtimes for the configurations of launched plugins."""
 
 # Key -> field of Settings.
-LIVE = {
-    "logLevel": "log_level",
-    "logFile": "log_file",
-    "logFormat": "log_format",
-    "metricsAddress": "metrics_address",
-    "metricsTextfile": "metrics_textfile",
-    "failOnTimeout": "fail_on_timeout",
-}
+LIVE = {row.key: row.field for row in TABLE if isinstance(row, Setting) and row.is_live}
 
 ReadSettings = Callable[[], Settings]
 """Reads the configuration again; UsageError if it cannot be read or used."""

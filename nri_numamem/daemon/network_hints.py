@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nri_numamem.config.network_hints import OFF, SECONDARY
+from nri_numamem.config.placement import HINTS_OFF, HINTS_SECONDARY
 from nri_numamem.engine.core.events import NetworkInterface, NetworkRequest, PodSandbox
 from nri_numamem.engine.features.network_hints.records import NetworkNamespacesClosed
 from nri_numamem.engine.records.record import Record
@@ -45,7 +45,7 @@ NO_ACCESS = NamespaceAccess()
 
 def open_namespaces(settings: Settings, roots: HostRoots) -> NamespaceAccess:
     """Start the helper if the settings need it; before the first thread of this process."""
-    if settings.network_hints == OFF:
+    if settings.network_hints == HINTS_OFF:
         return NamespaceAccess(obstacle="networkHints was off when the plugin started; restart it")
     if not has_capability(roots.proc, CAP_SYS_ADMIN):
         return NO_ACCESS
@@ -81,8 +81,8 @@ class NetworkHints:
 
     def started(self, settings: Settings) -> None:
         """Begin with these settings."""
-        self.is_active = settings.network_hints != OFF
-        self._leaves_out_primary = settings.network_hints == SECONDARY
+        self.is_active = settings.network_hints != HINTS_OFF
+        self._leaves_out_primary = settings.network_hints == HINTS_SECONDARY
         if not self.is_active:
             return
         from nri_numamem.host.network import interface_nodes  # noqa: PLC0415 - see above

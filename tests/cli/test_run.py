@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nri_numamem.cli import run
-from nri_numamem.config.effective import effective_settings
+from nri_numamem.config.settings import effective_settings
 from nri_numamem.memorymanager import QosClass
 from tests.laboratory import objects
 from tests.laboratory.runtime import FakeRuntime, PluginRefused

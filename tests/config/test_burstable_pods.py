@@ -2,23 +2,35 @@
 
 import pytest
 
-from nri_numamem.config.burstable_pods import burstable_pods_document, read_burstable_pods
-from nri_numamem.config.values import SettingsError
+from nri_numamem.config.settings import (
+    Settings,
+    SettingsError,
+    settings_from_mapping,
+    settings_to_mapping,
+)
 from nri_numamem.memorymanager.burstable import BurstablePods, Evidence
 
 RANGE = "write a whole number from -996 to 999"
 ALL = "memory-reservation, annotation, limits"
 
 
+def read(value: object) -> BurstablePods:
+    return settings_from_mapping({"burstablePods": value}).burstable_pods
+
+
+def written(value: BurstablePods) -> object:
+    return settings_to_mapping(Settings(burstable_pods=value)).get("burstablePods")
+
+
 def test_it_is_off_by_default() -> None:
-    assert read_burstable_pods(None) == read_burstable_pods({}) == BurstablePods()
+    assert read(None) == read({}) == BurstablePods()
     keys = ("evidence", "namespaces", "oomScoreAdj", "requireFreeMemory")
-    assert read_burstable_pods(dict.fromkeys(keys)) == BurstablePods()
-    assert burstable_pods_document(BurstablePods()) == {"requireFreeMemory": True}
+    assert read(dict.fromkeys(keys)) == BurstablePods()
+    assert written(BurstablePods()) == {"requireFreeMemory": True}
 
 
 def test_all_keys() -> None:
-    found = read_burstable_pods(
+    found = read(
         {
             "evidence": ["limits", "annotation", "limits"],
             "namespaces": ["db", "lab", "db"],
@@ -28,7 +40,7 @@ def test_all_keys() -> None:
     )
     evidence = (Evidence.ANNOTATION, Evidence.LIMITS)
     assert found == BurstablePods(evidence, ("db", "lab"), -996, require_free_memory=False)
-    assert read_burstable_pods(burstable_pods_document(found)) == found
+    assert read(written(found)) == found
 
 
 @pytest.mark.parametrize(
@@ -77,5 +89,5 @@ def test_all_keys() -> None:
 )
 def test_an_error_names_place_and_remedy(value: object, text: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        read_burstable_pods(value)
+        read(value)
     assert str(caught.value) == text

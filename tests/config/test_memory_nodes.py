@@ -2,18 +2,29 @@
 
 import pytest
 
-from nri_numamem.config.memory_nodes import memory_nodes_document, read_memory_nodes
-from nri_numamem.config.settings import settings_from_mapping, settings_to_mapping
-from nri_numamem.config.values import SettingsError
+from nri_numamem.config.settings import (
+    Settings,
+    SettingsError,
+    settings_from_mapping,
+    settings_to_mapping,
+)
 from nri_numamem.numa.memory_nodes import MemoryNodes, NodeClass, WithoutCpus
 
 DRAM, CPULESS = NodeClass.DRAM, NodeClass.CPULESS
 
 
+def read(value: object) -> MemoryNodes:
+    return settings_from_mapping({"memoryNodes": value}).memory_nodes
+
+
+def written(value: MemoryNodes) -> object:
+    return settings_to_mapping(Settings(memory_nodes=value)).get("memoryNodes")
+
+
 def test_nodes_without_cpus_are_excluded_by_default() -> None:
-    assert read_memory_nodes(None) == read_memory_nodes({}) == MemoryNodes(WithoutCpus.EXCLUDE)
+    assert read(None) == read({}) == MemoryNodes(WithoutCpus.EXCLUDE)
     empty = {"withoutCpus": None, "override": None}
-    assert read_memory_nodes(empty) == MemoryNodes()
+    assert read(empty) == MemoryNodes()
 
 
 @pytest.mark.parametrize(
@@ -25,13 +36,13 @@ def test_nodes_without_cpus_are_excluded_by_default() -> None:
     ],
 )
 def test_overrides(override: object, expected: dict[int, NodeClass]) -> None:
-    found = read_memory_nodes({"withoutCpus": "lastResort", "override": override})
+    found = read({"withoutCpus": "lastResort", "override": override})
     assert found == MemoryNodes(WithoutCpus.LAST_RESORT, expected)
-    assert read_memory_nodes(memory_nodes_document(found)) == found
+    assert read(written(found)) == found
 
 
 def test_the_document_is_short_without_overrides() -> None:
-    assert memory_nodes_document(MemoryNodes()) == {"withoutCpus": "exclude"}
+    assert written(MemoryNodes()) == {"withoutCpus": "exclude"}
 
 
 @pytest.mark.parametrize(
@@ -87,7 +98,7 @@ def test_the_document_is_short_without_overrides() -> None:
 )
 def test_errors_name_place_and_remedy(value: object, text: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        read_memory_nodes(value)
+        read(value)
     assert text in str(caught.value)
     assert "\n" not in str(caught.value)
 

@@ -2,26 +2,39 @@
 
 import pytest
 
-from nri_numamem.config.memory_policies import memory_policies_document, read_memory_policies
-from nri_numamem.config.values import SettingsError
+from nri_numamem.config.settings import (
+    Settings,
+    SettingsError,
+    settings_from_mapping,
+    settings_to_mapping,
+)
 from nri_numamem.numa import MemoryPolicies, OnUnsupported, PolicyMode
 
 ALL = "interleave, weighted-interleave, bind, preferred, preferred-many, local"
 
 
+def read(value: object) -> MemoryPolicies:
+    return settings_from_mapping({"memoryPolicy": value}).memory_policies
+
+
+def written(value: MemoryPolicies) -> object:
+    return settings_to_mapping(Settings(memory_policies=value)).get("memoryPolicy")
+
+
 def test_policies_are_off_by_default() -> None:
-    assert read_memory_policies(None) == read_memory_policies({}) == MemoryPolicies()
+    assert read(None) == read({}) == MemoryPolicies()
     keys = ["modes", "namespaces", "defaults", "runtimes", "onUnsupported"]
     keys += ["maxNodes", "minPerNode"]
-    assert read_memory_policies(dict.fromkeys(keys)) == MemoryPolicies()
-    document = memory_policies_document(MemoryPolicies())
+    assert read(dict.fromkeys(keys)) == MemoryPolicies()
+    document = written(MemoryPolicies())
     assert document == {"runtimes": "auto", "onUnsupported": "Ignore"}
-    document = memory_policies_document(MemoryPolicies(max_nodes=2))
+    document = written(MemoryPolicies(max_nodes=2))
+    assert isinstance(document, dict)
     assert (document["maxNodes"], document["minPerNode"]) == (2, "256Mi")
 
 
 def test_all_keys() -> None:
-    found = read_memory_policies(
+    found = read(
         {
             "modes": ["local", "interleave", "local"],
             "namespaces": ["shop", "lab", "shop"],
@@ -41,23 +54,23 @@ def test_all_keys() -> None:
         4,
         3 << 29,
     )
-    assert read_memory_policies(memory_policies_document(found)) == found
+    assert read(written(found)) == found
 
 
 @pytest.mark.parametrize(
     ("value", "size_bytes"), [(0, 0), ("0", 0), (4096, 4096), ("2Mi", 2 << 20)]
 )
 def test_the_least_amount_per_node(value: object, size_bytes: int) -> None:
-    found = read_memory_policies({"minPerNode": value})
+    found = read({"minPerNode": value})
     assert found.min_per_node_bytes == size_bytes
-    assert read_memory_policies(memory_policies_document(found)) == found
+    assert read(written(found)) == found
 
 
 def test_no_runtime_differs_from_auto() -> None:
-    nowhere = read_memory_policies({"runtimes": []})
+    nowhere = read({"runtimes": []})
     assert nowhere.runtimes == ()
-    assert read_memory_policies(memory_policies_document(nowhere)) == nowhere
-    assert read_memory_policies({"runtimes": "auto"}).runtimes is None
+    assert read(written(nowhere)) == nowhere
+    assert read({"runtimes": "auto"}).runtimes is None
 
 
 @pytest.mark.parametrize(
@@ -119,5 +132,5 @@ def test_no_runtime_differs_from_auto() -> None:
 )
 def test_errors(value: object, text: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        read_memory_policies(value)
+        read(value)
     assert str(caught.value) == text

@@ -2,32 +2,44 @@
 
 import pytest
 
-from nri_numamem.config.residency import read_residency, residency_document
-from nri_numamem.config.values import SettingsError
+from nri_numamem.config.settings import (
+    Settings,
+    SettingsError,
+    settings_from_mapping,
+    settings_to_mapping,
+)
 from nri_numamem.engine.features.residency.setting import OFF, HeadRoomLimit, Residency
 
 LIMIT = "write an amount such as 2Gi, or a percentage from 1% to 99%"
 
 
+def read(value: object) -> Residency:
+    return settings_from_mapping({"residency": value}).residency
+
+
+def written(value: Residency) -> object:
+    return settings_to_mapping(Settings(residency=value)).get("residency")
+
+
 @pytest.mark.parametrize("value", [None, {}, {"headRoom": None}, {"intervalSeconds": 0}])
 def test_it_is_off_without_an_interval(value: object) -> None:
-    assert read_residency(value) == OFF
-    assert read_residency(residency_document(OFF)) == OFF
+    assert read(value) == OFF
+    assert read(written(OFF)) == OFF
 
 
 def test_defaults_of_the_other_keys() -> None:
     expected = Residency(5, per_container=False, remote_percent=10, head_room=None)
-    assert read_residency({"intervalSeconds": 5}) == expected
+    assert read({"intervalSeconds": 5}) == expected
     limit = HeadRoomLimit(percent=5)
-    assert read_residency({"intervalSeconds": 5, "headRoom": "5%"}).head_room == limit
+    assert read({"intervalSeconds": 5, "headRoom": "5%"}).head_room == limit
 
 
 @pytest.mark.parametrize("limit", [None, "5%", "2Gi", 4096])
 def test_the_document_gives_an_equal_value(limit: object) -> None:
     value = {"intervalSeconds": 30, "perContainerMetrics": "true", "remotePercent": 25}
-    setting = read_residency({**value, "headRoom": limit})
+    setting = read({**value, "headRoom": limit})
     assert (setting.interval_s, setting.per_container, setting.remote_percent) == (30, True, 25)
-    assert read_residency(residency_document(setting)) == setting
+    assert read(written(setting)) == setting
 
 
 @pytest.mark.parametrize(
@@ -74,5 +86,5 @@ def test_the_document_gives_an_equal_value(limit: object) -> None:
 )
 def test_errors(value: object, text: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        read_residency(value)
+        read(value)
     assert str(caught.value) == text

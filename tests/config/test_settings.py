@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nri_numamem.config import settings as module
+from nri_numamem.config import table
+from nri_numamem.config.load import load_text
 from nri_numamem.config.settings import (
     Settings,
     SettingsError,
@@ -241,7 +243,7 @@ def test_a_whole_kubelet_configuration_is_recognised(key: str) -> None:
 @pytest.mark.parametrize(
     ("key", "allowed"),
     [
-        ("memoryManagerPolicy", module.MEMORY_MANAGER_POLICIES),
+        ("memoryManagerPolicy", table.MEMORY_MANAGER_POLICIES),
         ("topologyManagerPolicy", module.TOPOLOGY_MANAGER_POLICIES),
         ("topologyManagerScope", module.TOPOLOGY_MANAGER_SCOPES),
         ("whenUnsatisfiable", module.UNSATISFIABLE_ACTIONS),
@@ -494,7 +496,7 @@ RESERVED = amounts("memory", "cpu", "hugepages-2Mi")
 PAGES = {"memory": 1, "hugepages-2Mi": 2**21, "hugepages-64Ki": 2**16, "hugepages-1Gi": 2**30}
 SETTINGS = st.builds(
     Settings,
-    memory_manager_policy=st.sampled_from(module.MEMORY_MANAGER_POLICIES),
+    memory_manager_policy=st.sampled_from(table.MEMORY_MANAGER_POLICIES),
     topology_manager_policy=st.sampled_from(module.TOPOLOGY_MANAGER_POLICIES),
     topology_manager_scope=st.sampled_from(module.TOPOLOGY_MANAGER_SCOPES),
     prefer_closest_numa_nodes=st.booleans(),
@@ -556,3 +558,14 @@ def test_fail_on_timeout_is_off_unless_it_is_set() -> None:
     assert settings_to_mapping(settings_from_mapping({"failOnTimeout": "true"}))["failOnTimeout"]
     with pytest.raises(SettingsError, match="failOnTimeout"):
         settings_from_mapping({"failOnTimeout": "perhaps"})
+
+
+def test_every_key_has_value_and_origin() -> None:
+    found = module.effective_settings(load_text("\nlogLevel: debug\nstateFile: ''\n", "FILE"))
+    assert tuple(found) == module.KEYS
+    assert found["logLevel"] == ("debug", "FILE:2")
+    assert found["stateFile"] == ("", "FILE:3")
+    assert found["logFormat"] == ("auto", "default")
+    assert found["logFile"] == (None, "default")
+    unset = module.effective_settings(load_text("", "FILE"))["stateFile"]
+    assert unset == (module.STATE_FILE, "default")

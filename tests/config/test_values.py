@@ -9,13 +9,18 @@ from nri_numamem.config.values import (
     read_choice,
     read_go_bool,
     read_integer,
+    read_list,
     read_mapping,
+    read_names,
+    read_path,
     read_quantity,
+    read_word,
     show,
     suggest,
 )
 
 PATH = ("a", 0, "b")
+NAMES = ("memoryPolicy", "namespaces")
 NO, YES = False, True
 
 
@@ -56,17 +61,16 @@ def test_choices() -> None:
 
 @pytest.mark.parametrize("value", ["1", "t", "T", "true", "TRUE", "True", True, 1])
 def test_booleans_that_go_reads_as_true(value: object) -> None:
-    assert read_go_bool(PATH, value, default=False)
+    assert read_go_bool(PATH, value)
 
 
 @pytest.mark.parametrize("value", ["0", "f", "F", "false", "FALSE", "False", False, 0])
 def test_booleans_that_go_reads_as_false(value: object) -> None:
-    assert not read_go_bool(PATH, value, default=True)
+    assert not read_go_bool(PATH, value)
 
 
 def test_other_booleans() -> None:
-    assert read_go_bool(PATH, None, default=True)
-    assert error_of(read_go_bool, "yes", default=True) == (
+    assert error_of(read_go_bool, "yes") == (
         'a[0].b: \'yes\' is not a boolean; write "true" or "false"'
     )
 
@@ -118,3 +122,46 @@ def test_shown_values_are_short_and_on_one_line() -> None:
     assert show({1}) == show((1,)) == "a list"
     assert show(-(1 << 200)) == "a huge number"
     assert len(show("x\n" * 99)) == 60
+
+
+def test_a_word_is_one_of_the_allowed() -> None:
+    assert read_word(PATH, "two", ("one", "two"), "mode", "write a mode") == "two"
+    assert error_of(read_word, None, ("one",), "mode", "write a mode") == (
+        "a[0].b: no mode; write a mode"
+    )
+
+
+def test_lists() -> None:
+    assert read_list(PATH, ["a"], "write a list") == ["a"]
+    assert error_of(read_list, {}, "write a list") == (
+        "a[0].b: a mapping instead of a list; write a list"
+    )
+
+
+def test_names_keep_their_order_without_repetitions() -> None:
+    assert read_names(NAMES, ["b", "a", "b"], "a namespace") == ("b", "a")
+
+
+@pytest.mark.parametrize("value", ["shop", 1, {"a": 1}])
+def test_other_values_than_lists_are_refused(value: object) -> None:
+    with pytest.raises(SettingsError, match=r"^memoryPolicy\.namespaces: .* instead of a list; w"):
+        read_names(NAMES, value, "a namespace")
+
+
+@pytest.mark.parametrize("name", ["", 1, None, "a\nb", "x" * 254])
+def test_invalid_names_are_refused(name: object) -> None:
+    problem = r"^memoryPolicy\.namespaces\[1\]: .* is not a namespace; write a namespace$"
+    with pytest.raises(SettingsError, match=problem):
+        read_names(NAMES, ["a", name], "a namespace")
+
+
+@pytest.mark.parametrize("value", ["/a", "/" + "x" * 4094])
+def test_absolute_paths(value: str) -> None:
+    assert read_path(PATH, value, "/a") == value
+
+
+@pytest.mark.parametrize("value", ["", "a/b", 1, "/a\0b", "/" + "x" * 4095])
+def test_other_values_than_absolute_paths_are_refused(value: object) -> None:
+    assert error_of(read_path, value, "/a").endswith(
+        " is not an absolute path; write a path such as /a"
+    )

@@ -6,6 +6,7 @@ from types import ModuleType
 
 import pytest
 
+from nri_numamem.config.settings import described_settings
 from tests.engine.records.examples import EVENTS
 from tests.load_module import load_module
 
@@ -32,6 +33,14 @@ def test_the_pages_are_up_to_date(generate: ModuleType) -> None:
 def test_the_page_of_events_has_every_event(generate: ModuleType) -> None:
     page = generate.events_page()
     assert [event for event in EVENTS if f"\n### {event}\n" not in page] == []
+
+
+def test_the_page_of_settings_has_every_key(generate: ModuleType) -> None:
+    page = generate.configuration_page()
+    assert [key for key, _, _ in described_settings() if f"\n## {key}\n" not in page] == []
+    assert "- Default: unset\n" in page
+    assert "- Default: `Static`\n- Kubelet: `memoryManagerPolicy`\n" in page
+    assert "- Flag: `--log-level`\n\nThe lowest level that is logged.\n" in page
 
 
 def test_check_finds_a_page_that_is_missing_or_stale(

@@ -8,7 +8,7 @@ from nri_numamem.cli.doctor.unit_file import UnitFile
 from nri_numamem.cli.host_files import Host, UnreadableError
 from nri_numamem.cli.installation.unit import NAME as UNIT
 from nri_numamem.cli.installation.unit import OVERRIDES, is_enabled
-from nri_numamem.config.network_hints import OFF
+from nri_numamem.config.placement import HINTS_OFF
 from nri_numamem.config.settings import Settings
 
 _CHECK = "network_hints"
@@ -31,7 +31,7 @@ _WITHOUT = "only net_devices of containers count as hints"
 
 def check_network_hints(host: Host, settings: Settings | None) -> Iterator[Finding]:
     """Check whether the interfaces in pods' network namespaces can be read."""
-    if settings is None or settings.network_hints == OFF:
+    if settings is None or settings.network_hints == HINTS_OFF:
         return
     try:
         yield _finding(host)

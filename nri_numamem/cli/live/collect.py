@@ -20,11 +20,11 @@ from nri_numamem.cli.host_arguments import (
 )
 from nri_numamem.cli.live.cgroups import limited_containers
 from nri_numamem.cli.live.facts import Facts
-from nri_numamem.config.effective import DEFAULT
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.host_paths import below
 from nri_numamem.config.policy import context_of
 from nri_numamem.config.settings import (
+    DEFAULT,
     Settings,
     SettingsError,
     settings_from_mapping,

@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from nri_numamem.cli.live import collect
-from nri_numamem.config.effective import effective_settings
 from nri_numamem.config.load import load_file
 from nri_numamem.config.policy import context_of
+from nri_numamem.config.settings import effective_settings
 from nri_numamem.daemon.lock_holder import format_holder
 from nri_numamem.engine.core.events import (
     Container,

@@ -1,46 +1,107 @@
-"""The reference of all settings: what each key takes, its default and its meaning.
+"""The table of all settings: one row for each key, those of the kubelet first.
 
-``docs/generate.py`` writes docs/configuration.md from this table. A test compares keys and defaults
-with ``config.settings``, so a setting without an entry here does not pass.
+Keys that the kubelet has too have the kubelet's names, values and meaning. ``config.settings`` has
+the fields and reads and writes documents by this table; docs/configuration.md, the example file and
+the settings that a reload applies come from it as well.
 """
 
-import textwrap
-from collections.abc import Iterator
-
-from nri_numamem.config.reference_placement import PLACEMENT_SETTINGS
-from nri_numamem.config.reference_residency import RESIDENCY_SETTINGS
-from nri_numamem.config.setting import Setting, choice
-from nri_numamem.config.settings import (
-    LOG_FORMATS,
-    LOG_LEVELS,
-    MAX_ALLOWABLE_LEAST,
-    MEMORY_MANAGER_POLICIES,
-    STATE_FILE,
-    TOPOLOGY_MANAGER_POLICIES,
-    TOPOLOGY_MANAGER_SCOPES,
-    UNSATISFIABLE_ACTIONS,
+from nri_numamem.config.burstable_pods import BURSTABLE_PODS
+from nri_numamem.config.memory_nodes import MEMORY_NODES
+from nri_numamem.config.memory_policies import MEMORY_POLICY
+from nri_numamem.config.placement import (
+    CPU_FOLLOWS_MEMORY,
+    NETWORK_HINTS,
+    PLACEMENT_STRATEGY,
+    POD_STRATEGIES,
 )
+from nri_numamem.config.reservations import AMOUNTS, RESERVATIONS, THRESHOLDS
+from nri_numamem.config.residency import RESIDENCY
+from nri_numamem.config.setting import (
+    BOOLEAN,
+    Group,
+    Kind,
+    Setting,
+    absolute_path,
+    choice,
+    integer,
+)
+from nri_numamem.config.values import (
+    SettingsError,
+    SettingsPath,
+    read_address,
+    read_go_bool,
+    read_path,
+    show,
+)
+from nri_numamem.engine.core.policy import STATIC
 from nri_numamem.kubelet import config_file as kubelet
 from nri_numamem.memorymanager.node_allocatable import DEFAULT_EVICTION
 
+# The first value of each is the default. The plugin exists to pin memory, so its default policy
+# differs from the kubelet's "None".
+MEMORY_MANAGER_POLICIES = (STATIC, "None")
+TOPOLOGY_MANAGER_POLICIES = ("best-effort", "none", "restricted", "single-numa-node")
+TOPOLOGY_MANAGER_SCOPES = ("container", "pod")
+UNSATISFIABLE_ACTIONS = ("Reject", "RunUnpinned")
+LOG_LEVELS = ("info", "debug", "warning", "error")
+LOG_FORMATS = ("auto", "json", "console")
+
+# The kubelet rejects less than 8 (KEP-4622). Its type is a Go int; no machine has 2^31 nodes.
+MAX_ALLOWABLE_LEAST = 8
+MAX_ALLOWABLE_MOST = 2**31 - 1
+
+# The kubelet's file name, in the plugin's own directory.
+STATE_FILE = "/var/lib/nri-numamem/memory_manager_state"
 LOG_FILE = "/var/log/nri-numamem/nri-numamem.log"
-_WIDTH = 100
-_AMOUNTS = "mapping of resource to amount"
+# Debian's directory of the exporter.
+_TEXTFILE_EXAMPLE = "/var/lib/prometheus/node-exporter/nri_numamem.prom"
 
 
-SETTINGS = (
+def _read_state_file(path: SettingsPath, value: object) -> str:
+    return "" if value == "" else read_path(path, value, f'{STATE_FILE}, or "" for none')
+
+
+def _read_textfile(path: SettingsPath, value: object) -> str:
+    """Return the path of a file that node_exporter reads: only names that end in .prom."""
+    name = read_path(path, value, _TEXTFILE_EXAMPLE)
+    if not name.endswith(".prom"):
+        remedy = f"write a path such as {_TEXTFILE_EXAMPLE}"
+        raise SettingsError(path, f"{show(name)} does not end in .prom", remedy)
+    return name
+
+
+_MAX_ALLOWABLE = integer(
+    MAX_ALLOWABLE_LEAST, MAX_ALLOWABLE_MOST, f", at least {MAX_ALLOWABLE_LEAST}"
+)
+# The kubelet's options are text.
+_OPTIONS = (
+    Setting(
+        kubelet.PREFER_CLOSEST,
+        "prefer_closest_numa_nodes",
+        Kind('`"true"`, `"false"`', read_go_bool, lambda value: str(value).lower()),
+        "Among sets of the same number of NUMA nodes, prefer the set with the smallest distances.",
+    ),
+    Setting(
+        kubelet.MAX_ALLOWABLE,
+        "max_allowable_numa_nodes",
+        _MAX_ALLOWABLE._replace(write=lambda count: None if count is None else str(count)),
+        "Accepted without effect: the number of NUMA nodes is not limited.",
+    ),
+)
+
+TABLE: tuple[Setting | Group, ...] = (
     Setting(
         kubelet.POLICY_KEY,
+        "memory_manager_policy",
         choice(MEMORY_MANAGER_POLICIES),
-        MEMORY_MANAGER_POLICIES[0],
         "`Static` pins the memory of Guaranteed containers; `None` manages no container. The "
         "kubelet's default is `None`. This key is never copied from `kubeletConfigFile`: the "
         "kubelet's own memory manager must be off while the plugin's is on.",
     ),
     Setting(
         "reservedMemory",
-        "list of `numaNode` and `limits` (resource: amount)",
-        "[]",
+        "reserved_memory",
+        RESERVATIONS,
         "Memory and hugepages of each NUMA node that are not for pods. When unset, the sum of "
         "`kubeReserved`, `systemReserved` and `evictionHard` is spread over the nodes in "
         "proportion to their memory. With `kubeletConfigFile` the entries must add up to that sum.",
@@ -48,8 +109,8 @@ SETTINGS = (
     ),
     Setting(
         "topologyManagerPolicy",
+        "topology_manager_policy",
         choice(TOPOLOGY_MANAGER_POLICIES),
-        TOPOLOGY_MANAGER_POLICIES[0],
         "How strictly memory, CPUs and devices must share NUMA nodes. `none` considers memory "
         "only; `best-effort` prefers common nodes; `restricted` rejects a container if no "
         "preferred nodes are common; `single-numa-node` rejects a container that needs several. "
@@ -57,57 +118,46 @@ SETTINGS = (
     ),
     Setting(
         "topologyManagerScope",
+        "topology_manager_scope",
         choice(TOPOLOGY_MANAGER_SCOPES),
-        TOPOLOGY_MANAGER_SCOPES[0],
         "`container` places each container by itself; `pod` places the sum of a pod's containers "
         "when its sandbox starts.",
     ),
-    Setting(
-        f"topologyManagerPolicyOptions.{kubelet.PREFER_CLOSEST}",
-        '`"true"`, `"false"`',
-        '"true"',
-        "Among sets of the same number of NUMA nodes, prefer the set with the smallest distances.",
-    ),
-    Setting(
-        f"topologyManagerPolicyOptions.{kubelet.MAX_ALLOWABLE}",
-        f"whole number, at least {MAX_ALLOWABLE_LEAST}",
-        "",
-        "Accepted without effect: the number of NUMA nodes is not limited.",
-    ),
+    Group("topologyManagerPolicyOptions", _OPTIONS),
     Setting(
         "kubeReserved",
-        _AMOUNTS,
-        "{}",
+        "kube_reserved",
+        AMOUNTS,
         "Resources that the kubelet reserves for Kubernetes daemons; only memory and hugepages "
         "have an effect.",
     ),
     Setting(
         "systemReserved",
-        _AMOUNTS,
-        "{}",
+        "system_reserved",
+        AMOUNTS,
         "Resources that the kubelet reserves for the system; only memory and hugepages "
         "have an effect.",
     ),
     Setting(
         "evictionHard",
-        "mapping of eviction signal to amount or percentage",
-        "{}",
+        "eviction_hard",
+        THRESHOLDS,
         "The kubelet's hard eviction thresholds; only `memory.available` has an effect. It is "
         f"{DEFAULT_EVICTION['memory.available']} when `evictionHard` is unset, and 0 when "
         "`evictionHard` sets other signals only.",
     ),
     Setting(
         "kubeletConfigFile",
-        "absolute path",
-        "",
+        "kubelet_config_file",
+        absolute_path("/var/lib/kubelet/config.yaml"),
         "The kubelet's configuration file, such as /var/lib/kubelet/config.yaml. Keys that are "
         "unset here and have a kubelet key are copied from it.",
         flag="--kubelet-config",
     ),
     Setting(
         "stateFile",
-        'absolute path, or `""`',
-        STATE_FILE,
+        "state_file",
+        Kind('absolute path, or `""`', _read_state_file, empty=STATE_FILE),
         "State kept across restarts of the plugin; FILE.lock beside it prevents a second "
         'instance. `""` disables both. With another `--socket` than the default, the default is '
         '`""`.',
@@ -115,30 +165,32 @@ SETTINGS = (
     ),
     Setting(
         "metricsAddress",
-        'HOST:PORT, unix://PATH, or `""`',
-        '""',
+        "metrics_address",
+        Kind('HOST:PORT, unix://PATH, or `""`', read_address),
         "Address of the HTTP endpoint with the paths /metrics (Prometheus) and /healthz. "
         '`""` disables it.',
         flag="--metrics-address",
+        is_live=True,
     ),
     Setting(
         "metricsTextfile",
-        "absolute path that ends in .prom",
-        "",
+        "metrics_textfile",
+        Kind("absolute path that ends in .prom", _read_textfile),
         "File that gets the metrics every 15 s, for the textfile collector of node_exporter. Its "
         "directory must exist.",
+        is_live=True,
     ),
     Setting(
         "whenUnsatisfiable",
+        "when_unsatisfiable",
         choice(UNSATISFIABLE_ACTIONS),
-        UNSATISFIABLE_ACTIONS[0],
         "What happens to a container that no set of NUMA nodes can hold: `Reject` fails its "
         "creation with the reason; `RunUnpinned` starts it without NUMA nodes.",
     ),
     Setting(
         "failOnTimeout",
-        "true or false",
-        "false",
+        "fail_on_timeout",
+        BOOLEAN,
         "With `true`, and a runtime with NRI 0.12.5 or newer, a request fails when the plugin "
         "misses the runtime's deadline or its connection ends meanwhile. That is the one request "
         "in flight, of any pod, managed or not: RunPodSandbox, CreateContainer, UpdateContainer, "
@@ -147,67 +199,40 @@ SETTINGS = (
         "without NUMA nodes, and Synchronize pins them. So does a container whose request the "
         "plugin itself ends after 60 % of the deadline. Without the setting such a request "
         "continues without the plugin.",
+        is_live=True,
     ),
-    *PLACEMENT_SETTINGS,
-    *RESIDENCY_SETTINGS,
+    MEMORY_NODES,
+    PLACEMENT_STRATEGY,
+    POD_STRATEGIES,
+    CPU_FOLLOWS_MEMORY,
+    MEMORY_POLICY,
+    NETWORK_HINTS,
+    BURSTABLE_PODS,
+    RESIDENCY,
     Setting(
         "logLevel",
+        "log_level",
         choice(LOG_LEVELS),
-        LOG_LEVELS[0],
         "The lowest level that is logged.",
         flag="--log-level",
+        is_live=True,
     ),
     Setting(
         "logFile",
-        "absolute path",
-        "",
+        "log_file",
+        absolute_path("/var/log/nri-numamem.log"),
         "The log file. When unset, `nri-numamem run` logs to standard error. A plugin that the "
         f"runtime launches logs to the journal, or to {LOG_FILE} without a journal.",
         flag="--log-file",
+        is_live=True,
     ),
     Setting(
         "logFormat",
+        "log_format",
         choice(LOG_FORMATS),
-        LOG_FORMATS[0],
         "`json` writes one JSON object per line, `console` text for people. `auto` is `console` "
         "on a terminal and `json` elsewhere. The journal gets fields in any case.",
         flag="--log-format",
+        is_live=True,
     ),
 )
-
-_HEAD = """\
-<!-- Generated by docs/generate.py; do not edit. -->
-# Configuration reference
-
-The configuration is YAML or JSON. All keys are optional, and a key without a value counts as unset.
-`nri-numamem run` reads /etc/nri-numamem/config.yaml or the file of `--config`; a plugin that the
-runtime launches gets its configuration from the runtime. Keys marked "kubelet" have the name,
-the values and the meaning of the same key in KubeletConfiguration. An unknown key or an invalid
-value is an error that names file, line, key and remedy.
-
-Amounts are Kubernetes quantities such as `512Mi`. Resources are `memory` and hugepages by size,
-such as `hugepages-2Mi`.
-"""
-
-
-def reference_text() -> str:
-    """Return the text of docs/configuration.md."""
-    return "\n".join((_HEAD, *map(_section, SETTINGS)))
-
-
-def _section(setting: Setting) -> str:
-    return "\n".join(_section_lines(setting))
-
-
-def _section_lines(setting: Setting) -> Iterator[str]:
-    yield f"## {setting.key}"
-    yield ""
-    yield f"- Values: {setting.type}"
-    yield f"- Default: `{setting.default}`" if setting.default else "- Default: unset"
-    if setting.kubelet_key:
-        yield f"- Kubelet: `{setting.kubelet_key}`"
-    if setting.flag:
-        yield f"- Flag: `{setting.flag}`"
-    yield ""
-    yield textwrap.fill(setting.meaning, _WIDTH, break_long_words=False, break_on_hyphens=False)
-    yield ""
