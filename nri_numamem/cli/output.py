@@ -1,4 +1,4 @@
-"""The option ``--output`` of the commands that show something, and documents as JSON or YAML.
+"""The options of output: ``--output`` and those of the log, and documents as JSON or YAML.
 
 docs/output.md documents the documents. Each begins with its version, which is raised when a key
 goes or changes its meaning; new keys may come in any release.
@@ -8,6 +8,8 @@ import argparse
 import json
 import sys
 
+from nri_numamem.config.settings import LOG_FORMATS, LOG_LEVELS
+
 OUTPUTS = ("table", "json", "yaml")
 
 
@@ -15,6 +17,21 @@ def add_output_argument(parser: argparse.ArgumentParser) -> None:
     """Add the option; its default is for people."""
     parser.add_argument(
         "--output", choices=OUTPUTS, default=OUTPUTS[0], help="format (default: %(default)s)"
+    )
+
+
+def add_log_arguments(parser: argparse.ArgumentParser, title: str = "") -> None:
+    """Add the options of the log, in a group if it has a title; without an option it is None."""
+    log = parser.add_argument_group(title) if title else parser
+    log.add_argument(
+        "--log-level",
+        choices=LOG_LEVELS,
+        help=f"the lowest level logged (default: {LOG_LEVELS[0]})",
+    )
+    log.add_argument(
+        "--log-format",
+        choices=LOG_FORMATS,
+        help=f"auto is console on a terminal and json elsewhere (default: {LOG_FORMATS[0]})",
     )
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from nri_numamem.cli.host_arguments import add_root_arguments, roots_of
+from nri_numamem.cli.output import add_log_arguments
 from nri_numamem.config import load as configuration
 from nri_numamem.config.load import DEFAULT_CONFIG
-from nri_numamem.config.settings import LOG_FORMATS, LOG_LEVELS, STATE_FILE, Settings
+from nri_numamem.config.settings import STATE_FILE, Settings
 from nri_numamem.config.values import SettingsPath
 from nri_numamem.daemon.external import DEFAULT_SOCKET, ExternalPlugin
 from nri_numamem.daemon.identity import Identity
@@ -72,7 +73,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where Prometheus metrics are served, HOST:PORT or unix://PATH, instead of the "
         "configuration's metricsAddress; empty disables (default)",
     )
-    _add_log_arguments(parser)
+    parser.add_argument(
+        "--log-file", type=Path, help="write the log to this file instead of stderr"
+    )
+    add_log_arguments(parser)
     add_root_arguments(parser)
     # Shared with the process that watches this one, or why there is none; set by cli.main.
     parser.set_defaults(status=None, unwatched="")
@@ -90,22 +94,6 @@ def _add_identity_arguments(parser: argparse.ArgumentParser) -> None:
         type=_plugin_name,
         default="nri-numamem",
         help="the name to register with the runtime (%(default)s)",
-    )
-
-
-def _add_log_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--log-file", type=Path, help="write the log to this file instead of stderr"
-    )
-    parser.add_argument(
-        "--log-level",
-        choices=LOG_LEVELS,
-        help=f"the lowest level logged (default: {LOG_LEVELS[0]})",
-    )
-    parser.add_argument(
-        "--log-format",
-        choices=LOG_FORMATS,
-        help="auto is console on a terminal and json elsewhere (default: auto)",
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from nri_numamem.cli.main import main
-from nri_numamem.cli.output import add_output_argument, print_document
+from nri_numamem.cli.output import add_log_arguments, add_output_argument, print_document
 from tests.cli.doctor.host_files import CONFIG, HostFiles
 from tests.cli.documented import documented_keys
 
@@ -18,6 +18,15 @@ def test_the_option() -> None:
     add_output_argument(parser)
     assert parser.parse_args([]).output == "table"
     assert parser.parse_args(["--output", "yaml"]).output == "yaml"
+
+
+@pytest.mark.parametrize("title", ["", "log"])
+def test_the_options_of_the_log(title: str) -> None:
+    parser = argparse.ArgumentParser()
+    add_log_arguments(parser, title)
+    assert vars(parser.parse_args([])) == {"log_level": None, "log_format": None}
+    found = parser.parse_args(["--log-level", "debug", "--log-format", "json"])
+    assert (found.log_level, found.log_format) == ("debug", "json")
 
 
 def test_both_formats_have_the_same_document(capsys: pytest.CaptureFixture[str]) -> None:

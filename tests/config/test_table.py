@@ -92,5 +92,5 @@ def test_the_text_file_has_the_name_that_node_exporter_reads(path: str, problem:
 
 def test_an_empty_state_file_is_none_at_all() -> None:
     assert settings_from_mapping({"stateFile": ""}).state_file == ""
-    with pytest.raises(SettingsError, match=r'memory_manager_state, or "" for none$'):
+    with pytest.raises(SettingsError, match=f'{STATE_FILE}, or "" for none$'):
         settings_from_mapping({"stateFile": "a"})

@@ -13,7 +13,7 @@ from nri_numamem.cli.export.collect import collect
 from nri_numamem.cli.export.node_name import add_node_name_argument, node_name_of
 from nri_numamem.cli.export.server import add_server_arguments
 from nri_numamem.cli.live import collect as live
-from nri_numamem.cli.output import print_document
+from nri_numamem.cli.output import add_log_arguments, print_document
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.settings import LOG_FORMATS, LOG_LEVELS
 from nri_numamem.export.noderesourcetopology import noderesourcetopology
@@ -45,7 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_server_arguments(parser)
     live.add_arguments(parser)
     _add_kubelet_arguments(parser)
-    _add_log_arguments(parser)
+    add_log_arguments(parser, "log on standard error")
+    parser.set_defaults(log_level=LOG_LEVELS[0], log_format=LOG_FORMATS[0])
     parser.epilog = (
         "Without --dry-run or --delete it writes the object to the API server, again and again "
         "until SIGTERM. Needs root, because the state directory is readable by root only. With "
@@ -112,22 +113,6 @@ def _add_kubelet_arguments(parser: argparse.ArgumentParser) -> None:
         default=POD_LOGS,
         metavar="DIRECTORY",
         help="its podLogsDir, which has the names of all pods (default: %(default)s)",
-    )
-
-
-def _add_log_arguments(parser: argparse.ArgumentParser) -> None:
-    log = parser.add_argument_group("log on standard error")
-    log.add_argument(
-        "--log-level",
-        choices=LOG_LEVELS,
-        default=LOG_LEVELS[0],
-        help="the lowest level logged (default: %(default)s)",
-    )
-    log.add_argument(
-        "--log-format",
-        choices=LOG_FORMATS,
-        default=LOG_FORMATS[0],
-        help="auto is console on a terminal and json elsewhere (default: %(default)s)",
     )
 
 
