@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from nri_numamem.cli.output import add_output_argument, print_document
 from nri_numamem.config.documents import load_document, name_of, read_file
 from nri_numamem.config.errors import UsageError
+from nri_numamem.engine.core.policy import STATIC
 from nri_numamem.engine.core.text import escape
 from nri_numamem.engine.records.machine import StateDump
 from nri_numamem.kubelet.state_file import (
@@ -114,7 +115,7 @@ def _export(path: Path) -> int:
     except ScenarioError as error:
         raise UsageError(f"{name_of(path)}: {error}") from error
     # Without a newline at the end, as the kubelet writes it.
-    print(format_checkpoint_v1(accounting, "Static"), end="")
+    print(format_checkpoint_v1(accounting, STATIC), end="")
     return 0
 
 

@@ -33,7 +33,7 @@ from nri_numamem.config.values import (
     read_path,
     show,
 )
-from nri_numamem.engine.core.policy import STATIC
+from nri_numamem.engine.core.policy import REJECT, STATIC
 from nri_numamem.kubelet import config_file as kubelet
 from nri_numamem.memorymanager.node_allocatable import DEFAULT_EVICTION
 
@@ -42,7 +42,7 @@ from nri_numamem.memorymanager.node_allocatable import DEFAULT_EVICTION
 MEMORY_MANAGER_POLICIES = (STATIC, "None")
 TOPOLOGY_MANAGER_POLICIES = ("best-effort", "none", "restricted", "single-numa-node")
 TOPOLOGY_MANAGER_SCOPES = ("container", "pod")
-UNSATISFIABLE_ACTIONS = ("Reject", "RunUnpinned")
+UNSATISFIABLE_ACTIONS = (REJECT, "RunUnpinned")
 LOG_LEVELS = ("info", "debug", "warning", "error")
 LOG_FORMATS = ("auto", "json", "console")
 

@@ -5,8 +5,7 @@ Quantities are decimal: bytes and devices without a suffix, CPUs as a number or 
 
 from dataclasses import dataclass
 
-MILLICORES = 1000
-"""Of one CPU."""
+from nri_numamem.engine.core.cpu_requests import MILLICORES
 
 
 @dataclass(frozen=True, slots=True)

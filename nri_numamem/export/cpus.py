@@ -15,9 +15,9 @@ that are neither exclusive nor reserved, whatever others request.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from nri_numamem.engine.core.cpu_requests import split_by_cpus
+from nri_numamem.engine.core.cpu_requests import MILLICORES, split_by_cpus
 from nri_numamem.engine.core.state import EngineState
-from nri_numamem.export.amounts import MILLICORES, Amounts
+from nri_numamem.export.amounts import Amounts
 from nri_numamem.memorymanager import nodes_of
 from nri_numamem.numa import CpuSet, NodeSet, NumaNode
 

@@ -9,13 +9,13 @@ Sources: kubelet pkg/kubelet/cm, MilliCPUToQuota and MilliCPUToShares; kernel cg
 
 from pathlib import Path
 
+from nri_numamem.engine.core.cpu_requests import MILLICORES
 from nri_numamem.host.cgroups import CRUN_CHILD
 from nri_numamem.host.containers import container_folders
 from nri_numamem.host.numa_stat import controller_directory
 from nri_numamem.host.pod_cgroups import guaranteed_pods
 from nri_numamem.host.sysfs import MachineError, read_optional, shorten
 
-_MILLICORES = 1000
 _SHARES_PER_CPU = 1024
 
 
@@ -38,7 +38,7 @@ def _cpu_request(cgroup_root: Path, directory: Path) -> int | None:
             if found is not None:
                 return found
     shares = _number(directory / "cpu.shares")
-    return None if shares is None else _ceil(shares * _MILLICORES, _SHARES_PER_CPU)
+    return None if shares is None else _ceil(shares * MILLICORES, _SHARES_PER_CPU)
 
 
 def _of_quota_v2(directory: Path) -> int | None:
@@ -49,13 +49,13 @@ def _of_quota_v2(directory: Path) -> int | None:
     if len(fields) != 2 or not all(map(_is_count, fields)) or not int(fields[1]):
         problem = f"{shorten(text)} is not a quota and a period in microseconds"
         raise MachineError(directory / "cpu.max", problem)
-    return _ceil(int(fields[0]) * _MILLICORES, int(fields[1]))
+    return _ceil(int(fields[0]) * MILLICORES, int(fields[1]))
 
 
 def _of_quota_v1(directory: Path) -> int | None:
     quota = _number(directory / "cpu.cfs_quota_us")
     period = _number(directory / "cpu.cfs_period_us")
-    return _ceil(quota * _MILLICORES, period) if quota and period else None
+    return _ceil(quota * MILLICORES, period) if quota and period else None
 
 
 def _number(path: Path) -> int | None:

@@ -20,9 +20,7 @@ from nri_numamem.engine.core.context import is_burstable
 from nri_numamem.engine.core.events import Container, PodSandbox
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.memorymanager import Block
-from nri_numamem.numa import hugepages_resource
-
-MEMORY = "memory"
+from nri_numamem.numa import MEMORY, hugepages_resource
 
 
 class HugepageSource(StrEnum):
