@@ -8,7 +8,7 @@ import argparse
 import json
 import sys
 
-from nri_numamem.config.settings import LOG_FORMATS, LOG_LEVELS
+from nri_numamem.config.table import LOG_FORMATS, LOG_LEVELS
 
 OUTPUTS = ("table", "json", "yaml")
 

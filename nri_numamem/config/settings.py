@@ -36,19 +36,9 @@ from nri_numamem.numa.pod_strategies import PodStrategies
 from nri_numamem.numa.preferences import Strategy
 
 __all__ = [
-    "DEFAULT",
-    "KEYS",
-    "LOG_FORMATS",
-    "LOG_LEVELS",
     "STATE_FILE",
-    "STATIC",
-    "TOPOLOGY_MANAGER_POLICIES",
-    "TOPOLOGY_MANAGER_SCOPES",
-    "UNSATISFIABLE_ACTIONS",
     "Settings",
     "SettingsError",
-    "described_settings",
-    "effective_settings",
     "settings_from_mapping",
     "settings_to_mapping",
 ]

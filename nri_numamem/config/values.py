@@ -1,8 +1,8 @@
 """Read single values of a parsed settings document.
 
 Each function takes a value and its path in the document. It returns the value in its type, or
-raises ``SettingsError``, whose one line names the place, the problem and the remedy. Null means
-that the value is not set.
+raises ``SettingsError``, whose one line names the place, the problem and the remedy. Where null is
+accepted, it means that the value is not set.
 
 Values may be hostile. Only scalars become text in errors, because a small YAML document with
 aliases can stand for an endless list.

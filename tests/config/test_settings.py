@@ -90,7 +90,7 @@ def error_of(document: object) -> str:
 
 def test_an_unset_state_file_is_the_default_and_an_empty_one_is_none() -> None:
     paths = [Settings(state_file=path).state_file_or_default for path in (None, "", "/s")]
-    assert paths == [module.STATE_FILE, "", "/s"]
+    assert paths == [table.STATE_FILE, "", "/s"]
 
 
 def test_nothing_gives_the_defaults() -> None:
@@ -244,11 +244,11 @@ def test_a_whole_kubelet_configuration_is_recognised(key: str) -> None:
     ("key", "allowed"),
     [
         ("memoryManagerPolicy", table.MEMORY_MANAGER_POLICIES),
-        ("topologyManagerPolicy", module.TOPOLOGY_MANAGER_POLICIES),
-        ("topologyManagerScope", module.TOPOLOGY_MANAGER_SCOPES),
-        ("whenUnsatisfiable", module.UNSATISFIABLE_ACTIONS),
-        ("logLevel", module.LOG_LEVELS),
-        ("logFormat", module.LOG_FORMATS),
+        ("topologyManagerPolicy", table.TOPOLOGY_MANAGER_POLICIES),
+        ("topologyManagerScope", table.TOPOLOGY_MANAGER_SCOPES),
+        ("whenUnsatisfiable", table.UNSATISFIABLE_ACTIONS),
+        ("logLevel", table.LOG_LEVELS),
+        ("logFormat", table.LOG_FORMATS),
     ],
 )
 def test_errors_list_the_allowed_values(key: str, allowed: tuple[str, ...]) -> None:
@@ -497,8 +497,8 @@ PAGES = {"memory": 1, "hugepages-2Mi": 2**21, "hugepages-64Ki": 2**16, "hugepage
 SETTINGS = st.builds(
     Settings,
     memory_manager_policy=st.sampled_from(table.MEMORY_MANAGER_POLICIES),
-    topology_manager_policy=st.sampled_from(module.TOPOLOGY_MANAGER_POLICIES),
-    topology_manager_scope=st.sampled_from(module.TOPOLOGY_MANAGER_SCOPES),
+    topology_manager_policy=st.sampled_from(table.TOPOLOGY_MANAGER_POLICIES),
+    topology_manager_scope=st.sampled_from(table.TOPOLOGY_MANAGER_SCOPES),
     prefer_closest_numa_nodes=st.booleans(),
     max_allowable_numa_nodes=st.none() | st.integers(8, 2**31 - 1),
     reserved_memory=st.lists(
@@ -518,10 +518,10 @@ SETTINGS = st.builds(
     state_file=st.none() | st.just("") | st.just("/var/lib/x"),
     metrics_address=st.sampled_from(["", "127.0.0.1:9551", "[::1]:9551", "unix:///run/m"]),
     metrics_textfile=st.sampled_from([None, "/a/b.prom"]),
-    when_unsatisfiable=st.sampled_from(module.UNSATISFIABLE_ACTIONS),
-    log_level=st.sampled_from(module.LOG_LEVELS),
+    when_unsatisfiable=st.sampled_from(table.UNSATISFIABLE_ACTIONS),
+    log_level=st.sampled_from(table.LOG_LEVELS),
     log_file=st.none() | st.just("/var/log/x"),
-    log_format=st.sampled_from(module.LOG_FORMATS),
+    log_format=st.sampled_from(table.LOG_FORMATS),
 )
 
 
@@ -568,4 +568,4 @@ def test_every_key_has_value_and_origin() -> None:
     assert found["logFormat"] == ("auto", "default")
     assert found["logFile"] == (None, "default")
     unset = module.effective_settings(load_text("", "FILE"))["stateFile"]
-    assert unset == (module.STATE_FILE, "default")
+    assert unset == (table.STATE_FILE, "default")

@@ -2,7 +2,7 @@
 
 import json
 
-from nri_numamem.config.settings import (
+from nri_numamem.config.table import (
     TOPOLOGY_MANAGER_POLICIES,
     TOPOLOGY_MANAGER_SCOPES,
     UNSATISFIABLE_ACTIONS,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from nri_numamem.config.settings import TOPOLOGY_MANAGER_POLICIES
+from nri_numamem.config.table import TOPOLOGY_MANAGER_POLICIES
 from nri_numamem.config.values import (
     SettingsError,
     SettingsPath,

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping
 from nri_numamem.cli.doctor.findings import Finding, Verdict
 from nri_numamem.cli.host_files import Host, UnreadableError
 from nri_numamem.config.errors import UsageError
-from nri_numamem.config.settings import STATIC, Settings
+from nri_numamem.config.settings import Settings
 from nri_numamem.config.strict_yaml import line_of, parse
+from nri_numamem.engine.core.policy import STATIC
 
 _FILE = "/var/lib/kubelet/config.yaml"
 _STRICT = ("restricted", "single-numa-node")

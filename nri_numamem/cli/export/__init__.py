@@ -15,7 +15,7 @@ from nri_numamem.cli.export.server import add_server_arguments
 from nri_numamem.cli.live import collect as live
 from nri_numamem.cli.output import add_log_arguments, print_document
 from nri_numamem.config.errors import UsageError
-from nri_numamem.config.settings import LOG_FORMATS, LOG_LEVELS
+from nri_numamem.config.table import LOG_FORMATS, LOG_LEVELS
 from nri_numamem.export.noderesourcetopology import noderesourcetopology
 from nri_numamem.host.pod_logs import POD_LOGS
 from nri_numamem.numa import CpuSet
