@@ -1,6 +1,6 @@
 """The setting `burstablePods`: which containers of Burstable pods are pinned."""
 
-from nri_numamem.config.setting import BOOLEAN, Group, Kind, Setting, choices, names
+from nri_numamem.config.setting import BOOLEAN, NAMESPACES, Group, Kind, Setting, choices
 from nri_numamem.config.values import SettingsError, SettingsPath, show
 from nri_numamem.memorymanager.burstable import (
     GUARANTEED_OOM_SCORE_ADJ,
@@ -43,7 +43,7 @@ _KEYS = (
     Setting(
         "namespaces",
         "namespaces",
-        names("a namespace", "namespaces"),
+        NAMESPACES,
         "The namespaces whose containers may be pinned. When empty, all namespaces; `limits` in "
         "`evidence` needs a list.",
     ),

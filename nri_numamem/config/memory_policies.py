@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from nri_numamem.config.setting import Group, Kind, Setting, choice, choices, integer, names
+from nri_numamem.config.setting import NAMESPACES, Group, Kind, Setting, choice, choices, integer
 from nri_numamem.config.values import (
     SettingsPath,
     read_mapping,
@@ -67,7 +67,7 @@ _KEYS = (
     Setting(
         "namespaces",
         "namespaces",
-        names("a namespace", "namespaces"),
+        NAMESPACES,
         "The namespaces in which annotations may choose a policy. When empty, all namespaces.",
     ),
     Setting(

@@ -3,7 +3,7 @@
 `placementStrategy`, `podPlacementStrategies`, `cpuFollowsMemory` and `networkHints`.
 """
 
-from nri_numamem.config.setting import Group, Setting, choice, choices, names
+from nri_numamem.config.setting import NAMESPACES, Group, Setting, choice, choices
 from nri_numamem.numa.cpu_following import CpuFollowing
 from nri_numamem.numa.pod_strategies import PodStrategies
 from nri_numamem.numa.preferences import Strategy
@@ -35,7 +35,7 @@ _POD_STRATEGY_KEYS = (
     Setting(
         "namespaces",
         "namespaces",
-        names("a namespace", "namespaces"),
+        NAMESPACES,
         "The namespaces in which annotations may choose a strategy. When empty, all namespaces.",
     ),
 )

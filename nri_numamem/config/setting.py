@@ -124,6 +124,12 @@ def write_rows(owner: object, rows: Iterable[Setting | Group]) -> dict[str, obje
 
 
 BOOLEAN = Kind("true or false", read_go_bool)
+NAMESPACES = Kind(
+    "list of namespaces",
+    lambda path, value: read_names(path, value, "a namespace"),
+    lambda names: list(names) or None,
+    "[]",
+)
 
 
 def listed(allowed: Iterable[str]) -> str:
@@ -156,16 +162,6 @@ def choices(
         f"list of {listed(allowed)}",
         read,
         lambda words: [str(word) for word in words] or None,
-        "[]",
-    )
-
-
-def names(noun: str, plural: str) -> Kind:
-    """Return the kind of a list of names; `noun` is one of them, such as "a namespace"."""
-    return Kind(
-        f"list of {plural}",
-        lambda path, value: read_names(path, value, noun),
-        lambda found: list(found) or None,
         "[]",
     )
 

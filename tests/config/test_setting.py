@@ -7,6 +7,7 @@ import pytest
 
 from nri_numamem.config.setting import (
     BOOLEAN,
+    NAMESPACES,
     Group,
     Kind,
     Setting,
@@ -15,7 +16,6 @@ from nri_numamem.config.setting import (
     choices,
     integer,
     listed,
-    names,
     read_rows,
     write_rows,
 )
@@ -116,11 +116,9 @@ def test_kinds_of_lists() -> None:
     assert modes.read(("a",), ["high", "low", "high"]) == (Mode.LOW, Mode.HIGH)
     assert modes.write((Mode.LOW,)) == ["low"]
     assert modes.type == "list of `low`, `high`"
-    shops = names("a shop", "shops")
-    assert shops.read(("a",), ["x", "x"]) == ("x",)
-    assert shops.write(("x",)) == ["x"]
-    assert shops.type == "list of shops"
-    for kind in (modes, shops):
+    assert NAMESPACES.read(("a",), ["x", "x"]) == ("x",)
+    assert NAMESPACES.write(("x",)) == ["x"]
+    for kind in (modes, NAMESPACES):
         assert (kind.write(()), kind.empty) == (None, "[]")
     with pytest.raises(SettingsError, match=r"^a\[1\]: no mode; write a list$"):
         modes.read(("a",), ["low", None])
