@@ -170,18 +170,6 @@ def test_two_memory_managers_are_noted() -> None:
     assert note.endswith("set the policy to None in its configuration")
 
 
-@pytest.mark.parametrize("text", ["1", "t", "T", "true", "TRUE", "True", True, 1])
-def test_go_texts_for_true(text: object) -> None:
-    document = {"topologyManagerPolicyOptions": {"prefer-closest-numa-nodes": text}}
-    assert settings_from_mapping(document).prefer_closest_numa_nodes
-
-
-@pytest.mark.parametrize("text", ["0", "f", "F", "false", "FALSE", "False", False, 0])
-def test_go_texts_for_false(text: object) -> None:
-    document = {"topologyManagerPolicyOptions": {"prefer-closest-numa-nodes": text}}
-    assert not settings_from_mapping(document).prefer_closest_numa_nodes
-
-
 @pytest.mark.parametrize(
     "value", ["yes", "tRUE", "", 2, 1.0, [], {}, pytest.param(1 << 20000, id="huge")]
 )

@@ -79,18 +79,3 @@ def test_flags_exist() -> None:
 
 def test_the_log_file_without_a_journal_is_the_loggers() -> None:
     assert str(loggers.LOG_FILE) == LOG_FILE
-
-
-@pytest.mark.parametrize(
-    ("path", "problem"),
-    [("/a/b.txt", "does not end in .prom"), ("b.prom", "is not an absolute path")],
-)
-def test_the_text_file_has_the_name_that_node_exporter_reads(path: str, problem: str) -> None:
-    with pytest.raises(SettingsError, match=f"^metricsTextfile: '{path}' {problem}; write a path"):
-        settings_from_mapping({"metricsTextfile": path})
-
-
-def test_an_empty_state_file_is_none_at_all() -> None:
-    assert settings_from_mapping({"stateFile": ""}).state_file == ""
-    with pytest.raises(SettingsError, match=f'{STATE_FILE}, or "" for none$'):
-        settings_from_mapping({"stateFile": "a"})
