@@ -2,6 +2,7 @@
 
 import pytest
 
+from nri_numamem.engine.records.connection import RuntimeNames
 from nri_numamem.nri import nri_subset_pb2 as api
 from nri_numamem.nri.configuration import Configuration
 
@@ -19,8 +20,8 @@ def test_a_new_runtime_sends_both() -> None:
     )
     new = Configuration.of(request)
     assert new.survives_refusal
-    about = {"runtime": "cri-o", "runtime_version": "1.35", "nri_version": "v0.12.5"}
-    assert new.fields == about
+    names = RuntimeNames(runtime="cri-o", runtime_version="1.35", nri_version="v0.12.5")
+    assert new.names == names
 
 
 @pytest.mark.parametrize(

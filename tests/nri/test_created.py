@@ -2,8 +2,10 @@
 
 import pytest
 
+from nri_numamem.engine.records.common import ContainerNames
+from nri_numamem.engine.records.connection import Created
 from nri_numamem.nri import nri_subset_pb2 as api
-from nri_numamem.nri.created import names_of_created
+from nri_numamem.nri.created import created
 
 
 @pytest.mark.parametrize(
@@ -18,12 +20,10 @@ def test_the_names(parent: str, qos: str) -> None:
     pod = api.PodSandbox(id="s", name="db", namespace="ns", uid="u")
     pod.linux.cgroup_parent = parent
     container = api.Container(id="c", pod_sandbox_id="s", name="app")
-    assert names_of_created(api.CreateContainerRequest(pod=pod, container=container)) == {
-        "pod": "db",
-        "namespace": "ns",
-        "container": "app",
-        "pod_uid": "u",
-        "container_id": "c",
-        "sandbox_id": "s",
-        "qos_class": qos,
-    }
+    assert created(api.CreateContainerRequest(pod=pod, container=container)) == Created(
+        names=ContainerNames(
+            pod="db", namespace="ns", container="app", pod_uid="u", container_id="c"
+        ),
+        sandbox_id="s",
+        qos_class=qos,
+    )

@@ -72,7 +72,7 @@ def test_records_are_appended_and_survive_a_restart(path: Path) -> None:
     entries = read_history(path).entries
     assert [entry.time_s for entry in entries] == [1, 2, 3, 4]
     assert (entries[0].event, entries[0].request_id) == ("admitted", "1-2")
-    assert fields_of(entries[0]) == {"pod": "pod-1"}
+    assert entries[0].fields == {"pod": "pod-1"}
     assert stat.S_IMODE(segment(path, 0).stat().st_mode) == 0o600
     assert not segment(path, 1).exists()
     assert writing.logged == []
@@ -179,7 +179,7 @@ def test_a_full_queue_drops_records_and_says_so(path: Path) -> None:
     writing.add(*range(10))
     assert writing.writer.dropped == 7
     entries = read_history(path).entries
-    assert (entries[0].event, fields_of(entries[0])) == (
+    assert (entries[0].event, entries[0].fields) == (
         "history_records_dropped",
         {"dropped_records": 7},
     )
@@ -215,7 +215,7 @@ def test_a_full_disk_drops_records_until_it_has_room(
         "history_records_dropped",
         "admitted",
     ]
-    assert fields_of(history.entries[1]) == {"dropped_records": 3}
+    assert history.entries[1].fields == {"dropped_records": 3}
     assert history.skipped_lines == 0
 
 
