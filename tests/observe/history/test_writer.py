@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.records.connection import CommitTimedOut
+from nri_numamem.engine.records.files import StateFileWriteFailed
+from nri_numamem.engine.records.process import Stopped
 from nri_numamem.engine.records.record import Record
 from nri_numamem.observe.history import lines
 from nri_numamem.observe.history import writer as writer_module
 from nri_numamem.observe.history.lines import Entry, encode_entry, encode_header
 from nri_numamem.observe.history.reader import read_history
 from nri_numamem.observe.history.writer import HistoryWriter
-from tests.engine.records.examples import example
 
 SEGMENT_BYTES = 2000
 
@@ -33,7 +34,7 @@ class Writing:
     def add(self, *numbers: int) -> None:
         """Append and write some records."""
         for number in numbers:
-            record = example("admitted", {"pod": f"pod-{number}"}, request_id="1-2")
+            record = CommitTimedOut(exception=f"bug-{number}", request_id="1-2")
             self.writer.append(number, record)
         self.writer.write()
 
@@ -54,10 +55,10 @@ def test_more_than_a_batch_is_written_in_order(path: Path) -> None:
     writing = Writing(path, queue_limit=1000)
     writing.writer = HistoryWriter(path, writing.logged.append, 10 * SEGMENT_BYTES, 1000)
     for number in range(writer_module.BATCH - 1):
-        writing.writer.append(number, example("admitted"))
+        writing.writer.append(number, Stopped())
     few = writing.writer.has_batch
     for number in range(writer_module.BATCH - 1, 150):
-        writing.writer.append(number, example("admitted"))
+        writing.writer.append(number, Stopped())
     assert (few, writing.writer.has_batch) == (False, True)
     writing.writer.write()
     assert times(path) == list(range(150))
@@ -71,8 +72,8 @@ def test_records_are_appended_and_survive_a_restart(path: Path) -> None:
     Writing(path).add(4)
     entries = read_history(path).entries
     assert [entry.time_s for entry in entries] == [1, 2, 3, 4]
-    assert (entries[0].event, entries[0].request_id) == ("admitted", "1-2")
-    assert entries[0].fields == {"pod": "pod-1"}
+    assert (entries[0].event, entries[0].request_id) == ("commit_timed_out", "1-2")
+    assert entries[0].fields == {"exception": "bug-1"}
     assert stat.S_IMODE(segment(path, 0).stat().st_mode) == 0o600
     assert not segment(path, 1).exists()
     assert writing.logged == []
@@ -104,7 +105,7 @@ def test_a_reader_of_a_replaced_segment_reads_on(path: Path) -> None:
     writing.add(1)
     with segment(path, 0).open("rb") as file:
         writing.add(*range(2, 60))
-        assert b"pod-1" in file.read()
+        assert b"bug-1" in file.read()
 
 
 def test_a_torn_line_is_cut_off(path: Path) -> None:
@@ -206,14 +207,16 @@ def test_a_full_disk_drops_records_until_it_has_room(
         writing.add(2)
         writing.add(3, 4)
     assert writing.events == ["state_file_write_failed"]
-    assert fields_of(writing.logged[0])["error_kind"] == "ENOSPC"
+    (failed, *_) = writing.logged
+    assert isinstance(failed, StateFileWriteFailed)
+    assert failed.error_kind == "ENOSPC"
     writing.add(5)
     assert writing.events[1:] == ["history_records_dropped", "state_file_write_recovered"]
     history = read_history(path)
     assert [entry.event for entry in history.entries] == [
-        "admitted",
+        "commit_timed_out",
         "history_records_dropped",
-        "admitted",
+        "commit_timed_out",
     ]
     assert history.entries[1].fields == {"dropped_records": 3}
     assert history.skipped_lines == 0
@@ -224,7 +227,9 @@ def test_a_bug_does_not_end_the_thread(path: Path, monkeypatch: pytest.MonkeyPat
     with monkeypatch.context() as patched:
         patched.setattr(writer_module, "write_all", lambda *_: 1 // 0)
         writing.add(1)
-    assert fields_of(writing.logged[0])["error_kind"] == "ZeroDivisionError"
+    (failed, *_) = writing.logged
+    assert isinstance(failed, StateFileWriteFailed)
+    assert failed.error_kind == "ZeroDivisionError"
     writing.add(2)
     assert times(path)[-1] == 2
 
@@ -242,6 +247,6 @@ def test_files_that_were_removed_are_made_again(path: Path) -> None:
 def test_a_huge_record_is_dropped(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer_module, "_LINE_LIMIT_BYTES", 100)
     writing = Writing(path)
-    writing.writer.append(1, example("admitted", {"pod": "x" * 200}))
+    writing.writer.append(1, CommitTimedOut(exception="x" * 200))
     writing.writer.write()
     assert writing.writer.dropped == 1
