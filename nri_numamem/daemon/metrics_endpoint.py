@@ -41,6 +41,7 @@ class MetricsEndpoint:
 
     def __init__(
         self,
+        meter: Meter,
         emit: Callable[[Record], None],
         clock: Clock,
         get_engine: Callable[[], Engine | None],
@@ -48,7 +49,7 @@ class MetricsEndpoint:
         cgroup_root: Path,
         status: SupervisorStatus | None = None,
     ) -> None:
-        self.meter = Meter(clock.wall_s)
+        self.meter = meter
         self._emit = emit
         self._status = status
         self._standby = ""

@@ -4,7 +4,7 @@ One object lives as long as the process, whatever connections come and go: after
 restarted, the engine still has what pods hold between two of their containers.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.policy import context_of
@@ -15,7 +15,6 @@ from nri_numamem.daemon.cpuset_check import CpusetCheck
 from nri_numamem.daemon.description import Description
 from nri_numamem.daemon.gc_control import GcControl
 from nri_numamem.daemon.heartbeat import Heartbeat
-from nri_numamem.daemon.history import HistoryFilter
 from nri_numamem.daemon.host_reader import HostReader
 from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.instance import StateStore
@@ -26,24 +25,20 @@ from nri_numamem.daemon.machine_monitor import MachineMonitor
 from nri_numamem.daemon.metrics_endpoint import MetricsEndpoint
 from nri_numamem.daemon.network_hints import NO_ACCESS, NamespaceAccess
 from nri_numamem.daemon.pod_reaper import PodReaper
-from nri_numamem.daemon.pod_warnings import PodWarnings
-from nri_numamem.daemon.repeated_refusals import RepeatedRefusals
-from nri_numamem.daemon.request_handler import RequestHandler
+from nri_numamem.daemon.record_path import RecordPath
+from nri_numamem.daemon.requests import Requests
 from nri_numamem.daemon.signals import DUMP_STATE, STOPPING
 from nri_numamem.daemon.supervisor_status import SupervisorStatus
 from nri_numamem.daemon.system import SignalSource, System
 from nri_numamem.engine.core.events import Event, Synchronize
-from nri_numamem.engine.core.plan import Plan
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.queries.dump import restored_record, state_record
-from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.engine.records.process import Stopped
 from nri_numamem.engine.records.record import Record
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.host.topology import read_machine
 from nri_numamem.nri.configuration import Configuration
-from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.nri.poller import Channel
 from nri_numamem.nri.protobuf_version import check_protobuf
 from nri_numamem.nri.request_ids import RequestIds
@@ -83,23 +78,20 @@ class Service:
         status: SupervisorStatus | None = None,
         namespaces: NamespaceAccess = NO_ACCESS,
     ) -> None:
-        self.engine = engine
         self.notifier = notifier or Notifier({})
-        self._log = log
         self._roots = roots
         self._system = system
         self._connection: Connection | None = None
         self._connections = 0
+        records = RecordPath(log, system.clock, self._get_engine, self._append)
+        self.emit, self._history, self._meter = records.emit, records.history, records.meter
         self.live = LiveSettings(self.emit, self._apply)
         self._signals: SignalSource | None = None
         self.time_limit = system.new_time_limit()
         self._heartbeat = Heartbeat(status)
         self._gc_control = GcControl()
-        self._repeated_refusals = RepeatedRefusals()
-        self._pod_warnings = PodWarnings()
         self._state_store = StateStore(self.emit, system.clock, system.open_state_file)
         self._description = Description(self._state_store.describe, system.clock.wall_s)
-        self._history = HistoryFilter(self._state_store.append, system.clock, self._get_engine)
         self.mode = StartMode.SERVICE
         self._pod_reaper = PodReaper(roots.cgroup, self._get_engine)
         self._cgroup_scan = CgroupScan(roots.cgroup, self._get_engine, system.clock.wall_s)
@@ -111,19 +103,35 @@ class Service:
         self.host_reader = HostReader(
             roots, self._get_engine, self._machine_monitor, self.emit, namespaces
         )
-        clock, reaper = system.clock, self._pod_reaper
-        self._requests = RequestHandler(
-            self._get_engine, self.time_limit, clock, reaper, self._cgroup_scan, self.emit
+        self.requests = Requests(
+            self.time_limit,
+            system.clock,
+            self._pod_reaper,
+            records.refusals,
+            self.emit,
+            observe=self._observe,
+            configure=self.configure,
         )
+        self.requests.engine = engine
         self.metrics = MetricsEndpoint(
-            self.emit, system.clock, self._get_engine, self._state_store, roots.cgroup, status
+            records.meter,
+            self.emit,
+            system.clock,
+            self._get_engine,
+            self._state_store,
+            roots.cgroup,
+            status,
         )
-        self._meter = self.metrics.meter
         self.jobs = Jobs(self._make_jobs(), system.clock, self.emit)
+
+    @property
+    def engine(self) -> Engine | None:
+        """The engine that decides; None before a launched plugin has its configuration."""
+        return self.requests.engine
 
     def use(self, engine: Engine) -> None:
         """Decide with this engine from now on; log its machine."""
-        self.engine = engine
+        self.requests.engine = engine
         self._machine_monitor.begin(self._system.clock.monotonic_s())
         found = (*engine.context.start_records(VERSION), *self.host_reader.watch_cpus(self.jobs))
         for record in filter(None, (*found, check_protobuf())):
@@ -160,13 +168,14 @@ class Service:
         self._connections += 1
         self._description.connecting(identity)
         request_ids = RequestIds(self._connections)
-        self._requests.connected(request_ids)
+        self.requests.connected(request_ids)
+        self._cgroup_scan.disconnected()
         session = PluginSession(
-            self,
+            self.requests,
             self.host_reader.new_decoder(),
             plugin_name=identity.name,
             plugin_idx=identity.idx,
-            limiter=self.limit,
+            limiter=self.requests.limit,
             timed=self._meter.timed,
             request_ids=request_ids,
             fails_on_timeout=lambda: self.live.fails_on_timeout,
@@ -186,7 +195,7 @@ class Service:
         if self._connection is not None:
             self._connection.end(cause)
 
-    # What the session calls.
+    # What the requests call.
 
     def configure(self, configuration: Configuration) -> None:
         """Take note of the runtime; an external plugin has its own configuration file."""
@@ -197,35 +206,26 @@ class Service:
         """Do what `configure` did not do in time; the reply was sent, so there is no refusal."""
         Service.configure(self, configuration)
 
-    def decide(self, event: Event) -> Plan:
-        """Return the plan for the reply to an event; an empty one without an engine."""
-        plan = self._requests.decide(event)
+    def _observe(self, event: Event) -> None:
+        """Take note of an event that was decided."""
+        now_s = self._system.clock.monotonic_s()
+        self._cgroup_scan.observe(event, now_s)
         if isinstance(event, Synchronize):
             self._invariant_check.synchronized()
-            self._cpuset_check.synchronized(self._system.clock.monotonic_s())
-        return plan
-
-    def limit(self, limit_s: float, call: Callable[[], bytes]) -> bytes:
-        """Return what `call` returns; Overrun after `limit_s`, as if it had never been called."""
-        engine = self.engine
-        try:
-            return self._requests.limit(limit_s, call)
-        except Overrun:
-            self.engine = engine
-            raise
+            self._cpuset_check.synchronized(now_s)
 
     # What the connection calls.
 
     def after_replies(self, session: PluginSession) -> None:
         """Commit and log what was decided; to be called when the replies were sent."""
-        self._requests.commit()
+        self.requests.commit()
         unapplied = session.take_unapplied()
-        self._requests.emit(session.take_records())
+        self.requests.emit(session.take_records())
         session.after_replies()
         if unapplied is not None:
             self.configure_late(unapplied)
-        if self._requests.failure is not None:
-            self.end_connection(self._requests.failure)
+        if self.requests.failure is not None:
+            self.end_connection(self.requests.failure)
         self._offer_state(0.0)
 
     def registered(self) -> None:
@@ -253,16 +253,6 @@ class Service:
             self.dump_state()
         self.live.take(numbers, signals.wake_up)
         return not numbers.isdisjoint(STOPPING)
-
-    def emit(self, record: Record) -> None:
-        """Count a record, and log it unless it repeats an earlier one."""
-        self._meter.count(record)
-        self._history.add(record)
-        found = self._repeated_refusals.filtered(record, self._system.clock.monotonic_s())
-        if found is not None:
-            found = self._pod_warnings.filtered(found)
-            request = {"request_id": found.request_id} if found.request_id else {}
-            getattr(self._log, found.level)(found.event, **request, **fields_of(found))
 
     def dump_state(self) -> None:
         """Log the allocation state and the kernel's hugepage pools."""
@@ -313,8 +303,11 @@ class Service:
     def _rebuild(self, is_empty: bool) -> None:
         """Let a Synchronize compute the state anew, from an empty one if `is_empty`."""
         if is_empty and self.engine is not None:
-            self.engine = Engine(self.engine.context)
+            self.requests.engine = Engine(self.engine.context)
         self.end_connection("the accounting violates an invariant")
 
     def _get_engine(self) -> Engine | None:
-        return self.engine
+        return self.requests.engine
+
+    def _append(self, time_s: float, record: Record) -> None:
+        self._state_store.append(time_s, record)

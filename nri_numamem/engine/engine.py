@@ -140,6 +140,13 @@ class Engine:
         return decision.plan
 
     @property
+    def uncommitted(self) -> tuple[events.Event, Plan] | None:
+        """The event that is decided and not committed, and its plan; None without one."""
+        if self._event is None or self._decision is None:
+            return None
+        return self._event, self._decision.plan
+
+    @property
     def rejection(self) -> Rejection | None:
         """Why the uncommitted decision gives a container no nodes, if it does."""
         return None if self._decision is None else self._decision.rejection

@@ -14,4 +14,8 @@ class RequestIds:
     @property
     def current(self) -> str:
         """The id of the request that began last; "" before the first one."""
-        return f"{self.connection}-{self.number}" if self.number else ""
+        return self.of(self.number)
+
+    def of(self, number: int) -> str:
+        """Return the id of a request of this connection; "" for number 0."""
+        return f"{self.connection}-{number}" if number else ""

@@ -107,7 +107,7 @@ class Plugin:
 
     def after(self) -> None:
         """Commit the state and emit the records, as the event loop does after the reply."""
-        self.service._requests.commit()
+        self.service.requests.commit()
         for record in self.session.take_records():
             self.service.emit(record)
 
@@ -135,11 +135,11 @@ def plugin(
         settings = settings_from_mapping({"stateFile": "", **settings_of_feature})
         service.start(build_engine(settings, roots), settings, "here")
         served = PluginSession(
-            service,
+            service.requests,
             service.host_reader.new_decoder(),
             plugin_name="numamem",
             plugin_idx="10",
-            limiter=service.limit,
+            limiter=service.requests.limit,
         )
         served.start()
         try:
@@ -202,8 +202,7 @@ def _one(
     data = made.call("CreateContainer", creation(pod, container))
     watch.spent_ns = {}
     watch.timed(made.session.receive_data, BETWEEN)(data)
-    commit = made.service._requests._after_reply.commit
-    watch.timed(commit, COMMIT)(made.service.engine, lambda engine_commit: engine_commit())
+    watch.timed(made.service.requests._commit, COMMIT)()
     watch.timed(made.after, LOG)()
     spent_ns, watch.spent_ns = watch.spent_ns, {}
     end(made, pod, container)

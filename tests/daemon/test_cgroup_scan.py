@@ -277,11 +277,11 @@ def test_the_update_of_a_found_container_is_sent_with_the_next_reply(
     event = CreateContainer(pod(1), Container(B, "s1", "c", 100 * MI))
 
     def late() -> bytes:
-        assert service.decide(event).updates == (Update(A, "0"),)
+        assert service.requests.decide(event).updates == (Update(A, "0"),)
         raise Overrun
 
     with service.time_limit, pytest.raises(Overrun):
-        service.limit(60, late)
+        service.requests.limit(60, late)
     assert service.engine.state.pending == {A}
     assert apply(service, event).updates == (Update(A, "0"),)
     assert apply(service, event).updates == ()
@@ -300,8 +300,8 @@ def test_a_pod_that_was_found_ends_with_its_cgroup(cgroups: Cgroups, service: Se
 
 
 def apply(service: Service, event: Event) -> Plan:
-    plan = service.decide(event)
-    service._requests.commit()
+    plan = service.requests.decide(event)
+    service.requests.commit()
     return plan
 
 

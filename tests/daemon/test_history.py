@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from nri_numamem.daemon.history import EVENTS, HistoryFilter
-from nri_numamem.daemon.repeated_refusals import REFUSALS_LIMIT
+from nri_numamem.daemon.refusals import LIMIT, Refusals
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.plan import RecordValue
 from nri_numamem.engine.core.policy import Policy
@@ -43,7 +43,7 @@ class Chosen:
         def append(time_s: float, record: Record) -> None:
             self.entries.append((time_s, record))
 
-        self.filter = HistoryFilter(append, self.clock, lambda: self.engine)
+        self.filter = HistoryFilter(append, self.clock, lambda: self.engine, Refusals())
 
     def add(self, event: str, **fields: RecordValue) -> int:
         """Add a record of a container; return how many were chosen."""
@@ -117,9 +117,9 @@ def test_a_resize_of_another_amount_is_new(chosen: Chosen) -> None:
 
 
 def test_the_memory_for_refusals_is_bounded(chosen: Chosen) -> None:
-    for number in range(REFUSALS_LIMIT + 10):
+    for number in range(LIMIT + 10):
         chosen.add("rejected", pod_uid=f"u{number}", message="m")
-    assert len(chosen.filter._kept) == REFUSALS_LIMIT
+    assert len(chosen.filter._refusals._history._shown) == LIMIT
 
 
 @pytest.mark.parametrize(("age_s", "count"), [(1, 1), (100, 0), (None, 1)])

@@ -176,11 +176,11 @@ class Node:
         self.service.start(build_engine(settings, host.roots), settings, "a test")
         self.runtime = RuntimeSide(FakeHandler())
         self.runtime.session = PluginSession(
-            self.service,
+            self.service.requests,
             self.service.host_reader.new_decoder(),
             plugin_name="numamem",
             plugin_idx="10",
-            limiter=self.service.limit,
+            limiter=self.service.requests.limit,
         )
         self.refusals: list[str] = []
 

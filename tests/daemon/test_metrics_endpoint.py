@@ -19,6 +19,7 @@ from nri_numamem.daemon.instance import StateStore
 from nri_numamem.daemon.metrics_endpoint import MetricsEndpoint
 from nri_numamem.engine.records.record import Record
 from nri_numamem.nri.poller import HostClock
+from nri_numamem.observe.metrics.counters import Meter
 from tests.laboratory import objects
 from tests.laboratory.runtime import FakeRuntime, PluginRefused
 from tests.launched_processes import launching_runtime
@@ -189,7 +190,8 @@ def endpoint(tmp_path: Path) -> Iterator[MetricsEndpoint]:
     records: list[Record] = []
     clock = HostClock()
     store = StateStore(records.append, clock)
-    made = MetricsEndpoint(records.append, clock, lambda: None, store, tmp_path)
+    meter = Meter(clock.wall_s)
+    made = MetricsEndpoint(meter, records.append, clock, lambda: None, store, tmp_path)
     yield made
     made.close()
 

@@ -15,7 +15,6 @@ from nri_numamem.daemon.service import Service, build_engine
 from nri_numamem.daemon.signals import DUMP_STATE
 from nri_numamem.engine.admission import records
 from nri_numamem.engine.core.context import Context
-from nri_numamem.engine.core.plan import RecordValue
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.features.residency.setting import Residency
@@ -23,7 +22,6 @@ from nri_numamem.engine.records.record import Record
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.memorymanager import QosClass
 from nri_numamem.memorymanager.burstable import BurstablePods, Evidence
-from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.numa import (
     CpuSet,
     Machine,
@@ -34,7 +32,6 @@ from nri_numamem.numa import (
     Strategy,
 )
 from nri_numamem.observe.plugin_file import PluginFacts, plugin_file_of, read_plugin_file
-from tests.engine.records.examples import example
 from tests.laboratory import api_pb2 as api
 from tests.laboratory import objects
 from tests.laboratory.version import RuntimeVersion
@@ -142,18 +139,6 @@ def test_an_engine_is_replaced_when_rebuilding_does_not_help(node: Node) -> None
     assert node.engine.context is engine.context
 
 
-def test_a_time_limit_restores_the_engine(node: Node) -> None:
-    engine = node.engine
-
-    def late() -> bytes:
-        node.service.engine = None
-        raise Overrun
-
-    with pytest.raises(Overrun):
-        node.service.limit(60, late)
-    assert node.engine is engine
-
-
 def test_the_heart_beats_before_and_after_the_other_jobs(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,16 +158,6 @@ def test_a_strict_policy_beside_static_cpus_is_logged_at_the_start(node: Node) -
     policy = Policy(topology_manager_policy="restricted", has_static_cpus=True)
     node.service.use(Engine(Context.of(node.engine.context.machine, policy)))
     assert node.log.events[-2:] == ["machine", "strict_policy_with_static_cpus"]
-
-
-def test_a_repeated_refusal_is_counted_and_logged_once(node: Node) -> None:
-    fields: dict[str, RecordValue] = {"container_id": "c", "request_bytes": {"memory": GI}}
-    refusal = example("resize_rejected", fields)
-    for _ in range(34):
-        node.service.emit(refusal)
-        node.world.now_s += 1.2
-    assert len(node.log.named("resize_rejected")) == 1
-    assert node.service._meter.events["resize_rejected"] == 34
 
 
 def test_the_state_is_dumped_on_a_signal(node: Node) -> None:

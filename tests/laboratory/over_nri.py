@@ -27,7 +27,7 @@ from nri_numamem.cli.simulate import load_scenario
 from nri_numamem.config.documents import name_of, read_file
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.settings import settings_to_mapping
-from nri_numamem.daemon.refusal_ids import without_id
+from nri_numamem.daemon.refusals import without_id
 from nri_numamem.engine.core.cpu_requests import shares_of
 from nri_numamem.host.kernel_policies import WEIGHTS
 from nri_numamem.kubelet.manifest import CpuAmounts

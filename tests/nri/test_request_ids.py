@@ -10,3 +10,4 @@ def test_requests_of_a_connection_are_numbered() -> None:
     assert (ids.current, ids.current) == ("3-1", "3-1")
     ids.number += 1
     assert ids.current == "3-2"
+    assert (ids.of(1), ids.of(0)) == ("3-1", "")

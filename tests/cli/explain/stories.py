@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nri_numamem.daemon.history import HistoryFilter
+from nri_numamem.daemon.refusals import Refusals
 from nri_numamem.engine.core import events
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.policy import Policy
@@ -61,7 +62,7 @@ class Past:
         self.engine = Engine(Context.of(Machine(nodes), self.policy))
         self.logged: list[Record] = []
         self.writer = HistoryWriter(self.state_file, self.logged.append)
-        self.filter = HistoryFilter(self.writer.append, self, lambda: self.engine)
+        self.filter = HistoryFilter(self.writer.append, self, lambda: self.engine, Refusals())
         self.requests = 0
 
     def monotonic_s(self) -> float:

@@ -1,20 +1,27 @@
-"""Decisions within their time limit, in a virtual world."""
+"""Decisions within their time limit and the commits after their replies, in a virtual world."""
 
 import time
 from pathlib import Path
 
 import pytest
 
-from nri_numamem.daemon import request_handler
-from nri_numamem.daemon.cgroup_scan import CgroupScan
+from nri_numamem.daemon import requests as requests_module
 from nri_numamem.daemon.deadline import Deadline
 from nri_numamem.daemon.pod_reaper import PodReaper
-from nri_numamem.daemon.request_handler import COMMIT_LIMIT_S, RequestHandler
+from nri_numamem.daemon.refusals import Refusals
+from nri_numamem.daemon.requests import COMMIT_LIMIT_S, Requests
 from nri_numamem.daemon.system import TimeLimit
 from nri_numamem.engine.admission import records
 from nri_numamem.engine.core.context import Context
-from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox, RunPodSandbox
-from nri_numamem.engine.core.plan import Plan, RecordValue
+from nri_numamem.engine.core.decision import Decision, Transition
+from nri_numamem.engine.core.events import (
+    Container,
+    CreateContainer,
+    Event,
+    PodSandbox,
+    RunPodSandbox,
+)
+from nri_numamem.engine.core.plan import Adjustment, Plan, RecordValue, Update
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.records.plain import fields_of
@@ -30,58 +37,67 @@ POD = PodSandbox("s1", "u1", "default", "db", "/kubepods/pod1")
 CONTAINER = Container("c1", "s1", "main", 1 << 20)
 
 
-class Requests:
-    """A request handler with an engine of two nodes of 1 GiB."""
+class Handled:
+    """The handler of requests with an engine of two nodes of 1 GiB."""
 
     def __init__(self, root: Path, time_limit: TimeLimit | None = None) -> None:
         nodes = tuple(NumaNode(node, 1 << 30) for node in range(2))
-        self.engine: Engine | None = Engine(Context.of(Machine(nodes), Policy()))
+        self.observed: list[Event] = []
         self.machinery = Machinery(World())
         self.emitted: list[Record] = []
         system = self.machinery.system()
         self.reaper = PodReaper(root, self.get_engine)
-        self.handler = RequestHandler(
-            self.get_engine,
+        self.handler = Requests(
             time_limit or system.new_time_limit(),
             system.clock,
             self.reaper,
-            CgroupScan(root, self.get_engine),
+            Refusals(),
             self.emitted.append,
+            observe=self.observed.append,
+            configure=lambda _configuration: None,
         )
+        self.handler.engine = Engine(Context.of(Machine(nodes), Policy()))
         self.handler.connected(RequestIds())
 
     def get_engine(self) -> Engine | None:
-        return self.engine
+        return self.handler.engine
+
+    @property
+    def engine(self) -> Engine:
+        assert self.handler.engine is not None
+        return self.handler.engine
 
     @property
     def pods(self) -> list[str]:
-        assert self.engine is not None
         return list(self.engine.state.accounting.assignments)
 
 
 @pytest.fixture
-def requests(tmp_path: Path) -> Requests:
+def requests(tmp_path: Path) -> Handled:
     (tmp_path / "cgroup.controllers").touch()
-    return Requests(tmp_path)
+    return Handled(tmp_path)
 
 
-def test_a_decision_is_committed_after_the_reply(requests: Requests) -> None:
+def test_a_decision_is_committed_after_the_reply(requests: Handled) -> None:
     plan = requests.handler.decide(CreateContainer(POD, CONTAINER))
     assert plan.adjustment is not None
-    assert (requests.pods, requests.emitted) == ([], [])
+    assert (requests.pods, requests.emitted, requests.observed) == ([], [], [])
+    requests.handler.commit()
     requests.handler.commit()
     assert requests.pods == ["u1"]
-    assert [record.event for record in requests.emitted] == ["admitted"]
+    assert [(record.event, record.level) for record in requests.emitted] == [("admitted", "info")]
+    assert requests.observed == [CreateContainer(POD, CONTAINER)]
+    assert requests.handler.failure is None
 
 
-def test_without_an_engine_every_plan_is_empty(requests: Requests) -> None:
-    requests.engine = None
+def test_without_an_engine_every_plan_is_empty(requests: Handled) -> None:
+    requests.handler.engine = None
     assert requests.handler.decide(CreateContainer(POD, CONTAINER)) == Plan()
     assert requests.handler.limit(1, lambda: b"reply") == b"reply"
     requests.handler.commit()
 
 
-def test_a_late_request_has_not_happened(requests: Requests) -> None:
+def test_a_late_request_has_not_happened(requests: Handled) -> None:
     def late() -> bytes:
         assert requests.handler.decide(CreateContainer(POD, CONTAINER)).adjustment is not None
         raise Overrun
@@ -90,9 +106,10 @@ def test_a_late_request_has_not_happened(requests: Requests) -> None:
         requests.handler.limit(1, late)
     requests.handler.commit()
     assert (requests.pods, requests.emitted) == ([], [])
+    assert requests.observed == [CreateContainer(POD, CONTAINER)]  # the runtime has sent it
 
 
-def test_the_request_before_is_committed_outside_of_the_time_limit(requests: Requests) -> None:
+def test_the_request_before_is_committed_outside_of_the_time_limit(requests: Handled) -> None:
     def decide() -> bytes:
         requests.handler.decide(CreateContainer(POD, CONTAINER))
         return b""
@@ -112,9 +129,9 @@ def test_the_request_before_is_committed_outside_of_the_time_limit(requests: Req
 def test_time_in_which_the_plugin_is_stopped_does_not_count_for_a_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(request_handler, "COMMIT_LIMIT_S", 0.2)
+    monkeypatch.setattr(requests_module, "COMMIT_LIMIT_S", 0.2)
     deadline = Deadline()
-    requests = Requests(tmp_path, deadline)
+    requests = Handled(tmp_path, deadline)
     commit = Engine.commit
 
     def stopped(engine: Engine, wall_s: int) -> tuple[Record, ...]:
@@ -130,7 +147,7 @@ def test_time_in_which_the_plugin_is_stopped_does_not_count_for_a_commit(
 
 
 @pytest.mark.parametrize("after_calls", [0, 3])
-def test_a_commit_has_a_time_limit_of_its_own(requests: Requests, after_calls: int) -> None:
+def test_a_commit_has_a_time_limit_of_its_own(requests: Handled, after_calls: int) -> None:
     world, interruption = requests.machinery.world, requests.machinery.interruption
     requests.handler.decide(CreateContainer(POD, CONTAINER))
     begin_s = world.now_s
@@ -145,7 +162,7 @@ def test_a_commit_has_a_time_limit_of_its_own(requests: Requests, after_calls: i
 
 
 def test_pods_whose_cgroup_is_gone_are_released_before_a_refusal(
-    requests: Requests, tmp_path: Path
+    requests: Handled, tmp_path: Path
 ) -> None:
     directory = tmp_path / "kubepods/podgone"
     directory.mkdir(parents=True)
@@ -180,7 +197,7 @@ def test_pods_whose_cgroup_is_gone_are_released_before_a_refusal(
 
 
 def test_accounting_that_lacks_a_container_decides_nothing_more(
-    requests: Requests, monkeypatch: pytest.MonkeyPatch
+    requests: Handled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_about: object) -> Record:
         raise RuntimeError("what a bug")
@@ -204,7 +221,7 @@ def test_accounting_that_lacks_a_container_decides_nothing_more(
 
 def test_retries_of_a_refused_container_have_the_same_text(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").touch()
-    requests, ids = Requests(tmp_path), RequestIds()
+    requests, ids = Handled(tmp_path), RequestIds()
     requests.handler.connected(ids)
     texts = []
     for attempt in range(3):
@@ -223,13 +240,77 @@ def test_retries_of_a_refused_container_have_the_same_text(tmp_path: Path) -> No
     assert requests.handler.decide(CreateContainer(POD, CONTAINER)).refusal is None
 
 
-def test_a_creation_with_an_empty_reply_is_kept_as_the_reason(requests: Requests) -> None:
+def test_a_creation_with_an_empty_reply_is_kept_as_the_reason(requests: Handled) -> None:
     fields: dict[str, RecordValue] = {"container_id": "c1", "qos_class": "Guaranteed"}
     record = example("request_timed_out", fields)
     requests.handler.emit([record])
-    assert requests.engine is not None
     reason = requests.engine.state.reasons.unpinned["c1"]
     assert reason.since_s == int(requests.machinery.system().clock.wall_s())
-    requests.engine = None
+    requests.handler.engine = None
     requests.handler.emit([record])
     assert requests.emitted == [record, record]
+
+
+def test_records_have_the_id_of_their_request(requests: Handled) -> None:
+    ids = RequestIds(3)
+    requests.handler.connected(ids)
+    ids.number += 1
+    requests.handler.decide(CreateContainer(POD, CONTAINER))
+    ids.number += 1  # the commit comes after the beginning of the next request
+    requests.handler.commit()
+    assert [(record.event, record.request_id) for record in requests.emitted] == [
+        ("admitted", "3-1")
+    ]
+
+
+def test_a_configure_that_is_too_late_leaves_the_engine_of_before(requests: Handled) -> None:
+    engine = requests.engine
+
+    def late() -> bytes:
+        requests.handler.engine = None
+        raise Overrun
+
+    with pytest.raises(Overrun):
+        requests.handler.limit(60, late)
+    assert requests.engine is engine
+    requests.handler.engine = None
+    with pytest.raises(Overrun):
+        requests.handler.limit(60, late)
+    assert requests.handler.engine is None
+
+
+def decide_what_fails(requests: Handled, monkeypatch: pytest.MonkeyPatch, plan: Plan) -> None:
+    """Decide with this plan; a bug is in what follows."""
+
+    def fail() -> Transition:
+        raise RuntimeError("what a bug")
+
+    def decide(engine: Engine, event: Event) -> Plan:
+        engine._decision, engine._event = Decision(plan, fail), event
+        return plan
+
+    monkeypatch.setattr(Engine, "decide", decide)
+    requests.handler.decide(RunPodSandbox(POD))
+    requests.handler.commit()
+
+
+def test_a_failed_commit_after_an_empty_reply_is_only_logged(
+    requests: Handled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decide_what_fails(requests, monkeypatch, Plan())
+    assert requests.handler.failure is None
+    (record,) = requests.emitted
+    assert (record.event, record.level) == ("internal_error", "error")
+    assert "RuntimeError: what a bug" in str(fields_of(record)["exception"])
+    assert requests.engine.uncommitted is None
+
+
+@pytest.mark.parametrize("plan", [Plan(Adjustment("0")), Plan(updates=(Update("x", "0"),))])
+def test_a_failed_commit_after_a_reply_with_contents_ends_the_connection(
+    requests: Handled, monkeypatch: pytest.MonkeyPatch, plan: Plan
+) -> None:
+    decide_what_fails(requests, monkeypatch, plan)
+    (record,) = requests.emitted
+    assert (record.event, record.level) == ("internal_error_after_reply", "error")
+    assert "RuntimeError: what a bug" in str(fields_of(record)["exception"])
+    assert requests.handler.failure == "the accounting lacks the contents of a reply"
