@@ -47,7 +47,7 @@ class HistoryFilter:
             return None
         if isinstance(record, Adopted) and self._is_known(record):
             return None
-        return self._refusals.for_history(record, self._clock.monotonic_s())
+        return self._refusals.for_history(record)
 
     def _is_known(self, record: Adopted) -> bool:
         """Return whether the container was recorded before, perhaps by an earlier process."""

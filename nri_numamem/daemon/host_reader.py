@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nri_numamem.config.settings import Settings
-from nri_numamem.daemon.burstable_pods import BurstablePodsSupport
 from nri_numamem.daemon.jobs import Jobs
 from nri_numamem.daemon.machine_monitor import MachineMonitor
 from nri_numamem.daemon.network_hints import NamespaceAccess, NetworkHints
 from nri_numamem.engine.core.context import is_burstable, qos_of_cgroup_parent
-from nri_numamem.engine.core.events import Container, PodSandbox, PolicySupport
+from nri_numamem.engine.core.events import Container, NetworkRequest, PodSandbox, PolicySupport
 from nri_numamem.engine.core.shared_cpus import may_follow
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.records.machine import MachineUnreadable
 from nri_numamem.engine.records.pods import PodCgroupUnreadable
 from nri_numamem.engine.records.record import Record
 from nri_numamem.engine.records.running import ContainerCgroupUnreadable
@@ -37,12 +37,12 @@ from nri_numamem.host.cgroups import (
 from nri_numamem.host.container_use import container_use
 from nri_numamem.host.containers import memory_limit, process_start
 from nri_numamem.host.devices import device_numa_nodes
+from nri_numamem.host.node_memory import read_available
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.memorymanager import PoolUse, QosClass
 from nri_numamem.nri.configuration import Configuration
-from nri_numamem.nri.decode import Decoder
-from nri_numamem.nri.devices import Device
+from nri_numamem.nri.host_facts import Device
 from nri_numamem.numa import NodeSet
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 class HostReader:
-    """Reads the host for requests. `emit` logs a record."""
+    """Reads the host for requests, as nri.host_facts.HostFacts. `emit` logs a record."""
 
     def __init__(
         self,
@@ -71,7 +71,8 @@ class HostReader:
         self._host_cpus: HostCpusMonitor | None = None
         """None without the setting cpuFollowsMemory."""
         self.network_hints = NetworkHints(roots, get_engine, emit, namespaces)
-        self._burstable = BurstablePodsSupport(roots, get_engine, emit)
+        self.pins_burstable = self.sets_oom_score_adj = False
+        self.reads_networks = self.sets_policies = False
 
     def started(self, settings: Settings) -> None:
         """Begin with these settings."""
@@ -81,18 +82,20 @@ class HostReader:
             )
 
             self._policy_support = MemoryPolicySupport(self._roots)
+            self.sets_policies = True
             self._policy_support.started(settings)
             if self._configuration is not None:
                 self._policy_support.configured(self._configuration)
         self.network_hints.started(settings)
-        self._burstable.started(settings)
+        self.reads_networks = self.network_hints.is_active
+        self.pins_burstable = settings.burstable_pods.is_active
 
     def configured(self, configuration: Configuration) -> None:
         """Take note of the runtime."""
         self._configuration = configuration
         if self._policy_support is not None:
             self._policy_support.configured(configuration)
-        self._burstable.configured(configuration)
+        self.sets_oom_score_adj = configuration.supports_oom_score_adj
 
     def watch_cpus(self, jobs: Jobs) -> Iterable[Record]:
         """Read the host's CPUs now and with these jobs, if the settings need them.
@@ -109,32 +112,13 @@ class HostReader:
             jobs.add(self._host_cpus)
         return self._host_cpus.read()
 
-    def policy_support(self, handler: str) -> PolicySupport | None:
-        """Return what is supported for a pod with this runtime handler; None without policies."""
-        return None if self._policy_support is None else self._policy_support.of_handler(handler)
-
-    def new_decoder(self) -> Decoder:
-        """Return a decoder that reads this host."""
-        return Decoder(
-            self.hugepage_limits,
-            self.device_nodes,
-            self.read_cpuset,
-            self.pool_use,
-            self.process_start,
-            self.memory_limit,
-            self.policy_support,
-            self.container_memory,
-            self.network_hints,
-            self._burstable.reader,
-        )
-
     def hugepage_limits(self, cgroup_parent: str) -> Mapping[int, int]:
         """Return the hugepage limits of a pod's cgroup: page size in bytes -> bytes.
 
         Empty for a pod that is neither Guaranteed nor, with burstablePods, Burstable.
         """
         if qos_of_cgroup_parent(cgroup_parent) is not QosClass.GUARANTEED and not (
-            self._burstable.reader.is_active and is_burstable(cgroup_parent)
+            self.pins_burstable and is_burstable(cgroup_parent)
         ):
             return {}
         try:
@@ -199,3 +183,39 @@ class HostReader:
     def process_start(self, pid: int) -> int:
         """Return when a process started, in clock ticks since boot; 0 if unknown."""
         return process_start(self._roots.proc, pid)
+
+    def policy_support(self, handler: str) -> PolicySupport | None:
+        """Return what is supported for a pod with this runtime handler; None without policies."""
+        return None if self._policy_support is None else self._policy_support.of_handler(handler)
+
+    def available_memory(self, pod: PodSandbox, container: Container) -> Mapping[int, int] | None:
+        """Return NUMA node id -> free or reclaimable bytes, if the container may be pinned there.
+
+        None if the setting burstablePods does not require it, or if it cannot be read.
+        """
+        engine = self._get_engine()
+        if engine is None or container.cpuset_mems:
+            return None
+        context = engine.context
+        is_required = context.policy.burstable_pods.require_free_memory
+        if not is_required or context.unmanaged_reason(pod, container) is not None:
+            return None
+        try:
+            return read_available(self._roots.sysfs)
+        except MachineError as error:
+            self._emit(MachineUnreadable(error=str(error)))
+            return None
+
+    def sandbox_started(self, pod: PodSandbox, path: str) -> None:
+        """Read the network namespace at `path` in the background; "" for the host's."""
+        self.network_hints.sandbox_started(pod, path)
+
+    def sandbox_ended(self, sandbox_id: str) -> None:
+        """Drop what is known of the sandbox's network namespace."""
+        self.network_hints.sandbox_ended(sandbox_id)
+
+    def network(
+        self, pod: PodSandbox, host_names: tuple[str, ...], path: str
+    ) -> NetworkRequest | None:
+        """Return the interfaces of a new container; None if they have no effect."""
+        return self.network_hints.read(pod, host_names, path)

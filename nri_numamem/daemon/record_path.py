@@ -30,17 +30,16 @@ class RecordPath:
         append: Callable[[float, Record], None],
     ) -> None:
         self.meter = Meter(clock.wall_s)
-        self.refusals = Refusals()
+        self.refusals = Refusals(clock)
         self.history = HistoryFilter(append, clock, get_engine, self.refusals)
         self._log = log
-        self._clock = clock
         self._pod_warnings = PodWarnings()
 
     def emit(self, record: Record) -> None:
         """Count a record; keep and log it unless it repeats an earlier one."""
         self.meter.count(record)
         self.history.add(record)
-        found = self.refusals.for_log(record, self._clock.monotonic_s())
+        found = self.refusals.for_log(record)
         if found is not None:
             found = self._pod_warnings.filtered(found)
             request = {"request_id": found.request_id} if found.request_id else {}

@@ -23,6 +23,7 @@ from nri_numamem.engine.records.containers import NotManaged, Rejected, Unplaced
 from nri_numamem.engine.records.pods import PodRejected
 from nri_numamem.engine.records.record import Record
 from nri_numamem.engine.records.running import ContainerEnded, Resized, ResizeRejected
+from nri_numamem.nri.poller import Clock
 
 # The first interval between records of a refusal in the log. The kubelet's first retries of a
 # container, which are in the history as well, come after 10 to 15 s.
@@ -67,21 +68,23 @@ class _Shown:
 class _Intervals:
     """When refusals that repeat the last one of a container are shown."""
 
-    def __init__(self, first_s: float) -> None:
+    def __init__(self, clock: Clock, first_s: float) -> None:
+        self._clock = clock
         self._first_s = first_s
         self._shown: dict[_Container, _Shown] = {}
         """The one that was shown last comes last."""
 
-    def forget(self, container: _Container) -> None:
-        """Show the next refusal of the container."""
-        self._shown.pop(container, None)
+    def forget(self, record: Record) -> None:
+        """Show the next refusal of the record's container."""
+        if self._shown:
+            self._shown.pop(_container_of(record), None)
 
-    def filtered(self, record: _Repeated, now_s: float) -> Record | None:
-        """Return the record of a refusal if it is to be shown; `now_s` is monotonic.
+    def filtered(self, record: _Repeated) -> Record | None:
+        """Return the record of a refusal with the number of those since the last one.
 
-        It has the number of those since the last one.
+        None if it is not to be shown.
         """
-        container, what = container_of(record), _what(record)
+        container, what, now_s = _container_of(record), _what(record), self._clock.monotonic_s()
         known = self._shown.get(container)
         if known is None or known.what != what:
             put_newest(self._shown, container, _Shown(what, now_s, self._first_s), LIMIT)
@@ -97,11 +100,11 @@ class _Intervals:
 class Refusals:
     """The last LIMIT refused containers."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._ids: dict[_Request, str] = {}
         """Oldest refusal first."""
-        self._log = _Intervals(LOG_INTERVAL_S)
-        self._history = _Intervals(HISTORY_INTERVAL_S)
+        self._log = _Intervals(clock, LOG_INTERVAL_S)
+        self._history = _Intervals(clock, HISTORY_INTERVAL_S)
 
     def id_of(self, event: Event, reason: str, request_id: str) -> str:
         """Return the id for a refusal: `request_id`, or that of the container's first one."""
@@ -119,24 +122,24 @@ class Refusals:
             for request in [r for r in self._ids if (r.container, r.kind) == key]:
                 del self._ids[request]
 
-    def for_log(self, record: Record, now_s: float) -> Record | None:
+    def for_log(self, record: Record) -> Record | None:
         """Return the record to be logged; None for a refused resize that was logged just now."""
         if isinstance(record, Resized):
-            self._log.forget(container_of(record))
+            self._log.forget(record)
         if not isinstance(record, ResizeRejected):
             return record
-        return self._log.filtered(record, now_s)
+        return self._log.filtered(record)
 
-    def for_history(self, record: Record, now_s: float) -> Record | None:
+    def for_history(self, record: Record) -> Record | None:
         """Return the record for the history; None for a refusal that it just got."""
         if isinstance(record, _REPEATED):
-            return self._history.filtered(record, now_s)
+            return self._history.filtered(record)
         if not isinstance(record, ContainerEnded):
-            self._history.forget(container_of(record))
+            self._history.forget(record)
         return record
 
 
-def container_of(record: Record) -> _Container:
+def _container_of(record: Record) -> _Container:
     """Return the pod uid and the container of a record; "" for what it does not name."""
     names = names_of(record)
     container = names.container if isinstance(names, ContainerNames) else ""

@@ -39,6 +39,7 @@ from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.host.topology import read_machine
 from nri_numamem.nri.configuration import Configuration
+from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.poller import Channel
 from nri_numamem.nri.protobuf_version import check_protobuf
 from nri_numamem.nri.request_ids import RequestIds
@@ -83,14 +84,18 @@ class Service:
         self._system = system
         self._connection: Connection | None = None
         self._connections = 0
-        records = RecordPath(log, system.clock, self._get_engine, self._append)
+        self._state_store = StateStore(
+            lambda record: self.emit(record),  # noqa: PLW0108 - which needs the store
+            system.clock,
+            system.open_state_file,
+        )
+        records = RecordPath(log, system.clock, self._get_engine, self._state_store.append)
         self.emit, self._history, self._meter = records.emit, records.history, records.meter
         self.live = LiveSettings(self.emit, self._apply)
         self._signals: SignalSource | None = None
         self.time_limit = system.new_time_limit()
         self._heartbeat = Heartbeat(status)
         self._gc_control = GcControl()
-        self._state_store = StateStore(self.emit, system.clock, system.open_state_file)
         self._description = Description(self._state_store.describe, system.clock.wall_s)
         self.mode = StartMode.SERVICE
         self._pod_reaper = PodReaper(roots.cgroup, self._get_engine)
@@ -172,7 +177,7 @@ class Service:
         self._cgroup_scan.disconnected()
         session = PluginSession(
             self.requests,
-            self.host_reader.new_decoder(),
+            Decoder(self.host_reader),
             plugin_name=identity.name,
             plugin_idx=identity.idx,
             limiter=self.requests.limit,
@@ -219,9 +224,8 @@ class Service:
     def after_replies(self, session: PluginSession) -> None:
         """Commit and log what was decided; to be called when the replies were sent."""
         self.requests.commit()
-        unapplied = session.take_unapplied()
+        unapplied = session.after_replies()
         self.requests.emit(session.take_records())
-        session.after_replies()
         if unapplied is not None:
             self.configure_late(unapplied)
         if self.requests.failure is not None:
@@ -296,8 +300,9 @@ class Service:
     def _offer_state(self, _now_s: float) -> Iterable[Record]:
         """Hand over the state to be written; outside of requests, whose time is limited."""
         self._description.flush()
-        if self.engine is not None:
-            self._state_store.offer(self.engine.state)
+        engine = self.requests.engine
+        if engine is not None:
+            self._state_store.offer(engine.state)
         return ()
 
     def _rebuild(self, is_empty: bool) -> None:
@@ -308,6 +313,3 @@ class Service:
 
     def _get_engine(self) -> Engine | None:
         return self.requests.engine
-
-    def _append(self, time_s: float, record: Record) -> None:
-        self._state_store.append(time_s, record)

@@ -11,8 +11,9 @@ From the socket inwards:
 | `request_ids` | the id that all records of one request share |
 | `synchronize_parts` | the parts of a Synchronize |
 | `decode`, `encode` | messages to events of the engine, plans of the engine to replies |
+| `messages` | pods and containers in messages |
+| `host_facts` | what the decoder reads from the host |
 | `protobuf_version` | known vulnerabilities of the installed protobuf |
-| `limits` | memory and hugepage limits in messages |
 | `nri_subset_pb2` | the messages and fields that the plugin uses (api/nri_subset.proto) |
 
 A session needs a ``Handler``, which applies the configuration and decides about events, and a
@@ -32,8 +33,7 @@ of `tests/laboratory` plays containerd in another thread:
 ...         if isinstance(event, CreateContainer):
 ...             return Plan(adjustment=Adjustment(cpuset_mems="1"))
 ...         return Plan()
->>> decoder = Decoder(pod_hugepages=lambda cgroup_parent: {})
->>> session = PluginSession(NodeOne(), decoder, plugin_name="node-one", plugin_idx="10")
+>>> session = PluginSession(NodeOne(), Decoder(), plugin_name="node-one", plugin_idx="10")
 >>> plugin_socket, runtime_socket = socket.socketpair()
 >>> def serve():
 ...     plugin_socket.sendall(session.start())

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 from google.protobuf.message import DecodeError, Message
 
@@ -30,11 +30,10 @@ from nri_numamem.engine.records.connection import (
 from nri_numamem.engine.records.record import Record
 from nri_numamem.nri import encode
 from nri_numamem.nri import nri_subset_pb2 as api
-from nri_numamem.nri.configuration import Configuration
-from nri_numamem.nri.created import created
+from nri_numamem.nri.configuration import SUBSCRIBED, Configuration, subscribe
 from nri_numamem.nri.decode import Decoder
+from nri_numamem.nri.messages import ContainerRequest, PodRequest, created
 from nri_numamem.nri.request_ids import RequestIds
-from nri_numamem.nri.subscription import SUBSCRIBED, subscribe
 from nri_numamem.nri.synchronize_parts import SynchronizeParts, TooLargeError
 from nri_numamem.ttrpc import Code, Request, StatusError
 
@@ -69,14 +68,6 @@ def unlimited(_limit_s: float, call: Callable[[], bytes]) -> bytes:
 
 # The runtimes' default request timeout, for calls that carry none.
 DEFAULT_REQUEST_TIMEOUT_MS = 2000
-
-_PodRequest: TypeAlias = (
-    api.RunPodSandboxRequest
-    | api.StopPodSandboxRequest
-    | api.RemovePodSandboxRequest
-    | api.StateChangeEvent
-)
-_ContainerRequest: TypeAlias = api.RemoveContainerRequest | api.StateChangeEvent
 
 
 class PluginService:
@@ -237,12 +228,12 @@ class PluginService:
         plan = self._handler.decide(self._decoder.stop_container(request))
         return encode.stop_container_response(plan).SerializeToString()
 
-    def remove_container(self, request: _ContainerRequest) -> bytes:
+    def remove_container(self, request: ContainerRequest) -> bytes:
         """Process the removal of a container."""
         self._handler.decide(self._decoder.remove_container(request))
         return b""
 
-    def run_pod_sandbox(self, request: _PodRequest) -> bytes:
+    def run_pod_sandbox(self, request: PodRequest) -> bytes:
         """Process the start of a sandbox."""
         self._handler.decide(self._decoder.run_pod_sandbox(request.pod))
         return b""
@@ -252,20 +243,19 @@ class PluginService:
         self._handler.decide(self._decoder.update_pod_sandbox(request))
         return b""
 
-    def stop_pod_sandbox(self, request: _PodRequest) -> bytes:
+    def stop_pod_sandbox(self, request: PodRequest) -> bytes:
         """Process the end of a sandbox."""
         self._handler.decide(self._decoder.stop_pod_sandbox(request.pod))
         return b""
 
-    def remove_pod_sandbox(self, request: _PodRequest) -> bytes:
+    def remove_pod_sandbox(self, request: PodRequest) -> bytes:
         """Process the removal of a sandbox."""
         self._handler.decide(self._decoder.remove_pod_sandbox(request.pod))
         return b""
 
     def state_change(self, request: api.StateChangeEvent) -> bytes:
         """Route an event of NRI <= 0.11 to the method of the dedicated call of NRI 0.12."""
-        serve = STATE_CHANGES.get(request.event)
-        return b"" if serve is None else serve(self, request)
+        return STATE_CHANGES.get(request.event, PluginService.ignore)(self, request)
 
     def ignore(self, _request: Message) -> bytes:
         """Reply with an empty message to a call without a subscription."""

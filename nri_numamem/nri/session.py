@@ -88,7 +88,7 @@ class PluginSession:
     @property
     def finished(self) -> bool:
         """Whether the plugin must close the connection."""
-        return self.refused is not None
+        return self._refusal is not None or self._service.close_reason is not None
 
     @property
     def refused(self) -> str | None:
@@ -100,13 +100,14 @@ class PluginSession:
         records, self._service.records = self._service.records, []
         return records
 
-    def take_unapplied(self) -> Configuration | None:
-        """Return the configuration whose reply came first, if any; the caller applies it."""
-        return self._service.take_unapplied()
+    def after_replies(self) -> Configuration | None:
+        """Decode the parts of a Synchronize; the caller has sent all replies.
 
-    def after_replies(self) -> None:
-        """Decode the parts of a Synchronize; the caller has sent all replies."""
+        Return the configuration whose reply came first, if any; the caller applies it, and then
+        logs the records.
+        """
         self._service.parts.decode_pending()
+        return self._service.take_unapplied()
 
     def start(self) -> bytes:
         """Return the bytes of RegisterPlugin. Call it once, before any other bytes are sent."""

@@ -56,8 +56,9 @@ class SynchronizeParts:
 
         An exception is suppressed here; `take` decodes the part again and raises it.
         """
-        with suppress(Exception):
-            self._decode_pending()
+        if self._undecoded:
+            with suppress(Exception):
+                self._decode_pending()
 
     def take(self, *, keeps_updates: bool) -> events.Synchronize:
         """Return the event of all parts and clear them; see events.Synchronize.keeps_updates."""

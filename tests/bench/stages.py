@@ -136,7 +136,7 @@ def plugin(
         service.start(build_engine(settings, roots), settings, "here")
         served = PluginSession(
             service.requests,
-            service.host_reader.new_decoder(),
+            Decoder(service.host_reader),
             plugin_name="numamem",
             plugin_idx="10",
             limiter=service.requests.limit,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.nri.subscription import (
+from nri_numamem.nri.configuration import (
     SUBSCRIPTION,
     WITH_POD_UPDATES,
 )

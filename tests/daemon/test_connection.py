@@ -59,9 +59,7 @@ class Served:
         self.machinery = Machinery(self.world)
         self.program = Program(self.machinery)
         self.runtime = VirtualRuntime(self.machinery, Path("/run/nri.sock"))
-        session = PluginSession(
-            self.program, Decoder(lambda _parent: {}), plugin_name=name, plugin_idx="10"
-        )
+        session = PluginSession(self.program, Decoder(), plugin_name=name, plugin_idx="10")
         channel = self.runtime.launch()
         system = self.machinery.system()
         wake = self.machinery.signals

@@ -17,8 +17,9 @@ from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.records.record import Record
 from nri_numamem.host.roots import HostRoots
+from nri_numamem.memorymanager.burstable import BurstableFacts, BurstablePods, Evidence
 from nri_numamem.nri.configuration import Configuration
-from nri_numamem.nri.devices import Device
+from nri_numamem.nri.host_facts import Device
 from nri_numamem.numa import (
     CpuFollowing,
     CpuSet,
@@ -180,11 +181,6 @@ def test_pools_are_not_read_without_a_request_for_hugepages(reading: Reading) ->
     assert reading.reader.pool_use(pod, None) is None
 
 
-def test_the_decoder_reads_this_host(reading: Reading) -> None:
-    decoder = reading.reader.new_decoder()
-    assert decoder is not reading.reader.new_decoder()
-
-
 def test_the_start_of_a_process(reading: Reading, tmp_path: Path) -> None:
     (tmp_path / "proc/4").mkdir(parents=True)
     (tmp_path / "proc/4/stat").write_text("4 (x) " + " ".join(map(str, range(3, 40))))
@@ -226,3 +222,70 @@ def test_the_cpus_of_the_host_are_watched_only_with_the_setting(
             assert list(reading.reader.watch_cpus(jobs)) == []
         assert len(added) == watched
         assert reading.engine.context.host_cpus.isolated == CpuSet([1] * watched)
+
+
+BURSTABLE = BurstablePods((Evidence.MEMORY_RESERVATION,))
+BURSTABLE_POD = PodSandbox("s", "u", "ns", "p", "/kubepods/burstable/podu")
+
+
+def burstable_container(reserved_bytes: int = 64 * MI, mems: str = "") -> Container:
+    facts = BurstableFacts(reserved_bytes)
+    return Container("c", "s", "main", 64 * MI, cpuset_mems=mems, burstable=facts)
+
+
+def write_free_memory(reading: Reading) -> Path:
+    """Give node 0 1 MiB of free memory and 1 MiB of page cache; return the file."""
+    path = reading.root / "sys/devices/system/node/node0/meminfo"
+    path.parent.mkdir(parents=True)
+    path.write_text("Node 0 MemFree: 1024 kB\nNode 0 Inactive(file): 1024 kB\n")
+    return path
+
+
+def test_burstable_pods_follow_settings_and_runtime(reading: Reading) -> None:
+    found = [reading.reader.pins_burstable]
+    reading.reader.started(Settings(burstable_pods=BURSTABLE))
+    found.append(reading.reader.pins_burstable)
+    assert found == [False, True]
+    scores = list[bool]()
+    for timeout_ms in (2000, None):
+        reading.reader.configured(Configuration("", "containerd", "", None, timeout_ms))
+        scores.append(reading.reader.sets_oom_score_adj)
+    assert scores == [True, False]
+
+
+def test_memory_is_read_only_for_a_container_that_may_be_pinned(reading: Reading) -> None:
+    write_free_memory(reading)
+    read = reading.reader.available_memory
+    reading.engine = engine(Policy(burstable_pods=BURSTABLE))
+    assert read(BURSTABLE_POD, burstable_container()) == {0: 2 * MI}
+    assert read(BURSTABLE_POD, burstable_container(32 * MI)) is None
+    assert read(BURSTABLE_POD, burstable_container(mems="0")) is None
+    reading.engine = None
+    assert read(BURSTABLE_POD, burstable_container()) is None
+    settings = BurstablePods((Evidence.MEMORY_RESERVATION,), require_free_memory=False)
+    reading.engine = engine(Policy(burstable_pods=settings))
+    assert read(BURSTABLE_POD, burstable_container()) is None
+
+
+def test_free_memory_that_cannot_be_read_is_logged(reading: Reading) -> None:
+    path = write_free_memory(reading)
+    path.unlink()
+    path.mkdir()
+    reading.engine = engine(Policy(burstable_pods=BURSTABLE))
+    assert reading.reader.available_memory(BURSTABLE_POD, burstable_container()) is None
+    assert reading.events == ["machine_unreadable"]
+
+
+def test_networks_are_read_only_with_the_setting(reading: Reading) -> None:
+    reader = reading.reader
+    reader.started(Settings())
+    reads = [reader.reads_networks]
+    reader.started(Settings(network_hints="secondary"))
+    assert [*reads, reader.reads_networks] == [False, True]
+    pod = PodSandbox("s", "u", "ns", "p", GUARANTEED)
+    reader.sandbox_started(pod, "/run/netns/cni-1")
+    found = reader.network(pod, ("eth1",), "")
+    assert found is not None
+    assert found.obstacle == "/sys/class/net does not have eth1"
+    reader.sandbox_ended("s")
+    assert reading.events == ["network_namespaces_closed"]

@@ -15,6 +15,7 @@ import pytest
 from nri_numamem.config.load import load_text
 from nri_numamem.daemon.service import Service, build_engine
 from nri_numamem.daemon.system import host_system
+from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.session import PluginSession
 from nri_numamem.observe.log import loggers as logs
 from nri_numamem.observe.log.journal import encode_journal
@@ -177,7 +178,7 @@ class Node:
         self.runtime = RuntimeSide(FakeHandler())
         self.runtime.session = PluginSession(
             self.service.requests,
-            self.service.host_reader.new_decoder(),
+            Decoder(self.service.host_reader),
             plugin_name="numamem",
             plugin_idx="10",
             limiter=self.service.requests.limit,

@@ -1,5 +1,6 @@
 """Ids of refusals, and which of them are shown."""
 
+from dataclasses import dataclass
 from itertools import pairwise
 
 import pytest
@@ -24,12 +25,26 @@ POD = PodSandbox("s", "u", "ns", "p", "/kubepods/podu")
 OTHER = PodSandbox("t", "v", "ns", "p", "/kubepods/podv")
 
 
+@dataclass
+class Clock:
+    now_s: float = 0.0
+
+    def monotonic_s(self) -> float:
+        return self.now_s
+
+    def wall_s(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
 def create(attempt: int = 0, pod: PodSandbox = POD, name: str = "app") -> CreateContainer:
     return CreateContainer(pod, Container(f"c{attempt}", pod.sandbox_id, name))
 
 
 def test_retries_have_the_id_of_the_first_refusal() -> None:
-    ids = Refusals()
+    ids = Refusals(Clock())
     assert ids.id_of(create(0), "A", "1-1") == "1-1"
     assert ids.id_of(create(1), "A", "1-2") == "1-1"
     assert ids.id_of(create(2), "B", "1-3") == "1-3"
@@ -41,7 +56,7 @@ def test_retries_have_the_id_of_the_first_refusal() -> None:
 
 
 def test_a_refusal_after_a_success_is_a_first_one() -> None:
-    ids = Refusals()
+    ids = Refusals(Clock())
     ids.admitted(create())
     ids.id_of(create(0), "A", "1-1")
     ids.id_of(create(0, OTHER), "A", "1-2")
@@ -52,7 +67,7 @@ def test_a_refusal_after_a_success_is_a_first_one() -> None:
 
 
 def test_the_ids_are_bounded() -> None:
-    ids = Refusals()
+    ids = Refusals(Clock())
     for number in range(LIMIT + 1):
         ids.id_of(create(0, POD, f"c{number}"), "A", f"1-{number}")
     assert len(ids._ids) == LIMIT
@@ -75,6 +90,13 @@ def test_where_the_id_is(text: str, expected: str) -> None:
     assert with_id(text, "") == text
 
 
+def shown(refusals: Refusals, record: Record, now_s: float) -> Record | None:
+    clock = refusals._log._clock
+    assert isinstance(clock, Clock)
+    clock.now_s = now_s
+    return refusals.for_log(record)
+
+
 def refusal(container: str = "c", memory: int = 5) -> Record:
     fields: dict[str, RecordValue] = {
         "pod_uid": "u",
@@ -88,19 +110,19 @@ def times_logged(refusals: Refusals, period_s: float, end_s: float) -> dict[floa
     """Return time -> repeat_count of the records of a refusal that comes every `period_s`."""
     logged: dict[float, object] = {}
     for step in range(int(end_s / period_s)):
-        record = refusals.for_log(refusal(), step * period_s)
+        record = shown(refusals, refusal(), step * period_s)
         if record is not None:
             logged[step * period_s] = fields_of(record).get("repeat_count")
     return logged
 
 
 def test_the_intervals_grow_and_repeats_are_counted() -> None:
-    found = times_logged(Refusals(), 1.0, 500.0)
+    found = times_logged(Refusals(Clock()), 1.0, 500.0)
     assert found == {0.0: None, 60.0: 59, 180.0: 119, 420.0: 239}
 
 
 def test_the_interval_has_a_limit() -> None:
-    times = list(times_logged(Refusals(), 20.0, 40 * LAST_INTERVAL_S))
+    times = list(times_logged(Refusals(Clock()), 20.0, 40 * LAST_INTERVAL_S))
     gaps = [after - before for before, after in pairwise(times)]
     assert gaps[0] == LOG_INTERVAL_S
     assert gaps == sorted(gaps)
@@ -108,39 +130,41 @@ def test_the_interval_has_a_limit() -> None:
 
 
 def test_another_amount_or_container_is_another_refusal() -> None:
-    refusals = Refusals()
+    refusals = Refusals(Clock())
     for record in (refusal(), refusal(memory=6), refusal("d"), refusal(memory=5)):
-        assert refusals.for_log(record, 0.0) == record
-        assert refusals.for_log(record, 1.0) is None
+        assert shown(refusals, record, 0.0) == record
+        assert shown(refusals, record, 1.0) is None
 
 
 def test_a_resize_that_succeeds_ends_a_row_of_refusals() -> None:
-    refusals = Refusals()
+    refusals = Refusals(Clock())
     done = example("resized", {"pod_uid": "u", "container": "c"})
-    assert refusals.for_log(done, 0.0) is done
-    assert refusals.for_log(refusal(), 0.0) is not None
-    assert refusals.for_log(refusal(), 1.0) is None
-    assert refusals.for_log(done, 2.0) is done
-    assert refusals.for_log(refusal(), 3.0) == refusal()
+    assert shown(refusals, done, 0.0) is done
+    assert shown(refusals, refusal(), 0.0) is not None
+    assert shown(refusals, refusal(), 1.0) is None
+    assert shown(refusals, done, 2.0) is done
+    assert shown(refusals, refusal(), 3.0) == refusal()
 
 
 def test_other_records_pass() -> None:
-    refusals, record = Refusals(), example("admitted", {"pod_uid": "u", "container": "c"})
-    assert [refusals.for_log(record, 0.0) for _ in range(3)] == [record] * 3
+    refusals = Refusals(Clock())
+    record = example("admitted", {"pod_uid": "u", "container": "c"})
+    assert [shown(refusals, record, 0.0) for _ in range(3)] == [record] * 3
 
 
 def test_the_number_of_containers_is_limited() -> None:
-    refusals = Refusals()
+    refusals = Refusals(Clock())
     for number in range(LIMIT + 1):
-        assert refusals.for_log(refusal(str(number)), 0.0) is not None
-    assert refusals.for_log(refusal("1"), 1.0) is None
-    assert refusals.for_log(refusal("0"), 1.0) is not None
+        assert shown(refusals, refusal(str(number)), 0.0) is not None
+    assert shown(refusals, refusal("1"), 1.0) is None
+    assert shown(refusals, refusal("0"), 1.0) is not None
 
 
 def test_records_of_refusals_have_the_id_of_the_first_one() -> None:
     fields: dict[str, RecordValue] = {"container": "c"}
     for event in ("rejected", "resize_rejected"):
-        found = with_refusal_id(example(event, fields), "1-2")
-        assert fields_of(found) == {"container": "c", "refusal_id": "1-2"}
+        record = example(event, fields)
+        found = with_refusal_id(record, "1-2")
+        assert fields_of(found) == {**fields_of(record), "refusal_id": "1-2"}
     other = example("admitted", fields)
     assert with_refusal_id(other, "1-2") is other

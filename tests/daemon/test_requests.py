@@ -21,15 +21,16 @@ from nri_numamem.engine.core.events import (
     PodSandbox,
     RunPodSandbox,
 )
-from nri_numamem.engine.core.plan import Adjustment, Plan, RecordValue, Update
+from nri_numamem.engine.core.plan import Adjustment, Plan, Update
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.records.common import ContainerNames
+from nri_numamem.engine.records.connection import Created, RequestTimedOut
 from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.engine.records.record import Record
 from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.nri.request_ids import RequestIds
 from nri_numamem.numa import Machine, NumaNode
-from tests.engine.records.examples import example
 from tests.virtual.system import Machinery
 from tests.virtual.world import World
 
@@ -51,7 +52,7 @@ class Handled:
             time_limit or system.new_time_limit(),
             system.clock,
             self.reaper,
-            Refusals(),
+            Refusals(system.clock),
             self.emitted.append,
             observe=self.observed.append,
             configure=lambda _configuration: None,
@@ -209,7 +210,7 @@ def test_accounting_that_lacks_a_container_decides_nothing_more(
         plans.append(requests.handler.decide(CreateContainer(POD, container)))
         return b""
 
-    monkeypatch.setattr(records, "admitted", fail)
+    monkeypatch.setattr(records, "placed_as", fail)
     requests.handler.limit(60, lambda: decide("first"))
     requests.handler.limit(60, lambda: decide("second"))  # of the same read
     assert [plan.adjustment is None for plan in plans] == [False, True]
@@ -241,8 +242,13 @@ def test_retries_of_a_refused_container_have_the_same_text(tmp_path: Path) -> No
 
 
 def test_a_creation_with_an_empty_reply_is_kept_as_the_reason(requests: Handled) -> None:
-    fields: dict[str, RecordValue] = {"container_id": "c1", "qos_class": "Guaranteed"}
-    record = example("request_timed_out", fields)
+    names = ContainerNames(
+        pod="db", namespace="default", container="main", pod_uid="u1", container_id="c1"
+    )
+    created = Created(names=names, sandbox_id="s1", qos_class="Guaranteed")
+    record = RequestTimedOut(
+        method="CreateContainerRequest", limit_ms=1200, exception="", created=created
+    )
     requests.handler.emit([record])
     reason = requests.engine.state.reasons.unpinned["c1"]
     assert reason.since_s == int(requests.machinery.system().clock.wall_s())

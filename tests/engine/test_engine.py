@@ -115,9 +115,9 @@ def test_a_decision_is_visible_only_after_its_commit(
     event = event_of(pod, host.newest("old"))
     first = engine.decide(event)
     assert (engine.state, engine.context) == (before, context)
-    assert engine.uncommitted == (event, first)
+    uncommitted = [engine.uncommitted]
     engine.discard()
-    assert engine.uncommitted is None
+    assert [*uncommitted, engine.uncommitted] == [(event, first), None]
     assert engine.commit() == ()
     assert engine.state is before
     assert engine.decide(event) == first

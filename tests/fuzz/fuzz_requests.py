@@ -13,7 +13,7 @@ from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.records.record import Record
 from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.decode import Decoder
-from nri_numamem.nri.devices import Device
+from nri_numamem.nri.host_facts import Device, NoHostFacts
 from nri_numamem.nri.plugin_service import METHODS, PluginService
 from nri_numamem.numa import NodeSet
 from nri_numamem.ttrpc import Code, Request, StatusError
@@ -47,17 +47,25 @@ class EngineHandler:
         return applied.plan
 
 
-def new_decoder(choices: Choices) -> Decoder:
-    """Return a decoder with drawn hugepage limits and device nodes."""
-    limits = choices.pick(({}, {2 << 20: 8 << 20}, {2 << 20: 2 << 20, 1 << 30: 1 << 30}))
+class DrawnFacts(NoHostFacts):
+    """Drawn hugepage limits, and a node for each device."""
 
-    def pod_hugepages(_cgroup_parent: str) -> Mapping[int, int]:
-        return limits
+    def __init__(self, limits: Mapping[int, int]) -> None:
+        self._limits = limits
 
-    def device_nodes(_cgroup_parent: str, devices: Iterable[Device]) -> tuple[NodeSet, ...]:
+    def hugepage_limits(self, _cgroup_parent: str) -> Mapping[int, int]:
+        """Return the limits of every pod."""
+        return self._limits
+
+    def device_nodes(self, _cgroup_parent: str, devices: Iterable[Device]) -> tuple[NodeSet, ...]:
+        """Return a node by the number of the device."""
         return tuple(NodeSet([device.minor % 1024]) for device in devices)
 
-    return Decoder(pod_hugepages, device_nodes)
+
+def new_decoder(choices: Choices) -> Decoder:
+    """Return a decoder with drawn facts."""
+    limits = choices.pick(({}, {2 << 20: 8 << 20}, {2 << 20: 2 << 20, 1 << 30: 1 << 30}))
+    return Decoder(DrawnFacts(limits))
 
 
 def draw_payload(choices: Choices, name: str) -> bytes:

@@ -9,15 +9,15 @@ import pytest
 
 from nri_numamem.engine.core import events
 from nri_numamem.engine.core.plan import Adjustment, Plan, Update
-from nri_numamem.nri.configuration import Configuration
+from nri_numamem.nri.configuration import (
+    SUBSCRIPTION,
+    WITH_POD_UPDATES,
+    Configuration,
+)
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.event_loop import EventLoop
 from nri_numamem.nri.poller import HostClock, SelectorPoller
 from nri_numamem.nri.session import PluginSession
-from nri_numamem.nri.subscription import (
-    SUBSCRIPTION,
-    WITH_POD_UPDATES,
-)
 from tests.laboratory import api_pb2 as api
 from tests.laboratory import objects
 from tests.laboratory.runtime import FakeRuntime, PluginRefused
@@ -57,9 +57,7 @@ def connect() -> Iterator[Connect]:
 
         def connected(runtime: FakeRuntime) -> tuple[FakeRuntime, _Handler]:
             handler = _Handler()
-            session = PluginSession(
-                handler, Decoder(lambda _parent: {}), plugin_name="numamem", plugin_idx="10"
-            )
+            session = PluginSession(handler, Decoder(), plugin_name="numamem", plugin_idx="10")
             ours, theirs = socket.socketpair()
             theirs.setblocking(False)  # noqa: FBT003 - its only argument
             wake, waker = socket.socketpair()

@@ -1,6 +1,6 @@
 """The runtime's end of a session, in memory: the multiplexer and ttrpc's own client and server."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from google.protobuf.message import Message
 
@@ -49,12 +49,7 @@ class RuntimeSide:
     """The runtime's end; `piece_bytes` is the size of the pieces that the plugin receives."""
 
     def __init__(self, handler: FakeHandler, piece_bytes: int | None = None) -> None:
-        def no_limits(_cgroup_parent: str) -> Mapping[int, int]:
-            return {}
-
-        self.session = PluginSession(
-            handler, Decoder(no_limits), plugin_name="nri-numamem", plugin_idx="10"
-        )
+        self.session = PluginSession(handler, Decoder(), plugin_name="nri-numamem", plugin_idx="10")
         self.client = ClientConnection()
         self.server = ServerConnection()
         self.piece_bytes = piece_bytes

@@ -1,10 +1,17 @@
-"""The contents of Configure, with and without what old runtimes do not send."""
+"""The contents of Configure with and without what old runtimes do not send, and the reply."""
 
 import pytest
 
-from nri_numamem.engine.records.connection import RuntimeNames
+from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.nri import nri_subset_pb2 as api
-from nri_numamem.nri.configuration import Configuration
+from nri_numamem.nri.configuration import (
+    SUBSCRIBED,
+    SUBSCRIPTION,
+    WITH_POD_UPDATES,
+    Configuration,
+    subscribe,
+)
+from tests.laboratory import api_pb2 as full_api
 
 
 def test_an_old_runtime_sends_neither_version_nor_timeouts() -> None:
@@ -20,8 +27,8 @@ def test_a_new_runtime_sends_both() -> None:
     )
     new = Configuration.of(request)
     assert new.survives_refusal
-    names = RuntimeNames(runtime="cri-o", runtime_version="1.35", nri_version="v0.12.5")
-    assert new.names == names
+    about = {"runtime": "cri-o", "runtime_version": "1.35", "nri_version": "v0.12.5"}
+    assert fields_of(new.names) == about
 
 
 @pytest.mark.parametrize(
@@ -67,3 +74,32 @@ def test_the_first_version_that_sends_timeouts_sets_scores(
 ) -> None:
     found = Configuration("", "containerd", "", None, timeout_ms)
     assert found.supports_oom_score_adj is supported
+
+
+def reply(version: str | None, *, fails: bool) -> full_api.ConfigureResponse:
+    configuration = Configuration("", "containerd", "v2", version, 2000)
+    return full_api.ConfigureResponse.FromString(subscribe(configuration, fails_on_timeout=fails))
+
+
+def test_the_subscription_depends_on_the_version() -> None:
+    assert reply(None, fails=False) == full_api.ConfigureResponse.FromString(SUBSCRIBED)
+    assert reply(None, fails=False).events == SUBSCRIPTION
+    assert reply("v0.12.0", fails=False).events == WITH_POD_UPDATES
+
+
+@pytest.mark.parametrize(
+    ("version", "fails", "expected"),
+    [
+        ("v0.12.5", True, True),
+        ("v0.12.5", False, False),
+        ("v0.12.4", True, False),
+        (None, True, False),
+    ],
+)
+def test_the_failure_policy_is_sent_only_where_it_is_known(
+    version: str | None, fails: bool, expected: bool
+) -> None:
+    found = reply(version, fails=fails)
+    assert found.failure_policy.fail_request is expected
+    assert found.HasField("failure_policy") is expected
+    assert not found.failure_policy.keep_connected

@@ -6,13 +6,11 @@ import pytest
 from nri_numamem.engine.core import events
 from nri_numamem.memorymanager import Pool, PoolUse
 from nri_numamem.nri import nri_subset_pb2 as api
-from nri_numamem.nri.decode import (
-    _SANDBOX_CACHE_SIZE,
-    Decoder,
-    PolicySupportReader,
-)
-from nri_numamem.nri.devices import _DEVICES_LIMIT, Device
+from nri_numamem.nri.decode import _SANDBOX_CACHE_SIZE, Decoder, _with_present_limit
+from nri_numamem.nri.host_facts import Device
+from nri_numamem.nri.messages import _DEVICES_LIMIT
 from nri_numamem.numa import NodeSet
+from tests.nri.facts import Facts
 
 MI = 1 << 20
 
@@ -52,22 +50,27 @@ def test_sandbox_and_container_creation_have_the_kernels_pools() -> None:
         calls.append((pod.uid, None if container is None else container.name))
         return use
 
-    decoder = Decoder(PodCgroups({}), pool_use=read)
+    decoder = Decoder(Facts(PodCgroups({2 * MI: 8 * MI}), pool_use=read))
     assert decoder.run_pod_sandbox(pod()).pool_use is use
     request = api.CreateContainerRequest(pod=pod(), container=container())
     assert decoder.create_container(request).pool_use is use
     assert calls == [("uid", None), ("uid", "main")]
+    decoder = Decoder(Facts(pool_use=read))
+    assert decoder.run_pod_sandbox(pod()).pool_use is None
+    assert decoder.create_container(request).pool_use is None
+    request.container.linux.resources.hugepage_limits.add(page_size="2MB", limit=8 * MI)
+    assert decoder.create_container(request).pool_use is use
 
 
 def create(made: api.Container) -> events.Container:
     request = api.CreateContainerRequest(pod=pod(), container=made)
-    return Decoder(PodCgroups({})).create_container(request).container
+    return Decoder().create_container(request).container
 
 
 def test_create_container_has_all_facts_of_a_decision() -> None:
     cgroups = PodCgroups({2 * MI: 4 * MI})
     request = api.CreateContainerRequest(pod=pod(), container=container())
-    assert Decoder(cgroups).create_container(request) == events.CreateContainer(
+    assert Decoder(Facts(cgroups)).create_container(request) == events.CreateContainer(
         events.PodSandbox(
             sandbox_id="sandbox",
             uid="uid",
@@ -91,7 +94,7 @@ def test_create_container_has_all_facts_of_a_decision() -> None:
 
 
 def test_an_empty_message_is_no_error() -> None:
-    event = Decoder(PodCgroups({})).create_container(api.CreateContainerRequest())
+    event = Decoder().create_container(api.CreateContainerRequest())
     assert event.pod.cgroup_parent == ""
     assert event.container.memory_limit_bytes is None
 
@@ -114,7 +117,7 @@ def test_hugepage_limits_include_zeros() -> None:
 
 def test_the_pods_cgroup_is_read_once_per_start_of_a_sandbox() -> None:
     cgroups = PodCgroups({})
-    decoder = Decoder(cgroups)
+    decoder = Decoder(Facts(cgroups))
     decoder.run_pod_sandbox(pod())
     decoder.create_container(api.CreateContainerRequest(pod=pod(), container=container()))
     assert len(cgroups.read) == 1
@@ -151,21 +154,21 @@ def test_the_pods_limit_is_the_larger_one_without_overhead(
 ) -> None:
     made = pod()
     made.linux.pod_overhead.memory.limit.value = overhead
-    decoder = Decoder(PodCgroups({}), pod_memory=PodMemory(of_cgroup))
+    decoder = Decoder(Facts(memory_limit=PodMemory(of_cgroup)))
     assert decoder.sandbox(made).memory_limit_bytes == expected
 
 
 def test_without_a_figure_of_the_runtime_the_cgroup_has_the_limit() -> None:
     made = pod()
     made.linux.ClearField("pod_resources")
-    assert Decoder(PodCgroups({})).sandbox(made).memory_limit_bytes is None
-    decoder = Decoder(PodCgroups({}), pod_memory=PodMemory(7 * MI))
+    assert Decoder().sandbox(made).memory_limit_bytes is None
+    decoder = Decoder(Facts(memory_limit=PodMemory(7 * MI)))
     assert decoder.sandbox(made).memory_limit_bytes == 7 * MI
 
 
 def test_a_resize_reads_the_pods_cgroup_again() -> None:
     cgroups, memory = PodCgroups({}), PodMemory(300 * MI)
-    decoder = Decoder(cgroups, pod_memory=memory)
+    decoder = Decoder(Facts(cgroups, memory_limit=memory))
     decoder.run_pod_sandbox(pod())
     memory.limit_bytes = 500 * MI
     update = api.UpdateContainerRequest(pod=pod(), container=container())
@@ -178,7 +181,7 @@ def test_a_resize_reads_the_pods_cgroup_again() -> None:
 
 def test_an_update_of_a_pod_replaces_the_limit_of_its_creation() -> None:
     memory = PodMemory(300 * MI)
-    decoder = Decoder(PodCgroups({}), pod_memory=memory)
+    decoder = Decoder(Facts(memory_limit=memory))
     decoder.run_pod_sandbox(pod())
     memory.limit_bytes = 200 * MI
     request = api.UpdatePodSandboxRequest(pod=pod())
@@ -190,7 +193,7 @@ def test_an_update_of_a_pod_replaces_the_limit_of_its_creation() -> None:
 
 
 def test_the_cache_of_resized_pods_is_bounded() -> None:
-    decoder = Decoder(PodCgroups({}))
+    decoder = Decoder()
     request = api.UpdatePodSandboxRequest()
     request.linux_resources.memory.limit.value = 200 * MI
     for number in range(_SANDBOX_CACHE_SIZE + 1):
@@ -202,7 +205,7 @@ def test_the_cache_of_resized_pods_is_bounded() -> None:
 
 def test_ends_of_pods_and_containers_do_not_read_the_cgroup() -> None:
     cgroups = PodCgroups({})
-    decoder = Decoder(cgroups)
+    decoder = Decoder(Facts(cgroups))
     request = api.StopContainerRequest(pod=pod(), container=container())
     assert decoder.stop_container(request).container.container_id == "c"
     removal = api.RemoveContainerRequest(pod=pod(), container=container())
@@ -214,7 +217,7 @@ def test_ends_of_pods_and_containers_do_not_read_the_cgroup() -> None:
 
 def test_the_cache_of_cgroup_limits_is_bounded() -> None:
     cgroups = PodCgroups({})
-    decoder = Decoder(cgroups)
+    decoder = Decoder(Facts(cgroups))
     for number in range(_SANDBOX_CACHE_SIZE + 1):
         decoder.run_pod_sandbox(pod(f"sandbox-{number}"))
     assert len(decoder._cached) == _SANDBOX_CACHE_SIZE
@@ -224,7 +227,7 @@ def test_the_cache_of_cgroup_limits_is_bounded() -> None:
 def test_a_stopped_container_has_ended() -> None:
     ended = container()
     ended.state = api.CONTAINER_STOPPED
-    decoder = Decoder(PodCgroups({}))
+    decoder = Decoder()
     found = [decoder.running_container(item, "/kubepods/poduid") for item in (ended, container())]
     assert [item.ended for item in found] == [True, False]
 
@@ -240,7 +243,7 @@ def test_a_runtime_that_forgets_updates_shows_the_memory_limit_of_before_a_resiz
         paths.append(cgroups_path)
         return 300 * MI
 
-    decoder = Decoder(PodCgroups({}), read_cpuset=with_cgroup, container_memory=limit_of)
+    decoder = Decoder(Facts(read_cpuset=with_cgroup, container_memory=limit_of))
     made = container()
     made.linux.resources.memory.limit.value = 200 * MI
     made.linux.cgroups_path = "/kubepods/poduid/c"
@@ -254,7 +257,7 @@ def test_a_runtime_that_forgets_updates_shows_the_memory_limit_of_before_a_resiz
 
 def test_update_container_has_the_new_resources() -> None:
     request = api.UpdateContainerRequest(pod=pod(), container=container())
-    decoder = Decoder(PodCgroups({}))
+    decoder = Decoder()
     assert decoder.update_container(request).memory_limit_bytes is None
     request.linux_resources.memory.limit.value = 400 * MI
     event = decoder.update_container(request)
@@ -286,7 +289,7 @@ def with_devices(count: int = 1) -> api.Container:
 
 def test_device_nodes_are_read_at_creation() -> None:
     devices = SomeDevices()
-    decoder = Decoder(PodCgroups({}), devices)
+    decoder = Decoder(Facts(device_nodes=devices))
     request = api.CreateContainerRequest(pod=pod(), container=with_devices())
     assert decoder.create_container(request).container.device_nodes == (NodeSet([1]),)
     assert devices.calls == [("/kubepods/poduid", [Device("c", 511, 0, "/dev/vfio/0")])]
@@ -298,7 +301,7 @@ def test_device_nodes_are_read_at_creation() -> None:
 
 def test_the_number_of_read_devices_is_bounded() -> None:
     request = api.CreateContainerRequest(pod=pod(), container=with_devices(_DEVICES_LIMIT + 9))
-    found = Decoder(PodCgroups({}), SomeDevices()).create_container(request).container
+    found = Decoder(Facts(device_nodes=SomeDevices())).create_container(request).container
     assert len(found.device_nodes) == _DEVICES_LIMIT
 
 
@@ -324,7 +327,7 @@ def test_devices_of_privileged_containers_are_not_read(
     made.linux.resources.devices.append(rule)
     devices = SomeDevices()
     request = api.CreateContainerRequest(pod=pod(), container=made)
-    Decoder(PodCgroups({}), devices).create_container(request)
+    Decoder(Facts(device_nodes=devices)).create_container(request)
     assert len(devices.calls) == (0 if is_privileged else 1)
 
 
@@ -364,7 +367,7 @@ def test_cgroups_of_containers_are_read_at_synchronize() -> None:
     nowhere.linux.cgroups_path = "b"
     ended.state = api.CONTAINER_STOPPED
     mems = SomeMems()
-    decoder = Decoder(PodCgroups({}), read_cpuset=mems)
+    decoder = Decoder(Facts(read_cpuset=mems))
     parent = "/kubepods/poduid"
     found = [decoder.running_container(item, parent) for item in (placed, nowhere, ended)]
     found.append(decoder.running_container(placed, None))
@@ -384,7 +387,7 @@ def test_the_age_of_a_container_is_read_where_its_pods_hugepages_are_a_sum() -> 
         asked.append(pid)
         return 77
 
-    decoder = Decoder(PodCgroups({2 * MI: 2 * MI}), process_start=process_start)
+    decoder = Decoder(Facts(PodCgroups({2 * MI: 2 * MI}), process_start=process_start))
     sandbox = pod()
     decoder.sandbox(sandbox)
     old, new, shown, alone = (container() for _ in range(4))
@@ -401,13 +404,13 @@ def test_the_age_of_a_container_is_read_where_its_pods_hugepages_are_a_sum() -> 
 def test_a_container_with_devices() -> None:
     found = container()
     request = api.CreateContainerRequest(pod=pod(), container=found)
-    assert not Decoder(PodCgroups({})).create_container(request).container.has_devices
+    assert not Decoder().create_container(request).container.has_devices
     request.container.linux.devices.add(path="/dev/fuse", type="c", major=10, minor=229)
-    assert Decoder(PodCgroups({})).create_container(request).container.has_devices
+    assert Decoder().create_container(request).container.has_devices
 
 
 def test_without_a_reader_containers_have_no_cgroup_mems() -> None:
-    found = Decoder(PodCgroups({})).running_container(container(), "/kubepods/poduid")
+    found = Decoder().running_container(container(), "/kubepods/poduid")
     assert found.cgroup_mems is None
 
 
@@ -422,10 +425,6 @@ def annotated(annotations: Mapping[str, str], handler: str = "") -> api.CreateCo
     return request
 
 
-def no_policies(_handler: str) -> events.PolicySupport | None:
-    return None
-
-
 @pytest.mark.parametrize(
     ("annotations", "expected"),
     [
@@ -437,22 +436,21 @@ def no_policies(_handler: str) -> events.PolicySupport | None:
         ({PREFIX: "x" * 100_000}, "x" * 64),
     ],
 )
-@pytest.mark.parametrize("support", [None, no_policies])
+@pytest.mark.parametrize("sets_policies", [False, True])
 def test_the_annotation_of_the_container_precedes_that_of_the_pod(
     annotations: Mapping[str, str],
     expected: str,
-    support: PolicySupportReader | None,
+    *,
+    sets_policies: bool,
 ) -> None:
-    decoder = Decoder(PodCgroups({}), policy_support=support)
+    decoder = Decoder(Facts(sets_policies=sets_policies))
     event = decoder.create_container(annotated(annotations, "kata"))
     assert event.policy_request == events.PolicyRequest(expected, "kata")
 
 
-@pytest.mark.parametrize("support", [None, no_policies])
-def test_other_annotations_are_not_in_the_event(
-    support: PolicySupportReader | None,
-) -> None:
-    decoder = Decoder(PodCgroups({}), policy_support=support)
+@pytest.mark.parametrize("sets_policies", [False, True])
+def test_other_annotations_are_not_in_the_event(*, sets_policies: bool) -> None:
+    decoder = Decoder(Facts(sets_policies=sets_policies))
     request = annotated({f"{PREFIX}/container.other": "local", "a/b": "bind"}, "kata")
     assert decoder.create_container(request).policy_request is None
 
@@ -460,7 +458,7 @@ def test_other_annotations_are_not_in_the_event(
 def test_with_policies_each_creation_shows_what_the_runtime_supports() -> None:
     old = events.PolicySupport("it is old")
     found = {"": events.PolicySupport(), "old": old}
-    decoder = Decoder(PodCgroups({}), policy_support=found.get)
+    decoder = Decoder(Facts(sets_policies=True, policy_support=found.get))
     event = decoder.create_container(annotated({}))
     assert event.policy_request == events.PolicyRequest()
     decoder.forget_sandboxes()
@@ -469,7 +467,7 @@ def test_with_policies_each_creation_shows_what_the_runtime_supports() -> None:
 
 
 def test_every_event_of_a_pod_has_the_annotations_of_the_domain() -> None:
-    decoder = Decoder(PodCgroups({}))
+    decoder = Decoder()
     request = annotated({PREFIX: "bind", "example.com/x": "y"})
     update = api.UpdateContainerRequest(pod=request.pod, container=request.container)
     pods = [
@@ -481,3 +479,22 @@ def test_every_event_of_a_pod_has_the_annotations_of_the_domain() -> None:
         decoder.stop_pod_sandbox(request.pod).pod,
     ]
     assert [pod.annotations for pod in pods] == [{PREFIX: "bind"}] * len(pods)
+
+
+@pytest.mark.parametrize(
+    ("reported", "cgroup", "expected"),
+    [
+        (None, None, None),
+        (200 * MI, None, 200 * MI),
+        (200 * MI, 300 * MI, 300 * MI),
+        (300 * MI, 200 * MI, 200 * MI),
+        (None, 200 * MI, 200 * MI),
+        (200 * MI + 4095, 200 * MI, 200 * MI + 4095),  # the kernel rounds to whole pages
+        (200 * MI, 200 * MI + 1, 200 * MI + 1),
+    ],
+)
+def test_the_cgroup_has_the_present_memory_limit(
+    reported: int | None, cgroup: int | None, expected: int | None
+) -> None:
+    container = events.Container("c", "s", "main", memory_limit_bytes=reported)
+    assert _with_present_limit(container, cgroup).memory_limit_bytes == expected

@@ -7,7 +7,7 @@ import pytest
 from nri_numamem.engine.core import events
 from nri_numamem.engine.core.plan import Adjustment, Plan
 from nri_numamem.engine.records.plain import fields_of
-from nri_numamem.nri.configuration import Configuration
+from nri_numamem.nri.configuration import SUBSCRIPTION, Configuration
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.plugin_service import (
     METHODS,
@@ -16,9 +16,6 @@ from nri_numamem.nri.plugin_service import (
     Overrun,
     PluginService,
     unlimited,
-)
-from nri_numamem.nri.subscription import (
-    SUBSCRIPTION,
 )
 from nri_numamem.ttrpc import (
     Code,
@@ -209,7 +206,7 @@ def overrunning(_limit_s: float, call: Callable[[], bytes]) -> bytes:
 
 
 def service(handler: FakeHandler, limiter: Limiter) -> PluginService:
-    return PluginService(handler, Decoder(lambda _parent: {}), limiter)
+    return PluginService(handler, Decoder(), limiter)
 
 
 def request(payload: bytes = b"", timeout_s: float = 0.0) -> Request:

@@ -5,6 +5,9 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from nri_numamem.nri import synchronize_parts
+from nri_numamem.nri.configuration import (
+    SUBSCRIPTION,
+)
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.multiplexer import (
     PLUGIN_SERVICE_CONN,
@@ -13,9 +16,6 @@ from nri_numamem.nri.multiplexer import (
     frame_message,
 )
 from nri_numamem.nri.session import PLUGIN_SERVICE, PluginSession
-from nri_numamem.nri.subscription import (
-    SUBSCRIPTION,
-)
 from nri_numamem.ttrpc import (
     ClientConnection,
     Code,
@@ -23,6 +23,7 @@ from nri_numamem.ttrpc import (
     StatusError,
 )
 from tests.laboratory import api_pb2 as api
+from tests.nri.facts import Facts
 from tests.nri.runtime_side import FakeHandler, Limits, RuntimeSide
 
 
@@ -61,7 +62,7 @@ def test_parts_are_decoded_after_the_replies_to_them(handler: FakeHandler) -> No
 
     runtime = RuntimeSide(handler)
     runtime.session = PluginSession(
-        handler, Decoder(pod_hugepages), plugin_name="x", plugin_idx="10"
+        handler, Decoder(Facts(pod_hugepages)), plugin_name="x", plugin_idx="10"
     )
     parent = api.LinuxPodSandbox(cgroup_parent="/kubepods/pod1")
     sandbox = api.PodSandbox(id="p", linux=parent)
@@ -156,9 +157,7 @@ def test_a_frame_above_the_limit_is_an_error(handler: FakeHandler) -> None:
 
 def test_the_timeout_of_the_envelope_reaches_the_limiter(handler: FakeHandler) -> None:
     limits = Limits()
-    session = PluginSession(
-        handler, Decoder(lambda _parent: {}), plugin_name="x", plugin_idx="10", limiter=limits
-    )
+    session = PluginSession(handler, Decoder(), plugin_name="x", plugin_idx="10", limiter=limits)
     _, message = ClientConnection().call(
         PLUGIN_SERVICE, "StopContainer", b"", timeout_ns=300_000_000
     )
@@ -178,9 +177,7 @@ def test_timed_wraps_every_call(handler: FakeHandler) -> None:
 
         return timed_call
 
-    session = PluginSession(
-        handler, Decoder(lambda _parent: {}), plugin_name="x", plugin_idx="10", timed=timed
-    )
+    session = PluginSession(handler, Decoder(), plugin_name="x", plugin_idx="10", timed=timed)
     client = ClientConnection()
     for method in ("StopContainer", "CreateContainer", "NoSuchMethod"):
         _, message = client.call(PLUGIN_SERVICE, method, b"")

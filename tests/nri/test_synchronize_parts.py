@@ -11,6 +11,7 @@ from nri_numamem.nri import session, synchronize_parts
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.synchronize_parts import SynchronizeParts, TooLargeError
 from nri_numamem.numa import NodeSet
+from tests.nri.facts import Facts
 
 MI = 1 << 20
 
@@ -24,7 +25,7 @@ class Cgroups:
         self.broken = False
 
     def decoder(self) -> Decoder:
-        return Decoder(self.of_pod, read_cpuset=self.of_container)
+        return Decoder(Facts(self.of_pod, read_cpuset=self.of_container))
 
     def of_pod(self, cgroup_parent: str) -> Mapping[int, int]:
         if self.broken:

@@ -56,7 +56,7 @@ class Sender:
             raise UsageError(f"{path}: {error.strerror}; {remedy}") from error
         session = PluginSession(
             self,
-            Decoder(lambda _cgroup_parent: {}),
+            Decoder(),
             plugin_name=identity.name,
             plugin_idx=identity.idx,
         )

@@ -62,7 +62,7 @@ class Past:
         self.engine = Engine(Context.of(Machine(nodes), self.policy))
         self.logged: list[Record] = []
         self.writer = HistoryWriter(self.state_file, self.logged.append)
-        self.filter = HistoryFilter(self.writer.append, self, lambda: self.engine, Refusals())
+        self.filter = HistoryFilter(self.writer.append, self, lambda: self.engine, Refusals(self))
         self.requests = 0
 
     def monotonic_s(self) -> float:

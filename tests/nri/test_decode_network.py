@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from nri_numamem.engine.core import events
 from nri_numamem.nri import nri_subset_pb2 as api
 from nri_numamem.nri.decode import Decoder
-from nri_numamem.nri.network import NoNetwork, namespace_path
+from nri_numamem.nri.host_facts import NoHostFacts
 from nri_numamem.numa import NodeSet
 
 REQUEST = events.NetworkRequest((events.NetworkInterface("eth1", NodeSet([2])),))
@@ -13,8 +13,8 @@ PATH = "/run/netns/cni-1"
 
 
 @dataclass
-class Reader:
-    is_active: bool = True
+class Reader(NoHostFacts):
+    reads_networks: bool = True
     names: list[tuple[str, ...]] = field(default_factory=list)
     calls: list[tuple[str, str]] = field(default_factory=list)
 
@@ -25,7 +25,7 @@ class Reader:
     def sandbox_ended(self, sandbox_id: str) -> None:
         self.calls.append(("ended", sandbox_id))
 
-    def read(
+    def network(
         self, pod: events.PodSandbox, host_names: tuple[str, ...], path: str
     ) -> events.NetworkRequest:
         assert pod.uid == "uid"
@@ -42,12 +42,12 @@ def sandbox(*namespaces: tuple[str, str]) -> api.PodSandbox:
     return pod
 
 
-def created(reader: Reader | None, *names: str) -> events.CreateContainer:
+def created(reader: Reader, *names: str) -> events.CreateContainer:
     pod = sandbox(("network", PATH))
     request = api.CreateContainerRequest(pod=pod, container=api.Container(id="c", name="main"))
     for name in names:
         request.container.linux.net_devices[name].name = "eth0"
-    return Decoder(lambda _parent: {}, network=reader).create_container(request)
+    return Decoder(reader).create_container(request)
 
 
 def test_the_reader_gets_the_names_on_the_host_in_order() -> None:
@@ -66,10 +66,9 @@ def test_names_that_no_interface_has_are_left_out() -> None:
 
 
 def test_a_reader_that_is_switched_off_is_not_called() -> None:
-    reader = Reader(is_active=False)
+    reader = Reader(reads_networks=False)
     assert created(reader, "eth1").network is None
-    assert created(None, "eth1").network is None
-    decoder = Decoder(lambda _parent: {}, network=reader)
+    decoder = Decoder(reader)
     decoder.run_pod_sandbox(sandbox(("network", PATH)))
     decoder.stop_pod_sandbox(sandbox())
     assert reader.calls == []
@@ -77,7 +76,7 @@ def test_a_reader_that_is_switched_off_is_not_called() -> None:
 
 def test_a_sandbox_is_reported_once_and_its_end_too() -> None:
     reader = Reader()
-    decoder = Decoder(lambda _parent: {}, network=reader)
+    decoder = Decoder(reader)
     pod = sandbox(("network", PATH))
     decoder.run_pod_sandbox(pod)
     decoder.create_container(api.CreateContainerRequest(pod=pod))
@@ -87,23 +86,8 @@ def test_a_sandbox_is_reported_once_and_its_end_too() -> None:
 
 def test_the_pods_of_a_synchronize_are_reported_anew() -> None:
     reader = Reader()
-    decoder = Decoder(lambda _parent: {}, network=reader)
+    decoder = Decoder(reader)
     for _ in range(2):
         decoder.forget_sandboxes()
         decoder.sandbox(sandbox(("network", PATH)))
     assert reader.calls == [("started", PATH)] * 2
-
-
-def test_the_path_is_that_of_the_network_namespace() -> None:
-    assert namespace_path(sandbox(("ipc", "/proc/1/ns/ipc"), ("network", PATH))) == PATH
-    for path in ("", "run/netns/a", "/" * 4096):
-        assert namespace_path(sandbox(("network", path))) == ""
-    assert namespace_path(sandbox(("ipc", "/proc/1/ns/ipc"))) == ""
-
-
-def test_nothing_is_read_by_default() -> None:
-    reader, pod = NoNetwork(), events.PodSandbox("s", "u", "ns", "p", "")
-    assert not reader.is_active
-    reader.sandbox_started(pod, PATH)
-    reader.read(pod, ("eth1",), PATH)
-    reader.sandbox_ended("s")
