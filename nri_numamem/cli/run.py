@@ -16,8 +16,9 @@ from nri_numamem.config.settings import STATE_FILE, Settings
 from nri_numamem.config.values import SettingsPath
 from nri_numamem.daemon.external import DEFAULT_SOCKET, ExternalPlugin
 from nri_numamem.daemon.identity import Identity
+from nri_numamem.daemon.machine_monitor import build_engine
 from nri_numamem.daemon.network_hints import open_namespaces
-from nri_numamem.daemon.service import Service, build_engine
+from nri_numamem.daemon.service import Service
 from nri_numamem.daemon.standby import Form, Standby
 from nri_numamem.daemon.supervisor_status import SERVICE
 from nri_numamem.daemon.system import host_system

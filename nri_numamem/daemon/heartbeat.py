@@ -10,20 +10,24 @@ A beat writes a few bytes to memory. It needs no thread and no memory of its own
 its limit of threads beats as well.
 """
 
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
 from nri_numamem.daemon.supervisor_status import SupervisorStatus
+from nri_numamem.engine.records.record import Record
+from nri_numamem.observe.metrics.counters import Meter
 
 
 class Heartbeat:
-    """A context in which the event loop runs, and calls `beat` at each tick.
+    """A context in which the event loop runs, and calls `run` at each tick.
 
-    `status` is None if no other process watches this one.
+    `status` is None if no other process watches this one. The metrics show the last tick.
     """
 
-    def __init__(self, status: SupervisorStatus | None) -> None:
+    def __init__(self, status: SupervisorStatus | None, meter: Meter) -> None:
         self._status = status
+        self._meter = meter
         self._beats = 0
 
     def __enter__(self) -> Self:
@@ -40,6 +44,12 @@ class Heartbeat:
         """Show that no event loop runs."""
         if self._status is not None:
             self._status.beat(0)
+
+    def run(self, now_s: float) -> Iterable[Record]:
+        """Beat, as a periodic job; `now_s` is monotonic."""
+        self.beat()
+        self._meter.ticked_at_s = now_s
+        return ()
 
     def beat(self) -> None:
         """Show that the event loop makes progress."""

@@ -33,7 +33,8 @@ from nri_numamem.daemon.connection import ConnectionResult
 from nri_numamem.daemon.identity import Identity, identity_of
 from nri_numamem.daemon.jobs import PeriodicJob
 from nri_numamem.daemon.live_settings import read_drop_in
-from nri_numamem.daemon.service import Service, build_engine
+from nri_numamem.daemon.machine_monitor import build_engine
+from nri_numamem.daemon.service import Service
 from nri_numamem.daemon.supervisor_status import LAUNCHED, SupervisorStatus
 from nri_numamem.daemon.system import System, host_system
 from nri_numamem.engine.records.connection import (

@@ -1,4 +1,4 @@
-"""Reads the machine while the plugin serves, so that the accounting matches it.
+"""Reads the machine at the start and while the plugin serves, so that the accounting matches it.
 
 Sizes of nodes and hugepage pools change while pods run, and the kernel sends no uevent when a pool
 is resized by a write to a file. So the machine is read every READ_S seconds, and at the next tick
@@ -18,6 +18,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from nri_numamem.config.errors import UsageError
+from nri_numamem.config.policy import context_of
+from nri_numamem.config.settings import Settings
 from nri_numamem.engine.core.events import Container, MachineChanged, PodSandbox
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.queries.dump import non_pod_hugepages_record, pools_record
@@ -55,6 +58,15 @@ def _sizes(pod: PodSandbox, container: Container | None) -> set[int]:
             return set()
         requested += [container.hugepages_unified, container.hugepage_limits or {}]
     return {size for limits in requested if limits for size, limit in limits.items() if limit > 0}
+
+
+def build_engine(settings: Settings, roots: HostRoots) -> Engine:
+    """Return an engine for this host; UsageError when machine and settings do not go together."""
+    try:
+        machine = read_machine(roots.sysfs, roots.proc)
+    except MachineError as error:
+        raise UsageError(str(error)) from error
+    return Engine(context_of(settings, machine))
 
 
 class MachineMonitor:

@@ -19,7 +19,8 @@ from nri_numamem.daemon import supervisor_status as causes
 from nri_numamem.daemon.external import DEFAULT_SOCKET, ExternalPlugin
 from nri_numamem.daemon.identity import identity_of
 from nri_numamem.daemon.live_settings import read_drop_in
-from nri_numamem.daemon.service import Service, build_engine
+from nri_numamem.daemon.machine_monitor import build_engine
+from nri_numamem.daemon.service import Service
 from nri_numamem.daemon.standby import Form, Standby
 from nri_numamem.daemon.supervisor import DISCONNECTED, Ending
 from nri_numamem.daemon.supervisor_status import SupervisorStatus

@@ -6,8 +6,6 @@ restarted, the engine still has what pods hold between two of their containers.
 
 from collections.abc import Iterable
 
-from nri_numamem.config.errors import UsageError
-from nri_numamem.config.policy import context_of
 from nri_numamem.config.settings import Settings
 from nri_numamem.daemon.cgroup_scan import CgroupScan
 from nri_numamem.daemon.connection import Connection, ConnectionResult
@@ -36,8 +34,6 @@ from nri_numamem.engine.queries.dump import restored_record, state_record
 from nri_numamem.engine.records.process import Stopped
 from nri_numamem.engine.records.record import Record
 from nri_numamem.host.roots import HostRoots
-from nri_numamem.host.sysfs import MachineError
-from nri_numamem.host.topology import read_machine
 from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.poller import Channel
@@ -51,15 +47,6 @@ from nri_numamem.version import VERSION
 
 # A state is offered to the state file after each batch of replies; the job is for what jobs change.
 STATE_FILE_S = 5.0
-
-
-def build_engine(settings: Settings, roots: HostRoots) -> Engine:
-    """Return an engine for this host; UsageError when machine and settings do not go together."""
-    try:
-        machine = read_machine(roots.sysfs, roots.proc)
-    except MachineError as error:
-        raise UsageError(str(error)) from error
-    return Engine(context_of(settings, machine))
 
 
 class Service:
@@ -94,7 +81,7 @@ class Service:
         self.live = LiveSettings(self.emit, self._apply)
         self._signals: SignalSource | None = None
         self.time_limit = system.new_time_limit()
-        self._heartbeat = Heartbeat(status)
+        self._heartbeat = Heartbeat(status, self._meter)
         self._gc_control = GcControl()
         self._description = Description(self._state_store.describe, system.clock.wall_s)
         self.mode = StartMode.SERVICE
@@ -273,7 +260,7 @@ class Service:
     def _make_jobs(self) -> list[Job]:
         limit, get_engine = self.time_limit, self._get_engine
         return [
-            PeriodicJob("heartbeat", self._beat),
+            PeriodicJob("heartbeat", self._heartbeat.run),
             PeriodicJob("systemd", self._notify_alive),
             self._machine_monitor,
             LimitedJob(self._pod_reaper, limit, get_engine),
@@ -285,13 +272,8 @@ class Service:
             LimitedJob(self._invariant_check, limit, get_engine),
             self._gc_control,
             # Reading the host can take seconds; the wait for the next tick comes on top of it.
-            PeriodicJob("heartbeat after the jobs", self._beat),
+            PeriodicJob("heartbeat after the jobs", self._heartbeat.run),
         ]
-
-    def _beat(self, now_s: float) -> Iterable[Record]:
-        self._heartbeat.beat()
-        self._meter.ticked_at_s = now_s
-        return ()
 
     def _notify_alive(self, now_s: float) -> Iterable[Record]:
         self.notifier.alive(now_s)

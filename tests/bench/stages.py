@@ -16,7 +16,8 @@ from typing import Any
 from unittest import mock
 
 from nri_numamem.config.settings import settings_from_mapping
-from nri_numamem.daemon.service import Service, build_engine
+from nri_numamem.daemon.machine_monitor import build_engine
+from nri_numamem.daemon.service import Service
 from nri_numamem.daemon.system import host_system
 from nri_numamem.engine.admission import placement
 from nri_numamem.engine.engine import Engine

@@ -27,7 +27,8 @@ from google.protobuf.message import Message
 import nri_numamem
 from nri_numamem.config.settings import settings_from_mapping
 from nri_numamem.daemon.identity import Identity
-from nri_numamem.daemon.service import Service, build_engine
+from nri_numamem.daemon.machine_monitor import build_engine
+from nri_numamem.daemon.service import Service
 from nri_numamem.daemon.signals import Signals
 from nri_numamem.daemon.system import host_system
 from nri_numamem.nri.multiplexer import PLUGIN_SERVICE_CONN, frame_message

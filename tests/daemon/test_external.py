@@ -18,7 +18,8 @@ from nri_numamem.daemon.external import (
     ExternalPlugin,
 )
 from nri_numamem.daemon.identity import Identity
-from nri_numamem.daemon.service import Service, build_engine
+from nri_numamem.daemon.machine_monitor import build_engine
+from nri_numamem.daemon.service import Service
 from nri_numamem.nri.event_loop import TICK_S, Ended
 from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.numa import CpuSet, Machine, NumaNode

@@ -2,11 +2,12 @@
 
 from nri_numamem.daemon.heartbeat import Heartbeat
 from nri_numamem.daemon.supervisor_status import SupervisorStatus
+from nri_numamem.observe.metrics.counters import Meter
 
 
 def test_it_beats_only_inside_the_context() -> None:
     status = SupervisorStatus()
-    heartbeat = Heartbeat(status)
+    heartbeat = Heartbeat(status, Meter())
     seen = [status.beats]
     with heartbeat:
         seen.append(status.beats)
@@ -20,5 +21,7 @@ def test_it_beats_only_inside_the_context() -> None:
 
 
 def test_without_another_process_it_does_nothing() -> None:
-    with Heartbeat(None) as heartbeat:
-        heartbeat.beat()
+    meter = Meter()
+    with Heartbeat(None, meter) as heartbeat:
+        assert list(heartbeat.run(5.0)) == []
+    assert meter.ticked_at_s == 5.0

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from nri_numamem.config.load import load_text
-from nri_numamem.daemon.service import Service, build_engine
+from nri_numamem.daemon.machine_monitor import build_engine
+from nri_numamem.daemon.service import Service
 from nri_numamem.daemon.system import host_system
 from nri_numamem.nri.decode import Decoder
 from nri_numamem.nri.session import PluginSession

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from nri_numamem.config.errors import UsageError
+from nri_numamem.config.settings import Settings
 from nri_numamem.daemon import machine_monitor
-from nri_numamem.daemon.machine_monitor import READ_S, RELOG_S, MachineMonitor
+from nri_numamem.daemon.machine_monitor import READ_S, RELOG_S, MachineMonitor, build_engine
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox
 from nri_numamem.engine.core.policy import Policy
@@ -437,3 +439,8 @@ def test_a_simulated_host_has_no_uevents(tmp_path: Path) -> None:
         MachineMonitor(HostRoots(tmp_path, tmp_path, tmp_path), lambda: None, print)._listen is None
     )
     assert MachineMonitor(HostRoots(), lambda: None, print)._listen == UeventSocket.open
+
+
+def test_a_machine_that_cannot_be_read_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="sys/devices/system: no such directory"):
+        build_engine(Settings(), HostRoots(tmp_path / "sys", tmp_path / "proc"))

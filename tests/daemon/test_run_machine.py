@@ -8,7 +8,8 @@ import pytest
 
 from nri_numamem.config.settings import Settings
 from nri_numamem.daemon import machine_monitor
-from nri_numamem.daemon.service import Service, build_engine
+from nri_numamem.daemon.machine_monitor import build_engine
+from nri_numamem.daemon.service import Service
 from nri_numamem.daemon.system import host_system
 from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox, RunPodSandbox
 from nri_numamem.host.roots import HostRoots

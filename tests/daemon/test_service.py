@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.config.errors import UsageError
 from nri_numamem.config.settings import Settings
 from nri_numamem.daemon.external import ExternalPlugin
 from nri_numamem.daemon.identity import Identity
-from nri_numamem.daemon.service import Service, build_engine
+from nri_numamem.daemon.service import Service
 from nri_numamem.daemon.signals import DUMP_STATE
 from nri_numamem.engine.admission import records
 from nri_numamem.engine.core.context import Context
@@ -323,11 +322,6 @@ def test_two_sandboxes_of_one_pod_over_a_connection(node: Node) -> None:
     node.run(4)
     assert len(node.log.named("duplicate_container")) == 2
     assert len(node.engine.state.accounting.assignments["u"]) == 2
-
-
-def test_a_machine_that_cannot_be_read_is_a_usage_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="sys/devices/system: no such directory"):
-        build_engine(Settings(), HostRoots(tmp_path / "sys", tmp_path / "proc"))
 
 
 def test_the_runtime_configures_nothing(node: Node) -> None:

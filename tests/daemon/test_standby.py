@@ -17,7 +17,8 @@ from nri_numamem.config.settings import Settings
 from nri_numamem.daemon.external import ExternalPlugin
 from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.lock_holder import format_holder
-from nri_numamem.daemon.service import Service, build_engine
+from nri_numamem.daemon.machine_monitor import build_engine
+from nri_numamem.daemon.service import Service
 from nri_numamem.daemon.standby import POLL_S, REMOVED_S, Form, Standby
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.observe.systemd import Notifier

@@ -10,8 +10,9 @@ from nri_numamem.config import load as configuration
 from nri_numamem.config.settings import Settings
 from nri_numamem.daemon.external import ExternalPlugin
 from nri_numamem.daemon.identity import Identity
+from nri_numamem.daemon.machine_monitor import build_engine
 from nri_numamem.daemon.pod_reaper import REAP_S
-from nri_numamem.daemon.service import Service, build_engine
+from nri_numamem.daemon.service import Service
 from nri_numamem.daemon.standby import Form, Standby
 from nri_numamem.engine.queries.dump import accounting_record
 from nri_numamem.engine.records.plain import fields_of
