@@ -67,37 +67,33 @@ class Service:
         namespaces: NamespaceAccess = NO_ACCESS,
     ) -> None:
         self.notifier = notifier or Notifier({})
-        self._roots = roots
-        self._system = system
+        self._roots, self._system = roots, system
         self._connection: Connection | None = None
         self._connections = 0
-        self._state_store = StateStore(
-            lambda record: self.emit(record),  # noqa: PLW0108 - which needs the store
-            system.clock,
-            system.open_state_file,
-        )
-        records = RecordPath(log, system.clock, self._get_engine, self._state_store.append)
+        clock, get_engine = system.clock, self._get_engine
+        self._state_store = StateStore(lambda r: self.emit(r), clock, system.open_state_file)  # noqa: PLW0108 - emit needs the store
+        records = RecordPath(log, clock, get_engine, self._state_store.append)
         self.emit, self._history, self._meter = records.emit, records.history, records.meter
         self.live = LiveSettings(self.emit, self._apply)
         self._signals: SignalSource | None = None
         self.time_limit = system.new_time_limit()
         self._heartbeat = Heartbeat(status, self._meter)
         self._gc_control = GcControl()
-        self._description = Description(self._state_store.describe, system.clock.wall_s)
+        self._description = Description(self._state_store.describe, clock.wall_s)
         self.mode = StartMode.SERVICE
-        self._pod_reaper = PodReaper(roots.cgroup, self._get_engine)
+        self._pod_reaper = PodReaper(roots.cgroup, get_engine)
         self._cgroup_scan = CgroupScan(roots.cgroup, self._get_engine, system.clock.wall_s)
         self._cpuset_check = CpusetCheck(roots.cgroup, self._get_engine, system.clock.wall_s)
         self._machine_monitor = MachineMonitor(
-            roots, self._get_engine, self.emit, listen=system.listen_uevents
+            roots, get_engine, self.emit, listen=system.listen_uevents
         )
-        self._invariant_check = InvariantCheck(self._get_engine, self._rebuild)
+        self._invariant_check = InvariantCheck(get_engine, self._rebuild)
         self.host_reader = HostReader(
-            roots, self._get_engine, self._machine_monitor, self.emit, namespaces
+            roots, get_engine, self._machine_monitor, self.emit, namespaces
         )
         self.requests = Requests(
             self.time_limit,
-            system.clock,
+            clock,
             self._pod_reaper,
             records.refusals,
             self.emit,
@@ -106,13 +102,7 @@ class Service:
         )
         self.requests.engine = engine
         self.metrics = MetricsEndpoint(
-            records.meter,
-            self.emit,
-            system.clock,
-            self._get_engine,
-            self._state_store,
-            roots.cgroup,
-            status,
+            self._meter, self.emit, clock, get_engine, self._state_store, roots.cgroup, status
         )
         self.jobs = Jobs(self._make_jobs(), system.clock, self.emit)
 

@@ -38,137 +38,88 @@ class Device:
 class HostFacts(Protocol):
     """Reads the host for the decoder. No method raises or waits.
 
-    The four properties are settings, or depend on the runtime: they can change between requests.
+    The attributes are settings, or depend on the runtime: they can change between requests.
     """
 
-    @property
-    def pins_burstable(self) -> bool:
-        """Return whether containers of Burstable pods may be pinned."""
+    pins_burstable: bool = False
+    """Whether containers of Burstable pods may be pinned."""
+    sets_oom_score_adj: bool = False
+    """Whether the runtime can set `oom_score_adj`."""
+    reads_networks: bool = False
+    """Whether the setting networkHints is on."""
+    sets_policies: bool = False
+    """Whether the setting memoryPolicy allows policies."""
 
-    @property
-    def sets_oom_score_adj(self) -> bool:
-        """Return whether the runtime can set `oom_score_adj`."""
-
-    @property
-    def reads_networks(self) -> bool:
-        """Return whether the setting networkHints is on."""
-
-    @property
-    def sets_policies(self) -> bool:
-        """Return whether the setting memoryPolicy allows policies."""
-
-    def hugepage_limits(self, cgroup_parent: str) -> Mapping[int, int]:
+    def hugepage_limits(self, _cgroup_parent: str, /) -> Mapping[int, int]:
         """Return page size in bytes -> limit in bytes of a pod's cgroup."""
+        return {}
 
-    def memory_limit(self, cgroup_parent: str) -> int | None:
+    def memory_limit(self, _cgroup_parent: str, /) -> int | None:
         """Return the memory limit in bytes of a pod's cgroup; None for no limit."""
+        return None
 
     def read_cpuset(
-        self, container: events.Container, cgroup_parent: str, cgroups_path: str
+        self, container: events.Container, _cgroup_parent: str, _cgroups_path: str, /
     ) -> events.Container:
         """Return a container with `cgroup_mems` and `cgroup_use`, where they have an effect."""
+        return container
 
-    def container_memory(self, cgroups_path: str) -> int | None:
+    def container_memory(self, _cgroups_path: str, /) -> int | None:
         """Return the memory limit in bytes of a container's cgroup; None if there is none."""
+        return None
 
-    def process_start(self, pid: int) -> int:
+    def process_start(self, _pid: int, /) -> int:
         """Return the start of a process in clock ticks since boot; 0 if it is unknown."""
+        return 0
 
-    def device_nodes(self, cgroup_parent: str, devices: Iterable[Device]) -> tuple[NodeSet, ...]:
+    def device_nodes(
+        self, _cgroup_parent: str, _devices: Iterable[Device], /
+    ) -> tuple[NodeSet, ...]:
         """Return the NUMA nodes of each device of a pod's container that has known nodes.
 
         The devices are a lazy iterable: a reader that ignores them costs nothing.
         """
-
-    def pool_use(
-        self, pod: events.PodSandbox, container: events.Container | None
-    ) -> PoolUse | None:
-        """Return the kernel's hugepage pools for a container, or None for a whole pod.
-
-        None when they have no effect or are unknown.
-        """
-
-    def policy_support(self, handler: str) -> events.PolicySupport | None:
-        """Return whether memory policies can be set for a pod with this runtime handler."""
-
-    def available_memory(
-        self, pod: events.PodSandbox, container: events.Container
-    ) -> Mapping[int, int] | None:
-        """Return node id -> bytes that are free or reclaimable; None if they have no effect."""
-
-    def sandbox_started(self, pod: events.PodSandbox, path: str) -> None:
-        """Take note of a sandbox and of the path of its network namespace, "" for the host's."""
-
-    def sandbox_ended(self, sandbox_id: str) -> None:
-        """Take note that a sandbox ended."""
-
-    def network(
-        self, pod: events.PodSandbox, host_names: tuple[str, ...], path: str
-    ) -> events.NetworkRequest | None:
-        """Return the interfaces of a new container; None if they have no effect.
-
-        `host_names` are the interfaces of the host that the container gets, `path` is as above.
-        """
-
-
-class NoHostFacts:
-    """Knows nothing of the host, and all settings are off."""
-
-    pins_burstable = sets_oom_score_adj = reads_networks = sets_policies = False
-
-    def hugepage_limits(self, _cgroup_parent: str) -> Mapping[int, int]:
-        """Return no limits."""
-        return {}
-
-    def memory_limit(self, _cgroup_parent: str) -> int | None:
-        """Return no limit."""
-        return None
-
-    def read_cpuset(
-        self, container: events.Container, _cgroup_parent: str, _cgroups_path: str
-    ) -> events.Container:
-        """Return the container as it is."""
-        return container
-
-    def container_memory(self, _cgroups_path: str) -> int | None:
-        """Return no limit."""
-        return None
-
-    def process_start(self, _pid: int) -> int:
-        """Return an unknown start."""
-        return 0
-
-    def device_nodes(self, _cgroup_parent: str, _devices: Iterable[Device]) -> tuple[NodeSet, ...]:
-        """Return no nodes."""
         return ()
 
     def pool_use(
-        self, _pod: events.PodSandbox, _container: events.Container | None
+        self, _pod: events.PodSandbox, _container: events.Container | None, /
     ) -> PoolUse | None:
-        """Return no pools."""
+        """Return the kernel's hugepage pools for a container, or without one for a whole pod.
+
+        None when they have no effect or are unknown.
+        """
         return None
 
-    def policy_support(self, _handler: str) -> events.PolicySupport | None:
-        """Return no support."""
+    def policy_support(self, _handler: str, /) -> events.PolicySupport | None:
+        """Return whether memory policies can be set for a pod with this runtime handler."""
         return None
 
     def available_memory(
-        self, _pod: events.PodSandbox, _container: events.Container
+        self, _pod: events.PodSandbox, _container: events.Container, /
     ) -> Mapping[int, int] | None:
-        """Return no amounts."""
+        """Return node id -> bytes that are free or reclaimable; None if they have no effect."""
         return None
 
-    def sandbox_started(self, _pod: events.PodSandbox, _path: str) -> None:
-        """Do nothing."""
+    def sandbox_started(self, _pod: events.PodSandbox, _path: str, /) -> None:
+        """Take note of a sandbox and of the path of its network namespace, "" for the host's."""
+        return
 
-    def sandbox_ended(self, _sandbox_id: str) -> None:
-        """Do nothing."""
+    def sandbox_ended(self, _sandbox_id: str, /) -> None:
+        """Take note that a sandbox ended."""
+        return
 
     def network(
-        self, _pod: events.PodSandbox, _host_names: tuple[str, ...], _path: str
+        self, _pod: events.PodSandbox, _host_names: tuple[str, ...], _path: str, /
     ) -> events.NetworkRequest | None:
-        """Return no interfaces."""
+        """Return the interfaces of a new container; None if they have no effect.
+
+        The names are the interfaces of the host that the container gets, the path is as above.
+        """
         return None
+
+
+class NoHostFacts(HostFacts):
+    """Nothing is known of the host, and all settings are off."""
 
 
 NO_HOST_FACTS = NoHostFacts()
