@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from nri_numamem.daemon.cgroup_scan import SCANS_AFTER_S
+from nri_numamem.daemon.cgroup_sweep import ContainerCgroups
 from nri_numamem.daemon.jobs import unknown_time
 from nri_numamem.engine.core.events import CpusetRead, CpusetsRead
 from nri_numamem.engine.core.state import EngineState, Holder
@@ -21,9 +22,9 @@ from nri_numamem.engine.cpusets.check import nodes_of_container
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.records.record import Record
 from nri_numamem.engine.records.running import ContainerCgroupUnreadable
-from nri_numamem.host.cgroups import cgroup_directory, set_mems
+from nri_numamem.host.cgroups import set_mems
 from nri_numamem.host.container_use import container_use
-from nri_numamem.host.containers import container_folders, is_populated
+from nri_numamem.host.containers import is_populated
 from nri_numamem.host.numa_stat import read_pages
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.numa import NodeSet
@@ -143,16 +144,12 @@ class CpusetCheck:
     ) -> Iterator[CpusetRead]:
         """Yield what is to be compared: what differs again, and what the state waits for."""
         suspects, self._suspects = self._suspects, {}
+        cgroups = ContainerCgroups(self._cgroup_root, state)
         for sandbox_id in sandboxes:
-            pod = state.pods.get(sandbox_id)
-            parent = None
-            if pod is not None:
-                parent = cgroup_directory(self._cgroup_root, pod.cgroup_parent, "cpuset")
-            folders = {} if parent is None else container_folders(parent)
             for holder in holders.get(sandbox_id, ()):
-                name = folders.get(holder.container_id)
-                if parent is not None and name is not None:
-                    yield from self._read_one(state, suspects, holder, parent / name)
+                directory = cgroups.directory(holder)
+                if directory is not None:
+                    yield from self._read_one(state, suspects, holder, directory)
 
     def _read_one(
         self, state: EngineState, suspects: dict[str, NodeSet], holder: Holder, directory: Path

@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nri_numamem.daemon.cgroup_sweep import RemoteMemory
 from nri_numamem.daemon.instance import StateStore
 from nri_numamem.daemon.jobs import Jobs, LimitedJob
-from nri_numamem.daemon.remote_memory import RemoteMemory
 from nri_numamem.daemon.supervisor_status import START_CAUSES, SupervisorStatus
 from nri_numamem.daemon.system import TimeLimit
 from nri_numamem.engine.core.state import EngineState

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from nri_numamem.daemon.cgroup_sweep import ContainerCgroups
 from nri_numamem.engine.core.events import Container, PodCgroupGone, PodSandbox, StopContainer
 from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.records.pods import PodReleased
 from nri_numamem.engine.records.record import Record
-from nri_numamem.host.cgroups import cgroup_directory, cgroup_exists
-from nri_numamem.host.containers import container_folders
+from nri_numamem.host.cgroups import cgroup_exists
 from nri_numamem.host.sysfs import MachineError
 
 REAP_S = 5.0
@@ -90,14 +90,12 @@ class PodReaper:
     def _find_gone_containers(self, state: EngineState) -> list[Holder]:
         """Return the containers recorded under their id whose cgroup is gone since it was seen."""
         holders = [h for h in state.holders.values() if h.key[1] == h.container_id and not h.ended]
-        present: set[str] = set()
-        for sandbox_id in {holder.sandbox_id for holder in holders} & state.pods.keys():
-            pod = state.pods[sandbox_id]
-            directory = cgroup_directory(self._cgroup_root, pod.cgroup_parent, "cpuset")
-            try:
-                present.update(() if directory is None else container_folders(directory))
-            except MachineError:
-                return []  # the next run may read it
+        cgroups = ContainerCgroups(self._cgroup_root, state)
+        sandboxes = {holder.sandbox_id for holder in holders}
+        try:
+            present = {one for sandbox_id in sandboxes for one in cgroups.ids(sandbox_id)}
+        except MachineError:
+            return []  # the next run may read it
         known = {holder.container_id for holder in holders}
         self._seen_containers = (self._seen_containers | present) & known
         gone = self._seen_containers - present

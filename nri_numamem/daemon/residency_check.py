@@ -1,7 +1,6 @@
 """Reads where the pages of managed containers are, and compares what is left on their nodes.
 
-A round reads each container once, CONTAINERS_PER_TICK at a tick: the kernel takes up to some
-milliseconds for one `memory.numa_stat`, and a request waits meanwhile. What is available per NUMA
+A round reads each container once, some at a tick (``cgroup_sweep``). What is available per NUMA
 node is read before and after a round, because containers allocate while it lasts; an alarm counts
 only if it follows from both. ``engine.features.residency`` decides.
 
@@ -9,10 +8,15 @@ Only for the setting `residency`; without it the module is not loaded.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 
+from nri_numamem.daemon.cgroup_sweep import (
+    CONTAINERS_PER_TICK,
+    ContainerCgroups,
+    PageRound,
+    assigned_containers,
+)
 from nri_numamem.engine.core.fields import holder_names
-from nri_numamem.engine.core.state import EngineState, Holder
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.cpusets.check import nodes_of_container
 from nri_numamem.engine.cpusets.records import pages_shown
 from nri_numamem.engine.engine import Engine
@@ -20,21 +24,16 @@ from nri_numamem.engine.features.residency import records
 from nri_numamem.engine.features.residency.head_room import head_rooms, judge, unfaulted_bytes
 from nri_numamem.engine.features.residency.remote_memory import (
     Round,
-    containers_to_read,
     judge_remote,
     likely_causes,
 )
 from nri_numamem.engine.features.residency.setting import Residency
 from nri_numamem.engine.records.record import Record
-from nri_numamem.host.cgroups import cgroup_directory, set_mems
-from nri_numamem.host.containers import container_folders
+from nri_numamem.host.cgroups import set_mems
 from nri_numamem.host.node_memory import read_available
-from nri_numamem.host.numa_stat import read_pages
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.numa.pages import Pages
-
-CONTAINERS_PER_TICK = 32
 
 
 class ResidencyCheck:
@@ -55,11 +54,9 @@ class ResidencyCheck:
         self._setting = setting
         self._roots = roots
         self._get_engine = get_engine
-        self._per_tick = per_tick
+        self._page_round = PageRound(roots.cgroup, per_tick)
         self._begun_at_s: float | None = None
         self._is_reading = False
-        self._waiting: list[Holder] = []
-        """Containers that this round has not read yet, the next one last."""
         self._found: dict[str, Pages] = {}
         self._available: Mapping[int, int] = {}
         """As it was when the round began."""
@@ -81,13 +78,11 @@ class ResidencyCheck:
         if not self._is_reading:
             self._begun_at_s, self._is_reading = now_s, True
             self._found, self._available = {}, self._read_available()
-            self._waiting = list(containers_to_read(state))
-        some, self._waiting = self._waiting[-self._per_tick :], self._waiting[: -self._per_tick]
-        for holder in some:
-            pages = self._read(state, holder)
+            self._page_round.begin(assigned_containers(state))
+        for container_id, pages in self._page_round.read(state):
             if pages is not None:
-                self._found[holder.container_id] = pages
-        if self._waiting:
+                self._found[container_id] = pages
+        if not self._page_round.is_over:
             return ()
         self._is_reading = False
         return list(self._finish(state))
@@ -97,21 +92,6 @@ class ResidencyCheck:
             return read_available(self._roots.sysfs)
         except MachineError:
             return {}  # the watch of the machine records such files
-
-    def _read(self, state: EngineState, holder: Holder) -> Pages | None:
-        directory = self._directory(state, holder)
-        try:
-            return None if directory is None else read_pages(self._roots.cgroup, directory)
-        except MachineError:
-            return None  # the check of cgroups records such files
-
-    def _directory(self, state: EngineState, holder: Holder) -> Path | None:
-        pod = state.pods.get(holder.sandbox_id)
-        parent = None
-        if pod is not None:
-            parent = cgroup_directory(self._roots.cgroup, pod.cgroup_parent, "cpuset")
-        name = None if parent is None else container_folders(parent).get(holder.container_id)
-        return None if parent is None or name is None else parent / name
 
     def _finish(self, state: EngineState) -> Iterator[Record]:
         """Compare what the round found; yield the records."""
@@ -152,8 +132,8 @@ class ResidencyCheck:
     def _found_remote(self, state: EngineState, container_id: str, pages: Pages) -> Record:
         holder = state.holders[state.keys[container_id]]
         nodes = nodes_of_container(state, container_id)
-        directory = self._directory(state, holder)
         try:
+            directory = ContainerCgroups(self._roots.cgroup, state).directory(holder)
             mems = None if directory is None else set_mems(directory)
         except MachineError:
             mems = None

@@ -21,15 +21,6 @@ _HUGETLB = re.compile(r"hugetlb\.[0-9KMGT]+B\.numa_stat", re.ASCII)
 _V1_PREFIX = "hierarchical_"
 
 
-def private_bytes(cgroup_root: Path, directory: Path) -> dict[int, int] | None:
-    """Return node -> bytes of anonymous and hugetlb pages of the container with this cpuset cgroup.
-
-    Page cache is left out, because containers share it. None and errors as of read_pages().
-    """
-    pages = read_pages(cgroup_root, directory)
-    return None if pages is None else pages.private
-
-
 def read_pages(cgroup_root: Path, directory: Path) -> Pages | None:
     """Return the resident memory of the container with this cpuset cgroup.
 

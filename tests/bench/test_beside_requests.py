@@ -2,7 +2,7 @@
 
 import pytest
 
-from nri_numamem.daemon.residency_check import ResidencyCheck
+from nri_numamem.daemon.cgroup_sweep import ContainerCgroups
 from nri_numamem.host.capabilities import CAP_SYS_ADMIN, has_capability
 from tests.bench import beside_requests
 from tests.bench.beside_requests import HelperUse, Residencies
@@ -16,7 +16,7 @@ def test_a_round_reads_all_containers_in_parts() -> None:
 
 
 def test_a_round_over_other_containers_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ResidencyCheck, "_read", lambda *_: None)
+    monkeypatch.setattr(ContainerCgroups, "pages", lambda *_: None)
     with pytest.raises(RuntimeError, match="a round read 0 of 3"):
         beside_requests.residency(rounds=1, containers=3)
 

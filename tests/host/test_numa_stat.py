@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.host.numa_stat import bytes_per_node, private_bytes, read_pages
+from nri_numamem.host.numa_stat import bytes_per_node, read_pages
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.numa.pages import Pages
 
@@ -29,7 +29,9 @@ def test_anonymous_and_hugetlb_pages_of_cgroup_v2(plant: Plant) -> None:
             "c/hugetlb.2MB.current": f"{4 * MI}\n",
         }
     )
-    assert private_bytes(root, root / "c") == {0: 4096, 1: 8192 + 4 * MI}
+    pages = read_pages(root, root / "c")
+    assert pages is not None
+    assert pages.private == {0: 4096, 1: 8192 + 4 * MI}
 
 
 @pytest.mark.parametrize(
@@ -46,19 +48,21 @@ def test_cgroup_v1_counts_pages(plant: Plant, text: str, pages: dict[int, int]) 
         }
     )
     expected = {0: pages[0] * PAGE + 2 * MI, 1: pages[1] * PAGE}
-    assert private_bytes(root, root / "cpuset/a/c") == expected
+    found = read_pages(root, root / "cpuset/a/c")
+    assert found is not None
+    assert found.private == expected
 
 
 def test_a_container_that_ended_or_has_no_memory_controller(plant: Plant) -> None:
     root = plant({"cgroup.controllers": "", "c/hugetlb.2MB.numa_stat": "total=0 N0=0\n"})
-    assert private_bytes(root, root / "c") is None
-    assert private_bytes(root, root / "gone") is None
+    assert read_pages(root, root / "c") is None
+    assert read_pages(root, root / "gone") is None
 
 
 def test_a_file_that_cannot_be_read(plant: Plant) -> None:
     root = plant({"cgroup.controllers": "", "c/memory.numa_stat/x": ""})
     with pytest.raises(MachineError, match=r"memory\.numa_stat"):
-        private_bytes(root, root / "c")
+        read_pages(root, root / "c")
 
 
 def test_only_the_lines_with_these_names_count() -> None:

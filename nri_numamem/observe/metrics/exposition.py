@@ -179,7 +179,7 @@ def _remote(amounts: Mapping[int, int]) -> Metric:
     """Return the bytes per node on which pages lie of containers that are pinned elsewhere."""
     return gauges(
         "remote_bytes",
-        "Anonymous and hugetlb pages on the NUMA node, of containers pinned to other nodes.",
+        "Memory without page cache on the NUMA node, of containers pinned to other nodes.",
         "numa_node",
         {str(node): size_bytes for node, size_bytes in amounts.items()},
     )

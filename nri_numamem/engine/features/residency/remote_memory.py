@@ -7,7 +7,7 @@ a row, because memory that is being moved is remote for a moment. It is cleared 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from nri_numamem.engine.core.state import POOL, EngineState, Holder
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.cpusets.check import nodes_of_container
 from nri_numamem.engine.features.residency.head_room import HeadRoom
 from nri_numamem.engine.records.containers import PinnedWhileRunning
@@ -50,11 +50,6 @@ class RemoteVerdict:
     raised: tuple[str, ...]
     cleared: tuple[str, ...]
     rounds: Mapping[str, int]
-
-
-def containers_to_read(state: EngineState) -> tuple[Holder, ...]:
-    """Return the live containers with assignments."""
-    return tuple(h for h in state.holders.values() if not h.ended and h.key[1] != POOL)
 
 
 def judge_remote(

@@ -9,7 +9,6 @@ from nri_numamem.engine.core.reason import Reason, Reasons
 from nri_numamem.engine.cpusets.check import nodes_of_container
 from nri_numamem.engine.features.residency.remote_memory import (
     Round,
-    containers_to_read,
     judge_remote,
     likely_causes,
 )
@@ -75,10 +74,8 @@ def test_an_ended_or_unknown_container_has_no_nodes(running: Host) -> None:
     state = running.engine.state
     assert nodes_of_container(state, "c") == NodeSet([0])
     assert nodes_of_container(state, "other") == NodeSet()
-    assert [holder.container_id for holder in containers_to_read(state)] == ["c"]
     running.stop(running.newest())
     assert nodes_of_container(running.engine.state, "c") == NodeSet()
-    assert containers_to_read(running.engine.state) == ()
     assert rounds(running, REMOTE, REMOTE) == ["", ""]
 
 

@@ -1,4 +1,4 @@
-"""What of pinned containers' memory lies on other nodes, and how much one scrape reads."""
+"""The cgroups of known containers: what a run lists, a round reads, and which memory is remote."""
 
 import shutil
 import threading
@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.daemon.remote_memory import RemoteMemory
+from nri_numamem.daemon import cgroup_sweep
+from nri_numamem.daemon.cgroup_sweep import (
+    ContainerCgroups,
+    PageRound,
+    RemoteMemory,
+    assigned_containers,
+)
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import (
     Container,
@@ -76,6 +82,52 @@ def test_pages_on_other_nodes_than_those_of_the_container(stand: Stand) -> None:
     assert memory.read() == {1: 1, 2: 7}
     stand.write(2, "N0=4096 N1=0 N2=0")
     assert memory.read() == {}
+
+
+def test_shared_memory_is_remote_and_page_cache_is_not(stand: Stand) -> None:
+    stand.create(1, "N0=4096 N1=8192\nshmem N1=100")
+    assert stand.memory().read() == {1: 8292}
+
+
+def test_the_cgroup_of_a_pod_is_listed_once(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand.create(1)
+    listed: list[Path] = []
+
+    def folders(parent: Path) -> dict[str, str]:
+        listed.append(parent)
+        return {container(1).container_id: "folder"}
+
+    directory = stand.root / "kubepods/pod1"
+    monkeypatch.setattr(cgroup_sweep, "container_folders", folders)
+    cgroups = ContainerCgroups(stand.root, stand.engine.state)
+    (holder,) = assigned_containers(stand.engine.state)
+    assert [cgroups.directory(holder) for _ in range(2)] == [directory / "folder"] * 2
+    assert listed == [directory]
+    assert list(cgroups.ids(pod(1).sandbox_id)) == [container(1).container_id]
+    assert list(cgroups.ids("unknown")) == []
+
+
+def test_a_round_reads_each_container_once(stand: Stand) -> None:
+    for number in range(5):
+        stand.create(number)
+    state = stand.engine.state
+    assert PageRound(stand.root, 2).is_over
+    page_round = PageRound(stand.root, 2)
+    page_round.begin(assigned_containers(state))
+    found: list[list[str]] = []
+    while not page_round.is_over:
+        found.append([one for one, pages in page_round.read(state) if pages is not None])
+    assert [len(ids) for ids in found] == [2, 2, 1]
+    ids = {container(number).container_id for number in range(5)}
+    assert {one for some in found for one in some} == ids
+
+
+def test_containers_with_assignments_run(stand: Stand) -> None:
+    for number in range(2):
+        stand.create(number)
+    stand.engine.apply(StopContainer(pod(0), container(0)))
+    found = [holder.container_id for holder in assigned_containers(stand.engine.state)]
+    assert found == [container(1).container_id]
 
 
 def test_a_container_without_nodes_in_its_cgroup_is_left_out(stand: Stand) -> None:
