@@ -28,7 +28,6 @@ from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.records.record import Record
 from nri_numamem.engine.records.running import ContainerCgroupUnreadable
 from nri_numamem.host.cgroups import cgroup_directory, pod_hugepage_limits, pod_memory_limit
-from nri_numamem.host.container_use import container_use
 from nri_numamem.host.containers import (
     cgroup_path,
     container_folders,
@@ -36,6 +35,7 @@ from nri_numamem.host.containers import (
     pod_directories,
     running_container,
 )
+from nri_numamem.host.numa_stat import container_use
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.memorymanager import QosClass
 

@@ -23,9 +23,8 @@ from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.records.record import Record
 from nri_numamem.engine.records.running import ContainerCgroupUnreadable
 from nri_numamem.host.cgroups import set_mems
-from nri_numamem.host.container_use import container_use
 from nri_numamem.host.containers import is_populated
-from nri_numamem.host.numa_stat import read_pages
+from nri_numamem.host.numa_stat import container_use, read_pages
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.numa import NodeSet
 

@@ -34,12 +34,12 @@ from nri_numamem.host.cgroups import (
     pod_memory_limit,
     set_mems,
 )
-from nri_numamem.host.container_use import container_use
 from nri_numamem.host.containers import memory_limit, process_start
 from nri_numamem.host.devices import device_numa_nodes
-from nri_numamem.host.node_memory import read_available
+from nri_numamem.host.numa_stat import container_use
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError
+from nri_numamem.host.topology import read_available
 from nri_numamem.memorymanager import PoolUse, QosClass
 from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.host_facts import Device

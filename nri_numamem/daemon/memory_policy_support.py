@@ -14,11 +14,11 @@ from threading import Thread
 
 from nri_numamem.config.settings import Settings
 from nri_numamem.engine.core.events import PolicySupport
-from nri_numamem.host.kernel_policies import missing_modes
-from nri_numamem.host.oci_features import (
+from nri_numamem.host.memory_policies import (
     PROGRAMS,
     FeaturesError,
     find_program,
+    missing_modes,
     read_policy_modes,
 )
 from nri_numamem.host.roots import HostRoots
@@ -42,7 +42,7 @@ class _Programs:
 
 
 class MemoryPolicySupport:
-    """What is known of kernel and runtime; `find` and `read` are of ``host.oci_features``."""
+    """What is known of kernel and runtime; `find` and `read` are of ``host.memory_policies``."""
 
     def __init__(
         self,

@@ -21,8 +21,7 @@ from pathlib import Path
 from nri_numamem.daemon.privileges import drop_capabilities
 from nri_numamem.daemon.processes import detach, exit_after, set_process_name
 from nri_numamem.host.capabilities import CAP_SYS_ADMIN
-from nri_numamem.host.network import read_network_devices
-from nri_numamem.host.network_namespace import PodInterface, read_pod_interfaces
+from nri_numamem.host.network import PodInterface, read_network_devices, read_pod_interfaces
 
 NAME = "numamem-network"
 """The name of the process."""

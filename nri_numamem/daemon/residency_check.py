@@ -30,9 +30,9 @@ from nri_numamem.engine.features.residency.remote_memory import (
 from nri_numamem.engine.features.residency.setting import Residency
 from nri_numamem.engine.records.record import Record
 from nri_numamem.host.cgroups import set_mems
-from nri_numamem.host.node_memory import read_available
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError
+from nri_numamem.host.topology import read_available
 from nri_numamem.numa.pages import Pages
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from nri_numamem.engine.queries.rebalance import ContainerFacts
 from nri_numamem.host.cgroups import CRUN_CHILD
-from nri_numamem.host.container_use import container_use
 from nri_numamem.host.containers import container_folders, is_populated
-from nri_numamem.host.numa_stat import bytes_per_node, controller_directory
+from nri_numamem.host.numa_stat import bytes_per_node, container_use, controller_directory
 from nri_numamem.host.pod_cgroups import guaranteed_pods, other_pod_directories
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import read_optional

@@ -3,8 +3,11 @@
 Lines are "anon N0=4096 N1=0" with cgroup v2, and "anon=1 N0=1 N1=0" with v1, which counts pages in
 `memory.numa_stat` and bytes in `hugetlb.SIZE.numa_stat`. In v1 the names of sums with all
 descendants begin with "hierarchical_".
+
+A change of `cpuset.mems` makes the kernel move a container's pages to the new nodes within the
+write to the file; container_use() returns what that would mean.
 Source: kernel cgroup-v2.rst, cgroup-v1/memory.rst; hugetlb_cgroup.c, hugetlb_cgroup_read_numa_stat
-(5.17 and newer).
+(5.17 and newer); cpuset.c, update_nodemask.
 """
 
 import os
@@ -12,13 +15,20 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
+from nri_numamem.engine.core.events import CgroupUse
+from nri_numamem.host.cgroups import read_nodes
 from nri_numamem.host.sysfs import names_in, read_optional
+from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.pages import Pages, summed
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _ON_NODE = re.compile(r"N(\d{1,5})=(\d{1,19})", re.ASCII)
 _HUGETLB = re.compile(r"hugetlb\.[0-9KMGT]+B\.numa_stat", re.ASCII)
 _V1_PREFIX = "hierarchical_"
+# Page cache without a mapping stays where it is, so these are upper limits.
+_MOVABLE_V1 = {"total"}
+_MOVABLE_V2 = {"anon", "file"}
+_PAGES_IN_USE = re.compile(r"hugetlb\.[0-9KMGT]+B\.(?:current|usage_in_bytes)", re.ASCII)
 
 
 def read_pages(cgroup_root: Path, directory: Path) -> Pages | None:
@@ -74,3 +84,34 @@ def _sums(text: str, names: Collection[str], unit_bytes: int) -> dict[int, int]:
             for node, amount in _ON_NODE.findall(line):
                 found[int(node)] = found.get(int(node), 0) + int(amount) * unit_bytes
     return found
+
+
+def container_use(cgroup_root: Path, directory: Path) -> CgroupUse:
+    """Return what a container uses whose cpuset is in `directory`.
+
+    Raises MachineError for files that cannot be read, and for lists that no kernel writes.
+    """
+    effective = read_nodes(f"{directory}/cpuset.mems.effective")
+    if effective is None:
+        effective = read_nodes(f"{directory}/cpuset.effective_mems")
+    memory = read_optional(
+        controller_directory(cgroup_root, directory, "memory") / "memory.numa_stat"
+    )
+    return CgroupUse(
+        effective_mems=effective or NodeSet(),
+        memory_bytes=None if memory is None else _memory_bytes(memory),
+        has_hugepages=_has_hugepages(controller_directory(cgroup_root, directory, "hugetlb")),
+    )
+
+
+def _memory_bytes(text: str) -> dict[int, int]:
+    """Return node -> bytes that may move, from the text of `memory.numa_stat`."""
+    return bytes_per_node(text, _MOVABLE_V1 if text.startswith("total=") else _MOVABLE_V2)
+
+
+def _has_hugepages(directory: Path) -> bool:
+    return any(
+        read_optional(directory / name) not in (None, "0")
+        for name in names_in(str(directory))
+        if _PAGES_IN_USE.fullmatch(name)
+    )

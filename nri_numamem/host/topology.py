@@ -5,6 +5,9 @@ uses: node ids may have gaps, nodes without CPUs or memory are included, and so 
 pages. Whether a pool fits its node is checked by ``memorymanager``. Two more facts show what kind
 of memory a node has: its memory tier, and whether all of it is in ZONE_MOVABLE. ``numa`` classifies
 the nodes by them. Kernels before 6.1 show no memory tiers.
+
+Sources for the memory that is available: kernel drivers/base/node.c, node_read_meminfo;
+mm/show_mem.c, si_mem_available, which counts page cache and reclaimable slab as available.
 """
 
 import re
@@ -35,6 +38,8 @@ _TIER = re.compile(r"memory_tier(\d{1,9})", re.ASCII)
 # A distance is one byte in ACPI's SLIT; device trees may hold larger ones.
 _DISTANCE = re.compile(r"[1-9]\d{0,4}", re.ASCII)
 _MEM_TOTAL = r"^{prefix}MemTotal:\s+(\d{{1,16}}) kB$"
+_MEMINFO_LINE = re.compile(r"^Node \d+ ([A-Za-z()]+):\s+(\d{1,16}) kB$", re.ASCII | re.MULTILINE)
+_AVAILABLE = ("MemFree", "Active(file)", "Inactive(file)", "SReclaimable")
 
 
 def read_machine(sysfs_root: Path = Path("/sys"), proc_root: Path = Path("/proc")) -> Machine:
@@ -167,3 +172,16 @@ def _read_distances(path: Path | str, node_ids: tuple[int, ...]) -> dict[int, in
         problem = f"{shorten(text)} is not one distance for each of the {len(node_ids)} nodes"
         raise MachineError(path, problem)
     return dict(zip(node_ids, map(int, fields), strict=True))
+
+
+def read_available(sysfs_root: Path) -> dict[int, int]:
+    """Return NUMA node id -> bytes that are free or reclaimable.
+
+    Empty without NUMA in the kernel. Raises MachineError for a file that cannot be read.
+    """
+    found: dict[int, int] = {}
+    for node_id, directory in node_directories(sysfs_root).items():
+        amounts = dict(_MEMINFO_LINE.findall(read_optional(f"{directory}/meminfo") or ""))
+        if "MemFree" in amounts:
+            found[node_id] = sum(int(amounts.get(name, 0)) for name in _AVAILABLE) * 1024
+    return found

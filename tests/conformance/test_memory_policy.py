@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.host.kernel_policies import WEIGHTS
+from nri_numamem.host.memory_policies import WEIGHTS
 from nri_numamem.memorymanager import QosClass
 from tests.conformance.bench import Bench
 from tests.conformance.go_runtime import numbers_of

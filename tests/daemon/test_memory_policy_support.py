@@ -9,7 +9,7 @@ import pytest
 from nri_numamem.config.settings import Settings
 from nri_numamem.daemon.memory_policy_support import MemoryPolicySupport
 from nri_numamem.engine.core.events import PolicySupport
-from nri_numamem.host.oci_features import FeaturesError
+from nri_numamem.host.memory_policies import FeaturesError
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.nri.configuration import Configuration
 from nri_numamem.numa import MemoryPolicies, PolicyMode

@@ -16,7 +16,7 @@ import pytest
 from nri_numamem.daemon import namespace_helper
 from nri_numamem.daemon.namespace_helper import NAME, READY, start
 from nri_numamem.host.capabilities import CAP_SYS_ADMIN
-from nri_numamem.host.network_namespace import PodInterface
+from nri_numamem.host.network import PodInterface
 from nri_numamem.numa import NodeSet
 from tests.processes import children
 from tests.simulated_host import wait_for

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from nri_numamem.engine.core.context import qos_of_cgroup_parent
 from nri_numamem.host.cgroups import cgroup_directory, container_mems, pod_hugepage_limits
-from nri_numamem.host.container_use import container_use
 from nri_numamem.host.devices import device_numa_nodes
+from nri_numamem.host.numa_stat import container_use
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.memorymanager import QosClass
 from tests.fuzz.checks import check_one_line

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nri_numamem.host.sysfs import MachineError
-from nri_numamem.host.topology import read_isolated_cpus, read_machine
+from nri_numamem.host.topology import read_available, read_isolated_cpus, read_machine
 from nri_numamem.numa.cpuset import CpuSet
 from nri_numamem.numa.machine import Machine, NumaNode
 from tests.laboratory.fake_sysfs import overlay_of
@@ -18,6 +18,24 @@ KIB = 1024
 PAGE_2M = 2 << 20
 PAGE_1G = 1 << 30
 NODE = "sys/devices/system/node/node0"
+GOOD = {
+    f"{NODE}/meminfo": "Node 0 MemTotal: 4194304 kB\n",
+    f"{NODE}/cpulist": "0-1\n",
+    f"{NODE}/distance": "10\n",
+    f"{NODE}/hugepages/hugepages-2048kB/nr_hugepages": "1\n",
+}
+TIERS = "sys/devices/virtual/memory_tiering"
+KI = 1024
+MEMINFO = """\
+Node 1 MemTotal:       1000 kB
+Node 1 MemFree:         100 kB
+Node 1 MemUsed:         900 kB
+Node 1 Active(anon):    500 kB
+Node 1 Active(file):     20 kB
+Node 1 Inactive(file):    3 kB
+Node 1 FilePages:        40 kB
+Node 1 SReclaimable:      4 kB
+"""
 
 
 def machine_at(root: Path) -> Machine:
@@ -108,14 +126,6 @@ def test_an_empty_root(tmp_path: Path) -> None:
     (tmp_path / "sys/devices/system").mkdir(parents=True)
     text = problem_at(tmp_path)
     assert text == "proc/meminfo: no such file; mount the host's sysfs and procfs here"
-
-
-GOOD = {
-    f"{NODE}/meminfo": "Node 0 MemTotal: 4194304 kB\n",
-    f"{NODE}/cpulist": "0-1\n",
-    f"{NODE}/distance": "10\n",
-    f"{NODE}/hugepages/hugepages-2048kB/nr_hugepages": "1\n",
-}
 
 
 @pytest.mark.parametrize(
@@ -213,9 +223,6 @@ def test_a_file_in_place_of_a_directory(plant: Plant) -> None:
     assert machine_at(root).nodes[0].hugepages == {}
 
 
-TIERS = "sys/devices/virtual/memory_tiering"
-
-
 def test_kinds_of_memory(plant: Plant) -> None:
     tree = overlay_of(Machine((NumaNode(0, 1 << 30), NumaNode(1, 0), NumaNode(2, 1 << 30))))
     tree["sys/devices/system/node/has_normal_memory"] = "0\n"
@@ -258,3 +265,28 @@ def test_isolated_cpus(tmp_path: Path) -> None:
     file.write_text("x")
     with pytest.raises(MachineError, match=r"isolated: 'x' is not a list of CPUs"):
         read_isolated_cpus(tmp_path)
+
+
+def write(root: Path, node: int, text: str) -> Path:
+    path = root / f"devices/system/node/node{node}/meminfo"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    return path
+
+
+def test_free_and_reclaimable_bytes(tmp_path: Path) -> None:
+    write(tmp_path, 1, MEMINFO)
+    write(tmp_path, 0, "Node 0 MemTotal: 5 kB\n")
+    assert read_available(tmp_path) == {1: 127 * KI}
+
+
+def test_a_kernel_without_numa(tmp_path: Path) -> None:
+    assert read_available(tmp_path) == {}
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    path = write(tmp_path, 0, "")
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(MachineError, match="meminfo"):
+        read_available(tmp_path)

@@ -29,7 +29,7 @@ from nri_numamem.config.errors import UsageError
 from nri_numamem.config.settings import settings_to_mapping
 from nri_numamem.daemon.refusals import without_id
 from nri_numamem.engine.core.cpu_requests import shares_of
-from nri_numamem.host.kernel_policies import WEIGHTS
+from nri_numamem.host.memory_policies import WEIGHTS
 from nri_numamem.kubelet.manifest import CpuAmounts
 from nri_numamem.memorymanager import ContainerKind, QosClass, Rejection, Request
 from nri_numamem.memorymanager.state_json import StateJson, state_json

@@ -6,11 +6,11 @@ from pathlib import Path
 from nri_numamem.cli.doctor.findings import Finding, Verdict
 from nri_numamem.cli.host_files import Host
 from nri_numamem.config.settings import Settings
-from nri_numamem.host.kernel_policies import missing_modes
-from nri_numamem.host.oci_features import (
+from nri_numamem.host.memory_policies import (
     PROGRAMS,
     FeaturesError,
     find_program,
+    missing_modes,
     read_policy_modes,
 )
 from nri_numamem.host.roots import HostRoots
@@ -25,7 +25,7 @@ def check_memory_policies(
     find: Callable[[str], Path | None] = find_program,
     read: Callable[[Path], frozenset[str]] = read_policy_modes,
 ) -> Iterator[Finding]:
-    """Check what the settings allow; `find` and `read` are those of ``host.oci_features``."""
+    """Check what the settings allow; `find` and `read` are those of ``host.memory_policies``."""
     if settings is None or not settings.memory_policies.is_active:
         return
     policies = settings.memory_policies

@@ -24,8 +24,7 @@ from nri_numamem.export.noderesourcetopology import (
     zone_nodes,
 )
 from nri_numamem.export.pods import counted_pods
-from nri_numamem.host.container_cpus import cpu_requests
-from nri_numamem.host.pod_cgroups import guaranteed_pods, has_pod_cgroups, other_pods
+from nri_numamem.host.pod_cgroups import cpu_requests, guaranteed_pods, has_pod_cgroups, other_pods
 from nri_numamem.host.pod_logs import pod_names
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError

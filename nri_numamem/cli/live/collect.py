@@ -39,7 +39,6 @@ from nri_numamem.host.cgroups import pod_hugepage_limits, pod_memory_limit
 from nri_numamem.host.containers import cgroup_path
 from nri_numamem.host.hugepage_users import hugepage_users
 from nri_numamem.host.hugepages import PoolDirectories, read_pod_use, read_pool_use
-from nri_numamem.host.node_memory import read_available
 from nri_numamem.host.pod_cgroups import (
     count_other_pods,
     guaranteed_pods,
@@ -48,7 +47,7 @@ from nri_numamem.host.pod_cgroups import (
 )
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError
-from nri_numamem.host.topology import read_machine
+from nri_numamem.host.topology import read_available, read_machine
 from nri_numamem.observe.plugin_file import (
     PluginFacts,
     PluginFileError,

@@ -9,7 +9,7 @@ from nri_numamem.cli.doctor.findings import Finding, Verdict
 from nri_numamem.cli.doctor.memory_policies import check_memory_policies
 from nri_numamem.cli.host_files import Host
 from nri_numamem.config.settings import Settings
-from nri_numamem.host.oci_features import FeaturesError
+from nri_numamem.host.memory_policies import FeaturesError
 from nri_numamem.numa import MemoryPolicies, PolicyMode
 
 BIND = PolicyMode.BIND

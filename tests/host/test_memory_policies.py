@@ -1,4 +1,4 @@
-"""The memory policies in the output of an OCI runtime's command `features`."""
+"""Memory policies: the output of an OCI runtime's command `features`, and what a kernel lacks."""
 
 import errno
 import json
@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.host.oci_features import FeaturesError, find_program, read_policy_modes
+from nri_numamem.host.memory_policies import (
+    WEIGHTS,
+    FeaturesError,
+    find_program,
+    missing_modes,
+    read_policy_modes,
+)
+from nri_numamem.host.roots import HostRoots
+from nri_numamem.numa import PolicyMode
 
 
 def program(directory: Path, script: str) -> Path:
@@ -77,3 +85,30 @@ def test_a_program_that_cannot_be_started_now(
     with pytest.raises(FeaturesError) as caught:
         read_policy_modes(tmp_path / "runc")
     assert caught.value.is_shortage is is_shortage
+
+
+@pytest.mark.parametrize(
+    ("release", "lacks_many"),
+    [
+        ("6.18.1\n", False),
+        ("5.15.0-100-generic\n", False),
+        ("5.14.0-570.el9.x86_64\n", True),
+        ("4.18.0\n", True),
+        ("unknown", False),
+        (None, False),
+    ],
+)
+@pytest.mark.parametrize("has_weights", [True, False])
+def test_missing_modes(
+    tmp_path: Path, release: str | None, has_weights: bool, lacks_many: bool
+) -> None:
+    roots = HostRoots(tmp_path / "sys", tmp_path / "proc", tmp_path)
+    if has_weights:
+        (roots.sysfs / WEIGHTS).mkdir(parents=True)
+    if release is not None:
+        (roots.proc / "sys/kernel").mkdir(parents=True)
+        (roots.proc / "sys/kernel/osrelease").write_text(release)
+    expected = {PolicyMode.PREFERRED_MANY} if lacks_many else set()
+    if not has_weights:
+        expected.add(PolicyMode.WEIGHTED_INTERLEAVE)
+    assert missing_modes(roots) == expected

@@ -1,13 +1,22 @@
-"""The memory policies that an OCI runtime (runc, crun) can set, by its command `features`.
+"""The memory policies that can be set on a host: what the kernel lacks, what an OCI runtime sets.
 
-Source: the OCI runtime specification 1.3, features-linux.md, memoryPolicy. An older runtime has no
-`linux.memoryPolicy` in its output, and ignores the same key of a container without an error.
+An OCI runtime (runc, crun) shows the policies that it can set by its command `features`. An older
+one has no `linux.memoryPolicy` in its output, and ignores the same key of a container without an
+error. With a mode that the kernel lacks, the creation of a container fails.
+
+Sources: the OCI runtime specification 1.3, features-linux.md, memoryPolicy; the kernel's
+mm/mempolicy.c. MPOL_PREFERRED_MANY came with Linux 5.15, and MPOL_WEIGHTED_INTERLEAVE with 6.9,
+together with its weights in sysfs.
 """
 
 import errno
 import json
 import os
+import re
 from pathlib import Path
+
+from nri_numamem.host.roots import HostRoots
+from nri_numamem.numa import PolicyMode
 
 PROGRAMS = ("runc", "crun")
 
@@ -26,6 +35,9 @@ _TIMEOUT_S = 20.0
 
 # The host has no free process id, memory or file descriptor at this moment.
 _SHORTAGES = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
+WEIGHTS = "kernel/mm/mempolicy/weighted_interleave"
+_RELEASE = re.compile(r"(\d{1,4})\.(\d{1,4})", re.ASCII)
+_PREFERRED_MANY_SINCE = (5, 15)
 
 
 class FeaturesError(Exception):
@@ -75,3 +87,21 @@ def read_policy_modes(program: Path, timeout_s: float = _TIMEOUT_S) -> frozenset
     for key in ("linux", "memoryPolicy", "modes"):
         found = found.get(key) if isinstance(found, dict) else None
     return frozenset(word for word in found or () if isinstance(word, str))
+
+
+def missing_modes(roots: HostRoots) -> frozenset[PolicyMode]:
+    """Return the modes that the kernel lacks; a release that cannot be read counts as new."""
+    missing = set[PolicyMode]()
+    if not (roots.sysfs / WEIGHTS).is_dir():
+        missing.add(PolicyMode.WEIGHTED_INTERLEAVE)
+    found = _RELEASE.match(_release(roots.proc))
+    if found is not None and tuple(map(int, found.groups())) < _PREFERRED_MANY_SINCE:
+        missing.add(PolicyMode.PREFERRED_MANY)
+    return frozenset(missing)
+
+
+def _release(proc: Path) -> str:
+    try:
+        return (proc / "sys/kernel/osrelease").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return ""
