@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from nri_numamem.cli.single_file import LICENSES, licenses
 from nri_numamem.config.errors import UsageError
 from nri_numamem.daemon.processes import PLUGIN, set_process_name
-from nri_numamem.daemon.program import is_single_file
-from nri_numamem.version import VERSION
+from nri_numamem.version import VERSION, is_single_file
 
 if TYPE_CHECKING:
     import argparse

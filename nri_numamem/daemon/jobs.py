@@ -3,12 +3,18 @@
 The event loop runs the due jobs at each tick, between two batches of requests. A job returns the
 records to be logged. A job that fails because of a bug is logged and runs again when it is due; it
 keeps no other job from running. Only the main thread runs jobs.
+
+Python's garbage collector is a job too. Left to itself it runs when enough objects were allocated,
+which is in the middle of a request that allocates many, and it visits all objects: 30 ms with the
+accounting of 500 pods, and half of the time of a Synchronize of thousands of containers. Serving
+creates reference cycles only where something fails, so waiting for a tick costs little memory.
 """
 
+import gc
 import math
 import traceback
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import Protocol, Self
 
 from nri_numamem.daemon.system import TimeLimit
 from nri_numamem.engine.engine import Engine
@@ -22,6 +28,10 @@ JOB_LIMIT_S = 2.0
 
 # A job that exceeded the limit once may do so again, and the requests should get their share.
 PAUSE_S = 60.0
+
+# Objects made and not freed since the last collection, some 10 MB at most. A host with 500 pods
+# comes near it once; an error with its traceback makes a hundred.
+_MANY_OBJECTS = 100_000
 
 
 class Job(Protocol):
@@ -131,3 +141,34 @@ class Jobs:
         if self._failures.get(name) != text:
             self._failures[name] = text
             self._emit(JobFailed(job=name, exception=text))
+
+
+class GcControl:
+    """A context in which the collector runs as a periodic job only."""
+
+    name = "garbage collection"
+
+    def __init__(self) -> None:
+        self._was_enabled = True
+
+    def __enter__(self) -> Self:
+        """Exclude all present objects; they stay as long as the process."""
+        self._was_enabled = gc.isenabled()
+        gc.disable()
+        gc.freeze()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        """Restore the collector."""
+        gc.unfreeze()
+        if self._was_enabled:
+            gc.enable()
+
+    def due(self, _now_s: float) -> bool:
+        """Return whether many objects were allocated since the last collection."""
+        return gc.get_count()[0] >= _MANY_OBJECTS
+
+    def run(self, _now_s: float) -> Iterable[Record]:
+        """Collect."""
+        gc.collect()
+        return ()

@@ -11,13 +11,11 @@ from nri_numamem.daemon.cgroup_scan import CgroupScan
 from nri_numamem.daemon.connection import Connection, ConnectionResult
 from nri_numamem.daemon.cpuset_check import CpusetCheck
 from nri_numamem.daemon.description import Description
-from nri_numamem.daemon.gc_control import GcControl
-from nri_numamem.daemon.heartbeat import Heartbeat
 from nri_numamem.daemon.host_reader import HostReader
 from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.instance import StateStore
 from nri_numamem.daemon.invariant_check import InvariantCheck
-from nri_numamem.daemon.jobs import Job, Jobs, LimitedJob, PeriodicJob
+from nri_numamem.daemon.jobs import GcControl, Job, Jobs, LimitedJob, PeriodicJob
 from nri_numamem.daemon.live_settings import LiveSettings
 from nri_numamem.daemon.machine_monitor import MachineMonitor
 from nri_numamem.daemon.metrics_endpoint import MetricsEndpoint
@@ -26,7 +24,7 @@ from nri_numamem.daemon.pod_reaper import PodReaper
 from nri_numamem.daemon.record_path import RecordPath
 from nri_numamem.daemon.requests import Requests
 from nri_numamem.daemon.signals import DUMP_STATE, STOPPING
-from nri_numamem.daemon.supervisor_status import SupervisorStatus
+from nri_numamem.daemon.supervisor_status import Heartbeat, SupervisorStatus
 from nri_numamem.daemon.system import SignalSource, System
 from nri_numamem.engine.core.events import Event, Synchronize
 from nri_numamem.engine.engine import Engine
@@ -77,7 +75,7 @@ class Service:
         self.live = LiveSettings(self.emit, self._apply)
         self._signals: SignalSource | None = None
         self.time_limit = system.new_time_limit()
-        self._heartbeat = Heartbeat(status, self._meter)
+        self._heartbeat = Heartbeat(status, self._meter.ticked)
         self._gc_control = GcControl()
         self._description = Description(self._state_store.describe, clock.wall_s)
         self.mode = StartMode.SERVICE

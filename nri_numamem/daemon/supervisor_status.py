@@ -3,10 +3,19 @@
 One takes the tracebacks of a crash. The other has the plugin's status (one byte), its heartbeat (8
 bytes), the number of its starts by cause (4 bytes each) and the configuration that it started with.
 
+A runtime that waits for the plugin holds its locks. It waits as long as the socket is open, so a
+process that no longer reads is worse than none. Another process reads the heartbeat, judges whether
+this one is stuck (``daemon.liveness``), and ends it by SIGABRT; faulthandler, which the entry point
+enables, then writes the traceback of every thread. The time limit of a single request is
+``daemon.signals.Deadline``. A beat writes a few bytes to memory. It needs no thread and no memory
+of its own, so a process at its limit of threads beats as well.
+
 This module is imported by the supervisor, which must stay small.
 """
 
 import os
+from collections.abc import Callable
+from typing import Self
 
 # The end of a traceback that is kept for the log.
 _CRASH_BYTES = 8192
@@ -105,3 +114,38 @@ class SupervisorStatus:
         """Close both files."""
         os.close(self.crash_descriptor)
         os.close(self._status)
+
+
+class Heartbeat:
+    """A context in which the event loop runs, and calls `run` at each tick.
+
+    `status` is None if no other process watches this one. `ticked` gets the monotonic time of
+    each tick.
+    """
+
+    def __init__(self, status: SupervisorStatus | None, ticked: Callable[[float], None]) -> None:
+        self._status = status
+        self._ticked = ticked
+        self._beats = 0
+
+    def __enter__(self) -> Self:
+        """Beat for the first time."""
+        self.beat()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        """Show that no event loop runs."""
+        if self._status is not None:
+            self._status.beat(0)
+
+    def run(self, now_s: float) -> tuple[()]:
+        """Beat, as a periodic job; `now_s` is monotonic. Return no records."""
+        self.beat()
+        self._ticked(now_s)
+        return ()
+
+    def beat(self) -> None:
+        """Show that the event loop makes progress."""
+        self._beats += 1
+        if self._status is not None:
+            self._status.beat(self._beats)

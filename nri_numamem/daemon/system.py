@@ -15,11 +15,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
-from nri_numamem.daemon.deadline import Deadline
-from nri_numamem.daemon.signals import Signals
+from nri_numamem.daemon.signals import Deadline, Signals
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.records.record import Record
 from nri_numamem.host.uevents import UeventSocket
@@ -37,12 +35,7 @@ class TimeLimit(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *_exception: object) -> None: ...
 
     def run(self, limit_s: float, call: Callable[[], _Result]) -> _Result:
         """Return what `call` returns; Overrun in the middle of `call` after `limit_s`."""

@@ -10,7 +10,7 @@ import signal
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Generic, Self, TypeVar
 
 from nri_numamem.apiserver.client import RequestError
@@ -45,12 +45,7 @@ class Mailbox(Generic[Result]):
             self._handlers[number] = signal.signal(number, self._stop)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         """Restore the previous handlers."""
         for number, handler in self._handlers.items():
             signal.signal(number, handler)  # type: ignore[arg-type] # what signal() returned

@@ -19,7 +19,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self, TypeAlias
 
 from nri_numamem.grpc.listen import Listener, listen
@@ -116,12 +115,7 @@ class Server:
         """Return the server itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         """Close the server."""
         self.close()
 

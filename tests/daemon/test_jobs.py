@@ -1,11 +1,14 @@
-"""Periodic jobs on a virtual clock."""
+"""Periodic jobs on a virtual clock, and the collector of reference cycles, kept for ticks."""
 
-from collections.abc import Iterable
+import gc
+import weakref
+from collections.abc import Iterable, Iterator
 
 import pytest
 
-from nri_numamem.daemon.deadline import Deadline
-from nri_numamem.daemon.jobs import PAUSE_S, Jobs, LimitedJob, PeriodicJob
+from nri_numamem.daemon import jobs
+from nri_numamem.daemon.jobs import PAUSE_S, GcControl, Jobs, LimitedJob, PeriodicJob
+from nri_numamem.daemon.signals import Deadline
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import PodSandbox, RunPodSandbox
 from nri_numamem.engine.core.policy import Policy
@@ -150,3 +153,45 @@ def test_without_an_engine_there_is_nothing_to_discard(
         with pytest.raises(TimeoutError):
             job.run(0.0)
         assert not job.due(PAUSE_S - 1)
+
+
+class Node:
+    """Refers to itself."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@pytest.fixture(autouse=True)
+def enabled() -> Iterator[None]:
+    gc.enable()
+    yield
+    gc.unfreeze()
+    gc.enable()
+
+
+def test_cycles_wait_for_a_tick_with_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "_MANY_OBJECTS", 5_000)
+    gc.collect()
+    with GcControl() as kept:
+        lost = weakref.ref(Node())
+        assert not kept.due(0.0)
+        assert lost() is not None
+        nodes = [Node() for _ in range(5_000)]
+        assert lost() is not None
+        assert kept.due(0.0)
+        assert kept.run(0.0) == ()
+        assert lost() is None
+        del nodes
+
+
+def test_the_collectors_settings_are_restored() -> None:
+    with GcControl():
+        assert not gc.isenabled()
+        assert gc.get_freeze_count() > 0
+    assert gc.isenabled()
+    assert gc.get_freeze_count() == 0
+    gc.disable()
+    with GcControl():
+        pass
+    assert not gc.isenabled()

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from nri_numamem.daemon import requests as requests_module
-from nri_numamem.daemon.deadline import Deadline
 from nri_numamem.daemon.pod_reaper import PodReaper
 from nri_numamem.daemon.refusals import Refusals
 from nri_numamem.daemon.requests import COMMIT_LIMIT_S, Requests
+from nri_numamem.daemon.signals import Deadline
 from nri_numamem.daemon.system import TimeLimit
 from nri_numamem.engine.admission import records
 from nri_numamem.engine.core.context import Context

@@ -5,7 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from nri_numamem.daemon.supervisor_status import CRASHED, LAUNCHED, START_CAUSES, SupervisorStatus
+from nri_numamem.daemon.supervisor_status import (
+    CRASHED,
+    LAUNCHED,
+    START_CAUSES,
+    Heartbeat,
+    SupervisorStatus,
+)
 
 
 @pytest.fixture
@@ -61,3 +67,23 @@ def test_heartbeats_are_numbers(status: SupervisorStatus) -> None:
     assert status.beats == 0
     status.beat(1 << 40)
     assert status.beats == 1 << 40
+
+
+def test_it_beats_only_inside_the_context() -> None:
+    status = SupervisorStatus()
+    heartbeat = Heartbeat(status)
+    seen = [status.beats]
+    with heartbeat:
+        seen.append(status.beats)
+        heartbeat.beat()
+        seen.append(status.beats)
+    seen.append(status.beats)
+    with heartbeat:  # the next connection
+        seen.append(status.beats)
+    status.close()
+    assert seen == [0, 1, 2, 0, 3]
+
+
+def test_without_another_process_it_does_nothing() -> None:
+    with Heartbeat(None) as heartbeat:
+        heartbeat.beat()

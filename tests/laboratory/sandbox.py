@@ -10,6 +10,7 @@ import json
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -18,7 +19,6 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Self, TypeVar, cast
 
-from nri_numamem.daemon.program import program
 from nri_numamem.memorymanager.state_json import StateJson
 from nri_numamem.numa import Machine
 from tests.laboratory import api_pb2 as api
@@ -36,7 +36,7 @@ _REQUEST_TIMEOUT_S = 120.0
 _TAIL_LINES = 12
 _CONTROLLERS = "cpuset cpu io memory hugetlb pids\n"
 
-PLUGIN_COMMAND = (*program(), "run")
+PLUGIN_COMMAND = (sys.executable, "-m", "nri_numamem", "run")
 
 _Result = TypeVar("_Result")
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from nri_numamem.cli.host_files import Host
 from nri_numamem.config.errors import UsageError
-from nri_numamem.daemon.program import is_single_file
+from nri_numamem.version import is_single_file
 
 NAME = "nri-numamem"
 # The place of the virtual environment in the README.

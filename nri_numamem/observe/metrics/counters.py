@@ -119,6 +119,10 @@ class Meter:
         if len(self._rejected) > REJECTED_LIMIT:
             del self._rejected[next(iter(self._rejected))]
 
+    def ticked(self, now_s: float) -> None:
+        """Note that the event loop ran its timer."""
+        self.ticked_at_s = now_s
+
     def registered(self) -> None:
         """Count a successful registration."""
         self.registrations += 1
