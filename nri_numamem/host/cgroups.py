@@ -47,6 +47,14 @@ def cgroup_directory(cgroup_root: Path, cgroup_path: str, controller: str) -> Pa
     return Path(name) if name else None
 
 
+def controller_directory(cgroup_root: Path, directory: Path, controller: str) -> Path:
+    """Return the directory in another controller of the cgroup with this cpuset directory."""
+    cpuset_v1 = cgroup_root / "cpuset"
+    if not directory.is_relative_to(cpuset_v1):
+        return directory
+    return cgroup_root / controller / directory.relative_to(cpuset_v1)
+
+
 def cgroup_exists(cgroup_root: Path, cgroup_path: str) -> bool:
     """Return whether a pod or container has a cgroup, with v1 one of the cpuset controller."""
     name = _directory_name(cgroup_root, cgroup_path, "cpuset")
@@ -143,6 +151,17 @@ def set_mems(directory: Path | str) -> NodeSet | None:
         inherited = read_nodes(f"{Path(directory).parent}/cpuset.mems")
         return NodeSet() if nodes == inherited else nodes
     return nodes or read_nodes(f"{directory}/{CRUN_CHILD}/cpuset.mems") or nodes
+
+
+def effective_mems(directory: Path | str) -> NodeSet:
+    """Return the nodes from which a container gets memory; empty if unknown.
+
+    `directory` is that of its cpuset. Raises MachineError for content that no kernel writes.
+    """
+    nodes = read_nodes(f"{directory}/cpuset.mems.effective")
+    if nodes is None:
+        nodes = read_nodes(f"{directory}/cpuset.effective_mems")
+    return nodes or NodeSet()
 
 
 def read_nodes(path: str) -> NodeSet | None:

@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from nri_numamem.host.cgroups import CRUN_CHILD, limit_of, set_mems
+from nri_numamem.host.cgroups import CRUN_CHILD, controller_directory, limit_of, set_mems
 from nri_numamem.host.sysfs import MachineError, read_optional
 from nri_numamem.numa.nodeset import NodeSet
 
@@ -94,9 +94,7 @@ def memory_limit(cgroup_root: Path, directory: Path) -> int | None:
 
     None without a limit. Raises MachineError for content that no kernel writes.
     """
-    cpuset_v1 = cgroup_root / "cpuset"
-    if directory.is_relative_to(cpuset_v1):
-        directory = cgroup_root / "memory" / directory.relative_to(cpuset_v1)
+    directory = controller_directory(cgroup_root, directory, "memory")
     for place in (directory, directory / CRUN_CHILD):
         for name in ("memory.max", "memory.limit_in_bytes"):
             limit_bytes = limit_of(place / name)

@@ -10,14 +10,11 @@ from pathlib import Path
 from nri_numamem.engine.queries.rebalance import ContainerFacts
 from nri_numamem.host.cgroups import CRUN_CHILD
 from nri_numamem.host.containers import container_folders, is_populated
-from nri_numamem.host.numa_stat import bytes_per_node, container_use, controller_directory
+from nri_numamem.host.numa_stat import container_use, read_pages
 from nri_numamem.host.pod_cgroups import guaranteed_pods, other_pod_directories
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import read_optional
 
-# Page cache is left out: it is not the container's alone, and can be dropped. With cgroup v1
-# shared memory is part of it, and left out too.
-_RESIDENT = {"anon", "shmem"}
 # The kernel walks the pages of every mapping that it shows. This is the first mapping or two.
 _NUMA_MAPS_BYTES = 128
 
@@ -37,11 +34,9 @@ def movable_memory(roots: HostRoots) -> dict[str, ContainerFacts]:
 
 
 def _facts(roots: HostRoots, directory: Path) -> ContainerFacts:
-    memory = controller_directory(roots.cgroup, directory, "memory")
-    text = read_optional(memory / "memory.numa_stat")
-    resident = None if text is None else sum(bytes_per_node(text, _RESIDENT).values())
+    pages = read_pages(roots.cgroup, directory)
     return ContainerFacts(
-        resident,
+        None if pages is None else pages.charged_bytes,
         container_use(roots.cgroup, directory).has_hugepages,
         _has_own_cpus(directory),
         _has_policy(roots.proc, directory),

@@ -16,9 +16,8 @@ from collections.abc import Collection
 from pathlib import Path
 
 from nri_numamem.engine.core.events import CgroupUse
-from nri_numamem.host.cgroups import read_nodes
+from nri_numamem.host.cgroups import controller_directory, effective_mems
 from nri_numamem.host.sysfs import names_in, read_optional
-from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.pages import Pages, summed
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -61,14 +60,6 @@ def _hugetlb(directory: Path) -> dict[int, int]:
     return summed(_sums(text, {"total"}, 1) for text in texts)
 
 
-def controller_directory(cgroup_root: Path, directory: Path, controller: str) -> Path:
-    """Return the directory of the same cgroup in another controller."""
-    cpuset_v1 = cgroup_root / "cpuset"
-    if not directory.is_relative_to(cpuset_v1):
-        return directory
-    return cgroup_root / controller / directory.relative_to(cpuset_v1)
-
-
 def bytes_per_node(text: str, names: Collection[str]) -> dict[int, int]:
     """Return node -> bytes of the lines with these names, from the text of `memory.numa_stat`."""
     return _sums(text, names, _PAGE_BYTES if text.startswith("total=") else 1)
@@ -91,14 +82,11 @@ def container_use(cgroup_root: Path, directory: Path) -> CgroupUse:
 
     Raises MachineError for files that cannot be read, and for lists that no kernel writes.
     """
-    effective = read_nodes(f"{directory}/cpuset.mems.effective")
-    if effective is None:
-        effective = read_nodes(f"{directory}/cpuset.effective_mems")
     memory = read_optional(
         controller_directory(cgroup_root, directory, "memory") / "memory.numa_stat"
     )
     return CgroupUse(
-        effective_mems=effective or NodeSet(),
+        effective_mems=effective_mems(directory),
         memory_bytes=None if memory is None else _memory_bytes(memory),
         has_hugepages=_has_hugepages(controller_directory(cgroup_root, directory, "hugetlb")),
     )

@@ -17,9 +17,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from nri_numamem.engine.core.cpu_requests import MILLICORES
-from nri_numamem.host.cgroups import CRUN_CHILD
+from nri_numamem.host.cgroups import CRUN_CHILD, controller_directory
 from nri_numamem.host.containers import container_folders, pod_directories
-from nri_numamem.host.numa_stat import controller_directory
 from nri_numamem.host.sysfs import MachineError, names_in, read_optional, shorten
 
 _TOP = "kubepods"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nri_numamem.cli.live.facts import Cgroup
-from nri_numamem.host.cgroups import read_nodes, set_mems
+from nri_numamem.host.cgroups import effective_mems, set_mems
 from nri_numamem.host.containers import (
     container_folders,
     is_populated,
@@ -48,14 +48,11 @@ def _cgroup(
     memory_limit_bytes: int,
     mems: NodeSet,
 ) -> Cgroup:
-    effective = read_nodes(f"{directory}/cpuset.mems.effective")
-    if effective is None:
-        effective = read_nodes(f"{directory}/cpuset.effective_mems")
     return Cgroup(
         container_id,
         uid,
         memory_limit_bytes,
         mems,
-        effective or NodeSet(),
+        effective_mems(directory),
         read_pages(cgroup_root, directory),
     )
