@@ -17,6 +17,7 @@ from nri_numamem.daemon import instance
 from nri_numamem.daemon.instance import AlreadyRunningError, StateStore
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.records.process import RestartingAfterCrash
 from nri_numamem.engine.records.record import Record
 from nri_numamem.memorymanager import State
 from nri_numamem.nri.poller import HostClock
@@ -241,7 +242,7 @@ def test_facts_that_were_described_without_the_lock_are_written_with_it(
 
 def test_records_before_the_file_is_known_reach_the_history(first: StateStore, path: Path) -> None:
     for number in range(100):
-        first.append(number, example("restarting_after_crash", {"cause": "signal 9"}))
+        first.append(number, RestartingAfterCrash(cause="signal 9", away_ms=7))
     first.open(str(path), "started as a test")
     first.append(100, example("machine"))
     first.close()
@@ -250,7 +251,7 @@ def test_records_before_the_file_is_known_reach_the_history(first: StateStore, p
     first.close()
     entries = read_history(path).entries
     assert [entry.event for entry in entries] == ["restarting_after_crash"] * 16 + ["machine"]
-    assert fields_of(entries[0]) == {"cause": "signal 9"}
+    assert entries[0].fields == {"cause": "signal 9", "away_ms": 7}
 
 
 def test_without_a_state_file_early_records_are_dropped(first: StateStore, path: Path) -> None:

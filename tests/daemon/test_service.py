@@ -80,7 +80,7 @@ def node(tmp_path: Path) -> Node:
 def test_a_commit_that_fails_ends_the_connection_and_a_new_one_rebuilds_the_state(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_about: object) -> Record:
+    def fail(*_about: object, **_more: object) -> Record:
         raise RuntimeError("what a bug")
 
     pod = objects.pod("db", memory_limit_bytes=GI)
@@ -90,7 +90,7 @@ def test_a_commit_that_fails_ends_the_connection_and_a_new_one_rebuilds_the_stat
     def create_with_a_bug() -> None:
         with_bug = monkeypatch.context()
         patched = with_bug.__enter__()
-        patched.setattr(records, "admitted", fail)
+        patched.setattr(records, "placed_as", fail)
         replies.append(node.runtime.create(pod, container))
         node.world.after(0.5, lambda: with_bug.__exit__(None, None, None))
 

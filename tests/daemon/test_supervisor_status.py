@@ -71,19 +71,21 @@ def test_heartbeats_are_numbers(status: SupervisorStatus) -> None:
 
 def test_it_beats_only_inside_the_context() -> None:
     status = SupervisorStatus()
-    heartbeat = Heartbeat(status)
+    ticks: list[float] = []
+    heartbeat = Heartbeat(status, ticks.append)
     seen = [status.beats]
     with heartbeat:
         seen.append(status.beats)
-        heartbeat.beat()
+        assert heartbeat.run(5.0) == ()
         seen.append(status.beats)
     seen.append(status.beats)
     with heartbeat:  # the next connection
         seen.append(status.beats)
     status.close()
     assert seen == [0, 1, 2, 0, 3]
+    assert ticks == [5.0]
 
 
 def test_without_another_process_it_does_nothing() -> None:
-    with Heartbeat(None) as heartbeat:
+    with Heartbeat(None, print) as heartbeat:
         heartbeat.beat()

@@ -12,6 +12,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 from nri_numamem.cli import main as command
 from nri_numamem.daemon import liveness
@@ -20,6 +21,8 @@ from nri_numamem.engine.core.events import CreateContainer, Event, Synchronize
 from nri_numamem.engine.core.plan import Plan
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.records.record import Record
+
+_R = TypeVar("_R", bound=Record)
 
 AFFLICTIONS: dict[str, Callable[[], object]] = {
     "sleeps": lambda: time.sleep(60),
@@ -41,8 +44,8 @@ def afflicted(engine: Engine, event: Event) -> Plan:
     return plan
 
 
-def failing(name: str, record: Callable[..., Record]) -> Callable[..., Record]:
-    def fail(*about: object) -> Record:
+def failing(name: str, record: Callable[..., _R]) -> Callable[..., _R]:
+    def fail(*about: object) -> _R:
         if any(name == getattr(one, "name", getattr(one, "key", ("", ""))[1]) for one in about):
             raise RuntimeError("what a bug")
         return record(*about)
@@ -50,8 +53,8 @@ def failing(name: str, record: Callable[..., Record]) -> Callable[..., Record]:
     return fail
 
 
-def deadlocked(name: str, record: Callable[..., Record]) -> Callable[..., Record]:
-    def wait(*about: object) -> Record:
+def deadlocked(name: str, record: Callable[..., _R]) -> Callable[..., _R]:
+    def wait(*about: object) -> _R:
         while any(name == getattr(one, "name", "") for one in about):
             time.sleep(60)
         return record(*about)
@@ -59,7 +62,7 @@ def deadlocked(name: str, record: Callable[..., Record]) -> Callable[..., Record
     return wait
 
 
-records.admitted = failing("forgotten", deadlocked("deadlocked", records.admitted))
+records.placed_as = failing("forgotten", deadlocked("deadlocked", records.placed_as))
 records.ended = failing("undead", records.ended)
 liveness.STUCK_S = float(sys.argv.pop(1))
 liveness.SAMPLE_S = 0.3
