@@ -64,7 +64,7 @@ def read_state(path: Path) -> EngineState:
     data = read_regular(path, SIZE_LIMIT_BYTES)
     if len(data) > SIZE_LIMIT_BYTES:
         raise SnapshotError(f"more than {SIZE_LIMIT_BYTES} bytes")
-    return restore(data, _sha256)
+    return restore(data)
 
 
 class StateFile:
@@ -117,7 +117,7 @@ class StateFile:
             self._rename_corrupt(f"more than {SIZE_LIMIT_BYTES} bytes")
             return None
         try:
-            return restore(data, _sha256)
+            return restore(data)
         except SnapshotVersionError as error:
             name = self._path.with_name(f"{self._path.name}.version-{error.version}")
             self._emit(
@@ -286,10 +286,3 @@ class StateFile:
         except OSError as error:
             return Renamed(rename_error=reason_of(error))
         return Renamed(renamed_to=name.name)
-
-
-def _sha256(data: bytes) -> str:
-    """Return the digest for a file of an older version."""
-    import hashlib  # noqa: PLC0415 - OpenSSL takes 4 MB, and a start with a new file needs none
-
-    return hashlib.sha256(data).hexdigest()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -425,15 +424,6 @@ def test_the_thread_leaves_signals_to_others(
     file.offer(state(1))
     file.close()
     assert {signal.SIGTERM, signal.SIGALRM, signal.SIGUSR1} <= blocked[0]
-
-
-def test_a_file_of_version_1_is_read(path: Path, collected: Collected) -> None:
-    payload = json.loads(snapshot(state(7)))["payload"]
-    digest = hashlib.sha256(payload.encode()).hexdigest()
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps({"version": 1, "sha256": digest, "payload": payload}))
-    assert StateFile(path, collected).load() == state(7)
-    assert collected.records == []
 
 
 def test_a_pipe_in_its_place_does_not_block_the_start(path: Path, collected: Collected) -> None:

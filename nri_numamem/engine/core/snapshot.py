@@ -4,19 +4,16 @@ A runtime reports its pods and running containers. It does not report the reserv
 containers and of pools, nor the nodes of containers whose pods ended; those are here, with the
 holders that they belong to, and the updates that no cgroup has confirmed. The accounting is not
 here: the first Synchronize computes it, and uses of a restored state only what agrees with the
-runtime's containers (``synchronize``). So an old snapshot does no harm, and a missing one costs
-little.
+runtime's containers (``synchronize``). An old snapshot does no harm; a missing one costs little.
 
 Format, version 2: one line of JSON, {"version", "crc32", "payload"}. The payload is a JSON text in
 a string, and the checksum is that of its UTF-8 bytes, so the spelling of numbers and keys does not
-matter. Version 1 had "sha256", a hexadecimal digest, in place of "crc32"; it is still read. Some
-keys of the payload are optional, because earlier releases lack them. The same state gives the same
-bytes.
+matter. Some keys of the payload are optional. The same state gives the same bytes.
 """
 
 import json
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TypeAlias, TypeVar, cast
 
 from nri_numamem.engine.core import reasons
@@ -37,13 +34,7 @@ from nri_numamem.numa.quantity import MAX_BYTES, is_memory_resource
 
 VERSION = 2
 
-_SHA256_VERSION = 1
-
-# Versions are consecutive numbers; a larger one is damage.
-_VERSION_LIMIT = 10_000
-
-Sha256: TypeAlias = Callable[[bytes], str]
-"""Return the hexadecimal SHA-256 digest of some bytes."""
+_VERSION_LIMIT = 10_000  # versions are consecutive numbers; a larger one is damage
 
 _SHOWN_CHARACTERS = 60
 
@@ -90,24 +81,25 @@ def _payload(state: EngineState) -> str:
     )
     unconfirmed = sorted(state.cpusets.unconfirmed & state.keys.keys())
     more = f',"unconfirmed":{_text(unconfirmed)}' if unconfirmed else ""
-    unpinned = [_unpinned_out(reason) for _id, reason in sorted(state.reasons.unpinned.items())]
+    reasons = (reason for _id, reason in sorted(state.reasons.unpinned.items()))
+    unpinned = [{**_ids_out(reason), **_reason_out(reason)} for reason in reasons]
     more += f',"unpinned":{_text(unpinned)}' if unpinned else ""
     return f'{{"holders":[{",".join(holders)}],"homes":[{",".join(previous_nodes)}]{more}}}'
 
 
-def restore(data: bytes, sha256: Sha256 | None = None) -> EngineState:
+def restore(data: bytes) -> EngineState:
     """Return the state in a snapshot, without tables, pods and charges.
 
-    The state is for the argument `restored` of an engine only. `sha256` is necessary for version 1.
-    Raises SnapshotError for bytes that cannot be used.
+    The state is for the argument `restored` of an engine only. Raises SnapshotError for bytes that
+    cannot be used.
     """
-    payload = _object(_parsed(_payload_of(data, sha256)), "payload")
+    payload = _object(_parsed(_payload_of(data)), "payload")
     holders: dict[Key, Holder] = {}
     keys: dict[str, Key] = {}
     assignments: dict[str, dict[str, tuple[Block, ...]]] = {}
     pinned: dict[str, Reason] = {}
     with_devices: set[str] = set()
-    for entry in _list(payload, "holders"):
+    for entry in _field(payload, "holders", list):
         found = _object(entry, "holders")
         holder, blocks = _holder_in(found)
         if holder.key in holders:
@@ -116,18 +108,18 @@ def restore(data: bytes, sha256: Sha256 | None = None) -> EngineState:
         keys[holder.container_id] = holder.key
         uid, name = holder.key
         assignments.setdefault(uid, {})[name] = blocks
-        if "devices" in found and _field(found, "devices", bool):
+        if _flag(found, "devices"):
             with_devices.add(holder.container_id)
         reason = _reason_in(found)
         if reason is not None:
             pinned[reason.container_id] = reason
     previous_nodes: dict[str, Mapping[str, NodeSet]] = {}
-    for entry in _list(payload, "homes")[-PREVIOUS_NODES_LIMIT:]:
+    for entry in _field(payload, "homes", list)[-PREVIOUS_NODES_LIMIT:]:
         pod = _object(entry, "homes")
         places = _object(pod.get("nodes"), "nodes")
         previous_nodes[_field(pod, "uid", str)] = {name: _nodes(places, name) for name in places}
-    unconfirmed = _list(payload, "unconfirmed") if "unconfirmed" in payload else ()
-    entries = _list(payload, "unpinned") if "unpinned" in payload else []
+    unconfirmed = _field(payload, "unconfirmed", list) if "unconfirmed" in payload else ()
+    entries = _field(payload, "unpinned", list) if "unpinned" in payload else []
     reasons = [_reason_in(_object(entry, "unpinned")) for entry in entries]
     return EngineState(
         State({}, assignments),
@@ -144,12 +136,8 @@ def restore(data: bytes, sha256: Sha256 | None = None) -> EngineState:
 def _holder_out(
     holder: Holder, blocks: tuple[Block, ...], reason: Reason | None
 ) -> dict[str, object]:
-    uid, name = holder.key
     return {
-        "uid": uid,
-        "container": name,
-        "containerId": holder.container_id,
-        "sandboxId": holder.sandbox_id,
+        **_ids_out(holder),
         "ended": holder.ended,
         "nodes": str(blocks[0].numa_affinity) if blocks else "",
         "resources": {block.type: min(block.size, MAX_BYTES) for block in blocks},
@@ -162,24 +150,23 @@ def _holder_out(
     }
 
 
+def _ids_out(one: Holder | Reason) -> _Json:
+    uid, name = one.key
+    return {
+        "uid": uid,
+        "container": name,
+        "containerId": one.container_id,
+        "sandboxId": one.sandbox_id,
+    }
+
+
 def _reason_out(reason: Reason) -> _Json:
-    """Return the keys that only some holders have, and that earlier versions ignore."""
+    """Return the keys that only some holders have."""
     return {
         "namespace": reason.namespace,
         "pod": reason.pod,
         "event": reason.event,
         "since": reason.since_s,
-    }
-
-
-def _unpinned_out(reason: Reason) -> _Json:
-    uid, name = reason.key
-    return {
-        "uid": uid,
-        "container": name,
-        "containerId": reason.container_id,
-        "sandboxId": reason.sandbox_id,
-        **_reason_out(reason),
     }
 
 
@@ -199,15 +186,14 @@ def _reason_in(entry: _Json) -> Reason | None:
 
 
 def _misaligned_out(misaligned: OtherProviders) -> _Json:
-    """Return the key that only some holders have, and that earlier versions ignore."""
+    """Return the key that only some holders have."""
     if misaligned == NO_OTHER_PROVIDERS:
         return {}
     cpu = "" if misaligned.cpu is None else str(misaligned.cpu)
     devices = {str(index): str(nodes) for index, nodes in enumerate(misaligned.devices)}
-    found: dict[str, object] = {"cpu": cpu, "devices": devices}
-    if misaligned.interfaces:
-        found["network"] = {each.name: str(each.nodes) for each in misaligned.interfaces}
-    return {"misaligned": found}
+    network = {each.name: str(each.nodes) for each in misaligned.interfaces}
+    more = {"network": network} if network else {}
+    return {"misaligned": {"cpu": cpu, "devices": devices, **more}}
 
 
 def _misaligned_in(entry: _Json) -> OtherProviders:
@@ -217,9 +203,8 @@ def _misaligned_in(entry: _Json) -> OtherProviders:
     devices = _object(found.get("devices"), "devices")
     network = _object(found.get("network", {}), "network")
     interfaces = tuple(NetworkInterface(name, _nodes(network, name)) for name in network)
-    nodes = _nodes(found, "cpu")
     of_devices = tuple(_nodes(devices, index) for index in devices)
-    return OtherProviders(of_devices, nodes or None, interfaces)
+    return OtherProviders(of_devices, _nodes(found, "cpu") or None, interfaces)
 
 
 def _holder_in(entry: _Json) -> tuple[Holder, tuple[Block, ...]]:
@@ -230,9 +215,9 @@ def _holder_in(entry: _Json) -> tuple[Holder, tuple[Block, ...]]:
         key,
         _field(entry, "ended", bool),
         _misaligned_in(entry),
-        "shared" in entry and _field(entry, "shared", bool),
+        _flag(entry, "shared"),
         _field(entry, "cpuMillicores", int) if "cpuMillicores" in entry else 0,
-        "movable" in entry and _field(entry, "movable", bool),
+        _flag(entry, "movable"),
         _cpus(entry) if "cpus" in entry else NO_CPUS,
     )
     nodes = _nodes(entry, "nodes")
@@ -245,22 +230,17 @@ def _holder_in(entry: _Json) -> tuple[Holder, tuple[Block, ...]]:
     return holder, tuple(Block(nodes, name, size) for name, size in sizes.items())
 
 
-def _payload_of(data: bytes, sha256: Sha256 | None) -> str:
+def _payload_of(data: bytes) -> str:
     """Return the payload's text after a check of version and checksum."""
     envelope = _object(_parsed(data), "snapshot")
     version = _field(envelope, "version", int)
-    if version == VERSION:
-        payload = _field(envelope, "payload", str)
-        if zlib.crc32(_bytes(payload)) != _field(envelope, "crc32", int):
-            raise SnapshotError("crc32: the payload is not the one that was written")
-        return payload
-    if version != _SHA256_VERSION or sha256 is None:
-        if not 0 < version < _VERSION_LIMIT:
-            raise SnapshotError(f"version: {_cut(str(version))} is not a version")
+    if not 0 < version < _VERSION_LIMIT:
+        raise SnapshotError(f"version: {_cut(str(version))} is not a version")
+    if version != VERSION:
         raise SnapshotVersionError(version)
     payload = _field(envelope, "payload", str)
-    if sha256(_bytes(payload)) != _field(envelope, "sha256", str):
-        raise SnapshotError("sha256: the payload is not the one that was written")
+    if zlib.crc32(_bytes(payload)) != _field(envelope, "crc32", int):
+        raise SnapshotError("crc32: the payload is not the one that was written")
     return payload
 
 
@@ -292,15 +272,15 @@ def _object(value: object, name: str) -> _Json:
     return value
 
 
-def _list(place: _Json, name: str) -> list[object]:
-    return _field(place, name, list)
-
-
 def _field(place: _Json, name: str, kind: type[_T]) -> _T:
     value = place.get(name)
     if type(value) is not kind:  # a bool is no int here
         raise SnapshotError(f"{_cut(name)}: missing, or not of type {kind.__name__}")
     return value
+
+
+def _flag(place: _Json, name: str) -> bool:
+    return name in place and _field(place, name, bool)
 
 
 def _cpus(entry: _Json) -> CpuSet:

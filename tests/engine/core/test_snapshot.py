@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import zlib
 from dataclasses import replace
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 MI = 1 << 20
 PAGE = 2 * MI
 GOLDEN = Path(__file__).with_name("snapshot-v2.json")
-GOLDEN_WITHOUT_REASONS = Path(__file__).with_name("snapshot-v2-without-reasons.json")
-GOLDEN_1 = Path(__file__).with_name("snapshot-v1.json")
 
 
 @pytest.fixture
@@ -64,16 +61,6 @@ def sealed(payload: object, **more: object) -> bytes:
     return json.dumps({"version": 2, "crc32": crc32, "payload": text} | more).encode()
 
 
-def sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
-def sealed_1(payload: str, **more: object) -> bytes:
-    """Return a payload in the envelope of version 1."""
-    digest = sha256(payload.encode())
-    return json.dumps({"version": 1, "sha256": digest, "payload": payload} | more).encode()
-
-
 HOLDER: dict[str, Any] = {
     "uid": "a",
     "container": "app",
@@ -93,8 +80,8 @@ def test_the_golden_file_of_version_2(lived: EngineState) -> None:
     assert zlib.crc32(document["payload"].encode()) == document["crc32"]
 
 
-def test_a_file_without_reasons_is_read(lived: EngineState) -> None:
-    restored = restore(GOLDEN_WITHOUT_REASONS.read_bytes())
+def test_holders_without_reasons(lived: EngineState) -> None:
+    restored = restore(snapshot(lived.with_reasons(NO_REASONS)))
     assert (restored, restored.reasons) == (lasting(lived), NO_REASONS)
 
 
@@ -117,12 +104,6 @@ def test_a_reason_of_a_later_release_is_ignored() -> None:
 def test_a_reason_whose_event_is_no_text_is_ignored() -> None:
     restored = restore(sealed({"holders": [{**HOLDER, "event": ["admitted"]}], "homes": []}))
     assert restored.reasons == NO_REASONS
-
-
-def test_the_golden_file_of_version_1_is_read(lived: EngineState) -> None:
-    assert restore(GOLDEN_1.read_bytes(), sha256) == lasting(lived)
-    with pytest.raises(SnapshotError, match="written by version 1; this is version 2"):
-        restore(GOLDEN_1.read_bytes())
 
 
 def test_a_round_trip_gives_the_same_bytes(lived: EngineState) -> None:
@@ -184,6 +165,7 @@ def test_every_damaged_byte_is_detected(lived: EngineState) -> None:
         (b"[]", "snapshot: not an object"),
         (b"{}", "'version'"),
         (sealed({}, version=3), "written by version 3; this is version 2"),
+        (sealed({}, version=1), "written by version 1; this is version 2"),
         (sealed({}, version=0), "version: '0' is not a version"),
         (sealed({}, version=10**300), "is not a version"),
         (sealed({}, version=True), "'version'"),
@@ -191,10 +173,6 @@ def test_every_damaged_byte_is_detected(lived: EngineState) -> None:
         (b'{"version": 2, "payload": {}}', "'payload'"),
         (sealed({}, crc32=0), "crc32: the payload is not the one that was written"),
         (sealed({}, crc32=None), "'crc32'"),
-        (b'{"version": 1, "payload": {}}', "'payload'"),
-        (sealed_1("{}", sha256="0"), "sha256: the payload is not the one that was written"),
-        (sealed_1("{}", sha256=None), "'sha256'"),
-        (sealed_1("7"), "payload: not an object"),
         (sealed("{"), "not JSON"),
         (sealed("7"), "payload: not an object"),
         (sealed({"homes": []}), "'holders'"),
@@ -209,7 +187,7 @@ def test_every_damaged_byte_is_detected(lived: EngineState) -> None:
 )
 def test_the_error_of_an_invalid_snapshot_is_one_line(data: bytes, why: str) -> None:
     with pytest.raises(SnapshotError, match=why) as raised:
-        restore(data, sha256)
+        restore(data)
     assert "\n" not in str(raised.value)
 
 
