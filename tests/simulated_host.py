@@ -37,7 +37,7 @@ class SimulatedHost(HostFiles):
 
     def __init__(self, root: Path) -> None:
         self.log = root / "plugin.log"
-        self.state_file = root / "state" / "memory_manager_state"
+        self.state_file = root / "state" / "nri_numamem_state"
         self.processes: list[subprocess.Popen[str]] = []
         self._late: list[str] = []
         """Lines that a plugin wrote to stderr when it stopped, because its log was too slow."""

@@ -1,13 +1,16 @@
 """``nri-numamem state``: read and write the kubelet's state file, memory_manager_state.
 
 ``state show FILE`` verifies the checksum and prints policy, format, nodes and assignments. A wrong
-checksum is an error with exit status 1, but the file is shown. ``state export FILE`` converts the
+checksum is an error with exit status 1, but the file is shown. Of the plugin's own state file it
+prints the assignments. ``state export FILE`` converts the
 plugin's state, the last record "state_dump" of a log or the output of ``simulate --output json``,
 into a state file of format V1.
 """
 
 import argparse
+import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +18,7 @@ from nri_numamem.cli.output import add_output_argument, print_document
 from nri_numamem.config.documents import load_document, name_of, read_file
 from nri_numamem.config.errors import UsageError
 from nri_numamem.engine.core.policy import STATIC
+from nri_numamem.engine.core.snapshot import SnapshotError, restore
 from nri_numamem.engine.core.text import escape
 from nri_numamem.engine.records.machine import StateDump
 from nri_numamem.kubelet.state_file import (
@@ -24,8 +28,9 @@ from nri_numamem.kubelet.state_file import (
     parse_checkpoint,
     verify,
 )
-from nri_numamem.memorymanager import State
-from nri_numamem.memorymanager.state_json import StateJson, block_json, state_json
+from nri_numamem.memorymanager import Block, State
+from nri_numamem.memorymanager.state import Assignments
+from nri_numamem.memorymanager.state_json import StateJson, block_json, entries_json, state_json
 from nri_numamem.numa import humanize_bytes
 from nri_numamem.observe.log.journal import FIELD_PREFIX
 from nri_numamem.observe.log.read_back import IncompleteRecordError, last_record
@@ -43,6 +48,8 @@ _DUMP_FIELDS = {
 
 DOCUMENT_VERSION = 1
 
+_OWN_FORMAT = "nri-numamem"
+
 EXAMPLES = (
     "nri-numamem state show /var/lib/kubelet/memory_manager_state",
     "nri-numamem state export /var/log/nri-numamem/nri-numamem.log > memory_manager_state",
@@ -52,7 +59,10 @@ EXAMPLES = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the actions and their options."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    description = "Verify a state file of the kubelet and show its nodes and assignments."
+    description = (
+        "Verify a state file of the kubelet and show its nodes and assignments; of the plugin's "
+        "own state file, its assignments."
+    )
     show = actions.add_parser(
         "show", help="verify a state file and show it", description=description, allow_abbrev=False
     )
@@ -120,8 +130,11 @@ def _export(path: Path) -> int:
 
 
 def _show_file(args: argparse.Namespace) -> int:
+    content = read_file(args.file)
+    if _is_own(content):
+        return _show_own(args, content)
     try:
-        checkpoint = load_checkpoint(args.file)
+        checkpoint = parse_checkpoint(content)
     except CheckpointError as error:
         print(f"nri-numamem: {name_of(args.file)}: {error}", file=sys.stderr)
         return 1
@@ -137,12 +150,38 @@ def _show_file(args: argparse.Namespace) -> int:
     return 0
 
 
-def load_checkpoint(path: Path) -> Checkpoint:
-    """Return a state file's content without verifying its checksum.
+def _is_own(content: bytes) -> bool:
+    """Return whether a file has the keys of the plugin's state; it may be damaged."""
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(document, dict) and document.keys() >= {"version", "payload"}
 
-    Raises UsageError when the file cannot be read, CheckpointError when it is not a state file.
-    """
-    return parse_checkpoint(read_file(path))
+
+def _show_own(args: argparse.Namespace, content: bytes) -> int:
+    try:
+        assignments = restore(content).accounting.assignments
+    except SnapshotError as error:
+        print(f"nri-numamem: {name_of(args.file)}: {error}", file=sys.stderr)
+        return 1
+    if args.output != "table":
+        document = {"version": DOCUMENT_VERSION, "format": _OWN_FORMAT}
+        print_document({**document, "entries": entries_json(assignments)}, args.output)
+        return 0
+    screen = _new_screen()
+    screen.heading(f"{name_of(args.file)}: state of the plugin")
+    _show_assignments(screen, assignments, {})
+    return 0
+
+
+def _new_screen() -> "Screen":
+    from nri_numamem.cli.render.screen import (  # noqa: PLC0415 - only for people
+        Screen,
+        new_console,
+    )
+
+    return Screen(new_console())
 
 
 def checkpoint_document(checkpoint: Checkpoint) -> dict[str, object]:
@@ -167,12 +206,7 @@ def _state_json(checkpoint: Checkpoint) -> StateJson:
 
 
 def _show(path: Path, checkpoint: Checkpoint) -> None:
-    from nri_numamem.cli.render.screen import (  # noqa: PLC0415 - only for people
-        Screen,
-        new_console,
-    )
-
-    screen = Screen(new_console())
+    screen = _new_screen()
     screen.heading(f"{name_of(path)}: format {checkpoint.format}")
     screen.labelled("policy", escape(checkpoint.policy_name))
     if checkpoint.is_verified:
@@ -186,18 +220,20 @@ def _show(path: Path, checkpoint: Checkpoint) -> None:
     if checkpoint.machine_state:
         screen.accounting(_state_json(checkpoint), None, {}, lists_containers=False)
         screen.legend()
-    _show_assignments(screen, checkpoint)
+    _show_assignments(screen, checkpoint.entries, checkpoint.pod_entries)
 
 
-def _show_assignments(screen: "Screen", checkpoint: Checkpoint) -> None:
+def _show_assignments(
+    screen: "Screen", entries: Assignments, pods: Mapping[str, tuple[Block, ...]]
+) -> None:
     from nri_numamem.cli.render.plain_table import plain_table  # noqa: PLC0415 - people
 
     rows = [
         (uid, name, blocks)
-        for uid, containers in checkpoint.entries.items()
+        for uid, containers in entries.items()
         for name, blocks in containers.items()
     ]
-    rows += [(uid, "(whole pod)", blocks) for uid, blocks in checkpoint.pod_entries.items()]
+    rows += [(uid, "(whole pod)", blocks) for uid, blocks in pods.items()]
     if not rows:
         screen.heading("No assignments")
         return

@@ -36,7 +36,7 @@ from nri_numamem.config.load import DEFAULT_CONFIG
 from nri_numamem.daemon.external import DEFAULT_SOCKET
 from nri_numamem.host.pod_cgroups import has_pod_cgroups
 from nri_numamem.host.sysfs import MachineError
-from nri_numamem.observe.files import beside
+from nri_numamem.observe.files import beside, lock_file_of
 from nri_numamem.observe.history.lines import NAMES
 
 EXAMPLES = (
@@ -151,7 +151,7 @@ def _on_host(args: argparse.Namespace, host: Host) -> Iterator[str]:
 def _has_run(args: argparse.Namespace, facts: Facts, steps: Sequence[Step]) -> bool:
     """Return whether there is a trace of the plugin, beyond the configuration of a package."""
     state_file = Path(state_file_of(args.state_file))
-    files = (state_file, Path(f"{state_file}.lock"), *(beside(state_file, name) for name in NAMES))
+    files = (state_file, lock_file_of(state_file), *(beside(state_file, name) for name in NAMES))
     others = [path for path in facts.configs if path != str(DEFAULT_CONFIG)]
     return bool(steps or others) or any(file.exists() for file in files)
 

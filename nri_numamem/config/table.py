@@ -50,8 +50,7 @@ LOG_FORMATS = ("auto", "json", "console")
 MAX_ALLOWABLE_LEAST = 8
 MAX_ALLOWABLE_MOST = 2**31 - 1
 
-# The kubelet's file name, in the plugin's own directory.
-STATE_FILE = "/var/lib/nri-numamem/memory_manager_state"
+STATE_FILE = "/var/lib/nri-numamem/nri_numamem_state"
 LOG_FILE = "/var/log/nri-numamem/nri-numamem.log"
 # Debian's directory of the exporter.
 _TEXTFILE_EXAMPLE = "/var/lib/prometheus/node-exporter/nri_numamem.prom"

@@ -23,6 +23,7 @@ from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.records.process import LockLost, LockRestored, LockUnavailable
 from nri_numamem.engine.records.record import Record
 from nri_numamem.nri.poller import Clock
+from nri_numamem.observe.files import lock_file_of
 from nri_numamem.observe.plugin_file import PluginFacts
 from nri_numamem.observe.state_file import StateFile
 
@@ -186,7 +187,7 @@ class StateStore:
         if not path:
             self._early = None
             return None
-        self._lock.acquire(Path(f"{path}.lock"), started_as)
+        self._lock.acquire(lock_file_of(Path(path)), started_as)
         self._file = self._open_state_file(Path(path), self._emit)
         early, self._early = self._early or [], None
         for time_s, record in early:

@@ -25,6 +25,7 @@ from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.records import process as records
 from nri_numamem.engine.records.files import ConfigurationReloadFailed
 from nri_numamem.engine.records.process import TakenOver
+from nri_numamem.observe.files import lock_file_of
 
 # Between two looks at the lock, each of which opens and closes one file: some 50 us.
 POLL_S = 0.1
@@ -93,7 +94,7 @@ class Standby:
         """Raise AlreadyRunningError if another instance holds the lock, or seems to hold it."""
         if not settings.state_file_or_default:
             return
-        path = Path(f"{settings.state_file_or_default}.lock")
+        path = lock_file_of(Path(settings.state_file_or_default))
         seen = self._seen
         try:
             lock = probe(path)

@@ -13,6 +13,10 @@ from nri_numamem.observe.log.sinks import write_all
 FILE_MODE = 0o600
 _DIRECTORY_MODE = 0o700
 
+_DEFAULT_NAME = Path(STATE_FILE).name
+# Before 0.2.0. The kubelet's state file has this name too.
+_FORMER_NAME = "memory_manager_state"
+
 
 def beside(state_file: Path, name: str) -> Path:
     """Return the path of another file of the plugin that has this state file.
@@ -20,8 +24,26 @@ def beside(state_file: Path, name: str) -> Path:
     State files in one directory have different names, so `name` has that of the state file as a
     prefix, unless it is the default.
     """
-    is_default = state_file.name == Path(STATE_FILE).name
+    is_default = state_file.name in (_DEFAULT_NAME, _FORMER_NAME)
     return state_file.with_name(name if is_default else f"{state_file.name}.{name}")
+
+
+def former_of(state_file: Path) -> Path | None:
+    """Return where a state file was before 0.2.0; None if its name has not changed.
+
+    A file there may be the kubelet's.
+    """
+    return state_file.with_name(_FORMER_NAME) if state_file.name == _DEFAULT_NAME else None
+
+
+def lock_file_of(state_file: Path) -> Path:
+    """Return the path of the file that an instance with this state file locks.
+
+    The default file's lock has the name from before 0.2.0: in a rolling update, of an instance of
+    that release and one of this release only one serves.
+    """
+    name = _FORMER_NAME if state_file.name == _DEFAULT_NAME else state_file.name
+    return state_file.with_name(f"{name}.lock")
 
 
 def reason_of(error: OSError) -> str:

@@ -2,10 +2,13 @@
 
 ``load`` reads the file once at the start. ``offer`` takes the engine's state, a value that never
 changes, and returns immediately: a thread serializes and writes it, and also what ``describe`` and
-``append`` take. Serializing needs the
-interpreter's lock, which the event loop needs too, so the thread writes at most once a second, and
-only the newest state. The file is replaced atomically (temporary file, fsync, rename, fsync of the
-directory).
+``append`` take. Serializing needs the interpreter's lock, which the event loop needs too, so the
+thread writes at most once a second, and only the newest state. The file is replaced atomically
+(temporary file, fsync, rename, fsync of the directory).
+
+Before 0.2.0 the default file was named memory_manager_state, as the kubelet's. Without a file of
+the present name, that one is read if the plugin wrote it. It is never changed, so that an earlier
+release finds it after a rollback.
 
 The plugin works without the file. A damaged file is renamed to NAME.corrupt-N, and a file of
 another version to NAME.version-N. A failed write is logged once per kind of error, counted, and
@@ -33,7 +36,7 @@ from nri_numamem.engine.records.files import (
     StateFileWriteRecovered,
 )
 from nri_numamem.engine.records.record import Record
-from nri_numamem.observe.files import read_regular, reason_of, replace_file
+from nri_numamem.observe.files import former_of, read_regular, reason_of, replace_file
 from nri_numamem.observe.history.writer import HistoryWriter
 from nri_numamem.observe.plugin_file import PluginFacts, encode, plugin_file_of
 
@@ -65,6 +68,25 @@ def read_state(path: Path) -> EngineState:
     if len(data) > SIZE_LIMIT_BYTES:
         raise SnapshotError(f"more than {SIZE_LIMIT_BYTES} bytes")
     return restore(data)
+
+
+def existing_state_file(path: Path) -> Path:
+    """Return the file to read for a state file: `path`, or the one with the name before 0.2.0.
+
+    The latter only if there is no file at `path`, and only if the plugin wrote it: a file of the
+    kubelet, which has that name too, is not used.
+    """
+    former = former_of(path)
+    return path if former is None or path.exists() or not is_state_file(former) else former
+
+
+def is_state_file(path: Path) -> bool:
+    """Return whether there is a state file of the plugin at `path` that can be used."""
+    try:
+        read_state(path)
+    except (OSError, SnapshotError):
+        return False
+    return True
 
 
 class StateFile:
@@ -107,17 +129,11 @@ class StateFile:
     def load(self) -> EngineState | None:
         """Return the state that an earlier process wrote; None if there is no usable file."""
         try:
-            data = read_regular(self._path, SIZE_LIMIT_BYTES)
+            return read_state(existing_state_file(self._path))
         except FileNotFoundError:
             return None
         except OSError as error:
             self._emit(StateFileUnreadable(path=str(self._path), error=reason_of(error)))
-            return None
-        if len(data) > SIZE_LIMIT_BYTES:
-            self._rename_corrupt(f"more than {SIZE_LIMIT_BYTES} bytes")
-            return None
-        try:
-            return restore(data)
         except SnapshotVersionError as error:
             name = self._path.with_name(f"{self._path.name}.version-{error.version}")
             self._emit(

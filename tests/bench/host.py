@@ -122,7 +122,7 @@ class Host:
         options = {
             "--sysfs-root": "/sys" if own_sys else sysfs,
             "--log-file": self.root / "plugin.log",
-            "--state-file": self.root / "state" / "memory_manager_state" if state_file else "",
+            "--state-file": self.root / "state" / "nri_numamem_state" if state_file else "",
         }
         flags = self.files.arguments(options)
         prefix = [*_WITH_OWN_SYS, str(sysfs)] if own_sys else []

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from nri_numamem.observe.files import lock_file_of
 from tests.cli.doctor.host_files import STATE, HostFiles
 
 
@@ -17,6 +18,6 @@ def _host_files(tmp_path: Path) -> HostFiles:
 @pytest.fixture(name="good_host")
 def _good_host(host_files: HostFiles) -> Iterator[HostFiles]:
     """Yield a good host whose lock is held."""
-    with host_files.path(f"{STATE}.lock").open() as lock:
+    with host_files.path(str(lock_file_of(Path(STATE)))).open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield host_files

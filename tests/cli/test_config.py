@@ -115,7 +115,7 @@ def test_the_settings_of_the_running_plugin(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "100")
-    state_file = tmp_path / "memory_manager_state"
+    state_file = tmp_path / "nri_numamem_state"
     show = ["config", "show", "--running", "--state-file", str(state_file)]
     assert main(show) == 2
     assert f"{tmp_path}/plugin.json: does not exist; start the plugin" in capsys.readouterr().err

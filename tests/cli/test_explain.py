@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from nri_numamem.cli.main import main
+from nri_numamem.observe.files import lock_file_of
 from tests.cli.explain.stories import Past, telco
 from tests.cli.screen_files import check_screen
 
@@ -21,7 +22,7 @@ SCREENS = Path(__file__).parent / "explain" / "screens"
 
 @pytest.fixture(name="past")
 def _past(tmp_path: Path) -> Past:
-    past = Past(tmp_path / "memory_manager_state")
+    past = Past(tmp_path / "nri_numamem_state")
     telco(past)
     return past
 
@@ -29,7 +30,7 @@ def _past(tmp_path: Path) -> Past:
 @pytest.fixture(name="running")
 def _running(past: Past) -> Iterator[Past]:
     """Hold the lock of the state file, as a running plugin does."""
-    with Path(f"{past.state_file}.lock").open("w") as lock:
+    with lock_file_of(past.state_file).open("w") as lock:
         lock.write("pid 17, since 2023-11-14T22:13:20Z, launched by the runtime\n")
         lock.flush()
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -140,7 +141,7 @@ def test_a_plugin_that_died(past: Past, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_without_a_history(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = str(tmp_path / "memory_manager_state")
+    file = str(tmp_path / "nri_numamem_state")
     assert main(["explain", "web-0", "--state-file", file]) == 1
     shown = capsys.readouterr().out
     assert "No history: the plugin has not run with the state file" in shown
@@ -150,7 +151,7 @@ def test_without_a_history(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_what_cannot_be_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = str(tmp_path / "memory_manager_state")
+    file = str(tmp_path / "nri_numamem_state")
     monkeypatch.setattr("nri_numamem.cli.explain.read_history", _forbidden)
     assert main(["explain", "web-0", "--state-file", file]) == 2
     assert capsys.readouterr().err == (

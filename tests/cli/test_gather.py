@@ -11,8 +11,13 @@ from pathlib import Path
 import pytest
 
 from nri_numamem.cli.main import main
+from nri_numamem.engine.core.snapshot import snapshot
+from nri_numamem.engine.core.state import EngineState
+from nri_numamem.memorymanager import State
 from nri_numamem.numa import CpuSet, Machine, NumaNode
 from tests.host_files import HostFiles as KernelFiles
+
+CASES = Path(__file__).parent.parent / "cases" / "state"
 
 
 @pytest.fixture
@@ -20,7 +25,7 @@ def host(tmp_path: Path) -> Path:
     KernelFiles(tmp_path / "host", Machine((NumaNode(7, 8 << 30, cpus=CpuSet([0])),)))
     state = tmp_path / "host/var/lib/nri-numamem"
     state.mkdir(parents=True)
-    (state / "memory_manager_state").write_text("state")
+    (state / "nri_numamem_state").write_text("state")
     log = tmp_path / "host/var/log/nri-numamem/nri-numamem.log"
     log.parent.mkdir(parents=True)
     log.write_text('{"event": "admitted"}\n')
@@ -46,7 +51,7 @@ def test_the_archive(host: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     path = tmp_path / "report.tar.gz"
     assert gather(host, str(path)) == 0
     found = texts(path)
-    assert found["files/var/lib/nri-numamem/memory_manager_state"] == "state"
+    assert found["files/var/lib/nri-numamem/nri_numamem_state"] == "state"
     assert found["files/var/log/nri-numamem/nri-numamem.log"] == '{"event": "admitted"}\n'
     findings = {one["check"]: one for one in json.loads(found["doctor.json"])["findings"]}
     assert findings["numa"]["text"] == "one NUMA node with 8Gi"
@@ -112,14 +117,14 @@ def test_the_whole_archive_is_bounded(
     monkeypatch.setattr("nri_numamem.cli.gather.TOTAL_LIMIT_BYTES", 50_000)
     state = host / "var/lib/nri-numamem"
     for number in range(1, 6):
-        (state / f"memory_manager_state.corrupt-{number}").write_bytes(os.urandom(9_000))
+        (state / f"nri_numamem_state.corrupt-{number}").write_bytes(os.urandom(9_000))
     path = tmp_path / "report"
     assert gather(host, str(path)) == 0
     with tarfile.open(path) as archive:
         sizes = {Path(member.name).name: member.size for member in archive}
     assert sum(sizes.values()) < 60_000
     assert 0 < sum("corrupt" in name for name in sizes) < 5
-    assert "memory_manager_state" in sizes
+    assert "nri_numamem_state" in sizes
     shown = capsys.readouterr().out
     assert ".corrupt-5: left out: the other files have " in shown
 
@@ -128,8 +133,8 @@ def test_the_whole_archive_is_bounded(
 def test_large_files_take_little_memory(host: Path, tmp_path: Path) -> None:
     """The files are sparse; a limit of the address space would end a process that reads them."""
     state = host / "var/lib/nri-numamem"
-    names = ["memory_manager_state", "history-0.log", "history-1.log", "plugin.json"]
-    names += [f"memory_manager_state.corrupt-{number}" for number in range(1, 6)]
+    names = ["nri_numamem_state", "history-0.log", "history-1.log", "plugin.json"]
+    names += [f"nri_numamem_state.corrupt-{number}" for number in range(1, 6)]
     for name in names:
         with (state / name).open("wb") as file:
             file.truncate(1 << 30)
@@ -141,3 +146,17 @@ def test_large_files_take_little_memory(host: Path, tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert int(done.stderr) < 200_000, "KiB; some 90,000 were measured"
     assert (tmp_path / "report").stat().st_size < 1 << 20
+
+
+def test_the_state_file_with_the_former_name(host: Path, tmp_path: Path) -> None:
+    former = host / "var/lib/nri-numamem/memory_manager_state"
+    former.write_bytes(snapshot(EngineState(State({}))))
+    assert gather(host, str(tmp_path / "one")) == 0
+    name = "files/var/lib/nri-numamem/memory_manager_state"
+    assert texts(tmp_path / "one")[name] == former.read_text()
+    former.write_text((CASES / "v1-one-node.json").read_text())  # the kubelet's
+    assert gather(host, str(tmp_path / "two")) == 0
+    found = texts(tmp_path / "two")
+    assert name not in found
+    remark = "left out, not written by the plugin: memory_manager_state"
+    assert remark in found["contents.txt"]

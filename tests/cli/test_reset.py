@@ -178,3 +178,11 @@ def test_the_screen(
     shown = capsys.readouterr().out
     check_screen(shown, SCREENS / f"reset-{columns}.txt")
     assert max(map(len, shown.splitlines())) <= columns
+
+
+def test_the_state_file_with_the_former_name(ended: PinnedContainer) -> None:
+    ended.remove_history()
+    state = ended.host.state_file
+    state.rename(state.with_name("memory_manager_state"))
+    assert ended.reset() == 0
+    assert ended.runtime.store.containers[ended.container.id].linux.resources.cpu.mems == "0-1"

@@ -1,10 +1,15 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nri_numamem.cli.main import main
+from nri_numamem.engine.core.snapshot import snapshot
+from nri_numamem.engine.core.state import EngineState, Holder
+from nri_numamem.memorymanager import Block, State
+from nri_numamem.numa import NodeSet
 from nri_numamem.observe.log.journal import encode_journal
 from tests.laboratory import objects
 from tests.laboratory.runtime import FakeRuntime
@@ -191,3 +196,44 @@ def test_control_characters_do_not_reach_the_terminal(
     assert shown.replace("\n", "").isprintable()
     assert "\\u001b[2J" in shown
     assert "uid\\u001b]0;\\u009b" in shown
+
+
+OWN = EngineState(State({}, {"uid-a": {"app": (Block(NodeSet([0, 1]), "memory", 3 << 30),)}}))
+
+
+def own_file(path: Path) -> Path:
+    """Write a state file of the plugin."""
+    key = ("uid-a", "app")
+    path.write_bytes(snapshot(replace(OWN, holders={key: Holder("c", "s", key)})))
+    return path
+
+
+def test_the_plugins_own_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    own_file(tmp_path / "nri_numamem_state")
+    assert main(["state", "show", "nri_numamem_state"]) == 0
+    shown, error = capsys.readouterr()
+    assert error == ""
+    lines = shown.splitlines()
+    assert lines[0].startswith("nri_numamem_state: state of the plugin ")
+    assert lines[-1].split() == ["uid-a", "app", "0-1", "memory", "3Gi"]
+
+
+def test_the_plugins_own_file_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = own_file(tmp_path / "nri_numamem_state")
+    assert main(["state", "show", "--output", "json", str(path)]) == 0
+    document = json.loads(capsys.readouterr().out)
+    block = {"numaAffinity": [0, 1], "type": "memory", "size": 3 << 30}
+    entries = {"uid-a": {"app": [block]}}
+    assert document == {"version": 1, "format": "nri-numamem", "entries": entries}
+
+
+def test_a_damaged_file_of_the_plugin(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = own_file(tmp_path / "nri_numamem_state")
+    path.write_text(path.read_text().replace("uid-a", "uid-b"))
+    assert main(["state", "show", str(path)]) == 1
+    shown, error = capsys.readouterr()
+    problem = "crc32: the payload is not the one that was written"
+    assert (shown, error) == ("", f"nri-numamem: {path}: {problem}\n")

@@ -8,6 +8,7 @@ import pytest
 from nri_numamem.cli import status
 from nri_numamem.cli.live import collect as live
 from nri_numamem.cli.main import main
+from nri_numamem.observe.files import lock_file_of
 from tests.cli.live.live_host import GI, LiveHost, four_nodes
 
 
@@ -43,7 +44,7 @@ def test_exit_status(host: LiveHost, capsys: pytest.CaptureFixture[str]) -> None
 
 def test_a_mounted_host(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     host = LiveHost(tmp_path, four_nodes())
-    host.state_file = tmp_path / "var/lib/nri-numamem/memory_manager_state"
+    host.state_file = tmp_path / "var/lib/nri-numamem/nri_numamem_state"
     host.state_file.parent.mkdir(parents=True)
     host.run("db", "postgres", 40 * GI)
     host.save()
@@ -78,7 +79,8 @@ def test_a_missing_permission_is_one_line(
     assert main(["status", *host.arguments()]) == 2
     out, error = capsys.readouterr()
     assert out == ""
-    assert error == f"nri-numamem: {host.state_file}.lock: Permission denied; run as root\n"
+    lock = lock_file_of(host.state_file)
+    assert error == f"nri-numamem: {lock}: Permission denied; run as root\n"
 
 
 @pytest.mark.parametrize(("output", "separator"), [("table", "\n\n"), ("yaml", "\n---\n")])

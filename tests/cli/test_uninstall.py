@@ -10,6 +10,7 @@ from nri_numamem.cli.export import delete
 from nri_numamem.cli.installation import systemd
 from nri_numamem.cli.main import main
 from nri_numamem.config.errors import UsageError
+from nri_numamem.observe.files import lock_file_of
 from tests.cli.doctor.host_files import CONFIG, PLUGINS, STATE, HostFiles
 from tests.kubernetes_api import KubernetesApi
 
@@ -136,7 +137,7 @@ class TestOnThisHost:
         assert stand.uninstall("--no-reset") == [f"removed /{ENTRY}"]
 
     def test_a_running_plugin_ends_with_the_runtime(self, stand: Stand) -> None:
-        with stand.files.path(f"{STATE}.lock").open() as lock:
+        with stand.files.path(str(lock_file_of(Path(STATE)))).open() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             planned = stand.uninstall("--dry-run")
             lines = stand.uninstall("--purge", status=1)

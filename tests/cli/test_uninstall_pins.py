@@ -26,7 +26,7 @@ def ended(
     monkeypatch.setattr("nri_numamem.cli.host_files.Host.path", path_below)
     monkeypatch.setattr(systemd, "BOOTED", Path("/none"))
     monkeypatch.setenv("COLUMNS", "120")
-    simulated_host.state_file = simulated_host.root / "var/lib/nri-numamem/memory_manager_state"
+    simulated_host.state_file = simulated_host.root / "var/lib/nri-numamem/nri_numamem_state"
     with FakeRuntime() as runtime:
         stand = PinnedContainer(simulated_host, runtime)
         simulated_host.wait_record("admitted")

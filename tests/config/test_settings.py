@@ -355,7 +355,7 @@ def test_the_state_file_is_an_absolute_path_or_none() -> None:
         text = error_of({"stateFile": path})
         assert text.startswith("stateFile: ")
         assert text.endswith(
-            'write a path such as /var/lib/nri-numamem/memory_manager_state, or "" for none'
+            'write a path such as /var/lib/nri-numamem/nri_numamem_state, or "" for none'
         )
 
 

@@ -96,7 +96,7 @@ def test_the_runtime_configures_and_synchronizes_the_plugin(launch: Launch) -> N
 
 
 def test_the_configuration_of_the_runtime_is_described(launch: Launch, tmp_path: Path) -> None:
-    state_file = tmp_path / "memory_manager_state"
+    state_file = tmp_path / "nri_numamem_state"
     launch.runtime.config = f"logFile: {tmp_path}/log\nstateFile: {state_file}\n"
     assert launch.run() == 0
     facts = read_plugin_file(tmp_path / "plugin.json")

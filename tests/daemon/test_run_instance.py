@@ -60,7 +60,7 @@ def test_a_killed_process_has_written_its_state(simulated_host: SimulatedHost) -
         # A write that the signal interrupted leaves its temporary file.
         names = {path.name for path in state.parent.iterdir() if path.suffix != ".new"}
         lock = "memory_manager_state.lock"
-        assert names == {"history-0.log", "memory_manager_state", lock, "plugin.json"}
+        assert names == {"history-0.log", "nri_numamem_state", lock, "plugin.json"}
     with FakeRuntime(store=runtime.store) as second:
         second.listen(simulated_host.socket)
         again = simulated_host.start()  # the lock went with the process

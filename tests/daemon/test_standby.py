@@ -65,7 +65,7 @@ class Site:
         self.runtime = VirtualRuntime(self.machinery, SOCKET)
         self.runtime.start()
         self.log = MemoryLog()
-        self.state_file = root / "state" / "memory_manager_state"
+        self.state_file = root / "state" / "nri_numamem_state"
         self.lock = root / "state" / "memory_manager_state.lock"
         self.settings = Settings(state_file=str(self.state_file), log_file="/log")
         self.read: Callable[[], Settings] = lambda: self.settings
@@ -148,7 +148,7 @@ def test_a_standby_takes_over_when_the_lock_is_free(site: Site) -> None:
     assert 60 <= served.accepted_at_s - began_s <= 60 + 1.5 * POLL_S
     assert served.is_synchronized
     assert seen[0] == {site.lock.name}
-    assert {"memory_manager_state", "plugin.json"} <= site.files()
+    assert {"nri_numamem_state", "plugin.json"} <= site.files()
     standby = site.record("standby")
     assert f"another instance holds {site.lock} (pid 7, since 2026-01-02T" in str(standby["cause"])
     assert "rolling update" in str(standby["remedy"])

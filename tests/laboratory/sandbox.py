@@ -161,7 +161,7 @@ class PluginSandbox:
             "--proc-root": "proc",
             "--cgroup-root": "cgroup",
             "--log-file": "plugin.log",
-            "--state-file": "memory_manager_state",
+            "--state-file": "nri_numamem_state",
         }
         command = [*self._command, "--idx", "10", "--log-format", "json"]
         for option, name in options.items():

@@ -6,11 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.observe.files import beside, read_regular, reason_of, replace_file
+from nri_numamem.observe.files import (
+    beside,
+    former_of,
+    lock_file_of,
+    read_regular,
+    reason_of,
+    replace_file,
+)
 
 
 def test_files_beside_the_default_state_file_have_plain_names() -> None:
-    assert beside(Path("/x/memory_manager_state"), "a.json") == Path("/x/a.json")
+    assert beside(Path("/x/nri_numamem_state"), "a.json") == Path("/x/a.json")
     assert beside(Path("/x/second"), "a.json") == Path("/x/second.a.json")
 
 
@@ -38,3 +45,16 @@ def test_reading_is_limited_and_never_waits(tmp_path: Path) -> None:
 def test_the_reason_of_an_error() -> None:
     assert reason_of(OSError(28, "No space left on device")) == "No space left on device"
     assert reason_of(OSError("odd")) == "odd"
+
+
+def test_the_lock_of_the_default_file_kept_its_name() -> None:
+    for name in ("nri_numamem_state", "memory_manager_state"):
+        assert lock_file_of(Path("/x") / name) == Path("/x/memory_manager_state.lock")
+        assert beside(Path("/x") / name, "a.json") == Path("/x/a.json")
+    assert lock_file_of(Path("/x/second")) == Path("/x/second.lock")
+
+
+def test_only_the_default_file_had_another_name() -> None:
+    assert former_of(Path("/x/nri_numamem_state")) == Path("/x/memory_manager_state")
+    assert former_of(Path("/x/memory_manager_state")) is None
+    assert former_of(Path("/x/second")) is None

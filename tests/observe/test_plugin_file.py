@@ -120,6 +120,6 @@ def test_a_directory_in_its_place_is_an_error(tmp_path: Path) -> None:
 
 
 def test_it_is_beside_the_state_file() -> None:
-    default = plugin_file_of(Path("/var/lib/nri-numamem/memory_manager_state"))
+    default = plugin_file_of(Path("/var/lib/nri-numamem/nri_numamem_state"))
     assert default == Path("/var/lib/nri-numamem/plugin.json")
     assert plugin_file_of(Path("/x/other")) == Path("/x/other.plugin.json")

@@ -21,7 +21,7 @@ from nri_numamem.observe import files, state_file
 from nri_numamem.observe.history.reader import read_history
 from nri_numamem.observe.history.writer import BATCH
 from nri_numamem.observe.plugin_file import plugin_file_of, read_plugin_file
-from nri_numamem.observe.state_file import StateFile
+from nri_numamem.observe.state_file import StateFile, existing_state_file
 from tests.engine.records.examples import example
 from tests.observe.collected import WAIT_S, Collected
 from tests.observe.test_plugin_file import FACTS
@@ -41,7 +41,7 @@ def collected() -> Collected:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "lib" / "nri-numamem" / "memory_manager_state"
+    return tmp_path / "lib" / "nri-numamem" / "nri_numamem_state"
 
 
 def state(number: int) -> EngineState:
@@ -319,7 +319,7 @@ def test_a_file_that_is_no_snapshot_is_renamed(path: Path, collected: Collected)
     }
     assert set(collected.events) == {"state_file_unusable"}
     assert len(collected.records) == 7
-    assert fields_of(collected.records[0])["renamed_to"] == "memory_manager_state.corrupt-1"
+    assert fields_of(collected.records[0])["renamed_to"] == "nri_numamem_state.corrupt-1"
     assert "not JSON" in str(fields_of(collected.records[0])["error"])
 
 
@@ -339,10 +339,10 @@ def test_a_file_of_another_version_is_kept(path: Path, collected: Collected) -> 
     assert (record.event, record.level) == ("state_file_other_version", "warning")
     assert str(fields_of(record)["error"]).startswith("written by version 7; this is version ")
     assert fields_of(record)["file_version"] == 7
-    assert fields_of(record)["renamed_to"] == "memory_manager_state.version-7"
+    assert fields_of(record)["renamed_to"] == "nri_numamem_state.version-7"
     file.offer(EngineState(State({})))
     file.close()
-    assert (path.parent / "memory_manager_state.version-7").read_bytes() == data
+    assert (path.parent / "nri_numamem_state.version-7").read_bytes() == data
     assert restore(path.read_bytes()) == EngineState(State({}))
 
 
@@ -532,3 +532,46 @@ def test_the_history_does_not_wait_for_a_state_that_cannot_be_written(
     file.offer(state(1))
     wait_for(partial(has_entries, path, 1))
     file.close()
+
+
+KUBELETS = Path(__file__).parent.parent / "cases" / "state" / "v1-one-node.json"
+
+
+def test_the_file_with_the_former_name_is_read_and_never_changed(
+    path: Path, collected: Collected
+) -> None:
+    path.parent.mkdir(parents=True)
+    former = path.with_name("memory_manager_state")
+    former.write_bytes(snapshot(state(7)))
+    assert existing_state_file(path) == former
+    file = StateFile(path, collected)
+    assert file.load() == state(7)
+    file.offer(state(8))
+    file.close()
+    assert (kept(path), kept(former)) == (8, 7)
+    assert existing_state_file(path) == path
+    assert StateFile(path, collected).load() == state(8)
+    assert collected.records == []
+
+
+@pytest.mark.parametrize("name", ["nri_numamem_state", "second"])
+def test_the_kubelets_file_is_not_used_and_stays(
+    path: Path, name: str, collected: Collected
+) -> None:
+    path = path.with_name(name)
+    path.parent.mkdir(parents=True)
+    kubelets = path.with_name("memory_manager_state")
+    shutil.copyfile(KUBELETS, kubelets)
+    assert existing_state_file(path) == path
+    file = StateFile(path, collected)
+    assert file.load() is None
+    file.offer(state(8))
+    file.close()
+    assert kubelets.read_bytes() == KUBELETS.read_bytes()
+    assert collected.records == []
+
+
+def test_only_the_default_file_had_another_name(path: Path, collected: Collected) -> None:
+    path.parent.mkdir(parents=True)
+    path.with_name("memory_manager_state").write_bytes(snapshot(state(7)))
+    assert StateFile(path.with_name("second"), collected).load() is None

@@ -9,6 +9,7 @@ import pytest
 
 from nri_numamem.config.example import example_text
 from nri_numamem.config.settings import STATE_FILE
+from nri_numamem.observe.files import lock_file_of
 from nri_numamem.version import VERSION
 from tests.packaging import deb_packages, debian_root, pinned_container
 from tests.packaging.debian_root import DebianRoot
@@ -143,9 +144,9 @@ def test_a_removal_while_steps_remain(root: DebianRoot) -> None:
     assert "nri-numamem uninstall --adopted" in printed
     assert "nri-numamem: the steps above remain" in printed
     assert root.attempt("readlink", ENTRY).returncode != 0
-    assert root.attempt("test", "-e", f"{STATE_FILE}.lock").returncode == 0
+    assert root.attempt("test", "-e", str(lock_file_of(Path(STATE_FILE)))).returncode == 0
     root.run("dpkg", "--purge", "nri-numamem")
-    assert root.attempt("test", "-e", f"{STATE_FILE}.lock").returncode == 1
+    assert root.attempt("test", "-e", str(lock_file_of(Path(STATE_FILE)))).returncode == 1
 
 
 def test_a_removal_that_would_leave_the_entry_is_refused(root: DebianRoot) -> None:

@@ -146,7 +146,7 @@ def test_a_pod_places_containers(node: Node, spec: Spec) -> None:
         wait_for(
             lambda: "refused" in pod.exec("nri-numamem", "explain", "default/big").stdout, "explain"
         )
-        assert (node.state / "memory_manager_state").exists()
+        assert (node.state / "nri_numamem_state").exists()
         assert pod.stop() == 0
     assert [record["event"] for record in pod.records()][-1] == "stopped"
     assert "admitted" in [record["event"] for record in pod.records()]
@@ -204,7 +204,7 @@ def test_an_exporter_beside_the_plugin(node: Node, spec: Spec, exported: Spec) -
     with node.runtime() as runtime, node.start(spec) as plugin:
         connect(runtime)
         create(runtime, node.files, "first")
-        wait_for((node.state / "memory_manager_state").exists, "the state", WAIT_S)
+        wait_for((node.state / "nri_numamem_state").exists, "the state", WAIT_S)
         with node.start(exported) as exporter:
 
             def failures() -> list[dict[str, Any]]:

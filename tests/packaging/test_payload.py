@@ -47,7 +47,7 @@ from nri_numamem.cli.export import delete
 root = Path(__file__).parent
 systemd.BOOTED = delete.OPTIONS_FILE = root / "none"
 host_files.Host.path = lambda _self, name: root / name.removeprefix(f"{{root}}").lstrip("/")
-state, cgroups = root / "var/lib/nri-numamem/memory_manager_state", root / "sys/fs/cgroup"
+state, cgroups = root / "var/lib/nri-numamem/nri_numamem_state", root / "sys/fs/cgroup"
 sys.exit(main.main([*sys.argv[1:], f"--state-file={{state}}", f"--cgroup-root={{cgroups}}"]))
 """
 

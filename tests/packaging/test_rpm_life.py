@@ -13,6 +13,7 @@ import pytest
 
 from nri_numamem.config.example import example_text
 from nri_numamem.config.settings import STATE_FILE
+from nri_numamem.observe.files import lock_file_of
 from nri_numamem.version import VERSION
 from tests.load_module import load_module
 from tests.packaging import debian_root, pinned_container
@@ -172,7 +173,7 @@ def test_an_erase_while_steps_remain(root: DebianRoot) -> None:
     assert "nri-numamem: the steps above remain" in rpm(root, "--erase", "nri-numamem")
     assert not exists(root, ENTRY)
     assert not exists(root, "/usr/bin/nri-numamem")
-    assert exists(root, f"{STATE_FILE}.lock")
+    assert exists(root, str(lock_file_of(Path(STATE_FILE))))
 
 
 def test_an_erase_that_would_leave_the_entry_is_refused(root: DebianRoot) -> None:

@@ -10,7 +10,7 @@ from tests.laboratory.store import RuntimeStore
 from tests.simulated_host import SimulatedHost, wait_for
 
 GI = 1 << 30
-NAMES = ("memory_manager_state", "plugin.json", "history-0.log")
+NAMES = ("nri_numamem_state", "plugin.json", "history-0.log")
 """Files of the state directory that a release leaves."""
 
 

@@ -16,12 +16,14 @@ from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.records.running import CpusetMemsConflict
 from nri_numamem.numa import Machine, NodeSet, humanize_bytes
 from nri_numamem.numa.quantity import MEMORY, hugepages_page_size
+from nri_numamem.observe.files import lock_file_of
 from nri_numamem.observe.plugin_file import (
     PluginFileError,
     StartMode,
     plugin_file_of,
     read_plugin_file,
 )
+from nri_numamem.observe.state_file import existing_state_file
 
 # Names in one finding; the number shows how many there are.
 _LISTED = 5
@@ -36,17 +38,18 @@ def check_instance(
         text = "stateFile is empty: no lock prevents a second instance"
         yield Finding("instance", Verdict.WARN, text, "set stateFile")
         return
+    lock = str(lock_file_of(Path(file)))
     try:
-        holder = find_holder(host.path(f"{file}.lock"))
+        holder = find_holder(host.path(lock))
     except OSError as error:
-        yield Finding("instance", Verdict.UNKNOWN, f"{file}.lock: {error.strerror}", "run as root")
+        yield Finding("instance", Verdict.UNKNOWN, f"{lock}: {error.strerror}", "run as root")
         return
     if holder is None:
         remedy = "start it (see docs/install.md); its log says why it ended"
-        text = f"no instance holds {file}.lock: the plugin does not run"
+        text = f"no instance holds {lock}: the plugin does not run"
         yield Finding("instance", Verdict.FAIL, text, remedy)
     else:
-        yield Finding("instance", Verdict.OK, f"one instance holds {file}.lock: {holder.text}")
+        yield Finding("instance", Verdict.OK, f"one instance holds {lock}: {holder.text}")
     yield from _check_restarts(host, file)
     yield from _check_state(host, file, machine)
 
@@ -67,6 +70,7 @@ def _check_restarts(host: Host, state_file: str) -> Iterator[Finding]:
 
 
 def _check_state(host: Host, name: str, machine: Machine | None) -> Iterator[Finding]:
+    name = str(Path(name).with_name(existing_state_file(host.path(name)).name))
     try:
         text = host.read(name)
     except UnreadableError as error:

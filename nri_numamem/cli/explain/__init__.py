@@ -24,7 +24,7 @@ from nri_numamem.cli.output import add_output_argument, print_document
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.host_paths import below
 from nri_numamem.daemon.lock_holder import find_holder
-from nri_numamem.observe.files import reason_of
+from nri_numamem.observe.files import lock_file_of, reason_of
 from nri_numamem.observe.history.reader import History, read_history
 from nri_numamem.observe.history.records import read_records
 
@@ -80,7 +80,7 @@ def main(args: argparse.Namespace) -> int:
 def _read(state_file: Path) -> tuple[History, bool]:
     """Return the history, and whether a plugin runs; raise UsageError if they are unreadable."""
     try:
-        is_running = find_holder(Path(f"{state_file}.lock")) is not None
+        is_running = find_holder(lock_file_of(state_file)) is not None
         return read_history(state_file), is_running
     except PermissionError as error:
         place = f"{state_file.parent}: {reason_of(error)}"

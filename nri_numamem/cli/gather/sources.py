@@ -24,14 +24,15 @@ from shutil import which
 
 from nri_numamem.cli.host_arguments import config_files
 from nri_numamem.config.errors import UsageError
-from nri_numamem.config.host_paths import resolved
+from nri_numamem.config.host_paths import below, resolved
 from nri_numamem.config.load import DEFAULT_CONFIG
 from nri_numamem.engine.core.text import cut_name, escape
-from nri_numamem.observe.files import beside, reason_of
+from nri_numamem.observe.files import beside, former_of, lock_file_of, reason_of
 from nri_numamem.observe.history.lines import NAMES
 from nri_numamem.observe.log.journal import SYSLOG_IDENTIFIER
 from nri_numamem.observe.log.sinks import FILES
 from nri_numamem.observe.plugin_file import plugin_file_of
+from nri_numamem.observe.state_file import is_state_file
 from nri_numamem.version import VERSION
 
 # The state file and two segments of the history are the largest.
@@ -93,7 +94,7 @@ def settings_files(root: Path) -> Iterator[Item]:
 def state_files(root: Path, state_file: Path) -> Iterator[Item]:
     """Yield what the plugin wrote beside its state file, and the names of what is there as well."""
     history = [beside(state_file, name) for name in NAMES]
-    paths = [state_file, Path(f"{state_file}.lock"), plugin_file_of(state_file), *history]
+    paths = [state_file, lock_file_of(state_file), plugin_file_of(state_file), *history]
     texts = (
         rf"{re.escape(state_file.name)}\.(corrupt|version)-\d{{1,10}}",
         *(rf"{re.escape(path.name)}\.corrupt" for path in history),
@@ -109,6 +110,9 @@ def state_files(root: Path, state_file: Path) -> Iterator[Item]:
         yield Item(_name(folder), "state of the plugin", problem=_reason(error))
         return
     names = [path.name for path in paths if path.name in present]
+    former = former_of(state_file)
+    if former is not None and is_state_file(below(root, former)):
+        names.append(former.name)
     names += filter(copies.fullmatch, present)
     for name in names:
         yield _file(root, folder / name, "state of the plugin")

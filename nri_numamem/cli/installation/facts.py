@@ -21,6 +21,7 @@ from nri_numamem.cli.runtimes import (
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.load import DEFAULT_CONFIG
 from nri_numamem.daemon.lock_holder import find_holder
+from nri_numamem.observe.files import lock_file_of
 
 _NAMES = {"containerd": "containerd", "crio": "CRI-O"}
 """Name on the command line -> name of a Runtime."""
@@ -162,7 +163,7 @@ def _configs(host: Host, directory: str) -> list[str]:
 def running_instance(host: Host, state_file: str | None = None) -> str | None:
     """Return how the instance that holds the lock describes itself; None without one."""
     try:
-        holder = find_holder(host.path(f"{state_file_of(state_file, host.root)}.lock"))
+        holder = find_holder(host.path(str(lock_file_of(state_file_of(state_file, host.root)))))
     except (OSError, UsageError):
         return None
     return None if holder is None else holder.text

@@ -48,13 +48,14 @@ from nri_numamem.host.pod_cgroups import (
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.host.topology import read_available, read_machine
+from nri_numamem.observe.files import lock_file_of
 from nri_numamem.observe.plugin_file import (
     PluginFacts,
     PluginFileError,
     plugin_file_of,
     read_plugin_file,
 )
-from nri_numamem.observe.state_file import read_state
+from nri_numamem.observe.state_file import existing_state_file, read_state
 
 # Settings that no decision about placement depends on.
 _NOT_OF_PLACEMENT = ("stateFile", "metricsAddress", "logLevel", "logFile", "logFormat")
@@ -94,7 +95,7 @@ def _of_plugin(args: argparse.Namespace) -> Facts:
     file = file and str(below(args.root, Path(file)))
     facts = Facts(time.time(), settings, origin, file)
     if file:
-        facts = replace(facts, holder=_holder(Path(f"{file}.lock")))
+        facts = replace(facts, holder=_holder(lock_file_of(Path(file))))
         facts = _with_plugin(facts, is_configured=args.config is not None)
     if problem is not None and not facts.settings_origin:
         raise problem  # the plugin left no settings that could be used in their place
@@ -203,7 +204,7 @@ def _with_state(facts: Facts, roots: HostRoots) -> Facts:
     if not facts.state_file:
         problem = "the setting stateFile is empty, so the plugin leaves no state"
         return replace(facts, state_problem=problem)
-    path = Path(facts.state_file)
+    path = existing_state_file(Path(facts.state_file))
     try:
         state = read_state(path)
         changed_s = path.stat().st_mtime

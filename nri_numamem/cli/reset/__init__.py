@@ -39,10 +39,10 @@ from nri_numamem.engine.core.text import escape
 from nri_numamem.engine.records.record import Record
 from nri_numamem.host.cgroups import set_mems
 from nri_numamem.host.sysfs import MachineError
-from nri_numamem.observe.files import reason_of
+from nri_numamem.observe.files import lock_file_of, reason_of
 from nri_numamem.observe.history.reader import read_history
 from nri_numamem.observe.history.records import read_records
-from nri_numamem.observe.state_file import read_state
+from nri_numamem.observe.state_file import existing_state_file, read_state
 
 _IDENTITY = Identity("nri-numamem-reset", "10")
 
@@ -121,7 +121,7 @@ def reset(args: argparse.Namespace) -> set[str]:
     lock = InstanceLock(_ignored, system.clock)
     try:
         state_file = state_file_of(args.state_file)
-        lock_file = Path(f"{state_file}.lock")
+        lock_file = lock_file_of(state_file)
         if lock_file.exists() and not args.dry_run:
             lock.acquire(lock_file, "nri-numamem reset")
         pins, problem = _pins(state_file, args.cgroup_root)
@@ -156,7 +156,8 @@ def _pins(path: Path, cgroup_root: Path) -> tuple[tuple[Pin, ...], str]:
     """Return the containers, and why the state file cannot be used; "" if it can."""
     try:
         entries, _damaged = read_records(read_history(path).entries)
-        return read_pins(read_state(path), cgroup_root, sent_nodes(entries)), ""
+        state = read_state(existing_state_file(path))
+        return read_pins(state, cgroup_root, sent_nodes(entries)), ""
     except FileNotFoundError:
         problem = "no state file"
     except OSError as error:

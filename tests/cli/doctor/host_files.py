@@ -12,8 +12,9 @@ from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.core.snapshot import snapshot
 from nri_numamem.engine.engine import Engine
 from nri_numamem.numa import Machine, NumaNode
+from nri_numamem.observe.files import lock_file_of
 
-STATE = "var/lib/nri-numamem/memory_manager_state"
+STATE = "var/lib/nri-numamem/nri_numamem_state"
 CONFIG = "etc/nri/conf.d/10-nri-numamem.conf"
 CONTAINERD = "etc/containerd/config.toml"
 KUBELET = "var/lib/kubelet/config.yaml"
@@ -45,7 +46,7 @@ class HostFiles:
         self.write(KUBELET, "kind: KubeletConfiguration\ncpuManagerPolicy: static\n")
         self.write(CONFIG, "reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]\n")
         self.write(STATE, EMPTY_STATE.decode())
-        self.write(f"{STATE}.lock", "pid 7, since today, launched\n")
+        self.write(str(lock_file_of(Path(STATE))), "pid 7, since today, launched\n")
         self.write("opt/nri-numamem/bin/nri-numamem", "program")
         self.path(PLUGINS).mkdir(parents=True)
         self.link(f"{PLUGINS}/10-nri-numamem", "/opt/nri-numamem/bin/nri-numamem")

@@ -55,11 +55,11 @@ def shrink_a_pool(files: HostFiles) -> None:
 
 def restart_the_plugin(files: HostFiles) -> None:
     facts = PluginFacts("1.2.3", 9, StartMode.RESTARTED, "launched", 1_700_000_000)
-    files.write(STATE.replace("memory_manager_state", "plugin.json"), encode(facts).decode())
+    files.write(STATE.replace("nri_numamem_state", "plugin.json"), encode(facts).decode())
 
 
 def damage_the_description(files: HostFiles) -> None:
-    files.write(STATE.replace("memory_manager_state", "plugin.json"), "{")
+    files.write(STATE.replace("nri_numamem_state", "plugin.json"), "{")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def damage_the_description(files: HostFiles) -> None:
         (shrink_a_pool, "hugepage_pools", Verdict.WARN, "on node 0 hold 4Mi of hugepages-2Mi"),
         (restart_the_plugin, "restarts", Verdict.WARN, "at 2023-11-14 22:13:20 UTC (pid 9)"),
         (damage_the_description, "restarts", Verdict.UNKNOWN, "plugin.json: not a document"),
-        (damage_the_state, "state_file", Verdict.WARN, "memory_manager_state: "),
+        (damage_the_state, "state_file", Verdict.WARN, "nri_numamem_state: "),
         (disable_the_lock, "instance", Verdict.WARN, "stateFile is empty"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
@@ -104,3 +104,9 @@ def test_a_list_of_containers_is_cut(good_host: HostFiles) -> None:
     good_host.write(STATE, snapshot(unpinned).decode())
     text = good_host.findings()["unpinned_containers"].text
     assert text.endswith("ns/p/c3, ns/p/c4 and 2 more)")
+
+
+def test_the_state_file_with_the_former_name(good_host: HostFiles) -> None:
+    former = STATE.replace("nri_numamem_state", "memory_manager_state")
+    (good_host.root / STATE).rename(good_host.root / former)
+    assert good_host.findings()["state_file"].text.startswith(f"/{former} was last changed ")

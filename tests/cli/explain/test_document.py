@@ -10,7 +10,7 @@ from tests.cli.explain.stories import Past, read, telco
 
 
 def test_the_keys_of_version_1(tmp_path: Path) -> None:
-    past = Past(tmp_path / "memory_manager_state")
+    past = Past(tmp_path / "nri_numamem_state")
     telco(past)
     past.record("stopped")
     query = Query.parsed("web/front-9/front")
@@ -56,7 +56,7 @@ def test_the_keys_of_version_1(tmp_path: Path) -> None:
 
 
 def test_every_key_is_documented(tmp_path: Path) -> None:
-    past = Past(tmp_path / "memory_manager_state")
+    past = Past(tmp_path / "nri_numamem_state")
     telco(past)
     document = document_of(story_of(Query.parsed("upf-8d"), read(past.state_file), 1))
     page = (Path(__file__).parents[3] / "docs" / "explain.md").read_text()

@@ -23,7 +23,7 @@ _PODS = {"filler": 90, "small": 20, "neighbour": 75, "large": 90, "last": 50}
 def plan_of(sandbox: DemoSandbox, pod: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     """Return the plan that explain shows, once the plugin has written history and state."""
     root = sandbox._root
-    options = ["--state-file", str(root / "memory_manager_state")]
+    options = ["--state-file", str(root / "nri_numamem_state")]
     for name, folder in (("sysfs", "sys"), ("proc", "proc"), ("cgroup", "cgroup")):
         options += [f"--{name}-root", str(root / folder)]
     deadline, plan = time.monotonic() + WAIT_S, None

@@ -17,9 +17,10 @@ from nri_numamem.cli.gather.sources import (
     state_files,
     versions,
 )
+from nri_numamem.observe.files import lock_file_of
 from nri_numamem.version import VERSION
 
-STATE = Path("/var/lib/nri-numamem/memory_manager_state")
+STATE = Path("/var/lib/nri-numamem/nri_numamem_state")
 
 
 def write(root: Path, name: str, text: str) -> Path:
@@ -47,7 +48,7 @@ def test_settings(tmp_path: Path) -> None:
 def test_of_the_state_directory_what_the_plugin_writes(
     tmp_path: Path, prefix: str, state: Path
 ) -> None:
-    own = [state.name, f"{state.name}.lock", f"{prefix}plugin.json"]
+    own = [state.name, lock_file_of(state).name, f"{prefix}plugin.json"]
     own += [f"{prefix}history-{number}.log" for number in (0, 1)]
     own += [f"{state.name}.corrupt-{number}" for number in range(1, 6)]
     own += [f"{state.name}.version-3", f"{prefix}history-0.log.corrupt"]

@@ -14,6 +14,7 @@ from nri_numamem.cli.installation.facts import (
 )
 from nri_numamem.cli.installation.program import COPY, Program
 from nri_numamem.config.errors import UsageError
+from nri_numamem.observe.files import lock_file_of
 from tests.cli.doctor.host_files import CONFIG, CONTAINERD, PLUGINS, SERVICE, STATE, HostFiles
 
 ELF = "\x7fELF"
@@ -99,7 +100,7 @@ def test_without_configuration_it_is_containerd(tmp_path: Path) -> None:
 
 def test_the_running_instance(host_files: HostFiles, host: Host) -> None:
     assert running_instance(host) is None
-    with host_files.path(f"{STATE}.lock").open() as lock:
+    with host_files.path(str(lock_file_of(Path(STATE)))).open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert running_instance(host) == "pid 7, since today, launched"
     host_files.write(CONFIG, "stateFile: ''\n")

@@ -86,7 +86,7 @@ def test_a_configuration_that_is_missing_names_none(host: Host) -> None:
 
 
 ENTRY = "/opt/nri/plugins/10-nri-numamem"
-STATE = "/var/lib/nri-numamem/memory_manager_state"
+STATE = "/var/lib/nri-numamem/nri_numamem_state"
 
 
 def test_directories_are_removed_if_the_uninstall_leaves_nothing_in_them(host: Host) -> None:

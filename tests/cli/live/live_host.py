@@ -28,6 +28,7 @@ from nri_numamem.engine.core.plan import Plan
 from nri_numamem.engine.core.snapshot import snapshot
 from nri_numamem.engine.engine import Engine
 from nri_numamem.numa import CpuSet, Machine, NumaNode
+from nri_numamem.observe.files import lock_file_of
 from nri_numamem.observe.plugin_file import (
     PluginFacts,
     RuntimeFacts,
@@ -206,7 +207,7 @@ class LiveHost:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Let a plugin run: its lock is held."""
-        with Path(f"{self.state_file}.lock").open("w+") as lock:
+        with lock_file_of(self.state_file).open("w+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             lock.write(format_holder(2114, "2026-09-19T12:00:00Z", "launched by containerd"))
             lock.flush()

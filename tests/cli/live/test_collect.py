@@ -249,3 +249,13 @@ def test_a_host_whose_cgroups_are_not_mounted(host: LiveHost) -> None:
     assert "has no cgroup of pods (kubepods)" in facts.cgroup_problem
     assert facts.state is not None
     assert facts.state.holders
+
+
+def test_the_state_file_with_the_former_name(host: LiveHost) -> None:
+    folder = host.state_file.parent
+    host.state_file.rename(folder / "memory_manager_state")
+    host.state_file = folder / "nri_numamem_state"
+    facts = live.collect(host.parsed())
+    assert facts.state is not None
+    assert set(facts.state.holders) == {("db", "postgres")}
+    assert facts.changed_s == CHANGED_S

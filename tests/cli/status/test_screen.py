@@ -15,6 +15,7 @@ from nri_numamem.cli.status.screen import show
 from nri_numamem.engine.core.reason import Reason, Reasons
 from nri_numamem.engine.core.snapshot import snapshot
 from nri_numamem.numa import CpuSet, Machine, NumaNode
+from nri_numamem.observe.files import lock_file_of
 from nri_numamem.observe.plugin_file import RuntimeFacts
 from tests.cli.live.live_host import GI, NOW_S, LiveHost, four_nodes
 
@@ -122,7 +123,7 @@ def test_times_of_the_state_that_are_no_dates(running_host: LiveHost) -> None:
 
 
 def test_a_lock_without_a_date(host: LiveHost) -> None:
-    lock = Path(f"{host.state_file}.lock")
+    lock = lock_file_of(host.state_file)
     with lock.open("w+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         lock.write_text("something else")

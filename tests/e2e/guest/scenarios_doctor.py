@@ -14,7 +14,7 @@ from tests.e2e.guest.checks import Check, Host, expect
 _KUBELET = Path("/var/lib/kubelet/config.yaml")
 _CONFIG = Path("/etc/nri-numamem/config.yaml")
 _CONTAINERD = Path("/etc/containerd/config.toml")
-_STATE = Path("/var/lib/nri-numamem/memory_manager_state")
+_STATE = Path("/var/lib/nri-numamem/nri_numamem_state")
 _PLUGINS = Path("/opt/nri/plugins")
 _NRI = '[plugins."io.containerd.nri.v1.nri"]\n'
 

@@ -29,7 +29,7 @@ _VALUES: tuple[object, ...] = (10**18, 10**400, -1, float("inf"), "x", [1], {"a"
 
 @pytest.fixture(name="past")
 def _past(tmp_path: Path) -> Past:
-    past = Past(tmp_path / "memory_manager_state")
+    past = Past(tmp_path / "nri_numamem_state")
     telco(past)
     return past
 

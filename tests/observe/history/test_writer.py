@@ -21,7 +21,7 @@ SEGMENT_BYTES = 2000
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "lib" / "memory_manager_state"
+    return tmp_path / "lib" / "nri_numamem_state"
 
 
 class Writing:
