@@ -2,7 +2,7 @@
 
 import sys
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 
 
 def is_single_file() -> bool:

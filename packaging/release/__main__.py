@@ -68,6 +68,7 @@ def show(paths: Sequence[Path]) -> None:
 def make_release(args: argparse.Namespace) -> None:
     """Build all artefacts and what describes them. Raises ReleaseError."""
     problems = list(checks.of_sources(sources.ROOT, VERSION, is_unreleased=args.unreleased))
+    problems = problems or list(checks.of_upgrade(sources.ROOT))
     if problems:
         raise ReleaseError("\n".join(problems))
     if not args.built:

@@ -1,6 +1,8 @@
 """What keeps a release from being made; each problem is one line with its remedy."""
 
 import re
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,6 +14,9 @@ from single_file.commands import BuildError
 from release import changelog, sbom, sources
 from release.artefacts import Artefact
 from release.errors import ReleaseError
+
+RECORDED = ("config.yaml", "history-0.log", "nri_numamem_state", "plugin.json")
+"""Files of each release in tests/releases, which later ones must read."""
 
 _SHOWN = 5
 _DEBIAN_SOURCE = re.compile(r"pkg:deb/debian/([^@]+)@([^?]+)\?arch=source")
@@ -29,6 +34,17 @@ def of_sources(root: Path, version: str, *, is_unreleased: bool) -> Iterator[str
     except ReleaseError as error:
         yield str(error)
     yield from _other_versions(root, version)
+    folder = Path("tests/releases", version)
+    missing = [name for name in RECORDED if not (root / folder / name).is_file()]
+    if missing:
+        yield f"{folder}: no {', '.join(missing)}; record this version, see docs/upgrade.md"
+
+
+def of_upgrade(root: Path) -> Iterator[str]:
+    """Yield whether an upgrade or a rollback fails, by the tests with the files of each release."""
+    command = [sys.executable, "-m", "pytest", "-q", "tests/releases"]
+    if subprocess.run(command, cwd=root, check=False).returncode:
+        yield "upgrade or rollback fails: see the output of tests/releases above"
 
 
 def of_artefact(artefact: Artefact, directory: Path, newest_source_s: float) -> Iterator[str]:

@@ -144,6 +144,7 @@ def test_the_command_builds_and_publishes(
     monkeypatch.setattr(program, "build", lambda: built.append("all"))
     monkeypatch.setattr(sources, "newest_s", lambda: 0)
     monkeypatch.setattr(sources, "changed", lambda _root: ["file"])
+    monkeypatch.setattr(checks, "of_upgrade", lambda _root: iter(()))
     monkeypatch.setattr(sys, "argv", ["release", "release", "--unreleased"])
     assert program.main() == 0
     printed = capsys.readouterr()
@@ -170,6 +171,7 @@ def test_an_old_openssl_is_refused_without_an_option(
     monkeypatch.setattr(sources, "newest_s", lambda: 0)
     monkeypatch.setattr(checks, "of_sources", lambda *_args, **_options: iter(()))
     monkeypatch.setattr(checks, "of_debian_sources", lambda _contents: iter(["openssl is old"]))
+    monkeypatch.setattr(checks, "of_upgrade", lambda _root: iter(()))
     monkeypatch.setattr(changelog, "notes", lambda *_args, **_options: SECTION)
     monkeypatch.setattr(sys, "argv", ["release", "release", "--built", *options])
     assert program.main() == status
@@ -185,6 +187,17 @@ def test_all_problems_are_printed_before_anything_is_built(
     monkeypatch.setattr(sys, "argv", ["release", "release"])
     assert program.main() == 1
     assert capsys.readouterr().err == "make release: one\nmake release: two\n"
+
+
+def test_nothing_is_built_if_an_upgrade_fails(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(checks, "of_sources", lambda *_args, **_options: iter(()))
+    monkeypatch.setattr(checks, "of_upgrade", lambda _root: iter(["upgrade fails"]))
+    monkeypatch.setattr(program, "build", lambda: pytest.fail("built"))
+    monkeypatch.setattr(sys, "argv", ["release", "release"])
+    assert program.main() == 1
+    assert capsys.readouterr().err == "make release: upgrade fails\n"
 
 
 def test_make_passes_options() -> None:

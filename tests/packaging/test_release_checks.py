@@ -18,6 +18,11 @@ CHANGES = "# Changelog\n\n## 0.2.0 - 2026-03-04\n\n- second\n\n## Unreleased\n\n
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "pyproject.toml").write_text(PROJECT)
     (tmp_path / "CHANGELOG.md").write_text(CHANGES)
+    for version in ("0.2.0", "0.3.0"):
+        folder = tmp_path / "tests/releases" / version
+        folder.mkdir(parents=True)
+        for name in checks.RECORDED:
+            (folder / name).touch()
     monkeypatch.setattr(sources, "changed", lambda _root: [])
     return tmp_path
 
@@ -65,6 +70,20 @@ def test_another_version_elsewhere(root: Path) -> None:
     chart.write_text("appVersion: 0.2.0\n")
     base.write_text("image: localhost/nri-numamem:0.2.0\n")
     assert problems(root)[1:] == [f"packaging/helm/nri-numamem/Chart.yaml, version: none, {end}"]
+
+
+def test_a_version_that_was_not_recorded(root: Path) -> None:
+    (root / "tests/releases/0.2.0/plugin.json").unlink()
+    text = "tests/releases/0.2.0: no plugin.json; record this version, see docs/upgrade.md"
+    assert problems(root) == [text]
+
+
+@pytest.mark.parametrize("passes", [True, False])
+def test_upgrade_and_rollback_are_tested(tmp_path: Path, *, passes: bool) -> None:
+    folder = tmp_path / "tests/releases"
+    folder.mkdir(parents=True)
+    (folder / "test_upgrade.py").write_text(f"def test_upgrade():\n    assert {passes}\n")
+    assert bool(list(checks.of_upgrade(tmp_path))) is not passes
 
 
 def contents(**versions: str) -> list[sbom.Json]:
