@@ -66,7 +66,7 @@ Allocate                               policy_static.choose_nodes,
 getDefaultHint, findBestHint           candidates.Candidates.best
 extendTopologyManagerHint              candidates.Candidates.best, with `fixed` nodes
 isAffinityViolatingNUMAAllocations     candidates.crosses_groups
-updateMachineState                     new_blocks.add_blocks
+updateMachineState                     blocks.add_blocks
 updatePodReusableMemory                accounting.mark_reusable, accounting.drop_reusable_of_others
 getPodReusableMemory                   state.State.reusable_bytes
 updateInitContainersMemoryBlocks       accounting.assign: it removes reused bytes from old blocks

@@ -12,13 +12,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from nri_numamem.memorymanager.candidates import free_bytes
-from nri_numamem.memorymanager.new_blocks import (
+from nri_numamem.memorymanager.blocks import (
     add_blocks,
     even_parts,
-    known_nodes,
+    release_charges,
+    remove_blocks,
     shortfall_of,
 )
+from nri_numamem.memorymanager.candidates import free_bytes
 from nri_numamem.memorymanager.state import Block, NodeState, Request, State, copy_of
 from nri_numamem.numa.nodeset import NodeSet
 
@@ -176,10 +177,7 @@ def _release_bytes(machine: dict[int, NodeState], block: Block, size_bytes: int)
     """Return a block with less bytes; the uncharged ones are removed first."""
     uncharged = min(size_bytes, block.size - block.charged)
     block, removed = _shrink(replace(block, size=block.size - uncharged), size_bytes - uncharged)
-    for node_id, freed in removed.items():
-        node = machine[node_id]
-        tables = {**node.memory_map, block.type: node.memory_map[block.type].charge(-freed)}
-        machine[node_id] = node.with_tables(tables)
+    release_charges(machine, block.type, removed.items())
     return block
 
 
@@ -212,8 +210,7 @@ def remove_containers(state: State, uid: str, names: Collection[str]) -> State:
     if not assignments[uid]:
         del assignments[uid]
     blocks = tuple(chain.from_iterable(removed.values()))
-    _release(machine, blocks)
-    _regroup(machine, blocks)
+    remove_blocks(machine, blocks)
     return State(machine, assignments, _reusable_without(state, uid, removed))
 
 
@@ -239,51 +236,6 @@ def rename_container(state: State, uid: str, name: str, new_name: str) -> State:
 def remove_pod(state: State, uid: str) -> State:
     """Remove the assignments of all containers of a pod."""
     return remove_containers(state, uid, state.assignments.get(uid, ()))
-
-
-def _release(machine: dict[int, NodeState], blocks: tuple[Block, ...]) -> None:
-    """Free the bytes of blocks, and no longer count the blocks on their nodes."""
-    for block in blocks:
-        for node_id, size_bytes in block.charges:
-            node = machine[node_id]
-            table = node.memory_map[block.type].charge(-size_bytes)
-            tables = {**node.memory_map, block.type: table}
-            machine[node_id] = node.with_tables(tables)
-        for node_id in block.numa_affinity:
-            if node_id in machine:
-                machine[node_id] = _without_block(machine[node_id], block.numa_affinity)
-
-
-def _without_block(node: NodeState, nodes: NodeSet) -> NodeState:
-    """Return a node of `nodes` with one block on `nodes` less."""
-    spans = {span: number for span, number in node.spans.items() if span != nodes}
-    number = node.spans.get(nodes, 0) - 1
-    if number > 0:
-        spans[nodes] = number
-    # A state that another program wrote may count fewer blocks than it lists.
-    count = max(0, node.number_of_assignments - 1)
-    return node.with_blocks(count, node.cells, spans)
-
-
-def _regroup(machine: dict[int, NodeState], removed: tuple[Block, ...]) -> None:
-    """Set the groups of the nodes that lost blocks to the nodes of their remaining blocks.
-
-    All blocks on a node lie on the same set, unless a running container was adopted across
-    groups. If a state that another program wrote counts blocks that it does not list, the group
-    is unchanged.
-    """
-    affected = NodeSet()
-    for block in removed:
-        affected |= block.numa_affinity
-    for node_id in affected:
-        node = machine.get(node_id)
-        if node is not None:
-            remaining = NodeSet()
-            for span in node.spans:
-                remaining |= known_nodes(machine, span)
-            count = node.number_of_assignments
-            cells = (remaining or node.cells) if count else NodeSet([node_id])
-            machine[node_id] = node.with_blocks(count, cells, node.spans)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ of exactly this number of nodes. Of several the closest wins, as in ``candidates
 no even groups (Kubernetes issue 119851).
 """
 
+from nri_numamem.memorymanager.blocks import largest_part
 from nri_numamem.memorymanager.candidates import crosses_groups
-from nri_numamem.memorymanager.new_blocks import largest_part
 from nri_numamem.memorymanager.state import Request, State, has_normal_memory
 from nri_numamem.numa.closest.cover import NO_NODES, Cover
 from nri_numamem.numa.nodeset import NodeSet

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from nri_numamem.memorymanager.accounting import remove_container
+from nri_numamem.memorymanager.blocks import resource_order
 from nri_numamem.memorymanager.candidates import Candidates, candidates_for, is_admissible
 from nri_numamem.memorymanager.hint import Hint, HintMap
-from nri_numamem.memorymanager.new_blocks import resource_order
 from nri_numamem.memorymanager.pod import ContainerKind, Pod
 from nri_numamem.memorymanager.state import Block, Request, State
 from nri_numamem.numa.closest.cover import Cover

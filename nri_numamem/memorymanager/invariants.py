@@ -12,7 +12,7 @@ The kubelet has no charges; otherwise the same rules hold for its state.
 from collections.abc import Iterator
 from itertools import chain, islice
 
-from nri_numamem.memorymanager.new_blocks import known_nodes
+from nri_numamem.memorymanager.blocks import known_nodes
 from nri_numamem.memorymanager.shortfalls import charge_shortfalls
 from nri_numamem.memorymanager.state import Block, NodeState, State, Table, spans_of
 from nri_numamem.numa.nodeset import NodeSet

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from nri_numamem.memorymanager.blocks import resource_order
 from nri_numamem.memorymanager.candidates import Candidates, crosses_groups, free_bytes
 from nri_numamem.memorymanager.even_groups import parts_of
-from nri_numamem.memorymanager.new_blocks import resource_order
 from nri_numamem.memorymanager.state import (
     NO_TABLE,
     NodeState,

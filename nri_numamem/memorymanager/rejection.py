@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
+from nri_numamem.memorymanager.blocks import resource_order
 from nri_numamem.memorymanager.candidates import Candidates, free_bytes
-from nri_numamem.memorymanager.new_blocks import resource_order
 from nri_numamem.memorymanager.node_reasons import (
     HAS_ROOM,
     Reason,

@@ -131,3 +131,48 @@ def test_the_record_is_bounded(checked: Checked) -> None:
     after = fields_of(record)["after"]
     assert isinstance(after, dict)
     assert len(after["entries"]) == 20
+
+
+def test_outstanding_amounts_are_checked(checked: Checked) -> None:
+    checked.create(1)
+    assert checked.engine is not None
+    state = checked.engine.state.with_outstanding({"u1": {"memory": 7}})
+    checked.engine._committed = replace(checked.engine.committed, state=state)
+    (record,) = checked.run(0.0)
+    assert record.event == "accounting_invariant_violated"
+    assert "u1: outstanding {'memory': 7}" in str(fields_of(record)["violations"])
+    assert checked.rebuilds == [False]
+
+
+def mix_groups(checked: Checked) -> None:
+    """Move the first container to nodes 0 and 1, against the rules."""
+    assert checked.engine is not None
+    state = checked.engine.state
+    accounting = adopt(state.accounting, "u1", "main", NodeSet([0, 1]), {"memory": 1 << 20}).state
+    after = replace(state, accounting=accounting)
+    checked.engine._committed = replace(checked.engine.committed, state=after)
+
+
+def test_a_placement_that_mixes_groups_is_recorded_once(checked: Checked) -> None:
+    checked.create(1)
+    checked.create(2)
+    assert checked.run(0.0) == []
+    mix_groups(checked)
+    (record,) = checked.run(CHECK_S)
+    assert fields_of(record)["violations"] == ["u2/main memory: node 0 is not in group 0"]
+    before, after = fields_of(record)["before"], fields_of(record)["after"]
+    assert isinstance(before, dict)
+    assert isinstance(after, dict)
+    assert list(before["entries"]) == list(after["entries"]) == ["u1"]
+    assert checked.rebuilds == []
+    checked.create(3)
+    assert checked.run(2 * CHECK_S) == []
+
+
+def test_groups_that_a_synchronize_found_mixed_are_no_violation(checked: Checked) -> None:
+    checked.create(1)
+    checked.create(2)
+    assert checked.run(0.0) == []
+    mix_groups(checked)
+    checked.check.synchronized()
+    assert checked.run(0.1) == []

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from nri_numamem.daemon import history, host_reader, invariant_check, machine_monitor
+from nri_numamem.daemon import history, host_reader, machine_monitor
 from nri_numamem.daemon.cpuset_check import CpusetCheck
 from nri_numamem.daemon.pod_reaper import PodReaper
 from nri_numamem.engine.admission import containers
@@ -17,6 +17,7 @@ from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.features.memory_policies import memory_policy
 from nri_numamem.engine.pods import limit as pod_limit
+from nri_numamem.engine.queries import invariants
 from nri_numamem.host.cgroups import set_mems
 from nri_numamem.host.topology import read_machine
 from nri_numamem.memorymanager import State, policy_static, remove_container
@@ -64,7 +65,7 @@ def charge_half(patch: pytest.MonkeyPatch) -> None:
 def forget_shortfalls(patch: pytest.MonkeyPatch) -> None:
     """engine: what exceeds a full node stays uncharged when the node has room again."""
     patch.setattr(shortfalls, "charge_shortfalls", lambda state: state)
-    patch.setattr(invariant_check, "check_shortfalls", lambda _state: ())
+    patch.setattr(invariants, "check_shortfalls", lambda _state: ())
 
 
 def drop_last_node(patch: pytest.MonkeyPatch) -> None:

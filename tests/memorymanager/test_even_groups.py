@@ -7,8 +7,8 @@ import pytest
 
 from nri_numamem.memorymanager import State, adopt_again, check_accounting, mark_reusable
 from nri_numamem.memorymanager.accounting import adopt, assign, remove_container
+from nri_numamem.memorymanager.blocks import PAGE_BYTES
 from nri_numamem.memorymanager.even_groups import best_even_group, fits_evenly, parts_of
-from nri_numamem.memorymanager.new_blocks import PAGE_BYTES
 from nri_numamem.memorymanager.resize import resize_container
 from nri_numamem.numa import Distances, NodeSet, Preferences
 

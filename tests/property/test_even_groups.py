@@ -14,9 +14,9 @@ from nri_numamem.memorymanager import (
     remove_container,
 )
 from nri_numamem.memorymanager.accounting import assign
+from nri_numamem.memorymanager.blocks import PAGE_BYTES, even_parts
 from nri_numamem.memorymanager.candidates import crosses_groups
 from nri_numamem.memorymanager.even_groups import best_even_group
-from nri_numamem.memorymanager.new_blocks import PAGE_BYTES, even_parts
 from nri_numamem.numa import Distances, NodeSet, Preferences
 from tests.property import worlds
 

@@ -11,7 +11,7 @@ from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
 from nri_numamem.memorymanager import Block, Reservation, State, check_accounting, check_groups
-from nri_numamem.memorymanager.new_blocks import even_parts
+from nri_numamem.memorymanager.blocks import even_parts
 from nri_numamem.numa import MemoryPolicies, NodeSet, PolicyMode
 from tests.engine.conftest import MI, Host, four_nodes
 

@@ -30,7 +30,7 @@ from nri_numamem.memorymanager import (
     Request,
     ReservedMemoryError,
 )
-from nri_numamem.memorymanager.new_blocks import page_bytes
+from nri_numamem.memorymanager.blocks import page_bytes
 from nri_numamem.memorymanager.node_reasons import Rule
 from nri_numamem.memorymanager.remedy import Kind, Remedy
 from nri_numamem.numa import (

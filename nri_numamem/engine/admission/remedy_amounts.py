@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from itertools import accumulate
 
 from nri_numamem.engine.core.candidates import Choice
+from nri_numamem.memorymanager.blocks import page_bytes
 from nri_numamem.memorymanager.candidates import candidates_for, free_bytes
-from nri_numamem.memorymanager.new_blocks import page_bytes
 from nri_numamem.numa import MEMORY, NodeSet
 
 _MI = 1 << 20

@@ -11,8 +11,15 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from nri_numamem.engine.core.state import EngineState, Holder
-from nri_numamem.memorymanager import Block, Request, State, adopt, charge_shortfalls
-from nri_numamem.memorymanager.new_blocks import add_blocks, shortfall_of
+from nri_numamem.memorymanager import (
+    AccountingError,
+    Block,
+    Request,
+    State,
+    adopt,
+    charge_shortfalls,
+)
+from nri_numamem.memorymanager.blocks import add_blocks, shortfall_of
 from nri_numamem.numa import NodeSet
 
 _K = TypeVar("_K")
@@ -65,8 +72,15 @@ class BulkUpdate:
         return self._before.with_all(accounting, holders, keys)
 
     def replace_pod(self, uid: str, before: EngineState, after: EngineState) -> None:
-        """Replace `before`, the last view of the pod, by the state `after` of the same pod."""
-        if self._open is not None and self._open[2] is before:
+        """Replace `before`, the last view of the pod, by the state `after` of the same pod.
+
+        Raises AccountingError if that would lose changes, or change the sums of another pod.
+        """
+        if after.accounting.assignments.keys() - {uid}:
+            raise AccountingError(f"the state of pod {uid} has assignments of other pods")
+        if self._open is not None:
+            if self._open[2] is not before:
+                raise AccountingError(f"pod {uid} changed after the state that is replaced")
             before = self._open[1]
         self._open = (uid, before, after)
 

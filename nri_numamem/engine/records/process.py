@@ -136,7 +136,7 @@ class JobFailed(Record):
 @event("accounting_invariant_violated", Level.ERROR, remedy="report the record")
 class AccountingInvariantViolated(Record):
     """A bug: the accounting contradicts itself; the connection is closed, and the next
-    Synchronize rebuilds the state.
+    Synchronize rebuilds the state, unless the violations are of groups of NUMA nodes.
     """
 
     violations: Annotated[tuple[str, ...], "the first violated invariants"]

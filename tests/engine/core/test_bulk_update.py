@@ -9,6 +9,7 @@ import pytest
 from nri_numamem.engine.core.bulk_update import BulkUpdate
 from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.memorymanager import (
+    AccountingError,
     adopt,
     check_accounting,
     check_shortfalls,
@@ -155,3 +156,20 @@ def test_a_pod_is_stored_once_for_containers_that_follow_each_other() -> None:
         assert bulk.pod_view("p") is after
     assert bulk.pod_view("q").accounting.machine_state == after.accounting.machine_state
     assert bulk.finish().holders == after.holders
+
+
+def test_a_pod_cannot_lose_a_change_nor_change_another_pod() -> None:
+    draft = BulkUpdate(empty())
+    before = draft.pod_view("p")
+
+    def with_container(state: EngineState, name: str, uid: str = "p") -> EngineState:
+        after = adopt(state.accounting, uid, name, NODES[0], {"memory": MI}).state
+        return state.with_holder(Holder(name, "s", (uid, name)), after)
+
+    draft.replace_pod("p", before, with_container(before, "x"))
+    with pytest.raises(AccountingError, match="pod p changed after the state that is replaced"):
+        draft.replace_pod("p", before, with_container(before, "y"))
+    view = draft.pod_view("p")
+    with pytest.raises(AccountingError, match="the state of pod p has assignments of other pods"):
+        draft.replace_pod("p", view, with_container(view, "z", uid="q"))
+    assert set(draft.finish().holders) == {("p", "x")}

@@ -1,13 +1,15 @@
-"""New blocks: charges, counts and groups of their nodes."""
+"""Blocks on nodes: charges, counts and groups of their nodes, and their removal."""
 
 from types import ModuleType
 
 import pytest
 
-from nri_numamem.memorymanager import NodeState, State
-from nri_numamem.memorymanager.new_blocks import (
+from nri_numamem.memorymanager import AccountingError, NodeState, State
+from nri_numamem.memorymanager.blocks import (
     add_blocks,
     known_nodes,
+    release_charges,
+    remove_blocks,
     resource_order,
     shortfall_of,
 )
@@ -77,3 +79,26 @@ def test_an_empty_request_makes_no_blocks(machine: dict[int, NodeState]) -> None
     before = dict(machine)
     assert add_blocks(machine, N01, {}) == ()
     assert machine == before
+
+
+def test_more_reused_than_requested_is_a_bug(machine: dict[int, NodeState]) -> None:
+    before = dict(machine)
+    with pytest.raises(AccountingError, match="1 bytes more than requested are charged to 0-1"):
+        add_blocks(machine, N01, {"memory": 3}, {"memory": {0: 2, 1: 2}})
+    assert machine == before
+
+
+def test_removed_blocks_leave_nothing(machine: dict[int, NodeState]) -> None:
+    before = dict(machine)
+    blocks = add_blocks(machine, N01, {"memory": 5, "hugepages-2Mi": 1})
+    remove_blocks(machine, blocks)
+    assert machine == before
+    assert machine[0].spans == {}
+
+
+def test_what_is_not_charged_cannot_be_released(machine: dict[int, NodeState]) -> None:
+    for node_id, resource in ((9, "memory"), (0, "hugepages-1Gi")):
+        with pytest.raises(AccountingError, match=f"node {node_id} has no {resource} to release"):
+            release_charges(machine, resource, [(node_id, 1)])
+    with pytest.raises(AccountingError, match="cannot charge -1 bytes"):
+        release_charges(machine, "memory", [(0, 1)])

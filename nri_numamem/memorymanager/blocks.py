@@ -1,13 +1,21 @@
-"""New blocks: charge the bytes of a request to nodes, and make the nodes a group.
+"""Blocks on nodes: charge the bytes of a request, make the nodes a group, and undo both.
 
-This is the one step of the accounting that changes a mapping in place. Its callers own the mapping:
+This is the one part of the accounting that changes a mapping in place. Its callers own the mapping:
 ``accounting`` copies a state's nodes for one container, and the engine for thousands of running
 containers.
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
 
-from nri_numamem.memorymanager.state import NO_TABLE, Block, NodeState, Request, Table
+from nri_numamem.memorymanager.state import (
+    NO_TABLE,
+    AccountingError,
+    Block,
+    NodeState,
+    Request,
+    Table,
+)
 from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.quantity import MEMORY, hugepages_page_size
 
@@ -65,7 +73,7 @@ def add_blocks(
     `machine` is changed in place. The lowest node is filled first, as far as bytes are free; if
     `is_even`, each node gets an equal part first. `reused` are bytes that are charged already:
     resource -> node id -> bytes. A node that the machine does not have, such as an excluded one,
-    has nothing free and is in no group.
+    has nothing free and is in no group. Raises AccountingError if more than the request is reused.
     """
     tables = {n: dict(machine[n].memory_map) for n in nodes if n in machine}
     blocks: list[Block] = []
@@ -80,6 +88,8 @@ def add_blocks(
                 of_node[resource] = of_node[resource].charge(size_bytes)
                 charges[node_id] = charges.get(node_id, 0) + size_bytes
                 missing -= size_bytes
+        if missing < 0:
+            raise AccountingError(f"{-missing} bytes more than requested are charged to {nodes}")
         charged = tuple(sorted(charges.items()))
         blocks.append(Block(nodes, resource, request[resource], charged, is_even=is_even))
     group = nodes if len(tables) == len(nodes) else NodeSet(tables)
@@ -117,6 +127,59 @@ def _with_blocks(
     cells = group if not count or node.cells == group else node.cells | group
     spans = {**node.spans, nodes: node.spans.get(nodes, 0) + number}
     return NodeState(count + number, tables, cells, spans, node.lacks_normal_memory)
+
+
+def remove_blocks(machine: dict[int, NodeState], blocks: tuple[Block, ...]) -> None:
+    """Free the bytes of blocks, no longer count them, and leave groups that nothing needs.
+
+    `machine` is changed in place. Raises AccountingError if bytes are not charged to their nodes.
+    """
+    for block in blocks:
+        release_charges(machine, block.type, block.charges)
+        for node_id in block.numa_affinity:
+            if node_id in machine:
+                machine[node_id] = _without_block(machine[node_id], block.numa_affinity)
+    _regroup(machine, blocks)
+
+
+def _without_block(node: NodeState, nodes: NodeSet) -> NodeState:
+    """Return a node of `nodes` with one block on `nodes` less."""
+    spans = {span: number for span, number in node.spans.items() if span != nodes}
+    number = node.spans.get(nodes, 0) - 1
+    if number > 0:
+        spans[nodes] = number
+    # A state that another program wrote may count fewer blocks than it lists.
+    count = max(0, node.number_of_assignments - 1)
+    return node.with_blocks(count, node.cells, spans)
+
+
+def _regroup(machine: dict[int, NodeState], removed: tuple[Block, ...]) -> None:
+    """Set the groups of the nodes that lost blocks to the nodes of their remaining blocks.
+
+    All blocks on a node lie on the same set, unless a running container was adopted across
+    groups. If a state that another program wrote counts blocks that it does not list, the group
+    is unchanged.
+    """
+    for node_id in NodeSet(chain.from_iterable(block.numa_affinity for block in removed)):
+        node = machine.get(node_id)
+        if node is not None:
+            known = (known_nodes(machine, span) for span in node.spans)
+            remaining = NodeSet(chain.from_iterable(known))
+            count = node.number_of_assignments
+            cells = (remaining or node.cells) if count else NodeSet([node_id])
+            machine[node_id] = node.with_blocks(count, cells, node.spans)
+
+
+def release_charges(
+    machine: dict[int, NodeState], resource: str, freed: Iterable[tuple[int, int]]
+) -> None:
+    """Release bytes of nodes, (node id, bytes); AccountingError if they are not charged there."""
+    for node_id, size_bytes in freed:
+        if node_id not in machine or resource not in machine[node_id].memory_map:
+            raise AccountingError(f"node {node_id} has no {resource} to release")
+        node = machine[node_id]
+        tables = {**node.memory_map, resource: node.memory_map[resource].charge(-size_bytes)}
+        machine[node_id] = node.with_tables(tables)
 
 
 def known_nodes(machine: Mapping[int, NodeState], nodes: NodeSet) -> NodeSet:
