@@ -6,7 +6,7 @@ compression and no TLS. Source of the rules: gRPC over HTTP2 (grpc/doc/PROTOCOL-
 statuscodes.md.
 
     call(path, method, payload, timeout_s=...)   -> payload of the reply; raises StatusError
-    Server(path, {method: handler})              a socket file, until close()
+    Server(path, {method: handler}, on_bug)      a socket file, until close()
 
 A method is written as in HTTP: ``/v1.PodResourcesLister/List``. Payloads are serialized protobuf
 messages.

@@ -9,7 +9,6 @@ it: the one whose client has let the server wait longest, and for LATE_S at leas
 without one, the first that has sent a reply. A call that runs is never ended.
 """
 
-import logging
 import math
 import socket
 import threading
@@ -28,6 +27,9 @@ from nri_numamem.ttrpc.status import Code, StatusError
 Handler: TypeAlias = Callable[[bytes, float | None], bytes]
 """Receives the payload and the seconds that the client waits (None: no limit); returns the payload
 of the reply, or raises StatusError."""
+
+OnBug: TypeAlias = Callable[[str, Exception], None]
+"""Receives the method whose handler raised an unexpected exception, on the thread of the call."""
 
 STALL_S: Final = 30.0
 MAX_CONNECTIONS: Final = 16
@@ -78,13 +80,20 @@ class _Connection:
 class Server:
     """Serves `methods` at `path` until ``close``; also a context manager.
 
-    The constructor raises ListenError if another process serves the path.
+    `on_bug` logs a handler's bug, which ends its call with UNKNOWN. The constructor raises
+    ListenError if another process serves the path.
     """
 
     def __init__(
-        self, path: Path, methods: Mapping[str, Handler], *, stall_s: float = STALL_S
+        self,
+        path: Path,
+        methods: Mapping[str, Handler],
+        on_bug: OnBug,
+        *,
+        stall_s: float = STALL_S,
     ) -> None:
         self._methods = methods
+        self._on_bug = on_bug
         self._stall_s = stall_s
         self._listener: Listener = listen(path)
         self._is_closing = threading.Event()
@@ -255,7 +264,6 @@ class Server:
             connection.reply(request, handler(request.payload, request.timeout_s))
         except StatusError as error:
             connection.reply_error(request, error)
-        except Exception as error:  # a bug in a handler ends only its call
-            log = logging.getLogger(__name__)
-            log.exception("the handler of %s failed", request.method)
+        except Exception as error:  # noqa: BLE001 - a bug in a handler ends only its call
+            self._on_bug(request.method, error)
             connection.reply_error(request, StatusError(Code.UNKNOWN, repr(error)))

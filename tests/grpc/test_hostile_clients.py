@@ -20,7 +20,7 @@ from nri_numamem.grpc.server_connection import (
     ServerConnection,
 )
 from nri_numamem.grpc.wire import encode_message
-from tests.grpc.pair import METHOD, PREFACE, SETTINGS, frame
+from tests.grpc.pair import METHOD, PREFACE, SETTINGS, frame, no_bug
 
 GENEROUS_S = 60.0
 # Less than the server's limit for half a request.
@@ -79,7 +79,7 @@ def waiting() -> Waiting:
 @pytest.fixture
 def path(tmp_path: Path, waiting: Waiting) -> Iterator[Path]:
     methods: dict[str, Handler] = {METHOD: lambda payload, _timeout_s: payload, WAIT: waiting}
-    with Server(tmp_path / "s", methods):
+    with Server(tmp_path / "s", methods, no_bug):
         yield tmp_path / "s"
         waiting.release.set()
 
@@ -276,7 +276,7 @@ def test_clients_that_do_not_read_keep_no_other_client_out(path: Path) -> None:
 
 def test_half_a_call_ends_in_time_though_other_frames_arrive(tmp_path: Path) -> None:
     with (
-        Server(tmp_path / "s", {}, stall_s=0.2),
+        Server(tmp_path / "s", {}, no_bug, stall_s=0.2),
         connect(tmp_path / "s", HELLO + half(1)) as sock,
         suppress(ConnectionError),
     ):

@@ -37,7 +37,7 @@ def channel(tmp_path: Path) -> Iterator[grpc.Channel]:
     """Open a channel of grpcio to a server of this project."""
     options = [("grpc.max_receive_message_length", 16 << 20)]
     with (
-        Server(tmp_path / "s", METHODS),
+        Server(tmp_path / "s", METHODS, lambda _method, _error: None),
         grpc.insecure_channel(f"unix://{tmp_path / 's'}", options=options) as one,
     ):
         yield one

@@ -1,4 +1,3 @@
-import logging
 import os
 import select
 import socket
@@ -14,7 +13,7 @@ from nri_numamem.grpc.client_call import ClientCall
 from nri_numamem.grpc.listen import ListenError
 from nri_numamem.grpc.server import MAX_CONNECTIONS, Server
 from nri_numamem.ttrpc.status import Code, StatusError
-from tests.grpc.pair import METHOD, PREFACE, SETTINGS, frame
+from tests.grpc.pair import METHOD, PREFACE, SETTINGS, frame, no_bug
 
 GENEROUS_S = 60.0
 BIG = 3_000_000
@@ -36,17 +35,21 @@ METHODS = {
     "/test.Echo/Refuse": refuse,
 }
 
+BUGS: list[tuple[str, Exception]] = []
+"""What the server of `path` reports."""
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Iterator[Path]:
-    with Server(tmp_path / "s", METHODS):
+    BUGS.clear()
+    with Server(tmp_path / "s", METHODS, lambda method, error: BUGS.append((method, error))):
         yield tmp_path / "s"
 
 
 @pytest.fixture
 def impatient(tmp_path: Path) -> Iterator[Path]:
     """Run a server for which a client stalls at once."""
-    with Server(tmp_path / "i", METHODS, stall_s=0.05):
+    with Server(tmp_path / "i", METHODS, no_bug, stall_s=0.05):
         yield tmp_path / "i"
 
 
@@ -81,12 +84,14 @@ def test_replies_may_be_large(path: Path) -> None:
     assert call(path, "/test.Echo/Big", timeout_s=GENEROUS_S) == bytes(BIG)
 
 
-def test_errors_of_handlers_reach_the_client(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_errors_of_handlers_reach_the_client(path: Path) -> None:
     error = error_of(path, "/test.Echo/Refuse")
     assert (error.code, error.message) == (Code.NOT_FOUND, "no pod")
-    with caplog.at_level(logging.CRITICAL):
-        error = error_of(path, "/test.Echo/Fail")
+    error = error_of(path, "/test.Echo/Fail")
     assert (error.code, error.message) == (Code.UNKNOWN, "KeyError('a bug')")
+    ((method, bug),) = BUGS
+    assert (method, str(bug)) == ("/test.Echo/Fail", "'a bug'")
+    assert bug.__traceback__ is not None
     assert_serves(path)
 
 
@@ -201,7 +206,7 @@ def test_a_client_waits_while_all_others_are_busy(tmp_path: Path) -> None:
         return b"done"
 
     replies: list[bytes] = []
-    with Server(path, {METHOD: wait}):
+    with Server(path, {METHOD: wait}, no_bug):
         threads = [
             threading.Thread(
                 target=lambda: replies.append(call(path, METHOD, timeout_s=GENEROUS_S))
@@ -217,7 +222,7 @@ def test_a_client_waits_while_all_others_are_busy(tmp_path: Path) -> None:
 
 
 def test_a_server_that_is_full_can_be_closed(tmp_path: Path) -> None:
-    server = Server(tmp_path / "s", METHODS)
+    server = Server(tmp_path / "s", METHODS, no_bug)
     # Half a call each: none is idle, and all have time.
     clients = [connect(tmp_path / "s", CALL[:-1]) for _ in range(MAX_CONNECTIONS)]
     for sock in clients:
@@ -246,7 +251,7 @@ def test_a_limit_of_threads_ends_only_new_connections(
 
 
 def test_close_ends_connections_and_removes_the_file(tmp_path: Path) -> None:
-    server = Server(tmp_path / "s", METHODS)
+    server = Server(tmp_path / "s", METHODS, no_bug)
     sock = connect(tmp_path / "s", PREFACE + SETTINGS)
     sock.recv(1 << 16)
     server.close()
@@ -256,5 +261,5 @@ def test_close_ends_connections_and_removes_the_file(tmp_path: Path) -> None:
 
 def test_a_path_that_is_served_is_refused(path: Path) -> None:
     with pytest.raises(ListenError, match="another process serves"):
-        Server(path, METHODS)
+        Server(path, METHODS, no_bug)
     assert_serves(path)

@@ -117,7 +117,7 @@ def test_grpc_is_spoken(tmp_path: Path) -> None:
 from pathlib import Path
 from nri_numamem.grpc import Server, call
 path = Path({str(tmp_path / "s")!r})
-with Server(path, {{"/a/B": lambda payload, timeout_s: payload * 2}}):
+with Server(path, {{"/a/B": lambda payload, timeout_s: payload * 2}}, print):
     print(call(path, "/a/B", b"x" * 10_000, timeout_s=60) == b"x" * 20_000)
 """
     assert output_of([TWIN, code]) == "True\n"

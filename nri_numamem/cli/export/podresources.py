@@ -8,6 +8,7 @@ used memory for available memory.
 import argparse
 import signal
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,11 +43,11 @@ _RECORDED: Final = {Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.INTERNAL}
 @contextmanager
 def serving(path: Path, args: argparse.Namespace, emit: Callable[[Record], None]) -> Iterator[None]:
     """Serve at a socket file until the context ends; raises UsageError."""
-    methods = PodResources(args, emit).methods()
+    resources = PodResources(args, emit)
     # The server's threads inherit the mask: signals must interrupt the main thread.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
-        server = Server(path, methods)
+        server = Server(path, resources.methods(), resources.record_bug)
     except ListenError as error:
         raise UsageError(f"--podresources: {error}") from error
     finally:
@@ -175,6 +176,12 @@ class PodResources:
             return {**names_in(state), **pod_names(self._args.pod_logs)}
         except MachineError:
             return names_in(state)
+
+    def record_bug(self, method: str, error: Exception) -> None:
+        """Record a bug of a handler with its traceback."""
+        exception = "".join(traceback.format_exception(error)).rstrip()
+        failed = PodresourcesFailed(method=method, cause=repr(error), exception=exception)
+        self._emit(failed)
 
     def _record_failure(self, method: str, error: StatusError | None) -> None:
         """Record the first of several equal failures, and the success after them."""

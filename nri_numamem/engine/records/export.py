@@ -92,6 +92,7 @@ class PodresourcesFailed(Record):
 
     method: Annotated[str, "method of the API"]
     cause: Cause
+    exception: Annotated[str | None, "traceback, if the cause is a bug"] = None
 
 
 @event("podresources_restored")

@@ -1,4 +1,9 @@
-"""Import a library without one of its optional dependencies."""
+"""Import a library without one of its optional dependencies.
+
+structlog imports rich for its own console output if it is installed, and has no setting against it.
+The plugin does not use that output. Without rich its process has 4.4 MiB of anonymous memory less
+(12.4 instead of 16.8 MiB after the import), and starts 50 ms earlier.
+"""
 
 import sys
 from collections.abc import Iterator

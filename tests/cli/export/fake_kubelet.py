@@ -8,6 +8,7 @@ from typing import Self
 from nri_numamem.grpc import Code, Server, StatusError
 from nri_numamem.kubelet import podresources_pb2 as api
 from nri_numamem.kubelet.podresources import GET, GET_ALLOCATABLE_RESOURCES, LIST
+from tests.grpc.pair import no_bug
 
 NIC = "vendor.com/nic"
 
@@ -54,6 +55,7 @@ class FakeKubelet:
         self._server = Server(
             self.path,
             {LIST: self._list, GET_ALLOCATABLE_RESOURCES: self._allocatable, GET: self._get},
+            no_bug,
         )
         return self
 

@@ -292,3 +292,17 @@ def test_the_process_writes_and_serves(
             assert exporter.stop() == 0
         resources = server.objects["worker-1"]["zones"][0]["resources"]
     assert "vendor.com/nic" in {entry["name"] for entry in resources}
+
+
+def test_a_bug_of_a_handler_is_recorded_with_its_traceback(
+    api_of_host: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_reply: bytes, _memory: object) -> bytes:
+        raise KeyError("a bug")
+
+    monkeypatch.setattr("nri_numamem.kubelet.podresources.with_memory_of_list", fail)
+    assert api_of_host.error().code is Code.UNKNOWN
+    (fields,) = api_of_host.seen("podresources_failed")
+    assert (fields["method"], fields["cause"]) == (LIST, "KeyError('a bug')")
+    assert str(fields["exception"]).startswith("Traceback (most recent call last):")
+    assert str(fields["exception"]).endswith("KeyError: 'a bug'")
