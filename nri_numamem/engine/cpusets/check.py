@@ -1,6 +1,6 @@
 """Looks at the cgroups of known containers: compare them with the accounting.
 
-``cpuset_verdict`` has the rules.
+``verdict`` has the rules.
 """
 
 from collections.abc import Iterable

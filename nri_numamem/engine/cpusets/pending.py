@@ -6,7 +6,7 @@ are assigned at that time, and a container that has ended is not pending any mor
 empties the list, because its own reply pins the containers.
 
 Two kinds are pending: containers that were found unreported (``discovered``), and repairs of
-cgroups (``cpuset_verdict``).
+cgroups (``verdict``).
 """
 
 from dataclasses import replace

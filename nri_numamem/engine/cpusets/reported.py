@@ -5,7 +5,7 @@ stores an update before it writes the cgroup, and can miss the cgroup while the 
 CRI-O never stores an update, so after its restart only the cgroup has it.
 
 Where the nodes are in the cgroup, an update brings them only into the runtime's store, and moves no
-memory. ``cpuset_verdict`` describes repairs, conflicts, and containers that stay unpinned.
+memory. ``verdict`` describes repairs, conflicts, and containers that stay unpinned.
 """
 
 from dataclasses import dataclass

@@ -10,7 +10,7 @@ Three states of a cgroup differ: there is none, its `cpuset.mems` is unset, and 
 
 The write moves the container's memory, and the runtime holds its lock for all pods meanwhile. So
 there is no repair where much memory, hugepages or devices are involved; such a container is
-recorded as unpinned. A reply contains one repair at most. ``pending_updates`` sends repairs.
+recorded as unpinned. A reply contains one repair at most. ``pending`` sends repairs.
 """
 
 from collections.abc import Iterable

@@ -7,7 +7,7 @@ cgroup's limit is its request. Its name is unknown, so the container's id is its
 Synchronize.
 
 To pin such a container takes an update, which is pending until a reply can carry it
-(``pending_updates``). A container whose memory must not move stays unpinned (``cpuset_check``).
+(``cpusets.pending``). A container whose memory must not move stays unpinned (``verdict``).
 """
 
 from collections.abc import Iterable

@@ -10,7 +10,7 @@ same accounting.
 Where only the sum of a pod's hugepages is known, it stays with the container that had it, and else
 goes to the pod's oldest container.
 
-Where runtime, cgroup and accounting show different nodes, ``reported_nodes`` decides, and the nodes
+Where runtime, cgroup and accounting show different nodes, ``cpusets.reported`` decides, and they
 may be sent again. Of the updates that may move memory because a cgroup lacks its nodes, the reply
 contains one; later replies contain the others.
 

@@ -27,7 +27,7 @@ from nri_numamem.numa import CpuFollowing, CpuSet, NodeSet
 
 _CARRIERS = (events.CreateContainer, events.UpdateContainer, events.StopContainer)
 
-# As of ``pending_updates``: the runtime applies updates within the call.
+# As of ``cpusets.pending``: the runtime applies updates within the call.
 _UPDATES_PER_REPLY = 8
 
 
