@@ -27,8 +27,7 @@ from nri_numamem.host.roots import HostRoots
 from nri_numamem.nri.poller import Clock
 from nri_numamem.observe.metrics.counters import Meter
 from nri_numamem.observe.metrics.endpoint import MetricsServer, OpenServer
-from nri_numamem.observe.metrics.health import problems, summary
-from nri_numamem.observe.metrics.sources import Sources
+from nri_numamem.observe.metrics.sources import Sources, problems, summary
 from nri_numamem.observe.metrics.textfile import Render, TextFile
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Admission to an even group: a requested number of nodes with equal parts of the request.
+"""Admission to an even group, a number of nodes with equal parts of a request, and its rejection.
 
 The memory manager's hints are all even groups of the requested size, and all are preferred. So
 `restricted` admits a container whose CPUs and devices have hints for exactly the group, or none,
@@ -10,20 +10,24 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from nri_numamem.memorymanager.accounting import remove_container
-from nri_numamem.memorymanager.even_groups import best_even_group, fits_evenly
-from nri_numamem.memorymanager.even_rejection import reject_evenly
+from nri_numamem.memorymanager.even_groups import best_even_group, fits_evenly, parts_of
 from nri_numamem.memorymanager.hint import Hint
 from nri_numamem.memorymanager.hints import ANYWHERE, kept_blocks
+from nri_numamem.memorymanager.node_reasons import even_reason_of
+from nri_numamem.memorymanager.node_verdicts import format_node_ids
 from nri_numamem.memorymanager.pod import Pod
 from nri_numamem.memorymanager.policy_static import NO_DEFAULT
 from nri_numamem.memorymanager.rejection import (
     NOT_ALIGNED,
     TOPOLOGY,
     UNEXPECTED,
+    Explanation,
     Rejection,
     allocation_failed,
+    format_amounts,
+    verdicts_of,
 )
-from nri_numamem.memorymanager.state import State
+from nri_numamem.memorymanager.state import Request, State
 from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.topologymanager.admission import Placement, Topology
 from nri_numamem.topologymanager.merge import ProviderHints, merged_hints_of
@@ -106,3 +110,41 @@ def _rejection(state: State, pod: Pod, name: str, count: int, topology: Topology
     is_single = topology.policy is TopologyPolicy.SINGLE_NUMA_NODE
     limitation = f"{topology.policy} allows 1" if is_single else ""
     return reject_evenly(state, request, count, fitting, TOPOLOGY, NOT_ALIGNED, limitation)
+
+
+def reject_evenly(
+    state: State,
+    request: Request,
+    count: int,
+    fitting: NodeSet | None,
+    reason: str,
+    sentence: str,
+    limitation: str = "",
+) -> Rejection:
+    """Reject a request in equal parts on `count` nodes, two or more.
+
+    `fitting` is the group that would do without topology constraints, `sentence` the kubelet's
+    error text, and `limitation` what the policy allows at most.
+    """
+    return Rejection(
+        reason, partial(_explain, state, request, count, fitting, sentence, limitation)
+    )
+
+
+def _explain(
+    state: State,
+    request: Request,
+    count: int,
+    fitting: NodeSet | None,
+    sentence: str,
+    limitation: str,
+) -> Explanation:
+    parts = parts_of(request, count)
+    verdicts = verdicts_of(state, request, lambda n: even_reason_of(state, request, count, n))
+    each = format_amounts(parts)
+    facts = f"requested {format_amounts(request)} in equal parts on {count} NUMA nodes, {each} each"
+    if limitation:
+        facts += f"; {limitation}"
+    if fitting is not None:
+        facts += f"; without topology constraints it would fit on {format_node_ids(tuple(fitting))}"
+    return Explanation(facts, sentence, verdicts)

@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-
 from nri_numamem.engine.records.events import EventName
+
 from tests.tidy.source import (
     PACKAGE,
     ROOT,

@@ -7,10 +7,10 @@ of a set that covers, and among the sets of that size the one with the lowest co
 the same cost, the one with the lower ids. Modules:
 
 - ``cover``             the smallest size, and the entry point for the best set of a size
-- ``enumerated``        all sets of up to 8 nodes, sorted once by cost
-- ``search``            which of the following methods is used on which larger machine
+- ``numa.distances``    all sets of up to 8 nodes, sorted once by cost
+- ``search``            which of the following methods is used on which larger machine, and the
+                        closest k nodes whatever they hold
 - ``hierarchy``         modular decomposition of the distance matrix
-- ``unconstrained``     the closest k nodes whatever they hold
 - ``partial_sets``      dynamic programme over the modules, with Pareto pruning
 - ``branch_and_bound``  search over the children of a prime module
 

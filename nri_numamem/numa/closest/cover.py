@@ -3,8 +3,8 @@
 Nodes hold amounts in one or more dimensions (memory, hugepages of one size). A set of nodes
 covers the need if its sums reach the need in every dimension. ``Cover`` finds the smallest size
 of such a set, and the best set of a given size: on a small machine the first of the enumerated
-sets that covers (``enumerated``), otherwise by ``search``. Groups, pods and policies are unknown
-here.
+sets that covers (``numa.distances``), otherwise by ``search``. Groups, pods and policies are
+unknown here.
 
 In one dimension the smallest set consists of the largest nodes. In several dimensions it mostly
 consists of the nodes that hold most of one dimension. Otherwise, nodes with equal amounts in all

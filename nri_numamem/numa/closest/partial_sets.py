@@ -15,7 +15,7 @@ Two prunings keep their number small:
   downwards). Their sum is a lower bound for the whole set. What exceeds the limit of a pass is
   not made; the lowest cost pruned so is the limit to continue with if nothing was found.
 
-Without a need to meet, ``unconstrained`` is faster.
+Without a need to meet, ``search.closest_sets`` is faster.
 """
 
 from collections.abc import Mapping, Sequence

@@ -3,9 +3,9 @@
 ====================================  ========================================================
 machine                               method
 ====================================  ========================================================
-up to 8 nodes                         enumeration (``enumerated``; ``cover`` calls it first)
+up to 8 nodes                         enumeration (``Distances.ranked_sets``, called by ``cover``)
 no distances                          the lowest ids, by the methods below with equal distances
-no prime module                       closest set without the need (``unconstrained``); if it
+no prime module                       closest set without the need (``closest_sets``); if it
                                       does not cover, dynamic programme (``partial_sets``)
 the root is prime (ring, mesh)        dynamic programme in each child, then branch and bound
                                       (``branch_and_bound``)
@@ -22,6 +22,7 @@ keep a search at some milliseconds: beyond them a closer set of the same size ma
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from nri_numamem.numa.closest.branch_and_bound import Child, best_set_of_children
 from nri_numamem.numa.closest.hierarchy import Decomposition, Module
@@ -36,7 +37,6 @@ from nri_numamem.numa.closest.partial_sets import (
     build_tree,
     compute_outside_costs,
 )
-from nri_numamem.numa.closest.unconstrained import closest_sets
 from nri_numamem.numa.distances import Distances
 from nri_numamem.numa.nodeset import NodeSet
 
@@ -187,3 +187,56 @@ def _partial_sets(
         return []
     compute_outside_costs(tree, [0] * len(tree.inside_cost))
     return DynamicProgram(bounds, INFINITE_COST).partial_sets(tree)
+
+
+ClosestSets: TypeAlias = list[tuple[int, int]]
+"""Index: number of nodes. The cost of the closest set of that size, and its mask."""
+
+
+def closest_sets(module: Module, node_costs: Mapping[int, int], count: int) -> ClosestSets:
+    """Return the closest sets of up to `count` of the module's nodes, whatever these hold.
+
+    This is the usual case, and the fastest: in a module without prime modules only the best set of
+    each size matters, the one with the lowest cost, then the lowest ids. The best sets of two
+    children are joined by their numbers of nodes. Nodes without a cost are left out.
+
+    `node_costs` maps a node id to the cost of the node by itself. No module in `module` may be
+    prime.
+    """
+    pair_distance = module.pair_distance or 0
+    equivalent: dict[int, list[int]] = {}
+    found: ClosestSets = [(0, 0)]
+    for child in module.children or (module,):
+        if child.children:
+            found = _join(found, closest_sets(child, node_costs, count), pair_distance, count)
+        elif child.node_ids[0] in node_costs:
+            node_id = child.node_ids[0]
+            equivalent.setdefault(node_costs[node_id], []).append(node_id)
+    for node_cost, node_ids in equivalent.items():
+        lowest = _lowest_ids(sorted(node_ids)[:count], node_cost, pair_distance)
+        found = _join(found, lowest, pair_distance, count)
+    return found
+
+
+def _lowest_ids(node_ids: list[int], node_cost: int, pair_distance: int) -> ClosestSets:
+    """Return the sets of the first 0, 1, 2, ... of nodes that differ only by their ids."""
+    found: ClosestSets = [(0, 0)]
+    for number, node_id in enumerate(node_ids):
+        cost, mask = found[-1]
+        found.append((cost + node_cost + number * pair_distance, mask | 1 << node_id))
+    return found
+
+
+def _join(first: ClosestSets, second: ClosestSets, pair_distance: int, count: int) -> ClosestSets:
+    if len(first) == 1 or len(second) == 1:
+        return second if len(first) == 1 else first
+    largest = min(len(first) + len(second) - 2, count)
+    best: ClosestSets = [(INFINITE_COST, 0)] * (largest + 1)
+    for number, (cost, mask) in enumerate(first):
+        for size, (other_cost, other_mask) in enumerate(
+            second[: largest - number + 1], start=number
+        ):
+            total = cost + other_cost + pair_distance * number * (size - number)
+            if total <= best[size][0]:
+                best[size] = min(best[size], (total, mask | other_mask))
+    return best

@@ -14,12 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate
 from wsgiref.types import WSGIApplication
 
-from prometheus_client import (
-    CollectorRegistry,
-    ProcessCollector,
-    generate_latest,
-    make_wsgi_app,
-)
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest, make_wsgi_app
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -43,15 +38,12 @@ from nri_numamem.observe.metrics.accounting import (
     cpu_metrics,
 )
 from nri_numamem.observe.metrics.counters import BUCKETS_S, Meter
-from nri_numamem.observe.metrics.families import (
-    PREFIX,
-    counter,
-    counters,
-    gauge,
-    gauges,
+from nri_numamem.observe.metrics.families import PREFIX, counter, counters, gauge
+from nri_numamem.observe.metrics.memory_nodes import (
+    node_metrics,
+    remote_metric,
+    residency_metrics,
 )
-from nri_numamem.observe.metrics.memory_nodes import node_metrics
-from nri_numamem.observe.metrics.residency import residency_metrics
 from nri_numamem.observe.metrics.sources import Sources
 from nri_numamem.version import VERSION
 
@@ -148,7 +140,7 @@ class Metrics:
             context, state = committed.context, committed.state
             yield from container_metrics(state)
             known = dict.fromkeys(state.accounting.machine_state, 0)
-            yield _remote({**known, **self._sources.remote_bytes()})
+            yield remote_metric({**known, **self._sources.remote_bytes()})
             yield from accounting_metrics(context, state.accounting)
             yield from node_metrics(context, state.accounting)
             yield from cpu_metrics(context, state)
@@ -172,16 +164,6 @@ def _files(sources: Sources) -> Iterator[Metric]:
         yield gauge("state_file_last_write_timestamp_seconds", text, written_at_s)
     yield counter(
         "log_records_dropped", "Log records that could not be written.", dropped_records()
-    )
-
-
-def _remote(amounts: Mapping[int, int]) -> Metric:
-    """Return the bytes per node on which pages lie of containers that are pinned elsewhere."""
-    return gauges(
-        "remote_bytes",
-        "Memory without page cache on the NUMA node, of containers pinned to other nodes.",
-        "numa_node",
-        {str(node): size_bytes for node, size_bytes in amounts.items()},
     )
 
 

@@ -4,23 +4,27 @@ Each connection has a timeout, and their number is limited. If all CONNECTIONS t
 a new connection replaces the oldest one that has not sent its request yet, so that silent peers,
 however many, do not keep a scraper out. Importing this module takes some 40 ms.
 
+A Unix socket is bound in place of one on which nothing listens, and removed at the end.
+
 /metrics is the application's; /healthz has the status 200 with a summary, or 503 with the problems.
 """
 
 import contextlib
+import errno
 import io
 import os
 import socket
+import stat
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from http import HTTPStatus
+from pathlib import Path
 from socketserver import TCPServer, ThreadingMixIn
 from typing import Any, TypeAlias
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-from nri_numamem.observe.metrics import unix_socket
 from nri_numamem.observe.metrics.threads import no_thread_error
 
 PATH = "/metrics"
@@ -87,7 +91,7 @@ class MetricsHTTPServer(ThreadingMixIn, WSGIServer):
         timeout_s: float = TIMEOUT_S,
         connections: int = CONNECTIONS,
     ) -> None:
-        self._path = unix_socket.path_of(address)
+        self._path = path_of(address)
         self._bound: os.stat_result | None = None
         """The file of the Unix socket."""
         self.address_family, socket_address = _resolve(address)
@@ -106,7 +110,7 @@ class MetricsHTTPServer(ThreadingMixIn, WSGIServer):
         if self.address_family is socket.AF_INET6 and socket.has_dualstack_ipv6():
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         if self._path is not None:
-            self._bound = unix_socket.bind(self.socket, self._path)
+            self._bound = bind(self.socket, self._path)
             self.server_name, self.server_port = "localhost", 0
         else:
             TCPServer.server_bind(self)
@@ -182,7 +186,7 @@ class MetricsHTTPServer(ThreadingMixIn, WSGIServer):
         """Close the socket, and remove the file of a Unix socket."""
         super().server_close()
         if self._path is not None and self._bound is not None:
-            unix_socket.remove(self._path, self._bound)
+            remove(self._path, self._bound)
             self._bound = None
 
     def close(self) -> None:
@@ -196,7 +200,7 @@ class MetricsHTTPServer(ThreadingMixIn, WSGIServer):
 
 def _resolve(address: str) -> tuple[socket.AddressFamily, Any]:
     """Return family and socket address of "HOST:PORT" or "unix://PATH"; OSError if unknown."""
-    path = unix_socket.path_of(address)
+    path = path_of(address)
     if path is not None:
         return socket.AF_UNIX, str(path)
     host, _, port = address.rpartition(":")
@@ -238,3 +242,54 @@ def routed(
         return reply(HTTPStatus.OK, summary)
 
     return serve
+
+
+PREFIX = "unix://"
+
+# Who may write to a socket may connect to it. A directory with the set-group-id bit chooses the
+# group.
+_MODE = 0o660
+_DIRECTORY_MODE = 0o755
+
+
+def path_of(address: str) -> Path | None:
+    """Return the path of an address unix://PATH; None for any other address."""
+    return Path(address.removeprefix(PREFIX)) if address.startswith(PREFIX) else None
+
+
+def bind(sock: socket.socket, path: Path) -> os.stat_result:
+    """Bind to the path, in place of a socket on which nothing listens; return the new file.
+
+    Raises OSError if another process listens there, or if it is another kind of file.
+    """
+    path.parent.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+    _remove_stale(path)
+    sock.bind(str(path))
+    path.chmod(_MODE)  # before listen(), so nothing has connected
+    return path.lstat()
+
+
+def remove(path: Path, bound: os.stat_result) -> None:
+    """Remove the file that bind() made, if it is still there."""
+    with contextlib.suppress(OSError):
+        if os.path.samestat(path.lstat(), bound):
+            path.unlink()
+
+
+def _remove_stale(path: Path) -> None:
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise OSError(errno.EEXIST, "the path is a file that is not a socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)  # noqa: FBT003 - its only argument
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()
+            return
+        except BlockingIOError:
+            pass  # its queue is full
+    raise OSError(errno.EADDRINUSE, "another process listens on the socket")

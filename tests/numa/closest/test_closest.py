@@ -12,8 +12,7 @@ from nri_numamem.numa.closest.partial_sets import (
     build_tree,
     compute_outside_costs,
 )
-from nri_numamem.numa.closest.search import Problem, find_closest
-from nri_numamem.numa.closest.unconstrained import closest_sets
+from nri_numamem.numa.closest.search import Problem, closest_sets, find_closest
 
 DISTANCES = Distances.of_rows(
     [[10, 12, 21, 21], [12, 10, 21, 21], [21, 21, 10, 12], [21, 21, 12, 10]]

@@ -1,10 +1,14 @@
 """One example per method: which set is found, on which kind of machine."""
 
+from itertools import combinations
+from random import Random
+
 import pytest
 
 from nri_numamem.numa import Distances, NodeSet
+from nri_numamem.numa.closest.hierarchy import Module, root_module
 from nri_numamem.numa.closest.partial_sets import Amounts
-from nri_numamem.numa.closest.search import Problem, find_closest
+from nri_numamem.numa.closest.search import Problem, closest_sets, find_closest
 from tests.numa.closest.shapes import Rows, cube_rows, socket_rows
 
 SOCKETS = socket_rows(12, (4,), (12, 21))
@@ -74,3 +78,36 @@ def test_amounts_that_differ_little_are_compared_exactly_in_the_end() -> None:
     rows = [[10, 11, 20, 20], [11, 10, 20, 20], [20, 20, 10, 12], [20, 20, 12, 10]]
     amounts: dict[int, Amounts] = {0: (999,), 1: (1000,), 2: (1000,), 3: (1000,)}
     assert closest(rows, amounts, (2000,), 2) == "2-3"
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_closest_sets_of_each_size_against_enumeration(seed: int) -> None:
+    """Nodes in sockets on boards; some have a higher cost of their own, two are no choice."""
+    random = Random(seed)
+    levels = sorted(random.choices(range(20, 60), k=3))
+
+    def pair_distance(a: int, b: int) -> int:
+        return levels[0] if a // 2 == b // 2 else levels[1] if a // 4 == b // 4 else levels[2]
+
+    root = root_module(range(10), pair_distance)
+    ids = sorted(random.sample(range(10), 8))
+    node_costs = {n: random.choice((10, 10, 14)) for n in ids}
+    found = closest_sets(root, node_costs, 6)
+    assert len(found) == 7
+    for count, best in enumerate(found):
+        assert best == min(
+            (
+                sum(node_costs[n] for n in nodes)
+                + sum(pair_distance(*pair) for pair in combinations(nodes, 2)),
+                sum(1 << n for n in nodes),
+            )
+            for nodes in combinations(ids, count)
+        )
+
+
+def test_single_nodes_and_nodes_without_a_cost() -> None:
+    assert closest_sets(Module((3,)), {3: 10}, 2) == [(0, 0), (10, 0b1000)]
+    assert closest_sets(Module((3,)), {4: 10}, 2) == [(0, 0)]
+    pair = Module((0, 1), (Module((0,)), Module((1,))), 20)
+    assert closest_sets(pair, {}, 2) == [(0, 0)]
+    assert closest_sets(pair, {0: 10, 1: 10}, 1) == [(0, 0), (10, 0b01)]
