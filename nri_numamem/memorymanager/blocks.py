@@ -17,7 +17,7 @@ from nri_numamem.memorymanager.state import (
     Table,
 )
 from nri_numamem.numa.nodeset import NodeSet
-from nri_numamem.numa.quantity import MEMORY, hugepages_page_size
+from nri_numamem.numa.quantity import MEMORY, hugepages_page_size, sum_amounts
 
 PAGE_BYTES = 4096
 """The unit of equal parts of memory; hugepages are divided by whole pages."""
@@ -187,6 +187,11 @@ def known_nodes(machine: Mapping[int, NodeState], nodes: NodeSet) -> NodeSet:
     if all(map(machine.__contains__, nodes)):
         return nodes
     return NodeSet(filter(machine.__contains__, nodes))
+
+
+def sum_blocks(blocks: Iterable[Block]) -> dict[str, int]:
+    """Return resource name -> bytes of some blocks."""
+    return sum_amounts((block.type, block.size) for block in blocks)
 
 
 def shortfall_of(blocks: Iterable[Block]) -> dict[str, int]:

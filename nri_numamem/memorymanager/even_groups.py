@@ -15,6 +15,7 @@ from nri_numamem.memorymanager.state import Request, State, has_normal_memory
 from nri_numamem.numa.closest.cover import NO_NODES, Cover
 from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.preferences import Preferences
+from nri_numamem.numa.quantity import sum_amounts
 
 
 def parts_of(request: Request, count: int) -> dict[str, int]:
@@ -80,11 +81,10 @@ def _has_room(
 
 def _reusable_bytes(state: State, uid: str, nodes: NodeSet) -> dict[tuple[int, str], int]:
     """Return (node id, resource) -> charged bytes of the pod's reusable blocks on these nodes."""
-    found: dict[tuple[int, str], int] = {}
-    for name in state.reusable.get(uid, ()):
-        for block in state.assignments[uid][name]:
-            if block.numa_affinity == nodes:
-                for node_id, size_bytes in block.charges:
-                    key = (node_id, block.type)
-                    found[key] = found.get(key, 0) + size_bytes
-    return found
+    return sum_amounts(
+        ((node_id, block.type), size_bytes)
+        for name in state.reusable.get(uid, ())
+        for block in state.assignments[uid][name]
+        if block.numa_affinity == nodes
+        for node_id, size_bytes in block.charges
+    )

@@ -29,7 +29,7 @@ from typing import TypeAlias
 
 from nri_numamem.memorymanager.state import NodeState, State, Table
 from nri_numamem.numa.nodeset import NodeSet
-from nri_numamem.numa.quantity import MEMORY
+from nri_numamem.numa.quantity import MEMORY, sum_amounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,15 +192,15 @@ def _sums(state: State, use: PoolUse, groups: list[NodeSet], resource: str) -> l
         sums.append(_Sums(free, kernel_free, reserved, used))
     group_of = {node_id: index for index, group in enumerate(groups) for node_id in group}
     for uid, nodes in use.by_pods.items():
-        reserved_in: dict[int, int] = {}
-        for node_id, size_bytes in _charges(state, uid, resource):
-            index = group_of[node_id]
-            reserved_in[index] = reserved_in.get(index, 0) + size_bytes
-        used_in: dict[int, int] = {}
-        for node_id, sizes in nodes.items():
-            if node_id in group_of:
-                index = group_of[node_id]
-                used_in[index] = used_in.get(index, 0) + sizes.get(resource, 0)
+        reserved_in = sum_amounts(
+            (group_of[node_id], size_bytes)
+            for node_id, size_bytes in _charges(state, uid, resource)
+        )
+        used_in = sum_amounts(
+            (group_of[node_id], sizes.get(resource, 0))
+            for node_id, sizes in nodes.items()
+            if node_id in group_of
+        )
         for index in reserved_in.keys() | used_in.keys():
             sums[index].count_pod(reserved_in.get(index, 0), used_in.get(index, 0))
     return sums

@@ -16,7 +16,7 @@ from nri_numamem.memorymanager.blocks import known_nodes
 from nri_numamem.memorymanager.shortfalls import charge_shortfalls
 from nri_numamem.memorymanager.state import Block, NodeState, State, Table, spans_of
 from nri_numamem.numa.nodeset import NodeSet
-from nri_numamem.numa.quantity import MEMORY
+from nri_numamem.numa.quantity import MEMORY, sum_amounts
 
 MAX_VIOLATIONS = 20
 
@@ -57,11 +57,11 @@ def _blocks(state: State) -> Iterator[tuple[str, str, Block]]:
 
 
 def _wrong_tables(state: State) -> Iterator[str]:
-    charged: dict[tuple[int, str], int] = {}
-    for _, _, block in _blocks(state):
-        for node_id, size_bytes in block.charges:
-            key = (node_id, block.type)
-            charged[key] = charged.get(key, 0) + size_bytes
+    charged = sum_amounts(
+        ((node_id, block.type), size_bytes)
+        for _, _, block in _blocks(state)
+        for node_id, size_bytes in block.charges
+    )
     for node_id, node in state.machine_state.items():
         pools = sum(table.total for name, table in node.memory_map.items() if name != MEMORY)
         for name, table in node.memory_map.items():

@@ -29,6 +29,7 @@ from nri_numamem.numa.quantity import (
     is_memory_resource,
     parse_exact,
     parse_quantity,
+    sum_amounts,
 )
 
 NO_NODES = NodeSet()
@@ -204,10 +205,7 @@ def _check_sum(
 
     The error has a line to paste into the configuration.
     """
-    written: dict[str, int] = {}
-    for limits in reserved.values():
-        for resource, size_bytes in limits.items():
-            written[resource] = written.get(resource, 0) + size_bytes
+    written = sum_amounts(entry for limits in reserved.values() for entry in limits.items())
     required = _sums(parts)
     for resource in sorted({*written, *required}, key=lambda name: (name != MEMORY, name)):
         actual, expected = written.get(resource, 0), required.get(resource, 0)

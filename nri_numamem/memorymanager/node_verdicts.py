@@ -12,7 +12,7 @@ from nri_numamem.memorymanager.hugepage_pools import masked_bytes
 from nri_numamem.memorymanager.node_reasons import SUMMARIES, Reason, Rule, prefixes_of
 from nri_numamem.memorymanager.state import NodeState, Request, Table
 from nri_numamem.numa.nodeset import NodeSet
-from nri_numamem.numa.quantity import MEMORY, humanize_bytes
+from nri_numamem.numa.quantity import MEMORY, humanize_bytes, sum_amounts
 
 _K = TypeVar("_K")
 
@@ -144,10 +144,11 @@ def _shared(
 
 
 def _non_pod_notes(verdicts: Sequence[NodeVerdict]) -> list[str]:
-    sums: dict[str, int] = {}
-    for verdict in verdicts:
-        for resource, table in verdict.tables.items():
-            sums[resource] = sums.get(resource, 0) + masked_bytes(resource, table)
+    sums = sum_amounts(
+        (resource, masked_bytes(resource, table))
+        for verdict in verdicts
+        for resource, table in verdict.tables.items()
+    )
     return [
         f"{humanize_bytes(size)} of {resource} used outside of pods"
         for resource, size in sums.items()

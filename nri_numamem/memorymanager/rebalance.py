@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from nri_numamem.memorymanager.accounting import assign, remove_containers
+from nri_numamem.memorymanager.blocks import sum_blocks
 from nri_numamem.memorymanager.candidates import is_admissible
 from nri_numamem.memorymanager.shortfalls import charge_shortfalls
 from nri_numamem.memorymanager.state import Request, State
@@ -242,11 +243,8 @@ def assignments_of(accounting: State, uid: str, node_id: int) -> tuple[str, ...]
 
 def _resources(accounting: State, share: Share) -> Request:
     """Return what the share has, by resource name."""
-    sums: dict[str, int] = {}
-    for name in assignments_of(accounting, share.uid, share.node_id):
-        for block in accounting.assignments[share.uid][name]:
-            sums[block.type] = sums.get(block.type, 0) + block.size
-    return sums
+    names = assignments_of(accounting, share.uid, share.node_id)
+    return sum_blocks(b for name in names for b in accounting.assignments[share.uid][name])
 
 
 def _without(accounting: State, shares: Iterable[Share]) -> State:

@@ -13,14 +13,21 @@ these steps is that of Kubernetes issue 131360.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
-from nri_numamem.memorymanager.accounting import assign, mark_reusable, remove_container
+from nri_numamem.memorymanager.accounting import (
+    assign,
+    mark_reusable,
+    remove_container,
+    remove_containers,
+)
+from nri_numamem.memorymanager.blocks import sum_blocks
 from nri_numamem.memorymanager.candidates import candidates_for, free_bytes
 from nri_numamem.memorymanager.hint import Hint
 from nri_numamem.memorymanager.state import Block, Request, State, views
 from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.preferences import Preferences
-from nri_numamem.numa.quantity import MEMORY
+from nri_numamem.numa.quantity import MEMORY, sum_amounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +92,7 @@ def _widen(
     they move to the new set as far as there is room.
     """
     reusable = _reusable_blocks(without_it, uid, nodes)
-    for other in reusable:
-        without_it = remove_container(without_it, uid, other)
+    without_it = remove_containers(without_it, uid, reusable)
     found = None
     for view in views(without_it, preferences.last_resort):
         candidates = candidates_for(view, uid, request, preferences.previous_nodes)
@@ -129,11 +135,9 @@ def extend_containers(
     """
     containers = state.assignments.get(uid, {})
     moving = {name: b for name, b in containers.items() if b and b[0].numa_affinity == nodes}
-    request, reusable = dict(more), state.reusable
-    for name, blocks in moving.items():
-        state = remove_container(state, uid, name)
-        for block in blocks:
-            request[block.type] = request.get(block.type, 0) + block.size
+    sizes = sum_blocks(chain.from_iterable(moving.values()))
+    request, reusable = sum_amounts([*more.items(), *sizes.items()]), state.reusable
+    state = remove_containers(state, uid, moving)
     candidates = candidates_for(state, uid, request, preferences.previous_nodes)
     found = candidates.best(preferences, nodes)
     if found is None or not admits(candidates.hint(found)):

@@ -224,12 +224,8 @@ def _default_node(
         tables[name] = _default_table(total, reserved.get(name, 0), hugepages_bytes=0)
     pools = sum(table.total for table in tables.values())
     memory = _default_table(node.memory_bytes, reserved.get(MEMORY, 0), hugepages_bytes=pools)
-    return NodeState(
-        0,
-        {MEMORY: memory, **tables},
-        NodeSet([node.node_id]),
-        lacks_normal_memory=lacks_normal_memory,
-    )
+    own = NodeSet([node.node_id])
+    return NodeState(0, {MEMORY: memory, **tables}, own, lacks_normal_memory=lacks_normal_memory)
 
 
 def _default_table(total: int, system_reserved: int, *, hugepages_bytes: int) -> Table:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.quantity import sum_amounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,5 @@ class Pages:
 
 def summed(amounts: Iterable[Mapping[int, int]]) -> dict[int, int]:
     """Return node id -> sum, in the order of the ids."""
-    sums: dict[int, int] = {}
-    for sizes in amounts:
-        for node, size in sizes.items():
-            sums[node] = sums.get(node, 0) + size
+    sums = sum_amounts(entry for sizes in amounts for entry in sizes.items())
     return dict(sorted(sums.items()))

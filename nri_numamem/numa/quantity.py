@@ -6,7 +6,11 @@ arithmetic uses whole numbers, never floats. This module uses no machines, pods 
 """
 
 import re
+from collections.abc import Hashable, Iterable
 from functools import lru_cache
+from typing import TypeVar
+
+_K = TypeVar("_K", bound=Hashable)
 
 MEMORY = "memory"
 HUGEPAGES_PREFIX = "hugepages-"
@@ -174,3 +178,11 @@ def format_page_size(size_bytes: int) -> str:
         if size_bytes >= 1024**power:
             return f"{size_bytes // 1024**power}{suffix}"
     return f"{size_bytes}B"
+
+
+def sum_amounts(amounts: Iterable[tuple[_K, int]]) -> dict[_K, int]:
+    """Return key -> sum of its amounts, in the order in which the keys come first."""
+    sums: dict[_K, int] = {}
+    for key, amount in amounts:
+        sums[key] = sums.get(key, 0) + amount
+    return sums

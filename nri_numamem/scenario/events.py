@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 
 from nri_numamem.engine.core.cpu_requests import shares_of
 from nri_numamem.engine.core.events import Container, PodSandbox
 from nri_numamem.kubelet.manifest import CpuAmounts
 from nri_numamem.memorymanager import Block, Pod, Request, pod_request
 from nri_numamem.memorymanager import Container as DescribedContainer
+from nri_numamem.memorymanager.blocks import sum_blocks
 from nri_numamem.numa import MEMORY, NodeSet, hugepages_page_size
 from nri_numamem.scenario.values import ScenarioPod
 
@@ -53,10 +55,7 @@ def sandbox_of_entries(
     sandbox_id: str, uid: str, entries: Mapping[str, Iterable[Block]]
 ) -> PodSandbox:
     """Return the sandbox of a pod of which only its assignments are known."""
-    total: dict[str, int] = {}
-    for blocks in entries.values():
-        for block in blocks:
-            total[block.type] = total.get(block.type, 0) + block.size
+    total = sum_blocks(chain.from_iterable(entries.values()))
     return _sandbox(sandbox_id, uid, "default", uid, "", total, {})
 
 

@@ -12,6 +12,7 @@ from nri_numamem.memorymanager.blocks import (
     remove_blocks,
     resource_order,
     shortfall_of,
+    sum_blocks,
 )
 from nri_numamem.numa import NodeSet
 
@@ -102,3 +103,9 @@ def test_what_is_not_charged_cannot_be_released(machine: dict[int, NodeState]) -
             release_charges(machine, resource, [(node_id, 1)])
     with pytest.raises(AccountingError, match="cannot charge -1 bytes"):
         release_charges(machine, "memory", [(0, 1)])
+
+
+def test_sums_of_blocks(machine: dict[int, NodeState]) -> None:
+    blocks = [*add_blocks(machine, N01, {"memory": 5, "hugepages-2Mi": 1})]
+    blocks += add_blocks(machine, N1, {"memory": 9})
+    assert sum_blocks(blocks) == {"memory": 14, "hugepages-2Mi": 1}

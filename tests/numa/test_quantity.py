@@ -16,6 +16,7 @@ from nri_numamem.numa.quantity import (
     parse_exact,
     parse_page_size,
     parse_quantity,
+    sum_amounts,
 )
 
 
@@ -210,3 +211,9 @@ def test_memory_resources() -> None:
 )
 def test_values_are_exact(text: str, value: Fraction) -> None:
     assert Fraction(parse_exact(text), EXACT_ONE) == value
+
+
+def test_sums_of_amounts_are_in_the_order_of_the_keys() -> None:
+    sums = sum_amounts([("b", 1), ("a", 2), ("b", 3), ("c", 0)])
+    assert list(sums.items()) == [("b", 4), ("a", 2), ("c", 0)]
+    assert sum_amounts([]) == {}

@@ -12,7 +12,7 @@ from nri_numamem.engine.core.state import EngineState
 from nri_numamem.memorymanager import PoolUse, Request, State, remove_pod
 from nri_numamem.memorymanager.hugepage_pools import NO_POOL, Pool
 from nri_numamem.numa import MEMORY, Machine, NodeSet, hugepages_resource
-from nri_numamem.numa.quantity import hugepages_page_size
+from nri_numamem.numa.quantity import hugepages_page_size, sum_amounts
 from nri_numamem.topologymanager import TopologyPolicy
 
 
@@ -87,13 +87,14 @@ def _without_use(accounting: State, use: PoolUse, ended: AbstractSet[str]) -> Po
 
 def _charges(accounting: State, uids: Iterable[str]) -> dict[tuple[int, str], int]:
     """Return (node id, hugepage resource) -> bytes that these pods have reserved there."""
-    sums: dict[tuple[int, str], int] = {}
-    for uid in uids:
-        for blocks in accounting.assignments.get(uid, {}).values():
-            for block in blocks:
-                for node_id, size in block.charges if block.type != MEMORY else ():
-                    sums[node_id, block.type] = sums.get((node_id, block.type), 0) + size
-    return sums
+    return sum_amounts(
+        ((node_id, block.type), size)
+        for uid in uids
+        for blocks in accounting.assignments.get(uid, {}).values()
+        for block in blocks
+        if block.type != MEMORY
+        for node_id, size in block.charges
+    )
 
 
 def with_pages_freed(use: PoolUse, amounts: Mapping[int, Mapping[str, int]]) -> PoolUse:
