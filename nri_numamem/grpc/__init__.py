@@ -12,8 +12,7 @@ A method is written as in HTTP: ``/v1.PodResourcesLister/List``. Payloads are se
 messages.
 
 - ``wire``: messages in the byte stream, percent-encoded texts, timeouts.
-- ``client_call``, ``server_connection``: one side each, without I/O; ``sending`` and
-  ``frame_limit`` are their parts.
+- ``client_call``, ``server_connection``: one side each, without I/O; ``http2`` has what both need.
 - ``client``, ``server``, ``listen``: sockets, threads and the clock.
 
 Every error of a call is a StatusError, those of the connection too: UNAVAILABLE without a server,

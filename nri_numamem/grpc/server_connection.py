@@ -30,8 +30,7 @@ from h2.events import (
 from h2.exceptions import H2Error, ProtocolError
 from h2.settings import SettingCodes, Settings
 
-from nri_numamem.grpc.frame_limit import FrameLimit
-from nri_numamem.grpc.sending import Outgoing
+from nri_numamem.grpc.http2 import FrameLimit, Outgoing
 from nri_numamem.grpc.wire import (
     CONTENT_TYPE,
     Headers,

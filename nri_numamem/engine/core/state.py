@@ -22,8 +22,7 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 Key: TypeAlias = tuple[str, str]
-"""Pod uid and container name: the key of an assignment. A container that is created again gets its
-previous assignment."""
+"""Pod uid and container name. A container that is created again gets its previous assignment."""
 
 # Pods that ended and may start again: static pods after a restart of their sandbox. The limit is
 # several times the number of pods on a large host; the kubelet's default limit is 110.
@@ -32,7 +31,6 @@ PREVIOUS_NODES_LIMIT = 1024
 PREVIOUS_NAMES_LIMIT = 128
 
 NO_PREVIOUS_NODES = NodeSet()
-
 NO_CPUS = CpuSet()
 
 POOL = ""
