@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from nri_numamem.engine.records.events import EventName
 
 from tests.tidy.source import (
     PACKAGE,
