@@ -132,14 +132,24 @@ def _with_blocks(
 def remove_blocks(machine: dict[int, NodeState], blocks: tuple[Block, ...]) -> None:
     """Free the bytes of blocks, no longer count them, and leave groups that nothing needs.
 
-    `machine` is changed in place. Raises AccountingError if bytes are not charged to their nodes.
+    `machine` is changed in place. The group of a node is then that of its remaining blocks. All
+    blocks on a node lie on the same set, unless a running container was adopted across groups. If a
+    state that another program wrote counts blocks that it does not list, the group is unchanged.
+    Raises AccountingError if bytes are not charged to their nodes.
     """
     for block in blocks:
         release_charges(machine, block.type, block.charges)
         for node_id in block.numa_affinity:
             if node_id in machine:
                 machine[node_id] = _without_block(machine[node_id], block.numa_affinity)
-    _regroup(machine, blocks)
+    for node_id in NodeSet(chain.from_iterable(block.numa_affinity for block in blocks)):
+        node = machine.get(node_id)
+        if node is not None:
+            known = (known_nodes(machine, span) for span in node.spans)
+            remaining = NodeSet(chain.from_iterable(known))
+            count = node.number_of_assignments
+            cells = (remaining or node.cells) if count else NodeSet([node_id])
+            machine[node_id] = node.with_blocks(count, cells, node.spans)
 
 
 def _without_block(node: NodeState, nodes: NodeSet) -> NodeState:
@@ -151,23 +161,6 @@ def _without_block(node: NodeState, nodes: NodeSet) -> NodeState:
     # A state that another program wrote may count fewer blocks than it lists.
     count = max(0, node.number_of_assignments - 1)
     return node.with_blocks(count, node.cells, spans)
-
-
-def _regroup(machine: dict[int, NodeState], removed: tuple[Block, ...]) -> None:
-    """Set the groups of the nodes that lost blocks to the nodes of their remaining blocks.
-
-    All blocks on a node lie on the same set, unless a running container was adopted across
-    groups. If a state that another program wrote counts blocks that it does not list, the group
-    is unchanged.
-    """
-    for node_id in NodeSet(chain.from_iterable(block.numa_affinity for block in removed)):
-        node = machine.get(node_id)
-        if node is not None:
-            known = (known_nodes(machine, span) for span in node.spans)
-            remaining = NodeSet(chain.from_iterable(known))
-            count = node.number_of_assignments
-            cells = (remaining or node.cells) if count else NodeSet([node_id])
-            machine[node_id] = node.with_blocks(count, cells, node.spans)
 
 
 def release_charges(
