@@ -1,9 +1,11 @@
 """The engine's policy and context, made from the settings."""
 
 from nri_numamem.config.errors import UsageError
+from nri_numamem.config.placement import HINTS_OFF
 from nri_numamem.config.settings import Settings
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.policy import Policy
+from nri_numamem.engine.setup import new_context
 from nri_numamem.memorymanager import HostReservation, ReservedMemoryError
 from nri_numamem.numa.cpu_following import CpuFollowing
 from nri_numamem.numa.cpuset import CpuSet
@@ -35,6 +37,7 @@ def policy_of(settings: Settings) -> Policy:
         if cpu_following is not CpuFollowing.OFF
         else CpuSet(),
         memory_policies=settings.memory_policies,
+        network_hints=settings.network_hints != HINTS_OFF,
         burstable_pods=settings.burstable_pods,
         when_unsatisfiable=settings.when_unsatisfiable,
         notes=settings.notes,
@@ -58,7 +61,7 @@ def context_of(settings: Settings, machine: Machine) -> Context:
     settings exclude every node.
     """
     try:
-        return Context.of(machine, policy_of(settings))
+        return new_context(machine, policy_of(settings))
     except (MemoryNodesError, ReservedMemoryError) as error:
         place = settings.place_of(error.path)
         raise UsageError(f"{place}: {error}" if place else str(error)) from error

@@ -10,8 +10,8 @@ shows them at its creation, so the plugin leaves it as it is in any case.
 from collections.abc import Callable, Iterable
 
 from nri_numamem.engine.core.events import HostCpus, HostCpusRead
-from nri_numamem.engine.core.shared_cpus import may_follow
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.features.cpu_following.shared_cpus import may_follow
 from nri_numamem.engine.records.cpus import KubeletCpuStateUnreadable
 from nri_numamem.engine.records.record import Record
 from nri_numamem.host.roots import HostRoots

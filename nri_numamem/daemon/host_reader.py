@@ -22,8 +22,8 @@ from nri_numamem.daemon.machine_monitor import MachineMonitor
 from nri_numamem.daemon.network_hints import NamespaceAccess, NetworkHints
 from nri_numamem.engine.core.context import is_burstable, qos_of_cgroup_parent
 from nri_numamem.engine.core.events import Container, NetworkRequest, PodSandbox, PolicySupport
-from nri_numamem.engine.core.shared_cpus import may_follow
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.features.cpu_following.shared_cpus import may_follow
 from nri_numamem.engine.records.machine import MachineUnreadable
 from nri_numamem.engine.records.pods import PodCgroupUnreadable
 from nri_numamem.engine.records.record import Record

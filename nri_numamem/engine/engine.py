@@ -8,7 +8,7 @@ happened.
 
 from dataclasses import dataclass
 
-from nri_numamem.engine.admission import containers, pods
+from nri_numamem.engine.admission import container_update, containers, pods
 from nri_numamem.engine.core import events, reasons, shortfalls
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.decision import Decision, Handler, without_reply
@@ -16,9 +16,6 @@ from nri_numamem.engine.core.plan import Plan
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.cpusets import check as cpuset_check
 from nri_numamem.engine.cpusets import pending as pending_updates
-from nri_numamem.engine.features.burstable_pods import burstable
-from nri_numamem.engine.features.cpu_following import host_cpus
-from nri_numamem.engine.features.network_hints import interfaces
 from nri_numamem.engine.pods import machine_change, outstanding
 from nri_numamem.engine.records.record import Record
 from nri_numamem.engine.running import discovered, synchronize
@@ -35,11 +32,14 @@ _HANDLERS: dict[type, Handler] = {
     events.PodCgroupGone: without_reply(pods.pod_cgroup_gone),
     events.CreateContainer: containers.create_container,
     events.MachineChanged: without_reply(machine_change.rebaseline),
-    events.HostCpusRead: without_reply(host_cpus.host_cpus_read),
-    events.UpdateContainer: burstable.update_container,
+    events.HostCpusRead: without_reply(machine_change.host_cpus_read),
+    events.UpdateContainer: container_update.update_container,
     events.StopContainer: without_reply(containers.stop_container),
     events.RemoveContainer: without_reply(containers.remove_container_event),
 }
+
+_NEW = (events.CreateContainer, events.RunPodSandbox)
+"""Events that reach only features that are on, if the pod has no annotations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,32 +110,20 @@ class Engine:
         if self._decision is not None:
             raise RuntimeError("the decision before this one is not committed")
         context, state = self._committed.context, self._committed.state
-        noted: tuple[Record, ...] = ()
-        if isinstance(event, events.CreateContainer) and event.network is not None:
-            event, noted = interfaces.apply(event, event.network)
-        decision = _HANDLERS[type(event)](context, state, event)
+        features = context.all_features
+        if isinstance(event, _NEW) and not event.pod.annotations:
+            features = context.features
         if isinstance(event, events.CreateContainer):
-            if event.container.burstable is not None or event.pod.annotations:
-                decision = burstable.complete(context, state, event, decision)
-            if event.policy_request is not None:
-                from nri_numamem.engine.features.memory_policies import (  # noqa: PLC0415 - as below
-                    memory_policy,
-                )
-
-                decision = memory_policy.add_policy(
-                    context, state, event, event.policy_request, decision
-                )
-        if noted:
-            decision = decision.with_records(*noted)
+            for feature in features:
+                event = feature.requested(event)
+        decision = _HANDLERS[type(event)](context, state, event)
+        for feature in features:
+            decision = feature.complete(context, state, event, decision)
         is_waiting = state.pending or state.cpusets.repairs
         if is_waiting and not isinstance(event, events.MachineChanged):
             decision = pending_updates.add_pending_updates(decision, event)
-        if context.follows_cpus:
-            from nri_numamem.engine.features.cpu_following import (  # noqa: PLC0415 - for the setting
-                cpuset_cpus,
-            )
-
-            decision = cpuset_cpus.add_cpus(context, state, event, decision)
+        for feature in features:
+            decision = feature.add_updates(context, state, event, decision)
         self._decision, self._event = decision, event
         return decision.plan
 

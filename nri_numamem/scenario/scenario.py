@@ -12,6 +12,7 @@ from nri_numamem.config.policy import policy_of
 from nri_numamem.config.settings import Settings, settings_from_mapping
 from nri_numamem.config.values import SettingsError, SettingsPath, read_mapping, show
 from nri_numamem.engine.core.context import Context, topology_of
+from nri_numamem.engine.setup import features_of, new_context
 from nri_numamem.memorymanager import Reserved, ReservedMemoryError, State
 from nri_numamem.memorymanager.state import without_nodes
 from nri_numamem.numa import Machine, MemoryNodesError
@@ -111,7 +112,7 @@ def _start(
     policy = policy_of(settings)
     if machine is not None and not state.machine_state:
         try:
-            context = Context.of(machine, policy)
+            context = new_context(machine, policy)
         except (MemoryNodesError, ReservedMemoryError) as error:
             raise ScenarioError(("settings",), f"settings.{error}") from error
         return context, state.replayed(("state",), context.empty_accounting())
@@ -120,7 +121,8 @@ def _start(
     # The written state contains what is reserved.
     reserved: Reserved = {node.node_id: {} for node in machine.nodes}
     try:
-        context = Context(machine, policy, reserved, topology_of(machine, policy), machine)
+        topology, features = topology_of(machine, policy), features_of(policy)
+        context = Context(machine, policy, reserved, topology, machine, all_features=features)
     except MemoryNodesError as error:
         raise ScenarioError(("settings",), f"settings.{error}") from error
     return context, without_nodes(state.accounting(), context.classification.excluded)

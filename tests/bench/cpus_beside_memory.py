@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox, StopPodSandbox
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.setup import new_context
 from nri_numamem.memorymanager import Reservation
 from nri_numamem.numa import CpuFollowing, CpuSet, Machine, NodeSet
 from tests.bench.report import markdown
@@ -64,7 +64,7 @@ class Plugin:
             cpu_following=following,
             reserved_cpus=reserved_cpus(machine),
         )
-        self._engine = Engine(Context.of(machine, policy))
+        self._engine = Engine(new_context(machine, policy))
         self._all = _cpus_of(machine)
 
     def start(self, request: Request) -> Placed | None:

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from nri_numamem.daemon.host_cpus import READ_S, HostCpusMonitor
-from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import HostCpus
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.setup import new_context
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.memorymanager import Reservation
 from nri_numamem.numa import CpuFollowing, CpuSet, Machine, NumaNode
@@ -29,7 +29,7 @@ class Bench:
         policy = Policy(
             reserved_memory=(Reservation(0, {"memory": 1 << 20}),), cpu_following=following
         )
-        self.engine: Engine | None = Engine(Context.of(MACHINE, policy))
+        self.engine: Engine | None = Engine(new_context(MACHINE, policy))
         roots = HostRoots(sysfs=root / "sys", kubelet=self.state.parent)
         self.monitor = HostCpusMonitor(roots, lambda: self.engine)
 

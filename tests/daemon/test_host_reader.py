@@ -11,11 +11,11 @@ from nri_numamem.daemon.host_reader import HostReader
 from nri_numamem.daemon.jobs import Job, Jobs
 from nri_numamem.daemon.machine_monitor import MachineMonitor
 from nri_numamem.daemon.network_hints import NO_ACCESS
-from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import CgroupUse, Container, PodSandbox
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.records.record import Record
+from nri_numamem.engine.setup import new_context
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.memorymanager.burstable import BurstableFacts, BurstablePods, Evidence
 from nri_numamem.nri.configuration import Configuration
@@ -56,7 +56,7 @@ class Reading:
 
 def engine(policy: Policy) -> Engine:
     nodes = tuple(NumaNode(node, 1 << 30) for node in range(2))
-    return Engine(Context.of(Machine(nodes), policy))
+    return Engine(new_context(Machine(nodes), policy))
 
 
 @pytest.fixture

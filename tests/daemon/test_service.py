@@ -13,11 +13,11 @@ from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.service import Service
 from nri_numamem.daemon.signals import DUMP_STATE
 from nri_numamem.engine.admission import records
-from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.features.residency.setting import Residency
 from nri_numamem.engine.records.record import Record
+from nri_numamem.engine.setup import new_context
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.memorymanager import QosClass
 from nri_numamem.memorymanager.burstable import BurstablePods, Evidence
@@ -53,7 +53,7 @@ class Node:
         self.runtime.start()
         self.log = MemoryLog()
         nodes = tuple(NumaNode(node, 4 * GI, cpus=CpuSet([node])) for node in range(2))
-        engine = Engine(Context.of(Machine(nodes), Policy()))
+        engine = Engine(new_context(Machine(nodes), Policy()))
         self.system = self.machinery.system()
         roots = HostRoots(root / "sys", root / "proc", root / "cgroup")
         self.service = Service(self.log, roots, self.system, engine)
@@ -155,7 +155,7 @@ def test_the_heart_beats_before_and_after_the_other_jobs(
 
 def test_a_strict_policy_beside_static_cpus_is_logged_at_the_start(node: Node) -> None:
     policy = Policy(topology_manager_policy="restricted", has_static_cpus=True)
-    node.service.use(Engine(Context.of(node.engine.context.machine, policy)))
+    node.service.use(Engine(new_context(node.engine.context.machine, policy)))
     assert node.log.events[-2:] == ["machine", "strict_policy_with_static_cpus"]
 
 
@@ -185,7 +185,7 @@ def test_the_state_goes_to_the_state_file(node: Node, tmp_path: Path) -> None:
 def test_the_settings_and_the_runtime_decide_on_memory_policies(node: Node) -> None:
     policies = MemoryPolicies((PolicyMode.BIND,), runtimes=("runc",))
     settings = Settings(memory_policies=policies, state_file="")
-    context = Context.of(node.engine.context.machine, Policy(memory_policies=policies))
+    context = new_context(node.engine.context.machine, Policy(memory_policies=policies))
     replies: list[api.CreateContainerResponse | None] = []
 
     def create(number: int) -> None:
@@ -235,7 +235,7 @@ def annotated_warnings(node: Node, policy: Policy, settings: Settings) -> list[t
                 )
                 node.runtime.create(pod, container)
 
-    engine = Engine(Context.of(node.engine.context.machine, policy))
+    engine = Engine(new_context(node.engine.context.machine, policy))
     node.service.start(engine, settings, "started as a test")
     for attempt in range(4):
         node.world.after(1 + attempt, partial(create, attempt))
@@ -348,10 +348,11 @@ def test_memory_follows_network_devices_only_with_the_setting(node: Node, tmp_pa
         assert reply is not None
         mems.append(reply.adjust.linux.resources.cpu.mems)
 
-    node.service.start(node.engine, Settings(state_file=""), "without the setting")
+    engine = Engine(new_context(node.engine.context.machine, Policy(network_hints=True)))
+    node.service.start(engine, Settings(state_file=""), "without the setting")
     node.world.after(1, lambda: create(0))
     settings = Settings(network_hints="secondary", state_file="")
-    node.world.after(2, lambda: node.service.start(node.engine, settings, "with the setting"))
+    node.world.after(2, lambda: node.service.start(engine, settings, "with the setting"))
     node.world.after(3, lambda: create(1))
     node.run(5)
     assert mems == ["0", "1"]

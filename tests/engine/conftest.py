@@ -7,12 +7,12 @@ from random import Random
 import pytest
 
 from nri_numamem.engine.core import events
-from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.plan import Plan
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.pods import outstanding
 from nri_numamem.engine.records.record import Record
+from nri_numamem.engine.setup import new_context
 from nri_numamem.memorymanager import PoolUse, Reservation, check_accounting, check_groups
 from nri_numamem.numa import CpuSet, Machine, NodeSet, NumaNode
 
@@ -249,7 +249,7 @@ class NewHost:
         self.groups_may_mix = False
 
     def __call__(self, settings: Policy = SETTINGS, machine: Machine | None = None) -> Host:
-        host = Host(Engine(Context.of(machine or four_nodes(), settings)))
+        host = Host(Engine(new_context(machine or four_nodes(), settings)))
         self.made.append(host)
         return host
 

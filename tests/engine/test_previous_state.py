@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.plan import Adjustment
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.core.snapshot import restore, snapshot
 from nri_numamem.engine.core.state import PREVIOUS_NODES_LIMIT, EngineState, Holder
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.setup import new_context
 from nri_numamem.memorymanager import Block, Reservation, State
 from nri_numamem.numa import Machine, NodeSet, NumaNode
 
@@ -34,7 +34,7 @@ def reborn(host: Host, new_host: NewHost, settings: Policy = SETTINGS) -> Host:
     """Return the host with a new plugin process that has the old one's snapshot."""
     fresh = new_host(settings, host.engine.context.machine)
     restored = restore(snapshot(host.engine.state))
-    fresh.engine = Engine(Context.of(host.engine.context.machine, settings), restored)
+    fresh.engine = Engine(new_context(host.engine.context.machine, settings), restored)
     fresh.pods, fresh.containers = host.pods, host.containers
     return fresh
 
@@ -123,7 +123,7 @@ def test_a_reservation_on_missing_nodes_is_dropped(host: Host, new_host: NewHost
     machine = Machine((NumaNode(0, GI),))
     after = new_host(Policy(), machine)
     restored = restore(snapshot(host.engine.state))
-    after.engine = Engine(Context.of(machine, Policy()), restored)
+    after.engine = Engine(new_context(machine, Policy()), restored)
     after.pods = host.pods
     after.synchronize()
     assert after.placed() == {"x": {"main": "0"}}

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox
 from nri_numamem.engine.core.plan import Plan
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.setup import new_context
 from nri_numamem.memorymanager import PoolUse, Reservation
 from nri_numamem.numa import CpuSet, Machine, NodeSet, NumaNode
 
@@ -42,7 +42,7 @@ def allocatable() -> int:
 
 
 def new_engine(policy: Policy = SINGLE, machine: Machine | None = None) -> Engine:
-    return Engine(Context.of(machine or two_nodes(), policy))
+    return Engine(new_context(machine or two_nodes(), policy))
 
 
 def pod_of(

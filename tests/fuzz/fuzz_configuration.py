@@ -11,7 +11,7 @@ from nri_numamem.config.load import load_text
 from nri_numamem.config.policy import policy_of
 from nri_numamem.config.settings import Settings, settings_from_mapping, settings_to_mapping
 from nri_numamem.config.strict_yaml import decode
-from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.setup import new_context
 from nri_numamem.memorymanager import ReservedMemoryError
 from nri_numamem.numa import MemoryNodesError
 from tests.fuzz.checks import check_one_line
@@ -49,7 +49,7 @@ def _check_place(error: UsageError, origins: tuple[str, ...]) -> None:
 
 def _use(settings: Settings) -> None:
     try:
-        context = Context.of(small_machine(2), policy_of(settings))
+        context = new_context(small_machine(2), policy_of(settings))
     except (MemoryNodesError, ReservedMemoryError) as error:
         check_one_line(error)
     else:

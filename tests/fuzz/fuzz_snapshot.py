@@ -8,12 +8,12 @@ can start with it.
 import json
 import zlib
 
-from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox, Synchronize
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.core.snapshot import VERSION, SnapshotError, restore, snapshot
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.setup import new_context
 from nri_numamem.memorymanager import Reservation
 from tests.fuzz.checks import check_one_line
 from tests.fuzz.hosts import MI, check_engine, check_records, small_machine
@@ -44,7 +44,7 @@ def one_input(data: bytes) -> None:
 def _start(restored: EngineState, scope: str) -> None:
     reserved = tuple(Reservation(node, {"memory": 64 * MI}) for node in range(2))
     settings = Policy(topology_manager_scope=scope, reserved_memory=reserved)
-    engine = Engine(Context.of(small_machine(2), settings), restored)
+    engine = Engine(new_context(small_machine(2), settings), restored)
     for event in (Synchronize((_POD,), (_RUNNING,)), CreateContainer(_POD, _NEW)):
         check_records(list(engine.apply(event).records))
         check_engine(engine)

@@ -7,11 +7,11 @@ from nri_numamem.config.table import (
     TOPOLOGY_MANAGER_SCOPES,
     UNSATISFIABLE_ACTIONS,
 )
-from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.engine.records.record import Record
+from nri_numamem.engine.setup import new_context
 from nri_numamem.memorymanager import Reservation, check_accounting
 from nri_numamem.numa import CpuSet, Machine, NumaNode
 from nri_numamem.observe.log.render import render_console, render_json
@@ -50,7 +50,7 @@ def draw_engine(choices: Choices) -> Engine:
             Reservation(node.node_id, {"memory": 64 * MI}) for node in machine.nodes
         ),
     )
-    return Engine(Context.of(machine, settings))
+    return Engine(new_context(machine, settings))
 
 
 def check_engine(engine: Engine) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.policy import policy_of
 from nri_numamem.config.values import SettingsError
-from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.setup import new_context
 from nri_numamem.kubelet.go_values import shown
 from nri_numamem.memorymanager import Block, ReservedMemoryError, State
 from nri_numamem.numa import MEMORY, Machine, NodeSet, hugepages_page_size
@@ -88,7 +88,7 @@ def _check_page_sizes(place: str, resources: Iterable[str]) -> None:
 
 def _check_state(scenario: Scenario, machine: Machine) -> None:
     """Reject an accounting that running containers do not explain."""
-    empty = Context.of(machine, policy_of(scenario.settings)).empty_accounting()
+    empty = new_context(machine, policy_of(scenario.settings)).empty_accounting()
     for uid, containers in (scenario.written.entries or {}).items():
         for name, blocks in containers.items():
             _check_running(f"state.entries.{uid}.{shown(name)}", blocks)

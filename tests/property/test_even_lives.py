@@ -7,9 +7,9 @@ from random import Random
 import pytest
 
 from nri_numamem.engine.core import events
-from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.setup import new_context
 from nri_numamem.memorymanager import Block, Reservation, State, check_accounting, check_groups
 from nri_numamem.memorymanager.blocks import even_parts
 from nri_numamem.numa import MemoryPolicies, NodeSet, PolicyMode
@@ -98,7 +98,7 @@ def step(random: Random, host: Host) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_the_accounting_holds(seed: int) -> None:
-    random, host = Random(seed), Host(Engine(Context.of(four_nodes(), POLICY)))
+    random, host = Random(seed), Host(Engine(new_context(four_nodes(), POLICY)))
     even = 0
     for _ in range(150):
         step(random, host)

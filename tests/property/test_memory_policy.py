@@ -5,9 +5,9 @@ from random import Random
 import pytest
 
 from nri_numamem.engine.core import events
-from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.setup import new_context
 from nri_numamem.memorymanager import HostReservation
 from nri_numamem.nri.encode import create_container_response
 from nri_numamem.numa import (
@@ -72,7 +72,7 @@ def test_every_policy_is_valid_on_the_nodes_of_its_container(seed: int) -> None:
             memory_nodes=MemoryNodes(random.choice(tuple(WithoutCpus))),
             memory_policies=MemoryPolicies(MODES),
         )
-        engine = Engine(Context.of(machine, policy))
+        engine = Engine(new_context(machine, policy))
         for number in range(8):
             event = random_creation(random, machine, str(number))
             plan = engine.decide(event)

@@ -10,6 +10,7 @@ from nri_numamem.engine.admission.placement import place_by_hints
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders
+from nri_numamem.engine.setup import new_context
 from nri_numamem.memorymanager import Rejection, Reservation, State, adopt, remove_containers
 from nri_numamem.memorymanager.accounting import assign
 from nri_numamem.memorymanager.candidates import is_admissible
@@ -50,7 +51,7 @@ def random_context(random: Random) -> Context:
         memory_nodes=MemoryNodes(random.choice([*WithoutCpus])),
         placement_strategy=random.choice([*Strategy]),
     )
-    return Context.of(Machine(nodes), policy)
+    return new_context(Machine(nodes), policy)
 
 
 def random_world(random: Random) -> tuple[Context, State, list[Share]]:

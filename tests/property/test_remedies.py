@@ -20,6 +20,7 @@ from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.queries.ending_pods import admitting, find_pods
+from nri_numamem.engine.setup import new_context
 from nri_numamem.memorymanager import Pool, PoolUse, Rejection, Reservation
 from nri_numamem.memorymanager.remedy import Kind, Remedy
 from nri_numamem.numa import (
@@ -74,7 +75,7 @@ class World:
         """Return the world after a restart with other settings; None if they are impossible."""
         policy = replace(self.context.policy, **settings)  # type: ignore[arg-type]
         try:
-            context = Context.of(self.context.machine, policy)
+            context = new_context(self.context.machine, policy)
         except ValueError:
             return None
         engine = Engine(context, self.state)
@@ -162,7 +163,7 @@ def random_world(random: Random) -> World:
         reserved_memory=(Reservation(0, {"memory": MI}),),
         memory_nodes=MemoryNodes(random.choice([*WithoutCpus])),
     )
-    context = Context.of(machine, policy)
+    context = new_context(machine, policy)
     outside = {
         node.node_id: random.randint(0, node.hugepages.get(PAGE, 0)) * PAGE
         for node in machine.nodes

@@ -39,9 +39,18 @@ def room_of(module: str) -> str:
     return parts[1] if len(parts) > 1 else ""
 
 
-def imported_names(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield each import of a file, at any depth, as (module, name); `import x` has no name."""
-    for node in ast.walk(ast.parse(path.read_text())):
+def imported_names(path: Path, *, at_run_time: bool = False) -> Iterator[tuple[str, str]]:
+    """Yield each import of a file, at any depth, as (module, name); `import x` has no name.
+
+    With `at_run_time` without those that only annotations need.
+    """
+    waiting: list[ast.AST] = [ast.parse(path.read_text())]
+    while waiting:
+        node = waiting.pop()
+        if at_run_time and isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            waiting.extend(node.orelse)
+            continue
+        waiting.extend(ast.iter_child_nodes(node))
         if isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -49,13 +58,13 @@ def imported_names(path: Path) -> Iterator[tuple[str, str]]:
             yield from ((node.module or "", alias.name) for alias in node.names)
 
 
-def import_graph() -> dict[str, set[str]]:
+def import_graph(*, at_run_time: bool = False) -> dict[str, set[str]]:
     """Return module -> modules of the package that it imports, also within functions."""
     known = modules()
     graph: dict[str, set[str]] = {}
     for module, path in known.items():
         targets = set()
-        for base, name in imported_names(path):
+        for base, name in imported_names(path, at_run_time=at_run_time):
             if f"{base}.{name}" in known:
                 targets.add(f"{base}.{name}")
             elif base in known:

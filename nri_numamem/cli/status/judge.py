@@ -14,13 +14,9 @@ from nri_numamem.cli.status.report import (
     Report,
 )
 from nri_numamem.engine.core.context import Context
-from nri_numamem.engine.core.cpu_requests import cpu_requests
+from nri_numamem.engine.core.cpu_requests import cpu_requests, usable_millicores
 from nri_numamem.engine.core.reason import Reason
 from nri_numamem.engine.core.state import POOL, EngineState, Holder
-from nri_numamem.engine.features.placement_strategy.strategy import (
-    may_count_cpus,
-    usable_millicores,
-)
 from nri_numamem.engine.records.containers import (
     RunningUnpinnedNoCapacity,
     UnpinnedNoCapacity,
@@ -93,7 +89,7 @@ def _nodes(context: Context, state: EngineState, outside: _Outside) -> Iterator[
 
 def _cpus(context: Context, state: EngineState) -> dict[int, Cpus]:
     """Return node -> its CPUs; empty where CPU requests do not count."""
-    if not may_count_cpus(context):
+    if not context.compares_cpu_requests():
         return {}
     requests, usable = cpu_requests(state, context.machine), usable_millicores(context)
     return {node_id: Cpus(requests[node_id], usable[node_id]) for node_id in requests}

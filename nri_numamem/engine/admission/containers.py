@@ -4,7 +4,7 @@ A container of a pod that is not managed changes nothing. The memory of a contai
 reserved for its pod; the end of the pod releases it (``pods``).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -26,8 +26,6 @@ from nri_numamem.engine.core.providers import OtherProviders
 from nri_numamem.engine.core.request import HugepageSource, Request, request_for
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.core.text import cut_name
-from nri_numamem.engine.features.memory_policies import even_group
-from nri_numamem.engine.features.placement_strategy import strategy
 from nri_numamem.engine.pods import limit as pod_limit
 from nri_numamem.engine.pods import outstanding
 from nri_numamem.engine.pods import scope as pod_scope
@@ -66,9 +64,9 @@ def create_container(context: Context, state: EngineState, event: CreateContaine
     if request is None:
         why = "neither it nor its pod has a memory limit, so its request is unknown"
         return _not_managed(state.with_pod(pod), pod, container, why)
-    if pod.annotations or context.counts_cpus:
-        context = strategy.context_for(context, state, pod, container)
-        request = even_group.with_count(context, event, request)
+    for feature in context.features:
+        context = feature.preferring(context, state, pod, container)
+        request = feature.request(context, event, request)
     if container.cpuset_mems:
         decision = _adopt_preset(context, state.with_pod(pod), event, request)
     else:
@@ -116,7 +114,7 @@ def record_running(
     nodes: NodeSet,
 ) -> tuple[EngineState, Mapping[str, int]]:
     """Record a container that has its nodes; also return its shortfall in bytes."""
-    is_even = even_group.is_even(context, pod, container.name, nodes)
+    is_even = context.charges_evenly(pod, container.name, nodes)
     uid, resources = pod.uid, request.resources
     adopted = adopt(state.accounting, uid, container.name, nodes, resources, is_even=is_even)
     return state.with_holder(
@@ -168,11 +166,11 @@ def _admit(
     if request.is_shared:
         ready, updates = pod_level.extended(seen, ready, pod.uid)
     adjustment = _adjustment(request, placed.nodes)
-    enter = partial(
+    enter: Callable[[], Transition] = partial(
         _enter, ready, event, request, others, placed, masked, adjustment, updates, excess
     )
-    if context.topology.compares_free_memory:
-        enter = partial(strategy.explained, context, pod, placed, enter, others)
+    if context.features:
+        enter = partial(_explained, context, pod, placed, others, enter)
     return Decision(Plan(adjustment, updates), enter)
 
 
@@ -245,6 +243,20 @@ def _enter(
         released,
     )
     return Transition(after, (record, *more))
+
+
+def _explained(
+    context: Context,
+    pod: PodSandbox,
+    placed: Placement,
+    others: OtherProviders,
+    enter: Callable[[], Transition],
+) -> Transition:
+    """Return the transition with what features add to its record; `context` is the placement's."""
+    done = enter()
+    for feature in context.features:
+        done = feature.explained(context, pod, placed, others, done)
+    return done
 
 
 def _adjustment(request: Request, nodes: NodeSet) -> Adjustment:

@@ -6,8 +6,6 @@ its sandbox is replaced, and the old sandbox may be removed after the new sandbo
 created.
 """
 
-from dataclasses import replace
-
 from nri_numamem.engine.admission import pod_level
 from nri_numamem.engine.admission.pod_placement import place_pod
 from nri_numamem.engine.core.context import Context
@@ -20,8 +18,8 @@ from nri_numamem.engine.core.events import (
     StopPodSandbox,
     UpdatePodSandbox,
 )
+from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS
 from nri_numamem.engine.core.state import POOL, EngineState
-from nri_numamem.engine.features.placement_strategy import strategy
 from nri_numamem.engine.pods import limit as pod_limit
 from nri_numamem.engine.pods import records
 from nri_numamem.engine.pods import scope as pod_scope
@@ -37,16 +35,14 @@ from nri_numamem.memorymanager.hugepage_pools import MaskedHugepages
 def run_pod_sandbox(context: Context, state: EngineState, event: RunPodSandbox) -> Transition:
     """Add the sandbox; in pod scope also place the pod. Never refused: some runtimes would hang."""
     pod, state = event.pod, state.with_pod(event.pod)
-    found = strategy.ignored(context, pod) if pod.annotations else ()
     resources = pod_scope.pod_resources(context, pod)
     if resources is None:
-        return Transition(state, found)
+        return Transition(state)
     if (pod.uid, POOL) in state.holders:  # of an earlier sandbox that has not ended yet
-        return Transition(pod_scope.with_pool(state, pod, state.accounting), found)
+        return Transition(pod_scope.with_pool(state, pod, state.accounting))
     if pod_scope.container_nodes(state, pod.uid):
-        return Transition(state, found)
-    placed = _place(context, state, event, resources)
-    return replace(placed, records=(*found, *placed.records)) if found else placed
+        return Transition(state)
+    return _place(context, state, event, resources)
 
 
 def _place(
@@ -61,15 +57,15 @@ def _place(
     if event.pool_use is not None:
         masked = mask_unavailable_hugepages(state.accounting, event.pool_use)
     seen = state.with_accounting(masked.state)
-    if pod.annotations or context.counts_cpus:
-        context = strategy.context_for(context, seen, pod)
+    for feature in context.features:
+        context = feature.preferring(context, seen, pod)
     placed = place_pod(context, seen, pod, resources)
     if isinstance(placed, Rejection):
         return Transition(state, (records.rejected(context, seen, pod, resources, placed),))
     after = pod_scope.with_pool(state, pod, masked.unmask(placed.accounting))
     done = Transition(after, (records.admitted(state, after, pod, resources, placed),))
-    if context.topology.compares_free_memory:
-        return strategy.explained(context, pod, placed, lambda: done)
+    for feature in context.features:
+        done = feature.explained(context, pod, placed, NO_OTHER_PROVIDERS, done)
     return done
 
 

@@ -26,7 +26,7 @@ def with_policy(context: Context, policy: Policy, machine: Machine | None = None
     if machine is None and policy.memory_nodes == context.policy.memory_nodes:
         topology = replace(context.topology, policy=TopologyPolicy(policy.topology_manager_policy))
         return replace(context, policy=policy, topology=topology, is_trial=True)
-    changed = Context.of(machine or context.machine, policy)
+    changed = Context.of(machine or context.machine, policy, context.all_features)
     return replace(changed, host_cpus=context.host_cpus, is_trial=True)
 
 

@@ -1,14 +1,14 @@
-"""The context of decisions: machine and policy, and which pods are managed.
+"""The context of decisions: machine, policy and features, and which pods are managed.
 
 A context never changes. A machine that changed makes a new context (``machine_change``).
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from nri_numamem.engine.core import shared_cpus
-from nri_numamem.engine.core.events import PINNING, HostCpus, PodSandbox
 from nri_numamem.engine.core.events import Container as RuntimeContainer
+from nri_numamem.engine.core.events import HostCpus, PodSandbox
+from nri_numamem.engine.core.feature import Feature
 from nri_numamem.engine.core.plan import RecordValue
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.core.providers import (
@@ -16,7 +16,6 @@ from nri_numamem.engine.core.providers import (
     OtherProviders,
     other_providers_of,
 )
-from nri_numamem.engine.records.cpus import CpusLeftToKubelet
 from nri_numamem.engine.records.machine import Machine as MachineRecord
 from nri_numamem.engine.records.machine import (
     NoNodeHasCpus,
@@ -31,19 +30,16 @@ from nri_numamem.memorymanager import (
     default_state,
     resolve_reserved,
 )
-from nri_numamem.memorymanager.burstable import Evidence, find_evidence
 from nri_numamem.memorymanager.candidates import crosses_groups
 from nri_numamem.numa import (
     MEMORY,
     Classification,
-    CpuSet,
     Distances,
     Machine,
     NodeSet,
     NodeUse,
     NumaNode,
     Preferences,
-    Strategy,
     classify,
     without_nodes,
 )
@@ -80,7 +76,7 @@ def topology_of(machine: Machine, policy: Policy) -> Topology:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Machine and policy, checked against each other."""
+    """Machine, policy and features, checked against each other."""
 
     machine: Machine
     policy: Policy
@@ -90,34 +86,33 @@ class Context:
     announced: Machine
     """The machine of the last record; small changes of sizes are not recorded."""
     host_cpus: HostCpus = field(default_factory=HostCpus)
-    """Only read where the policy has CPUs follow memory."""
+    """Only read where a feature needs them."""
+    all_features: tuple[Feature, ...] = ()
+    """Also those that are off, in the order of their hooks."""
     is_trial: bool = False
     """Whether decisions are only tried: a refusal has no text and no remedies."""
     classification: Classification = field(init=False, compare=False)
     """The classes of the machine's nodes. Excluded nodes are in no other part of the context."""
     is_static: bool = field(init=False, compare=False)
     """Whether memory is managed at all."""
-    follows_cpus: bool = field(init=False, compare=False)
-    """Whether pinned containers get the CPUs of their nodes."""
     places_pods: bool = field(init=False, compare=False)
     """Whether pods are placed as a whole; `none` has no scopes, as in the kubelet."""
-    counts_cpus: bool = field(init=False, compare=False)
-    """Whether a choice between equally close nodes compares CPU requests."""
+    features: tuple[Feature, ...] = field(init=False, compare=False)
+    """Those that are on; a request without annotations reaches no others."""
 
     def __post_init__(self) -> None:
         classification = classify(self.machine, self.policy.memory_nodes)
         object.__setattr__(self, "classification", classification)
         merges = self.topology.policy is not TopologyPolicy.NONE
         object.__setattr__(self, "is_static", self.policy.is_static)
-        has_static_cpus = shared_cpus.has_static_manager(self.policy, self.host_cpus)
-        follows_cpus = shared_cpus.may_follow(self.policy) and not has_static_cpus
-        object.__setattr__(self, "follows_cpus", follows_cpus)
-        is_balanced = self.policy.placement_strategy is Strategy.BALANCED_WITH_CPUS
-        object.__setattr__(self, "counts_cpus", is_balanced or follows_cpus)
         object.__setattr__(self, "places_pods", merges and self.policy.is_pod_scope)
+        features = tuple(each for each in self.all_features if each.is_on(self))
+        object.__setattr__(self, "features", features)
 
     @classmethod
-    def of(cls, machine: Machine, policy: Policy) -> "Context":
+    def of(
+        cls, machine: Machine, policy: Policy, all_features: tuple[Feature, ...] = ()
+    ) -> "Context":
         """Return the context.
 
         Raises ReservedMemoryError if the machine lacks what is reserved, and MemoryNodesError if
@@ -127,11 +122,8 @@ class Context:
         reserved = resolve_reserved(
             policy.reserved_memory, policy.host_reservation, machine, excluded
         )
-        return cls(machine, policy, reserved, topology_of(machine, policy), machine)
-
-    def cpus_of(self, nodes: NodeSet) -> CpuSet:
-        """Return the CPUs beside the memory of some nodes that containers may share."""
-        return shared_cpus.cpus_beside(self.machine, self.policy, self.host_cpus, nodes)
+        topology = topology_of(machine, policy)
+        return cls(machine, policy, reserved, topology, machine, all_features=all_features)
 
     @property
     def rejects(self) -> bool:
@@ -153,33 +145,17 @@ class Context:
         if qos is QosClass.UNKNOWN:
             return f"no QoS class in the cgroup parent {pod.cgroup_parent!r}"
         if qos is not QosClass.GUARANTEED:
-            found = self.burstable_evidence(pod, container) if qos is QosClass.BURSTABLE else ""
-            if not isinstance(found, Evidence):
+            found: str | None = ""
+            for feature in self.features:
+                if qos in feature.qos_classes:
+                    found = feature.unmanaged_reason(self, pod, container)
+            if found is not None:
                 return f"its pod is {qos}, and {found}" if found else f"its pod is {qos}"
         if not pod.uid:
             return "the runtime does not send the uid of its pod"
         if container is not None and not container.name:
             return "the runtime does not send its name"
         return None
-
-    def burstable_evidence(
-        self, pod: PodSandbox, container: RuntimeContainer | None
-    ) -> Evidence | str:
-        """Return what shows that a container of a Burstable pod requests its limit, or why not.
-
-        "" stands for a pod as a whole, and for all containers while burstablePods is off.
-        """
-        facts = None if container is None else container.burstable
-        if container is None or facts is None or not self.policy.burstable_pods.is_active:
-            return ""
-        return find_evidence(
-            self.policy.burstable_pods,
-            pod.namespace,
-            pod.annotation(PINNING, container.name),
-            container.memory_limit_bytes,
-            facts,
-            self.capacity_bytes,
-        )
 
     @property
     def capacity_bytes(self) -> int:
@@ -198,8 +174,9 @@ class Context:
     def may_manage(self, cgroup_parent: str) -> bool:
         """Return whether containers of a pod may be managed; more of them decides that."""
         qos = qos_of_cgroup_parent(cgroup_parent)
-        is_burstable = qos is QosClass.BURSTABLE and self.policy.burstable_pods.is_active
-        return self.is_static and (qos is QosClass.GUARANTEED or is_burstable)
+        return self.is_static and (
+            qos is QosClass.GUARANTEED or any(qos in each.qos_classes for each in self.features)
+        )
 
     def wants_devices(self, cgroup_parent: str) -> bool:
         """Return whether the NUMA nodes of the devices of a pod's containers have an effect."""
@@ -211,13 +188,17 @@ class Context:
         has_hints = container.device_nodes or container.cpuset_cpus or container.interfaces
         if not has_hints or self.topology.policy is TopologyPolicy.NONE:
             return NO_OTHER_PROVIDERS
-        if self.follows_cpus and self.has_cpus_of_nodes(container):
-            container = replace(container, cpuset_cpus="")
+        for feature in self.features:
+            container = feature.without_own(self, container)
         return other_providers_of(self.machine, self.classification, container)
 
-    def has_cpus_of_nodes(self, container: RuntimeContainer) -> bool:
-        """Return whether a container has exactly the CPUs of its nodes, hence from this plugin."""
-        return shared_cpus.has_cpus_of_nodes(self.machine, self.policy, self.host_cpus, container)
+    def compares_cpu_requests(self) -> bool:
+        """Return whether CPU requests may decide between nodes, by settings or annotations."""
+        return any(each.compares_cpu_requests(self) for each in self.features)
+
+    def charges_evenly(self, pod: PodSandbox, name: str, nodes: NodeSet) -> bool:
+        """Return whether a container that runs on `nodes` is charged in equal parts."""
+        return any(each.charges_evenly(self, pod, name, nodes) for each in self.features)
 
     def empty_accounting(self) -> State:
         """Return the accounting of the machine's nodes that are not excluded, unassigned."""
@@ -258,8 +239,8 @@ class Context:
         return fields if node.memory_tier is None else {**fields, "memory_tier": node.memory_tier}
 
     def _policy_warnings(self) -> Iterator[Record]:
-        if shared_cpus.may_follow(self.policy) and not self.follows_cpus:
-            yield CpusLeftToKubelet()
+        for feature in self.all_features:
+            yield from feature.warnings(self)
         if self.is_static and self.is_strict and self.policy.has_static_cpus:
             policy = self.policy.topology_manager_policy
             yield StrictPolicyWithStaticCpus(

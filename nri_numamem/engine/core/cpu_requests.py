@@ -14,10 +14,15 @@ Source: kubelet pkg/kubelet/cm, MilliCPUToShares (rounds down; 2 to 262,144 shar
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import Container, UpdateContainer
 from nri_numamem.engine.core.state import EngineState
-from nri_numamem.numa import Machine
+from nri_numamem.numa import CpuSet, Machine
+
+if TYPE_CHECKING:
+    from nri_numamem.numa.balance import Balance
 
 MILLICORES = 1000
 """Of one CPU."""
@@ -58,6 +63,35 @@ def cpu_requests(state: EngineState, machine: Machine) -> dict[int, int]:
         for node_id, share in split_by_cpus(millicores, {n: cpus.get(n, 0) for n in nodes}).items():
             found[node_id] += share
     return found
+
+
+def unusable_cpus(context: Context) -> CpuSet:
+    """Return the CPUs that containers must not share: reserved, or without load balancing."""
+    return context.policy.reserved_cpus | context.host_cpus.isolated
+
+
+def usable_millicores(context: Context) -> dict[int, int]:
+    """Return node -> the CPUs that containers may share, in millicores."""
+    unusable = unusable_cpus(context)
+    return {node.node_id: MILLICORES * len(node.cpus - unusable) for node in context.machine.nodes}
+
+
+def balance_of(
+    context: Context,
+    state: EngineState,
+    container: Container | None,
+    requests: Mapping[int, int] | None,
+) -> "Balance":
+    """Return the CPU requests that a choice between equally close nodes compares.
+
+    Without a container, as in pod scope, the CPU request of the pod is unknown and counts as 0.
+    `requests` are the sums by node, in millicores, if `state` is only a part of the state.
+    """
+    from nri_numamem.numa.balance import Balance  # noqa: PLC0415 - only for features that are on
+
+    added = 0 if container is None else requested_millicores(container)
+    sums = cpu_requests(state, context.machine) if requests is None else requests
+    return Balance(usable_millicores(context), sums, added)
 
 
 class RunningSums:

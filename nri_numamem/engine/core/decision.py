@@ -62,6 +62,15 @@ class Decision:
 
         return replace(self, compute_transition=transition)
 
+    def with_records_before(self, *added: Record) -> "Decision":
+        """Return the same decision whose transition has these records before its own."""
+
+        def transition() -> Transition:
+            done = self.compute_transition()
+            return replace(done, records=(*added, *done.records))
+
+        return replace(self, compute_transition=transition)
+
 
 Handler: TypeAlias = Callable[[Context, EngineState, Any], Decision]
 """(context, state before the event, event) -> decision."""

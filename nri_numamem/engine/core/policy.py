@@ -48,6 +48,8 @@ class Policy:
     """The kubelet's reservedSystemCPUs, which containers do not get; for `cpu_following`."""
     memory_policies: MemoryPolicies = field(default_factory=MemoryPolicies)
     """Which memory policies containers may get."""
+    network_hints: bool = False
+    """Whether NUMA nodes of network interfaces are hints."""
     burstable_pods: BurstablePods = field(default_factory=BurstablePods)
     """Which containers of Burstable pods are managed."""
     when_unsatisfiable: str = REJECT

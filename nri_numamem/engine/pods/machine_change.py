@@ -16,7 +16,7 @@ from dataclasses import replace
 from nri_numamem.engine.core import shortfalls
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.decision import Transition
-from nri_numamem.engine.core.events import MachineChanged
+from nri_numamem.engine.core.events import HostCpusRead, MachineChanged
 from nri_numamem.engine.core.fields import holder_names, pod_names
 from nri_numamem.engine.core.plan import RecordValue
 from nri_numamem.engine.core.state import POOL, EngineState, Holder
@@ -51,7 +51,8 @@ def rebaseline(context: Context, state: EngineState, event: MachineChanged) -> T
     if machine == context.machine:
         return Transition(state)
     try:
-        changed = replace(Context.of(machine, context.policy), host_cpus=context.host_cpus)
+        changed = Context.of(machine, context.policy, context.all_features)
+        changed = replace(changed, host_cpus=context.host_cpus)
     except (MemoryNodesError, ReservedMemoryError) as error:
         return Transition(state, (_rejected(error),))
     is_drift = _is_drift(context.announced, machine)
@@ -64,6 +65,13 @@ def rebaseline(context: Context, state: EngineState, event: MachineChanged) -> T
     moved = _excluded_containers(context, changed, new)
     overcommitments = _overcommitments(context, state, changed, new)
     return Transition(new, (record, *warnings, *moved, *overcommitments), changed)
+
+
+def host_cpus_read(context: Context, state: EngineState, event: HostCpusRead) -> Transition:
+    """Return the context with these CPUs; the accounting does not depend on them."""
+    if event.cpus == context.host_cpus:
+        return Transition(state)
+    return Transition(state, context=replace(context, host_cpus=event.cpus))
 
 
 def rebuilt(context: Context, state: EngineState) -> EngineState:

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
 
-from nri_numamem.engine.core.context import Context, is_burstable
+from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import Container, PodSandbox, Synchronize
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.cpusets.reported import ReportedNodes, reported_nodes
-from nri_numamem.engine.features.burstable_pods.burstable import keeps_nodes
 from nri_numamem.numa import NodeSet
 
 # Begins the name of a cgroup in a cause; each container outside of Kubernetes has another one.
@@ -52,12 +51,11 @@ def classify(
         why = pod_reasons[container.sandbox_id]
         if why is None and not container.name:
             why = context.unmanaged_reason(pod, container)
-        if why is not None and is_burstable(pod.cgroup_parent):
+        if why is not None:
             kept = _kept_nodes(context, old, pod, container, event)
             if kept is not None:
                 running.pinned.append((pod, container, kept))
                 continue
-        if why is not None:
             cause = why.partition(_CGROUP_NAME)[0]
             running.not_managed[cause] = running.not_managed.get(cause, 0) + 1
             continue
@@ -80,7 +78,7 @@ def _kept_nodes(
     container: Container,
     event: Synchronize,
 ) -> ReportedNodes | None:
-    """Return the nodes of a Burstable container that is recorded; None for another one."""
+    """Return the nodes of a container that a feature records; None for another one."""
     if not (pod.uid and container.name and (container.cpuset_mems or container.cgroup_mems)):
         return None
     try:
@@ -88,7 +86,9 @@ def _kept_nodes(
     except ValueError:
         return None
     found = reported_nodes(old, container, listed, keeps_updates=event.keeps_updates)
-    return found if keeps_nodes(context, old, pod, container, found.nodes) else None
+    features = context.all_features
+    is_kept = any(f.keeps_nodes(context, old, pod, container, found.nodes) for f in features)
+    return found if is_kept else None
 
 
 def _listed_nodes(cpuset_mems: str) -> ReportedNodes:

@@ -19,7 +19,6 @@ from nri_numamem.engine.core.request import Request
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.cpusets import check as cpuset_check
 from nri_numamem.engine.cpusets.verdict import MOVED_BYTES_LIMIT
-from nri_numamem.engine.features.placement_strategy import strategy
 from nri_numamem.engine.records.containers import Placed, Unplaced
 from nri_numamem.engine.records.record import Record
 from nri_numamem.memorymanager import Rejection
@@ -57,8 +56,8 @@ def place_running(
         return PlacedRunning(state)
     others = context.other_providers_of(container)
     preferring = _prefer_nodes_of_memory(state, pod, container)
-    if pod.annotations or context.counts_cpus:
-        context = strategy.context_for(context, preferring, pod, container, cpu_requests)
+    for feature in context.features:
+        context = feature.preferring(context, preferring, pod, container, cpu_requests)
     place = place_in_pod if context.places_pods else place_container
     ready, placed = place(context, preferring, pod, container, request, others)
     if preferring is not state:

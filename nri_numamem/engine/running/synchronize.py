@@ -35,8 +35,6 @@ from nri_numamem.engine.core.state import POOL, Cpusets, EngineState
 from nri_numamem.engine.cpusets import check as cpuset_check
 from nri_numamem.engine.cpusets import records as cpuset_records
 from nri_numamem.engine.cpusets.reported import Action
-from nri_numamem.engine.features.memory_policies import even_group
-from nri_numamem.engine.features.placement_strategy import strategy
 from nri_numamem.engine.pods import limit as pod_limit
 from nri_numamem.engine.pods import scope as pod_scope
 from nri_numamem.engine.records.containers import (
@@ -182,7 +180,7 @@ def _adopt(
 ) -> Record:
     """Record a container on the nodes on which it runs."""
     holder = alignment.holder_of(pod, container, request)
-    is_even = even_group.is_even(context, pod, container.name, nodes)
+    is_even = context.charges_evenly(pod, container.name, nodes)
     shortfall = bulk.adopt(holder, nodes, request.resources, is_even=is_even)
     after, excluded = bulk.present(), context.classification.excluded
     return records.adopted(after, pod, container, request, nodes, shortfall, excluded)
@@ -208,7 +206,7 @@ def _place_all(
     """Place running containers that have no nodes; return the updates that pin them."""
     bulk, updates, found = BulkUpdate(state), list[Update](), list[Record]()
     unassigned, unpinned_ids = list[str](), set[str]()
-    cpus = RunningSums(state, context.machine) if strategy.may_count_cpus(context) else None
+    cpus = RunningSums(state, context.machine) if context.compares_cpu_requests() else None
     is_short = shortfalls.has_any(state)
     for pod, container in unpinned:
         if is_short:

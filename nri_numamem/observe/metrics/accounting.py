@@ -9,7 +9,6 @@ from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.cpu_requests import cpu_requests
 from nri_numamem.engine.core.state import POOL, EngineState
 from nri_numamem.engine.cpusets.check import unpinned_containers
-from nri_numamem.engine.features.placement_strategy.strategy import may_count_cpus
 from nri_numamem.engine.records.containers import (
     RunningUnpinnedNoCapacity,
     UnpinnedNoCapacity,
@@ -60,7 +59,7 @@ def accounting_metrics(context: Context, accounting: State) -> Iterator[Metric]:
 
 def cpu_metrics(context: Context, state: EngineState) -> Iterator[Metric]:
     """Yield the CPU requests of each node, where they can decide."""
-    if may_count_cpus(context):
+    if context.compares_cpu_requests():
         found = cpu_requests(state, context.machine)
         text = "CPU requests of the running containers with assignments on the NUMA node."
         values = {str(node_id): millicores for node_id, millicores in found.items()}

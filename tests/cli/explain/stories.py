@@ -7,10 +7,10 @@ from pathlib import Path
 from nri_numamem.daemon.history import HistoryFilter
 from nri_numamem.daemon.refusals import Refusals
 from nri_numamem.engine.core import events
-from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.records.record import Record
+from nri_numamem.engine.setup import new_context
 from nri_numamem.numa import CpuSet, Machine, NodeSet, NumaNode
 from nri_numamem.observe.history.lines import Entry
 from nri_numamem.observe.history.reader import read_history
@@ -59,7 +59,7 @@ class Past:
             )
             for node in range(4)
         )
-        self.engine = Engine(Context.of(Machine(nodes), self.policy))
+        self.engine = Engine(new_context(Machine(nodes), self.policy))
         self.logged: list[Record] = []
         self.writer = HistoryWriter(self.state_file, self.logged.append)
         self.filter = HistoryFilter(self.writer.append, self, lambda: self.engine, Refusals(self))

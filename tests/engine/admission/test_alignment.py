@@ -124,9 +124,8 @@ def test_a_synchronize_reports_only_what_is_new(host: Host, new_host: NewHost) -
             assert misaligned(again) == before
 
 
-def test_interfaces_stay_known_after_a_synchronize_and_a_restart(
-    new_host: NewHost, host: Host
-) -> None:
+def test_interfaces_stay_known_after_a_synchronize_and_a_restart(new_host: NewHost) -> None:
+    host = new_host(replace(SETTINGS, network_hints=True))
     eth1 = events.NetworkInterface("eth1", NodeSet([3]))
     pod = host.run("a")
     container = events.Container("c", pod.sandbox_id, "main", 200 * MI, cpuset_mems="0")

@@ -17,6 +17,7 @@ from nri_numamem.engine.admission.placement import (
 )
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.providers import OtherProviders
+from nri_numamem.engine.setup import new_context
 from nri_numamem.memorymanager import Container, ContainerKind, Hint, Pod, Rejection, State
 from nri_numamem.memorymanager.candidates import is_admissible
 from nri_numamem.numa import Machine, NodeSet, NumaNode
@@ -33,7 +34,7 @@ POD = Pod("u", guaranteed=True, containers=(Container("c", ContainerKind.APP, SM
 
 
 def context(policy: str = "best-effort") -> Context:
-    return Context.of(four_nodes(), replace(SETTINGS, topology_manager_policy=policy))
+    return new_context(four_nodes(), replace(SETTINGS, topology_manager_policy=policy))
 
 
 def placed(found: Placement | Rejection) -> Placement:
@@ -65,7 +66,7 @@ def test_devices_are_ignored_first_if_hints_have_no_common_node() -> None:
 def nine_each(*, distances: bool = False) -> Context:
     rows = {0: {0: 10, 1: 12, 2: 21}, 1: {0: 12, 1: 10, 2: 21}, 2: {0: 21, 1: 21, 2: 10}}
     nodes = (NumaNode(n, 9 * GI, distances=rows[n] if distances else {}) for n in rows)
-    return Context.of(Machine(tuple(nodes)), replace(SETTINGS, reserved_memory=()))
+    return new_context(Machine(tuple(nodes)), replace(SETTINGS, reserved_memory=()))
 
 
 def on_group(made: Context) -> State:

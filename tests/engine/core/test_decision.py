@@ -5,6 +5,7 @@ from nri_numamem.engine.core.decision import NO_PLAN, Decision, Transition, with
 from nri_numamem.engine.core.plan import Adjustment, Plan
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.core.state import EngineState
+from nri_numamem.engine.setup import new_context
 from nri_numamem.memorymanager import State
 from nri_numamem.numa import Machine, NumaNode
 from tests.engine.records.examples import example
@@ -27,6 +28,12 @@ def test_added_records_follow_those_of_the_transition() -> None:
     assert decision.compute_transition() == Transition(STATE, (RECORD, added, added))
 
 
+def test_records_can_precede_those_of_the_transition() -> None:
+    added = example("admitted")
+    decision = Decision.computed(NO_PLAN, STATE, RECORD).with_records_before(added)
+    assert decision.compute_transition() == Transition(STATE, (added, RECORD))
+
+
 def test_a_handler_without_a_reply_works_when_the_transition_is_computed() -> None:
     calls: list[object] = []
 
@@ -34,7 +41,7 @@ def test_a_handler_without_a_reply_works_when_the_transition_is_computed() -> No
         calls.append(event)
         return Transition(state, (RECORD,))
 
-    context = Context.of(Machine((NumaNode(0, 1 << 30),)), Policy())
+    context = new_context(Machine((NumaNode(0, 1 << 30),)), Policy())
     decision = without_reply(handler)(context, STATE, "event")
     assert decision.plan is NO_PLAN
     assert calls == []

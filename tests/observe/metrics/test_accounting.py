@@ -2,11 +2,11 @@
 
 import pytest
 
-from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.setup import new_context
 from nri_numamem.numa import CpuFollowing, Machine, NumaNode, PodStrategies, Strategy
 from nri_numamem.observe.metrics.accounting import (
     accounting_metrics,
@@ -15,7 +15,7 @@ from nri_numamem.observe.metrics.accounting import (
 )
 
 GI = 1 << 30
-CONTEXT = Context.of(Machine((NumaNode(0, GI), NumaNode(1, GI))), Policy())
+CONTEXT = new_context(Machine((NumaNode(0, GI), NumaNode(1, GI))), Policy())
 
 
 def test_an_empty_machine_has_a_sample_per_node() -> None:
@@ -40,7 +40,7 @@ def test_an_empty_machine_has_a_sample_per_node() -> None:
     ],
 )
 def test_cpu_requests_are_shown_where_they_can_decide(policy: Policy, *, is_shown: bool) -> None:
-    engine = Engine(Context.of(CONTEXT.machine, policy))
+    engine = Engine(new_context(CONTEXT.machine, policy))
     pod = PodSandbox("s", "u", "ns", "p", "/kubepods/podu", GI // 4)
     container = Container("c", "s", "main", GI // 4, cpu_shares=1536)
     engine.apply(CreateContainer(pod, container))

@@ -14,7 +14,6 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import (
     CgroupUse,
     Container,
@@ -31,6 +30,7 @@ from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.features.residency.remote_memory import Round
 from nri_numamem.engine.records.record import Record
+from nri_numamem.engine.setup import new_context
 from nri_numamem.memorymanager import Reservation
 from nri_numamem.numa import Machine, NodeSet, NumaNode, PodStrategies, Strategy
 from nri_numamem.numa.pages import Pages
@@ -63,7 +63,7 @@ class Plugin:
     def __init__(self, settings: Policy | None = None) -> None:
         nodes = (NumaNode(0, 4 * GI, {2 * MI: 64}), NumaNode(1, 4 * GI, {2 * MI: 64}))
         given = settings or Policy(reserved_memory=(Reservation(1, {"memory": GI}),))
-        self.engine: Engine | None = Engine(Context.of(Machine(nodes), given))
+        self.engine: Engine | None = Engine(new_context(Machine(nodes), given))
         self.meter = Meter(lambda: 1e9)
         self.failed_writes = 0
         self.written_at_s: float | None = None

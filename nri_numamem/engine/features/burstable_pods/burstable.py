@@ -11,16 +11,17 @@ The sum of a Burstable pod is unknown, so each container is placed by itself, in
 
 from dataclasses import replace
 
-from nri_numamem.engine.admission import container_update
 from nri_numamem.engine.core.context import Context, is_burstable, qos_of_cgroup_parent
 from nri_numamem.engine.core.decision import NO_PLAN, Decision, Transition
 from nri_numamem.engine.core.events import (
     PINNING,
     Container,
     CreateContainer,
+    Event,
     PodSandbox,
     UpdateContainer,
 )
+from nri_numamem.engine.core.feature import Feature
 from nri_numamem.engine.core.plan import Plan, Update
 from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.features.burstable_pods import records
@@ -34,13 +35,79 @@ from nri_numamem.memorymanager.burstable import (
 from nri_numamem.numa import NodeSet
 
 
-def complete(
+class BurstableContainers(Feature):
+    """Containers of Burstable pods are pinned (`burstablePods`)."""
+
+    qos_classes = frozenset({QosClass.BURSTABLE})
+
+    def is_on(self, context: Context) -> bool:
+        """Return whether any Burstable container may be pinned."""
+        return context.policy.burstable_pods.is_active
+
+    def unmanaged_reason(
+        self, context: Context, pod: PodSandbox, container: Container | None
+    ) -> str | None:
+        """Return why a container is not managed; "" for its pod as a whole, None if it is."""
+        found = _evidence(context, pod, container)
+        return None if isinstance(found, Evidence) else found
+
+    def complete(
+        self, context: Context, state: EngineState, event: Event, decision: Decision
+    ) -> Decision:
+        """Return the decision on a container, if its pod is Burstable without a refusal."""
+        if isinstance(event, CreateContainer):
+            return _create(context, state, event, decision)
+        if isinstance(event, UpdateContainer) and is_burstable(event.pod.cgroup_parent):
+            return _update(context, state, event, decision)
+        return decision
+
+    def keeps_nodes(
+        self,
+        context: Context,
+        old: EngineState,
+        pod: PodSandbox,
+        container: Container,
+        nodes: NodeSet,
+    ) -> bool:
+        """Return whether a running container, which has these nodes, is recorded.
+
+        Memory that is pinned must be charged, whatever the evidence shows now: the setting may have
+        changed, and `oom_score_adj` does not change in a resize. All nodes are those of a container
+        that was unpinned, unless it had them before.
+        """
+        is_possible = context.is_static and nodes and container.memory_limit_bytes
+        if not is_possible or not is_burstable(pod.cgroup_parent):
+            return False
+        holder = old.holder(container.container_id)
+        is_known = holder is not None and not holder.ended
+        if holder is not None and is_known and nodes == nodes_of(old.blocks(holder.key) or ()):
+            return True
+        is_allowed = context.policy.burstable_pods.allows(pod.namespace)
+        return (is_known or is_allowed) and nodes != context.memory_nodes
+
+
+def _evidence(context: Context, pod: PodSandbox, container: Container | None) -> Evidence | str:
+    """Return what shows that a container of a Burstable pod requests its limit, or why not.
+
+    "" stands for a pod as a whole, and for all containers while burstablePods is off.
+    """
+    facts = None if container is None else container.burstable
+    if container is None or facts is None or not context.policy.burstable_pods.is_active:
+        return ""
+    return find_evidence(
+        context.policy.burstable_pods,
+        pod.namespace,
+        pod.annotation(PINNING, container.name),
+        container.memory_limit_bytes,
+        facts,
+        context.capacity_bytes,
+    )
+
+
+def _create(
     context: Context, state: EngineState, event: CreateContainer, decision: Decision
 ) -> Decision:
-    """Return the decision on a container, if its pod is Burstable without a refusal.
-
-    An annotation that does not pin the container is recorded.
-    """
+    """Return the decision without a refusal; an annotation that does not pin is recorded."""
     pod, container = event.pod, event.container
     if qos_of_cgroup_parent(pod.cgroup_parent) is QosClass.GUARANTEED:
         return decision
@@ -49,7 +116,7 @@ def complete(
         record = records.not_pinned(event, "no NUMA nodes can hold it", rejection.message)
         return Decision(NO_PLAN, lambda: Transition(state.with_pod(pod), (record,)), rejection)
     settings, facts = context.policy.burstable_pods, container.burstable or BurstableFacts()
-    evidence = context.burstable_evidence(pod, container)
+    evidence = _evidence(context, pod, container)
     if adjustment is not None and isinstance(evidence, Evidence):
         score = oom_score_adj_of(settings, facts) if event.sets_oom_score_adj else None
         plan = replace(decision.plan, adjustment=replace(adjustment, oom_score_adj=score))
@@ -64,40 +131,21 @@ def complete(
     return decision.with_records(records.not_pinned(event, cause, is_off=not settings.is_active))
 
 
-def update_container(context: Context, state: EngineState, event: UpdateContainer) -> Decision:
-    """Resize a container; unpin one of a Burstable pod that no longer requests its limit."""
-    if not is_burstable(event.pod.cgroup_parent):
-        return container_update.update_container(context, state, event)
+def _update(
+    context: Context, state: EngineState, event: UpdateContainer, decision: Decision
+) -> Decision:
+    """Return the decision on a resize; a container that no longer requests its limit is unpinned.
+
+    So is one whose resize is refused.
+    """
     holder = state.holder(event.container.container_id)
     blocks = None if holder is None else state.blocks(holder.key)
     if holder is None or holder.ended or not blocks or not _is_changed(event):
-        return container_update.update_container(context, state, event)
+        return decision
     cause = _obstacle(context, event)
-    if not cause:
-        decision = container_update.update_container(context, state, event)
-        if decision.plan.refusal is None:
-            return decision
-        cause = "its new memory limit fits nowhere"
-    return _unpin(context, state, event, holder, cause)
-
-
-def keeps_nodes(
-    context: Context, old: EngineState, pod: PodSandbox, container: Container, nodes: NodeSet
-) -> bool:
-    """Return whether a running container of a Burstable pod, which has these nodes, is recorded.
-
-    Memory that is pinned must be charged, whatever the evidence shows now: the setting may have
-    changed, and `oom_score_adj` does not change in a resize. All nodes are those of a container
-    that was unpinned, unless it had them before.
-    """
-    if not (context.is_static and nodes and container.memory_limit_bytes):
-        return False
-    holder = old.holder(container.container_id)
-    is_known = holder is not None and not holder.ended
-    if holder is not None and is_known and nodes == nodes_of(old.blocks(holder.key) or ()):
-        return True
-    is_allowed = context.policy.burstable_pods.allows(pod.namespace)
-    return (is_known or is_allowed) and nodes != context.memory_nodes
+    if not cause and decision.plan.refusal is None:
+        return decision
+    return _unpin(context, state, event, holder, cause or "its new memory limit fits nowhere")
 
 
 def _is_changed(event: UpdateContainer) -> bool:
@@ -139,3 +187,6 @@ def _unpin(
     update = Update(holder.container_id, str(nodes))
     record = records.unpinned(event, state.blocks(holder.key) or (), nodes, cause)
     return Decision.computed(Plan(updates=(update,)), next_state, record)
+
+
+FEATURE = BurstableContainers()

@@ -22,6 +22,11 @@ from nri_numamem.engine.core.decision import Decision, Transition
 from nri_numamem.engine.core.plan import Update
 from nri_numamem.engine.core.state import NO_CPUS, EngineState, Holder, Key
 from nri_numamem.engine.features.cpu_following import records
+from nri_numamem.engine.features.cpu_following.shared_cpus import (
+    cpus_beside,
+    has_cpus_of_nodes,
+    has_static_manager,
+)
 from nri_numamem.engine.records.record import Record
 from nri_numamem.numa import CpuFollowing, CpuSet, NodeSet
 
@@ -67,7 +72,7 @@ def choose_cpus(
     """
     if container.cpuset_cpus:
         return NO_CPUS, "it has a cpuset.cpus already"
-    cpus = context.cpus_of(nodes)
+    cpus = cpus_beside(context, nodes)
     if not cpus:
         return NO_CPUS, "all CPUs of the machine are reserved or isolated"
     size = len(cpus) * MILLICORES
@@ -149,7 +154,7 @@ def _update(
         updates[update.container_id] = update
         cpus = NO_CPUS
         if holder is not None and holder.cpus:
-            cpus = context.cpus_of(NodeSet.parse(update.cpuset_mems))
+            cpus = cpus_beside(context, NodeSet.parse(update.cpuset_mems))
         if holder is not None and cpus:
             changed[update.container_id] = cpus
             updates[update.container_id] = replace(update, cpuset_cpus=str(cpus))
@@ -188,7 +193,7 @@ def _synchronize(
         nodes = NodeSet.parse(update.cpuset_mems)
         cpus = NO_CPUS
         if holder is not None and holder.cpus:
-            cpus = context.cpus_of(nodes)
+            cpus = cpus_beside(context, nodes)
         elif holder is not None and not container.cpuset_mems:
             cpus, cause = choose_cpus(context, done.state, holder.key, container, nodes, requests)
             pod = done.state.pods[holder.sandbox_id]
@@ -223,7 +228,7 @@ def _known(
         is_hidden = not shown and not event.keeps_updates
         if cpus and (shown == cpus or is_hidden):
             found[container.container_id] = cpus
-        elif shown and context.has_cpus_of_nodes(container):
+        elif shown and has_cpus_of_nodes(context, container):
             found[container.container_id] = shown
     return _changed(context, _with_cpus(done, found))
 
@@ -237,7 +242,7 @@ def _parse(text: str) -> CpuSet:
 
 def _changed(context: Context, done: Transition) -> Transition:
     """Return the transition after which containers with other CPUs than their nodes wait."""
-    if not context.follows_cpus:
+    if has_static_manager(context.policy, context.host_cpus):
         return done
     state = done.state
     other = frozenset(
@@ -252,7 +257,7 @@ def _changed(context: Context, done: Transition) -> Transition:
 
 def _wanted(context: Context, state: EngineState, holder: Holder) -> CpuSet:
     blocks = state.blocks(holder.key)
-    return context.cpus_of(blocks[0].numa_affinity) if blocks else holder.cpus
+    return cpus_beside(context, blocks[0].numa_affinity) if blocks else holder.cpus
 
 
 def _with_state(decision: Decision, follow: Callable[[Transition], Transition]) -> Decision:

@@ -2,23 +2,25 @@
 
 The annotation `placement-strategy.numamem.io` counts where the setting `podPlacementStrategies`
 allows it. An annotation that does not count is recorded once per sandbox, and the configured
-strategy holds. Where CPUs follow memory, room for CPU requests precedes the strategy.
+strategy holds.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from nri_numamem.engine.core.context import Context
-from nri_numamem.engine.core.cpu_requests import MILLICORES, cpu_requests, requested_millicores
-from nri_numamem.engine.core.decision import Transition
+from nri_numamem.engine.core.cpu_requests import balance_of
+from nri_numamem.engine.core.decision import Decision, Transition
 from nri_numamem.engine.core.events import (
     ANNOTATION_DOMAIN,
     PLACEMENT_STRATEGY,
     Container,
+    Event,
     PodSandbox,
+    RunPodSandbox,
 )
-from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders
-from nri_numamem.engine.core.shared_cpus import unusable_cpus
+from nri_numamem.engine.core.feature import Feature
+from nri_numamem.engine.core.providers import OtherProviders
 from nri_numamem.engine.core.state import POOL, EngineState
 from nri_numamem.engine.features.placement_strategy import records
 from nri_numamem.engine.features.placement_strategy.records import ANNOTATION, SETTING
@@ -32,50 +34,79 @@ from nri_numamem.topologymanager import Placement, Topology
 _NAME = f"{PLACEMENT_STRATEGY}{ANNOTATION_DOMAIN}"
 
 
-def context_for(
-    context: Context,
-    state: EngineState,
-    pod: PodSandbox,
-    container: Container | None = None,
-    requests: Mapping[int, int] | None = None,
-) -> Context:
-    """Return the context whose strategy is that of the pod, with the CPU requests if they count.
+class PlacementStrategies(Feature):
+    """Preferences among equally close nodes (`placementStrategy`, `podPlacementStrategies`)."""
 
-    Without a container, as in pod scope, the CPU request of the pod is unknown and counts as 0.
-    `requests` are the sums by node, in millicores, if `state` is only a part of the state.
-    """
-    strategy, _source = _chosen(context, pod)
-    needs_cpus = strategy is Strategy.BALANCED_WITH_CPUS or context.follows_cpus
-    if strategy is context.policy.placement_strategy and not needs_cpus:
-        return context
-    balance = None
-    if needs_cpus:
-        from nri_numamem.numa.balance import Balance  # noqa: PLC0415 - only for the settings
+    def is_on(self, context: Context) -> bool:
+        """Return whether a pod may have another strategy than the lowest ids."""
+        policy = context.policy
+        return policy.placement_strategy is not Strategy.LOWEST_IDS or bool(
+            policy.pod_strategies.allowed
+        )
 
-        added = 0 if container is None else requested_millicores(container)
-        sums = cpu_requests(state, context.machine) if requests is None else requests
-        balance = Balance(usable_millicores(context), sums, added)
-    topology = context.topology
-    preferences = replace(
-        topology.preferences,
-        strategy=strategy,
-        balance=balance,
-        prefers_cpu_room=context.follows_cpus,
-    )
-    return replace(context, topology=Topology(topology.policy, preferences))
+    def compares_cpu_requests(self, context: Context) -> bool:
+        """Return whether the settings have a strategy that balances CPU requests, or allow it."""
+        policy = context.policy
+        strategies = (policy.placement_strategy, *policy.pod_strategies.allowed)
+        return Strategy.BALANCED_WITH_CPUS in strategies
 
+    def preferring(
+        self,
+        context: Context,
+        state: EngineState,
+        pod: PodSandbox,
+        container: Container | None = None,
+        cpu_requests: Mapping[int, int] | None = None,
+    ) -> Context:
+        """Return the context whose strategy is that of the pod, with CPU requests if they count."""
+        strategy, _source = _chosen(context, pod)
+        is_balanced = strategy is Strategy.BALANCED_WITH_CPUS
+        if strategy is context.policy.placement_strategy and not is_balanced:
+            return context
+        balance = balance_of(context, state, container, cpu_requests) if is_balanced else None
+        topology = context.topology
+        preferences = replace(topology.preferences, strategy=strategy, balance=balance)
+        return replace(context, topology=Topology(topology.policy, preferences))
 
-def usable_millicores(context: Context) -> dict[int, int]:
-    """Return node -> the CPUs that containers may share, in millicores."""
-    unusable = unusable_cpus(context.policy, context.host_cpus)
-    return {node.node_id: MILLICORES * len(node.cpus - unusable) for node in context.machine.nodes}
+    def complete(
+        self,
+        context: Context,
+        state: EngineState,
+        event: Event,
+        decision: Decision,
+    ) -> Decision:
+        """Return the decision on a new pod with a record of an annotation that does not count."""
+        if not isinstance(event, RunPodSandbox):
+            return decision
+        found = _ignored(context, event.pod)
+        return decision.with_records_before(*found) if found else decision
 
-
-def may_count_cpus(context: Context) -> bool:
-    """Return whether CPU requests may decide, by the settings or by an annotation they allow."""
-    return context.counts_cpus or (
-        Strategy.BALANCED_WITH_CPUS in context.policy.pod_strategies.allowed
-    )
+    def explained(
+        self,
+        context: Context,
+        pod: PodSandbox,
+        placed: Placement,
+        others: OtherProviders,
+        done: Transition,
+    ) -> Transition:
+        """Return the transition whose record of the placement says what the strategy decided."""
+        if not context.topology.compares_free_memory:
+            return done
+        if placed.name != POOL and done.state.blocks((pod.uid, POOL)) is not None:
+            return done  # on the nodes of its pod
+        strategy, source = _chosen(context, pod)
+        previous = done.state.nodes_before((pod.uid, placed.name))
+        is_new = not placed.is_even and placed.name not in placed.before.assignments.get(
+            pod.uid, ()
+        )
+        equal = equal_sets(context, placed, others) if is_new and placed.nodes != previous else ()
+        made = tuple(
+            replace(record, strategy=strategy.value, strategy_source=source, equal_nodes=equal)
+            if isinstance(record, Admitted | PodAdmitted)
+            else record
+            for record in done.records
+        )
+        return replace(done, records=made)
 
 
 def _chosen(context: Context, pod: PodSandbox) -> tuple[Strategy, str]:
@@ -86,7 +117,7 @@ def _chosen(context: Context, pod: PodSandbox) -> tuple[Strategy, str]:
     return context.policy.placement_strategy, SETTING
 
 
-def ignored(context: Context, pod: PodSandbox) -> tuple[Record, ...]:
+def _ignored(context: Context, pod: PodSandbox) -> tuple[Record, ...]:
     """Return the record of a managed pod whose annotation does not count; else none."""
     text = pod.annotations.get(_NAME)
     if text is None or not context.manages(pod):
@@ -94,33 +125,6 @@ def ignored(context: Context, pod: PodSandbox) -> tuple[Record, ...]:
     strategies = context.policy.pod_strategies
     cause = strategies.obstacle(pod.namespace, text)
     return (records.ignored(pod, text, cause, is_off=not strategies.allowed),) if cause else ()
-
-
-def explained(
-    context: Context,
-    pod: PodSandbox,
-    placed: Placement,
-    compute_transition: Callable[[], Transition],
-    others: OtherProviders = NO_OTHER_PROVIDERS,
-) -> Transition:
-    """Return the transition whose record of the placement says what the strategy decided.
-
-    `context` is that of the placement.
-    """
-    done = compute_transition()
-    if placed.name != POOL and done.state.blocks((pod.uid, POOL)) is not None:
-        return done  # on the nodes of its pod
-    strategy, source = _chosen(context, pod)
-    previous = done.state.nodes_before((pod.uid, placed.name))
-    is_new = not placed.is_even and placed.name not in placed.before.assignments.get(pod.uid, ())
-    equal = equal_sets(context, placed, others) if is_new and placed.nodes != previous else ()
-    made = tuple(
-        replace(record, strategy=strategy.value, strategy_source=source, equal_nodes=equal)
-        if isinstance(record, Admitted | PodAdmitted)
-        else record
-        for record in done.records
-    )
-    return replace(done, records=made)
 
 
 def equal_sets(context: Context, placed: Placement, others: OtherProviders) -> tuple[NodeSet, ...]:
@@ -141,3 +145,6 @@ def equal_sets(context: Context, placed: Placement, others: OtherProviders) -> t
     )
     is_first = nodes == min(equal, key=preferences.rank, default=None)
     return equal if is_first and len(equal) > 1 else ()
+
+
+FEATURE = PlacementStrategies()

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from nri_numamem.engine.core import events
-from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.plan import Adjustment, Update
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.setup import new_context
 from nri_numamem.memorymanager import Reservation
 from nri_numamem.memorymanager.burstable import BurstableFacts, BurstablePods, Evidence
 from nri_numamem.numa import MEMORY, MemoryPolicies, NodeSet, PolicyMode
@@ -319,6 +319,15 @@ def test_a_synchronize_finds_the_same_containers(new_host: NewHost) -> None:
     assert host.engine.state.accounting == before.accounting
 
 
+def test_a_synchronize_records_no_containers_of_best_effort_pods(new_host: NewHost) -> None:
+    host = new_host(policy_of())
+    pod = host.run("a", "besteffort/")
+    container = events.Container("c", pod.sandbox_id, "main", 200 * MI, cpuset_mems="1")
+    host.containers["c"] = container
+    host.synchronize()
+    assert charged(host) == {}
+
+
 def test_a_container_that_runs_unpinned_stays_so(new_host: NewHost) -> None:
     host = new_host(policy_of())
     pod = run(host, "a")
@@ -338,7 +347,7 @@ def test_pinned_memory_is_charged_after_the_setting_was_switched_off(new_host: N
     earlier = host.engine.state
     for container_id, container in host.containers.items():
         host.containers[container_id] = replace(container, burstable=None)
-    context = Context.of(four_nodes(), policy_of(BurstablePods()))
+    context = new_context(four_nodes(), policy_of(BurstablePods()))
     host.engine = Engine(context, earlier)
     for _ in range(2):
         assert host.synchronize().updates == ()

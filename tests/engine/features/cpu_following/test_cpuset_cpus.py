@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from nri_numamem.engine.core import events
-from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.plan import Adjustment, Update
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.core.snapshot import restore, snapshot
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.setup import new_context
 from nri_numamem.memorymanager import Reservation
 from nri_numamem.memorymanager.burstable import BurstableFacts, BurstablePods, Evidence
 from nri_numamem.numa import (
@@ -39,7 +39,7 @@ def new_host(
     following: CpuFollowing = PREFER, machine: Machine | None = None, **more: object
 ) -> Host:
     made = policy_with(following, **more)
-    return Host(Engine(Context.of(machine or four_nodes(), made)))
+    return Host(Engine(new_context(machine or four_nodes(), made)))
 
 
 def create(
@@ -123,7 +123,7 @@ def test_prefer_gives_no_cpus_where_requests_exceed_them() -> None:
 def test_prefer_counts_the_requests_of_other_containers() -> None:
     host = Host(
         Engine(
-            Context.of(
+            new_context(
                 Machine(four_nodes().nodes[:1]),
                 Policy(reserved_memory=RESERVED[:1], cpu_following=PREFER),
             )
@@ -280,7 +280,7 @@ def test_a_container_that_ran_unpinned_gets_nodes_and_cpus() -> None:
 def test_a_container_that_is_pinned_without_cpus_stays_so() -> None:
     host = new_host(OFF)
     create(host)
-    host.engine = Engine(Context.of(four_nodes(), policy_with(REQUIRE)))
+    host.engine = Engine(new_context(four_nodes(), policy_with(REQUIRE)))
     assert host.synchronize().updates == ()
     assert host.engine.state.holders["a", "main"].cpus == CpuSet()
 
@@ -307,7 +307,7 @@ def test_cpus_that_changed_while_the_plugin_was_away() -> None:
     saved = restore(snapshot(host.engine.state))
     nodes = four_nodes().nodes
     fewer = Machine((replace(nodes[0], cpus=CpuSet([0, 1])), *nodes[1:]))
-    host.engine = Engine(Context.of(fewer, policy_with(PREFER)), saved)
+    host.engine = Engine(new_context(fewer, policy_with(PREFER)), saved)
     assert host.synchronize().updates == ()
     assert create(host, "b").updates == (Update("sandbox-a-main-0", "", "0-1"),)
 
@@ -425,7 +425,7 @@ def test_a_runtime_that_forgets_updates_gets_no_cpus_that_were_never_set() -> No
     shown = replace(created, memory_limit_bytes=1200 * MI, cgroup_mems=nodes)
     host.containers[shown.container_id] = shown
     state = restore(snapshot(host.engine.state))
-    host.engine = Engine(Context.of(four_nodes(), policy_with(REQUIRE)), state)
+    host.engine = Engine(new_context(four_nodes(), policy_with(REQUIRE)), state)
     answer = host.synchronize(keeps_updates=False)
     assert answer.updates == (Update(shown.container_id, "0-1"),)
     assert host.engine.state.holders["a", "main"].cpus == CpuSet()

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from nri_numamem.engine.core import events
-from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.setup import new_context
 from nri_numamem.memorymanager import Reservation, check_accounting, check_groups
 from nri_numamem.numa import (
     MemoryPolicies,
@@ -38,7 +38,7 @@ class Life:
     )
 
     def __post_init__(self) -> None:
-        self.host = Host(Engine(Context.of(four_nodes(), self.policy)))
+        self.host = Host(Engine(new_context(four_nodes(), self.policy)))
 
     def create(
         self,

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from nri_numamem.engine.core import events
-from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.plan import Adjustment
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.setup import new_context
 from nri_numamem.memorymanager import HostReservation, Reservation
 from nri_numamem.numa import (
     CpuSet,
@@ -56,7 +56,7 @@ def new_host(
         memory_manager_policy=memory_manager_policy,
         topology_manager_policy=topology_manager_policy,
     )
-    return Host(Engine(Context.of(machine or four_nodes(), policy)))
+    return Host(Engine(new_context(machine or four_nodes(), policy)))
 
 
 def create(
@@ -74,7 +74,8 @@ def create(
     uid: str = "a",
 ) -> Answer:
     """Create a container of a new pod; `qos` is the level of its cgroup parent."""
-    pod = replace(host.run(uid, qos), namespace=namespace)
+    annotations = {"memory-policy.numamem.io": annotation} if annotation else {}
+    pod = replace(host.run(uid, qos), namespace=namespace, annotations=annotations)
     container = events.Container(
         f"container-{uid}",
         pod.sandbox_id,
@@ -123,7 +124,7 @@ def test_a_pinned_container_gets_the_policy_on_its_nodes() -> None:
 def test_the_accounting_is_that_without_a_policy() -> None:
     with_policy, without = new_host(), new_host(MemoryPolicies())
     create(with_policy, "interleave")
-    create(without)
+    create(without, "interleave")
     assert with_policy.engine.state == without.engine.state
 
 
@@ -178,7 +179,7 @@ def test_a_machine_without_memory_on_its_nodes() -> None:
         memory_policies=MemoryPolicies(ALL),
         host_reservation=HostReservation(eviction_hard={"memory.available": "0"}),
     )
-    host = Host(Engine(Context.of(Machine(nodes), policy)))
+    host = Host(Engine(new_context(Machine(nodes), policy)))
     assert cause(create(host, "bind")) == "there is no memory on the machine's NUMA nodes"
 
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from nri_numamem.engine.core import events
-from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.setup import new_context
 from nri_numamem.memorymanager import Reservation
 from nri_numamem.numa import MemoryPolicies, NodeSet, PolicyMode
 from tests.engine.conftest import MI, Answer, Host, four_nodes, handle
@@ -26,8 +26,9 @@ def new_host(topology_manager_policy: str = "best-effort") -> Host:
         reserved_memory=(Reservation(0, {"memory": 64 * MI}),),
         topology_manager_policy=topology_manager_policy,
         memory_policies=MemoryPolicies(tuple(PolicyMode)),
+        network_hints=True,
     )
-    return Host(Engine(Context.of(four_nodes(), policy)))
+    return Host(Engine(new_context(four_nodes(), policy)))
 
 
 def create(

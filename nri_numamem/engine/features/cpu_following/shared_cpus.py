@@ -3,9 +3,11 @@
 All CPUs of the memory's nodes but those that the kubelet reserves and those without load balancing.
 """
 
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.cpu_requests import unusable_cpus
 from nri_numamem.engine.core.events import Container, HostCpus
 from nri_numamem.engine.core.policy import Policy
-from nri_numamem.numa import CpuFollowing, CpuSet, Machine, NodeSet, cpus_of
+from nri_numamem.numa import CpuFollowing, CpuSet, NodeSet, cpus_of
 
 STATIC = "static"
 """The policy of the kubelet's CPU manager that sets the CPUs of all containers."""
@@ -21,19 +23,12 @@ def has_static_manager(policy: Policy, host: HostCpus) -> bool:
     return policy.has_static_cpus or host.kubelet_policy == STATIC
 
 
-def unusable_cpus(policy: Policy, host: HostCpus) -> CpuSet:
-    """Return the CPUs that containers must not share; none unless CPUs may follow memory."""
-    return policy.reserved_cpus | host.isolated
-
-
-def cpus_beside(machine: Machine, policy: Policy, host: HostCpus, nodes: NodeSet) -> CpuSet:
+def cpus_beside(context: Context, nodes: NodeSet) -> CpuSet:
     """Return the CPUs beside the memory of some nodes that containers may share."""
-    return cpus_of(machine, nodes, unusable_cpus(policy, host))
+    return cpus_of(context.machine, nodes, unusable_cpus(context))
 
 
-def has_cpus_of_nodes(
-    machine: Machine, policy: Policy, host: HostCpus, container: Container
-) -> bool:
+def has_cpus_of_nodes(context: Context, container: Container) -> bool:
     """Return whether a container has exactly the CPUs of its nodes, hence from this plugin.
 
     They follow its memory, so they are no hint for it.
@@ -45,4 +40,4 @@ def has_cpus_of_nodes(
         nodes, found = NodeSet.parse(mems), CpuSet.parse(cpus)
     except ValueError:
         return False
-    return cpus_beside(machine, policy, host, nodes) == found
+    return cpus_beside(context, nodes) == found

@@ -1,0 +1,160 @@
+"""Features: what the engine does beyond the kubelet, each as one object with hooks.
+
+``engine.setup`` makes them from the policy. The context holds them, and the engine runs each hook
+over them in their order. A hook that a feature does not define changes nothing. Hooks are pure, as
+all of the engine: values in, values out. A hook of a placement also runs when a remedy is tried.
+
+A feature whose setting is off has two tasks left: to record annotations that have no effect, and to
+release what it gave containers while its setting was on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from nri_numamem.memorymanager import QosClass
+from nri_numamem.numa import NodeSet
+
+if TYPE_CHECKING:
+    from nri_numamem.engine.core.context import Context
+    from nri_numamem.engine.core.decision import Decision, Transition
+    from nri_numamem.engine.core.events import Container, CreateContainer, Event, PodSandbox
+    from nri_numamem.engine.core.providers import OtherProviders
+    from nri_numamem.engine.core.request import Request
+    from nri_numamem.engine.core.state import EngineState
+    from nri_numamem.engine.records.record import Record
+    from nri_numamem.topologymanager import Placement
+
+
+class Feature:
+    """The hooks, which change nothing here."""
+
+    qos_classes: frozenset[QosClass] = frozenset()
+    """Classes of pods, besides Guaranteed, of which containers may be managed."""
+
+    # What the context returns.
+
+    def is_on(self, context: Context) -> bool:
+        """Return whether the setting has an effect, by policy and host of a new context."""
+        return True
+
+    def warnings(self, context: Context) -> Iterable[Record]:
+        """Return the warnings of a start about settings; also called where they are off."""
+        return ()
+
+    def unmanaged_reason(
+        self,
+        context: Context,
+        pod: PodSandbox,
+        container: Container | None,
+    ) -> str | None:
+        """Return why a container of a pod of `qos_classes` is not managed; None if it is.
+
+        "" if the class is the reason. `container` is None for the pod as a whole.
+        """
+        return ""
+
+    def without_own(self, context: Context, container: Container) -> Container:
+        """Return a container without what the feature gave it, which is no hint for its memory."""
+        return container
+
+    def compares_cpu_requests(self, context: Context) -> bool:
+        """Return whether CPU requests may decide between nodes, for this or for any pod."""
+        return False
+
+    def charges_evenly(
+        self,
+        context: Context,
+        pod: PodSandbox,
+        name: str,
+        nodes: NodeSet,
+    ) -> bool:
+        """Return whether a container that runs on `nodes` is charged in equal parts."""
+        return False
+
+    # What a placement asks for, in this order.
+
+    def preferring(
+        self,
+        context: Context,
+        state: EngineState,
+        pod: PodSandbox,
+        container: Container | None = None,
+        cpu_requests: Mapping[int, int] | None = None,
+    ) -> Context:
+        """Return the context whose preferences among equally close nodes are those of the pod.
+
+        `container` is None for the pod as a whole. `cpu_requests` are the sums by node, in
+        millicores, if `state` is only a part of the state.
+        """
+        return context
+
+    def request(
+        self,
+        context: Context,
+        event: CreateContainer,
+        request: Request,
+    ) -> Request:
+        """Return the request of a new container, perhaps with more conditions."""
+        return request
+
+    def explained(
+        self,
+        context: Context,
+        pod: PodSandbox,
+        placed: Placement,
+        others: OtherProviders,
+        done: Transition,
+    ) -> Transition:
+        """Return the transition of a placement with more in its record; it runs after the reply.
+
+        `context` is that of the placement, `others` are the hints of the other providers.
+        """
+        return done
+
+    # What the engine asks for around the handler of an event, in this order. An event of a new pod
+    # or container without annotations only reaches features that are on.
+
+    def requested(self, event: CreateContainer) -> CreateContainer:
+        """Return a creation whose container has the facts that the feature lets count."""
+        return event
+
+    def complete(
+        self,
+        context: Context,
+        state: EngineState,
+        event: Event,
+        decision: Decision,
+    ) -> Decision:
+        """Return the decision with more in its plan and records, or another one instead.
+
+        `context` and `state` are those before the event.
+        """
+        return decision
+
+    def add_updates(
+        self,
+        context: Context,
+        state: EngineState,
+        event: Event,
+        decision: Decision,
+    ) -> Decision:
+        """Return the complete decision, whose plan has all updates of `cpuset.mems`, with more."""
+        return decision
+
+    # What a Synchronize asks for.
+
+    def keeps_nodes(
+        self,
+        context: Context,
+        old: EngineState,
+        pod: PodSandbox,
+        container: Container,
+        nodes: NodeSet,
+    ) -> bool:
+        """Return whether a running container is recorded on its nodes though it is not managed.
+
+        `old` is the state before the Synchronize.
+        """
+        return False

@@ -1,0 +1,35 @@
+"""Which features there are: the one module of the engine that names them."""
+
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.feature import Feature
+from nri_numamem.engine.core.policy import Policy
+from nri_numamem.engine.features.burstable_pods import burstable
+from nri_numamem.engine.features.cpu_following.shared_cpus import may_follow
+from nri_numamem.engine.features.memory_policies import feature as memory_policies
+from nri_numamem.engine.features.network_hints import interfaces
+from nri_numamem.engine.features.placement_strategy import strategy
+from nri_numamem.numa import Machine
+
+_ALWAYS: tuple[Feature, ...] = (
+    strategy.FEATURE,
+    burstable.FEATURE,
+    memory_policies.FEATURE,
+    interfaces.FEATURE,
+)
+"""Pods have annotations for these, which are recorded where they have no effect."""
+
+
+def features_of(policy: Policy) -> tuple[Feature, ...]:
+    """Return the features for a policy, in the order of their hooks."""
+    if not may_follow(policy):
+        return _ALWAYS
+    from nri_numamem.engine.features.cpu_following import (  # noqa: PLC0415 - only for the setting
+        feature as cpu_following,
+    )
+
+    return (*_ALWAYS, cpu_following.FEATURE)
+
+
+def new_context(machine: Machine, policy: Policy) -> Context:
+    """Return the context of an engine with all features; raises what Context.of() raises."""
+    return Context.of(machine, policy, features_of(policy))
