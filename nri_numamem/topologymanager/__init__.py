@@ -8,8 +8,12 @@ from nri_numamem.topologymanager.admission import (
     admit_with_hint,
 )
 from nri_numamem.topologymanager.even import admit_evenly
-from nri_numamem.topologymanager.merge import ProviderHints, merge_hints, merged_hints_of
-from nri_numamem.topologymanager.policies import TopologyPolicy
+from nri_numamem.topologymanager.merge import (
+    ProviderHints,
+    TopologyPolicy,
+    merge_hints,
+    merged_hints_of,
+)
 
 __all__ = [
     "Placement",

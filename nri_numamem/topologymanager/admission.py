@@ -28,8 +28,13 @@ from nri_numamem.memorymanager.state import Request, State
 from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.preferences import Preferences, Strategy
 from nri_numamem.numa.quantity import MEMORY
-from nri_numamem.topologymanager.merge import ProviderHints, merge_hints, merged_hints_of
-from nri_numamem.topologymanager.policies import HintList, TopologyPolicy
+from nri_numamem.topologymanager.merge import (
+    HintList,
+    ProviderHints,
+    TopologyPolicy,
+    merge_hints,
+    merged_hints_of,
+)
 
 
 @dataclass(frozen=True, slots=True)

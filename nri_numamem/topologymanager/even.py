@@ -30,8 +30,7 @@ from nri_numamem.memorymanager.rejection import (
 from nri_numamem.memorymanager.state import Request, State
 from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.topologymanager.admission import Placement, Topology
-from nri_numamem.topologymanager.merge import ProviderHints, merged_hints_of
-from nri_numamem.topologymanager.policies import TopologyPolicy
+from nri_numamem.topologymanager.merge import ProviderHints, TopologyPolicy, merged_hints_of
 
 
 def admit_evenly(

@@ -27,8 +27,7 @@ from nri_numamem.topologymanager.admission import (
     admit_beside_groups,
     admit_with_hint,
 )
-from nri_numamem.topologymanager.merge import ProviderHints
-from nri_numamem.topologymanager.policies import TopologyPolicy
+from nri_numamem.topologymanager.merge import ProviderHints, TopologyPolicy
 from tests.property.worlds import Allocated, allocate
 
 INIT, APP = ContainerKind.INIT, ContainerKind.APP

@@ -8,8 +8,12 @@ import pytest
 from nri_numamem.memorymanager import Hint
 from nri_numamem.memorymanager.hints import ANYWHERE, MergedHints
 from nri_numamem.numa import Distances, NodeSet, Preferences
-from nri_numamem.topologymanager.merge import ProviderHints, merge_hints, merged_hints_of
-from nri_numamem.topologymanager.policies import TopologyPolicy
+from nri_numamem.topologymanager.merge import (
+    ProviderHints,
+    TopologyPolicy,
+    merge_hints,
+    merged_hints_of,
+)
 
 BEST_EFFORT, SINGLE = TopologyPolicy.BEST_EFFORT, TopologyPolicy.SINGLE_NUMA_NODE
 LOWEST = Preferences(prefer_closest=False)
@@ -139,3 +143,36 @@ def test_the_merged_hints_of_other_providers() -> None:
     assert merged_hints_of(lists, BEST_EFFORT) == MergedHints({0b11: True, 0b10: False}, 2)
     assert merged_hints_of(lists, SINGLE) == MergedHints({}, 0)
     assert merged_hints_of([None], TopologyPolicy.RESTRICTED) == MergedHints({ANYWHERE: True}, 0)
+
+
+# Policies
+
+_PREFERRED = Hint(NodeSet([0, 1]), preferred=True)
+_OTHER = Hint(NodeSet([0, 1]), preferred=False)
+_SINGLE = Hint(NodeSet([1]), preferred=True)
+_ANYWHERE = Hint(None, preferred=True)
+
+
+@pytest.mark.parametrize(
+    ("policy", "admits_all", "admits_several_nodes"),
+    [
+        (TopologyPolicy.NONE, True, (True, True)),
+        (TopologyPolicy.BEST_EFFORT, True, (True, True)),
+        (TopologyPolicy.RESTRICTED, False, (True, False)),
+        (TopologyPolicy.SINGLE_NUMA_NODE, False, (False, False)),
+    ],
+)
+def test_what_a_policy_admits(
+    policy: TopologyPolicy, *, admits_all: bool, admits_several_nodes: tuple[bool, bool]
+) -> None:
+    assert policy.admits_all is admits_all
+    assert policy.admits(_PREFERRED)
+    assert policy.admits(_OTHER) is admits_all
+    found = (policy.admits_several_nodes(_PREFERRED), policy.admits_several_nodes(_OTHER))
+    assert found == admits_several_nodes
+
+
+def test_single_numa_node_ignores_hints_for_several_nodes() -> None:
+    lists = [[_PREFERRED, _SINGLE], [_OTHER], [_ANYWHERE]]
+    assert TopologyPolicy.SINGLE_NUMA_NODE.select(lists) == [[_SINGLE], [], [_ANYWHERE]]
+    assert TopologyPolicy.RESTRICTED.select(lists) == lists

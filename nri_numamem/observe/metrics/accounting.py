@@ -19,7 +19,7 @@ from nri_numamem.memorymanager import NodeState, State
 from nri_numamem.memorymanager.largest import largest_on_group, largest_on_node
 from nri_numamem.observe.metrics.families import PREFIX, gauge, gauges
 from nri_numamem.observe.metrics.memory_nodes import resources_of, shortfall_bytes
-from nri_numamem.topologymanager.policies import TopologyPolicy
+from nri_numamem.topologymanager.merge import TopologyPolicy
 
 # Events after which a container of a Guaranteed pod runs unpinned.
 UNPINNED_OUTCOMES = (
