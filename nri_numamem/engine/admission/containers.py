@@ -4,7 +4,7 @@ A container of a pod that is not managed changes nothing. The memory of a contai
 reserved for its pod; the end of the pod releases it (``pods``).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -165,12 +165,12 @@ def _admit(
     updates: tuple[Update, ...] = ()
     if request.is_shared:
         ready, updates = pod_level.extended(seen, ready, pod.uid)
-    adjustment = _adjustment(request, placed.nodes)
-    enter: Callable[[], Transition] = partial(
-        _enter, ready, event, request, others, placed, masked, adjustment, updates, excess
+    adjustment = Adjustment(str(placed.nodes))
+    if request.hugepage_limits:
+        adjustment = _with_hugepages(adjustment, request)
+    enter = partial(
+        _enter, context, ready, event, request, others, placed, masked, adjustment, updates, excess
     )
-    if context.features:
-        enter = partial(_explained, context, pod, placed, others, enter)
     return Decision(Plan(adjustment, updates), enter)
 
 
@@ -210,6 +210,7 @@ def _reject(
 
 
 def _enter(
+    context: Context,
     state: EngineState,
     event: CreateContainer,
     request: Request,
@@ -220,7 +221,10 @@ def _enter(
     updates: tuple[Update, ...],
     released: Mapping[str, int],
 ) -> Transition:
-    """Record a container that was placed in `state`, for which memory was `released`."""
+    """Record a container that was placed in `state`, for which memory was `released`.
+
+    `context` is that of the placement.
+    """
     pod, container = event.pod, event.container
     holder, more = alignment.placed(state, pod, container, request, placed, others)
     after = state.with_pod(pod).with_holder(holder, masked.unmask(placed.accounting))
@@ -242,31 +246,20 @@ def _enter(
         updates,
         released,
     )
-    return Transition(after, (record, *more))
-
-
-def _explained(
-    context: Context,
-    pod: PodSandbox,
-    placed: Placement,
-    others: OtherProviders,
-    enter: Callable[[], Transition],
-) -> Transition:
-    """Return the transition with what features add to its record; `context` is the placement's."""
-    done = enter()
+    done = Transition(after, (record, *more))
     for feature in context.features:
         done = feature.explained(context, pod, placed, others, done)
     return done
 
 
-def _adjustment(request: Request, nodes: NodeSet) -> Adjustment:
-    source, limits = request.hugepage_source, request.hugepage_limits
+def _with_hugepages(adjustment: Adjustment, request: Request) -> Adjustment:
+    source = request.hugepage_source
     # NRI fails a creation in which two plugins set the same unified key.
-    if not limits or source is HugepageSource.UNIFIED:
-        return Adjustment(str(nodes))
+    if source is HugepageSource.UNIFIED:
+        return adjustment
     is_shown = source is HugepageSource.CONTAINER
     route = HugepageRoute.LIMITS if is_shown else HugepageRoute.UNIFIED
-    return Adjustment(str(nodes), limits, route)
+    return replace(adjustment, hugepage_limits=request.hugepage_limits, hugepage_route=route)
 
 
 def stop_container(_context: Context, state: EngineState, event: StopContainer) -> Transition:

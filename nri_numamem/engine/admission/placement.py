@@ -11,11 +11,10 @@ In pod scope ``pod_placement`` has another rule 3. Nothing here changes a state.
 events and all steps of ``simulate`` come here.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from nri_numamem.engine.admission import shared_nodes
 from nri_numamem.engine.admission.equal_nodes import place_with_room
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import Container, PodSandbox
@@ -35,6 +34,7 @@ from nri_numamem.memorymanager import (
     Rejection,
     Resized,
     State,
+    extend_containers,
     remove_container,
     resize_container,
 )
@@ -94,7 +94,7 @@ def place_beside_pod(
         placed = place_on_nodes(context, state.accounting, key, request.resources, near)
         if not isinstance(placed, Rejection):
             return state, placed
-    sets = shared_nodes.of_live_others(state, key) if request.is_shared else ()
+    sets = nodes_of_live_others(state, key) if request.is_shared else ()
     if not sets:
         return None
     return _place_beside(context, state, key, request.resources, others, sets)
@@ -163,10 +163,11 @@ def _admit(
     accounting: State, pod: Pod, name: str, topology: Topology, others: OtherProviders
 ) -> Placement | Rejection:
     """Place a container, with `best-effort` without the hints that leave no place."""
-    if others == NO_OTHER_PROVIDERS:
+    if others is NO_OTHER_PROVIDERS:
         return admit(accounting, pod, name, topology)
-    others = others.within(NodeSet(accounting.machine_state))
-    for providers in _attempts(topology.policy, others):
+    if topology.preferences.last_resort.mask:
+        others = others.within(NodeSet(accounting.machine_state))
+    for providers in _attempts(topology.policy, others.providers()):
         placed = admit(accounting, pod, name, topology, providers)
         if isinstance(placed, Rejection) and topology.policy is TopologyPolicy.BEST_EFFORT:
             placed = admit_beside_groups(accounting, pod, name, topology, providers) or placed
@@ -242,7 +243,7 @@ def _place_beside(
         placed = place_on_nodes(context, state.accounting, key, resources, nodes)
         if isinstance(placed, Placement):
             return state, placed
-    found = shared_nodes.extend(context, state, key, resources, usable)
+    found = extended(context, state, key, resources, usable)
     if found is not None:
         state, nodes = found
         placed = place_on_nodes(context, state.accounting, key, resources, nodes)
@@ -250,14 +251,40 @@ def _place_beside(
 
 
 def _attempts(
-    policy: TopologyPolicy, others: OtherProviders
-) -> Sequence[tuple[ProviderHints, ...]]:
-    """Return the providers to merge with, one attempt after the other; at least one attempt."""
-    providers = others.providers()
+    policy: TopologyPolicy, providers: Sequence[ProviderHints]
+) -> Iterator[Sequence[ProviderHints]]:
+    """Yield the providers to merge with, one attempt after the other; at least one attempt."""
     if policy is not TopologyPolicy.BEST_EFFORT:
-        return (providers,)
-    remaining = [providers[ignored:] for ignored in range(len(providers) + 1)]
-    return [attempt for attempt in remaining if have_common_node(attempt)]
+        yield providers
+        return
+    for ignored in range(len(providers) + 1):
+        attempt = providers[ignored:]
+        if len(attempt) < 2 or have_common_node(attempt):
+            yield attempt
+
+
+def nodes_of_live_others(state: EngineState, key: Key) -> list[NodeSet]:
+    """Return the node sets of a pod's other live containers, without excluded and lost nodes."""
+    usable = NodeSet(state.accounting.machine_state)
+    sets = [b[0].numa_affinity for b in state.blocks_of_live_others(key) if b]
+    return [nodes for nodes in dict.fromkeys(sets) if nodes.issubset(usable)]
+
+
+def extended(
+    context: Context, state: EngineState, key: Key, request: Resources, sets: Iterable[NodeSet]
+) -> tuple[EngineState, NodeSet] | None:
+    """Give more nodes to all of a pod's containers on one of `sets`, so that `request` fits.
+
+    Also return the nodes; None if the policy admits no larger set.
+    """
+    topology = context.topology
+    admits = topology.policy.admits_several_nodes
+    without_it = remove_container(state.accounting, *key)
+    for nodes in sets:
+        found = extend_containers(without_it, key[0], nodes, request, topology.preferences, admits)
+        if found is not None:
+            return state.with_accounting(found[0]), found[1]
+    return None
 
 
 def _pod_of(key: Key, resources: Resources) -> Pod:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri_numamem.engine.admission.placement import (
+    extended,
+    nodes_of_live_others,
     place_by_hints,
     place_on_nodes,
     place_with_hint,
@@ -221,3 +223,25 @@ def test_else_hints_lead_in_container_scope(host: Host) -> None:
     pod = host.run("a", memory=400 * MI)
     assert nodes_of(host, pod, "one", 100, cpus="0") == "0"
     assert nodes_of(host, pod, "two", 100, cpus="8") == "2"
+
+
+def test_only_live_containers_count_each_set_once(host: Host) -> None:
+    pod = host.run("a")
+    for name, cpus in (("one", "0-3"), ("two", "4-7"), ("three", "4-7"), ("four", "8-11")):
+        host.create(pod, name, 100 * MI, cpus=cpus)
+    host.stop(host.newest("four"))
+    found = nodes_of_live_others(host.engine.state, ("a", "one"))
+    assert found == [NodeSet([1])]
+
+
+def test_a_set_that_cannot_be_extended_is_passed_over(host: Host) -> None:
+    host.create(host.run("other"), "main", 100 * MI)
+    pod = host.run("a")
+    host.create(pod, "one", 100 * MI, cpus="0-3")
+    host.create(pod, "two", 100 * MI, cpus="4-7")
+    context, state = host.engine.context, host.engine.state
+    sets = [NodeSet([0]), NodeSet([1])]
+    found = extended(context, state, ("a", "three"), {"memory": 1000 * MI}, sets)
+    assert found is not None
+    assert str(found[1]) == "1-2"
+    assert extended(context, state, ("a", "three"), {"memory": 1 << 40}, sets) is None
