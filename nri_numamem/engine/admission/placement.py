@@ -1,7 +1,6 @@
 """Placement: the one module of the engine that calls the two managers to choose nodes.
 
-A container that requests a number of nodes goes onto that many, with equal parts (``even_group``).
-Another one goes, in this order of rules,
+A container for which a feature chooses nodes goes there. Another one goes, in this order,
 
 1. near the hugepages that its pod's containers share, if only their sum is known;
 2. onto the nodes of its pod's live containers, if it shares their memory (pod-level resources);
@@ -18,6 +17,7 @@ from functools import partial
 from nri_numamem.engine.admission.equal_nodes import place_with_room
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import Container, PodSandbox
+from nri_numamem.engine.core.feature import NodeChooser
 from nri_numamem.engine.core.providers import (
     NO_OTHER_PROVIDERS,
     OtherProviders,
@@ -51,7 +51,6 @@ from nri_numamem.topologymanager import (
     TopologyPolicy,
     admit,
     admit_beside_groups,
-    admit_evenly,
     admit_with_hint,
 )
 
@@ -70,8 +69,8 @@ def place_container(
     have more nodes.
     """
     key = (pod.uid, container.name)
-    if request.even_nodes:
-        return state, _place_evenly(context, state, key, request, others)
+    if request.chooser is not None:
+        return state, _place_by_chooser(context, state, key, request, request.chooser, others)
     if request.is_shared or request.hugepage_source is HugepageSource.POD:
         beside = place_beside_pod(context, state, key, request, others)
         if beside is not None:
@@ -122,10 +121,15 @@ def place_by_hints(
     return _place_in_views(context, accounting, pod, key[1], place)
 
 
-def _place_evenly(
-    context: Context, state: EngineState, key: Key, request: Request, others: OtherProviders
+def _place_by_chooser(
+    context: Context,
+    state: EngineState,
+    key: Key,
+    request: Request,
+    chooser: NodeChooser,
+    others: OtherProviders,
 ) -> Placement | Rejection:
-    """Place a container on the number of nodes that it requests, with equal parts."""
+    """Place a container where a feature chooses."""
     topology, pod = context.topology, _pod_of(key, request.resources)
     if topology.compares_free_memory:
         topology = topology.with_memory_of(state.accounting, request.resources)
@@ -133,7 +137,7 @@ def _place_evenly(
 
     def place(view: State) -> Placement | Rejection:
         providers = others.within(NodeSet(view.machine_state)).providers()
-        return admit_evenly(view, pod, key[1], request.even_nodes, topology, providers)
+        return chooser.place(view, pod, key[1], topology, providers)
 
     return _place_in_views(context, state.accounting, pod, key[1], place)
 

@@ -119,7 +119,7 @@ def placed_as(
         nodes=placed.nodes,
         adjustment=adjustment_shown(adjustment),
         hugepage_source=request.hugepage_source.value if request.hugepage_limits else "",
-        even_nodes=request.even_nodes,
+        even_nodes=0 if request.chooser is None else request.chooser.node_count,
         shares_pod_memory=request.is_shared,
         extended_container_ids=tuple(update.container_id for update in updates),
         released_bytes=released,
@@ -139,7 +139,7 @@ def choice_of(
         others,
         pool[0].numa_affinity if pool else None,
         before.nodes_before(key),
-        request.even_nodes,
+        request.chooser,
     )
 
 
@@ -191,7 +191,7 @@ def choice_of_rejected(
         resources,
         others=others,
         previous_nodes=state.nodes_before((uid, container.name)),
-        even_nodes=request.even_nodes,
+        chooser=request.chooser,
         common=rejection.common,
     )
 
@@ -220,7 +220,7 @@ def unplaced_as(
         omitted_candidates=shown.omitted_candidates,
         free_bytes=shown.free_bytes,
         used_outside_of_pods_bytes=used_outside_of_pods(state, choice.resources),
-        even_nodes=request.even_nodes,
+        even_nodes=0 if request.chooser is None else request.chooser.node_count,
         policy=context.policy.topology_manager_policy,
         reason=rejection.reason,
         message=rejection.message,

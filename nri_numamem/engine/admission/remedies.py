@@ -217,8 +217,11 @@ class _Search:
         """Yield the other scope if it admits the container."""
         policy = self._context.policy
         scope = "container" if policy.is_pod_scope else POD_SCOPE
-        if policy.topology_manager_policy == TopologyPolicy.NONE or self._of.choice.even_nodes:
-            return  # it has no scopes; an even group would be lost in pod scope
+        if (
+            policy.topology_manager_policy == TopologyPolicy.NONE
+            or self._of.choice.chooser is not None
+        ):
+            return  # it has no scopes; in pod scope no feature chooses for a container
         if self._is_admitted_in(replace(policy, topology_manager_scope=scope)):
             yield Remedy(Kind.CHANGE_SETTING, setting="topologyManagerScope", values=(scope,))
 

@@ -29,7 +29,7 @@ class Proposals:
         self._machine = choice.accounting.machine_state
         self.request = {name: size for name, size in choice.resources.items() if size}
         found = candidates_for(choice.accounting, choice.uid, choice.resources, NodeSet())
-        self.needed_nodes = choice.even_nodes or found.minimum
+        self.needed_nodes = found.minimum if choice.chooser is None else choice.chooser.node_count
         """The fewest nodes that could hold the request; None if all could not."""
 
     def sets_to_empty(self) -> Iterator[NodeSet]:
@@ -77,15 +77,12 @@ class Proposals:
     def short(self, nodes: NodeSet, *, is_empty: bool = False) -> dict[str, int]:
         """Return resource -> bytes, > 0, that nodes lack for the request now, or if empty."""
         found = [self._machine[n] for n in nodes if n in self._machine]
-        count = self._choice.even_nodes
+        chooser = self._choice.chooser
         short: dict[str, int] = {}
         for name, size in self.request.items():
             tables = [node.table(name) for node in found]
             amounts = [table.allocatable if is_empty else table.free for table in tables]
-            if count:
-                lacking = sum(max(0, -(-size // count) - amount) for amount in amounts)
-            else:
-                lacking = size - sum(amounts)
+            lacking = size - sum(amounts) if chooser is None else chooser.short_bytes(size, amounts)
             if lacking > 0:
                 short[name] = lacking
         return short
@@ -118,13 +115,12 @@ class Proposals:
 
     def _part_for(self, nodes: NodeSet) -> dict[str, int]:
         """Return the part of the request that fits on nodes; {} if it is all of it, or nothing."""
-        choice, count = self._choice, self._choice.even_nodes
+        choice, chooser = self._choice, self._choice.chooser
         part: dict[str, int] = {}
         for name, size in self.request.items():
-            if count:
+            if chooser is not None:
                 tables = [self._machine[n].table(name) for n in nodes if n in self._machine]
-                least = sorted((table.free for table in tables), reverse=True)[:count]
-                free = count * _floor(name, min(least)) if len(least) == count else 0
+                free = chooser.most_bytes([_floor(name, table.free) for table in tables])
             else:
                 free = free_bytes(choice.accounting, nodes, name)
                 free += choice.accounting.reusable_bytes(choice.uid, nodes, name)

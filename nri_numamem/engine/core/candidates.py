@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
+from nri_numamem.engine.core.feature import NodeChooser
 from nri_numamem.engine.core.fields import free_bytes, provider_hints
 from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.engine.core.state import NO_PREVIOUS_NODES, EngineState
@@ -15,12 +16,10 @@ from nri_numamem.engine.records.common import Candidate, Hints
 from nri_numamem.engine.records.record import Amounts
 from nri_numamem.memorymanager import Hint, Request, State
 from nri_numamem.memorymanager.candidates import candidates_for
-from nri_numamem.memorymanager.even_groups import fits_evenly
 from nri_numamem.memorymanager.node_reasons import (
     HAS_ROOM,
     Reason,
     Rule,
-    even_reason_of,
     reason_for,
     reason_of,
 )
@@ -64,8 +63,8 @@ class Choice:
     pod_nodes: NodeSet | None = None
     """The nodes of the pod, if it is placed as a whole."""
     previous_nodes: NodeSet = NO_PREVIOUS_NODES
-    even_nodes: int = 0
-    """How many nodes the request is for, with equal parts; 0 for any number."""
+    chooser: NodeChooser | None = None
+    """That of the request."""
     common: Reason | None = None
     """Why the request was rejected on all node sets that could hold it, if that is known."""
 
@@ -92,8 +91,8 @@ def considered(choice: Choice, after: EngineState) -> Considered:
     hints, listed = list[Hint](), list[Candidate]()
     shown = sets[:LIMIT]
     for nodes in shown:
-        if choice.even_nodes:
-            hint = _even_hint(choice, nodes)
+        if choice.chooser is not None:
+            hint = _hint_by_chooser(choice, choice.chooser, nodes)
         else:
             is_admissible = nodes in admissible or (nodes == choice.nodes and found.admits(nodes))
             hint = found.hint(nodes) if is_admissible else None
@@ -111,8 +110,8 @@ def considered(choice: Choice, after: EngineState) -> Considered:
 
 def reason_in(choice: Choice, nodes: NodeSet) -> Reason:
     """Return why one node set was chosen or passed over."""
-    if choice.even_nodes:
-        return _reason(choice, nodes, _even_hint(choice, nodes))
+    if choice.chooser is not None:
+        return _reason(choice, nodes, _hint_by_chooser(choice, choice.chooser, nodes))
     found = candidates_for(choice.accounting, choice.uid, choice.resources, choice.previous_nodes)
     return _reason(choice, nodes, found.hint(nodes) if found.admits(nodes) else None)
 
@@ -122,11 +121,9 @@ def reasons_in(choice: Choice) -> Callable[[int], Reason]:
     return lambda node_id: reason_in(choice, NodeSet([node_id]))
 
 
-def _even_hint(choice: Choice, nodes: NodeSet) -> Hint | None:
-    """Return the hint for an even group; None if it has no room, or another number of nodes."""
-    if len(nodes) != choice.even_nodes:
-        return None
-    fits = fits_evenly(choice.accounting, choice.uid, choice.resources, nodes)
+def _hint_by_chooser(choice: Choice, chooser: NodeChooser, nodes: NodeSet) -> Hint | None:
+    """Return the hint for a node set; None if the chooser excludes it."""
+    fits = chooser.fits(choice.accounting, choice.uid, choice.resources, nodes)
     return Hint(nodes, preferred=True) if fits else None
 
 
@@ -147,13 +144,10 @@ def _reason(choice: Choice, nodes: NodeSet, hint: Hint | None) -> Reason:
     if hint is not None:
         return _reason_of_admissible(choice, nodes, hint)
     accounting, request = choice.accounting, choice.resources
-    if choice.even_nodes and len(nodes) == 1:
-        return even_reason_of(accounting, request, choice.even_nodes, next(iter(nodes)))
-    if choice.even_nodes not in (0, len(nodes)):
-        return reason_for(Rule.OTHER_COUNT)
+    if choice.chooser is not None:
+        return choice.chooser.reason(accounting, choice.uid, request, nodes)
     found = candidates_for(accounting, choice.uid, request, choice.previous_nodes)
-    reason = reason_of(accounting, choice.uid, request, found, nodes)
-    return reason or reason_for(Rule.NOT_ENOUGH_FREE)  # on one node of an even group
+    return reason_of(accounting, choice.uid, request, found, nodes) or HAS_ROOM
 
 
 def _reason_of_admissible(choice: Choice, nodes: NodeSet, hint: Hint) -> Reason:

@@ -18,6 +18,7 @@ from enum import StrEnum
 
 from nri_numamem.engine.core.context import is_burstable
 from nri_numamem.engine.core.events import Container, PodSandbox
+from nri_numamem.engine.core.feature import NodeChooser
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.memorymanager import Block
 from nri_numamem.numa import MEMORY, hugepages_resource
@@ -46,8 +47,8 @@ class Request:
     """Page size in bytes -> limit for the container's cgroup, > 0."""
     is_shared: bool = False
     """The container shares the memory of its pod with the pod's other containers."""
-    even_nodes: int = 0
-    """How many NUMA nodes must each hold an equal part; 0 for as few nodes as possible."""
+    chooser: NodeChooser | None = None
+    """Of a feature that chooses the nodes; None for as few nodes as possible."""
 
 
 def request_for(state: EngineState, pod: PodSandbox, container: Container) -> Request | None:

@@ -5,6 +5,7 @@ from itertools import islice
 from nri_numamem.engine.admission.remedy_amounts import Proposals
 from nri_numamem.engine.core.candidates import Choice
 from nri_numamem.engine.core.providers import OtherProviders
+from nri_numamem.engine.features.memory_policies.even_group import EvenGroup
 from nri_numamem.memorymanager import State
 from nri_numamem.memorymanager.accounting import assign
 from nri_numamem.numa import NodeSet
@@ -81,7 +82,7 @@ def test_smaller_requests_for_two_resources() -> None:
 
 
 def test_an_even_group() -> None:
-    found = proposals(used(), {"memory": 16 * GI}, even_nodes=2)
+    found = proposals(used(), {"memory": 16 * GI}, chooser=EvenGroup(2))
     assert found.short(NodeSet([0, 4])) == {"memory": 6 * GI}
     assert sets(found)[0] == "2-3"
     parts = [part["memory"] for part in found.smaller_requests()]

@@ -5,6 +5,7 @@ from typing import Any
 from nri_numamem.engine.core.candidates import LIMIT, RULES, Choice, considered
 from nri_numamem.engine.core.providers import OtherProviders
 from nri_numamem.engine.core.state import EngineState
+from nri_numamem.engine.features.memory_policies.even_group import EvenGroup
 from nri_numamem.engine.records import plain
 from nri_numamem.memorymanager import State, default_state
 from nri_numamem.memorymanager.accounting import assign
@@ -142,5 +143,5 @@ def test_the_common_reason_of_sets_that_could_hold_the_request() -> None:
 
 def test_a_group_of_another_size_than_requested() -> None:
     state = assign(empty_state(GI, GI, GI), "a", "c", NodeSet([0, 1, 2]), {"memory": 1})
-    choice = Choice(state, "uid", REQUEST, even_nodes=2)
+    choice = Choice(state, "uid", REQUEST, chooser=EvenGroup(2))
     assert rules(choice)["0-2"] == "other_count"

@@ -8,16 +8,72 @@ Nothing of it is stored. At a Synchronize a container whose pod has the annotati
 N nodes, is charged in equal parts again.
 """
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import MEMORY_POLICY, CreateContainer, PodSandbox
 from nri_numamem.engine.core.request import Request, request_of
 from nri_numamem.engine.core.text import cut_name
 from nri_numamem.engine.features.memory_policies.support import unsupported
+from nri_numamem.memorymanager import Pod, Rejection, State
+from nri_numamem.memorymanager import Request as Resources
+from nri_numamem.memorymanager.candidates import candidates_for
+from nri_numamem.memorymanager.even_groups import fits_evenly
+from nri_numamem.memorymanager.node_reasons import (
+    Reason,
+    Rule,
+    even_reason_of,
+    reason_for,
+    reason_of,
+)
 from nri_numamem.numa import NodeSet, mode_and_count
+from nri_numamem.topologymanager import Placement, ProviderHints, Topology, admit_evenly
 
 SHARED = "the container shares its pod's memory limit, so its part of it is unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class EvenGroup:
+    """Chooses nodes that each hold an equal part of the request."""
+
+    node_count: int
+    """Two or more."""
+
+    def place(
+        self,
+        accounting: State,
+        pod: Pod,
+        name: str,
+        topology: Topology,
+        providers: Sequence[ProviderHints],
+    ) -> Placement | Rejection:
+        """Choose the group that ranks first."""
+        return admit_evenly(accounting, pod, name, self.node_count, topology, providers)
+
+    def fits(self, accounting: State, uid: str, resources: Resources, nodes: NodeSet) -> bool:
+        """Return whether the set is a group of this size with room for all parts."""
+        return len(nodes) == self.node_count and fits_evenly(accounting, uid, resources, nodes)
+
+    def reason(self, accounting: State, uid: str, resources: Resources, nodes: NodeSet) -> Reason:
+        """Return why a node is in no group, or a set is none."""
+        if len(nodes) == 1:
+            return even_reason_of(accounting, resources, self.node_count, next(iter(nodes)))
+        if len(nodes) != self.node_count:
+            return reason_for(Rule.OTHER_COUNT)
+        found = candidates_for(accounting, uid, resources, NodeSet())
+        reason = reason_of(accounting, uid, resources, found, nodes)
+        return reason or reason_for(Rule.NOT_ENOUGH_FREE)  # on one of its nodes
+
+    def short_bytes(self, size_bytes: int, amounts: Sequence[int]) -> int:
+        """Return the sum of what each node lacks for its part."""
+        part = -(-size_bytes // self.node_count)
+        return sum(max(0, part - amount) for amount in amounts)
+
+    def most_bytes(self, amounts: Sequence[int]) -> int:
+        """Return the size whose parts fit the nodes with most free bytes; 0 for too few nodes."""
+        most = sorted(amounts, reverse=True)[: self.node_count]
+        return self.node_count * min(most) if len(most) == self.node_count else 0
 
 
 def with_count(context: Context, event: CreateContainer, request: Request) -> Request:
@@ -31,7 +87,7 @@ def with_count(context: Context, event: CreateContainer, request: Request) -> Re
     mode, count = mode_and_count(text)
     if not count or unsupported(policy_request, mode) or obstacle(context, event, count):
         return request
-    return replace(request, even_nodes=count)
+    return replace(request, chooser=EvenGroup(count))
 
 
 def obstacle(context: Context, event: CreateContainer, count: int) -> str:
