@@ -13,8 +13,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from nri_numamem.cli.installation import unit
-from nri_numamem.cli.installation.program import COPY
+from nri_numamem.cli.installation import systemd
+from nri_numamem.cli.installation.facts import COPY
 from nri_numamem.cli.installation.unit_text import UNIT
 from nri_numamem.config.example import example_text
 from nri_numamem.version import VERSION
@@ -69,9 +69,9 @@ def fill(root: Path, program: Path, zsh_completions: str, made_s: int) -> None:
     """Write the files that each package has below a directory; `zsh_completions` is a folder."""
     path_of(root, CONFIGURATION).write_text(example_text())
     service = UNIT.replace(COPY, f"/{PROGRAM}")
-    path_of(root, unit.PACKAGED[0].lstrip("/")).write_text(service)
-    exporter = (ROOT / "systemd" / unit.EXPORTER).read_text().replace(COPY, f"/{PROGRAM}")
-    path_of(root, f"usr/lib/systemd/system/{unit.EXPORTER}").write_text(exporter)
+    path_of(root, systemd.PACKAGED[0].lstrip("/")).write_text(service)
+    exporter = (ROOT / "systemd" / systemd.EXPORTER).read_text().replace(COPY, f"/{PROGRAM}")
+    path_of(root, f"usr/lib/systemd/system/{systemd.EXPORTER}").write_text(exporter)
     shutil.copyfile(program, path_of(root, PROGRAM))
     changes = (ROOT / "CHANGELOG.md").read_bytes()
     write_compressed(path_of(root, f"{DOCUMENTS}/changelog.gz"), changes)

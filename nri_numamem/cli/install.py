@@ -7,16 +7,21 @@ configuration is never changed; ``--enable-nri`` writes a file beside it that th
 
 import argparse
 import re
+import stat
 from collections.abc import Iterator
+from pathlib import Path
 
 from nri_numamem.cli.host_files import Host
-from nri_numamem.cli.installation import nri, systemd
-from nri_numamem.cli.installation.arguments import add_installation_arguments
-from nri_numamem.cli.installation.facts import Facts, chosen_runtime, read_facts
-from nri_numamem.cli.installation.perform import perform, print_nothing, print_remaining
-from nri_numamem.cli.installation.plan import Options, plan_external, plan_launched
-from nri_numamem.cli.installation.program import find_program, writable_parts
-from nri_numamem.cli.installation.steps import Step
+from nri_numamem.cli.installation.facts import (
+    Facts,
+    add_installation_arguments,
+    chosen_runtime,
+    find_program,
+    read_facts,
+)
+from nri_numamem.cli.installation.plan import plan_external, plan_launched
+from nri_numamem.cli.installation.steps import Write, perform, print_nothing, print_remaining
+from nri_numamem.cli.runtimes import drop_in, instructions
 from nri_numamem.config.errors import UsageError
 from nri_numamem.daemon.identity import Identity
 
@@ -73,21 +78,32 @@ def main(args: argparse.Namespace) -> int:
     runtime = chosen_runtime(args.runtime, host)
     program = find_program(args.program, host)
     facts = read_facts(host, runtime, program)
-    options = Options(
-        args.idx,
-        is_this_host=host.is_this_host,
-        has_systemd=systemd.is_running(host),
-        is_active=systemd.is_active(host),
-        nri_drop_in=nri.drop_in(host, runtime) if args.enable_nri and not _is_on(facts) else None,
-    )
-    plan = plan_launched if args.launched else plan_external
-    steps = plan(facts, program, options)
+    enabling = Write(*drop_in(host, runtime)) if args.enable_nri and not _is_on(facts) else None
+    if args.launched:
+        steps = plan_launched(facts, program, args.idx)
+    else:
+        steps = plan_external(facts, program)
+    if enabling is not None and facts.drop_ins.get(enabling.path) != enabling.text:
+        steps.append(enabling)
     perform(steps, host, is_dry_run=args.dry_run)
     if not steps:
         print_nothing(is_dry_run=args.dry_run)
     for part in writable_parts(program.path, host):
         print(f"warning: {part} can be changed by others than root, and the program runs as root")
-    print_remaining([*_remaining(facts, steps, options, is_launched=args.launched)])
+    remaining: list[str] = []
+    if not (_is_on(facts) or facts.drop_ins or enabling):
+        remaining += instructions(runtime)
+    if host.is_this_host:
+        # A plugin that the runtime launched runs until the runtime restarts.
+        is_switch = bool(facts.entries) and not args.launched
+        is_new = args.launched and (bool(steps) or facts.holder is None)
+        if enabling in steps or is_switch or is_new:
+            remaining.append(f"systemctl restart {runtime.service}")
+        if not args.launched and not facts.has_systemd:
+            note = "(systemd does not run here; at a boot it starts it)"
+            remaining.append(f"systemctl start nri-numamem    {note}")
+        remaining.append("nri-numamem doctor    (checks the host and the plugin)")
+    print_remaining(remaining)
     return 0
 
 
@@ -96,19 +112,14 @@ def _is_on(facts: Facts) -> bool:
     return not facts.drop_ins and (facts.is_listening or facts.runtime.enabled is True)
 
 
-def _remaining(
-    facts: Facts, steps: list[Step], options: Options, *, is_launched: bool
-) -> Iterator[str]:
-    """Yield what the user has to do after the steps."""
-    if not (_is_on(facts) or facts.drop_ins or options.nri_drop_in):
-        yield from nri.instructions(facts.runtime)
-    if not options.is_this_host:
-        return
-    # A plugin that the runtime launched runs until the runtime restarts.
-    is_switch = not is_launched and bool(facts.entries)
-    is_new = is_launched and (bool(steps) or facts.holder is None)
-    if options.nri_drop_in in steps or is_switch or is_new:
-        yield f"systemctl restart {facts.runtime.service}"
-    if not is_launched and not options.has_systemd:
-        yield "systemctl start nri-numamem    (systemd does not run here; at a boot it starts it)"
-    yield "nri-numamem doctor    (checks the host and the plugin)"
+def writable_parts(path: str, host: Host) -> Iterator[str]:
+    """Yield the parts of a path that others than root can change, from the file upward."""
+    for part in (Path(path), *Path(path).parents):
+        try:
+            status = host.path(str(part)).stat()
+        except OSError:
+            continue
+        mode = status.st_mode
+        is_shared = mode & 0o022 and not (stat.S_ISDIR(mode) and mode & stat.S_ISVTX)
+        if status.st_uid != 0 or is_shared:
+            yield str(part)

@@ -19,18 +19,17 @@ from nri_numamem.cli.host_arguments import (
     state_file_of,
 )
 from nri_numamem.cli.host_files import Host
-from nri_numamem.cli.installation import systemd, unit
-from nri_numamem.cli.installation.arguments import add_installation_arguments
+from nri_numamem.cli.installation import systemd
 from nri_numamem.cli.installation.facts import (
     Facts,
+    add_installation_arguments,
     chosen_runtime,
     read_facts,
     running_instance,
 )
-from nri_numamem.cli.installation.perform import perform, print_nothing, print_remaining
-from nri_numamem.cli.installation.plan import Options, plan_uninstall
+from nri_numamem.cli.installation.plan import plan_uninstall
 from nri_numamem.cli.installation.purge import plan_purge, purge
-from nri_numamem.cli.installation.steps import Step
+from nri_numamem.cli.installation.steps import Step, perform, print_nothing, print_remaining
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.load import DEFAULT_CONFIG
 from nri_numamem.daemon.external import DEFAULT_SOCKET
@@ -84,13 +83,8 @@ def main(args: argparse.Namespace) -> int:
     """Uninstall the plugin; return 1 if something remains to be done."""
     host = Host(args.root)
     facts = read_facts(host, chosen_runtime(args.runtime, host))
-    options = Options(
-        is_this_host=host.is_this_host,
-        has_systemd=systemd.is_running(host),
-        is_active=systemd.is_active(host),
-        is_exporter_active=systemd.is_active(host, unit.EXPORTER),
-    )
-    steps = plan_uninstall(facts, options)
+    is_exporter_active = systemd.is_active(host, systemd.EXPORTER)
+    steps = plan_uninstall(facts, is_exporter_active=is_exporter_active)
     planned = plan_purge(facts, steps, host) if args.purge else None
     perform(steps, host, is_dry_run=args.dry_run)
     deleted = delete_configured(is_dry_run=args.dry_run) if host.is_this_host else ""

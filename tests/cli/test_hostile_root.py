@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.cli.installation.program import NAME
+from nri_numamem.cli.installation.facts import NAME
 from nri_numamem.cli.main import main
 from tests.cli.doctor.host_files import CONFIG, PLUGINS, STATE, HostFiles
 

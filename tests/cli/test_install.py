@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from nri_numamem.cli.host_files import Host
+from nri_numamem.cli.install import writable_parts
 from nri_numamem.cli.installation import systemd
 from nri_numamem.cli.main import main
 from tests.cli.doctor.host_files import CONFIG, CONTAINERD, PLUGINS, SERVICE, HostFiles
@@ -211,3 +213,15 @@ class TestOnThisHost:
         assert line == f"nri-numamem: systemctl start nri-numamem.service: {expected}"
         assert not stand.has(UNIT)
         assert not stand.has("etc/nri-numamem")
+
+
+def test_parts_that_others_can_change(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/p").touch()
+    (tmp_path / "bin").chmod(0o777)
+    host = Host(tmp_path)
+    shared = set(writable_parts("/bin/p", host)) - set(writable_parts("/", host))
+    assert "/bin" in shared
+    (tmp_path / "bin").chmod(0o1777)
+    own = (tmp_path / "bin").stat().st_uid == 0
+    assert ("/bin" in writable_parts("/bin/none", host)) is not own

@@ -10,7 +10,7 @@ from types import ModuleType
 import payload
 import pytest
 
-from nri_numamem.cli.installation import unit
+from nri_numamem.cli.installation import systemd
 from nri_numamem.config.example import example_text
 from nri_numamem.version import VERSION
 from tests.load_module import load_module
@@ -47,7 +47,7 @@ def test_files_belong_to_root(package: Path) -> None:
     modes = {row[5].removeprefix("."): row[0] for row in rows if not row[5].endswith("/")}
     executable = {name for name, mode in modes.items() if "x" in mode}
     assert executable == {"/usr/bin/nri-numamem"}
-    assert {"/etc/nri-numamem/config.yaml", unit.PACKAGED[0]} < modes.keys()
+    assert {"/etc/nri-numamem/config.yaml", systemd.PACKAGED[0]} < modes.keys()
     assert "/usr/share/man/man8/nri-numamem.8.gz" in modes
     assert "/usr/share/bash-completion/completions/nri-numamem" in modes
 
@@ -62,7 +62,7 @@ def test_nothing_is_started(package: Path) -> None:
 
 def test_installed_files(package: Path, tmp_path: Path) -> None:
     dpkg_deb("--extract", package, tmp_path)
-    text = (tmp_path / unit.PACKAGED[0].lstrip("/")).read_text()
+    text = (tmp_path / systemd.PACKAGED[0].lstrip("/")).read_text()
     assert "\nExecStart=/usr/bin/nri-numamem run\n" in text
     assert (tmp_path / "etc/nri-numamem/config.yaml").read_text() == example_text()
     dpkg_deb("--control", package, tmp_path / "control")

@@ -10,7 +10,7 @@ import payload
 import pytest
 from release import distributions
 
-from nri_numamem.cli.installation import unit
+from nri_numamem.cli.installation import systemd
 from nri_numamem.config.example import example_text
 from nri_numamem.version import VERSION
 from tests.load_module import load_module
@@ -58,7 +58,7 @@ def test_files_belong_to_root(package: Path) -> None:
     executable = {name for name, _, _, mode in files if mode[0] != "d" and "x" in mode}
     assert executable == {"/usr/bin/nri-numamem"}
     names = {name for name, *_ in files}
-    assert {CONFIG, unit.PACKAGED[0], "/usr/share/man/man8/nri-numamem.8.gz"} < names
+    assert {CONFIG, systemd.PACKAGED[0], "/usr/share/man/man8/nri-numamem.8.gz"} < names
     assert "/usr/share/bash-completion/completions/nri-numamem" in names
     assert "/usr/share/zsh/site-functions/_nri-numamem" in names
     assert not {name for name in names if "build-id" in name}
@@ -89,7 +89,7 @@ def test_installed_files(package: Path, tmp_path: Path) -> None:
     with archive.open("wb") as file:
         subprocess.run(["rpm2cpio", package], stdout=file, check=True)
     entries = cpio_files(archive.read_bytes())
-    service = entries[f".{unit.PACKAGED[0]}"].decode()
+    service = entries[f".{systemd.PACKAGED[0]}"].decode()
     assert "\nExecStart=/usr/bin/nri-numamem run\n" in service
     assert entries[f".{CONFIG}"].decode() == example_text()
     assert entries["./usr/bin/nri-numamem"] == b"#!/bin/sh\n"

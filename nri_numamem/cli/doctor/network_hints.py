@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from nri_numamem.cli.doctor.findings import Finding, Verdict
 from nri_numamem.cli.doctor.unit_file import UnitFile
 from nri_numamem.cli.host_files import Host, UnreadableError
-from nri_numamem.cli.installation.unit import NAME as UNIT
-from nri_numamem.cli.installation.unit import OVERRIDES, is_enabled
+from nri_numamem.cli.installation.systemd import OVERRIDES, UNIT, is_enabled
 from nri_numamem.config.placement import HINTS_OFF
 from nri_numamem.config.settings import Settings
 

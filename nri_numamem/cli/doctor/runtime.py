@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from nri_numamem.cli.doctor.findings import Finding, Verdict
 from nri_numamem.cli.host_files import Host, UnreadableError
-from nri_numamem.cli.installation.unit import is_enabled
+from nri_numamem.cli.installation.systemd import is_enabled
 from nri_numamem.cli.runtimes import (
     CONTAINERD,
     CRIO,

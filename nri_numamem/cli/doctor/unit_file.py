@@ -5,7 +5,7 @@ Source: systemd.unit(5), systemd.exec(5).
 """
 
 from nri_numamem.cli.host_files import Host
-from nri_numamem.cli.installation.unit import NAME as UNIT
+from nri_numamem.cli.installation.systemd import UNIT
 
 # A file hides those of the same name in later directories.
 _DIRECTORIES = (

@@ -1,18 +1,29 @@
-"""What of the plugin is on a host: read once, before a plan is made."""
+"""What of the plugin is on a host: read once, before a plan is made.
 
+A runtime and systemd start a file, the program. An entry script of a Python package needs the
+packages beside it, so it is never copied: a link to it also follows its upgrades. A single
+executable file that a package put below /usr or /opt stays there for the same reason. Elsewhere,
+such as in a directory of downloads, it may go away, or be on a file system that is mounted late: it
+is copied.
+"""
+
+import argparse
 import filecmp
-from collections.abc import Iterator, Mapping
+import os
+import stat
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from nri_numamem.cli.host_arguments import state_file_of
 from nri_numamem.cli.host_files import Host, UnreadableError
-from nri_numamem.cli.installation import nri, unit
-from nri_numamem.cli.installation.program import COPY, NAME, Program, is_elf, is_program
+from nri_numamem.cli.installation import systemd
 from nri_numamem.cli.runtimes import (
     CONTAINERD,
     CRIO,
     Runtime,
+    drop_ins,
     executables,
     is_listening,
     is_plugin_name,
@@ -22,24 +33,35 @@ from nri_numamem.config.errors import UsageError
 from nri_numamem.config.load import DEFAULT_CONFIG
 from nri_numamem.daemon.lock_holder import find_holder
 from nri_numamem.observe.files import lock_file_of
+from nri_numamem.version import is_single_file
 
-_NAMES = {"containerd": "containerd", "crio": "CRI-O"}
+NAME = "nri-numamem"
+# The place of the virtual environment in the README.
+COPY = f"/opt/{NAME}/bin/{NAME}"
+"""Where a copy of a single file for the service is."""
+RUNTIMES = {"containerd": "containerd", "crio": "CRI-O"}
 """Name on the command line -> name of a Runtime."""
-RUNTIMES = tuple(_NAMES)
+
+_PERMANENT = ("/usr/", "/opt/")
+_ELF = b"\x7fELF"
+_SCRIPT_BYTES = 4096
+_REMEDY = "name the installed program with --program"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A file or link of the plugin in the runtime's plugin directory."""
+class Program:
+    """A file that starts the plugin."""
 
     path: str
-    target: str | None
-    """Of a link."""
+    """On the host; empty if it is only outside of the root directory."""
+    file: Path
+    """Where it can be read."""
+    is_single_file: bool
 
     @property
-    def idx(self) -> str:
-        """The two digits of its name."""
-        return Path(self.path).name[:2]
+    def is_permanent(self) -> bool:
+        """Whether links and units may name its path."""
+        return bool(self.path) and (not self.is_single_file or self.path.startswith(_PERMANENT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +69,8 @@ class Facts:
     """What is there; paths are on the host, without its root."""
 
     runtime: Runtime
-    entries: tuple[Entry, ...] = ()
+    entries: Mapping[str, str | None] = field(default_factory=dict)
+    """Files and links of the plugin in the runtime's plugin directory, with a link's target."""
     other_programs: tuple[str, ...] = ()
     """Files with a name of the plugin's that are another program."""
     bad_names: tuple[str, ...] = ()
@@ -59,7 +82,11 @@ class Facts:
     packaged_unit: str | None = None
     """The unit that a package of the distribution brought."""
     is_enabled: bool = False
+    """Whether systemd starts the service; `is_active` whether it runs it."""
+    is_active: bool = False
     is_exporter_enabled: bool = False
+    has_systemd: bool = False
+    """Whether systemd runs on the host."""
     has_copy: bool = False
     """Whether a copy of a single file for the service is there."""
     identical: frozenset[str] = frozenset()
@@ -72,6 +99,24 @@ class Facts:
     """The instance that runs, as it describes itself."""
 
 
+def add_installation_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add ``--runtime``, ``--root`` and ``--dry-run``, which `install` and `uninstall` have."""
+    parser.add_argument(
+        "--runtime",
+        choices=tuple(RUNTIMES),
+        help="the container runtime (default: the one that is configured)",
+    )
+    parser.add_argument(
+        "--root",
+        type=Path,
+        default=Host().root,
+        metavar="DIRECTORY",
+        help="root directory of the host, such as of an image; systemctl is used for / only "
+        "(default: %(default)s)",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="show what would be done")
+
+
 def chosen_runtime(name: str | None, host: Host) -> Runtime:
     """Return a runtime by its name on the command line, or else the only one that is configured.
 
@@ -82,41 +127,89 @@ def chosen_runtime(name: str | None, host: Host) -> Runtime:
     except UnreadableError as error:
         raise UsageError(f"{error}; correct the file, or run as root") from error
     if name is not None:
-        found = tuple(runtime for runtime in found if runtime.name == _NAMES[name])
+        found = tuple(runtime for runtime in found if runtime.name == RUNTIMES[name])
     elif len(found) > 1:
         files = " and ".join(runtime.file for runtime in found)
         raise UsageError(f"{files} exist; name the runtime with --runtime")
     if found:
         return found[0]
     file = CRIO if name == "crio" else CONTAINERD
-    return Runtime(_NAMES[name or "containerd"], file, {}, hides_hugepages=False)
+    return Runtime(RUNTIMES[name or "containerd"], file, {}, hides_hugepages=False)
+
+
+def find_program(given: str | None, host: Host) -> Program:
+    """Return the program that `given` names on the host, or else the running one.
+
+    Raises UsageError if it does not exist on the host, or cannot be started.
+    """
+    path = running_program() if given is None else Path(os.path.normpath(Path(given).absolute()))
+    file = host.path(str(path))
+    if given is None and not file.exists() and is_elf(path):
+        return Program("", path, is_single_file=True)
+    if not file.exists():
+        raise UsageError(f"{file}: no such program; {_REMEDY}")
+    if not os.access(file, os.X_OK):
+        raise UsageError(f"{file}: not executable; chmod it, or {_REMEDY}")
+    return Program(str(path), file, is_elf(file))
+
+
+def running_program() -> Path:
+    """Return the file that started this process; raise UsageError if there is none."""
+    if is_single_file():
+        return Path(sys.executable).resolve()
+    script = Path(sys.argv[0])
+    if script.suffix == ".py":  # python -m nri_numamem
+        script = Path(sys.executable).with_name(NAME)
+    if not os.access(script, os.X_OK):
+        raise UsageError(f"{script}: no such program; {_REMEDY}")
+    return script.resolve()
+
+
+def is_elf(path: Path) -> bool:
+    """Return whether a file is an executable by itself, not a script."""
+    return _head(path).startswith(_ELF)
+
+
+def is_program(path: Path) -> bool:
+    """Return whether a file is the plugin: a single file, or an entry script of the package."""
+    head = _head(path)
+    return head.startswith(_ELF) or (head.startswith(b"#!") and b"nri_numamem" in head)
+
+
+def _head(path: Path) -> bytes:
+    """Return the beginning of a regular file; nothing of other or unreadable files."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            return b""
+        with path.open("rb") as file:
+            return file.read(_SCRIPT_BYTES)
+    except OSError:
+        return b""
 
 
 def read_facts(host: Host, runtime: Runtime, program: Program | None = None) -> Facts:
     """Read everything, beside the program to install; raise UsageError."""
     directory = runtime.plugin_path
-
-    def exists(path: str) -> bool:
-        return host.path(path).exists()
-
     try:
         names = executables(host, directory)
-        own = [name for name in names if is_own_name(name)]
-        entries = [_entry(host, f"{directory}/{name}") for name in own]
-        configs = _configs(host, runtime.config_path)
+        paths = [f"{directory}/{name}" for name in names if is_own_name(name)]
+        entries = {path: _link_target(host, path) for path in paths}
+        own = {path: target for path, target in entries.items() if _is_own(host, path, target)}
         return Facts(
             runtime,
-            entries=tuple(entry for entry in entries if _is_own(host, entry)),
-            other_programs=tuple(entry.path for entry in entries if not _is_own(host, entry)),
+            entries=own,
+            other_programs=tuple(path for path in paths if path not in own),
             bad_names=tuple(f"{directory}/{name}" for name in names if not is_plugin_name(name)),
-            configs={path: host.read(path) or "" for path in configs},
-            unit=host.read(unit.PATH),
-            packaged_unit=next(filter(exists, unit.PACKAGED), None),
-            is_enabled=unit.is_enabled(host),
-            is_exporter_enabled=unit.is_enabled(host, unit.EXPORTER_WANTED),
+            configs={path: host.read(path) or "" for path in _configs(host, runtime.config_path)},
+            unit=host.read(systemd.PATH),
+            packaged_unit=next((p for p in systemd.PACKAGED if host.path(p).exists()), None),
+            is_enabled=systemd.is_enabled(host),
+            is_active=systemd.is_active(host),
+            is_exporter_enabled=systemd.is_enabled(host, systemd.EXPORTER_WANTED),
+            has_systemd=systemd.is_running(host),
             has_copy=is_elf(host.path(COPY)),
-            identical=frozenset(_identical(host, program, [entry.path for entry in entries])),
-            drop_ins={path: host.read(path) or "" for path in nri.drop_ins(host)},
+            identical=frozenset(_identical(host, program, (*paths, COPY))),
+            drop_ins={path: host.read(path) or "" for path in drop_ins(host)},
             is_listening=bool(is_listening(host, runtime)),
             holder=running_instance(host),
         )
@@ -124,32 +217,28 @@ def read_facts(host: Host, runtime: Runtime, program: Program | None = None) -> 
         raise UsageError(f"{error}; run as root") from error
 
 
-def _identical(host: Host, program: Program | None, entries: list[str]) -> Iterator[str]:
-    """Yield the copies that have the content of the program."""
-    if program is None:
-        return
-    for path in (*entries, COPY):
-        file = host.entry(path)
-        is_copy = file.is_file() and not file.is_symlink()
-        if is_copy and filecmp.cmp(file, program.file, shallow=False):
-            yield path
-
-
 def is_own_name(name: str) -> bool:
     """Return whether a name in the plugin directory is that of this plugin."""
     return is_plugin_name(name) and name[3:] == NAME
 
 
-def _entry(host: Host, path: str) -> Entry:
+def _link_target(host: Host, path: str) -> str | None:
     file = host.entry(path)
-    return Entry(path, str(file.readlink()) if file.is_symlink() else None)
+    return str(file.readlink()) if file.is_symlink() else None
 
 
-def _is_own(host: Host, entry: Entry) -> bool:
+def _is_own(host: Host, path: str, target: str | None) -> bool:
     """Return whether an entry starts the plugin; a link may have lost its target."""
-    if entry.target is not None:
-        return Path(entry.target).name.startswith(NAME)
-    return is_program(host.path(entry.path))
+    return is_program(host.path(path)) if target is None else Path(target).name.startswith(NAME)
+
+
+def _identical(host: Host, program: Program | None, paths: Sequence[str]) -> Iterator[str]:
+    """Yield the copies that have the content of the program."""
+    for path in paths:
+        file = host.entry(path)
+        is_copy = file.is_file() and not file.is_symlink()
+        if program is not None and is_copy and filecmp.cmp(file, program.file, shallow=False):
+            yield path
 
 
 def _configs(host: Host, directory: str) -> list[str]:

@@ -5,20 +5,10 @@ other way is renamed, unless the new way has a file already.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from nri_numamem.cli.installation import unit
-from nri_numamem.cli.installation.facts import Facts
-from nri_numamem.cli.installation.program import COPY, NAME, Program
-from nri_numamem.cli.installation.steps import (
-    Copy,
-    Link,
-    Move,
-    Remove,
-    Service,
-    Step,
-    Write,
-)
+from nri_numamem.cli.installation import systemd
+from nri_numamem.cli.installation.facts import COPY, NAME, Facts, Program
+from nri_numamem.cli.installation.steps import Copy, Link, Move, Remove, Service, Step, Write
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.example import example_text
 from nri_numamem.config.load import DEFAULT_CONFIG
@@ -27,60 +17,41 @@ from nri_numamem.config.load import DEFAULT_CONFIG
 _HIDDEN = ("/home/", "/root/", "/run/user/", "/tmp/", "/var/tmp/")  # noqa: S108 - not written
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What the plans depend on beside the facts."""
-
-    idx: str = "10"
-    is_this_host: bool = True
-    """Whether the root directory is that of this process, not of an image."""
-    has_systemd: bool = False
-    """Whether systemd runs on the host."""
-    is_active: bool = False
-    """Whether systemd runs the service."""
-    is_exporter_active: bool = False
-    """Whether systemd runs the service of `nri-numamem export`."""
-    nri_drop_in: Write | None = None
-    """The file that enables NRI, if it is requested."""
-
-
-def plan_launched(facts: Facts, program: Program, options: Options) -> list[Step]:
+def plan_launched(facts: Facts, program: Program, idx: str = "10") -> list[Step]:
     """Return the steps to a plugin that the runtime launches; raise UsageError.
 
     The runtime must find at most one entry at each time, so an entry with another index is removed
     before the new one is made.
     """
     check_plugin_directory(facts)
-    path = f"{facts.runtime.plugin_path}/{options.idx}-{NAME}"
-    steps: list[Step] = [*_without_service(facts, options)]
-    steps += _program_steps(facts, program, path)
-    own = f"{facts.runtime.config_path}/{options.idx}-{NAME}.conf"
+    path = f"{facts.runtime.plugin_path}/{idx}-{NAME}"
+    steps = [*_without_service(facts), *_program_steps(facts, program, path)]
+    own = f"{facts.runtime.config_path}/{idx}-{NAME}.conf"
     shared = f"{facts.runtime.config_path}/{NAME}.conf"
     steps += _configuration(facts, own, (own, shared))
     if facts.has_copy and program.path != COPY:
         steps.append(Remove(COPY))
-    return [*steps, *_nri(facts, options)]
+    return steps
 
 
 def _program_steps(facts: Facts, program: Program, path: str) -> Iterator[Step]:
     """Yield the steps to one entry in the plugin directory."""
-    others = [entry for entry in facts.entries if entry.path != path]
-    present = next((entry for entry in facts.entries if entry.path == path), None)
-    in_place = next((entry for entry in others if entry.path == program.path), None)
-    if in_place is not None and present is None:
-        yield Move(in_place.path, path)
-        others.remove(in_place)
-    yield from (Remove(entry.path) for entry in others)
-    if in_place is not None or program.path == path:
+    is_entry = program.path in facts.entries
+    others = [entry for entry in facts.entries if entry != path]
+    if is_entry and path not in facts.entries:
+        yield Move(program.path, path)
+        others.remove(program.path)
+    yield from map(Remove, others)
+    if is_entry:
         return
     if program.is_permanent:
-        if present is None or present.target != program.path:
+        if facts.entries.get(path) != program.path:
             yield Link(path, program.path)
     elif path not in facts.identical:
         yield Copy(path, program.file)
 
 
-def plan_external(facts: Facts, program: Program, options: Options) -> list[Step]:
+def plan_external(facts: Facts, program: Program) -> list[Step]:
     """Return the steps to a plugin that systemd starts; raise UsageError."""
     check_plugin_directory(facts)
     steps: list[Step] = []
@@ -92,58 +63,50 @@ def plan_external(facts: Facts, program: Program, options: Options) -> list[Step
     if path != program.path and path not in facts.identical:
         steps.append(Copy(path, program.file))
     socket = facts.runtime.nri.get("socket_path")
-    text = unit.unit_for(path, None if socket is None else str(socket))
-    is_ours = facts.unit is None or unit.is_own(facts.unit)
-    is_new = is_ours and facts.unit != text and facts.packaged_unit is None
-    if is_new:
-        steps.append(Write(unit.PATH, text))
+    text = systemd.unit_for(path, None if socket is None else str(socket))
+    is_ours = facts.unit is None or systemd.is_own(facts.unit)
+    if is_ours and facts.unit != text and facts.packaged_unit is None:
+        steps.append(Write(systemd.PATH, text))
     steps += _configuration(facts, str(DEFAULT_CONFIG), (str(DEFAULT_CONFIG),))
     if not facts.is_enabled:
-        steps.append(Link(unit.WANTED, _unit_file(facts)))
-    steps += [Remove(entry.path) for entry in facts.entries]
-    if options.has_systemd and (steps or not options.is_active):
+        unit = systemd.PATH if facts.unit is not None else facts.packaged_unit or systemd.PATH
+        steps.append(Link(systemd.WANTED, unit))
+    steps += map(Remove, facts.entries)
+    if facts.has_systemd and (steps or not facts.is_active):
         steps.append(Service(("daemon-reload",)))
-        if options.is_active:
-            steps.append(Service(("restart", unit.NAME)))
+        if facts.is_active:
+            steps.append(Service(("restart", systemd.UNIT)))
         else:
-            steps.append(Service(("start", unit.NAME), ("stop", unit.NAME)))
-    return [*steps, *_nri(facts, options)]
+            steps.append(Service(("start", systemd.UNIT), ("stop", systemd.UNIT)))
+    return steps
 
 
-def _unit_file(facts: Facts) -> str:
-    if facts.packaged_unit is not None and facts.unit is None:
-        return facts.packaged_unit
-    return unit.PATH
+def plan_uninstall(facts: Facts, *, is_exporter_active: bool = False) -> list[Step]:
+    """Return the steps that take away what install made; the configuration stays.
+
+    The exporter is stopped first; its unit belongs to a package.
+    """
+    wanted = [systemd.EXPORTER_WANTED] if facts.is_exporter_enabled else []
+    copy = [COPY] if facts.has_copy else []
+    return [
+        *_without(systemd.EXPORTER, wanted, facts, is_active=is_exporter_active),
+        *_without_service(facts),
+        *map(Remove, (*facts.entries, *copy, *facts.drop_ins)),
+    ]
 
 
-def plan_uninstall(facts: Facts, options: Options) -> list[Step]:
-    """Return the steps that take away what install made; the configuration stays."""
-    steps: list[Step] = [*_without_exporter(facts, options), *_without_service(facts, options)]
-    steps += [Remove(entry.path) for entry in facts.entries]
-    steps += [Remove(COPY)] if facts.has_copy else []
-    return [*steps, *(Remove(path) for path in facts.drop_ins)]
-
-
-def _without_exporter(facts: Facts, options: Options) -> Iterator[Step]:
-    """Yield the steps that stop the exporter; its unit belongs to a package."""
-    if options.is_exporter_active:
-        yield Service(("stop", unit.EXPORTER), ("start", unit.EXPORTER))
-    if facts.is_exporter_enabled:
-        yield Remove(unit.EXPORTER_WANTED)
-        if options.has_systemd:
-            yield Service(("daemon-reload",))
-
-
-def _without_service(facts: Facts, options: Options) -> Iterator[Step]:
+def _without_service(facts: Facts) -> Iterator[Step]:
     """Yield the steps that stop the service, and remove a unit that no administrator changed."""
-    if options.is_active:
-        yield Service(("stop", unit.NAME), ("start", unit.NAME))
-    if facts.is_enabled:
-        yield Remove(unit.WANTED)
-    is_ours = facts.unit is not None and unit.is_own(facts.unit)
-    if is_ours:
-        yield Remove(unit.PATH)
-    if options.has_systemd and (facts.is_enabled or is_ours):
+    paths = [systemd.WANTED] if facts.is_enabled else []
+    paths += [systemd.PATH] if systemd.is_own(facts.unit) else []
+    return _without(systemd.UNIT, paths, facts, is_active=facts.is_active)
+
+
+def _without(unit: str, paths: list[str], facts: Facts, *, is_active: bool) -> Iterator[Step]:
+    if is_active:
+        yield Service(("stop", unit), ("start", unit))
+    yield from map(Remove, paths)
+    if paths and facts.has_systemd:
         yield Service(("daemon-reload",))
 
 
@@ -161,12 +124,6 @@ def _configuration(facts: Facts, path: str, read: tuple[str, ...]) -> Iterator[S
         yield Move(others.pop(0), path) if others else Write(path, example_text())
     # A file without any setting is of no use beside the other.
     yield from (Remove(other) for other in others if other in empty)
-
-
-def _nri(facts: Facts, options: Options) -> Iterator[Step]:
-    drop_in = options.nri_drop_in
-    if drop_in is not None and facts.drop_ins.get(drop_in.path) != drop_in.text:
-        yield drop_in
 
 
 def check_plugin_directory(facts: Facts) -> None:

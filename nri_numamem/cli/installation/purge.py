@@ -8,14 +8,12 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from nri_numamem.cli.host_files import Host, UnreadableError
-from nri_numamem.cli.installation import unit
-from nri_numamem.cli.installation.apply import REMEDIES
-from nri_numamem.cli.installation.facts import Facts
-from nri_numamem.cli.installation.program import COPY
-from nri_numamem.cli.installation.steps import Remove, Step
+from nri_numamem.cli.installation import systemd
+from nri_numamem.cli.installation.facts import COPY, Facts
+from nri_numamem.cli.installation.steps import REMEDIES, Remove, Step
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.load import DEFAULT_CONFIG, load_file
 from nri_numamem.config.settings import STATE_FILE
@@ -24,8 +22,8 @@ from nri_numamem.engine.core.text import escape
 _OWN = (
     STATE_FILE.rpartition("/")[0],
     "/var/log/nri-numamem",
-    unit.OVERRIDES,
-    unit.EXPORTER_OVERRIDES,
+    systemd.OVERRIDES,
+    systemd.EXPORTER_OVERRIDES,
     str(DEFAULT_CONFIG.parent),
 )
 _COPIES = COPY.rpartition("/")[0]
@@ -80,9 +78,16 @@ def purge(plan: Purge, host: Host, *, is_dry_run: bool) -> list[str]:
     """Remove what is planned and print a line for each; return what remains, for people."""
     remaining = []
     for path in (*plan.own, *plan.shared):
+        place = host.entry(path)
         try:
-            if not is_dry_run:
-                _remove(host.entry(path), is_shared=path in plan.shared)
+            if is_dry_run:
+                pass
+            elif path in plan.shared:
+                place.rmdir()
+            elif place.is_dir() and not place.is_symlink():
+                shutil.rmtree(place)
+            else:
+                place.unlink(missing_ok=True)
         except OSError as error:
             remedy = REMEDIES.get(error.errno or 0, error.strerror or str(error))
             remaining.append(f"remove {path}    (not done completely: {remedy})")
@@ -91,15 +96,6 @@ def purge(plan: Purge, host: Host, *, is_dry_run: bool) -> list[str]:
     for line in plan.kept:
         print(f"kept {line}; remove it yourself")
     return remaining
-
-
-def _remove(place: Path, *, is_shared: bool) -> None:
-    if is_shared:
-        place.rmdir()
-    elif place.is_dir() and not place.is_symlink():
-        shutil.rmtree(place)
-    else:
-        place.unlink(missing_ok=True)
 
 
 def _kept(facts: Facts, host: Host) -> list[str]:
@@ -117,6 +113,7 @@ def _kept(facts: Facts, host: Host) -> list[str]:
 
 
 def _files_of(config: str, host: Host) -> Iterator[str]:
+    """Yield a line for each file outside of what a purge removes that a configuration names."""
     try:
         settings = load_file(host.path(config), root=host.root)
     except UsageError:
@@ -127,11 +124,7 @@ def _files_of(config: str, host: Host) -> Iterator[str]:
         "metricsTextfile": settings.metrics_textfile,
     }
     for key, name in named.items():
-        if name and not _is_own(name) and host.path(name).exists():
+        parents = {str(parent) for parent in PurePosixPath(name or "").parents}
+        if name and parents.isdisjoint(_OWN) and host.path(name).exists():
             beside = ", and the plugin's files beside it" if key == "stateFile" else ""
             yield f"{name}{beside} ({key} in {config})"
-
-
-def _is_own(name: str) -> bool:
-    parents = {str(parent) for parent in PurePosixPath(name).parents}
-    return not parents.isdisjoint(_OWN)

@@ -1,17 +1,65 @@
-"""systemctl on the host that this process runs on."""
+"""The service of systemd: its unit for a program, and systemctl on the host of this process.
+
+The unit in systemd/ of the repository is the only source; `unit_text` is a copy of it that
+docs/generate.py writes, because the single executable file has no data files.
+"""
 
 import errno
+import hashlib
+import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from nri_numamem.cli.host_files import Host
-from nri_numamem.cli.installation import unit
+from nri_numamem.cli.installation.unit_text import UNIT as SOURCE
+
+UNIT = "nri-numamem.service"
+PATH = f"/etc/systemd/system/{UNIT}"
+WANTED = f"/etc/systemd/system/multi-user.target.wants/{UNIT}"
+"""The link that `systemctl enable` makes."""
+OVERRIDES = f"{PATH}.d"
+PACKAGED = tuple(f"{folder}/systemd/system/{UNIT}" for folder in ("/usr/lib", "/lib"))
+"""Where a package of a distribution has the unit."""
+
+EXPORTER = "nri-numamem-export.service"
+"""The unit of `nri-numamem export`, which the packages bring."""
+EXPORTER_WANTED = f"/etc/systemd/system/multi-user.target.wants/{EXPORTER}"
+EXPORTER_OVERRIDES = f"/etc/systemd/system/{EXPORTER}.d"
 
 # It exists where systemd is process 1. Source: sd_booted(3).
 BOOTED = Path("/run/systemd/system")
 # The service is ready when it is registered; a busy runtime may let it wait.
 _TIMEOUT_S = 300.0
+_HEAD = "# Written by nri-numamem install; change it with: systemctl edit nri-numamem\n# Checksum: "
+_START = re.compile(r"^ExecStart=\S+ run$", re.MULTILINE)
+
+
+def unit_for(program: str, socket: str | None = None) -> str:
+    """Return the unit that starts a program, with the socket if it is not the default."""
+    command = " ".join([program, "run", *(["--socket", socket] if socket else [])])
+    text = _START.sub(lambda _: f"ExecStart={command}", SOURCE)
+    return f"{_HEAD}{_checksum(text)}\n{text}"
+
+
+def is_own(text: str | None) -> bool:
+    """Return whether a text is a unit that no administrator changed.
+
+    It is what `unit_for` returned, of this or another version, or a copy of the repository's.
+    """
+    if text is None or not text.startswith(_HEAD):
+        return text == SOURCE
+    checksum, _, unit = text.removeprefix(_HEAD).partition("\n")
+    return checksum == _checksum(unit)
+
+
+def _checksum(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def is_enabled(host: Host, wanted: str = WANTED) -> bool:
+    """Return whether systemd starts the plugin, or the service of another link."""
+    return host.entry(wanted).is_symlink()
 
 
 def is_running(host: Host) -> bool:
@@ -19,7 +67,7 @@ def is_running(host: Host) -> bool:
     return host.is_this_host and BOOTED.is_dir()
 
 
-def is_active(host: Host, name: str = unit.NAME) -> bool:
+def is_active(host: Host, name: str = UNIT) -> bool:
     """Return whether systemd runs the service, or another one."""
     if not is_running(host):
         return False

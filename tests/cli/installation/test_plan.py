@@ -5,15 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.cli.installation import unit
-from nri_numamem.cli.installation.facts import Entry, Facts
-from nri_numamem.cli.installation.plan import (
-    Options,
-    plan_external,
-    plan_launched,
-    plan_uninstall,
-)
-from nri_numamem.cli.installation.program import COPY, Program
+from nri_numamem.cli.installation import systemd
+from nri_numamem.cli.installation.facts import COPY, Facts, Program
+from nri_numamem.cli.installation.plan import plan_external, plan_launched, plan_uninstall
 from nri_numamem.cli.installation.steps import (
     Copy,
     Link,
@@ -33,31 +27,36 @@ ENTRY = "/opt/nri/plugins/10-nri-numamem"
 CONF = "/etc/nri/conf.d/10-nri-numamem.conf"
 SERVICE_CONF = "/etc/nri-numamem/config.yaml"
 EMPTY = Facts(RUNTIME)
-LAUNCHED = Facts(RUNTIME, (Entry(ENTRY, SCRIPT.path),), configs={CONF: "a: b\n"})
+LAUNCHED = Facts(RUNTIME, {ENTRY: SCRIPT.path}, configs={CONF: "a: b\n"})
 EXTERNAL = Facts(
-    RUNTIME, unit=unit.unit_for(SCRIPT.path), is_enabled=True, configs={SERVICE_CONF: "a: b\n"}
+    RUNTIME, unit=systemd.unit_for(SCRIPT.path), is_enabled=True, configs={SERVICE_CONF: "a: b\n"}
 )
-SYSTEMD = Options(has_systemd=True)
-ACTIVE = Options(has_systemd=True, is_active=True)
+
+
+def on_systemd(facts: Facts, *, is_active: bool = False) -> Facts:
+    """Return a host whose systemd runs, without the service or with it."""
+    return replace(facts, has_systemd=True, is_active=is_active)
+
+
 RELOAD = Service(("daemon-reload",))
-START = Service(("start", unit.NAME), ("stop", unit.NAME))
-STOP = Service(("stop", unit.NAME), ("start", unit.NAME))
+START = Service(("start", systemd.UNIT), ("stop", systemd.UNIT))
+STOP = Service(("stop", systemd.UNIT), ("start", systemd.UNIT))
 
 
 class TestLaunched:
     def test_an_empty_host(self) -> None:
-        assert plan_launched(EMPTY, SCRIPT, Options()) == [
+        assert plan_launched(EMPTY, SCRIPT) == [
             Link(ENTRY, SCRIPT.path),
             Write(CONF, example_text()),
         ]
 
     def test_a_second_run(self) -> None:
-        assert plan_launched(LAUNCHED, SCRIPT, SYSTEMD) == []
+        assert plan_launched(on_systemd(LAUNCHED), SCRIPT) == []
 
     def test_another_program_and_index(self) -> None:
         other = Program("/opt/p", Path("/opt/p"), is_single_file=True)
-        assert plan_launched(LAUNCHED, other, Options()) == [Link(ENTRY, "/opt/p")]
-        assert plan_launched(LAUNCHED, SCRIPT, Options("20")) == [
+        assert plan_launched(LAUNCHED, other) == [Link(ENTRY, "/opt/p")]
+        assert plan_launched(LAUNCHED, SCRIPT, "20") == [
             Remove(ENTRY),
             Link("/opt/nri/plugins/20-nri-numamem", SCRIPT.path),
             Move(CONF, CONF.replace("10-", "20-")),
@@ -65,31 +64,29 @@ class TestLaunched:
 
     def test_the_shared_name_of_a_configuration(self) -> None:
         facts = Facts(RUNTIME, LAUNCHED.entries, configs={"/etc/nri/conf.d/nri-numamem.conf": ""})
-        assert plan_launched(facts, SCRIPT, Options()) == []
+        assert plan_launched(facts, SCRIPT) == []
 
     def test_a_single_file_elsewhere_is_copied(self) -> None:
         facts = Facts(RUNTIME, configs={CONF: ""})
-        assert plan_launched(facts, DOWNLOAD, Options()) == [Copy(ENTRY, DOWNLOAD.file)]
-        facts = Facts(RUNTIME, (Entry(ENTRY, None),), configs={CONF: ""})
-        assert plan_launched(facts, DOWNLOAD, Options()) == [Copy(ENTRY, DOWNLOAD.file)]
-        same = Facts(
-            RUNTIME, (Entry(ENTRY, None),), configs={CONF: ""}, identical=frozenset({ENTRY})
-        )
-        assert plan_launched(same, DOWNLOAD, Options()) == []
+        assert plan_launched(facts, DOWNLOAD) == [Copy(ENTRY, DOWNLOAD.file)]
+        facts = Facts(RUNTIME, {ENTRY: None}, configs={CONF: ""})
+        assert plan_launched(facts, DOWNLOAD) == [Copy(ENTRY, DOWNLOAD.file)]
+        same = Facts(RUNTIME, {ENTRY: None}, configs={CONF: ""}, identical=frozenset({ENTRY}))
+        assert plan_launched(same, DOWNLOAD) == []
 
     def test_a_single_file_in_the_plugin_directory_stays_or_gets_its_name(self) -> None:
         dropped = Program(ENTRY, Path(ENTRY), is_single_file=True)
-        facts = Facts(RUNTIME, (Entry(ENTRY, None),), configs={CONF: ""})
-        assert plan_launched(facts, dropped, Options()) == []
-        assert plan_launched(facts, dropped, Options("05"))[0] == Move(
+        facts = Facts(RUNTIME, {ENTRY: None}, configs={CONF: ""})
+        assert plan_launched(facts, dropped) == []
+        assert plan_launched(facts, dropped, "05")[0] == Move(
             ENTRY, "/opt/nri/plugins/05-nri-numamem"
         )
 
     def test_the_service_is_taken_away_first(self) -> None:
-        assert plan_launched(EXTERNAL, SCRIPT, ACTIVE) == [
+        assert plan_launched(on_systemd(EXTERNAL, is_active=True), SCRIPT) == [
             STOP,
-            Remove(unit.WANTED),
-            Remove(unit.PATH),
+            Remove(systemd.WANTED),
+            Remove(systemd.PATH),
             RELOAD,
             Link(ENTRY, SCRIPT.path),
             Move(SERVICE_CONF, CONF),
@@ -97,120 +94,111 @@ class TestLaunched:
 
     def test_a_copy_for_the_service_is_taken_away(self) -> None:
         facts = Facts(RUNTIME, LAUNCHED.entries, configs={CONF: ""}, has_copy=True)
-        assert plan_launched(facts, SCRIPT, Options()) == [Remove(COPY)]
+        assert plan_launched(facts, SCRIPT) == [Remove(COPY)]
         copy = Program(COPY, Path(COPY), is_single_file=True)
-        assert plan_launched(facts, copy, Options()) == [Link(ENTRY, COPY)]
+        assert plan_launched(facts, copy) == [Link(ENTRY, COPY)]
 
     def test_a_unit_of_an_administrator_stays(self) -> None:
         facts = Facts(RUNTIME, unit="[Unit]\n", is_enabled=True, configs={CONF: ""})
-        assert plan_launched(facts, SCRIPT, Options()) == [
-            Remove(unit.WANTED),
+        assert plan_launched(facts, SCRIPT) == [
+            Remove(systemd.WANTED),
             Link(ENTRY, SCRIPT.path),
         ]
 
     def test_other_directories_of_the_runtime(self) -> None:
         nri = {"plugin_path": "/p", "plugin_config_path": "/c"}
         facts = Facts(Runtime("containerd", "x", nri, hides_hugepages=True))
-        assert plan_launched(facts, SCRIPT, Options()) == [
+        assert plan_launched(facts, SCRIPT) == [
             Link("/p/10-nri-numamem", SCRIPT.path),
             Write("/c/10-nri-numamem.conf", example_text()),
         ]
-
-    def test_nri_is_switched_on_once(self) -> None:
-        wanted = Write("/d/99-nri-numamem.toml", "text")
-        options = Options(nri_drop_in=wanted)
-        assert plan_launched(LAUNCHED, SCRIPT, options) == [wanted]
-        facts = Facts(
-            RUNTIME, LAUNCHED.entries, configs={CONF: ""}, drop_ins={wanted.path: wanted.text}
-        )
-        assert plan_launched(facts, SCRIPT, options) == []
 
 
 class TestExternal:
     def test_an_empty_host(self) -> None:
         steps = [
-            Write(unit.PATH, unit.unit_for(SCRIPT.path)),
+            Write(systemd.PATH, systemd.unit_for(SCRIPT.path)),
             Write(SERVICE_CONF, example_text()),
-            Link(unit.WANTED, unit.PATH),
+            Link(systemd.WANTED, systemd.PATH),
         ]
-        assert plan_external(EMPTY, SCRIPT, Options()) == steps
-        assert plan_external(EMPTY, SCRIPT, SYSTEMD) == [*steps, RELOAD, START]
+        assert plan_external(EMPTY, SCRIPT) == steps
+        assert plan_external(on_systemd(EMPTY), SCRIPT) == [*steps, RELOAD, START]
 
     def test_a_second_run(self) -> None:
-        assert plan_external(EXTERNAL, SCRIPT, ACTIVE) == []
-        assert plan_external(EXTERNAL, SCRIPT, SYSTEMD) == [RELOAD, START]
+        assert plan_external(on_systemd(EXTERNAL, is_active=True), SCRIPT) == []
+        assert plan_external(on_systemd(EXTERNAL), SCRIPT) == [RELOAD, START]
 
     def test_a_new_version_of_the_unit(self) -> None:
-        old = unit.unit_for("/opt/old")
+        old = systemd.unit_for("/opt/old")
         facts = Facts(RUNTIME, unit=old, is_enabled=True, configs={SERVICE_CONF: ""})
-        assert plan_external(facts, SCRIPT, ACTIVE) == [
-            Write(unit.PATH, unit.unit_for(SCRIPT.path)),
+        assert plan_external(on_systemd(facts, is_active=True), SCRIPT) == [
+            Write(systemd.PATH, systemd.unit_for(SCRIPT.path)),
             RELOAD,
-            Service(("restart", unit.NAME)),
+            Service(("restart", systemd.UNIT)),
         ]
 
     def test_a_unit_of_an_administrator_or_a_package_is_used(self) -> None:
         own = Facts(RUNTIME, unit="[Unit]\n", configs={SERVICE_CONF: ""})
-        assert plan_external(own, SCRIPT, Options()) == [Link(unit.WANTED, unit.PATH)]
-        packaged = unit.PACKAGED[1]
+        assert plan_external(own, SCRIPT) == [Link(systemd.WANTED, systemd.PATH)]
+        packaged = systemd.PACKAGED[1]
         facts = Facts(RUNTIME, packaged_unit=packaged, configs={SERVICE_CONF: ""})
-        assert plan_external(facts, SCRIPT, Options()) == [Link(unit.WANTED, packaged)]
+        assert plan_external(facts, SCRIPT) == [Link(systemd.WANTED, packaged)]
 
     def test_the_launched_plugin_is_taken_away(self) -> None:
-        assert plan_external(LAUNCHED, SCRIPT, Options())[1:] == [
+        assert plan_external(LAUNCHED, SCRIPT)[1:] == [
             Move(CONF, SERVICE_CONF),
-            Link(unit.WANTED, unit.PATH),
+            Link(systemd.WANTED, systemd.PATH),
             Remove(ENTRY),
         ]
 
     @pytest.mark.parametrize("path", ["/root/download", ENTRY])
     def test_a_single_file_elsewhere_is_copied(self, path: str) -> None:
         program = Program(path, Path(path), is_single_file=True)
-        steps = plan_external(EMPTY, program, Options())
-        assert steps[:2] == [Copy(COPY, Path(path)), Write(unit.PATH, unit.unit_for(COPY))]
+        steps = plan_external(EMPTY, program)
+        assert steps[:2] == [Copy(COPY, Path(path)), Write(systemd.PATH, systemd.unit_for(COPY))]
 
     @pytest.mark.parametrize("path", ["/root/venv/bin/p", "/home/a/p", "/tmp/p"])
     def test_a_script_that_the_unit_hides_is_refused(self, path: str) -> None:
         program = Program(path, Path(path), is_single_file=False)
         with pytest.raises(UsageError, match=f"^{path}: the systemd unit hides .* /opt or /usr$"):
-            plan_external(EMPTY, program, Options())
+            plan_external(EMPTY, program)
 
     def test_a_socket_of_the_runtime(self) -> None:
         runtime = Runtime("containerd", "x", {"socket_path": "/s"}, hides_hugepages=True)
-        steps = plan_external(Facts(runtime), SCRIPT, Options())
-        assert steps[0] == Write(unit.PATH, unit.unit_for(SCRIPT.path, "/s"))
+        steps = plan_external(Facts(runtime), SCRIPT)
+        assert steps[0] == Write(systemd.PATH, systemd.unit_for(SCRIPT.path, "/s"))
 
     def test_of_two_configurations_one_without_settings_goes(self) -> None:
         configs = {SERVICE_CONF: "a: b\n", CONF: example_text()}
         facts = Facts(RUNTIME, unit=EXTERNAL.unit, is_enabled=True, configs=configs)
-        assert plan_external(facts, SCRIPT, Options()) == [Remove(CONF)]
+        assert plan_external(facts, SCRIPT) == [Remove(CONF)]
         configs[CONF] = "c: d\n"
-        assert plan_external(facts, SCRIPT, Options()) == []
+        assert plan_external(facts, SCRIPT) == []
 
     def test_settings_replace_the_empty_file_of_a_package(self) -> None:
         configs = {SERVICE_CONF: example_text(), CONF: "c: d\n"}
         facts = Facts(RUNTIME, unit=EXTERNAL.unit, is_enabled=True, configs=configs)
         steps = [Remove(SERVICE_CONF), Move(CONF, SERVICE_CONF)]
-        assert plan_external(facts, SCRIPT, Options()) == steps
+        assert plan_external(facts, SCRIPT) == steps
         configs[CONF] = example_text()
-        assert plan_external(facts, SCRIPT, Options()) == [Remove(CONF)]
+        assert plan_external(facts, SCRIPT) == [Remove(CONF)]
 
 
 @pytest.mark.parametrize("plan", [plan_launched, plan_external])
 def test_a_plugin_directory_that_stops_the_runtime_is_refused(plan: type) -> None:
     bad = Facts(RUNTIME, bad_names=("/opt/nri/plugins/x.sh",))
     with pytest.raises(UsageError, match=r"^/opt/nri/plugins/x.sh: .* move it away$"):
-        plan(bad, SCRIPT, Options())
+        plan(bad, SCRIPT)
     with pytest.raises(UsageError, match=r"^/p/10-nri-numamem: .*; move it away$"):
-        plan(Facts(RUNTIME, other_programs=("/p/10-nri-numamem",)), SCRIPT, Options())
+        plan(Facts(RUNTIME, other_programs=("/p/10-nri-numamem",)), SCRIPT)
 
 
 class TestUninstall:
     def test_nothing(self) -> None:
-        assert plan_uninstall(EMPTY, SYSTEMD) == []
+        assert plan_uninstall(on_systemd(EMPTY)) == []
 
     def test_launched(self) -> None:
-        assert plan_uninstall(LAUNCHED, Options()) == [Remove(ENTRY)]
+        assert plan_uninstall(LAUNCHED) == [Remove(ENTRY)]
 
     def test_external(self) -> None:
         facts = Facts(
@@ -220,10 +208,10 @@ class TestUninstall:
             has_copy=True,
             drop_ins={"/d/99-nri-numamem.toml": ""},
         )
-        assert plan_uninstall(facts, ACTIVE) == [
+        assert plan_uninstall(on_systemd(facts, is_active=True)) == [
             STOP,
-            Remove(unit.WANTED),
-            Remove(unit.PATH),
+            Remove(systemd.WANTED),
+            Remove(systemd.PATH),
             RELOAD,
             Remove(COPY),
             Remove("/d/99-nri-numamem.toml"),
@@ -232,9 +220,9 @@ class TestUninstall:
     def test_an_exporter(self) -> None:
         """It is stopped before the plugin, and only by an uninstall."""
         facts = replace(LAUNCHED, is_exporter_enabled=True)
-        options = Options(has_systemd=True, is_exporter_active=True)
-        stop = Service(("stop", unit.EXPORTER), ("start", unit.EXPORTER))
-        steps = [stop, Remove(unit.EXPORTER_WANTED), RELOAD, Remove(ENTRY)]
-        assert plan_uninstall(facts, options) == steps
-        assert plan_uninstall(facts, Options()) == [Remove(unit.EXPORTER_WANTED), Remove(ENTRY)]
-        assert plan_launched(facts, SCRIPT, options) == []
+        running = on_systemd(facts)
+        stop = Service(("stop", systemd.EXPORTER), ("start", systemd.EXPORTER))
+        steps = [stop, Remove(systemd.EXPORTER_WANTED), RELOAD, Remove(ENTRY)]
+        assert plan_uninstall(running, is_exporter_active=True) == steps
+        assert plan_uninstall(facts) == [Remove(systemd.EXPORTER_WANTED), Remove(ENTRY)]
+        assert plan_launched(running, SCRIPT) == []

@@ -1,4 +1,4 @@
-"""systemctl, with a program in its place."""
+"""The unit for a program, units that an administrator changed, and a systemctl in its place."""
 
 import stat
 from pathlib import Path
@@ -7,6 +7,8 @@ import pytest
 
 from nri_numamem.cli.host_files import Host
 from nri_numamem.cli.installation import systemd
+
+SOURCE = Path(__file__).resolve().parents[3] / "systemd/nri-numamem.service"
 
 
 @pytest.fixture
@@ -54,3 +56,32 @@ def test_only_this_host_has_a_systemd(
     assert systemd.is_active(Host())
     monkeypatch.setattr(systemd, "BOOTED", tmp_path / "none")
     assert not systemd.is_running(Host())
+
+
+def test_only_the_start_differs_from_the_source() -> None:
+    text = systemd.unit_for("/usr/bin/nri-numamem")
+    source, made = SOURCE.read_text().splitlines(), text.splitlines()
+    assert made[:1] == [
+        "# Written by nri-numamem install; change it with: systemctl edit nri-numamem"
+    ]
+    differing = [line for line in made[2:] if line not in source]
+    assert differing == ["ExecStart=/usr/bin/nri-numamem run"]
+    assert len(made) == len(source) + 2
+
+
+def test_a_socket() -> None:
+    assert "\nExecStart=/p run --socket /run/x.sock\n" in systemd.unit_for("/p", "/run/x.sock")
+
+
+@pytest.mark.parametrize("socket", [None, "/s"])
+def test_an_unchanged_unit(socket: str | None) -> None:
+    text = systemd.unit_for("/p", socket)
+    assert systemd.is_own(text)
+    assert not systemd.is_own(text.replace("Nice=-5", "Nice=0"))
+    assert not systemd.is_own("[Unit]\n")
+
+
+def test_a_copy_of_the_source() -> None:
+    assert systemd.is_own(SOURCE.read_text())
+    assert not systemd.is_own(SOURCE.read_text().replace("Nice=-5", "Nice=0"))
+    assert not systemd.is_own(None)
