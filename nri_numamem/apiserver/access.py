@@ -2,14 +2,24 @@
 
 A pod has them from its service account: two variables, and a directory with a token and the
 certificates of the authorities. The kubelet replaces the token before it expires, so it is read for
-each request.
+each request. Processes of one user may read each other's memory and root directory by /proc, hence
+the token; the kernel refuses that for a process that is not dumpable.
 Source: Kubernetes, "Accessing the Kubernetes API from a Pod".
+
+TLS is that of the standard library's ``ssl``. An interpreter can be built without it. It takes some
+10 MiB, so it is imported for a request only.
 """
 
+from __future__ import annotations
+
+import ctypes
+import os
 import re
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 from nri_numamem.config.errors import UsageError
@@ -122,3 +132,83 @@ def token_of(text: str, place: str) -> str:
     if not _TOKEN.fullmatch(token):
         raise AccessError(f"{place}: there is no token in it, or more than one line")
     return token
+
+
+if TYPE_CHECKING:
+    import ssl
+
+NO_TLS = (
+    "this Python was built without TLS, so it cannot write to an API server; use the single "
+    "executable file, the container image, or a Python that has the module ssl"
+)
+
+
+def require_tls() -> None:
+    """Raise AccessError if the interpreter has no TLS."""
+    try:
+        import ssl  # noqa: F401, PLC0415 - see above
+    except ImportError as error:
+        raise AccessError(NO_TLS) from error
+
+
+def tls_context(access: Access) -> ssl.SSLContext:
+    """Return a context that verifies the server and has the client's certificate.
+
+    Raises AccessError for certificates that cannot be used.
+    """
+    require_tls()
+    import ssl  # noqa: PLC0415 - see above
+
+    try:
+        context = ssl.create_default_context(cadata=access.authorities or None)
+    except ssl.SSLError as error:
+        raise AccessError(f"the certificates of the authority: {_reason(error)}") from error
+    # As client-go: authorities without some extensions, and intermediate ones, are accepted.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    if access.certificate:
+        try:
+            _load(context, access)
+        except (OSError, ssl.SSLError) as error:
+            raise AccessError(f"the client certificate and its key: {_reason(error)}") from error
+    return context
+
+
+def _load(context: ssl.SSLContext, access: Access) -> None:
+    """Load the client's certificate; ssl reads files only, and memory is one without a disk."""
+    with ExitStack() as stack:
+        certificate = _memory_file(access.certificate, stack)
+        key = _memory_file(access.key, stack)
+        # Without a function OpenSSL reads the password of an encrypted key from the terminal.
+        context.load_cert_chain(certificate, key, password=lambda: b"")
+
+
+def _memory_file(data: bytes, stack: ExitStack) -> str:
+    descriptor = os.memfd_create("certificate", os.MFD_CLOEXEC)
+    file = stack.enter_context(os.fdopen(descriptor, "wb"))
+    file.write(data)
+    file.flush()
+    return f"/proc/self/fd/{descriptor}"
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error) or "cannot be used"
+
+
+_PR_SET_DUMPABLE = 4  # linux/prctl.h
+
+
+class Library(Protocol):
+    """The C library's function."""
+
+    def prctl(self, option: int, value: int, *unused: int) -> int:
+        """Call the kernel; see the manual page of prctl."""
+
+
+def hide_from_other_processes(library: Library | None = None) -> bool:
+    """Make /proc/PID/root and the memory of this process unreadable; return whether it worked.
+
+    Processes with CAP_SYS_PTRACE can read them all the same. Python has no interface to prctl(2).
+    """
+    library = library or ctypes.CDLL(None)
+    return library.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) == 0

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from nri_numamem.apiserver import tls
-from nri_numamem.apiserver.access import Access
+from nri_numamem.apiserver.access import Access, tls_context
 from nri_numamem.version import VERSION
 
 TIMEOUT_S = 10.0
@@ -102,7 +101,7 @@ class _TlsConnection(http.client.HTTPConnection):
     def __init__(self, access: Access, timeout_s: float) -> None:
         server = access.server
         super().__init__(server.host, server.port, timeout=timeout_s)
-        self._tls = tls.new_context(access)
+        self._tls = tls_context(access)
         self._tls_name = server.tls_name or server.host
 
     def connect(self) -> None:

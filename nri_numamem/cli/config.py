@@ -17,7 +17,7 @@ from nri_numamem.cli.host_arguments import (
     state_file_of,
 )
 from nri_numamem.cli.machine_argument import add_machine_argument, machine_of
-from nri_numamem.cli.output import add_output_argument, print_document
+from nri_numamem.cli.output import DOCUMENT_VERSION, add_output_argument, print_document
 from nri_numamem.config import load
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.example import example_text
@@ -29,7 +29,6 @@ from nri_numamem.observe.plugin_file import PluginFileError, plugin_file_of, rea
 if TYPE_CHECKING:
     from nri_numamem.engine.core.context import Context
 
-DOCUMENT_VERSION = 1
 
 EXAMPLES = (
     "nri-numamem config default > /etc/nri-numamem/config.yaml",
@@ -147,7 +146,7 @@ def _print_check(path: Path, context: "Context") -> None:
 
 
 def _show(heading: str, document: _Document) -> None:
-    from nri_numamem.cli.render.plain_table import plain_table  # noqa: PLC0415 - people
+    from nri_numamem.cli.render.bars import plain_table  # noqa: PLC0415 - people
     from nri_numamem.cli.render.screen import (  # noqa: PLC0415 - only for people
         Screen,
         new_console,

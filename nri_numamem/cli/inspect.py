@@ -226,7 +226,7 @@ def _device_table(devices: Sequence[NetworkDevice]) -> "Table":
 
 def _new_table(*numbers: str) -> "Table":
     """Return a table with columns of numbers."""
-    from nri_numamem.cli.render.plain_table import plain_table  # noqa: PLC0415 - people
+    from nri_numamem.cli.render.bars import plain_table  # noqa: PLC0415 - people
 
     table = plain_table()
     for name in numbers:

@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
-from nri_numamem.cli.single_file import LICENSES, licenses
 from nri_numamem.config.errors import UsageError
 from nri_numamem.daemon.processes import PLUGIN, set_process_name
 from nri_numamem.version import VERSION, is_single_file
@@ -210,3 +209,15 @@ def new_parser(
             command.examples = module.EXAMPLES
             module.add_arguments(command)
     return parser
+
+
+LICENSES = "--licenses"
+"""The option that prints what `licenses` returns; only the single file has it."""
+
+# The build writes this module. It has LICENSES, a text, and VERSIONS, package -> version.
+_CONTENTS = "single_file_contents"
+
+
+def licenses() -> str:
+    """Return the licences of everything inside the single file; ImportError without one."""
+    return cast("str", importlib.import_module(_CONTENTS).LICENSES)

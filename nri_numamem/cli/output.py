@@ -11,6 +11,8 @@ import sys
 from nri_numamem.config.table import LOG_FORMATS, LOG_LEVELS
 
 OUTPUTS = ("table", "json", "yaml")
+DOCUMENT_VERSION = 1
+"""Of all documents so far."""
 
 
 def add_output_argument(parser: argparse.ArgumentParser) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from nri_numamem.cli.host_arguments import add_config_argument, plugin_settings
 from nri_numamem.cli.machine_argument import add_machine_argument, machine_of
-from nri_numamem.cli.output import OUTPUTS, print_document
+from nri_numamem.cli.output import DOCUMENT_VERSION, OUTPUTS, print_document
 from nri_numamem.config.documents import load_document, name_of, read_file
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.settings import Settings, settings_from_mapping
@@ -31,7 +31,6 @@ from nri_numamem.memorymanager import (
 from nri_numamem.numa import Machine, format_quantity
 from nri_numamem.numa.quantity import parse_quantity
 
-DOCUMENT_VERSION = 1
 DEFAULT_KUBELET = "/var/lib/kubelet/config.yaml"
 # The error with which a kubelet ends. Source: kubelet memorymanager, validateReservedMemory.
 _ERROR = re.compile(

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nri_numamem.cli.output import add_output_argument, print_document
+from nri_numamem.cli.output import DOCUMENT_VERSION, add_output_argument, print_document
 from nri_numamem.config.documents import load_document, name_of, read_file
 from nri_numamem.config.errors import UsageError
 from nri_numamem.engine.core.policy import STATIC
@@ -46,7 +46,6 @@ _DUMP_FIELDS = {
     "entries": f"{FIELD_PREFIX}ENTRIES",
 }
 
-DOCUMENT_VERSION = 1
 
 _OWN_FORMAT = "nri-numamem"
 
@@ -226,7 +225,7 @@ def _show(path: Path, checkpoint: Checkpoint) -> None:
 def _show_assignments(
     screen: "Screen", entries: Assignments, pods: Mapping[str, tuple[Block, ...]]
 ) -> None:
-    from nri_numamem.cli.render.plain_table import plain_table  # noqa: PLC0415 - people
+    from nri_numamem.cli.render.bars import plain_table  # noqa: PLC0415 - people
 
     rows = [
         (uid, name, blocks)

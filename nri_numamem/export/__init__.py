@@ -5,10 +5,8 @@ own memory manager. The room is pure; its values come from the plugin's state, t
 and the kubelet's files, which the command ``export`` reads.
 
 - ``noderesourcetopology``: the object.
-- ``memory``: memory and hugepages of each node, as the engine would give them to one more pod.
+- ``amounts``: memory, hugepages and devices of each node.
 - ``cpus``: CPUs of each node.
-- ``devices``: devices of each node.
-- ``container_memory``: memory and hugepages of each container, for the PodResources API.
-- ``pods``: the pods that count for the fingerprint.
+- ``pods``: the pods that count for the fingerprint, and memory of containers for PodResources.
 - ``fingerprint``: the fingerprint of a set of pods.
 """

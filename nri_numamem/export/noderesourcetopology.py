@@ -12,9 +12,14 @@ from dataclasses import dataclass, field
 
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.state import EngineState
-from nri_numamem.export.amounts import Amounts, resource_of_cpus, resource_of_units
+from nri_numamem.export.amounts import (
+    Amounts,
+    device_amounts,
+    memory_amounts,
+    resource_of_cpus,
+    resource_of_units,
+)
 from nri_numamem.export.cpus import CpuUse, cpu_amounts
-from nri_numamem.export.devices import device_amounts
 from nri_numamem.export.fingerprint import (
     ANNOTATION,
     ATTRIBUTE,
@@ -22,7 +27,6 @@ from nri_numamem.export.fingerprint import (
     METHOD_ATTRIBUTE,
     fingerprint,
 )
-from nri_numamem.export.memory import memory_amounts
 from nri_numamem.kubelet.host_resources import KubeletResources
 from nri_numamem.memorymanager import PoolUse
 from nri_numamem.numa import NodeSet, NodeUse, NumaNode

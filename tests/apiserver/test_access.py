@@ -1,5 +1,9 @@
 """Addresses, tokens and the files of a service account."""
 
+import os
+import ssl
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,11 +14,14 @@ from nri_numamem.apiserver.access import (
     AccessError,
     Server,
     bytes_of,
+    hide_from_other_processes,
     in_cluster,
     server_of,
     text_of,
+    tls_context,
     token_of,
 )
+from tests.kubernetes_api import CERTIFICATES
 
 POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 
@@ -111,3 +118,97 @@ def test_files(tmp_path: Path) -> None:
         bytes_of(path)
     with pytest.raises(AccessError, match="Is a directory"):
         bytes_of(tmp_path)
+
+
+HERE = Server("127.0.0.1", 1)
+
+
+def test_a_server_is_verified() -> None:
+    context = tls_context(Access(HERE, (CERTIFICATES / "ca.crt").read_text()))
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    assert context.check_hostname
+    assert len(context.get_ca_certs()) == 1
+
+
+def test_without_an_authority_those_of_the_host_count() -> None:
+    assert tls_context(Access(HERE)).verify_mode is ssl.CERT_REQUIRED
+
+
+def test_certificates_that_cannot_be_used() -> None:
+    with pytest.raises(AccessError, match=r"^the certificates of the authority: "):
+        tls_context(Access(HERE, "-----BEGIN CERTIFICATE-----\nx"))
+    key = (CERTIFICATES / "client.key").read_bytes()
+    with pytest.raises(AccessError, match=r"^the client certificate and its key: "):
+        tls_context(Access(HERE, certificate=b"x", key=key))
+    other = (CERTIFICATES / "server.crt").read_bytes()
+    with pytest.raises(AccessError, match=r"^the client certificate and its key: "):
+        tls_context(Access(HERE, certificate=other, key=key))
+
+
+def test_an_encrypted_key_does_not_wait_for_a_password() -> None:
+    certificate = (CERTIFICATES / "client.crt").read_bytes()
+    key = (CERTIFICATES / "encrypted.key").read_bytes()
+    with pytest.raises(AccessError, match=r"^the client certificate and its key: "):
+        tls_context(Access(HERE, certificate=certificate, key=key))
+
+
+def test_an_interpreter_without_tls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ssl", None)
+    with pytest.raises(AccessError, match="this Python was built without TLS"):
+        tls_context(Access(HERE))
+
+
+# All without capabilities, as in a pod. This one reads a file of its own by /proc, as the client's
+# certificate is read, and waits for the end.
+HIDDEN = """
+import os, sys
+from nri_numamem.daemon.privileges import drop_capabilities
+assert drop_capabilities() == ""
+from nri_numamem.apiserver.access import hide_from_other_processes, tls_context
+assert hide_from_other_processes()
+descriptor = os.memfd_create("x")
+os.write(descriptor, b"own")
+print(open(f"/proc/self/fd/{descriptor}").read(), flush=True)
+sys.stdin.read()
+"""
+
+READER = """
+import os, sys
+from nri_numamem.daemon.privileges import drop_capabilities
+assert drop_capabilities() == ""
+try:
+    os.listdir(f"/proc/{sys.argv[1]}/root")
+except PermissionError:
+    print("refused")
+else:
+    print("readable")
+"""
+
+READABLE = HIDDEN.replace("hide_from_other_processes()", "True")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has capabilities to drop")
+@pytest.mark.parametrize(("program", "found"), [(HIDDEN, "refused"), (READABLE, "readable")])
+def test_another_process_without_capabilities(program: str, found: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "own\n"
+        done = subprocess.run(
+            [sys.executable, "-c", READER, str(process.pid)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        process.communicate()
+    assert done.stdout.strip() == found, done.stderr
+
+
+def test_a_kernel_that_refuses() -> None:
+    class Refusing:
+        def prctl(self, option: int, value: int, *unused: int) -> int:
+            assert (option, value, *unused) == (4, 0, 0, 0, 0)
+            return -1
+
+    assert not hide_from_other_processes(Refusing())

@@ -2,9 +2,17 @@
 
 from dataclasses import replace
 
+from nri_numamem.engine.core.events import Container, CreateContainer, RunPodSandbox
 from nri_numamem.engine.core.policy import Policy
-from nri_numamem.export.pods import CountedPods, counted_pods
-from tests.export.hosts import MI, SINGLE, create, new_engine
+from nri_numamem.export.pods import (
+    CountedPods,
+    allocatable_memory,
+    counted_pods,
+    host_memory,
+    unnamed_pods,
+)
+from nri_numamem.kubelet.host_resources import MemoryEntry
+from tests.export.hosts import MI, PAGE, SINGLE, allocatable, create, new_engine, pod_of
 
 NAMES = {uid: ("ns", f"pod-{uid}") for uid in "abcd"}
 
@@ -46,3 +54,79 @@ def test_pods_whose_cgroup_is_gone_do_not_count() -> None:
     engine = new_engine()
     create(engine, "a", 100 * MI)
     assert counted_pods([], [], NAMES, engine.state) == CountedPods(frozenset())
+
+
+BEST_EFFORT = replace(SINGLE, topology_manager_policy="best-effort")
+A, B = ("ns", "pod-a"), ("ns", "pod-b")
+PAGES = "hugepages-2Mi"
+
+
+def test_each_container_has_its_memory_and_hugepages_by_node() -> None:
+    engine = new_engine()
+    create(engine, "a", 300 * MI, pages=2, node=1)
+    create(engine, "b", 100 * MI, node=0)
+    assert host_memory(engine.state, {"a": A, "b": B}) == {
+        A: {"main": (MemoryEntry("memory", 1, 300 * MI), MemoryEntry(PAGES, 1, 2 * PAGE))},
+        B: {"main": (MemoryEntry("memory", 0, 100 * MI),)},
+    }
+
+
+def test_a_group_has_the_bytes_of_each_node() -> None:
+    engine = new_engine(BEST_EFFORT)
+    create(engine, "a", 1200 * MI, pages=1)
+    assert host_memory(engine.state, {"a": A})[A]["main"] == (
+        MemoryEntry("memory", 0, allocatable()),
+        MemoryEntry("memory", 1, 1200 * MI - allocatable()),
+        MemoryEntry(PAGES, 0, PAGE),
+        MemoryEntry(PAGES, 1, 0),
+    )
+
+
+def test_two_pods_of_one_name_count_together() -> None:
+    engine = new_engine()
+    create(engine, "old", 100 * MI, node=0)
+    create(engine, "new", 200 * MI, node=0)
+    found = host_memory(engine.state, {"old": A, "new": A})
+    assert found == {A: {"main": (MemoryEntry("memory", 0, 300 * MI),)}}
+
+
+def test_a_pod_without_a_name_is_left_out_and_listed() -> None:
+    engine = new_engine()
+    for uid in ("c", "a", "b"):
+        create(engine, uid, 100 * MI, node=0)
+    assert list(host_memory(engine.state, {"b": B})) == [B]
+    assert unnamed_pods(engine.state, {"b": B, "x": A}) == ("a", "c")
+
+
+def test_memory_that_is_kept_for_a_pod_belongs_to_the_pod_as_a_whole() -> None:
+    engine = new_engine(replace(SINGLE, topology_manager_scope="pod"))
+    pod = pod_of("a", 300 * MI)
+    engine.apply(RunPodSandbox(pod))
+    container = Container("c", pod.sandbox_id, "main", 100 * MI)
+    engine.apply(CreateContainer(pod, container))
+    found = host_memory(engine.state, {"a": A})[A]
+    assert [entry.size_bytes for entry in found["main"]] == [100 * MI]
+    assert [entry.size_bytes for entry in found[""]] == [300 * MI]
+
+
+def test_allocatable_memory_is_that_of_unused_nodes() -> None:
+    engine = new_engine()
+    before = allocatable_memory(engine.state.accounting)
+    assert before == (
+        MemoryEntry("memory", 0, allocatable()),
+        MemoryEntry(PAGES, 0, 16 * PAGE),
+        MemoryEntry("memory", 1, allocatable()),
+        MemoryEntry(PAGES, 1, 16 * PAGE),
+    )
+    create(engine, "a", 300 * MI, node=1)
+    assert allocatable_memory(engine.state.accounting) == before
+
+
+def test_a_node_that_pods_may_not_use_is_not_listed() -> None:
+    reserved = {"memory": 1024 * MI - 16 * PAGE}
+    first = replace(SINGLE.reserved_memory[0], limits=reserved)
+    policy = replace(SINGLE, reserved_memory=(first, *SINGLE.reserved_memory[1:]))
+    found = allocatable_memory(new_engine(policy).state.accounting)
+    assert [(entry.resource, entry.node_id) for entry in found] == [
+        (PAGES, 0), ("memory", 1), (PAGES, 1),
+    ]  # fmt: skip

@@ -1,16 +1,16 @@
 """``nri-numamem demo``: show placement on a simulated machine, on any host, in a second.
 
 For each step the demo prints the pod's request, the decision, and the memory per NUMA node. The
-engine that serves a runtime decides, in this process. This module prints; ``steps`` has the data,
-and ``simulated_host`` the engine. ``make run`` plays the same steps through a plugin process.
+engine that serves a runtime decides, in this process; ``steps`` has the data. ``make run`` plays
+the same steps through a plugin process.
 """
 
 import argparse
 
 from rich.console import Console
 
-from nri_numamem.cli.demo.simulated_host import SimulatedHost
 from nri_numamem.cli.demo.steps import (
+    CONFIG,
     MACHINE_TEXT,
     STEPS,
     Host,
@@ -18,8 +18,21 @@ from nri_numamem.cli.demo.steps import (
     RefusedError,
     Started,
     Step,
+    machine,
 )
 from nri_numamem.cli.render.screen import Screen, new_console
+from nri_numamem.config.load import load_text
+from nri_numamem.config.policy import context_of
+from nri_numamem.engine.core.events import (
+    Container,
+    CreateContainer,
+    PodSandbox,
+    RunPodSandbox,
+    StopPodSandbox,
+)
+from nri_numamem.engine.engine import Engine
+from nri_numamem.memorymanager import QosClass
+from nri_numamem.memorymanager.state_json import StateJson, state_json
 from nri_numamem.numa.quantity import format_page_size, format_quantity, hugepages_resource
 
 EXAMPLES = ("nri-numamem demo",)
@@ -83,3 +96,54 @@ def describe_started(started: Started) -> str:
         size = format_page_size(size_bytes)
         parts.append(f"hugetlb.{size}.max {format_quantity(limit_bytes)}")
     return ", ".join(parts)
+
+
+# The kubelet's cgroups of each QoS class, with the cgroupfs driver.
+_PARENTS = {
+    QosClass.GUARANTEED: "/kubepods",
+    QosClass.BURSTABLE: "/kubepods/burstable",
+    QosClass.BEST_EFFORT: "/kubepods/besteffort",
+}
+
+
+class SimulatedHost:
+    """A host without a runtime: events go to the engine, and plans are its replies."""
+
+    def __init__(self) -> None:
+        self._engine = Engine(context_of(load_text(CONFIG, "demo"), machine()))
+        self._pods: dict[str, PodSandbox] = {}
+        self.pod_names: dict[str, str] = {}
+        """Pod uid -> name of every pod that was started."""
+
+    def accounting(self) -> StateJson:
+        """Return the accounting as it is now."""
+        return state_json(self._engine.state.accounting)
+
+    def start_pod(self, spec: PodSpec) -> Started:
+        """Start a pod with its container; raise RefusedError, without it, if refused."""
+        uid = f"{spec.name}-uid"
+        self.pod_names[uid] = spec.name
+        pod = self._pods[spec.name] = PodSandbox(
+            f"{spec.name}-sandbox",
+            uid,
+            "default",
+            spec.name,
+            f"{_PARENTS[spec.qos]}/pod{uid}",
+            spec.memory_bytes or None,
+            spec.hugepages,
+        )
+        self._engine.apply(RunPodSandbox(pod))
+        container = Container(
+            f"{spec.name}-id", pod.sandbox_id, spec.container, spec.memory_bytes or None
+        )
+        plan = self._engine.apply(CreateContainer(pod, container)).plan
+        if plan.refusal is not None:
+            self.remove_pod(spec)
+            raise RefusedError(plan.refusal)
+        if plan.adjustment is None:
+            return Started()
+        return Started(plan.adjustment.cpuset_mems, plan.adjustment.hugepage_limits)
+
+    def remove_pod(self, spec: PodSpec) -> None:
+        """Stop a pod with its container."""
+        self._engine.apply(StopPodSandbox(self._pods.pop(spec.name)))

@@ -10,28 +10,29 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from nri_numamem.cli.doctor.findings import Finding, Verdict, status_of
-from nri_numamem.cli.doctor.hugepages import check_hugepages
-from nri_numamem.cli.doctor.kubelet import check_kubelet
-from nri_numamem.cli.doctor.machine import check_cgroups, check_configuration, check_nodes
-from nri_numamem.cli.doctor.memory_policies import check_memory_policies
-from nri_numamem.cli.doctor.network_hints import check_network_hints
+from nri_numamem.cli.doctor.machine import (
+    check_cgroups,
+    check_configuration,
+    check_hugepages,
+    check_memory_policies,
+    check_nodes,
+)
 from nri_numamem.cli.doctor.plugin import check_instance
-from nri_numamem.cli.doctor.runtime import check_runtimes
-from nri_numamem.cli.doctor.service import check_service
+from nri_numamem.cli.doctor.runtime import check_kubelet, check_runtimes
+from nri_numamem.cli.doctor.service import check_network_hints, check_service
 from nri_numamem.cli.host_arguments import (
     add_config_argument,
     add_host_argument,
     add_state_file_argument,
 )
 from nri_numamem.cli.host_files import Host
-from nri_numamem.cli.output import add_output_argument, print_document
+from nri_numamem.cli.output import DOCUMENT_VERSION, add_output_argument, print_document
 from nri_numamem.config.settings import Settings
 from nri_numamem.engine.core.text import escape
 
 _STYLES = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "bold red"}
 _SHOWN = {Verdict.FAIL: "FAIL", Verdict.UNKNOWN: "?"}
 
-DOCUMENT_VERSION = 1
 
 EXAMPLES = (
     "nri-numamem doctor",

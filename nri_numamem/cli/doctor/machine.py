@@ -1,15 +1,30 @@
-"""Checks of the machine: cgroups, NUMA nodes, the configuration for it."""
+"""Checks of the machine: cgroups, NUMA nodes, the configuration, hugepages, memory policies.
 
+Hugepages that are used outside of pods are not available to pods.
+"""
+
+import argparse
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from nri_numamem.cli.doctor.findings import Finding, Verdict
-from nri_numamem.cli.host_arguments import LAUNCHED_CONFIGS, config_files
+from nri_numamem.cli.host_arguments import LAUNCHED_CONFIGS, config_files, roots_of
 from nri_numamem.cli.host_files import Host, UnreadableError
+from nri_numamem.cli.live.collect import collect_accounting, with_hugepage_users
+from nri_numamem.cli.live.outside import OutsideUse, outside_uses
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.load import DEFAULT_CONFIG, load_file
 from nri_numamem.config.policy import context_of
 from nri_numamem.config.settings import Settings
+from nri_numamem.host.memory_policies import (
+    PROGRAMS,
+    FeaturesError,
+    find_program,
+    missing_modes,
+    read_policy_modes,
+)
+from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError, node_directories
 from nri_numamem.host.topology import read_machine
 from nri_numamem.numa import Machine, NodeSet, humanize_bytes
@@ -92,3 +107,83 @@ def check_configuration(
             for note in settings.notes
         ]
     return tuple(findings), settings
+
+
+def check_hugepages(host: Host, config: Path | None, state_file: str | None) -> Iterator[Finding]:
+    """Check the kernel's pools against the accounting of the plugin that runs.
+
+    Without a plugin, state or pools there is nothing to compare; other checks report that.
+    """
+    args = argparse.Namespace(root=host.root, config=config, state_file=state_file)
+    try:
+        facts = collect_accounting(args)
+    except UsageError:
+        return
+    use = facts.pool_use
+    if facts.holder is None or facts.state is None or use is None:
+        return
+    if any(outside_uses(facts)):
+        facts = with_hugepage_users(facts, roots_of(args))
+        for found in outside_uses(facts):
+            yield Finding("hugepages", Verdict.WARN, found.text, _remedy(found))
+    elif any(use.pools.values()):
+        yield Finding("hugepages", Verdict.OK, "no hugepages are used outside of pods")
+
+
+def _remedy(use: OutsideUse) -> str:
+    if not use.nodes:
+        return "end what reserves them, or reserve as many more with reservedMemory"
+    size = humanize_bytes(use.size_bytes)
+    more = f"{size} of {use.resource} more on {use.where}"
+    return f"pods cannot get them: end what uses them, or let reservedMemory have {more}"
+
+
+_POLICIES = "memory_policies"
+_POLICIES_REMEDY = "use runc 1.4 or crun 1.24, or newer; see docs/memory-policies.md"
+
+
+def check_memory_policies(
+    host: Host,
+    settings: Settings | None,
+    find: Callable[[str], Path | None] = find_program,
+    read: Callable[[Path], frozenset[str]] = read_policy_modes,
+) -> Iterator[Finding]:
+    """Check what the settings allow; `find` and `read` are those of ``host.memory_policies``."""
+    if settings is None or not settings.memory_policies.is_active:
+        return
+    policies = settings.memory_policies
+    roots = HostRoots(host.path("/sys"), host.path("/proc"), host.path("/sys/fs/cgroup"))
+    missing = missing_modes(roots) & {*policies.modes, *policies.defaults.values()}
+    if missing:
+        text = f"the kernel lacks the modes {', '.join(sorted(missing))} of memoryPolicy"
+        yield Finding(_POLICIES, Verdict.WARN, text, "remove them, or use a newer kernel")
+    if policies.runtimes is not None:
+        listed = ", ".join(policies.runtimes) or "none"
+        text = f"memoryPolicy.runtimes lists the handlers {listed}, which are not checked"
+        yield Finding(_POLICIES, Verdict.OK, text)
+    elif not host.is_this_host:
+        text = "OCI runtimes below another root are not executed"
+        yield Finding(_POLICIES, Verdict.UNKNOWN, text, "run this on the host")
+    else:
+        yield from _check_programs(find, read)
+
+
+def _check_programs(
+    find: Callable[[str], Path | None], read: Callable[[Path], frozenset[str]]
+) -> Iterator[Finding]:
+    programs = [program for name in PROGRAMS if (program := find(name)) is not None]
+    if not programs:
+        remedy = "list the handlers in memoryPolicy.runtimes whose OCI runtime sets policies"
+        text = f"the plugin finds neither {' nor '.join(PROGRAMS)}, so it sets no policies"
+        yield Finding(_POLICIES, Verdict.WARN, text, remedy)
+    for program in programs:
+        try:
+            sets_policies = bool(read(program))
+        except FeaturesError as error:
+            yield Finding(_POLICIES, Verdict.WARN, str(error), _POLICIES_REMEDY)
+            continue
+        if sets_policies:
+            yield Finding(_POLICIES, Verdict.OK, f"{program} sets memory policies")
+        else:
+            text = f"{program} sets no memory policies"
+            yield Finding(_POLICIES, Verdict.WARN, text, _POLICIES_REMEDY)

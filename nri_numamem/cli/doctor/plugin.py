@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nri_numamem.cli.doctor.findings import Finding, Verdict
 from nri_numamem.cli.host_files import Host, UnreadableError
-from nri_numamem.cli.render.duration import duration
+from nri_numamem.cli.render.texts import duration
 from nri_numamem.config.settings import Settings
 from nri_numamem.daemon.lock_holder import find_holder
 from nri_numamem.engine.core.providers import format_nodes

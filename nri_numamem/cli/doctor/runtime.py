@@ -1,10 +1,10 @@
-"""Checks of the container runtime: NRI, its time limits, its plugin directory.
+"""Checks of the container runtime: NRI, its time limits, its plugin directory; of the kubelet.
 
 Nothing connects to the NRI socket: a connection that does not register makes the runtime wait.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from nri_numamem.cli.doctor.findings import Finding, Verdict
 from nri_numamem.cli.host_files import Host, UnreadableError
@@ -18,6 +18,10 @@ from nri_numamem.cli.runtimes import (
     is_plugin_name,
     runtimes,
 )
+from nri_numamem.config.errors import UsageError
+from nri_numamem.config.settings import Settings
+from nri_numamem.config.strict_yaml import line_of, parse
+from nri_numamem.engine.core.policy import STATIC
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)", re.ASCII)
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0}
@@ -120,3 +124,37 @@ def _exists(host: Host, name: str) -> bool:
     if path.is_symlink() and path.readlink().is_absolute():
         path = host.path(str(path.readlink()))
     return path.exists()
+
+
+_KUBELET = "/var/lib/kubelet/config.yaml"
+_STRICT_POLICIES = ("restricted", "single-numa-node")
+
+
+def check_kubelet(host: Host, settings: Settings | None) -> Iterator[Finding]:
+    """Check the kubelet's configuration beside the plugin's settings, if these are valid."""
+    try:
+        text = host.read(_KUBELET)
+        if text is None:
+            remedy = "name the kubelet's file in kubeletConfigFile if it is elsewhere"
+            yield Finding("kubelet", Verdict.UNKNOWN, f"{_KUBELET} does not exist", remedy)
+            return
+        root, document = parse(text, _KUBELET)
+    except (UnreadableError, UsageError) as error:
+        yield Finding("kubelet", Verdict.UNKNOWN, str(error), "run as root, and correct the file")
+        return
+    document = document if isinstance(document, Mapping) else {}
+    manager = str(document.get("memoryManagerPolicy", "None"))
+    if manager == STATIC and (settings is None or settings.memory_manager_policy == STATIC):
+        line = line_of(root, ("memoryManagerPolicy",))
+        text = f"{_KUBELET}:{line}: memoryManagerPolicy is Static, as the plugin's is"
+        remedy = "set None, drain the node, delete the kubelet's memory_manager_state, restart it"
+        yield Finding("kubelet_memory_manager", Verdict.FAIL, text, remedy)
+    else:
+        text = f"{_KUBELET}: memoryManagerPolicy is {manager}"
+        yield Finding("kubelet_memory_manager", Verdict.OK, text)
+    policy = "best-effort" if settings is None else settings.topology_manager_policy
+    if document.get("cpuManagerPolicy") == "static" and policy in _STRICT_POLICIES:
+        line = line_of(root, ("cpuManagerPolicy",))
+        text = f"{_KUBELET}:{line}: cpuManagerPolicy is static, and the plugin's policy is {policy}"
+        remedy = "CPUs are chosen first, so more pods are refused; see docs/limits.md"
+        yield Finding("kubelet_cpu_manager", Verdict.WARN, text, remedy)

@@ -6,7 +6,7 @@ from nri_numamem.cli.explain.advice import (
     amounts_text,
     request_of,
 )
-from nri_numamem.cli.render.strategy import strategy_text
+from nri_numamem.cli.render.texts import strategy_text
 from nri_numamem.engine.features.burstable_pods import records as burstable_pods
 from nri_numamem.engine.features.memory_policies.records import MemoryPolicyRejected
 from nri_numamem.engine.records import connection, containers, pods, running

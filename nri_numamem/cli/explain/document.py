@@ -4,7 +4,7 @@ from nri_numamem.cli.explain.rebalancing import Plans
 from nri_numamem.cli.explain.story import Away, ContainerStory, Story, outcome_of
 from nri_numamem.cli.live.outside import use_document
 from nri_numamem.cli.live.rebalancing import document as rebalancing_document
-from nri_numamem.cli.render.times import format_time
+from nri_numamem.cli.render.texts import format_time
 from nri_numamem.observe.history.records import Recorded
 
 VERSION = 1

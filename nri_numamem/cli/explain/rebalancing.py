@@ -11,8 +11,7 @@ from nri_numamem.cli.explain.select import Key, Names
 from nri_numamem.cli.explain.story import ContainerStory, Outcome, Story
 from nri_numamem.cli.host_arguments import roots_of
 from nri_numamem.cli.live.collect import collect_accounting, with_hugepage_users
-from nri_numamem.cli.live.facts import Facts
-from nri_numamem.cli.live.names import pod_names
+from nri_numamem.cli.live.facts import Facts, pod_names
 from nri_numamem.cli.live.outside import outside_uses
 from nri_numamem.cli.live.rebalancing import PodNames, plan_on
 from nri_numamem.config.errors import UsageError

@@ -16,10 +16,9 @@ from nri_numamem.cli.explain.rebalancing import Plans
 from nri_numamem.cli.explain.select import names_of
 from nri_numamem.cli.explain.story import Away, ContainerStory, Outcome, Story, outcome_of
 from nri_numamem.cli.live.rebalancing import BY_HAND, sentence
-from nri_numamem.cli.render.duration import duration
-from nri_numamem.cli.render.plain_table import plain_table
+from nri_numamem.cli.render.bars import plain_table
 from nri_numamem.cli.render.screen import Screen
-from nri_numamem.cli.render.times import time_text
+from nri_numamem.cli.render.texts import duration, time_text
 from nri_numamem.engine.core.text import escape
 from nri_numamem.engine.features.residency import records as residency
 from nri_numamem.engine.records import containers, pods, running

@@ -10,8 +10,7 @@ import sys
 from pathlib import Path
 
 from nri_numamem.cli.export.collect import collect
-from nri_numamem.cli.export.node_name import add_node_name_argument, node_name_of
-from nri_numamem.cli.export.server import add_server_arguments
+from nri_numamem.cli.export.server import add_node_name_argument, add_server_arguments, node_name_of
 from nri_numamem.cli.live import collect as live
 from nri_numamem.cli.output import add_log_arguments, print_document
 from nri_numamem.config.errors import UsageError

@@ -2,10 +2,15 @@
 
 An input that cannot be read becomes one line with its effect and a remedy. Without the machine or
 the plugin's state there is no object: the zones would show memory that pods have.
+
+The exporter takes a stamp each second, which shows changes. It has size, inode and time of the
+files, the names of the pods' cgroups, and the counts of the hugepage pools, and reads no file but
+those of the pools.
 """
 
 import argparse
-from collections.abc import Collection, Iterator, Mapping
+import os
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,17 +18,21 @@ from nri_numamem.cli.export.kubelet import read_kubelet
 from nri_numamem.cli.host_arguments import roots_of
 from nri_numamem.cli.live import collect as live
 from nri_numamem.cli.live.facts import Facts
-from nri_numamem.cli.render.times import format_time
+from nri_numamem.cli.render.texts import format_time
+from nri_numamem.config.errors import UsageError
 from nri_numamem.engine.core.context import Context
 from nri_numamem.export.conditions import Input, Problem
 from nri_numamem.export.cpus import running_containers
 from nri_numamem.export.noderesourcetopology import (
     ZONE_LIMIT,
     Host,
+    noderesourcetopology,
     nodes_without_zone,
     zone_nodes,
 )
 from nri_numamem.export.pods import counted_pods
+from nri_numamem.exporter.loop import Reading
+from nri_numamem.host.hugepages import PoolDirectories, read_pool_use
 from nri_numamem.host.pod_cgroups import cpu_requests, guaranteed_pods, has_pod_cgroups, other_pods
 from nri_numamem.host.pod_logs import pod_names
 from nri_numamem.host.roots import HostRoots
@@ -164,3 +173,50 @@ def _unknown_requests(
             f"{len(unknown)} running containers count for no CPU, such as {min(unknown)}: their "
             "cgroups have no CPU quota; set cpuCFSQuota: true in the kubelet's configuration",
         )
+
+
+class HostInputs:
+    """Reads the host that the options name."""
+
+    def __init__(
+        self, args: argparse.Namespace, node_name: str, reserved_cpus: CpuSet | None
+    ) -> None:
+        self._args = args
+        self._node_name = node_name
+        self._reserved_cpus = reserved_cpus
+        self._roots = roots_of(args)
+        self._files: tuple[Path, ...] = ()
+
+    def stamp(self) -> Hashable:
+        """Return a value that differs when something has changed."""
+        return tuple(self._stamps())
+
+    def read(self) -> Reading:
+        """Return the object, None if there is none, and what is missing."""
+        try:
+            collected = collect(self._args, self._node_name, self._reserved_cpus)
+        except UsageError as error:
+            return Reading(None, (Problem(Input.OBJECT, str(error)),))
+        self._files = collected.files
+        if collected.host is None:
+            return Reading(None, collected.problems)
+        return Reading(noderesourcetopology(collected.host), collected.problems)
+
+    def _stamps(self) -> Iterator[Hashable]:
+        yield tuple(map(_file_stamp, self._files))
+        try:
+            yield frozenset(guaranteed_pods(self._roots.cgroup))
+            yield frozenset(other_pods(self._roots.cgroup))
+            use = read_pool_use(PoolDirectories.find(self._roots.sysfs))
+            yield tuple((node, *pools.items()) for node, pools in use.pools.items())
+            yield tuple(use.rsvd.items())
+        except MachineError as error:
+            yield str(error)
+
+
+def _file_stamp(path: Path) -> Hashable:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - of a string, which Path.stat makes each time
+    except OSError as error:
+        return error.errno
+    return found.st_ino, found.st_size, found.st_mtime_ns

@@ -5,8 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nri_numamem.apiserver.client import Client, Request, RequestError
-from nri_numamem.cli.export.node_name import add_node_name_argument, node_name_of
-from nri_numamem.cli.export.server import DEFAULT_KUBECONFIG, access_of, add_server_arguments
+from nri_numamem.cli.export.server import (
+    DEFAULT_KUBECONFIG,
+    access_of,
+    add_node_name_argument,
+    add_server_arguments,
+    node_name_of,
+)
 from nri_numamem.config.errors import UsageError
 from nri_numamem.export.requests import (
     REMEDIES,

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from nri_numamem.cli.export.kubelet import socket_of
 from nri_numamem.cli.live import collect as live
-from nri_numamem.cli.live.names import pod_names as names_in
+from nri_numamem.cli.live.facts import pod_names as names_in
 from nri_numamem.config.errors import UsageError
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.records.export import (
@@ -26,7 +26,7 @@ from nri_numamem.engine.records.export import (
     PodresourcesStarted,
 )
 from nri_numamem.engine.records.record import Record
-from nri_numamem.export.container_memory import allocatable_memory, host_memory, unnamed_pods
+from nri_numamem.export.pods import allocatable_memory, host_memory, unnamed_pods
 from nri_numamem.grpc import Code, Handler, ListenError, Server, StatusError, call
 from nri_numamem.host.pod_logs import pod_names
 from nri_numamem.host.sysfs import MachineError

@@ -9,15 +9,15 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
+from nri_numamem.apiserver.access import hide_from_other_processes
 from nri_numamem.apiserver.client import Answer, Client
-from nri_numamem.cli.export.inputs import HostInputs
+from nri_numamem.cli.export.collect import HostInputs
 from nri_numamem.cli.export.server import access_of
 from nri_numamem.engine.records.export import ExportStarted, ExportStopped
 from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.engine.records.record import Record
 from nri_numamem.exporter.loop import Exporter
 from nri_numamem.exporter.mailbox import Mailbox, Stop
-from nri_numamem.exporter.protection import hide_from_other_processes
 from nri_numamem.numa import CpuSet
 from nri_numamem.observe.log import loggers as logs
 from nri_numamem.observe.systemd import Notifier

@@ -1,14 +1,24 @@
-"""Which API server the command uses: that of a kubeconfig, or of the pod's service account."""
+"""The API server that the command uses, and the name of the Node object.
+
+The server is that of a kubeconfig, or of the pod's service account.
+"""
 
 import argparse
 import os
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from nri_numamem.apiserver import tls
-from nri_numamem.apiserver.access import SERVICE_ACCOUNT, Access, AccessError, in_cluster
+from nri_numamem.apiserver.access import (
+    SERVICE_ACCOUNT,
+    Access,
+    AccessError,
+    in_cluster,
+    require_tls,
+)
 from nri_numamem.apiserver.kubeconfig import read_kubeconfig
+from nri_numamem.config.errors import UsageError
 
 DEFAULT_KUBECONFIG = Path("/etc/nri-numamem/kubeconfig")
 
@@ -46,5 +56,28 @@ def access_of(args: argparse.Namespace) -> Callable[[], Access]:
             )
         read = partial(read_kubeconfig, path)
     if read().server.is_tls:
-        tls.require()
+        require_tls()
     return read
+
+
+# A DNS subdomain, as the name of a Node.
+_NODE_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
+
+
+def add_node_name_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the option; node_name_of() has its default."""
+    parser.add_argument(
+        "--node-name",
+        metavar="NAME",
+        help="name of the Node object (default: NODE_NAME of the environment, else the host name "
+        "in lower case, as the kubelet's)",
+    )
+
+
+def node_name_of(given: str | None) -> str:
+    """Return the name; raise UsageError if it is not valid."""
+    name = given or os.environ.get("NODE_NAME") or os.uname().nodename.lower()
+    if not _NODE_NAME.fullmatch(name):
+        problem = f"{name!r:.80} is not a valid Node name"
+        raise UsageError(f"--node-name: {problem}; give the name that `kubectl get nodes` shows")
+    return name

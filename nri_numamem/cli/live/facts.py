@@ -81,3 +81,9 @@ class Facts:
         """Return container id -> bytes without page cache and hugepages, where they are known."""
         found = (self.cgroups or {}).values()
         return {each.container_id: each.pages.charged_bytes for each in found if each.pages}
+
+
+def pod_names(state: EngineState) -> dict[str, tuple[str, str]]:
+    """Return pod uid -> namespace and name, of the pods whose names are known."""
+    reasons = (*state.reasons.pinned.values(), *state.reasons.unpinned.values())
+    return {reason.key[0]: (reason.namespace, reason.pod) for reason in reasons}

@@ -1,8 +1,12 @@
-"""Bars of amounts: each part has its own glyph, so a bar is readable without colours."""
+"""Bars of amounts, and the style of all tables without borders.
+
+Each part of a bar has its own glyph, so a bar is readable without colours.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from rich.table import Table
 from rich.text import Text
 
 
@@ -57,3 +61,8 @@ def legend_of(parts: Iterable[Part], *, gap: int = 3, ascii_only: bool) -> Text:
         line.append(f" {part.name}{' ' * gap}")
     line.rstrip()
     return line
+
+
+def plain_table(*, gap: int = 2) -> Table:
+    """Return a table without columns: no border, a dim header, `gap` blanks between columns."""
+    return Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="dim")

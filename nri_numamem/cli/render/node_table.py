@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from rich.table import Table
 from rich.text import Text
 
-from nri_numamem.cli.render.bars import ASSIGNED, FREE, POOLS, RESERVED, bar, legend_of
-from nri_numamem.cli.render.plain_table import plain_table
+from nri_numamem.cli.render.bars import ASSIGNED, FREE, POOLS, RESERVED, bar, legend_of, plain_table
 from nri_numamem.engine.core.text import escape
 from nri_numamem.memorymanager.state_json import NodeJson, StateJson, TableJson
 from nri_numamem.numa.nodeset import NodeSet

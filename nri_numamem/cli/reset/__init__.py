@@ -19,7 +19,7 @@ from nri_numamem.cli.host_arguments import (
     add_state_file_argument,
     state_file_of,
 )
-from nri_numamem.cli.output import add_output_argument, print_document
+from nri_numamem.cli.output import DOCUMENT_VERSION, add_output_argument, print_document
 from nri_numamem.cli.reset.pins import (
     Condition,
     Pin,
@@ -46,7 +46,6 @@ from nri_numamem.observe.state_file import existing_state_file, read_state
 
 _IDENTITY = Identity("nri-numamem-reset", "10")
 
-DOCUMENT_VERSION = 1
 
 EXAMPLES = (
     "nri-numamem reset --dry-run",
@@ -218,7 +217,7 @@ def _document(result: Result) -> dict[str, object]:
 
 
 def _show(results: Sequence[Result], problem: str, *, is_dry_run: bool) -> None:
-    from nri_numamem.cli.render.plain_table import plain_table  # noqa: PLC0415 - people
+    from nri_numamem.cli.render.bars import plain_table  # noqa: PLC0415 - people
     from nri_numamem.cli.render.screen import (  # noqa: PLC0415 - only for people
         Screen,
         new_console,

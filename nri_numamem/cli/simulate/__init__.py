@@ -13,9 +13,8 @@ from pathlib import Path
 from nri_numamem.cli.host_arguments import plugin_settings, roots_of
 from nri_numamem.cli.live import collect as live
 from nri_numamem.cli.machine_argument import add_machine_argument, machine_of
-from nri_numamem.cli.output import add_output_argument, print_document
+from nri_numamem.cli.output import DOCUMENT_VERSION, add_output_argument, print_document
 from nri_numamem.cli.simulate.workloads import (
-    DOCUMENT_VERSION,
     Host,
     UnknownPodError,
     check_pod,

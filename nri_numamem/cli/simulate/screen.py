@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 
 from rich.table import Table
 
-from nri_numamem.cli.render.plain_table import plain_table
+from nri_numamem.cli.render.bars import plain_table
 from nri_numamem.cli.render.screen import Screen, new_console
-from nri_numamem.cli.render.strategy import strategy_text
+from nri_numamem.cli.render.texts import strategy_text
 from nri_numamem.engine.core.state import POOL
 from nri_numamem.engine.core.text import escape
 from nri_numamem.engine.records.plain import plain

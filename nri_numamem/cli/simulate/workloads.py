@@ -9,9 +9,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from nri_numamem.cli.live.names import pod_names
+from nri_numamem.cli.live.facts import pod_names
 from nri_numamem.cli.live.rebalancing import PodNames, plan_on
 from nri_numamem.cli.live.rebalancing import document as rebalancing_document
+from nri_numamem.cli.output import DOCUMENT_VERSION
 from nri_numamem.config.settings import Settings
 from nri_numamem.config.values import SettingsError
 from nri_numamem.engine.core.context import Context
@@ -31,7 +32,6 @@ from nri_numamem.scenario.state import WrittenState
 from nri_numamem.scenario.steps import Admit
 from nri_numamem.scenario.values import ScenarioPod, read_pod
 
-DOCUMENT_VERSION = 1
 _PODS_SHOWN = 8
 
 

@@ -12,10 +12,9 @@ from collections.abc import Callable
 from nri_numamem.cli.host_arguments import roots_of
 from nri_numamem.cli.live import collect as live
 from nri_numamem.cli.output import add_output_argument, print_document
-from nri_numamem.cli.status.document import report_document
+from nri_numamem.cli.status.document import pages_document, report_document
 from nri_numamem.cli.status.judge import judge
 from nri_numamem.cli.status.pages import page_report
-from nri_numamem.cli.status.pages_document import pages_document
 from nri_numamem.cli.status.report import Report
 from nri_numamem.config.host_paths import below
 from nri_numamem.host.pod_logs import POD_LOGS

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from nri_numamem.cli.live.facts import Cgroup, Facts
 from nri_numamem.cli.live.outside import outside_uses
-from nri_numamem.cli.render.times import format_time
+from nri_numamem.cli.render.texts import format_time
 from nri_numamem.cli.status.report import Condition, ContainerRow, Difference, Kind
 from nri_numamem.engine.admission.alignment import misaligned_containers
 from nri_numamem.engine.core.providers import format_nodes

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from nri_numamem.cli.live.facts import Cgroup, Facts
-from nri_numamem.cli.live.names import pod_names
+from nri_numamem.cli.live.facts import Cgroup, Facts, pod_names
 from nri_numamem.cli.status.differences import find_differences
 from nri_numamem.cli.status.report import (
     Amounts,

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nri_numamem.cli.live.cgroups import containers_of_other_pods
-from nri_numamem.cli.live.facts import Cgroup, Facts
-from nri_numamem.cli.live.names import pod_names
+from nri_numamem.cli.live.facts import Cgroup, Facts, pod_names
 from nri_numamem.cli.status.report import Report
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.features.residency.head_room import head_rooms, unfaulted_bytes

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from rich.console import Console
 from rich.text import Text
 
-from nri_numamem.cli.render.plain_table import plain_table
+from nri_numamem.cli.render.bars import plain_table
 from nri_numamem.cli.render.screen import Screen
 from nri_numamem.cli.status.pages import PageReport, PageRow
 from nri_numamem.engine.core.providers import format_nodes

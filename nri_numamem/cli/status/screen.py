@@ -1,6 +1,6 @@
 """The report for people."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from rich.console import Console
@@ -8,34 +8,20 @@ from rich.table import Table
 from rich.text import Text
 
 from nri_numamem.cli.live.facts import Facts
-from nri_numamem.cli.render.bars import ASSIGNED, FREE, HELD, NOT_FOR_PODS, POOLS, bar, legend_of
-from nri_numamem.cli.render.duration import duration
-from nri_numamem.cli.render.node_table import (
-    LABEL_WIDTH,
-    MAX_UNFOLDED_NODES,
-    bar_widths,
-    free_width_of,
-    node_columns,
-)
-from nri_numamem.cli.render.plain_table import plain_table
+from nri_numamem.cli.render.bars import plain_table
 from nri_numamem.cli.render.screen import Screen
-from nri_numamem.cli.render.times import format_time
-from nri_numamem.cli.status.clusters import clusters_of
-from nri_numamem.cli.status.cpus import cpus_text
+from nri_numamem.cli.render.texts import duration, format_time
+from nri_numamem.cli.status.nodes import show_nodes
 from nri_numamem.cli.status.report import (
-    Amounts,
     Condition,
     ContainerRow,
-    Node,
     Report,
 )
 from nri_numamem.daemon.lock_holder import LockHolder
-from nri_numamem.engine.core.providers import format_nodes
 from nri_numamem.engine.core.text import escape
-from nri_numamem.numa import MEMORY, NodeSet, hugepages_page_size, humanize_bytes
+from nri_numamem.numa import MEMORY, hugepages_page_size, humanize_bytes
 from nri_numamem.version import VERSION
 
-_PARTS = (NOT_FOR_PODS, POOLS, ASSIGNED, HELD, FREE)
 _MARK = "!"
 # Of containers with the same difference.
 _MOST_NAMES = 8
@@ -47,7 +33,7 @@ def show(report: Report, console: Console) -> None:
     screen.heading(f"nri-numamem {VERSION}")
     _show_plugin(screen, report)
     if report.nodes:
-        _show_nodes(screen, report)
+        show_nodes(screen, report)
     _show_containers(screen, report)
     if report.differences:
         _show_differences(screen, report)
@@ -119,99 +105,6 @@ def _holder(holder: LockHolder, now_s: float) -> str:
         return holder.text
     age = duration(max(0.0, now_s - since_s))
     return f"pid {holder.pid}, since {holder.since} ({age}), {holder.started_as}"
-
-
-def _show_nodes(screen: Screen, report: Report) -> None:
-    rows = [([node], str(node.node_id)) for node in report.nodes]
-    title = "NUMA nodes"
-    if len(report.nodes) > MAX_UNFOLDED_NODES and report.facts.context is not None:
-        by_id = {node.node_id: node for node in report.nodes}
-        found = clusters_of(report.facts.context.machine, NodeSet(by_id))
-        rows = [([by_id[n] for n in nodes], str(nodes)) for nodes in found]
-        if len(rows) < len(by_id):
-            title = "NUMA nodes by distance; amounts are sums"
-    screen.heading(title)
-    screen.shown(_node_table(rows, screen.width, ascii_only=screen.ascii_only))
-    screen.shown(legend_of(_PARTS, gap=2, ascii_only=screen.ascii_only))
-    for number, text in enumerate(_totals(_sums(report.nodes))):
-        screen.labelled("" if number else "total", text)
-    for number, text in enumerate(filter(None, (cpus_text(nodes) for nodes, _ in rows))):
-        screen.labelled("" if number else "CPUs", text)
-    for number, text in enumerate(_fitting(report)):
-        screen.labelled("" if number else "fits now", text)
-
-
-def _node_table(
-    rows: Sequence[tuple[Sequence[Node], str]], width: int, *, ascii_only: bool
-) -> Table:
-    sums = [_sums(nodes) for nodes, _ in rows]
-    # Not every node has pools of each size.
-    resources = [
-        name
-        for name in dict.fromkeys(name for each in sums for name in each)
-        if name == MEMORY or any(each[name].total for each in sums if name in each)
-    ]
-    free_width = free_width_of(each[name].free for each in sums for name in each)
-    label_width = max(LABEL_WIDTH, *(len(label) for _, label in rows))
-    bars = bar_widths(resources, width - (label_width - LABEL_WIDTH), free_width)
-    table = node_columns(bars, label_width, free_width)
-    for (nodes, label), amounts in zip(rows, sums, strict=True):
-        cells: list[str | Text] = []
-        for resource in resources:
-            if resource not in amounts:
-                cells += ["", ""]
-                continue
-            cells.append(_bar(amounts[resource], bars[resource], ascii_only=ascii_only))
-            cells.append(humanize_bytes(amounts[resource].free))
-        table.add_row(label, _group(nodes), *cells)
-    return table
-
-
-def _sums(nodes: Sequence[Node]) -> dict[str, Amounts]:
-    sums: dict[str, Amounts] = {}
-    for node in nodes:
-        for name, amounts in node.amounts.items():
-            sums[name] = sums.get(name, Amounts(0)).plus(amounts)
-    return sums
-
-
-def _bar(amounts: Amounts, width: int, *, ascii_only: bool) -> Text:
-    sizes = (
-        amounts.system_reserved + amounts.outside,
-        amounts.pools,
-        amounts.assigned,
-        amounts.held,
-        amounts.free,
-    )
-    return bar(list(zip(_PARTS, sizes, strict=True)), width, ascii_only=ascii_only)
-
-
-def _group(nodes: Sequence[Node]) -> str:
-    """Return the group of assigned nodes, "single", or for nodes of several groups "mixed"."""
-    groups = {node.group for node in nodes if node.is_assigned}
-    if all(len(group) == 1 for group in groups):
-        return "single" if groups else ""
-    return str(groups.pop()) if len(groups) == 1 else "mixed"
-
-
-def _totals(sums: Mapping[str, Amounts]) -> Iterator[str]:
-    """Yield a text per resource: what is free on all nodes, of what pods may use."""
-    for resource, amounts in sums.items():
-        for_pods = amounts.assigned + amounts.held + amounts.free
-        if resource == MEMORY or amounts.total:
-            free = humanize_bytes(amounts.free)
-            yield f"{resource} {free} free of {humanize_bytes(for_pods)} for pods"
-
-
-def _fitting(report: Report) -> Iterator[str]:
-    """Yield a text per resource: what fits now on one node, and on several."""
-    for resource, one in report.one_node.items():
-        several = report.several_nodes.get(resource)
-        found = [each for each in (one, several) if each is not None and each.size_bytes]
-        texts = [
-            f"{humanize_bytes(each.size_bytes)} on {format_nodes(each.nodes)}" for each in found
-        ]
-        yield f"{resource} {', '.join(texts) or 'nothing'}"
 
 
 def _show_containers(screen: Screen, report: Report) -> None:

@@ -1,6 +1,7 @@
 """Which API server is used."""
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -8,7 +9,13 @@ import pytest
 
 from nri_numamem.apiserver.access import AccessError
 from nri_numamem.cli.export import server
-from nri_numamem.cli.export.server import access_of, add_server_arguments
+from nri_numamem.cli.export.server import (
+    access_of,
+    add_node_name_argument,
+    add_server_arguments,
+    node_name_of,
+)
+from nri_numamem.config.errors import UsageError
 from tests.kubernetes_api import KubernetesApi
 
 
@@ -68,3 +75,24 @@ def test_without_tls_only_http(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     path = kubeconfig(tmp_path / "k", "https://a")
     with pytest.raises(AccessError, match="built without TLS"):
         access_of(options("--kubeconfig", str(path)))
+
+
+def given(*arguments: str) -> str | None:
+    parser = argparse.ArgumentParser()
+    add_node_name_argument(parser)
+    name: str | None = parser.parse_args(arguments).node_name
+    return name
+
+
+def test_the_option_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NODE_NAME", "b")
+    assert node_name_of(given("--node-name", "a.x-1")) == "a.x-1"
+    assert node_name_of(given()) == "b"
+    monkeypatch.delenv("NODE_NAME")
+    assert node_name_of(given()) == os.uname().nodename.lower()
+
+
+@pytest.mark.parametrize("name", ["-a", "a-", "A", "a/b", "a?b", "a" * 254, "\u00e4"])
+def test_wrong_names(name: str) -> None:
+    with pytest.raises(UsageError, match="is not a valid Node name"):
+        node_name_of(name)
