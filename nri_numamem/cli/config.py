@@ -146,18 +146,12 @@ def _print_check(path: Path, context: "Context") -> None:
 
 
 def _show(heading: str, document: _Document) -> None:
-    from nri_numamem.cli.render.bars import plain_table  # noqa: PLC0415 - people
-    from nri_numamem.cli.render.screen import (  # noqa: PLC0415 - only for people
-        Screen,
-        new_console,
-    )
+    from nri_numamem.cli.render.bars import fixed, plain_table  # noqa: PLC0415 - people
+    from nri_numamem.cli.render.screen import Screen  # noqa: PLC0415 - only for people
 
-    screen = Screen(new_console())
+    screen = Screen()
     screen.heading(heading)
-    table = plain_table()
-    table.add_column("key", no_wrap=True)
-    table.add_column("value", overflow="fold")
-    table.add_column("origin", overflow="fold")
+    table = plain_table(fixed("key"), "value", "origin")
     for key, entry in document.items():
         table.add_row(key, _flow(entry["value"]), str(entry["origin"]))
     screen.shown(table)

@@ -112,12 +112,9 @@ def _print_tables(
     reserved: Mapping[int, int],
     devices: Sequence[NetworkDevice],
 ) -> None:
-    from nri_numamem.cli.render.screen import (  # noqa: PLC0415 - only for the default output
-        Screen,
-        new_console,
-    )
+    from nri_numamem.cli.render.screen import Screen  # noqa: PLC0415 - only for people
 
-    screen = Screen(new_console())
+    screen = Screen()
     screen.heading("NUMA nodes")
     screen.shown(_node_table(machine, classification))
     for note in _notes(classification):
@@ -149,17 +146,20 @@ def _notes(classification: Classification) -> Iterator[str]:
 
 def _node_table(machine: Machine, classification: Classification) -> "Table":
     """Return a row per node; consecutive nodes without CPUs and memory share one."""
+    from nri_numamem.cli.render.bars import fixed, numeric, plain_table  # noqa: PLC0415 - only for people
+
     sizes = sorted({size for node in machine.nodes for size in node.hugepages})
     targets = NodeSet(node.node_id for node in machine.nodes if not _is_empty(node))
     targets = targets or machine.node_set
-    table = _new_table("node", "memory", *(f"{format_quantity(size)} pages" for size in sizes))
-    table.add_column("class", no_wrap=True)
-    table.add_column("use", no_wrap=True)
     has_tiers = any(node.memory_tier is not None for node in machine.nodes)
-    if has_tiers:
-        table.add_column("tier", justify="right", no_wrap=True)
-    table.add_column("CPUs", overflow="fold")
-    table.add_column(f"distances to {targets}", overflow="fold")
+    numbers = ("node", "memory", *(f"{format_quantity(size)} pages" for size in sizes))
+    table = plain_table(
+        *map(numeric, numbers),
+        *map(fixed, ("class", "use")),
+        *([numeric("tier")] if has_tiers else []),
+        "CPUs",
+        f"distances to {targets}",
+    )
     for label, node in _rows(machine, classification):
         tier = "-" if node.memory_tier is None else str(node.memory_tier)
         distances = " ".join(str(node.distance_to(other)) for other in targets)
@@ -198,7 +198,9 @@ def _pool_table(
     pools: Mapping[int, Mapping[int, HugepagePool]], reserved: Mapping[int, int]
 ) -> "Table":
     """Return a row per page size and node, and per page size a row of sums."""
-    table = _new_table("size", "node", "total", "used", "free", "surplus", "rsvd")
+    from nri_numamem.cli.render.bars import numeric, plain_table  # noqa: PLC0415 - only for people
+
+    table = plain_table(*map(numeric, ("size", "node", "total", "used", "free", "surplus", "rsvd")))
     for size in sorted({size for of_node in pools.values() for size in of_node}):
         by_node = {node: of_node[size] for node, of_node in pools.items() if size in of_node}
         if not any(pool.total_pages for pool in by_node.values()):
@@ -215,22 +217,14 @@ def _pool_table(
 
 
 def _device_table(devices: Sequence[NetworkDevice]) -> "Table":
-    table = _new_table("node")
-    table.add_column("device")
-    table.add_column("parent", overflow="fold")
+    from rich.table import Column  # noqa: PLC0415 - only for people
+
+    from nri_numamem.cli.render.bars import numeric, plain_table  # noqa: PLC0415 - only for people
+
+    table = plain_table(numeric("node"), Column("device"), "parent")
     for device in devices:
         node = "unknown" if device.numa_nodes is None else str(device.numa_nodes)
         table.add_row(node, device.name, device.parent)
-    return table
-
-
-def _new_table(*numbers: str) -> "Table":
-    """Return a table with columns of numbers."""
-    from nri_numamem.cli.render.bars import plain_table  # noqa: PLC0415 - people
-
-    table = plain_table()
-    for name in numbers:
-        table.add_column(name, justify="right", no_wrap=True)
     return table
 
 

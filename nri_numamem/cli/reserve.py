@@ -7,6 +7,7 @@ and its drop-in directory, compares it with what is configured, and divides it a
 
 import argparse
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -54,10 +55,9 @@ class Comparison:
     @property
     def differences(self) -> dict[str, int]:
         """Return resource -> bytes that are configured beyond the demand, or below it."""
-        found = {resource: -size for resource, size in self.demanded.items()}
+        found = Counter({resource: -size for resource, size in self.demanded.items()})
         for entry in self.configured:
-            for resource, size in entry.limits.items():
-                found[resource] = found.get(resource, 0) + size
+            found.update(entry.limits)
         return {resource: size for resource, size in found.items() if size}
 
 
@@ -227,12 +227,9 @@ def _amounts(limits: Mapping[str, int], sign: str, separator: str) -> str:
 
 
 def _show(comparison: Comparison) -> None:
-    from nri_numamem.cli.render.screen import (  # noqa: PLC0415 - only for people
-        Screen,
-        new_console,
-    )
+    from nri_numamem.cli.render.screen import Screen  # noqa: PLC0415 - only for people
 
-    screen = Screen(new_console())
+    screen = Screen()
     screen.heading("What the kubelet demands")
     for resource, total in comparison.demanded.items():
         terms = comparison.parts.get(resource, {}).items()

@@ -175,12 +175,9 @@ def _show_own(args: argparse.Namespace, content: bytes) -> int:
 
 
 def _new_screen() -> "Screen":
-    from nri_numamem.cli.render.screen import (  # noqa: PLC0415 - only for people
-        Screen,
-        new_console,
-    )
+    from nri_numamem.cli.render.screen import Screen  # noqa: PLC0415 - only for people
 
-    return Screen(new_console())
+    return Screen()
 
 
 def checkpoint_document(checkpoint: Checkpoint) -> dict[str, object]:
@@ -225,7 +222,7 @@ def _show(path: Path, checkpoint: Checkpoint) -> None:
 def _show_assignments(
     screen: "Screen", entries: Assignments, pods: Mapping[str, tuple[Block, ...]]
 ) -> None:
-    from nri_numamem.cli.render.bars import plain_table  # noqa: PLC0415 - people
+    from nri_numamem.cli.render.bars import fixed, numeric, plain_table  # noqa: PLC0415 - people
 
     rows = [
         (uid, name, blocks)
@@ -237,12 +234,7 @@ def _show_assignments(
         screen.heading("No assignments")
         return
     screen.heading("Assignments")
-    table = plain_table()
-    table.add_column("pod", overflow="fold")
-    table.add_column("container", overflow="fold")
-    table.add_column("nodes", no_wrap=True)
-    table.add_column("resource", no_wrap=True)
-    table.add_column("size", justify="right", no_wrap=True)
+    table = plain_table("pod", "container", fixed("nodes"), fixed("resource"), numeric("size"))
     for uid, name, blocks in rows:
         first = (escape(uid), escape(name))
         for block in blocks:

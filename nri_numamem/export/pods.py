@@ -12,6 +12,7 @@ on which nothing is charged has an entry of 0 bytes, as memory that a container 
 kubelet.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -92,12 +93,11 @@ def allocatable_memory(accounting: State) -> tuple[MemoryEntry, ...]:
 
 
 def _entries(blocks: Iterable[Block]) -> tuple[MemoryEntry, ...]:
-    sizes: dict[tuple[str, int], int] = {}
+    sizes = Counter[tuple[str, int]]()
     for block in blocks:
-        for node_id in block.numa_affinity:
-            sizes.setdefault((block.type, node_id), 0)
+        sizes.update({(block.type, node_id): 0 for node_id in block.numa_affinity})
         for node_id, size_bytes in block.charges:
-            sizes[block.type, node_id] = sizes.get((block.type, node_id), 0) + size_bytes
+            sizes[block.type, node_id] += size_bytes
     # `memory` comes after hugepages in the alphabet, and first here.
     order = sorted(sizes, key=lambda key: (key[0] != "memory", key))
     return tuple(MemoryEntry(resource, node, sizes[resource, node]) for resource, node in order)

@@ -95,10 +95,7 @@ def _show(findings: tuple[Finding, ...]) -> None:
     from rich.table import Table  # noqa: PLC0415 - only for people
     from rich.text import Text  # noqa: PLC0415 - only for people
 
-    from nri_numamem.cli.render.screen import (  # noqa: PLC0415 - only for people
-        Screen,
-        new_console,
-    )
+    from nri_numamem.cli.render.screen import Screen  # noqa: PLC0415 - only for people
 
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
@@ -109,7 +106,7 @@ def _show(findings: tuple[Finding, ...]) -> None:
         if finding.remedy:
             text += f"\n{escape(finding.remedy)}"
         table.add_row(Text(verdict, _STYLES.get(finding.verdict, "")), Text(text))
-    screen = Screen(new_console())
+    screen = Screen()
     counts = [
         f"{sum(finding.verdict is verdict for finding in findings)} {verdict}"
         for verdict in Verdict

@@ -1,12 +1,13 @@
 """Checks of the plugin itself: its running instance, its state file, its libraries."""
 
 import time
+from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from nri_numamem.cli.doctor.findings import Finding, Verdict
 from nri_numamem.cli.host_files import Host, UnreadableError
-from nri_numamem.cli.render.texts import duration
+from nri_numamem.cli.render.texts import duration, listed, time_text
 from nri_numamem.config.settings import Settings
 from nri_numamem.daemon.lock_holder import find_holder
 from nri_numamem.engine.core.providers import format_nodes
@@ -63,8 +64,8 @@ def _check_restarts(host: Host, state_file: str) -> Iterator[Finding]:
         yield Finding("restarts", Verdict.UNKNOWN, str(error), "run as root")
         return
     if facts is not None and facts.mode is StartMode.RESTARTED:
-        when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(facts.started_s))
-        text = f"the supervisor started the plugin again at {when} UTC (pid {facts.pid})"
+        when = time_text(facts.started_s)
+        text = f"the supervisor started the plugin again at {when} (pid {facts.pid})"
         remedy = "its log says why: a crash, a loop that was stuck, or the runtime disconnected it"
         yield Finding("restarts", Verdict.WARN, text, remedy)
 
@@ -115,12 +116,11 @@ def _check_containers(state: EngineState) -> Iterator[Finding]:
 
 def _check_pools(state: EngineState, machine: Machine) -> Iterator[Finding]:
     """Check for pools that are smaller than what containers were given."""
-    held: dict[tuple[NodeSet, str], int] = {}
+    held = Counter[tuple[NodeSet, str]]()
     for containers in state.accounting.assignments.values():
         for block in (block for blocks in containers.values() for block in blocks):
             if block.type != MEMORY:
-                place = (block.numa_affinity, block.type)
-                held[place] = held.get(place, 0) + block.size
+                held[block.numa_affinity, block.type] += block.size
     for (nodes, resource), size_bytes in held.items():
         page_bytes = hugepages_page_size(resource)
         pool_bytes = sum(
@@ -140,5 +140,4 @@ def _check_pools(state: EngineState, machine: Machine) -> Iterator[Finding]:
 
 def _listed(reasons: Collection[Reason]) -> str:
     names = [f"{reason.namespace}/{reason.pod}/{reason.key[1]}" for reason in reasons]
-    more = len(names) - _LISTED
-    return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")
+    return listed(names, _LISTED)

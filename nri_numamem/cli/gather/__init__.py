@@ -31,6 +31,7 @@ from nri_numamem.cli.host_arguments import (
     state_file_of,
 )
 from nri_numamem.cli.host_files import Host
+from nri_numamem.cli.render.texts import format_time
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.host_paths import below
 from nri_numamem.numa import humanize_bytes
@@ -75,11 +76,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Write the archive and list its contents; raise UsageError if it cannot be written."""
-    now = time.gmtime()
-    name = f"nri-numamem-{time.strftime('%Y%m%dT%H%M%SZ', now)}"
+    now = format_time(time.time())
+    name = f"nri-numamem-{now.replace('-', '').replace(':', '')}"
     path = args.file or Path(f"{name}.tar.gz")
     state_file = state_file_of(args.state_file, args.root)
-    written = Written(f"Gathered by nri-numamem at {time.strftime('%Y-%m-%dT%H:%M:%SZ', now)}.")
+    written = Written(f"Gathered by nri-numamem at {now}.")
     try:
         _write(path, name, _items(args.root, state_file, args.log_file), written)
     except FileExistsError as error:

@@ -23,6 +23,7 @@ from pathlib import Path
 from shutil import which
 
 from nri_numamem.cli.host_arguments import config_files
+from nri_numamem.cli.render.texts import listed
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.host_paths import below, resolved
 from nri_numamem.config.load import DEFAULT_CONFIG
@@ -118,8 +119,7 @@ def state_files(root: Path, state_file: Path) -> Iterator[Item]:
         yield _file(root, folder / name, "state of the plugin")
     others = [escape(cut_name(name)) for name in present if name not in names]
     if others:
-        more = f" and {len(others) - _LISTED} more" if len(others) > _LISTED else ""
-        text = f"left out, not written by the plugin: {', '.join(others[:_LISTED])}{more}"
+        text = f"left out, not written by the plugin: {listed(others, _LISTED)}"
         yield Item(_name(folder), "state of the plugin", problem=text)
 
 

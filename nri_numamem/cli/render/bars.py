@@ -6,7 +6,7 @@ Each part of a bar has its own glyph, so a bar is readable without colours.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 
@@ -63,6 +63,20 @@ def legend_of(parts: Iterable[Part], *, gap: int = 3, ascii_only: bool) -> Text:
     return line
 
 
-def plain_table(*, gap: int = 2) -> Table:
-    """Return a table without columns: no border, a dim header, `gap` blanks between columns."""
-    return Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="dim")
+def plain_table(*columns: str | Column, gap: int = 2) -> Table:
+    """Return a table without rows: no border, a dim header, `gap` blanks between columns.
+
+    A column that is only a title folds long cells.
+    """
+    headers = [Column(each, overflow="fold") if isinstance(each, str) else each for each in columns]
+    return Table(*headers, box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="dim")
+
+
+def fixed(title: str, width: int | None = None) -> Column:
+    """Return a column that is never folded."""
+    return Column(title, width=width, no_wrap=True)
+
+
+def numeric(title: str, width: int | None = None) -> Column:
+    """Return a column of numbers, or of texts that are aligned like numbers."""
+    return Column(title, justify="right", width=width, no_wrap=True)

@@ -10,7 +10,17 @@ from dataclasses import dataclass, replace
 from rich.table import Table
 from rich.text import Text
 
-from nri_numamem.cli.render.bars import ASSIGNED, FREE, POOLS, RESERVED, bar, legend_of, plain_table
+from nri_numamem.cli.render.bars import (
+    ASSIGNED,
+    FREE,
+    POOLS,
+    RESERVED,
+    bar,
+    fixed,
+    legend_of,
+    numeric,
+    plain_table,
+)
 from nri_numamem.engine.core.text import escape
 from nri_numamem.memorymanager.state_json import NodeJson, StateJson, TableJson
 from nri_numamem.numa.nodeset import NodeSet
@@ -89,13 +99,10 @@ def node_columns(bars: Mapping[str, int], label_width: int, free_width: int) -> 
 
     `bars` maps the resources to the widths of their bars.
     """
-    table = plain_table(gap=1)
-    table.add_column("node", justify="right", width=label_width, no_wrap=True)
-    table.add_column("group", width=_GROUP_WIDTH, no_wrap=True)
+    columns = [numeric("node", label_width), fixed("group", _GROUP_WIDTH)]
     for resource, width in bars.items():
-        table.add_column(_heading(resource), width=width, no_wrap=True)
-        table.add_column("free", justify="right", width=free_width, no_wrap=True)
-    return table
+        columns += [fixed(_heading(resource), width), numeric("free", free_width)]
+    return plain_table(*columns, gap=1)
 
 
 def _columns_width(bars: Mapping[str, int], label_width: int, free_width: int) -> int:
@@ -114,9 +121,7 @@ def container_table(accounting: StateJson, pod_names: Mapping[str, str]) -> Tabl
     found: dict[NodeSet, list[str]] = {}
     for name, nodes in _containers(accounting, pod_names):
         found.setdefault(nodes, []).append(name)
-    table = plain_table()
-    table.add_column("nodes", no_wrap=True)
-    table.add_column("containers", overflow="fold")
+    table = plain_table(fixed("nodes"), "containers")
     for nodes, names in sorted(found.items(), key=lambda item: tuple(item[0])):
         table.add_row(str(nodes), ", ".join(names))
     return table

@@ -53,11 +53,11 @@ def new_console() -> Console:
 
 
 class Screen:
-    """Prints headings, and indented texts and tables."""
+    """Prints headings, and indented texts and tables; on standard output by default."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self.ascii_only = console.options.ascii_only
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = new_console() if console is None else console
+        self.ascii_only = self._console.options.ascii_only
         """Whether the output's encoding has only ASCII characters."""
         self._lines = 0
 

@@ -48,6 +48,11 @@ def strategy_text(strategy: str, source: str, equal: Sequence[NodeSet]) -> str:
     who = f"{escape(strategy)}, by {chooser}"
     if not equal:
         return f"{who}; no other NUMA nodes were equally good"
-    sets = ", ".join(map(str, equal[:_SHOWN]))
-    more = f" and {len(equal) - _SHOWN} more" if len(equal) > _SHOWN else ""
-    return f"{who}: {_ADVANTAGES.get(strategy, 'first')} of the equal nodes {sets}{more}"
+    sets = listed([str(nodes) for nodes in equal], _SHOWN)
+    return f"{who}: {_ADVANTAGES.get(strategy, 'first')} of the equal nodes {sets}"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Return "a, b and 3 more": at most some names, and how many there are beside them."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

@@ -217,24 +217,17 @@ def _document(result: Result) -> dict[str, object]:
 
 
 def _show(results: Sequence[Result], problem: str, *, is_dry_run: bool) -> None:
-    from nri_numamem.cli.render.bars import plain_table  # noqa: PLC0415 - people
-    from nri_numamem.cli.render.screen import (  # noqa: PLC0415 - only for people
-        Screen,
-        new_console,
-    )
+    from nri_numamem.cli.render.bars import fixed, plain_table  # noqa: PLC0415 - people
+    from nri_numamem.cli.render.screen import Screen  # noqa: PLC0415 - only for people
 
-    screen = Screen(new_console())
+    screen = Screen()
     screen.heading("Containers that would be reset" if is_dry_run else "Containers")
     if problem:
         screen.text(escape(problem))
     if not results:
         screen.text("There is no pinned container.")
         return
-    table = plain_table()
-    table.add_column("pod", overflow="fold")
-    table.add_column("container", overflow="fold")
-    table.add_column("nodes", no_wrap=True)
-    table.add_column("result", overflow="fold")
+    table = plain_table("pod", "container", fixed("nodes"), "result")
     for result in results:
         pin = result.pin
         nodes = f"{pin.nodes} > {pin.allowed}" if result.outcome in ("done", "pinned") else ""

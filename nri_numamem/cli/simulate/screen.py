@@ -6,10 +6,10 @@ line.
 
 from collections.abc import Mapping, Sequence
 
-from rich.table import Table
+from rich.table import Column, Table
 
-from nri_numamem.cli.render.bars import plain_table
-from nri_numamem.cli.render.screen import Screen, new_console
+from nri_numamem.cli.render.bars import numeric, plain_table
+from nri_numamem.cli.render.screen import Screen
 from nri_numamem.cli.render.texts import strategy_text
 from nri_numamem.engine.core.state import POOL
 from nri_numamem.engine.core.text import escape
@@ -34,7 +34,7 @@ _KINDS = {
 
 def show_summary(scenario: Scenario, outcomes: Sequence[Outcome]) -> None:
     """Print one line per step, for large machines and long scenarios."""
-    screen = Screen(new_console())
+    screen = Screen()
     for number, outcome in enumerate(outcomes, start=1):
         screen.text(f"{number}. {_title(scenario, outcome.step)}: {_summary(outcome)}")
 
@@ -64,7 +64,7 @@ def _mode(outcome: Outcome, container: str) -> str:
 
 def show(scenario: Scenario, outcomes: Sequence[Outcome]) -> None:
     """Print the whole play on standard output."""
-    screen = Screen(new_console())
+    screen = Screen()
     names = {uid: pod.name for uid, pod in scenario.pods.items()}
     before = state_json(scenario.accounting)
     has_nodes = bool(scenario.accounting.machine_state)
@@ -257,11 +257,11 @@ def show_rejection(
 
 
 def _verdicts(verdicts: Sequence[NodeVerdict]) -> Table:
-    table = plain_table()
-    table.add_column("nodes", overflow="fold", max_width=24)
-    for resource in verdicts[0].tables:
-        table.add_column(f"{resource} free", justify="right", no_wrap=True)
-    table.add_column("why it was passed over")
+    table = plain_table(
+        Column("nodes", overflow="fold", max_width=24),
+        *(numeric(f"{resource} free") for resource in verdicts[0].tables),
+        Column("why it was passed over"),
+    )
     nodes: dict[tuple[str, ...], list[int]] = {}
     for verdict in verdicts:
         cells = [

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 
 from nri_numamem.cli.live.rebalancing import BY_HAND, sentence
-from nri_numamem.cli.render.screen import Screen, new_console
+from nri_numamem.cli.render.screen import Screen
+from nri_numamem.cli.render.texts import listed
 from nri_numamem.cli.simulate.screen import amounts_text, show_rejection
 from nri_numamem.cli.simulate.workloads import Result, Trial
 from nri_numamem.engine.core.providers import format_nodes
@@ -17,7 +18,7 @@ _NAMES_SHOWN = 3
 
 def show(result: Result, title: str, *, is_summary: bool) -> None:
     """Print the machine and each trial; with `is_summary` without the tables of nodes."""
-    screen = Screen(new_console())
+    screen = Screen()
     before = state_json(result.before)
     screen.heading(title)
     if not is_summary:
@@ -89,8 +90,7 @@ def _places(trial: Trial) -> Iterator[str]:
         if trial.workload.replicas == 1:
             yield place
             continue
-        more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
-        yield f"{', '.join(names[:_NAMES_SHOWN])}{more}: {place}"
+        yield f"{listed(names, _NAMES_SHOWN)}: {place}"
 
 
 def _place(mems: Mapping[str, str | None]) -> str:

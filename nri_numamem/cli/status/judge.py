@@ -1,5 +1,6 @@
 """Make the report of the facts: what is where, and what fits."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from nri_numamem.cli.live.facts import Cgroup, Facts, pod_names
@@ -70,6 +71,7 @@ def _nodes(context: Context, state: EngineState, outside: _Outside) -> Iterator[
     """Yield the nodes that are not excluded."""
     held, cpus = _held_bytes(state), _cpus(context, state)
     for node_id, node in state.accounting.machine_state.items():
+        of_node = outside.get(node_id, {})
         yield Node(
             node_id,
             node.cells,
@@ -77,9 +79,7 @@ def _nodes(context: Context, state: EngineState, outside: _Outside) -> Iterator[
             context.classification.classes[node_id].value,
             context.classification.use_of(node_id).value,
             {
-                name: _amounts(
-                    node, name, held.get((node_id, name), 0), outside.get(node_id, {}).get(name, 0)
-                )
+                name: _amounts(node, name, held[node_id, name], of_node.get(name, 0))
                 for name in node.memory_map
             },
             cpus.get(node_id),
@@ -107,16 +107,15 @@ def _amounts(node: NodeState, resource: str, held: int, outside: int) -> Amounts
     )
 
 
-def _held_bytes(state: EngineState) -> dict[tuple[int, str], int]:
+def _held_bytes(state: EngineState) -> Counter[tuple[int, str]]:
     """Return (node id, resource) -> bytes that no running container uses."""
-    held: dict[tuple[int, str], int] = {}
+    held = Counter[tuple[int, str]]()
     for key, holder in state.holders.items():
         if _condition(holder) is Condition.RUNNING:
             continue
         for block in state.blocks(key) or ():
             for node_id, size_bytes in block.charges:
-                place = (node_id, block.type)
-                held[place] = held.get(place, 0) + size_bytes
+                held[node_id, block.type] += size_bytes
     return held
 
 

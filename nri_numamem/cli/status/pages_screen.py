@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from rich.console import Console
 from rich.text import Text
 
-from nri_numamem.cli.render.bars import plain_table
+from nri_numamem.cli.render.bars import fixed, numeric, plain_table
 from nri_numamem.cli.render.screen import Screen
 from nri_numamem.cli.status.pages import PageReport, PageRow
 from nri_numamem.engine.core.providers import format_nodes
@@ -31,13 +31,8 @@ def _show_containers(screen: Screen, report: PageReport) -> None:
         screen.heading(f"{title}: no running container")
         return
     screen.heading(title)
-    table = plain_table(gap=1)
-    table.add_column("", width=1, no_wrap=True)
-    table.add_column("container", overflow="fold")
-    table.add_column("nodes", no_wrap=True)
-    table.add_column("on", justify="right", no_wrap=True)
-    for name in (*_KINDS, "remote"):
-        table.add_column(name, justify="right", no_wrap=True)
+    numbers = map(numeric, ("on", *_KINDS, "remote"))
+    table = plain_table(fixed("", 1), "container", fixed("nodes"), *numbers, gap=1)
     for row in report.rows:
         for number, cells in enumerate(_cells(row)):
             mark = "!" if row.is_notable and not number else ""
@@ -89,10 +84,8 @@ def _show_nodes(screen: Screen, report: PageReport) -> None:
     if not report.nodes:
         return
     screen.heading("NUMA nodes")
-    table = plain_table(gap=1)
     names = ("node", "pages", "remote", "cache", "available", "unfaulted")
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True)
+    table = plain_table(*map(numeric, names), gap=1)
     for node, amounts in report.nodes.items():
         available = "?" if amounts.available is None else humanize_bytes(amounts.available)
         sizes = (amounts.own, amounts.remote, amounts.cache)

@@ -8,9 +8,9 @@ from rich.table import Table
 from rich.text import Text
 
 from nri_numamem.cli.live.facts import Facts
-from nri_numamem.cli.render.bars import plain_table
+from nri_numamem.cli.render.bars import fixed, numeric, plain_table
 from nri_numamem.cli.render.screen import Screen
-from nri_numamem.cli.render.texts import duration, format_time
+from nri_numamem.cli.render.texts import duration, format_time, listed
 from nri_numamem.cli.status.nodes import show_nodes
 from nri_numamem.cli.status.report import (
     Condition,
@@ -112,13 +112,8 @@ def _show_containers(screen: Screen, report: Report) -> None:
     marked = {difference.container_id for difference in report.differences}
     screen.heading("Containers" if rows else "No containers")
     if rows:
-        table = plain_table(gap=1)
-        table.add_column("", width=1, no_wrap=True)
-        table.add_column("pod", overflow="fold")
-        table.add_column("container", overflow="fold")
-        table.add_column("nodes", overflow="fold")
-        for name in ("memory", "hugepages", "resident", "remote"):
-            table.add_column(name, justify="right", no_wrap=True)
+        numbers = map(numeric, ("memory", "hugepages", "resident", "remote"))
+        table = plain_table(fixed("", 1), "pod", "container", "nodes", *numbers, gap=1)
         for row in rows:
             mark = _MARK if row.container_id in marked else ""
             table.add_row(Text(mark, "bold yellow"), *_cells(row))
@@ -191,7 +186,4 @@ def _name(row: ContainerRow) -> str:
 
 def _sentence(names: Sequence[str], text: str) -> str:
     """Return the text, after the containers that it is about, if any."""
-    if not names:
-        return text
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return f"{', '.join(names[:_MOST_NAMES])}{more}: {text}"
+    return f"{listed(names, _MOST_NAMES)}: {text}" if names else text
