@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.observe.history.reader import read_history
 from tests.faults.host import LifeHost
 from tests.faults.plugin_program import SWEEP_S
@@ -207,7 +206,7 @@ class PluginProcesses:
         entries = read_history(self._host.state_file).entries
         if any(entry.event == "history_records_dropped" for entry in entries):
             return None
-        return [(entry.event, fields_of(entry)) for entry in entries]
+        return [(entry.event, entry.fields) for entry in entries]
 
     def count_files(self) -> tuple[int, int]:
         """Return the number of open files of the serving process, now and at its first check."""
