@@ -14,7 +14,7 @@ def level(warnings: PodWarnings, event: str, uid: str = "a", **fields: RecordVal
     return warnings.filtered(example(event, {"pod_uid": uid, **fields})).level
 
 
-@pytest.mark.parametrize("event", sorted(ONCE_PER_POD))
+@pytest.mark.parametrize("event", sorted(kind.event for kind in ONCE_PER_POD))
 def test_only_the_first_warning_of_a_pod_is_one(event: str) -> None:
     warnings = PodWarnings()
     assert level(warnings, event, cause="x") is Level.WARNING
@@ -25,7 +25,7 @@ def test_only_the_first_warning_of_a_pod_is_one(event: str) -> None:
 
 def test_each_event_has_its_own_first_warning() -> None:
     warnings = PodWarnings()
-    assert {level(warnings, event) for event in ONCE_PER_POD} == {Level.WARNING}
+    assert {level(warnings, kind.event) for kind in ONCE_PER_POD} == {Level.WARNING}
 
 
 def test_other_records_pass() -> None:

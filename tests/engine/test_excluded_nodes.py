@@ -57,7 +57,7 @@ NO_RESERVATION = HostReservation(eviction_hard={"memory.available": "0"})
 
 def policy(action: WithoutCpus = WithoutCpus.EXCLUDE, **values: object) -> Policy:
     nodes = MemoryNodes(action)
-    return Policy(memory_nodes=nodes, host_reservation=NO_RESERVATION, **values)
+    return Policy(memory_nodes=nodes, host_reservation=NO_RESERVATION, **values)  # type: ignore[arg-type]
 
 
 LAST_RESORT = policy(WithoutCpus.LAST_RESORT)
@@ -76,7 +76,7 @@ def placed(host: Host, *sizes: int, **options: object) -> list[str | None]:
     found = []
     for index, size in enumerate(sizes):
         pod = host.run(f"p{index}", memory=size)
-        found.append(mems(host.create(pod, memory=size, **options)))
+        found.append(mems(host.create(pod, memory=size, **options)))  # type: ignore[arg-type]
     return found
 
 

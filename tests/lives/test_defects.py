@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from nri_numamem.daemon import history, host_reader, machine_monitor
+from nri_numamem.daemon import host_reader, machine_monitor
 from nri_numamem.daemon.cpuset_check import CpusetCheck
 from nri_numamem.daemon.pod_reaper import PodReaper
 from nri_numamem.engine.admission import containers
@@ -18,6 +18,7 @@ from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.features.memory_policies import memory_policy
 from nri_numamem.engine.pods import limit as pod_limit
 from nri_numamem.engine.queries import invariants
+from nri_numamem.engine.records.containers import Admitted, Adopted
 from nri_numamem.host.cgroups import set_mems
 from nri_numamem.host.topology import read_machine
 from nri_numamem.memorymanager import State, policy_static, remove_container
@@ -158,8 +159,8 @@ def keep_memory_of_refused_policies(patch: pytest.MonkeyPatch) -> None:
 
 def leave_placed_out_of_history(patch: pytest.MonkeyPatch) -> None:
     """daemon: the history lacks the containers that are placed."""
-    lost = {"admitted", "adopted"}
-    patch.setattr(history, "EVENTS", history.EVENTS - lost)
+    for kind in (Admitted, Adopted):
+        patch.setattr(kind, "is_kept", False)
 
 
 @pytest.mark.timeout(300)

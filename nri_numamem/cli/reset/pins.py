@@ -90,11 +90,11 @@ def sent_nodes(entries: Iterable[Recorded]) -> SentNodes:
         more: tuple[str, ...] = ()
         if isinstance(content, Placed):
             nodes, more = (
-                NodeSet.parse(content.adjustment.cpuset_mems),
+                content.adjustment.cpuset_mems,
                 content.extended_container_ids,
             )
         elif isinstance(content, Resized) and content.adjustment is not None:
-            nodes = NodeSet.parse(content.adjustment.cpuset_mems)
+            nodes = content.adjustment.cpuset_mems
         elif isinstance(content, CpusetMemsReapplied):
             nodes = content.nodes
         if nodes and isinstance(names, ContainerNames):

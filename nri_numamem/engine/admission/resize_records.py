@@ -9,17 +9,15 @@ from collections.abc import Sequence
 from nri_numamem.engine.core.events import Container, PodSandbox
 from nri_numamem.engine.core.fields import (
     PREFIX,
-    adjustment_shown,
     container_names,
     free_bytes,
     pod_name,
     remedy_shown,
 )
-from nri_numamem.engine.core.plan import Adjustment
 from nri_numamem.engine.core.providers import format_nodes
 from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.core.text import cut_name
-from nri_numamem.engine.records.common import Candidate, ContainerNames
+from nri_numamem.engine.records.common import AdjustmentShown, Candidate, ContainerNames
 from nri_numamem.engine.records.running import Resized, ResizeRejected, UpdateWithoutEffect
 from nri_numamem.memorymanager import Block
 from nri_numamem.memorymanager import Resized as Done
@@ -44,7 +42,7 @@ def resized(
     adjustment = None
     if done.nodes != nodes_before:
         candidates.insert(0, _candidate(nodes_before, reason_for(Rule.NOT_ENOUGH_FREE)))
-        adjustment = adjustment_shown(Adjustment(str(done.nodes)))
+        adjustment = AdjustmentShown(cpuset_mems=done.nodes)
     return Resized(
         names=_names(pod, holder),
         previous_memory_bytes=_memory_of(before),

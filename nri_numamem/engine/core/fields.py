@@ -106,7 +106,7 @@ def adjustment_shown(adjustment: Adjustment) -> AdjustmentShown:
     """Return what the reply sets: cpuset_mems, and hugepage limits if there are any."""
     limits: Mapping[int, int] = adjustment.hugepage_limits
     return AdjustmentShown(
-        cpuset_mems=adjustment.cpuset_mems,
+        cpuset_mems=NodeSet.parse(adjustment.cpuset_mems),
         hugepage_limits_bytes={hugepages_resource(size): n for size, n in limits.items()},
         hugepage_route=adjustment.hugepage_route.value if limits else "",
     )

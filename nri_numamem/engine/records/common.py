@@ -73,7 +73,7 @@ class Hints:
 class AdjustmentShown:
     """What a reply sets."""
 
-    cpuset_mems: str
+    cpuset_mems: NodeSet
     hugepage_limits_bytes: Amounts = field(default_factory=dict)
     hugepage_route: str = ""
 

@@ -15,7 +15,8 @@ from nri_numamem.engine.core.reason import Reason, Reasons
 from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.memorymanager import Block, State
 from nri_numamem.numa import NodeSet
-from nri_numamem.observe.history.lines import Entry
+from nri_numamem.observe.history.records import Recorded
+from tests.cli.explain.stories import recorded
 
 KEY = ("u1", "db")
 ID = "a" * 64
@@ -126,20 +127,19 @@ def test_nodes_that_the_plugin_did_not_choose(root: Path, event: str, condition:
     assert (pin.condition, pin.pod) == (condition, "prod/db-0")
 
 
-def admitted(mems: object, container_id: str = ID, **fields: object) -> Entry:
+def admitted(mems: str, container_id: str = ID, **fields: object) -> Recorded:
     names = {"namespace": "prod", "pod": "db-0", "container": "db", "container_id": container_id}
     fields = {**names, "adjustment": {"cpuset_mems": mems}, **fields}
-    return Entry(0.0, "admitted", fields=fields)
+    return recorded(0.0, "admitted", "", fields)
 
 
 def test_nodes_that_the_plugin_sent() -> None:
     entries = [
         admitted("1"),
         admitted("0-1", extended_container_ids=["b"]),
-        admitted("x", "c"),
-        admitted(None, "c"),
-        Entry(0.0, "adopted", fields={"container_id": "c", "nodes": "2"}),
-        Entry(0.0, "cpuset_mems_reapplied", fields={"container_id": "d", "nodes": "3"}),
+        admitted("", "c"),
+        recorded(0.0, "adopted", "", {"container_id": "c", "nodes": "2"}),
+        recorded(0.0, "cpuset_mems_reapplied", "", {"container_id": "d", "nodes": "3"}),
     ]
     assert sent_nodes(entries) == {
         ID: {NodeSet([1]), NodeSet([0, 1])},
@@ -176,7 +176,7 @@ def test_an_adopted_container_may_have_nodes_that_the_plugin_sent(
     ],
 )
 def test_pins_without_a_state_file(
-    root: Path, mems: str, entries: list[Entry], condition: Condition | None
+    root: Path, mems: str, entries: list[Recorded], condition: Condition | None
 ) -> None:
     write_cgroup(root, mems)
     found = [(pin.condition, pin.pod, pin.name) for pin in find_pins(root, entries)]

@@ -12,6 +12,8 @@ from nri_numamem.engine.records.record import EVENTS, OUTSIDE, Flat, Record
 from nri_numamem.numa import CpuSet, NodeSet
 from nri_numamem.observe.history.records import record_from
 
+__all__ = ["EVENTS", "example"]
+
 _NEUTRAL: Mapping[object, object] = {
     str: "",
     int: 0,
