@@ -9,7 +9,6 @@ from nri_numamem.daemon.history import HistoryFilter
 from nri_numamem.daemon.pod_warnings import PodWarnings
 from nri_numamem.daemon.refusals import Refusals
 from nri_numamem.engine.engine import Engine
-from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.engine.records.record import Record
 from nri_numamem.nri.poller import Clock
 from nri_numamem.observe.log.loggers import Logger
@@ -43,4 +42,4 @@ class RecordPath:
         if found is not None:
             found = self._pod_warnings.filtered(found)
             request = {"request_id": found.request_id} if found.request_id else {}
-            getattr(self._log, found.level)(found.event, **request, **fields_of(found))
+            getattr(self._log, found.level)(found.event, **request, record=found)

@@ -2,6 +2,8 @@
 
 from typing import Any, Self
 
+from nri_numamem.observe.log.bounds import expanded
+
 
 class MemoryLog:
     """A logger that keeps its records."""
@@ -25,7 +27,7 @@ class MemoryLog:
         return self
 
     def _add(self, event: str, /, **fields: object) -> None:
-        self.records.append({"event": str(event), **fields})
+        self.records.append({"event": str(event), **expanded(fields)})
 
     def warning(self, event: str, /, **fields: object) -> None:
         self._add(event, **fields)

@@ -1,8 +1,13 @@
-"""Limits the texts of a record, which users of a cluster can choose: names, labels, values."""
+"""Limits the texts of a record, which users of a cluster can choose: names, labels, values.
+
+The thread that writes the log does it, and makes dictionaries of typed records first.
+"""
 
 from collections.abc import Mapping
 
 from nri_numamem.engine.core.text import cut
+from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.records.record import Record
 from nri_numamem.observe.log.render import EXCEPTION_KEY
 
 # The longest texts of the plugin itself, the messages of rejections, have 900 characters.
@@ -19,11 +24,23 @@ _MAPPINGS = (dict, Mapping)
 
 
 def bounded(record: Mapping[str, object]) -> dict[str, object]:
-    """Return the record with texts of at most 1,024 characters each, and a traceback's end."""
-    found = {key: _bounded(value, _LEVELS) for key, value in record.items()}
-    exception = record.get(EXCEPTION_KEY)
+    """Return the record with texts of at most 1,024 characters each, and a traceback's end.
+
+    A typed record among the values is replaced by its fields.
+    """
+    whole = expanded(record)
+    exception = whole.pop(EXCEPTION_KEY, None)
+    found = {key: _bounded(value, _LEVELS) for key, value in whole.items()}
     if isinstance(exception, str):
         found[EXCEPTION_KEY] = exception[-_EXCEPTION_CHARACTERS:]
+    return found
+
+
+def expanded(record: Mapping[str, object]) -> dict[str, object]:
+    """Return the values by key, with the fields of a typed record in its place."""
+    found: dict[str, object] = {}
+    for key, value in record.items():
+        found |= fields_of(value) if isinstance(value, Record) else {key: value}
     return found
 
 

@@ -21,7 +21,6 @@ from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from nri_numamem.observe.log.bounds import bounded
 from nri_numamem.observe.log.journal import JOURNAL_SOCKET, JournalSink, is_stderr
 from nri_numamem.observe.log.optional import not_installed
 from nri_numamem.observe.log.render import (
@@ -82,9 +81,9 @@ class LogOutput:
         former.close()
 
     def write(self, record: Mapping[str, object]) -> None:
-        """Hand the record to the writer, its texts limited; never waits."""
+        """Hand the record to the writer; never waits."""
         try:
-            self._writer.put(bounded(record))
+            self._writer.put(record)
         except Exception:  # noqa: BLE001 - a log call never fails
             self.losses.add()
 

@@ -20,6 +20,7 @@ from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
 from nri_numamem.engine.records.files import LogRecordsDropped
+from nri_numamem.observe.log.bounds import bounded
 from nri_numamem.observe.log.render import Record, render_json
 from nri_numamem.observe.log.sinks import Sink, StreamSink
 
@@ -143,7 +144,12 @@ class LogWriter:
                 self._write(item)
         self._close_sinks()
 
-    def _write(self, record: Record) -> None:
+    def _write(self, item: Record) -> None:
+        try:
+            record = bounded(item)
+        except Exception:  # noqa: BLE001 - a value that cannot be shown must not end the thread
+            self._losses.add()
+            return
         count = self._losses.unreported
         if count and self._deliver(_loss_record(count)):
             self._losses.reported(count)
