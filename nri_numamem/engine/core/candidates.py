@@ -86,16 +86,18 @@ def considered(choice: Choice, after: EngineState) -> Considered:
     """
     request = choice.resources
     found = candidates_for(choice.accounting, choice.uid, request, choice.previous_nodes)
-    sets = tuple(dict.fromkeys(_sets(choice)))
-    admissible = set(found.listed)  # all of `sets` that are, except perhaps the choice
+    sets = (*{nodes.mask: nodes for nodes in _sets(choice)}.values(),)
+    # All of `sets` that are admissible, except perhaps the choice.
+    admissible = {nodes.mask for nodes in found.listed}
     hints, listed = list[Hint](), list[Candidate]()
     shown = sets[:LIMIT]
     for nodes in shown:
         if choice.chooser is not None:
             hint = _hint_by_chooser(choice, choice.chooser, nodes)
         else:
-            is_admissible = nodes in admissible or (nodes == choice.nodes and found.admits(nodes))
-            hint = found.hint(nodes) if is_admissible else None
+            hint = None
+            if nodes.mask in admissible or (nodes == choice.nodes and found.admits(nodes)):
+                hint = found.hint(nodes)
         reason = _reason(choice, nodes, hint)
         listed.append(Candidate(nodes=nodes, rule=reason.rule.value, reason=reason.text))
         if hint is not None:
