@@ -111,9 +111,11 @@ def _with_pod(state: EngineState, pod: PodSandbox) -> EngineState:
     uid = pod.uid
     if uid not in state.accounting.assignments and uid not in state.outstanding:
         return state
-    if pod.sandbox_id not in state.pods:
-        pod = next((other for other in state.pods.values() if other.uid == uid), pod)
-    amounts = amounts_of(state, pod) if pod.sandbox_id in state.pods else _NOTHING
+    # A runtime shows the limit of the sandbox's creation after a resize of the pod as well.
+    known = state.pods.get(pod.sandbox_id)
+    if known is None:
+        known = next((other for other in state.pods.values() if other.uid == uid), None)
+    amounts = _NOTHING if known is None else amounts_of(state, known)
     if amounts == state.outstanding.get(uid, _NOTHING):
         return state
     if not amounts:

@@ -41,6 +41,16 @@ def is_admitted(answer: Answer) -> bool:
     return answer.refusal is None
 
 
+def test_an_event_with_the_limit_before_a_resize(host: Host) -> None:
+    """Runtimes show the limit of a sandbox's creation after a resize of its pod as well."""
+    pod = host.run("a", memory=600 * MI)
+    host.create(pod, "one", 200 * MI)
+    host.handle(events.UpdatePodSandbox(replace(pod, memory_limit_bytes=500 * MI)))
+    assert outstanding_of(host) == {"a": 300}
+    host.stop(host.newest("one"))
+    assert outstanding_of(host) == {"a": 300}
+
+
 def test_two_pods_with_crossed_cpus_both_complete(host: Host) -> None:
     """Each pod has one container per node; only one pod has room at a time."""
     fill(host, 0, 0, 928, 928)
