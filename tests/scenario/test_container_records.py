@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from nri_numamem.engine.core.events import Container
 from nri_numamem.engine.records.common import Hints
 from nri_numamem.numa import NodeSet
-from nri_numamem.scenario.container_records import misaligned
+from nri_numamem.scenario.container_records import CpusResult, Found, misaligned
 from tests.engine.records.examples import example
 from tests.scenario.documents import Document, documents, outcomes, pod, scenario
 
@@ -86,6 +87,14 @@ def test_a_misaligned_container_has_the_last_record() -> None:
     assert misaligned("c", records[:1]) == {}
 
 
+def test_cpus_of_another_container_are_not_those_of_this_one() -> None:
+    found, container = Found(), Container("id", "s", "c")
+    made = [example("cpus_set", {"container_id": one, "cpus": cpus}) for one, cpus in NEW_CPUS]
+    found.add(container, made)
+    assert found.cpus == {"c": CpusResult("4-5")}
+
+
+NEW_CPUS = (("other", "0-1"), ("id", "4-5"))
 CPUS = {"nodes": [{"id": n, "memory": "11Gi", "cpus": f"{4 * n}-{4 * n + 3}"} for n in (0, 1)]}
 
 

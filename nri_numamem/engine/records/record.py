@@ -142,13 +142,8 @@ def flat_types_of(hint: object) -> tuple[type, ...]:
 
 
 def _meaning(hint: object) -> str:
-    if get_origin(hint) is Annotated:
-        return str(get_args(hint)[1])
-    for part in get_args(hint):
-        found = _meaning(part) if get_origin(part) is Annotated else ""
-        if found:
-            return found
-    return ""
+    parts = (hint, *get_args(hint))
+    return next((str(get_args(part)[1]) for part in parts if get_origin(part) is Annotated), "")
 
 
 Amounts = Mapping[str, int]

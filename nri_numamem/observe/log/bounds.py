@@ -29,9 +29,9 @@ def bounded(record: Mapping[str, object]) -> dict[str, object]:
     A typed record among the values is replaced by its fields.
     """
     whole = expanded(record)
-    exception = whole.pop(EXCEPTION_KEY, None)
+    exception = whole.pop(EXCEPTION_KEY, "")
     found = {key: _bounded(value, _LEVELS) for key, value in whole.items()}
-    if isinstance(exception, str):
+    if isinstance(exception, str) and exception:
         found[EXCEPTION_KEY] = exception[-_EXCEPTION_CHARACTERS:]
     return found
 

@@ -1,4 +1,5 @@
 from nri_numamem.observe.log.bounds import bounded
+from tests.engine.records.examples import example
 
 
 def test_short_values_stay() -> None:
@@ -17,7 +18,7 @@ def test_a_traceback_keeps_its_end() -> None:
     found = bounded({"event": "x", "exception": "a" * 100_000 + "end"})
     assert len(str(found["exception"])) == 16 * 1024
     assert str(found["exception"]).endswith("aend")
-    assert bounded({"exception": None}) == {"exception": None}
+    assert bounded({"exception": None}) == {}
 
 
 def test_values_without_end_are_left_to_the_renderer() -> None:
@@ -26,3 +27,9 @@ def test_values_without_end_are_left_to_the_renderer() -> None:
     assert list(bounded({"event": "x", "value": endless})) == ["event", "value"]
     other = object()
     assert bounded({"value": other}) == {"value": other}
+
+
+def test_a_typed_record_is_replaced_by_its_fields() -> None:
+    record = example("not_registered", {"cause": "x", "exception": "trace", "remedy": "y"})
+    found = bounded({"event": "not_registered", "request_id": "1-2", "record": record})
+    assert list(found) == ["event", "request_id", "cause", "remedy", "exception"]
