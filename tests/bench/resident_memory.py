@@ -38,7 +38,7 @@ text = open("/proc/self/status").read()
 print(text.partition("VmRSS:")[2].split()[0])
 """
 
-STEPS = ("CPython", "and the standard library's modules", "and protobuf", "and its own")
+STEPS = ("CPython", "and the standard library's modules", "and protobuf, structlog", "and its own")
 
 
 def measure(program: Path) -> dict[str, int]:

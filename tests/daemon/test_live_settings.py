@@ -199,7 +199,7 @@ def test_debug_is_switched_on_and_off(stand: Stand, tmp_path: Path) -> None:
     # Each change is in the log, although info is below the level of the settings.
     assert log(tmp_path / "log").count("log_level_changed") == 3
     assert fields_of(stand.signal(RELOAD)[-1])["applied"] == []
-    assert logs._LOGGER.threshold == logs.LEVELS["warning"]
+    assert logs._OUTPUT.threshold == logs.LEVELS["warning"]
     assert fields_of(stand.signal(TOGGLE_DEBUG)[-1])["log_level"] == "debug"
 
 

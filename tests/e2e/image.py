@@ -36,6 +36,7 @@ PACKAGES = (
     "python3-venv",
     "python3-grpcio",
     "python3-protobuf",
+    "python3-structlog",
     "python3-yaml",
     "python3-pyroute2",
     "python3-rich",

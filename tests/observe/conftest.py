@@ -13,5 +13,5 @@ def restored_output() -> Iterator[None]:
     """Give the loggers their first sink back after a test that configured another."""
     yield
     logs.configure()
-    logs._LOGGER.losses = Losses()
+    logs._OUTPUT.losses = Losses()
     logs.configure()

@@ -133,7 +133,7 @@ def test_gather_lists_the_versions_inside(tmp_path: Path) -> None:
         lines = content.read().decode().splitlines()
     pins = (ROOT / "constraints.txt").read_text().splitlines()
     others = ("pyroute2", "PyYAML", "rich", "prometheus_client", "h2")
-    for package in ("protobuf", *others):
+    for package in ("protobuf", "structlog", *others):
         (pin,) = (pin for pin in pins if pin.startswith(f"{package}=="))
         assert pin.replace("==", " ") in lines
 
@@ -143,7 +143,7 @@ def test_the_licences_of_everything_inside() -> None:
     titles = re.findall(r"^={79}\n(.+)\n={79}\n", text, re.MULTILINE)
     names = {re.split(r"[:-]", title)[0] if title != "nri-numamem" else title for title in titles}
     expected = {"CPython", "OpenSSL", "protobuf", "libffi", "zlib", "pyroute2", "pyyaml", "rich"}
-    expected |= {"prometheus_client", "markdown_it_py", "mdurl"}
+    expected |= {"structlog", "prometheus_client", "markdown_it_py", "mdurl"}
     expected |= {"h2", "hpack", "hyperframe"}
     assert expected | {"nri-numamem"} <= names
     bodies = re.split(r"^={79}\n.+\n={79}\n", text, flags=re.MULTILINE)[1:]

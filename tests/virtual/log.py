@@ -1,16 +1,14 @@
 """A log in memory, for a plugin in a virtual world."""
 
-from typing import Any
+from typing import Any, Self
 
 from nri_numamem.observe.log.bounds import expanded
-from nri_numamem.observe.log.loggers import Logger
 
 
-class MemoryLog(Logger):
+class MemoryLog:
     """A logger that keeps its records."""
 
     def __init__(self) -> None:
-        super().__init__((), "info")
         self.records: list[dict[str, Any]] = []
         """The fields of each record, and its event as "event"."""
         self.warnings: list[dict[str, Any]] = []
@@ -25,6 +23,9 @@ class MemoryLog(Logger):
         """Return all records of an event."""
         return [record for record in self.records if record["event"] == event]
 
+    def bind(self, **_fields: object) -> Self:
+        return self
+
     def _add(self, event: str, /, **fields: object) -> None:
         self.records.append({"event": str(event), **expanded(fields)})
 
@@ -32,4 +33,4 @@ class MemoryLog(Logger):
         self._add(event, **fields)
         self.warnings.append(self.records[-1])
 
-    debug = info = error = _add
+    debug = info = error = exception = _add

@@ -67,7 +67,7 @@ _KERNEL_WORD = re.compile(
     r"(=.*)?",
     re.ASCII,
 )
-_PACKAGES = ("protobuf", "pyroute2", "PyYAML", "rich", "prometheus_client", "h2")
+_PACKAGES = ("protobuf", "structlog", "pyroute2", "PyYAML", "rich", "prometheus_client", "h2")
 
 
 @dataclass(frozen=True, slots=True)

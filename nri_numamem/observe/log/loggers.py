@@ -1,19 +1,30 @@
-"""Structured logs: each record goes to one sink, chosen by ``configure``.
+"""Structured logs by structlog: each record goes to one sink.
 
-The keys of a record have a fixed order: ts, level, event, the fields, then exception.
+``configure`` selects the sink, ``get_logger`` returns a logger to bind fields to. The keys of a
+record have a fixed order: ts, level, event, the fields in the order of binding, then exception.
+``configure`` also takes effect for loggers that exist already.
 
 Logging neither raises an exception nor waits: a thread writes the records (``observe.log.writer``),
 and drops and counts what is too much for it. While a sink is broken, records go to the fallback and
-have the reason as ``sink_error``. The standard library's logging is not touched.
+have the reason as ``sink_error``.
+
+Neither the standard library's logging nor structlog's global configuration is touched. structlog
+imports asyncio, some 6 MiB of the plugin's process. It would import rich as well, for tracebacks in
+colour that the plugin never writes, and that is another 5 MiB.
 """
 
 import atexit
 import os
-from collections.abc import Mapping
+import sys
+import traceback
+from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
+from typing import Any, Protocol
 
 from nri_numamem.observe.log.journal import JOURNAL_SOCKET, JournalSink, is_stderr
+from nri_numamem.observe.log.optional import not_installed
 from nri_numamem.observe.log.render import (
+    EXCEPTION_KEY,
     HEAD_KEYS,
     Renderer,
     render_colours,
@@ -23,49 +34,74 @@ from nri_numamem.observe.log.render import (
 from nri_numamem.observe.log.sinks import FileSink, Sink, StreamSink
 from nri_numamem.observe.log.writer import STDERR, LogWriter, Losses, timestamp
 
+with not_installed("rich"):
+    import structlog
+
 LOG_FILE = Path("/var/log/nri-numamem/nri-numamem.log")
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
-class Logger:
-    """The log of this process. A field named as a key of each record gets an underscore."""
+class Logger(Protocol):
+    """Interface of a logger."""
+
+    def bind(self, **fields: object) -> "Logger":
+        """Return a logger that adds these fields to each of its records."""
+
+    def debug(self, event: str, /, **fields: object) -> None:
+        """Log a detail that helps to find a fault."""
+
+    def info(self, event: str, /, **fields: object) -> None:
+        """Log what happened."""
+
+    def warning(self, event: str, /, **fields: object) -> None:
+        """Log what an operator should look at."""
+
+    def error(self, event: str, /, **fields: object) -> None:
+        """Log a failure."""
+
+    def exception(self, event: str, /, **fields: object) -> None:
+        """Log a failure, with the traceback of the exception being handled."""
+
+
+class LogOutput:
+    """The writer of all loggers, and the level.
+
+    structlog calls the method that has the name of the level, with the record.
+    """
 
     def __init__(self, sinks: tuple[Sink, ...], level: str) -> None:
         self.threshold = LEVELS[level]
         self.losses = Losses()
-        self.writer = LogWriter(sinks, self.losses)
+        self._writer = LogWriter(sinks, self.losses)
 
-    def debug(self, event: str, /, **fields: object) -> None:
-        """Log a detail that helps to find a fault."""
-        self._log("debug", event, fields)
+    def replace(self, sinks: tuple[Sink, ...], level: str) -> None:
+        """Write to other sinks from now on, and close the former ones; may wait for FLUSH_S."""
+        former, self._writer = self._writer, LogWriter(sinks, self.losses)
+        self.threshold = LEVELS[level]
+        former.close()
 
-    def info(self, event: str, /, **fields: object) -> None:
-        """Log what happened."""
-        self._log("info", event, fields)
-
-    def warning(self, event: str, /, **fields: object) -> None:
-        """Log what an operator should look at."""
-        self._log("warning", event, fields)
-
-    def error(self, event: str, /, **fields: object) -> None:
-        """Log a failure."""
-        self._log("error", event, fields)
-
-    def _log(self, level: str, event: str, fields: Mapping[str, object]) -> None:
-        if LEVELS[level] < self.threshold:
-            return
-        record = {"ts": timestamp(), "level": level, "event": event}
-        others = {f"{key}_" if key in HEAD_KEYS else key: value for key, value in fields.items()}
+    def write(self, record: Mapping[str, object]) -> None:
+        """Hand the record to the writer; never waits."""
         try:
-            self.writer.put(record | others)
+            self._writer.put(record)
         except Exception:  # noqa: BLE001 - a log call never fails
             self.losses.add()
+
+    debug = info = warning = error = exception = write
+
+    def flush(self) -> None:
+        """Wait until all records are written; after FLUSH_S write the others to stderr."""
+        self._writer.flush()
+
+    def reopen(self) -> None:
+        """Open a log file again."""
+        self._writer.reopen()
 
 
 def configure(
     sink: str | Path | Sink = "stderr", level: str = "info", log_format: str = "auto"
 ) -> None:
-    """Send all records to `sink` from now on; may wait 0.2 s for the former one.
+    """Send the records of all loggers to `sink` from now on.
 
     `sink` is "stderr" (the journal's socket if stderr is the journal and `log_format` is "auto"),
     "journal", "auto" (the journal's socket if it exists, else LOG_FILE), the path of a file, or a
@@ -73,10 +109,7 @@ def configure(
     "auto": console on a terminal, else JSON; the journal has its own format. A sink that cannot be
     opened is no error here: each record tries it and falls back.
     """
-    sinks = _sinks_for(sink, log_format)
-    former, _LOGGER.writer = _LOGGER.writer, LogWriter(sinks, _LOGGER.losses)
-    _LOGGER.threshold = LEVELS[level]
-    former.close()
+    _OUTPUT.replace(_sinks_for(sink, log_format), level)
 
 
 def flush() -> None:
@@ -84,27 +117,30 @@ def flush() -> None:
 
     For a process that is about to end; Python calls it at an ordinary exit.
     """
-    _LOGGER.writer.flush()
+    _OUTPUT.flush()
 
 
 def reopen() -> None:
     """Close the log file; the next record opens it, or creates it."""
-    _LOGGER.writer.reopen()
+    _OUTPUT.reopen()
 
 
 def set_level(level: str) -> None:
     """Drop records below this level from now on."""
-    _LOGGER.threshold = LEVELS[level]
+    _OUTPUT.threshold = LEVELS[level]
 
 
 def dropped_records() -> int:
     """Return how many records were dropped since the start."""
-    return _LOGGER.losses.total
+    return _OUTPUT.losses.total
 
 
-def get_logger() -> Logger:
-    """Return the log of this process; it follows each ``configure``."""
-    return _LOGGER
+def get_logger(**fields: object) -> Logger:
+    """Return a logger that adds these fields to each of its records."""
+    processors: list[Callable[..., Any]] = [_drop_below_threshold, _add_exception, _order_keys]
+    unbound = structlog.wrap_logger(_OUTPUT, processors, structlog.BoundLogger)
+    logger: Logger = unbound.bind(**fields)
+    return logger
 
 
 def _sinks_for(sink: str | Path | Sink, log_format: str) -> tuple[Sink, ...]:
@@ -131,5 +167,55 @@ def _stream_renderer(log_format: str) -> Renderer:
     return render_colours if is_terminal and "NO_COLOR" not in os.environ else render_console
 
 
-_LOGGER = Logger((StreamSink(STDERR, _stream_renderer("auto")),), "info")
+def _drop_below_threshold(
+    output: LogOutput, method: str, record: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    """Drop a record below the configured level; a structlog processor."""
+    if LEVELS[_level_of(method)] < output.threshold:
+        raise structlog.DropEvent
+    if method == "exception":
+        record.setdefault("exc_info", True)
+    return record
+
+
+def _level_of(method: str) -> str:
+    return "error" if method == "exception" else method
+
+
+def _add_exception(
+    _output: LogOutput, _method: str, record: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    """Replace `exc_info` (true, or an exception) by the traceback's text; a structlog processor."""
+    exc_info = record.pop("exc_info", None)
+    error = (
+        exc_info
+        if isinstance(exc_info, BaseException)
+        else (sys.exc_info()[1] if exc_info else None)
+    )
+    if error is not None:
+        record[EXCEPTION_KEY] = "".join(traceback.format_exception(error)).rstrip()
+    return record
+
+
+def _order_keys(
+    _output: LogOutput, method: str, record: MutableMapping[str, Any]
+) -> tuple[tuple[dict[str, object]], dict[str, object]]:
+    """Put time, level and event first; a structlog processor, the last one.
+
+    A field with one of these names gets an underscore as suffix. Returns the arguments of the
+    output's method.
+    """
+    ordered = {
+        "ts": timestamp(),
+        "level": _level_of(method),
+        "event": record.pop("event"),
+    }
+    exception = record.pop(EXCEPTION_KEY, None)
+    ordered |= {f"{key}_" if key in HEAD_KEYS else key: value for key, value in record.items()}
+    if exception is not None:
+        ordered[EXCEPTION_KEY] = exception
+    return (ordered,), {}
+
+
+_OUTPUT = LogOutput((StreamSink(STDERR, _stream_renderer("auto")),), "info")
 atexit.register(flush)

@@ -52,20 +52,10 @@ def sink() -> ListSink:
 
 
 def test_a_record_has_its_keys_in_order(sink: ListSink) -> None:
-    logs.get_logger().info(
-        "container placed", component="engine", exception="last", op_id=7, pod="a", nodes="0-1"
-    )
+    log = logs.get_logger(component="engine").bind(op_id=7)
+    log.info("container placed", pod="a", nodes="0-1")
     (record,) = sink.records
-    assert list(record) == [
-        "ts",
-        "level",
-        "event",
-        "component",
-        "op_id",
-        "pod",
-        "nodes",
-        "exception",
-    ]
+    assert list(record) == ["ts", "level", "event", "component", "op_id", "pod", "nodes"]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", str(record["ts"]))
     assert record["level"] == "info"
     assert record["event"] == "container placed"
@@ -77,14 +67,22 @@ def test_the_time_is_utc(sink: ListSink, monkeypatch: pytest.MonkeyPatch) -> Non
     assert sink.records[0]["ts"] == "2023-11-14T22:13:20.042Z"
 
 
+def test_binding_does_not_change_the_first_logger(sink: ListSink) -> None:
+    log = logs.get_logger(a=1)
+    log.bind(a=2, b=3).info("x")
+    log.info("y")
+    assert [(record["a"], record.get("b")) for record in sink.records] == [(2, 3), (1, None)]
+
+
 def test_each_method_has_its_level(sink: ListSink) -> None:
     log = logs.get_logger()
     log.debug("x")
     log.info("x")
     log.warning("x")
     log.error("x")
+    log.exception("x")  # noqa: LOG004 - without an exception it is an ordinary error
     levels = [record["level"] for record in sink.records]
-    assert levels == ["debug", "info", "warning", "error"]
+    assert levels == ["debug", "info", "warning", "error", "error"]
 
 
 @pytest.mark.parametrize("level", list(logs.LEVELS))
@@ -106,8 +104,26 @@ def test_fields_cannot_replace_time_and_level(sink: ListSink) -> None:
     assert (record["ts_"], record["level_"]) == ("t", 3)
 
 
+def test_an_exception_is_one_field_at_the_end(sink: ListSink) -> None:
+    log = logs.get_logger()
+    nothing: dict[str, int] = {}
+    try:
+        nothing["missing"]
+    except KeyError:
+        log.exception("request failed", pod="a")
+    log.error("later", exc_info=ValueError("kept"))
+    log.error("nothing", exc_info=False)
+    log.error("nothing", exc_info=True)  # noqa: LOG014 - there is none to be found
+    first, second, *rest = sink.records
+    assert list(first) == ["ts", "level", "event", "pod", "exception"]
+    assert str(first["exception"]).startswith("Traceback (most recent call last):\n")
+    assert str(first["exception"]).endswith("KeyError: 'missing'")
+    assert second["exception"] == "ValueError: kept"
+    assert all("exception" not in record for record in rest)
+
+
 def test_an_endless_exception_keeps_its_end(sink: ListSink) -> None:
-    logs.get_logger().error("x", exception="a" * 100_000 + "end")
+    logs.get_logger().error("x", exc_info=ValueError("a" * 100_000 + "end"))
     assert len(str(sink.records[0]["exception"])) == 16 * 1024
     assert str(sink.records[0]["exception"]).endswith("aend")
 
@@ -244,6 +260,14 @@ def run(script: str) -> str:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     return done.stdout
+
+
+def test_structlogs_own_configuration_is_not_touched() -> None:
+    script = (
+        "import structlog\nfrom nri_numamem.observe.log import loggers as logs\n"
+        "logs.get_logger().info('x')\nprint(structlog.is_configured())"
+    )
+    assert run(script) == "False\n"
 
 
 def test_an_exit_writes_what_was_logged(tmp_path: Path) -> None:

@@ -445,7 +445,7 @@ def test_errors_are_counted() -> None:
 
 def test_lost_records_are_counted(restored_output: None) -> None:
     before = logs.dropped_records()
-    logs._LOGGER.losses.add()
+    logs._OUTPUT.losses.add()
     assert Plugin().scrape()["log_records_dropped_total", ()] == before + 1
 
 
