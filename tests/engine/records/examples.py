@@ -1,16 +1,21 @@
 """Records of any event for tests: with the fields that a test is about, and neutral other ones."""
 
+import pkgutil
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass, replace
+from importlib import import_module
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-import nri_numamem.engine.engine  # noqa: F401 - defines the events of features
-from nri_numamem.engine.features.residency import records as residency  # noqa: F401 - as above
+import nri_numamem.engine.engine  # noqa: F401 - defines events
+from nri_numamem.engine import features
 from nri_numamem.engine.records import export, files, process  # noqa: F401 - as above
 from nri_numamem.engine.records.record import EVENTS, OUTSIDE, Flat, Record
 from nri_numamem.numa import CpuSet, NodeSet
 from nri_numamem.observe.history.records import record_from
+
+for _feature in pkgutil.iter_modules(features.__path__):
+    import_module(f"{features.__name__}.{_feature.name}.records")  # defines its events
 
 __all__ = ["EVENTS", "example"]
 
