@@ -25,8 +25,10 @@ from nri_numamem.engine.core.plan import Plan
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.records.connection import (
     CommitTimedOut,
+    Created,
     InternalError,
     InternalErrorAfterReply,
+    RequestTimedOut,
 )
 from nri_numamem.engine.records.record import Record
 from nri_numamem.nri.configuration import Configuration
@@ -125,9 +127,13 @@ class Requests:
     def emit(self, records: Iterable[Record]) -> None:
         """Log records of requests; let the state keep which containers got an empty reply."""
         for record in records:
-            if self.engine is not None:
-                self.engine.note_unpinned(record, int(self._clock.wall_s()))
+            if isinstance(record, RequestTimedOut | InternalError):
+                self._note_failed(record.event, record.created)
             self._emit(record)
+
+    def _note_failed(self, name: str, created: Created | None) -> None:
+        if self.engine is not None and created is not None:
+            self.engine.note_failed(name, created, int(self._clock.wall_s()))
 
     def commit(self) -> None:
         """Commit the last decision and log the records; to be called after the replies."""

@@ -17,6 +17,7 @@ from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.cpusets import check as cpuset_check
 from nri_numamem.engine.cpusets import pending as pending_updates
 from nri_numamem.engine.pods import machine_change, outstanding
+from nri_numamem.engine.records.connection import Created
 from nri_numamem.engine.records.record import Record
 from nri_numamem.engine.running import discovered, synchronize
 from nri_numamem.memorymanager import Rejection
@@ -152,14 +153,14 @@ class Engine:
         transition = decision.compute_transition()
         after = shortfalls.after(before.state, transition.state, event)
         after = outstanding.after(after, event)
-        after = reasons.after(before.state, after, event, transition.records, wall_s)
+        after = reasons.after(before.state, after, event, transition.reasons, wall_s)
         self._committed = Committed(transition.context or before.context, after)
         return transition.records
 
-    def note_unpinned(self, record: Record, wall_s: int = 0) -> None:
-        """Keep the reason if the record is of a Guaranteed container that got an empty reply."""
+    def note_failed(self, name: str, created: Created, wall_s: int = 0) -> None:
+        """Keep as a reason that a creation got an empty reply; `name` is that of the record."""
         before = self._committed
-        after = reasons.with_failed(before.state, record, wall_s)
+        after = reasons.with_failed(before.state, name, created, wall_s)
         self._committed = Committed(before.context, after)
 
     def discard(self) -> None:

@@ -8,7 +8,7 @@ from nri_numamem.engine.admission import resize_records as resizes
 from nri_numamem.engine.admission.placement import resize
 from nri_numamem.engine.admission.records import TEXT_LIMIT
 from nri_numamem.engine.admission.remedy_inputs import pods_on, trial_context, without_pods
-from nri_numamem.engine.core import cpu_requests
+from nri_numamem.engine.core import cpu_requests, reasons
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.decision import NO_PLAN, Decision, Transition
 from nri_numamem.engine.core.events import UpdateContainer
@@ -61,7 +61,8 @@ def update_container(context: Context, state: EngineState, event: UpdateContaine
         next_state = next_state.with_cpusets(cpusets)
     next_state = cpu_requests.updated(next_state, event)
     resized = resizes.resized(next_state, event.pod, holder, before, done)
-    return Decision.computed(Plan(updates=updates), next_state, resized)
+    pinned = reasons.pinned(type(resized), next_state, holder)
+    return Decision.computed(Plan(updates=updates), next_state, resized, reasons=pinned)
 
 
 def _remedies(

@@ -11,6 +11,7 @@ from functools import partial
 from nri_numamem.engine.admission import alignment, duplicates, pod_level, records, remedies
 from nri_numamem.engine.admission.placement import place_container
 from nri_numamem.engine.admission.pod_placement import place_in_pod
+from nri_numamem.engine.core import reasons
 from nri_numamem.engine.core.candidates import reasons_in
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.decision import NO_PLAN, Decision, Transition
@@ -24,12 +25,17 @@ from nri_numamem.engine.core.events import (
 from nri_numamem.engine.core.plan import Adjustment, HugepageRoute, Plan, Update
 from nri_numamem.engine.core.providers import OtherProviders
 from nri_numamem.engine.core.request import HugepageSource, Request, request_for
-from nri_numamem.engine.core.state import EngineState
+from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.core.text import cut_name
 from nri_numamem.engine.pods import limit as pod_limit
 from nri_numamem.engine.pods import outstanding
 from nri_numamem.engine.pods import scope as pod_scope
-from nri_numamem.engine.records.containers import Admitted, Rejected, UnpinnedNoCapacity
+from nri_numamem.engine.records.containers import (
+    Admitted,
+    Adopted,
+    Rejected,
+    UnpinnedNoCapacity,
+)
 from nri_numamem.memorymanager import (
     Rejection,
     adopt,
@@ -102,7 +108,9 @@ def _adopt_preset(
     excluded = context.classification.excluded
     made = records.adopted(next_state, pod, container, request, nodes, shortfall, excluded)
     next_state, more = alignment.with_preset_nodes(context, next_state, pod, container, nodes)
-    return Decision.computed(NO_PLAN, next_state, made, *more)
+    holder = next_state.holders[pod.uid, container.name]
+    pinned = reasons.pinned(Adopted, next_state, holder)
+    return Decision.computed(NO_PLAN, next_state, made, *more, reasons=pinned)
 
 
 def record_running(
@@ -204,9 +212,12 @@ def _reject(
     It lacks the hugepages that the kernel lacks, and what the pod holds beyond its limit.
     """
     pod, container = event.pod, event.container
-    kind = Rejected if context.rejects else UnpinnedNoCapacity
+    after, kind = state.with_pod(pod), Rejected if context.rejects else UnpinnedNoCapacity
     record = records.unplaced_as(kind, context, seen, pod, container, request, rejection, others)
-    return Transition(state.with_pod(pod), (record,))
+    if context.rejects:
+        return Transition(after, (record,))
+    holder = Holder(container.container_id, pod.sandbox_id, (pod.uid, container.name))
+    return Transition(after, (record,), reasons=reasons.unpinned(kind, after, holder))
 
 
 def _enter(
@@ -246,7 +257,8 @@ def _enter(
         updates,
         released,
     )
-    done = Transition(after, (record, *more))
+    pinned = reasons.pinned(Admitted, after, holder)
+    done = Transition(after, (record, *more), reasons=pinned)
     for feature in context.features:
         done = feature.explained(context, pod, placed, others, done)
     return done

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.plan import Plan
+from nri_numamem.engine.core.reason import NO_REASONS, Reasons
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.records.record import Record
 from nri_numamem.memorymanager import Rejection
@@ -29,6 +30,8 @@ class Transition:
     """Why; in the order in which they are logged."""
     context: Context | None = None
     """The context after the event, if the event changes it."""
+    reasons: Reasons = NO_REASONS
+    """Of the containers that the event pins or leaves unpinned; without a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +50,11 @@ class Decision:
         plan: Plan,
         state: EngineState,
         *records: Record,
+        reasons: Reasons = NO_REASONS,
         rejection: Rejection | None = None,
     ) -> "Decision":
         """Return a decision whose plan depends on the next state, so that state is known."""
-        transition = Transition(state, records)
+        transition = Transition(state, records, reasons=reasons)
         return cls(plan, lambda: transition, rejection)
 
     def with_records(self, *added: Record) -> "Decision":

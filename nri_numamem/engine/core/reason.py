@@ -1,4 +1,4 @@
-"""When and why a container is pinned or unpinned, as a value; ``reasons`` computes them."""
+"""When and why a container is pinned or unpinned, as a value; ``reasons`` keeps them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,6 +27,10 @@ class Reasons:
     pinned: Mapping[str, Reason] = field(default_factory=dict)
     unpinned: Mapping[str, Reason] = field(default_factory=dict)
     """Containers of Guaranteed pods that run unpinned."""
+
+    def __or__(self, newer: "Reasons") -> "Reasons":
+        """Return both; of two reasons of a container the newer one counts."""
+        return Reasons({**self.pinned, **newer.pinned}, {**self.unpinned, **newer.unpinned})
 
 
 NO_REASONS = Reasons()

@@ -1,105 +1,110 @@
 """When and why containers were pinned, and which of Guaranteed pods run unpinned.
 
-For people only: no decision depends on a reason. The reasons of an event follow from its records
-and the time of its commit, and the state carries them from there. A container that is adopted again
-on its nodes at a Synchronize keeps its first reason.
+For people only: no decision depends on a reason. The handler of an event gives its transition the
+reasons of the containers that it pins or leaves unpinned. The commit adds the time, and the state
+carries them from there. A container that is adopted again on its nodes at a Synchronize keeps its
+first reason.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 
 from nri_numamem.engine.core import events
 from nri_numamem.engine.core.reason import Reason, Reasons
-from nri_numamem.engine.core.state import EngineState
+from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.records import connection, containers, running
-from nri_numamem.engine.records.common import UNPINNED, ContainerNames, names_of
 from nri_numamem.engine.records.record import Record
 from nri_numamem.memorymanager import Block, QosClass, nodes_of
 
-_ADOPTING = (containers.Adopted, containers.UnreportedContainerFound, running.CpusetMemsReapplied)
-"""Records that say nothing new about a container with a reason, if its nodes are the same."""
-
-_PINNING = (
-    *_ADOPTING,
-    containers.Admitted,
-    containers.PinnedWhileRunning,
-    running.Resized,
-    running.CpusetMemsConflict,
+_ADOPTING = frozenset(
+    kind.event
+    for kind in (
+        containers.Adopted,
+        containers.UnreportedContainerFound,
+        running.CpusetMemsReapplied,
+    )
 )
+"""Events that say nothing new about a container with a reason, if its nodes are the same."""
 
-_UNPINNED = (
-    containers.UnpinnedNoCapacity,
-    containers.RunningUnpinnedNoCapacity,
-    running.CpusetMemsMissing,
-    connection.RequestTimedOut,
-    connection.InternalError,
-)
-
-EVENTS = frozenset(kind.event for kind in (*_PINNING, *_UNPINNED))
+EVENTS = _ADOPTING | {
+    kind.event
+    for kind in (
+        containers.Admitted,
+        containers.PinnedWhileRunning,
+        running.Resized,
+        running.CpusetMemsConflict,
+        containers.UnpinnedNoCapacity,
+        containers.RunningUnpinnedNoCapacity,
+        running.CpusetMemsMissing,
+        connection.RequestTimedOut,
+        connection.InternalError,
+    )
+}
 """The events that a reason may have."""
 
 _END_OF_CONTAINER = (events.StopContainer, events.RemoveContainer)
 _END_OF_POD = (events.StopPodSandbox, events.RemovePodSandbox, events.PodCgroupGone)
 
 
+def reason_of(kind: type[Record], state: EngineState, holder: Holder) -> Reason:
+    """Return a new reason, without its time, of a container whose pod `state` has."""
+    pod = state.pods.get(holder.sandbox_id)
+    namespace, name = ("", "") if pod is None else (pod.namespace, pod.name)
+    return Reason(holder.container_id, holder.sandbox_id, holder.key, namespace, name, kind.event)
+
+
+def pinned(kind: type[Record], state: EngineState, *holders: Holder) -> Reasons:
+    """Return the new reasons of containers that an event pins."""
+    return Reasons(pinned={one.container_id: reason_of(kind, state, one) for one in holders})
+
+
+def unpinned(kind: type[Record], state: EngineState, holder: Holder) -> Reasons:
+    """Return the new reason of a container that an event leaves unpinned."""
+    return Reasons(unpinned={holder.container_id: reason_of(kind, state, holder)})
+
+
 def after(
-    before: EngineState,
-    state: EngineState,
-    event: events.Event,
-    records: Iterable[Record],
-    wall_s: int,
+    before: EngineState, state: EngineState, event: events.Event, new: Reasons, wall_s: int
 ) -> EngineState:
     """Return `state`, which follows from `before` by an event, with its reasons.
 
-    `wall_s` is the Unix time, 0 if unknown.
+    `new` are those of the event; `wall_s` is the Unix time, 0 if unknown.
     """
     is_whole = isinstance(event, events.Synchronize)
     known = _known(before, state) if is_whole else state.reasons
+    if not (is_whole or new.pinned or new.unpinned or _may_end(known, event)):
+        return state
     earlier = _restored_now(before, state) or before
-    pinned, unpinned = dict[str, Reason](), dict[str, Reason]()
-    for record in records:
-        is_off, is_on = is_unpinned(record), isinstance(record, _PINNING)
-        names = names_of(record) if is_off or is_on else None
-        if not isinstance(names, ContainerNames) or not names.container_id:
-            continue
-        container_id = names.container_id
-        if is_off:
-            unpinned[container_id] = known.unpinned.get(container_id) or _reason(
-                state, event, record.event, names, wall_s
-            )
-        else:
-            old = known.pinned.get(container_id) if isinstance(record, _ADOPTING) else None
-            if old is not None and _nodes_differ(earlier, state, container_id):
-                old = None
-            pinned[container_id] = old or _reason(state, event, record.event, names, wall_s)
+    on = {
+        one: _kept(known, reason, earlier, state) or replace(reason, since_s=wall_s)
+        for one, reason in new.pinned.items()
+    }
+    off = {
+        one: known.unpinned.get(one) or replace(reason, since_s=wall_s)
+        for one, reason in new.unpinned.items()
+    }
     if not is_whole:
-        if not (pinned or unpinned or _may_end(known, event)):
-            return state
-        unpinned = _remaining(known.unpinned, event, pinned) | unpinned
-        pinned = {**known.pinned, **pinned}
-    unpinned = {
+        off = _remaining(known.unpinned, event, on) | off
+        on = {**known.pinned, **on}
+    off = {
         container_id: reason
-        for container_id, reason in unpinned.items()
+        for container_id, reason in off.items()
         if reason.event != running.CpusetMemsMissing.event or container_id in state.cpusets.unpinned
     }
-    if is_whole or len(pinned) > len(state.keys):
-        pinned = {name: reason for name, reason in pinned.items() if name in state.keys}
-    return state.with_reasons(Reasons(pinned, unpinned))
+    if is_whole or len(on) > len(state.keys):
+        on = {name: reason for name, reason in on.items() if name in state.keys}
+    return state.with_reasons(Reasons(on, off))
 
 
-def with_failed(state: EngineState, record: Record, wall_s: int) -> EngineState:
+def with_failed(
+    state: EngineState, event: str, created: connection.Created, wall_s: int
+) -> EngineState:
     """Return the state with the reason of a container whose creation failed or took too long.
 
     It runs unpinned. The state has nothing else of it, because its event has not happened.
     """
-    created = (
-        record.created
-        if isinstance(record, connection.RequestTimedOut | connection.InternalError)
-        else None
-    )
-    if created is None or created.qos_class != QosClass.GUARANTEED:
-        return state
     names = created.names
-    if not names.container_id:
+    if created.qos_class != QosClass.GUARANTEED or not names.container_id:
         return state
     reason = Reason(
         names.container_id,
@@ -107,40 +112,28 @@ def with_failed(state: EngineState, record: Record, wall_s: int) -> EngineState:
         (names.pod_uid, names.container),
         names.namespace or "",
         names.pod or "",
-        record.event,
+        event,
         wall_s,
     )
-    known = state.reasons
-    unpinned = {**known.unpinned, names.container_id: reason}
-    return state.with_reasons(Reasons(known.pinned, unpinned))
-
-
-def is_unpinned(record: Record) -> bool:
-    """Return whether the record's container runs unpinned although its pod is Guaranteed."""
-    match record:
-        case containers.UnpinnedNoCapacity() | containers.RunningUnpinnedNoCapacity():
-            return True
-        case running.CpusetMemsMissing() | containers.UnreportedContainerFound():
-            return record.outcome == UNPINNED
-        case _:
-            return False
+    return state.with_reasons(state.reasons | Reasons(unpinned={names.container_id: reason}))
 
 
 def _known(before: EngineState, state: EngineState) -> Reasons:
     """Return the reasons before a Synchronize, with those of an earlier process at the first."""
     restored = _restored_now(before, state)
-    if restored is None:
-        return before.reasons
-    earlier, now = restored.reasons, before.reasons
-    return Reasons(
-        {**earlier.pinned, **now.pinned},
-        {**earlier.unpinned, **now.unpinned},
-    )
+    return before.reasons if restored is None else restored.reasons | before.reasons
 
 
 def _restored_now(before: EngineState, state: EngineState) -> EngineState | None:
     """Return the state of an earlier process, if the event confirmed or dropped its parts."""
     return None if before.restored is state.restored else before.restored
+
+
+def _kept(known: Reasons, new: Reason, earlier: EngineState, state: EngineState) -> Reason | None:
+    """Return the known reason of a container that is adopted again on its nodes."""
+    container_id = new.container_id
+    is_kept = new.event in _ADOPTING and not _nodes_differ(earlier, state, container_id)
+    return known.pinned.get(container_id) if is_kept else None
 
 
 def _nodes_differ(earlier: EngineState, state: EngineState, container_id: str) -> bool:
@@ -174,36 +167,3 @@ def _remaining(
         for container_id, reason in unpinned.items()
         if container_id not in (ended_id, *pinned) and reason.sandbox_id != sandbox_id
     }
-
-
-def _reason(
-    state: EngineState, event: events.Event, name: str, names: ContainerNames, wall_s: int
-) -> Reason:
-    return Reason(
-        names.container_id,
-        _sandbox_id(state, event, names.container_id),
-        (names.pod_uid, names.container),
-        names.namespace or "",
-        names.pod or "",
-        name,
-        wall_s,
-    )
-
-
-def _sandbox_id(state: EngineState, event: events.Event, container_id: str) -> str:
-    """Return the sandbox of a container of the event; "" if unknown."""
-    holder = state.holder(container_id)
-    if holder is not None:
-        return holder.sandbox_id
-    containers: Iterable[events.Container] = ()
-    match event:
-        case events.Synchronize():
-            containers = event.containers
-        case events.ContainersFound():
-            containers = (container for _pod, container in event.found)
-        case events.CreateContainer():
-            containers = (event.container,)
-        case _:
-            pass
-    found = (c.sandbox_id for c in containers if c.container_id == container_id)
-    return next(found, "")

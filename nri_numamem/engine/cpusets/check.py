@@ -7,16 +7,18 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from nri_numamem.engine.admission import alignment
+from nri_numamem.engine.core import reasons
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.decision import Transition
 from nri_numamem.engine.core.events import Container, CpusetRead, CpusetsRead, PodSandbox
 from nri_numamem.engine.core.plan import Update
+from nri_numamem.engine.core.reason import NO_REASONS, Reasons
 from nri_numamem.engine.core.state import Cpusets, EngineState, Holder
 from nri_numamem.engine.cpusets import records
 from nri_numamem.engine.cpusets.verdict import Verdict, judge, repair_obstacle
 from nri_numamem.engine.pods import scope as pod_scope
 from nri_numamem.engine.records.record import Record
-from nri_numamem.engine.records.running import CpusetRecord
+from nri_numamem.engine.records.running import CpusetMemsConflict, CpusetMemsMissing, CpusetRecord
 from nri_numamem.memorymanager import Block, adopt
 from nri_numamem.numa import NodeSet
 
@@ -64,16 +66,17 @@ def leave_unpinned(
 
 def cpusets_read(context: Context, state: EngineState, event: CpusetsRead) -> Transition:
     """Compare cgroups with the accounting; return the state with repairs and adopted nodes."""
-    found: list[Record] = []
+    found, new = list[Record](), NO_REASONS
     for read in event.found:
         holder = state.holder(read.container_id)
         blocks = None if holder is None else state.blocks(holder.key)
         if holder is None or holder.ended or not blocks or read.container_id in state.pending:
             continue
-        state, records_of_one = _compare(context, state, holder, blocks, read)
+        state, records_of_one, of_one = _compare(context, state, holder, blocks, read)
         nodes = blocks[0].numa_affinity
         found += (records.with_pages(one, nodes, read.pages) for one in records_of_one)
-    return Transition(state, tuple(found))
+        new |= of_one
+    return Transition(state, tuple(found), reasons=new)
 
 
 def _compare(
@@ -82,7 +85,7 @@ def _compare(
     holder: Holder,
     blocks: tuple[Block, ...],
     read: CpusetRead,
-) -> tuple[EngineState, list[CpusetRecord]]:
+) -> tuple[EngineState, list[CpusetRecord], Reasons]:
     container_id, cpusets = holder.container_id, state.cpusets
     nodes = blocks[0].numa_affinity
     has_devices = container_id in cpusets.with_devices
@@ -98,19 +101,20 @@ def _compare(
     )
     after = cpusets.without(container_id)
     if verdict is Verdict.IN_PLACE:
-        return state.with_cpusets(after), []
+        return state.with_cpusets(after), [], NO_REASONS
     if verdict is Verdict.CONFLICT:
         return _adopt(context, state.with_cpusets(after), holder, blocks, read.mems)
     if verdict is Verdict.UNPINNED:
-        is_known = container_id in cpusets.unpinned
         after = replace(after, unpinned=after.unpinned | {container_id})
-        found: list[CpusetRecord] = (
-            [] if is_known else [records.missing(state, holder, nodes, obstacle)]
-        )
-        return state.with_cpusets(after), found
+        if container_id in cpusets.unpinned:
+            return state.with_cpusets(after), [], NO_REASONS
+        unpinned = reasons.unpinned(CpusetMemsMissing, state, holder)
+        record = records.missing(state, holder, nodes, obstacle)
+        return state.with_cpusets(after), [record], unpinned
     after = with_repair(after, container_id, read.mems)
-    found = [] if is_waiting or read.mems else [records.missing(state, holder, nodes)]
-    return state.with_cpusets(after), found
+    is_shown = not is_waiting and not read.mems
+    found: list[CpusetRecord] = [records.missing(state, holder, nodes)] if is_shown else []
+    return state.with_cpusets(after), found, NO_REASONS
 
 
 def with_repair(cpusets: Cpusets, container_id: str, seen: NodeSet) -> Cpusets:
@@ -124,7 +128,7 @@ def _adopt(
     holder: Holder,
     blocks: tuple[Block, ...],
     mems: NodeSet,
-) -> tuple[EngineState, list[CpusetRecord]]:
+) -> tuple[EngineState, list[CpusetRecord], Reasons]:
     """Record a container on the nodes that something else set."""
     resources = {block.type: block.size for block in blocks}
     adopted = adopt(state.accounting, *holder.key, mems, resources)
@@ -133,7 +137,8 @@ def _adopt(
     if pod is not None:
         after = pod_scope.take_from_pool(context, after, pod)
     nodes = blocks[0].numa_affinity
-    return after, [records.conflict(after, holder, nodes, mems, adopted.shortfall)]
+    record = records.conflict(after, holder, nodes, mems, adopted.shortfall)
+    return after, [record], reasons.pinned(CpusetMemsConflict, after, holder)
 
 
 def unpinned_containers(state: EngineState) -> frozenset[str]:

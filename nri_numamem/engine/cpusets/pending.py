@@ -9,16 +9,19 @@ Two kinds are pending: containers that were found unreported (``discovered``), a
 cgroups (``verdict``).
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from nri_numamem.engine.core import reasons
 from nri_numamem.engine.core.decision import Decision
 from nri_numamem.engine.core.events import CreateContainer, Event, StopContainer, UpdateContainer
 from nri_numamem.engine.core.plan import Update
-from nri_numamem.engine.core.state import EngineState
+from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.cpusets import records
 from nri_numamem.engine.records.common import ContainerNames
 from nri_numamem.engine.records.containers import PinnedLater, PinnedWhileRunning
 from nri_numamem.engine.records.record import Record
+from nri_numamem.engine.records.running import CpusetMemsReapplied
 from nri_numamem.numa import NodeSet
 
 # The runtime applies updates within the call, under a lock for all pods, and each may move memory.
@@ -54,7 +57,20 @@ def add_pending_updates(decision: Decision, event: Event) -> Decision:
     )
     state = replace(state, pending=frozenset(pending.difference(found)), cpusets=cpusets)
     plan = replace(plan, updates=(*plan.updates, *updates))
-    return Decision.computed(plan, state, *transition.records, *made, rejection=decision.rejection)
+    return Decision.computed(
+        plan,
+        state,
+        *transition.records,
+        *made,
+        reasons=transition.reasons
+        | reasons.pinned(PinnedWhileRunning, state, *_holders(state, found))
+        | reasons.pinned(CpusetMemsReapplied, state, *_holders(state, repaired)),
+        rejection=decision.rejection,
+    )
+
+
+def _holders(state: EngineState, container_ids: Iterable[str]) -> Iterator[Holder]:
+    return (state.holders[state.keys[one]] for one in container_ids)
 
 
 def _pinned(state: EngineState, container_id: str) -> Record:

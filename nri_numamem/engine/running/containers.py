@@ -4,14 +4,17 @@ The order is by sandbox and container, and the older of a pod's containers comes
 is known. So the same list always gives the same accounting.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TypeAlias
 
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import Container, PodSandbox, Synchronize
+from nri_numamem.engine.core.plan import Update
+from nri_numamem.engine.core.reason import Reason
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.cpusets.reported import ReportedNodes, reported_nodes
+from nri_numamem.engine.records.record import Record
 from nri_numamem.numa import NodeSet
 
 # Begins the name of a cgroup in a cause; each container outside of Kubernetes has another one.
@@ -32,6 +35,16 @@ class Running:
     unpinned: list[Unpinned]
     not_managed: dict[str, int]
     """The number of the others by cause, without the names of cgroups."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Records, updates and reasons of a Synchronize; its steps add to them."""
+
+    records: list[Record] = field(default_factory=list)
+    updates: list[Update] = field(default_factory=list)
+    pinned: dict[str, Reason] = field(default_factory=dict)
+    unpinned: dict[str, Reason] = field(default_factory=dict)
 
 
 def classify(

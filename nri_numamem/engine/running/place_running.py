@@ -8,19 +8,31 @@ is placed and stays unpinned.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from nri_numamem.engine.admission import alignment, pod_level, records
+from nri_numamem.engine.admission import alignment, duplicates, pod_level, records
 from nri_numamem.engine.admission.placement import place_container
 from nri_numamem.engine.admission.pod_placement import place_in_pod
+from nri_numamem.engine.core import shortfalls
+from nri_numamem.engine.core.bulk_update import BulkUpdate
 from nri_numamem.engine.core.candidates import reasons_in
 from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.cpu_requests import RunningSums
 from nri_numamem.engine.core.events import Container, PodSandbox
 from nri_numamem.engine.core.plan import Adjustment, Update
-from nri_numamem.engine.core.request import Request
-from nri_numamem.engine.core.state import EngineState
+from nri_numamem.engine.core.reasons import reason_of
+from nri_numamem.engine.core.request import Request, request_for
+from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.cpusets import check as cpuset_check
 from nri_numamem.engine.cpusets.verdict import MOVED_BYTES_LIMIT
-from nri_numamem.engine.records.containers import Placed, Unplaced
-from nri_numamem.engine.records.record import Record
+from nri_numamem.engine.records.containers import (
+    Misaligned,
+    PinnedWhileRunning,
+    Placed,
+    RunningUnpinnedNoCapacity,
+    Unplaced,
+)
+from nri_numamem.engine.records.record import Record, become
+from nri_numamem.engine.records.running import CpusetMemsMissing
+from nri_numamem.engine.running.containers import Found, Unpinned
 from nri_numamem.memorymanager import Rejection
 from nri_numamem.numa import NodeSet
 
@@ -82,6 +94,60 @@ def place_running(
         return PlacedRunning(left[0], updates, found, is_placed=True, missing=left[1])
     own = Update(container.container_id, str(placed.nodes))
     return PlacedRunning(state, (*updates, own), found, is_placed=True)
+
+
+def place_all(
+    context: Context, state: EngineState, unpinned: list[Unpinned], found: Found
+) -> EngineState:
+    """Place running containers that have no nodes; add the updates that pin them."""
+    bulk = BulkUpdate(state)
+    unassigned, unpinned_ids = list[str](), set[str]()
+    cpus = RunningSums(state, context.machine) if context.compares_cpu_requests() else None
+    is_short = shortfalls.has_any(state)
+    for pod, container in unpinned:
+        if is_short:
+            bulk.charge_shortfalls()  # what one pod leaves is not for the next one
+        before = bulk.pod_view(pod.uid)
+        after, duplicate = duplicates.separate(before, pod, container)
+        request = request_for(after, pod, container)
+        sums = None if cpus is None else cpus.sums
+        ran = place_running(context, after, pod, container, request, sums)
+        bulk.replace_pod(pod.uid, before, ran.state)
+        if cpus is not None:
+            cpus.replace(before, ran.state)
+        if ran.is_placed:
+            found.updates.extend(ran.updates)
+        else:
+            unassigned.append(pod.sandbox_id)
+        found.records.extend(
+            _while_running(record)
+            for record in ran.records
+            if ran.missing is None or isinstance(record, Misaligned)
+        )
+        found.records.extend(record for record in (ran.missing, duplicate) if record is not None)
+        holder = Holder(container.container_id, pod.sandbox_id, (pod.uid, container.name))
+        if ran.missing is not None:
+            unpinned_ids.add(container.container_id)
+            found.unpinned[holder.container_id] = reason_of(CpusetMemsMissing, state, holder)
+        elif ran.is_placed:
+            found.pinned[holder.container_id] = reason_of(PinnedWhileRunning, state, holder)
+        elif request is not None:
+            found.unpinned[holder.container_id] = reason_of(
+                RunningUnpinnedNoCapacity, state, holder
+            )
+    cpusets = replace(state.cpusets, unpinned=state.cpusets.unpinned | unpinned_ids)
+    return bulk.finish().with_cpusets(cpusets).with_unassigned(unassigned)
+
+
+def _while_running(record: Record) -> Record:
+    """Return the record of a placement as that of a container that runs."""
+    match record:
+        case Placed():
+            return PinnedWhileRunning(placed=record)
+        case Unplaced():
+            return become(record, RunningUnpinnedNoCapacity)
+        case _:
+            return record
 
 
 def _prefer_nodes_of_memory(

@@ -22,15 +22,15 @@ from dataclasses import replace
 from functools import partial
 
 from nri_numamem.engine.admission import alignment, duplicates, records
-from nri_numamem.engine.admission.containers import record_running
 from nri_numamem.engine.core import shortfalls
 from nri_numamem.engine.core.bulk_update import BulkUpdate
 from nri_numamem.engine.core.context import Context
-from nri_numamem.engine.core.cpu_requests import RunningSums
 from nri_numamem.engine.core.decision import NO_PLAN, Decision
 from nri_numamem.engine.core.events import Container, PodSandbox, Synchronize
 from nri_numamem.engine.core.plan import Plan, Update
-from nri_numamem.engine.core.request import Request, request_for
+from nri_numamem.engine.core.reason import Reasons
+from nri_numamem.engine.core.reasons import reason_of
+from nri_numamem.engine.core.request import Request
 from nri_numamem.engine.core.state import POOL, Cpusets, EngineState
 from nri_numamem.engine.cpusets import check as cpuset_check
 from nri_numamem.engine.cpusets import records as cpuset_records
@@ -38,16 +38,17 @@ from nri_numamem.engine.cpusets.reported import Action
 from nri_numamem.engine.pods import limit as pod_limit
 from nri_numamem.engine.pods import scope as pod_scope
 from nri_numamem.engine.records.containers import (
-    Misaligned,
-    PinnedWhileRunning,
-    Placed,
-    RunningUnpinnedNoCapacity,
-    Unplaced,
+    Adopted,
 )
-from nri_numamem.engine.records.record import Record, become
+from nri_numamem.engine.records.record import Record
+from nri_numamem.engine.records.running import (
+    CpusetMemsConflict,
+    CpusetMemsMissing,
+    CpusetMemsReapplied,
+)
 from nri_numamem.engine.running import records as machine_records
-from nri_numamem.engine.running.containers import Pinned, Running, Unpinned, classify
-from nri_numamem.engine.running.place_running import place_running
+from nri_numamem.engine.running.containers import Found, Pinned, Running, classify
+from nri_numamem.engine.running.place_running import place_all
 from nri_numamem.engine.running.requests import RunningRequests
 from nri_numamem.memorymanager import adopt_again, mark_reusable
 from nri_numamem.numa import NodeSet
@@ -80,26 +81,31 @@ def _rebuild(
     new = EngineState(
         context.empty_accounting(), pods, previous_nodes=old.previous_nodes_with(gone)
     )
-    new, repeated, found = _adopt_all(context, known, old, new, pinned)
+    found = Found()
+    new = _adopt_all(context, known, old, new, pinned, found)
     if is_restored:
         old, more = _drop_stale_reservations(context, old, new)
-        found += more
+        found.records.extend(more)
     new = _keep_reservations(old, new)
     new, more = pod_scope.synchronize(context, old, new, event.pods)
-    found += more
-    new, placed, more = _place_all(context, shortfalls.charged(new), unpinned)
-    found += more
-    updates = [*repeated, *placed]
+    found.records.extend(more)
+    repeated_count = len(found.updates)
+    new = place_all(context, shortfalls.charged(new), unpinned, found)
     new = pod_limit.release_all_excess(new, event.pods)
-    new = cpuset_check.synchronize(old, new, event.containers, placed)
+    new = cpuset_check.synchronize(old, new, event.containers, found.updates[repeated_count:])
     new, more = alignment.synchronize(context, old, new, event.containers)
-    found += more
-    found.append(
-        machine_records.synchronized(new, event, len(pinned), len(updates), running.not_managed)
-    )
+    counts = len(pinned), len(found.updates)
+    made = machine_records.synchronized(new, event, *counts, running.not_managed)
     # A runtime rejects a reply that names a container twice.
-    by_container = {update.container_id: update for update in updates}
-    return Decision.computed(Plan(updates=tuple(by_container.values())), new, *found)
+    by_container = {update.container_id: update for update in found.updates}
+    return Decision.computed(
+        Plan(updates=tuple(by_container.values())),
+        new,
+        *found.records,
+        *more,
+        made,
+        reasons=Reasons(found.pinned, found.unpinned),
+    )
 
 
 def _known_state(state: EngineState) -> EngineState:
@@ -124,12 +130,13 @@ def _adopt_all(
     old: EngineState,
     state: EngineState,
     pinned: list[Pinned],
-) -> tuple[EngineState, list[Update], list[Record]]:
-    """Record running containers on their nodes; return updates for those in wrong places.
+    found: Found,
+) -> EngineState:
+    """Record running containers on their nodes; add updates for those in wrong places.
 
     `known` is `old` with the containers that had no names.
     """
-    bulk, updates, found = BulkUpdate(state), list[Update](), list[Record]()
+    bulk = BulkUpdate(state)
     requests = RunningRequests(known, old)
     repairs, unpinned, is_repaired = dict[str, NodeSet](), set[str](), False
     for pod, container, reported in pinned:
@@ -139,10 +146,11 @@ def _adopt_all(
             requests.forget()
         request = requests.request(bulk.present(), pod, container)
         if request is not None:
-            found.append(_adopt(context, bulk, pod, container, request, nodes))
+            found.records.append(_adopt(context, bulk, pod, container, request, nodes))
             holder = bulk.present().holders[pod.uid, container.name]
+            found.pinned[container_id] = reason_of(Adopted, state, holder)
             requests.recorded(holder, bulk.present().blocks(holder.key) or ())
-        found += [] if duplicate is None else [duplicate]
+        found.records.extend(() if duplicate is None else (duplicate,))
         action, machine = reported.action, context.machine
         if action is Action.NONE or request is None or not nodes.issubset(machine.node_set):
             continue
@@ -150,14 +158,20 @@ def _adopt_all(
             repairs[container_id] = container.cgroup_mems or NodeSet()
         elif action is Action.SHOW_UNPINNED:
             unpinned.add(container_id)
-        elif action is not Action.SHOW_CONFLICT:
-            updates.append(Update(container_id, str(nodes)))
+            found.unpinned[container_id] = reason_of(CpusetMemsMissing, state, holder)
+        elif action is Action.SHOW_CONFLICT:
+            found.pinned[container_id] = reason_of(CpusetMemsConflict, state, holder)
+        else:
+            found.updates.append(Update(container_id, str(nodes)))
+            found.pinned[container_id] = reason_of(CpusetMemsReapplied, state, holder)
             is_repaired |= action is Action.REPAIR
         is_sent = container_id not in repairs
         after = bulk.present()
-        found.append(cpuset_records.reported(after, pod, container, reported, is_sent=is_sent))
+        found.records.append(
+            cpuset_records.reported(after, pod, container, reported, is_sent=is_sent)
+        )
     cpusets = Cpusets(repairs=repairs, unpinned=frozenset(unpinned))
-    return bulk.finish().with_cpusets(cpusets), updates, found
+    return bulk.finish().with_cpusets(cpusets)
 
 
 def _separate_duplicate(bulk: BulkUpdate, pod: PodSandbox, container: Container) -> Record | None:
@@ -184,67 +198,6 @@ def _adopt(
     shortfall = bulk.adopt(holder, nodes, request.resources, is_even=is_even)
     after, excluded = bulk.present(), context.classification.excluded
     return records.adopted(after, pod, container, request, nodes, shortfall, excluded)
-
-
-def adopt_running(
-    context: Context,
-    state: EngineState,
-    pod: PodSandbox,
-    container: Container,
-    request: Request,
-    nodes: NodeSet,
-) -> tuple[EngineState, list[Record]]:
-    """Record a container on the nodes on which it runs."""
-    state, shortfall = record_running(context, state, pod, container, request, nodes)
-    excluded = context.classification.excluded
-    return state, [records.adopted(state, pod, container, request, nodes, shortfall, excluded)]
-
-
-def _place_all(
-    context: Context, state: EngineState, unpinned: list[Unpinned]
-) -> tuple[EngineState, list[Update], list[Record]]:
-    """Place running containers that have no nodes; return the updates that pin them."""
-    bulk, updates, found = BulkUpdate(state), list[Update](), list[Record]()
-    unassigned, unpinned_ids = list[str](), set[str]()
-    cpus = RunningSums(state, context.machine) if context.compares_cpu_requests() else None
-    is_short = shortfalls.has_any(state)
-    for pod, container in unpinned:
-        if is_short:
-            bulk.charge_shortfalls()  # what one pod leaves is not for the next one
-        before = bulk.pod_view(pod.uid)
-        after, duplicate = duplicates.separate(before, pod, container)
-        request = request_for(after, pod, container)
-        sums = None if cpus is None else cpus.sums
-        ran = place_running(context, after, pod, container, request, sums)
-        bulk.replace_pod(pod.uid, before, ran.state)
-        if cpus is not None:
-            cpus.replace(before, ran.state)
-        if ran.is_placed:
-            updates.extend(ran.updates)
-        else:
-            unassigned.append(pod.sandbox_id)
-        if ran.missing is not None:
-            unpinned_ids.add(container.container_id)
-        found += [
-            _while_running(record)
-            for record in ran.records
-            if ran.missing is None or isinstance(record, Misaligned)
-        ]
-        found += [record for record in (ran.missing, duplicate) if record is not None]
-    cpusets = replace(state.cpusets, unpinned=state.cpusets.unpinned | unpinned_ids)
-    after = bulk.finish().with_cpusets(cpusets).with_unassigned(unassigned)
-    return after, updates, found
-
-
-def _while_running(record: Record) -> Record:
-    """Return the record of a placement as that of a container that runs."""
-    match record:
-        case Placed():
-            return PinnedWhileRunning(placed=record)
-        case Unplaced():
-            return become(record, RunningUnpinnedNoCapacity)
-        case _:
-            return record
 
 
 def _drop_stale_reservations(

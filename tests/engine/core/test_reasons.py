@@ -4,16 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from nri_numamem.engine.core import events
-from nri_numamem.engine.core.plan import RecordValue
+from nri_numamem.engine.core import events, reasons
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.core.reason import Reason
-from nri_numamem.engine.core.reasons import after
 from nri_numamem.engine.core.snapshot import restore, snapshot
+from nri_numamem.engine.core.state import Holder
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.records.common import ContainerNames
+from nri_numamem.engine.records.connection import Created
+from nri_numamem.engine.records.containers import RunningUnpinnedNoCapacity
 from nri_numamem.numa import NodeSet
 from tests.engine.conftest import GI, MI, Host, NewHost
-from tests.engine.records.examples import example
 
 BIG = 100 * GI
 
@@ -150,37 +151,33 @@ def test_a_cgroup_without_nodes_that_must_not_be_repaired(host: Host) -> None:
     assert unpinned(host) == {}
 
 
-def test_a_container_that_no_event_shows_has_no_sandbox(host: Host) -> None:
+def test_a_container_of_an_unknown_pod_has_no_names(host: Host) -> None:
     container = create(host, "a", 1000)
     event = events.StopContainer(host.pods[container.sandbox_id], container)
-    record = example("running_unpinned_no_capacity", {"container_id": "other"})
     before = host.engine.state
-    found = after(before, before, event, [record], 2000).reasons.unpinned["other"]
-    assert found.sandbox_id == ""
-    assert found.since_s == 2000
+    new = reasons.unpinned(
+        RunningUnpinnedNoCapacity, before, Holder("other", "sandbox-b", ("b", "main"))
+    )
+    found = reasons.after(before, before, event, new, 2000).reasons.unpinned["other"]
+    assert found == Reason(
+        "other", "sandbox-b", ("b", "main"), "", "", "running_unpinned_no_capacity", 2000
+    )
 
 
 @pytest.mark.parametrize("event", ["request_timed_out", "internal_error"])
 def test_a_container_whose_creation_failed(host: Host, event: str) -> None:
     pod = host.run("a")
-    fields: dict[str, RecordValue] = {
-        "pod": pod.name,
-        "namespace": pod.namespace,
-        "container": "main",
-        "pod_uid": pod.uid,
-        "container_id": "c",
-        "sandbox_id": pod.sandbox_id,
-        "qos_class": "Guaranteed",
-    }
+    names = ContainerNames(
+        pod=pod.name, namespace=pod.namespace, container="main", pod_uid=pod.uid, container_id="c"
+    )
+    created = Created(names=names, sandbox_id=pod.sandbox_id, qos_class="Guaranteed")
     for other in (
-        example("admitted", {"container_id": "c"}),
-        example(event),
-        example(event, {**fields, "qos_class": "Burstable"}),
-        example(event, {**fields, "container_id": ""}),
+        replace(created, qos_class="Burstable"),
+        replace(created, names=replace(names, container_id="")),
     ):
-        host.engine.note_unpinned(other, 2000)
+        host.engine.note_failed(event, other, 2000)
     assert unpinned(host) == {}
-    host.engine.note_unpinned(example(event, fields), 2000)
+    host.engine.note_failed(event, created, 2000)
     assert unpinned(host) == {"c": (event, 2000)}
     reason = host.engine.state.reasons.unpinned["c"]
     assert (reason.key, reason.sandbox_id) == (("a", "main"), "sandbox-a")
