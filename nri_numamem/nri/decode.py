@@ -47,9 +47,14 @@ _SANDBOX_CACHE_SIZE = 4096
 _LARGEST_PAGE_BYTES = 64 << 10
 
 
-class _HasPodAndContainer(Protocol):
+class _HasPod(Protocol):
+    """A request about a pod; NRI <= 0.11 sends some as StateChange."""
+
     @property
     def pod(self) -> api.PodSandbox: ...
+
+
+class _HasPodAndContainer(_HasPod, Protocol):
     @property
     def container(self) -> api.Container: ...
 
@@ -112,22 +117,22 @@ class Decoder:
             return found
         return _with_present_limit(found, self._facts.container_memory(cgroups_path))
 
-    def run_pod_sandbox(self, pod: api.PodSandbox) -> events.RunPodSandbox:
+    def run_pod_sandbox(self, request: _HasPod) -> events.RunPodSandbox:
         """Decode the start of a sandbox; read its cgroup again."""
-        self._cached.pop(pod.id, None)
-        decoded = self._pod(pod)
+        self._cached.pop(request.pod.id, None)
+        decoded = self._pod(request.pod)
         pools = self._facts.pool_use(decoded, None) if decoded.hugepage_limits else None
         return events.RunPodSandbox(decoded, pools)
 
-    def stop_pod_sandbox(self, pod: api.PodSandbox) -> events.StopPodSandbox:
+    def stop_pod_sandbox(self, request: _HasPod) -> events.StopPodSandbox:
         """Decode the end of a sandbox without reading its cgroup."""
         if self._facts.reads_networks:
-            self._facts.sandbox_ended(pod.id)
-        return events.StopPodSandbox(self._ended_pod(pod))
+            self._facts.sandbox_ended(request.pod.id)
+        return events.StopPodSandbox(self._ended_pod(request.pod))
 
-    def remove_pod_sandbox(self, pod: api.PodSandbox) -> events.RemovePodSandbox:
+    def remove_pod_sandbox(self, request: _HasPod) -> events.RemovePodSandbox:
         """Decode the removal of a sandbox without reading its cgroup."""
-        return events.RemovePodSandbox(self._ended_pod(pod))
+        return events.RemovePodSandbox(self._ended_pod(request.pod))
 
     def create_container(self, request: _HasPodAndContainer) -> events.CreateContainer:
         """Decode the creation of a container, with the nodes of its devices and the pools."""

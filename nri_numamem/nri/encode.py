@@ -5,9 +5,7 @@ the creation fails when two plugins claim one field (NRI pkg/adaptation/result.g
 of NRI 0.3, except `oom_score_adj` (since 0.7) and memory policies (since 0.12).
 """
 
-from collections.abc import Iterable
-
-from nri_numamem.engine.core.plan import Adjustment, HugepageRoute, Plan, Update
+from nri_numamem.engine.core.plan import Adjustment, HugepageRoute, Plan
 from nri_numamem.nri import nri_subset_pb2 as api
 from nri_numamem.numa import MemoryPolicy, PolicyMode, format_page_size
 
@@ -38,23 +36,25 @@ def create_container_response(plan: Plan) -> api.CreateContainerResponse:
         if plan.adjustment.oom_score_adj is not None:
             response.adjust.linux.oom_score_adj.value = plan.adjustment.oom_score_adj
     if plan.updates:
-        response.update.extend(_updates(plan.updates))
+        response.update.extend(updates_of(plan))
     return response
 
 
-def update_container_response(plan: Plan) -> api.UpdateContainerResponse:
-    """Return the reply to UpdateContainer."""
-    return api.UpdateContainerResponse(update=_updates(plan.updates))
-
-
-def stop_container_response(plan: Plan) -> api.StopContainerResponse:
-    """Return the reply to StopContainer."""
-    return api.StopContainerResponse(update=_updates(plan.updates))
-
-
-def synchronize_response(plan: Plan) -> api.SynchronizeResponse:
-    """Return the reply to the last part of Synchronize."""
-    return api.SynchronizeResponse(update=_updates(plan.updates))
+def updates_of(plan: Plan) -> list[api.ContainerUpdate]:
+    """Return the updates of other containers."""
+    # ignore_failure: without it CRI-O fails the whole call when a container has just ended.
+    return [
+        api.ContainerUpdate(
+            container_id=update.container_id,
+            linux=api.LinuxContainerUpdate(
+                resources=api.LinuxResources(
+                    cpu=api.LinuxCPU(cpus=update.cpuset_cpus, mems=update.cpuset_mems)
+                )
+            ),
+            ignore_failure=True,
+        )
+        for update in plan.updates
+    ]
 
 
 def _memory_policy(policy: MemoryPolicy) -> api.LinuxMemoryPolicy:
@@ -71,19 +71,3 @@ def _limit_hugepages(resources: api.LinuxResources, adjustment: Adjustment) -> N
         else:
             resources.unified[f"hugetlb.{size}.max"] = str(limit_bytes)
             resources.unified[f"hugetlb.{size}.rsvd.max"] = str(limit_bytes)
-
-
-def _updates(updates: Iterable[Update]) -> list[api.ContainerUpdate]:
-    # ignore_failure: without it CRI-O fails the whole call when a container has just ended.
-    return [
-        api.ContainerUpdate(
-            container_id=update.container_id,
-            linux=api.LinuxContainerUpdate(
-                resources=api.LinuxResources(
-                    cpu=api.LinuxCPU(cpus=update.cpuset_cpus, mems=update.cpuset_mems)
-                )
-            ),
-            ignore_failure=True,
-        )
-        for update in updates
-    ]

@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import TypeAlias
 
 from nri_numamem.engine.core import events
 from nri_numamem.engine.core.context import qos_of_cgroup_parent
@@ -49,17 +48,6 @@ _PATH_CHARACTERS = 4096
 
 # More devices than a container uses; reading the nodes of one takes some 50 µs.
 _DEVICES_LIMIT = 64
-
-
-PodRequest: TypeAlias = (
-    api.RunPodSandboxRequest
-    | api.StopPodSandboxRequest
-    | api.RemovePodSandboxRequest
-    | api.StateChangeEvent
-)
-"""A request about a pod; NRI <= 0.11 sends some as StateChange."""
-ContainerRequest: TypeAlias = api.RemoveContainerRequest | api.StateChangeEvent
-"""The same for containers."""
 
 
 def pod_of(

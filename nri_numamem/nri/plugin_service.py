@@ -1,4 +1,4 @@
-"""The methods that the runtime calls, and the two tables that route calls to them.
+"""The methods that the runtime calls, and the two tables that select them.
 
 A request passes through decode, decide and encode. Each method returns the payload of the reply,
 b"" for an empty message. Only CreateContainer, UpdateContainer and Configure have error replies,
@@ -22,6 +22,7 @@ from nri_numamem.engine.core.plan import Plan
 from nri_numamem.engine.core.text import cut, escape
 from nri_numamem.engine.records.connection import (
     Configured,
+    Created,
     InternalError,
     RequestTimedOut,
     SynchronizeTimedOut,
@@ -32,7 +33,7 @@ from nri_numamem.nri import encode
 from nri_numamem.nri import nri_subset_pb2 as api
 from nri_numamem.nri.configuration import SUBSCRIBED, Configuration, subscribe
 from nri_numamem.nri.decode import Decoder
-from nri_numamem.nri.messages import ContainerRequest, PodRequest, created
+from nri_numamem.nri.messages import created
 from nri_numamem.nri.request_ids import RequestIds
 from nri_numamem.nri.synchronize_parts import SynchronizeParts, TooLargeError
 from nri_numamem.ttrpc import Code, Request, StatusError
@@ -66,6 +67,8 @@ def unlimited(_limit_s: float, call: Callable[[], bytes]) -> bytes:
     return call()
 
 
+# What protobuf's parsers raise for an invalid payload, the second one that in Python.
+_INVALID = (DecodeError, UnicodeDecodeError)
 # The runtimes' default request timeout, for calls that carry none.
 DEFAULT_REQUEST_TIMEOUT_MS = 2000
 
@@ -119,41 +122,30 @@ class PluginService:
     def _end_overrun(
         self, method: "Method", payload: bytes, limit_s: float, overrun: Overrun
     ) -> bytes:
-        name = method.request.DESCRIPTOR.name
-        text = "".join(traceback.format_exception(overrun)).rstrip()
-        limit_ms = round(limit_s * 1000)
+        name, text, limit_ms = method.name, _traceback_of(overrun), round(limit_s * 1000)
         if method.request is api.SynchronizeRequest:
             # Without it the accounting would be outdated, and containers would be placed on memory
             # that is in use. A new connection gets a new Synchronize.
             self.close_reason = f"Synchronize took longer than {limit_ms} ms"
             self._record(SynchronizeTimedOut(method=name, limit_ms=limit_ms, exception=text))
             return method.empty_response
-        record = RequestTimedOut(method=name, limit_ms=limit_ms, exception=text)
-        if method.request is api.CreateContainerRequest:
-            with suppress(DecodeError, UnicodeDecodeError):
-                request = api.CreateContainerRequest.FromString(payload)
-                record = replace(record, created=created(request))
-        self._record(record)
+        names = _created_by(method, payload)
+        self._record(RequestTimedOut(method=name, limit_ms=limit_ms, exception=text, created=names))
         return method.empty_response
 
     def _serve(self, method: "Method", payload: bytes) -> bytes:
-        message = method.request()
         self._payload_bytes = len(payload)
         try:
-            message.ParseFromString(payload)
-        except (DecodeError, UnicodeDecodeError) as error:  # the second from pure-Python protobuf
-            text = f"the payload is not a {message.DESCRIPTOR.name}"
-            raise StatusError(Code.INTERNAL, text) from error
+            message = method.request.FromString(payload)
+        except _INVALID as error:
+            raise StatusError(Code.INTERNAL, f"the payload is not a {method.name}") from error
         try:
             return method.serve(self, message)
         except Refused as refused:
             raise StatusError(Code.UNKNOWN, escape(cut(str(refused)))) from refused
         except Exception as error:  # noqa: BLE001 - a bug must not block the node's pods
-            text = "".join(traceback.format_exception(error)).rstrip()
-            record = InternalError(method=message.DESCRIPTOR.name, exception=text)
-            if isinstance(message, api.CreateContainerRequest):
-                record = replace(record, created=created(message))
-            self._record(record)
+            names, text = _created_by(method, payload), _traceback_of(error)
+            self._record(InternalError(method=method.name, exception=text, created=names))
             return method.empty_response
 
     def _record(self, record: Record) -> None:
@@ -167,12 +159,10 @@ class PluginService:
         payload, self._unapplied = self._unapplied, None
         if payload is None:
             return None
-        request = api.ConfigureRequest()
         try:
-            request.ParseFromString(payload)
-        except (DecodeError, UnicodeDecodeError):
+            configuration = self._read_configuration(api.ConfigureRequest.FromString(payload))
+        except _INVALID:
             return None  # an error reply was sent
-        configuration = self._read_configuration(request)
         self._record(Configured(runtime=configuration.names))
         return configuration
 
@@ -207,7 +197,7 @@ class PluginService:
             # The reply must repeat `more` and have no updates, or the runtime closes the plugin.
             return api.SynchronizeResponse(more=True).SerializeToString()
         plan = self._handler.decide(self.parts.take(keeps_updates=self._decoder.keeps_updates))
-        return encode.synchronize_response(plan).SerializeToString()
+        return api.SynchronizeResponse(update=encode.updates_of(plan)).SerializeToString()
 
     def create_container(self, request: api.CreateContainerRequest) -> bytes:
         """Reply with an adjustment or an empty message, or refuse the container."""
@@ -221,45 +211,34 @@ class PluginService:
         plan = self._handler.decide(self._decoder.update_container(request))
         if plan.refusal is not None:
             raise Refused(plan.refusal)
-        return encode.update_container_response(plan).SerializeToString()
+        return api.UpdateContainerResponse(update=encode.updates_of(plan)).SerializeToString()
 
     def stop_container(self, request: api.StopContainerRequest) -> bytes:
-        """Process the end of a container."""
+        """Reply with updates of other containers."""
         plan = self._handler.decide(self._decoder.stop_container(request))
-        return encode.stop_container_response(plan).SerializeToString()
+        return api.StopContainerResponse(update=encode.updates_of(plan)).SerializeToString()
 
-    def remove_container(self, request: ContainerRequest) -> bytes:
-        """Process the removal of a container."""
-        self._handler.decide(self._decoder.remove_container(request))
-        return b""
-
-    def run_pod_sandbox(self, request: PodRequest) -> bytes:
-        """Process the start of a sandbox."""
-        self._handler.decide(self._decoder.run_pod_sandbox(request.pod))
-        return b""
-
-    def update_pod_sandbox(self, request: api.UpdatePodSandboxRequest) -> bytes:
-        """Process new limits of a pod."""
-        self._handler.decide(self._decoder.update_pod_sandbox(request))
-        return b""
-
-    def stop_pod_sandbox(self, request: PodRequest) -> bytes:
-        """Process the end of a sandbox."""
-        self._handler.decide(self._decoder.stop_pod_sandbox(request.pod))
-        return b""
-
-    def remove_pod_sandbox(self, request: PodRequest) -> bytes:
-        """Process the removal of a sandbox."""
-        self._handler.decide(self._decoder.remove_pod_sandbox(request.pod))
+    def apply(self, decode: "Decode", request: Message) -> bytes:
+        """Apply an event that changes no container; reply with an empty message."""
+        self._handler.decide(decode(self._decoder, request))
         return b""
 
     def state_change(self, request: api.StateChangeEvent) -> bytes:
-        """Route an event of NRI <= 0.11 to the method of the dedicated call of NRI 0.12."""
-        return STATE_CHANGES.get(request.event, PluginService.ignore)(self, request)
+        """Apply an event of NRI <= 0.11, which has its own call since NRI 0.12."""
+        decode = STATE_CHANGES.get(request.event)
+        return b"" if decode is None else self.apply(decode, request)
 
-    def ignore(self, _request: Message) -> bytes:
-        """Reply with an empty message to a call without a subscription."""
-        return b""
+
+def _created_by(method: "Method", payload: bytes) -> Created | None:
+    """Return the names of the container that an empty reply starts unpinned, if it starts one."""
+    if method.request is api.CreateContainerRequest:
+        with suppress(*_INVALID):
+            return created(api.CreateContainerRequest.FromString(payload))
+    return None
+
+
+def _traceback_of(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error)).rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,43 +246,55 @@ class Method:
     """One method: its request message, the function that serves it, and its limits."""
 
     request: type[Message]
-    serve: Callable[[PluginService, Any], bytes]
+    serve: Callable[[PluginService, Any], bytes] = lambda _service, _request: b""
+    """By default an empty reply, to a call outside of the subscription."""
     empty_response: bytes = b""
     """The reply that changes nothing. For Configure it is the subscription, because an empty
     message subscribes to all events."""
     timeout_fraction: float = 0.6
     """Fraction of the request timeout available for computing; the rest covers transport."""
 
+    @property
+    def name(self) -> str:
+        """The name of the request message, for records and errors."""
+        return self.request.DESCRIPTOR.name
+
+
+Decode = Callable[[Decoder, Any], Event]
+"""Decodes a message that has the field `pod`, and `container` if the event is about one."""
+
+
+def _applied(request: type[Message], decode: Decode) -> Method:
+    return Method(request, lambda service, message: service.apply(decode, message))
+
 
 METHODS = {
     "Configure": Method(api.ConfigureRequest, PluginService.configure, SUBSCRIBED),
     # A larger fraction, because an Overrun ends the connection like a late reply.
     "Synchronize": Method(api.SynchronizeRequest, PluginService.synchronize, timeout_fraction=0.9),
-    "Shutdown": Method(api.Empty, PluginService.ignore),
+    "Shutdown": Method(api.Empty),
     "CreateContainer": Method(api.CreateContainerRequest, PluginService.create_container),
     "UpdateContainer": Method(api.UpdateContainerRequest, PluginService.update_container),
     "StopContainer": Method(api.StopContainerRequest, PluginService.stop_container),
     "StateChange": Method(api.StateChangeEvent, PluginService.state_change),
-    "RunPodSandbox": Method(api.RunPodSandboxRequest, PluginService.run_pod_sandbox),
-    "StopPodSandbox": Method(api.StopPodSandboxRequest, PluginService.stop_pod_sandbox),
-    "RemovePodSandbox": Method(api.RemovePodSandboxRequest, PluginService.remove_pod_sandbox),
-    "RemoveContainer": Method(api.RemoveContainerRequest, PluginService.remove_container),
-    "UpdatePodSandbox": Method(api.UpdatePodSandboxRequest, PluginService.update_pod_sandbox),
+    "RunPodSandbox": _applied(api.RunPodSandboxRequest, Decoder.run_pod_sandbox),
+    "StopPodSandbox": _applied(api.StopPodSandboxRequest, Decoder.stop_pod_sandbox),
+    "RemovePodSandbox": _applied(api.RemovePodSandboxRequest, Decoder.remove_pod_sandbox),
+    "RemoveContainer": _applied(api.RemoveContainerRequest, Decoder.remove_container),
+    "UpdatePodSandbox": _applied(api.UpdatePodSandboxRequest, Decoder.update_pod_sandbox),
     # Without a subscription. One UNIMPLEMENTED makes NRI >= 0.12 fall back to StateChange forever.
-    "PostUpdatePodSandbox": Method(api.PostUpdatePodSandboxRequest, PluginService.ignore),
-    "PostCreateContainer": Method(api.PostCreateContainerRequest, PluginService.ignore),
-    "StartContainer": Method(api.StartContainerRequest, PluginService.ignore),
-    "PostStartContainer": Method(api.PostStartContainerRequest, PluginService.ignore),
-    "PostUpdateContainer": Method(api.PostUpdateContainerRequest, PluginService.ignore),
-    "ValidateContainerAdjustment": Method(
-        api.ValidateContainerAdjustmentRequest, PluginService.ignore
-    ),
+    "PostUpdatePodSandbox": Method(api.PostUpdatePodSandboxRequest),
+    "PostCreateContainer": Method(api.PostCreateContainerRequest),
+    "StartContainer": Method(api.StartContainerRequest),
+    "PostStartContainer": Method(api.PostStartContainerRequest),
+    "PostUpdateContainer": Method(api.PostUpdateContainerRequest),
+    "ValidateContainerAdjustment": Method(api.ValidateContainerAdjustmentRequest),
 }
 
 # Events that NRI <= 0.11 sends as StateChange, whose message has the fields `pod` and `container`.
-STATE_CHANGES: dict[int, Callable[[PluginService, Any], bytes]] = {
-    api.RUN_POD_SANDBOX: PluginService.run_pod_sandbox,
-    api.STOP_POD_SANDBOX: PluginService.stop_pod_sandbox,
-    api.REMOVE_POD_SANDBOX: PluginService.remove_pod_sandbox,
-    api.REMOVE_CONTAINER: PluginService.remove_container,
+STATE_CHANGES: dict[int, Decode] = {
+    api.RUN_POD_SANDBOX: Decoder.run_pod_sandbox,
+    api.STOP_POD_SANDBOX: Decoder.stop_pod_sandbox,
+    api.REMOVE_POD_SANDBOX: Decoder.remove_pod_sandbox,
+    api.REMOVE_CONTAINER: Decoder.remove_container,
 }

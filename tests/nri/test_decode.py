@@ -51,12 +51,12 @@ def test_sandbox_and_container_creation_have_the_kernels_pools() -> None:
         return use
 
     decoder = Decoder(Facts(PodCgroups({2 * MI: 8 * MI}), pool_use=read))
-    assert decoder.run_pod_sandbox(pod()).pool_use is use
+    assert decoder.run_pod_sandbox(api.RunPodSandboxRequest(pod=pod())).pool_use is use
     request = api.CreateContainerRequest(pod=pod(), container=container())
     assert decoder.create_container(request).pool_use is use
     assert calls == [("uid", None), ("uid", "main")]
     decoder = Decoder(Facts(pool_use=read))
-    assert decoder.run_pod_sandbox(pod()).pool_use is None
+    assert decoder.run_pod_sandbox(api.RunPodSandboxRequest(pod=pod())).pool_use is None
     assert decoder.create_container(request).pool_use is None
     request.container.linux.resources.hugepage_limits.add(page_size="2MB", limit=8 * MI)
     assert decoder.create_container(request).pool_use is use
@@ -118,10 +118,10 @@ def test_hugepage_limits_include_zeros() -> None:
 def test_the_pods_cgroup_is_read_once_per_start_of_a_sandbox() -> None:
     cgroups = PodCgroups({})
     decoder = Decoder(Facts(cgroups))
-    decoder.run_pod_sandbox(pod())
+    decoder.run_pod_sandbox(api.RunPodSandboxRequest(pod=pod()))
     decoder.create_container(api.CreateContainerRequest(pod=pod(), container=container()))
     assert len(cgroups.read) == 1
-    decoder.run_pod_sandbox(pod())
+    decoder.run_pod_sandbox(api.RunPodSandboxRequest(pod=pod()))
     assert len(cgroups.read) == 2
     decoder.forget_sandboxes()
     decoder.sandbox(pod())
@@ -169,7 +169,7 @@ def test_without_a_figure_of_the_runtime_the_cgroup_has_the_limit() -> None:
 def test_a_resize_reads_the_pods_cgroup_again() -> None:
     cgroups, memory = PodCgroups({}), PodMemory(300 * MI)
     decoder = Decoder(Facts(cgroups, memory_limit=memory))
-    decoder.run_pod_sandbox(pod())
+    decoder.run_pod_sandbox(api.RunPodSandboxRequest(pod=pod()))
     memory.limit_bytes = 500 * MI
     update = api.UpdateContainerRequest(pod=pod(), container=container())
     assert decoder.update_container(update).pod.memory_limit_bytes == 300 * MI
@@ -182,14 +182,17 @@ def test_a_resize_reads_the_pods_cgroup_again() -> None:
 def test_an_update_of_a_pod_replaces_the_limit_of_its_creation() -> None:
     memory = PodMemory(300 * MI)
     decoder = Decoder(Facts(memory_limit=memory))
-    decoder.run_pod_sandbox(pod())
+    decoder.run_pod_sandbox(api.RunPodSandboxRequest(pod=pod()))
     memory.limit_bytes = 200 * MI
     request = api.UpdatePodSandboxRequest(pod=pod())
     assert decoder.update_pod_sandbox(request).pod.memory_limit_bytes == 300 * MI
     request.linux_resources.memory.limit.value = 200 * MI
     assert decoder.update_pod_sandbox(request).pod.memory_limit_bytes == 200 * MI
     assert decoder.sandbox(pod()).memory_limit_bytes == 200 * MI
-    assert decoder.stop_pod_sandbox(pod()).pod.memory_limit_bytes == 200 * MI
+    assert (
+        decoder.stop_pod_sandbox(api.StopPodSandboxRequest(pod=pod())).pod.memory_limit_bytes
+        == 200 * MI
+    )
 
 
 def test_the_cache_of_resized_pods_is_bounded() -> None:
@@ -210,8 +213,8 @@ def test_ends_of_pods_and_containers_do_not_read_the_cgroup() -> None:
     assert decoder.stop_container(request).container.container_id == "c"
     removal = api.RemoveContainerRequest(pod=pod(), container=container())
     assert decoder.remove_container(removal).pod.uid == "uid"
-    assert decoder.stop_pod_sandbox(pod()).pod.uid == "uid"
-    assert decoder.remove_pod_sandbox(pod()).pod.uid == "uid"
+    assert decoder.stop_pod_sandbox(api.StopPodSandboxRequest(pod=pod())).pod.uid == "uid"
+    assert decoder.remove_pod_sandbox(api.RemovePodSandboxRequest(pod=pod())).pod.uid == "uid"
     assert cgroups.read == []
 
 
@@ -219,7 +222,7 @@ def test_the_cache_of_cgroup_limits_is_bounded() -> None:
     cgroups = PodCgroups({})
     decoder = Decoder(Facts(cgroups))
     for number in range(_SANDBOX_CACHE_SIZE + 1):
-        decoder.run_pod_sandbox(pod(f"sandbox-{number}"))
+        decoder.run_pod_sandbox(api.RunPodSandboxRequest(pod=pod(f"sandbox-{number}")))
     assert len(decoder._cached) == _SANDBOX_CACHE_SIZE
     assert "sandbox-0" not in decoder._cached
 
@@ -472,11 +475,11 @@ def test_every_event_of_a_pod_has_the_annotations_of_the_domain() -> None:
     update = api.UpdateContainerRequest(pod=request.pod, container=request.container)
     pods = [
         decoder.sandbox(request.pod),
-        decoder.run_pod_sandbox(request.pod).pod,
+        decoder.run_pod_sandbox(request).pod,
         decoder.create_container(request).pod,
         decoder.update_container(update).pod,
         decoder.stop_container(request).pod,
-        decoder.stop_pod_sandbox(request.pod).pod,
+        decoder.stop_pod_sandbox(request).pod,
     ]
     assert [pod.annotations for pod in pods] == [{PREFIX: "bind"}] * len(pods)
 

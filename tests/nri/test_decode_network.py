@@ -69,8 +69,8 @@ def test_a_reader_that_is_switched_off_is_not_called() -> None:
     reader = Reader(reads_networks=False)
     assert created(reader, "eth1").network is None
     decoder = Decoder(reader)
-    decoder.run_pod_sandbox(sandbox(("network", PATH)))
-    decoder.stop_pod_sandbox(sandbox())
+    decoder.run_pod_sandbox(api.RunPodSandboxRequest(pod=sandbox(("network", PATH))))
+    decoder.stop_pod_sandbox(api.StopPodSandboxRequest(pod=sandbox()))
     assert reader.calls == []
 
 
@@ -78,9 +78,9 @@ def test_a_sandbox_is_reported_once_and_its_end_too() -> None:
     reader = Reader()
     decoder = Decoder(reader)
     pod = sandbox(("network", PATH))
-    decoder.run_pod_sandbox(pod)
+    decoder.run_pod_sandbox(api.RunPodSandboxRequest(pod=pod))
     decoder.create_container(api.CreateContainerRequest(pod=pod))
-    decoder.stop_pod_sandbox(pod)
+    decoder.stop_pod_sandbox(api.StopPodSandboxRequest(pod=pod))
     assert reader.calls == [("started", PATH), ("read", PATH), ("ended", "s")]
 
 

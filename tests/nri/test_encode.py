@@ -10,9 +10,7 @@ MI = 1 << 20
 
 def test_a_plan_without_changes_is_the_empty_message() -> None:
     assert encode.create_container_response(Plan()).SerializeToString() == b""
-    assert encode.update_container_response(Plan()).SerializeToString() == b""
-    assert encode.stop_container_response(Plan()).SerializeToString() == b""
-    assert encode.synchronize_response(Plan()).SerializeToString() == b""
+    assert encode.updates_of(Plan()) == []
 
 
 def test_a_reply_with_cpuset_mems_has_only_that_field() -> None:
@@ -47,17 +45,12 @@ def test_hugepages_by_limits() -> None:
 
 def test_updates_have_container_ids_and_ignore_failure() -> None:
     plan = Plan(updates=(Update("a", "0"), Update("b", "1-2")))
-    for response in (
-        encode.create_container_response(plan),
-        encode.update_container_response(plan),
-        encode.stop_container_response(plan),
-        encode.synchronize_response(plan),
-    ):
-        assert [(u.container_id, u.linux.resources.cpu.mems) for u in response.update] == [
+    for updates in (encode.create_container_response(plan).update, encode.updates_of(plan)):
+        assert [(u.container_id, u.linux.resources.cpu.mems) for u in updates] == [
             ("a", "0"),
             ("b", "1-2"),
         ]
-        assert all(update.ignore_failure for update in response.update)
+        assert all(update.ignore_failure for update in updates)
 
 
 def test_hugepages_without_cpuset_mems() -> None:
