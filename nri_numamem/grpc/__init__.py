@@ -1,8 +1,8 @@
 """gRPC on a Unix socket: unary calls, for a few peers on the same host.
 
-The kubelet speaks gRPC to the monitoring agents of its host. This room has as much of it as that
-needs, on the library ``h2``, which does HTTP/2 without I/O. There are no streaming calls, no
-compression and no TLS. Source of the rules: gRPC over HTTP2 (grpc/doc/PROTOCOL-HTTP2.md) and its
+The kubelet serves gRPC to the monitoring agents of its host. This room implements the part that
+such an agent needs, on the library ``h2`` (HTTP/2 without I/O). Streaming calls, compression and
+TLS are not supported. Source of the rules: gRPC over HTTP2 (grpc/doc/PROTOCOL-HTTP2.md) and its
 statuscodes.md.
 
     call(path, method, payload, timeout_s=...)   -> payload of the reply; raises StatusError
@@ -11,13 +11,13 @@ statuscodes.md.
 A method is written as in HTTP: ``/v1.PodResourcesLister/List``. Payloads are serialized protobuf
 messages.
 
-- ``wire``: messages in the byte stream, percent-encoded texts, timeouts.
-- ``client_call``, ``server_connection``: one side each, without I/O; ``http2`` has what both need.
+- ``client.ClientCall``, ``server_connection``: one side each, without I/O; ``wire``: what both
+  need.
 - ``client``, ``server``, ``listen``: sockets, threads and the clock.
 
-Every error of a call is a StatusError, those of the connection too: UNAVAILABLE without a server,
+Every error of a call is a StatusError, also one of the connection: UNAVAILABLE without a server,
 DEADLINE_EXCEEDED, INTERNAL for a peer that breaks the protocol, RESOURCE_EXHAUSTED for a message
-over the limit. The codes are those of ``nri_numamem.ttrpc``, which shares them.
+over the limit. The codes are those of ``nri_numamem.ttrpc``.
 """
 
 from nri_numamem.grpc.client import call

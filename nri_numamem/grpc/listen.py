@@ -1,4 +1,4 @@
-"""A listening Unix socket: its file, that of a former process, and that of another one."""
+"""A listening Unix socket and its file, which replaces one that no process serves."""
 
 import errno
 import os
@@ -8,14 +8,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-# Of the probe whether a process serves a socket file.
+# Time limit of the probe whether a process serves a socket file.
 _PROBE_S = 1.0
 _BACKLOG = 128
 _MODE = 0o600
 
 
 class ListenError(Exception):
-    """The socket file cannot be made; the text names it and the remedy."""
+    """The socket file cannot be created; the text names the file and the remedy."""
 
 
 class Listener(NamedTuple):
@@ -40,7 +40,7 @@ class Listener(NamedTuple):
 def listen(path: Path) -> Listener:
     """Listen at a path, with mode 0600; raises ListenError.
 
-    A socket file that no process serves is removed first. Another kind of file is not.
+    A socket file that no process serves is removed first; files of other kinds are kept.
     """
     try:
         _remove_stale(path)
@@ -64,7 +64,7 @@ def _remove_stale(path: Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
-        raise ListenError(f"{path} exists and is no socket; name another file")
+        raise ListenError(f"{path} exists and is not a socket; name another file")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(_PROBE_S)
         try:

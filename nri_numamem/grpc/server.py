@@ -4,9 +4,9 @@ A connection's calls run one after the other. Before each one the bytes that hav
 a call that the client has cancelled, or whose client is gone, does not run.
 
 No client can stop the server. A request and its reply have STALL_S until they are complete, and one
-reply per connection waits in memory. With MAX_CONNECTIONS the next client waits until one ends for
-it: the one whose client has let the server wait longest, and for LATE_S at least, idle or not;
-without one, the first that has sent a reply. A call that runs is never ended.
+reply per connection waits in memory. At MAX_CONNECTIONS the server ends a connection for the next
+client: the one that has waited longest for its own client, idle or not, if that is at least
+LATE_S; otherwise the first one that sends a reply. A running call is never ended.
 """
 
 import math
@@ -34,7 +34,7 @@ OnBug: TypeAlias = Callable[[str, Exception], None]
 STALL_S: Final = 30.0
 MAX_CONNECTIONS: Final = 16
 LATE_S: Final = 0.5
-"""Time of a client to read a reply, and to send a request, while another one waits."""
+"""Time that a client has to read a reply or send a request while another client waits."""
 
 # Frames have nine bytes at least, and ``h2`` makes an object of some 500 bytes of each.
 _READ_BYTES = 16 << 10
@@ -99,14 +99,14 @@ class Server:
         self._is_closing = threading.Event()
         self._connections: set[_Connection] = set()
         self._is_one_waiting = False
-        """A client waits, and a connection that has sent a reply is to end for it."""
+        """Whether the next connection that sends a reply ends for a waiting client."""
         # Guards all of these; notified when a connection ends or enters another phase.
         self._changed = threading.Condition()
         self._acceptor = threading.Thread(target=self._accept, name="grpc-server", daemon=True)
         self._acceptor.start()
 
     def close(self) -> None:
-        """End all connections and remove the socket file; calls that run come to their end."""
+        """End all connections and remove the socket file; wait for running calls."""
         self._is_closing.set()
         self._listener.close()
         with self._changed:
@@ -191,7 +191,7 @@ class Server:
             self._changed.notify_all()
 
     def _ends_for_another(self, connection: _Connection) -> bool:
-        """Return whether a connection, which has sent its reply, is to end for another client."""
+        """Return whether a connection that has sent its reply ends for another client."""
         with self._changed:
             if self._is_one_waiting:
                 self._is_one_waiting, connection.is_ending = False, True

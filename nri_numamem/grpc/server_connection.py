@@ -5,9 +5,9 @@
     reply(...), reply_error(...)
     data_to_send()                           -> bytes for the client
 
-A request without a valid head or message gets its error here. Complete calls wait until they are
-taken; a call that the client cancels before is discarded. Source of the HTTP statuses: gRPC over
-HTTP2, "Responses".
+The connection itself replies to a request without a valid head or message. Complete calls wait
+until they are taken; a call that the client cancels before is discarded. Source of the HTTP
+statuses: gRPC over HTTP2, "Responses".
 """
 
 from collections.abc import Iterable
@@ -30,11 +30,12 @@ from h2.events import (
 from h2.exceptions import H2Error, ProtocolError
 from h2.settings import SettingCodes, Settings
 
-from nri_numamem.grpc.http2 import FrameLimit, Outgoing
 from nri_numamem.grpc.wire import (
     CONTENT_TYPE,
+    FrameLimit,
     Headers,
     MessageReader,
+    Outgoing,
     decode_timeout,
     encode_message,
     encode_text,
@@ -47,9 +48,9 @@ MAX_REQUEST_BYTES: Final = 16 << 10
 MAX_STREAMS: Final = 32
 """Calls of one connection at a time; with the limit above they take at most 0.5 MiB."""
 MAX_CANCELLED: Final = 100
-"""Calls of one connection that the client has cancelled, less those that got a reply."""
+"""Cancelled calls of one connection, minus calls with a reply."""
 MAX_SETTINGS: Final = 32
-"""Different settings of HTTP/2 that a client may send; ``h2`` keeps those that it does not know."""
+"""Different settings of HTTP/2 that a client may send; ``h2`` stores unknown ones too."""
 
 _PREFACE_BYTES: Final = 24
 
@@ -75,7 +76,7 @@ class _Incoming:
 class _Connection(H2Connection):
     """HTTP/2 with less memory for each connection."""
 
-    # Ended streams that are remembered, for frames that the client sent before it knew the end.
+    # Ended streams for which late frames are ignored.
     MAX_CLOSED_STREAMS = 8 * MAX_STREAMS
     # As other servers of gRPC. A call has some 300 bytes.
     DEFAULT_MAX_HEADER_LIST_SIZE = 8 << 10
@@ -86,14 +87,14 @@ class ServerConnection:
 
     def __init__(self) -> None:
         self.has_ended = False
-        """The client ended the connection, broke the protocol or exceeded a limit: send the rest
-        and close it."""
+        """Whether the client ended the connection, broke the protocol or exceeded a limit. The
+        caller sends the rest and closes it."""
         self._has_begun = False
         self._limit = FrameLimit(_PREFACE_BYTES)
         self._incoming: dict[int, _Incoming] = {}
         self._waiting: dict[int, Request] = {}
         self._unanswered: set[int] = set()
-        """The streams of all complete calls, those that wait too."""
+        """The streams of complete calls without a reply, whether they wait or run."""
         self._cancelled = 0
         self._h2 = _Connection(H2Configuration(client_side=False, header_encoding=None))
         values = {
@@ -106,12 +107,12 @@ class ServerConnection:
 
     @property
     def unsent_replies(self) -> int:
-        """Replies of which the client's windows have not allowed all bytes yet."""
+        """Number of replies with bytes that the client's windows do not allow yet."""
         return len(self._outgoing)
 
     @property
     def is_idle(self) -> bool:
-        """Whether the client waits for nothing, and nothing of it is incomplete."""
+        """Whether no request is incomplete, no call waits or runs, and all replies are sent."""
         is_busy = self._incoming or self._unanswered or self.unsent_replies
         return self._has_begun and self._limit.is_between_frames and not is_busy
 
@@ -127,7 +128,7 @@ class ServerConnection:
         return bool(self._waiting)
 
     def take_request(self) -> Request:
-        """Return the call that waits longest, and which waits no more; there is one."""
+        """Remove and return the call that waits longest; there must be one."""
         return self._waiting.pop(next(iter(self._waiting)))
 
     def receive_data(self, data: bytes) -> None:

@@ -1,13 +1,20 @@
-"""How gRPC writes messages, texts and timeouts, without I/O.
+"""What client and server share, without I/O: gRPC's encodings, and HTTP/2 beside ``h2``.
 
 A message has a prefix of five bytes: 0 (not compressed) and its length, big-endian. The text of a
 status is UTF-8 in percent-encoding. A timeout is a number of at most eight digits and a unit.
+
+``FrameLimit`` checks the size of a frame when its head has arrived. ``h2`` checks it when the whole
+frame has arrived, and would hold up to 16 MiB of a connection. ``Outgoing`` sends bodies as far as
+the peer's windows allow.
 """
 
 import math
 import re
 from collections.abc import Iterable
 from typing import TypeAlias
+
+from h2.connection import H2Connection
+from h2.exceptions import FrameTooLargeError
 
 from nri_numamem.ttrpc.status import Code, StatusError
 
@@ -17,6 +24,10 @@ CONTENT_TYPE = b"application/grpc"
 MAX_TEXT_BYTES = 1024
 """Of a status, before percent-encoding, which can triple it: peers accept 8 kB of headers."""
 
+MAX_FRAME_BYTES = 16_384
+"""The default of HTTP/2, which both sides here leave as it is."""
+
+_FRAME_HEAD_BYTES = 9
 _PREFIX_BYTES = 5
 _ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
 _TIMEOUT = re.compile(rb"([0-9]{1,8})([HMSmun])")
@@ -92,3 +103,75 @@ def decode_timeout(value: bytes) -> float:
 def header(headers: Headers, name: bytes) -> bytes | None:
     """Return the first value of a header; None without it."""
     return next((value for key, value in headers if key == name), None)
+
+
+class FrameLimit:
+    """Follows the frames in a byte stream; `skipped_bytes` come before the first frame."""
+
+    def __init__(self, skipped_bytes: int = 0) -> None:
+        self._left = skipped_bytes
+        self._head = bytearray()
+
+    @property
+    def is_between_frames(self) -> bool:
+        """Whether the bytes so far end with a frame."""
+        return not self._left and not self._head
+
+    def feed(self, data: bytes) -> None:
+        """Add bytes; raise FrameTooLargeError for a frame over the limit."""
+        view = memoryview(data)
+        while view:
+            if self._left:
+                size = min(self._left, len(view))
+                self._left -= size
+            else:
+                size = min(_FRAME_HEAD_BYTES - len(self._head), len(view))
+                self._head += view[:size]
+            view = view[size:]
+            if len(self._head) == _FRAME_HEAD_BYTES:
+                self._left = int.from_bytes(self._head[:3], "big")
+                self._head.clear()
+                if self._left > MAX_FRAME_BYTES:
+                    raise FrameTooLargeError(f"frame of {self._left} bytes")
+
+
+class Outgoing:
+    """The unsent bodies of one side, by stream."""
+
+    def __init__(self, connection: H2Connection) -> None:
+        self._h2 = connection
+        self._unsent: dict[int, tuple[memoryview, list[tuple[bytes, bytes]]]] = {}
+
+    def add(
+        self, stream_id: int, body: bytes, trailers: list[tuple[bytes, bytes]] | None = None
+    ) -> None:
+        """Send a body, which is not empty, and then end the stream, with trailers if given."""
+        self._unsent[stream_id] = memoryview(body), trailers or []
+
+    def discard(self, stream_id: int) -> None:
+        """Send nothing more on this stream."""
+        self._unsent.pop(stream_id, None)
+
+    def __len__(self) -> int:
+        """Return the number of streams with an unsent rest of a body."""
+        return len(self._unsent)
+
+    def send_what_fits(self) -> None:
+        """Give to the connection what the peer's windows allow."""
+        for stream_id in list(self._unsent):
+            self._send(stream_id)
+
+    def _send(self, stream_id: int) -> None:
+        body, trailers = self._unsent[stream_id]
+        while body:
+            window = self._h2.local_flow_control_window(stream_id)
+            size = min(window, self._h2.max_outbound_frame_size, len(body))
+            if size <= 0:
+                self._unsent[stream_id] = body, trailers
+                return
+            is_last = size == len(body) and not trailers
+            self._h2.send_data(stream_id, bytes(body[:size]), end_stream=is_last)
+            body = body[size:]
+        if trailers:
+            self._h2.send_headers(stream_id, trailers, end_stream=True)
+        del self._unsent[stream_id]

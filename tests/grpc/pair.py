@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from nri_numamem.grpc.client_call import ClientCall
+from nri_numamem.grpc.client import ClientCall
 from nri_numamem.grpc.server_connection import Request, ServerConnection
 from nri_numamem.ttrpc.status import StatusError
 

@@ -7,7 +7,7 @@ from h2.errors import ErrorCodes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nri_numamem.grpc.client_call import ClientCall
+from nri_numamem.grpc.client import ClientCall
 from nri_numamem.grpc.server_connection import ServerConnection
 from nri_numamem.grpc.wire import encode_message
 from nri_numamem.ttrpc.status import Code, StatusError

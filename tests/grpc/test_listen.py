@@ -46,7 +46,7 @@ def test_the_socket_file_of_a_running_process_is_refused(tmp_path: Path) -> None
 def test_a_file_that_is_no_socket_is_refused_and_stays(tmp_path: Path) -> None:
     path = tmp_path / "s"
     path.write_text("precious")
-    with pytest.raises(ListenError, match="exists and is no socket; name another file"):
+    with pytest.raises(ListenError, match="exists and is not a socket; name another file"):
         listen(path)
     assert path.read_text() == "precious"
 
@@ -55,7 +55,7 @@ def test_a_link_to_a_socket_is_refused_and_stays(tmp_path: Path) -> None:
     listener = listen(tmp_path / "s")
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "s")
-    with pytest.raises(ListenError, match="no socket"):
+    with pytest.raises(ListenError, match="is not a socket"):
         listen(link)
     assert link.is_symlink()
     listener.close()

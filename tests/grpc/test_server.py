@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.grpc.client import call
-from nri_numamem.grpc.client_call import ClientCall
+from nri_numamem.grpc.client import ClientCall, call
 from nri_numamem.grpc.listen import ListenError
 from nri_numamem.grpc.server import MAX_CONNECTIONS, Server
 from nri_numamem.ttrpc.status import Code, StatusError

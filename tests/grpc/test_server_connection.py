@@ -7,7 +7,7 @@ from h2.events import Event, ResponseReceived, StreamEnded, StreamReset, Trailer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nri_numamem.grpc.client_call import ClientCall
+from nri_numamem.grpc.client import ClientCall
 from nri_numamem.grpc.server_connection import (
     MAX_REQUEST_BYTES,
     MAX_STREAMS,
