@@ -12,7 +12,8 @@ from pathlib import Path
 from nri_numamem.daemon.connection import ConnectionResult
 from nri_numamem.daemon.identity import Identity
 from nri_numamem.daemon.service import Service
-from nri_numamem.daemon.system import SignalSource, System
+from nri_numamem.daemon.signals import Signals
+from nri_numamem.daemon.system import System
 from nri_numamem.engine.records.connection import (
     ConnectFailed,
     ConnectionClosedByPlugin,
@@ -88,7 +89,7 @@ class ExternalPlugin:
         self,
         service: Service,
         system: System,
-        signals: SignalSource,
+        signals: Signals,
         path: Path,
         identity: Identity,
     ) -> None:
@@ -141,7 +142,7 @@ class ExternalPlugin:
         return result
 
 
-def pause(service: Service, system: System, signals: SignalSource, seconds: float) -> bool:
+def pause(service: Service, system: System, signals: Signals, seconds: float) -> bool:
     """Wait, but handle signals; return whether one of them stops the process."""
     poller = system.new_poller()
     try:

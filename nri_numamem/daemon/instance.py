@@ -18,7 +18,6 @@ from pathlib import Path
 
 from nri_numamem.config.errors import UsageError
 from nri_numamem.daemon.lock_holder import format_holder, read_holder
-from nri_numamem.daemon.system import StateWriter
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.records.process import LockLost, LockRestored, LockUnavailable
 from nri_numamem.engine.records.record import Record
@@ -155,12 +154,12 @@ class StateStore:
         self,
         emit: Callable[[Record], None],
         clock: Clock,
-        open_state_file: Callable[[Path, Callable[[Record], None]], StateWriter] = StateFile,
+        open_state_file: Callable[[Path, Callable[[Record], None]], StateFile] = StateFile,
     ) -> None:
         self._emit = emit
         self._open_state_file = open_state_file
         self._lock = InstanceLock(emit, clock)
-        self._file: StateWriter | None = None
+        self._file: StateFile | None = None
         self._facts: PluginFacts | None = None
         """What was described last."""
         self._early: list[tuple[float, Record]] | None = []

@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, Self
 
-from nri_numamem.daemon.system import TimeLimit
+from nri_numamem.daemon.signals import Deadline
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.records.process import JobFailed
 from nri_numamem.engine.records.record import Record
@@ -82,7 +82,7 @@ class LimitedJob:
     """
 
     def __init__(
-        self, job: Job, time_limit: TimeLimit, get_engine: Callable[[], Engine | None]
+        self, job: Job, time_limit: Deadline, get_engine: Callable[[], Engine | None]
     ) -> None:
         self.name = job.name
         self._job = job

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from nri_numamem.daemon.cgroup_sweep import RemoteMemory
 from nri_numamem.daemon.instance import StateStore
 from nri_numamem.daemon.jobs import Jobs, LimitedJob
+from nri_numamem.daemon.signals import Deadline
 from nri_numamem.daemon.supervisor_status import START_CAUSES, SupervisorStatus
-from nri_numamem.daemon.system import TimeLimit
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.engine import Committed, Engine
 from nri_numamem.engine.features.residency.setting import Residency
@@ -79,7 +79,7 @@ class MetricsEndpoint:
         )
 
     def watch_residency(
-        self, setting: Residency, roots: HostRoots, jobs: Jobs, time_limit: TimeLimit
+        self, setting: Residency, roots: HostRoots, jobs: Jobs, time_limit: Deadline
     ) -> None:
         """Add the job that reads where the pages of containers are, if the setting is on."""
         if setting.interval_s and self._residency is None:

@@ -15,7 +15,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
 from threading import Thread
-from typing import Protocol
 
 from nri_numamem.daemon.namespace_helper import READ_S, READY, REPLY_BYTES
 from nri_numamem.engine.core.events import NetworkInterface
@@ -53,19 +52,6 @@ class HelperEndedError(NamespaceError):
     """The helper process has ended; there is no other one until the plugin is restarted."""
 
 
-class Helper(Protocol):
-    """Reads a namespace; see HelperProcess."""
-
-    def wait(self) -> None:
-        """Wait until it is ready, so that the first reply is in time; raise NamespaceError."""
-
-    def request(self, path: str) -> Mapping[str, object]:
-        """Return the reply for a namespace; raise NamespaceError without one in time."""
-
-    def close(self) -> None:
-        """End it."""
-
-
 class HelperProcess:
     """The helper of one plugin, at the other end of a socket; see ``daemon.namespace_helper``."""
 
@@ -77,13 +63,19 @@ class HelperProcess:
         self._start_s = start_s
 
     def wait(self) -> None:
-        """Wait until the process has loaded its modules."""
+        """Wait until the process has loaded its modules, so that the first reply is in time.
+
+        Raises NamespaceError.
+        """
         with _named_errors():
             if _received(self._sock, self._start_s) != READY:
                 raise NamespaceError("the helper process does not start")
 
     def request(self, path: str) -> Mapping[str, object]:
-        """Return the reply for a namespace; a late one is dropped with its socket."""
+        """Return the reply for a namespace; a late one is dropped with its socket.
+
+        Raises NamespaceError without one in time.
+        """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours, _named_errors():
             with theirs:
@@ -130,7 +122,7 @@ def _received(sock: socket.socket, timeout_s: float) -> bytes:
 class NamespaceReader:
     """Reads namespaces in the background; only its own thread talks to the helper."""
 
-    def __init__(self, helper: Helper) -> None:
+    def __init__(self, helper: HelperProcess) -> None:
         self._helper = helper
         self._queue: SimpleQueue[tuple[str, str] | None] = SimpleQueue()
         """Sandbox id and path; "" and "" to wait for the helper, None to end."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nri_numamem.config.settings import Settings
-    from nri_numamem.daemon.namespace_reader import Helper, NamespaceReader
+    from nri_numamem.daemon.namespace_reader import HelperProcess, NamespaceReader
     from nri_numamem.engine.engine import Engine
     from nri_numamem.host.roots import HostRoots
 
@@ -35,7 +35,7 @@ CLOSE_S = 0.5
 class NamespaceAccess:
     """How the network namespaces of pods are read."""
 
-    helper: Helper | None = None
+    helper: HelperProcess | None = None
     obstacle: str = "the plugin lacks the capability CAP_SYS_ADMIN"
     """Why there is no helper."""
 

@@ -14,7 +14,7 @@ Capabilities belong to threads: it must be called before the first thread is sta
 
 import ctypes
 import os
-from typing import Protocol
+from typing import Any
 
 _PR_SET_NO_NEW_PRIVS = 38  # linux/prctl.h
 _CAPABILITY_VERSION_3 = 0x20080522  # linux/capability.h
@@ -40,20 +40,7 @@ class _Data(ctypes.Structure):
     )
 
 
-class Library(Protocol):
-    """The C library's functions; -1 for an error, whose number is ctypes.get_errno()."""
-
-    def prctl(self, option: int, value: int, *unused: int) -> int:
-        """Call the kernel; see the manual page of prctl."""
-
-    def capget(self, header: object, data: object) -> int:
-        """Call the kernel; see the manual page of capget."""
-
-    def capset(self, header: object, data: object) -> int:
-        """Call the kernel; see the manual page of capset."""
-
-
-def drop_capabilities(library: Library | None = None, *, kept: int = KEPT) -> str:
+def drop_capabilities(library: Any = None, *, kept: int = KEPT) -> str:  # noqa: ANN401 - ctypes
     """Drop all capabilities but those of the bit set, also for programs that are executed later.
 
     Return "", or the error of a call that was refused (a seccomp filter); the plugin works on with

@@ -8,7 +8,7 @@ import select
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, NoReturn, Protocol
+from typing import NamedTuple, NoReturn
 
 from nri_numamem.daemon.liveness import Activity, read_activity
 
@@ -28,42 +28,8 @@ class Process(NamedTuple):
     descriptor: int
 
 
-class Processes(Protocol):
+class Processes:
     """What the supervisor needs from the kernel."""
-
-    def monotonic_s(self) -> float:
-        """Return the seconds since an arbitrary moment."""
-
-    def exits_within(self, process: Process, seconds: float) -> bool:
-        """Return whether `process` exits within this time."""
-
-    def first_exit(self, processes: tuple[Process, ...], seconds: float) -> Process | None:
-        """Return the first of `processes` that has exited; None if none does within this time."""
-
-    def sleep(self, seconds: float) -> None:
-        """Wait."""
-
-    def activity(self, process: Process) -> Activity:
-        """Return what the threads of a process do; OSError if it has ended."""
-
-    def start(self, run: Callable[[], int]) -> Process:
-        """Run a function in a process of its own, which does not survive this one.
-
-        Raises OSError at a limit of processes, memory or descriptors.
-        """
-
-    def abort(self, process: Process) -> None:
-        """End a process, which writes its tracebacks first if it can."""
-
-    def kill(self, process: Process) -> None:
-        """End a process at once."""
-
-    def reap(self, process: Process) -> int:
-        """Return the exit status of a process of `start`, -N for signal N; waits for its end."""
-
-
-class KernelProcesses:
-    """Processes of this host."""
 
     def monotonic_s(self) -> float:
         """Return the seconds since an arbitrary moment."""

@@ -12,9 +12,9 @@ all refusals. The metrics count all of them.
 
 import re
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from itertools import islice
+from typing import TypeAlias, TypeVar
 
-from nri_numamem.daemon.newest import put_newest
 from nri_numamem.engine.core.events import CreateContainer, Event, UpdateContainer
 from nri_numamem.engine.core.fields import PREFIX
 from nri_numamem.engine.features.memory_policies.records import MemoryPolicyRejected
@@ -176,3 +176,15 @@ def with_id(text: str, refusal_id: str) -> str:
 def without_id(text: str) -> str:
     """Return the text of a refusal as it was before with_id()."""
     return _ID.sub("", text, count=1)
+
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+def put_newest(entries: dict[_K, _V], key: _K, value: _V, limit: int) -> None:
+    """Store an entry as the newest one, which comes last; drop the oldest beyond `limit`."""
+    entries.pop(key, None)
+    entries[key] = value
+    for oldest in list(islice(entries, max(0, len(entries) - limit))):
+        del entries[oldest]

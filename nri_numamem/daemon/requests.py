@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from nri_numamem.daemon.pod_reaper import PodReaper
 from nri_numamem.daemon.refusals import Refusals, with_id, with_refusal_id
-from nri_numamem.daemon.system import TimeLimit
+from nri_numamem.daemon.signals import Deadline
 from nri_numamem.engine.core.decision import NO_PLAN
 from nri_numamem.engine.core.events import Event
 from nri_numamem.engine.core.plan import Plan
@@ -50,7 +50,7 @@ class Requests:
 
     def __init__(
         self,
-        time_limit: TimeLimit,
+        time_limit: Deadline,
         clock: Clock,
         pod_reaper: PodReaper,
         refusals: Refusals,

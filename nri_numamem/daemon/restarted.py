@@ -39,7 +39,7 @@ from nri_numamem.observe.log import loggers as logs
 from nri_numamem.observe.plugin_file import StartMode
 
 
-class RuntimeConnector:
+class RuntimeConnector(Connector):
     """Connects only to sockets of one process."""
 
     def __init__(self, connector: Connector, runtime_pid: int) -> None:

@@ -23,9 +23,9 @@ from nri_numamem.daemon.network_hints import NO_ACCESS, NamespaceAccess
 from nri_numamem.daemon.pod_reaper import PodReaper
 from nri_numamem.daemon.record_path import RecordPath
 from nri_numamem.daemon.requests import Requests
-from nri_numamem.daemon.signals import DUMP_STATE, STOPPING
+from nri_numamem.daemon.signals import DUMP_STATE, STOPPING, Signals
 from nri_numamem.daemon.supervisor_status import Heartbeat, SupervisorStatus
-from nri_numamem.daemon.system import SignalSource, System
+from nri_numamem.daemon.system import System
 from nri_numamem.engine.core.events import Event, Synchronize
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.queries.dump import restored_record, state_record
@@ -73,7 +73,7 @@ class Service:
         records = RecordPath(log, clock, get_engine, self._state_store.append)
         self.emit, self._history, self._meter = records.emit, records.history, records.meter
         self.live = LiveSettings(self.emit, self._apply)
-        self._signals: SignalSource | None = None
+        self._signals: Signals | None = None
         self.time_limit = system.new_time_limit()
         self._heartbeat = Heartbeat(status, self._meter.ticked)
         self._gc_control = GcControl()
@@ -141,9 +141,7 @@ class Service:
         self._machine_monitor.close()
         self.host_reader.network_hints.close()
 
-    def serve(
-        self, channel: Channel, identity: Identity, signals: SignalSource
-    ) -> ConnectionResult:
+    def serve(self, channel: Channel, identity: Identity, signals: Signals) -> ConnectionResult:
         """Serve one connection to its end; closes the channel."""
         self._connections += 1
         self._description.connecting(identity)
@@ -225,7 +223,7 @@ class Service:
 
     # What all parts call.
 
-    def handle_signals(self, signals: SignalSource) -> bool:
+    def handle_signals(self, signals: Signals) -> bool:
         """Act on the signals that arrived; return whether to stop."""
         numbers = signals.take()
         if DUMP_STATE in numbers:

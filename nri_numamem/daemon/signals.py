@@ -26,6 +26,7 @@ from types import FrameType
 from typing import Self, TypeVar
 
 from nri_numamem.nri.plugin_service import Overrun
+from nri_numamem.nri.poller import Source
 
 STOPPING = (signal.SIGTERM, signal.SIGINT)
 DUMP_STATE = signal.SIGUSR1
@@ -49,8 +50,10 @@ class Signals:
     """A context in which the process's signals arrive on `wake`. For the main thread."""
 
     def __init__(self) -> None:
-        self.wake, self._writer = socket.socketpair()
-        self.wake.setblocking(False)  # noqa: FBT003 - its only argument
+        self._reader, self._writer = socket.socketpair()
+        self.wake: Source = self._reader
+        """Readable when a signal has arrived."""
+        self._reader.setblocking(False)  # noqa: FBT003 - its only argument
         self._writer.setblocking(False)  # noqa: FBT003 - its only argument
         self._before: dict[int, object] = {}
         self._wakeup_before = -1
@@ -67,13 +70,13 @@ class Signals:
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type] # what signal() returned
         signal.set_wakeup_fd(self._wakeup_before)
-        self.wake.close()
+        self._reader.close()
         self._writer.close()
 
     def take(self) -> set[int]:
         """Return the numbers of the signals that came since the last call; never waits."""
         try:
-            return set(self.wake.recv(4096)) - {_NO_SIGNAL}
+            return set(self._reader.recv(4096)) - {_NO_SIGNAL}
         except BlockingIOError:
             return set()
 

@@ -20,7 +20,8 @@ from nri_numamem.daemon.external import pause
 from nri_numamem.daemon.instance import AlreadyRunningError
 from nri_numamem.daemon.lock_holder import Lock, probe
 from nri_numamem.daemon.service import Service
-from nri_numamem.daemon.system import SignalSource, System
+from nri_numamem.daemon.signals import Signals
+from nri_numamem.daemon.system import System
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.records import process as records
 from nri_numamem.engine.records.files import ConfigurationReloadFailed
@@ -57,7 +58,7 @@ class Form:
 class Standby:
     """Starts a service when no other instance runs."""
 
-    def __init__(self, form: Form, service: Service, system: System, signals: SignalSource) -> None:
+    def __init__(self, form: Form, service: Service, system: System, signals: Signals) -> None:
         self._form = form
         self._service = service
         self._system = system

@@ -24,7 +24,6 @@ from typing import NamedTuple, Protocol
 
 from nri_numamem.daemon import liveness
 from nri_numamem.daemon.processes import (
-    KernelProcesses,
     Process,
     Processes,
     detach,
@@ -211,7 +210,7 @@ def start(
     process = Process(os.getpid(), os.pidfd_open(os.getpid()))
     runtime = Process(runtime_pid, os.pidfd_open(runtime_pid))
     new_worker = partial(make_worker, status, runtime_pid)
-    supervisor = Supervisor(status, KernelProcesses(), new_worker, runtime=runtime, process=process)
+    supervisor = Supervisor(status, Processes(), new_worker, runtime=runtime, process=process)
     try:
         if os.fork() == 0:
             os.close(int(descriptor))
@@ -253,7 +252,7 @@ def _observe_child(status: SupervisorStatus, pid: int) -> int:
     process = Process(pid, os.pidfd_open(pid))
     set_process_name("numamem-superv")
     forward_signals(process)
-    processes = KernelProcesses()
+    processes = Processes()
     watch(processes, status, process, (process,))
     exit_status = processes.reap(process)
     return exit_status if exit_status >= 0 else 128 - exit_status
@@ -265,7 +264,7 @@ def _observe(status: SupervisorStatus, process: Process) -> int:
     detach()
     drop_capabilities()  # it signals and reads a process of the same user
     set_process_name("numamem-superv")
-    watch(KernelProcesses(), status, process, (process,))
+    watch(Processes(), status, process, (process,))
     return 0
 
 

@@ -22,7 +22,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, TypeAlias
 
 from nri_numamem.host.devices import numa_nodes_of_link
 from nri_numamem.numa.nodeset import NodeSet
@@ -31,6 +31,10 @@ _CLONE_NEWNET = 0x40000000  # linux/sched.h
 _OWN = "/proc/self/ns/net"
 # Interfaces with hardware; a pod has fewer.
 _INTERFACES_LIMIT = 32
+
+Rtnetlink: TypeAlias = Any
+"""A connection in one network namespace, pyroute2.IPRoute, which has no types. Its messages have
+attributes (`get_attr`) and fields of the header (`[]`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,23 +48,6 @@ class NetworkDevice:
     """The parent's NUMA node; None when firmware does not report it."""
     index: int = 0
     """The kernel's number of the device in its network namespace."""
-
-
-class Link(Protocol):
-    """A link message of rtnetlink, as pyroute2 returns it."""
-
-    def get_attr(self, name: str, /) -> object:
-        """Return an attribute; None when the message has none of this name."""
-
-    def __getitem__(self, name: str, /) -> object:
-        """Return a field of the message's header."""
-
-
-class LinkSource(Protocol):
-    """A connection to rtnetlink, such as ``pyroute2.IPRoute``."""
-
-    def get_links(self) -> Iterable[Link]:
-        """Return a message for each network device."""
 
 
 def interface_nodes(sysfs_root: Path, name: str) -> NodeSet | None:
@@ -86,7 +73,7 @@ def read_network_devices(sysfs_root: Path) -> list[NetworkDevice]:
         return devices_of(route, sysfs_root)
 
 
-def devices_of(source: LinkSource, sysfs_root: Path) -> list[NetworkDevice]:
+def devices_of(source: Rtnetlink, sysfs_root: Path) -> list[NetworkDevice]:
     """Return the devices that have a parent device, by name."""
     found = []
     for link in source.get_links():
@@ -107,20 +94,6 @@ class PodInterface:
     """Its NUMA node; empty if firmware does not report it."""
     is_primary: bool
     """Whether it has a default route in the main table, of IPv4 or IPv6."""
-
-
-class Route(Protocol):
-    """A route message of rtnetlink, as pyroute2 returns it."""
-
-    def get_attr(self, name: str, /) -> object:
-        """Return an attribute; None when the message has none of this name."""
-
-
-class NamespaceSource(LinkSource, Protocol):
-    """A connection to rtnetlink in one network namespace, such as ``pyroute2.IPRoute``."""
-
-    def get_default_routes(self) -> Iterable[Route]:
-        """Return the default routes of the main table, of IPv4 and IPv6."""
 
 
 def read_pod_interfaces(path: Path, sysfs_root: Path) -> list[PodInterface]:
@@ -150,7 +123,7 @@ def read_pod_interfaces(path: Path, sysfs_root: Path) -> list[PodInterface]:
         os.close(own)
 
 
-def interfaces_of(source: NamespaceSource, sysfs_root: Path) -> list[PodInterface]:
+def interfaces_of(source: Rtnetlink, sysfs_root: Path) -> list[PodInterface]:
     """Return the interfaces that have a parent device, by name."""
     primary = set(_indexes(source.get_default_routes()))
     return [
@@ -159,7 +132,7 @@ def interfaces_of(source: NamespaceSource, sysfs_root: Path) -> list[PodInterfac
     ]
 
 
-def _indexes(routes: Iterable[Route]) -> Iterable[object]:
+def _indexes(routes: Iterable[Any]) -> Iterable[object]:
     """Yield the indexes of the interfaces of routes, which may have several next hops."""
     for route in routes:
         yield route.get_attr("RTA_OIF")

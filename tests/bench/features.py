@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import NamedTuple
 
+from nri_numamem.daemon.namespace_reader import HelperProcess
 from nri_numamem.daemon.network_hints import NamespaceAccess, NetworkHints
 from nri_numamem.daemon.service import Service
 from nri_numamem.engine.core.events import PodSandbox
@@ -84,8 +85,10 @@ def _moved_into_container(_pod: api.PodSandbox, container: api.Container) -> Non
     container.linux.net_devices[INTERFACE].name = INTERFACE
 
 
-class _Helper:
+class _Helper(HelperProcess):
     """Finds one interface in each network namespace at once, without a process."""
+
+    def __init__(self) -> None: ...
 
     def wait(self) -> None:
         """Do nothing."""

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from queue import SimpleQueue
 
-from nri_numamem.daemon.namespace_reader import NamespaceError
+from nri_numamem.daemon.namespace_reader import HelperProcess, NamespaceError
 
 
-class FakeHelper:
+class FakeHelper(HelperProcess):
     """Replies when a test lets it; the paths of the requests are in `requests`."""
 
     def __init__(self) -> None:

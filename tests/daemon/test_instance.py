@@ -8,7 +8,7 @@ import re
 import shutil
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,8 @@ from nri_numamem.engine.records.record import Record
 from nri_numamem.memorymanager import State
 from nri_numamem.nri.poller import HostClock
 from nri_numamem.observe.history.reader import read_history
-from nri_numamem.observe.plugin_file import PluginFacts, plugin_file_of, read_plugin_file
+from nri_numamem.observe.plugin_file import plugin_file_of, read_plugin_file
+from nri_numamem.observe.state_file import StateFile
 from tests.engine.records.examples import example
 from tests.observe.test_plugin_file import FACTS
 from tests.simulated_host import wait_for
@@ -306,29 +307,12 @@ def test_without_the_lock_the_file_is_not_changed(
 
 
 def test_failed_writes_are_counted(emitted: list[Record], tmp_path: Path) -> None:
-    class FailingFile:
-        failed_writes = 3
-        written_at_s = 7.5
+    def open_failing(path: Path, emit: Callable[[Record], None]) -> StateFile:
+        file = StateFile(path, emit)
+        file.failed_writes, file.written_at_s = 3, 7.5
+        return file
 
-        def load(self) -> EngineState | None:
-            return None
-
-        def offer(self, state: EngineState) -> None:
-            raise NotImplementedError
-
-        def append(self, time_s: float, record: Record) -> None:
-            raise NotImplementedError
-
-        def describe(self, facts: PluginFacts) -> None:
-            raise NotImplementedError
-
-        def forget_written(self) -> None:
-            raise NotImplementedError
-
-        def close(self) -> None:
-            pass
-
-    store = StateStore(emitted.append, HostClock(), lambda _path, _emit: FailingFile())
+    store = StateStore(emitted.append, HostClock(), open_failing)
     assert (store.failed_writes, store.written_at_s) == (0, None)
     assert store.open(str(tmp_path / "state"), "started as a test") is None
     assert (store.failed_writes, store.written_at_s) == (3, 7.5)

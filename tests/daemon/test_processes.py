@@ -10,14 +10,14 @@ import sys
 
 import pytest
 
-from nri_numamem.daemon.processes import KernelProcesses, Process, forward_signals
+from nri_numamem.daemon.processes import Process, Processes, forward_signals
 from tests.processes import children
 from tests.simulated_host import wait_for
 
 
 @pytest.fixture
-def processes() -> KernelProcesses:
-    return KernelProcesses()
+def processes() -> Processes:
+    return Processes()
 
 
 def pause() -> int:
@@ -25,7 +25,7 @@ def pause() -> int:
         signal.pause()
 
 
-def test_exit_statuses(processes: KernelProcesses) -> None:
+def test_exit_statuses(processes: Processes) -> None:
     def terminate() -> int:
         os.kill(os.getpid(), signal.SIGTERM)
         return pause()
@@ -41,7 +41,7 @@ def test_exit_statuses(processes: KernelProcesses) -> None:
 
 
 def test_a_process_that_cannot_be_watched_is_not_left_behind(
-    processes: KernelProcesses, monkeypatch: pytest.MonkeyPatch
+    processes: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_pid: int) -> int:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
@@ -53,7 +53,7 @@ def test_a_process_that_cannot_be_watched_is_not_left_behind(
     assert children(os.getpid()) == before
 
 
-def test_signals_are_forwarded(processes: KernelProcesses) -> None:
+def test_signals_are_forwarded(processes: Processes) -> None:
     number = signal.SIGUSR2
 
     def forward() -> int:
@@ -74,7 +74,7 @@ def test_signals_are_forwarded(processes: KernelProcesses) -> None:
     assert processes.reap(processes.start(forward)) == 7
 
 
-def test_the_first_of_the_list_counts_when_both_have_exited(processes: KernelProcesses) -> None:
+def test_the_first_of_the_list_counts_when_both_have_exited(processes: Processes) -> None:
     first, second, lives = (processes.start(run) for run in (lambda: 0, lambda: 0, pause))
     for process in (first, second):
         assert processes.exits_within(process, 30)
@@ -86,7 +86,7 @@ def test_the_first_of_the_list_counts_when_both_have_exited(processes: KernelPro
         processes.reap(process)
 
 
-def test_a_process_that_ignores_the_abort_is_killed(processes: KernelProcesses) -> None:
+def test_a_process_that_ignores_the_abort_is_killed(processes: Processes) -> None:
     code = (
         "import signal, time; signal.signal(6, signal.SIG_IGN); print(flush=True); time.sleep(60)"
     )
@@ -101,5 +101,5 @@ def test_a_process_that_ignores_the_abort_is_killed(processes: KernelProcesses) 
         os.close(process.descriptor)
 
 
-def test_the_clock_advances(processes: KernelProcesses) -> None:
+def test_the_clock_advances(processes: Processes) -> None:
     assert processes.monotonic_s() <= processes.monotonic_s()

@@ -10,6 +10,7 @@ from nri_numamem.daemon.refusals import (
     LIMIT,
     LOG_INTERVAL_S,
     Refusals,
+    put_newest,
     with_id,
     with_refusal_id,
     without_id,
@@ -168,3 +169,12 @@ def test_records_of_refusals_have_the_id_of_the_first_one() -> None:
         assert fields_of(found) == {**fields_of(record), "refusal_id": "1-2"}
     other = example("admitted", fields)
     assert with_refusal_id(other, "1-2") is other
+
+
+def test_the_oldest_entries_are_dropped() -> None:
+    entries: dict[str, int] = {}
+    for number, key in enumerate("abcad"):
+        put_newest(entries, key, number, 3)
+    assert list(entries.items()) == [("c", 2), ("a", 3), ("d", 4)]
+    put_newest(entries, "e", 5, 1)
+    assert entries == {"e": 5}

@@ -10,7 +10,6 @@ from nri_numamem.daemon.pod_reaper import PodReaper
 from nri_numamem.daemon.refusals import Refusals
 from nri_numamem.daemon.requests import COMMIT_LIMIT_S, Requests
 from nri_numamem.daemon.signals import Deadline
-from nri_numamem.daemon.system import TimeLimit
 from nri_numamem.engine.admission import records
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.decision import Decision, Transition
@@ -41,7 +40,7 @@ CONTAINER = Container("c1", "s1", "main", 1 << 20)
 class Handled:
     """The handler of requests with an engine of two nodes of 1 GiB."""
 
-    def __init__(self, root: Path, time_limit: TimeLimit | None = None) -> None:
+    def __init__(self, root: Path, time_limit: Deadline | None = None) -> None:
         nodes = tuple(NumaNode(node, 1 << 30) for node in range(2))
         self.observed: list[Event] = []
         self.machinery = Machinery(World())

@@ -12,7 +12,7 @@ import pytest
 
 from nri_numamem.daemon import supervisor
 from nri_numamem.daemon.liveness import SAMPLE_S, STUCK_S, Activity
-from nri_numamem.daemon.processes import Process
+from nri_numamem.daemon.processes import Process, Processes
 from nri_numamem.daemon.supervisor import (
     CRASHED,
     DISCONNECTED,
@@ -33,7 +33,7 @@ from nri_numamem.nri.event_loop import TICK_S
 RUNTIME, FIRST = Process(1, 1), Process(2, 2)
 
 
-class FakeProcesses:
+class FakeProcesses(Processes):
     """Workers whose exit statuses a test lists, each after a time; `runtime_ends_s` as it says."""
 
     def __init__(self, *exits: int, runtime_ends_s: float = 1e9, first_ends_s: float = 0.0) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nri_numamem.daemon.signals import Signals
-from nri_numamem.daemon.system import SignalSource, System, host_system
+from nri_numamem.daemon.system import System, host_system
 from nri_numamem.nri.plugin_service import Overrun
 
 
@@ -64,7 +64,7 @@ def test_a_poller_reports_what_is_ready(system: System) -> None:
 def test_signals_are_a_source(system: System) -> None:
     poller = system.new_poller()
     with Signals() as signals:
-        source: SignalSource = signals
+        source: Signals = signals
         poller.watch(source.wake)
         signal.raise_signal(signal.SIGUSR1)
         assert len(poller.wait(1)) == 1

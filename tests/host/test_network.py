@@ -13,9 +13,9 @@ import pytest
 
 from nri_numamem.host import network
 from nri_numamem.host.network import (
-    NamespaceSource,
     NetworkDevice,
     PodInterface,
+    Rtnetlink,
     devices_of,
     interface_nodes,
     interfaces_of,
@@ -249,7 +249,7 @@ def test_the_links_are_those_of_the_namespace(
     before = OWN.stat()
     seen: list[tuple[int, list[object]]] = []
 
-    def names(source: NamespaceSource, _sysfs: Path) -> list[PodInterface]:
+    def names(source: Rtnetlink, _sysfs: Path) -> list[PodInterface]:
         found = [each.get_attr("IFLA_IFNAME") for each in source.get_links()]
         seen.append((OWN.stat().st_ino, found))
         assert list(source.get_default_routes()) == []

@@ -10,13 +10,14 @@ from random import Random
 from types import FrameType
 from typing import Self, TypeVar
 
-from nri_numamem.daemon.signals import STOPPING
-from nri_numamem.daemon.system import System
+from nri_numamem.daemon.signals import STOPPING, Deadline, Signals
+from nri_numamem.daemon.system import Connector, System
 from nri_numamem.engine.core.snapshot import SnapshotError, restore, snapshot
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.records.record import Record
 from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.observe.plugin_file import PluginFacts, encode, plugin_file_of
+from nri_numamem.observe.state_file import StateFile
 from tests.engine.records.examples import example
 from tests.virtual.channel import VirtualChannel, VirtualPoller
 from tests.virtual.world import VirtualClock, World
@@ -67,7 +68,7 @@ class Network:
     """The process that listens."""
 
 
-class VirtualTimeLimit:
+class VirtualTimeLimit(Deadline):
     """Limits computations; an `Interruption` decides where a computation overruns or dies."""
 
     def __init__(self, world: World, interruption: Interruption) -> None:
@@ -80,12 +81,14 @@ class VirtualTimeLimit:
     def __exit__(self, *_details: object) -> None: ...
 
     def run_on_processor(self, limit_s: float, call: Callable[[], _Result]) -> _Result:
-        return self._run(limit_s, call, is_after_reply=True)
+        return self._limit(limit_s, call, is_after_reply=True)
 
     def run(self, limit_s: float, call: Callable[[], _Result]) -> _Result:
-        return self._run(limit_s, call, is_after_reply=False)
+        return self._limit(limit_s, call, is_after_reply=False)
 
-    def _run(self, limit_s: float, call: Callable[[], _Result], *, is_after_reply: bool) -> _Result:
+    def _limit(
+        self, limit_s: float, call: Callable[[], _Result], *, is_after_reply: bool
+    ) -> _Result:
         plan = self._interruption
         if plan.error is None or plan.is_after_reply != is_after_reply:
             return call()
@@ -122,7 +125,7 @@ class VirtualTimeLimit:
             sys.unraisablehook = hook
 
 
-class VirtualStateFile:
+class VirtualStateFile(StateFile):
     """Writes states to a `Disk` as observe.state_file does, on the world's clock."""
 
     def __init__(
@@ -135,7 +138,7 @@ class VirtualStateFile:
         self._disk = disk
         self._emit = emit
         self._process = world.process
-        self._pending: EngineState | None = None
+        self._waiting: EngineState | None = None
         self._records: list[tuple[float, Record]] = []
         self._offered: EngineState | None = None
         self._facts: PluginFacts | None = None
@@ -157,7 +160,7 @@ class VirtualStateFile:
             self._schedule(0.0)
         if state is self._offered or (state.restored is not None and not state.holders):
             return
-        self._offered = self._pending = state
+        self._offered = self._waiting = state
         self._schedule(0.0)
 
     def append(self, time_s: float, record: Record) -> None:
@@ -178,7 +181,7 @@ class VirtualStateFile:
 
     @property
     def _has_contents(self) -> bool:
-        return self._pending is not None or self._facts is not None
+        return self._waiting is not None or self._facts is not None
 
     def _may_write(self) -> bool:
         """Return False after the process was killed."""
@@ -225,10 +228,10 @@ class VirtualStateFile:
             return False
         if self._facts is not None:
             plugin_file_of(self._path).write_bytes(encode(self._facts))
-        if self._pending is not None:
-            self._path.write_bytes(snapshot(self._pending))
+        if self._waiting is not None:
+            self._path.write_bytes(snapshot(self._waiting))
             self.written_at_s = VirtualClock(self._world).wall_s()
-        self._facts = self._pending = None
+        self._facts = self._waiting = None
         if self._has_failed:
             self._has_failed = False
             fields_after = {"failed_writes": self.failed_writes}
@@ -236,15 +239,12 @@ class VirtualStateFile:
         return True
 
 
-class VirtualSignals:
+class VirtualSignals(Signals):
     """Signals that the world sends to the plugin."""
 
     def __init__(self) -> None:
         self._numbers: set[int] = set()
-
-    @property
-    def wake(self) -> "VirtualSignals":
-        return self
+        self.wake = self
 
     @property
     def is_readable(self) -> bool:
@@ -300,7 +300,7 @@ class Machinery:
         )
 
 
-class _Connector:
+class _Connector(Connector):
     def __init__(self, network: Network) -> None:
         self._network = network
 

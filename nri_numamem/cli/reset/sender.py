@@ -11,7 +11,8 @@ from pathlib import Path
 from nri_numamem.config.errors import UsageError
 from nri_numamem.daemon.connection import Connection, ConnectionResult
 from nri_numamem.daemon.identity import Identity
-from nri_numamem.daemon.system import SignalSource, System
+from nri_numamem.daemon.signals import Signals
+from nri_numamem.daemon.system import System
 from nri_numamem.engine.core.events import Event, Synchronize
 from nri_numamem.engine.core.plan import Plan, Update
 from nri_numamem.nri.configuration import Configuration
@@ -32,7 +33,7 @@ class Sender:
         targets: Mapping[str, NodeSet],
         is_applied: Callable[[], bool],
         system: System,
-        signals: SignalSource,
+        signals: Signals,
     ) -> None:
         self.unknown: frozenset[str] = frozenset(targets)
         """The containers that the runtime has not reported as running."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from nri_numamem.daemon.history import HistoryFilter
+from nri_numamem.daemon.record_path import HistoryFilter
 from nri_numamem.daemon.refusals import Refusals
 from nri_numamem.engine.core import events
 from nri_numamem.engine.core.policy import Policy
