@@ -23,12 +23,14 @@ from nri_numamem.cli.live.facts import Facts
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.host_paths import below
 from nri_numamem.config.policy import context_of
+from nri_numamem.config.setting import Setting
 from nri_numamem.config.settings import (
     DEFAULT,
     Settings,
     SettingsError,
     settings_from_mapping,
 )
+from nri_numamem.config.table import TABLE
 from nri_numamem.daemon.lock_holder import LockHolder, find_holder
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import PodSandbox
@@ -57,8 +59,10 @@ from nri_numamem.observe.plugin_file import (
 )
 from nri_numamem.observe.state_file import existing_state_file, read_state
 
-# Settings that no decision about placement depends on.
-_NOT_OF_PLACEMENT = ("stateFile", "metricsAddress", "logLevel", "logFile", "logFormat")
+# Settings that no decision about placement depends on. A reload applies only such settings.
+_NOT_OF_PLACEMENT = {"stateFile"} | {
+    row.key for row in TABLE if isinstance(row, Setting) and row.is_live
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

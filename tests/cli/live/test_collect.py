@@ -197,9 +197,16 @@ def test_the_settings_of_the_running_plugin(
     named = live.collect(host.parsed())
     assert named.settings.topology_manager_scope == "container"
     assert named.plugin == facts.plugin
-    flags = {"logLevel": Setting("info", "--log-level"), "failOnTimeout": Setting(None, "--x")}
+    flags = {"logLevel": Setting("info", "--log-level"), "kubeReserved": Setting(None, "--x")}
     host.describe(settings=flags)
     assert live.collect(args).settings_origin == "--x"
+    others = {
+        "failOnTimeout": Setting(value=True, origin="/a.yaml:1"),
+        "metricsTextfile": Setting("/a.prom", "/a.yaml:2"),
+        "stateFile": Setting("/a", "/a.yaml:3"),
+    }
+    host.describe(settings=others)  # a file without a setting of placement
+    assert live.collect(args).settings_origin == "defaults"
     host.describe(settings={})
     assert live.collect(args).settings_origin == "defaults"
 
