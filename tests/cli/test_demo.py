@@ -5,9 +5,21 @@ import pytest
 from rich.console import Console
 
 from nri_numamem.cli import demo
-from nri_numamem.cli.demo import SimulatedHost
-from nri_numamem.cli.demo.steps import GI, PAGE_1GI, PAGE_2MI, STEPS, PodSpec, RefusedError, Started
+from nri_numamem.cli.demo import (
+    CONFIG,
+    GI,
+    PAGE_1GI,
+    PAGE_2MI,
+    STEPS,
+    PodSpec,
+    RefusedError,
+    SimulatedHost,
+    Started,
+    machine,
+)
+from nri_numamem.config import load as configuration
 from nri_numamem.memorymanager import QosClass
+from nri_numamem.numa.quantity import parse_quantity
 from tests.cli.demo_results import results_in
 
 _TITLE = "A simulated machine"
@@ -103,3 +115,25 @@ def test_other_classes_are_not_pinned(qos: QosClass) -> None:
     host = SimulatedHost()
     assert host.start_pod(PodSpec("web", "nginx", qos, GI)) == Started()
     assert host.accounting()["entries"] == {}
+
+
+def test_the_reservations_add_up_as_the_kubelet_requires() -> None:
+    settings = configuration.load_text(CONFIG, "demo")
+    reserved = sum(entry.limits["memory"] for entry in settings.reserved_memory)
+    expected = [settings.kube_reserved["memory"], settings.system_reserved["memory"]]
+    expected.append(settings.eviction_hard["memory.available"])
+    assert reserved == sum(parse_quantity(text) for text in expected)
+
+
+def test_the_machine_has_near_and_far_nodes() -> None:
+    made = machine()
+    assert [made.nodes[0].distance_to(node) for node in range(4)] == [10, 12, 21, 21]
+    assert [made.nodes[3].distance_to(node) for node in range(4)] == [21, 21, 12, 10]
+
+
+def test_only_started_pods_are_removed() -> None:
+    started: set[str] = set()
+    for step in STEPS:
+        if step.removes:
+            started.remove(step.pod.name)
+        started.add(step.pod.name)

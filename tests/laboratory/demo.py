@@ -8,8 +8,7 @@ The fake runtime of this package starts and removes the pods of ``nri_numamem.cl
 import sys
 from collections.abc import Sequence
 
-from nri_numamem.cli.demo import play
-from nri_numamem.cli.demo.steps import CONFIG, PodSpec, RefusedError, Started, machine
+from nri_numamem.cli.demo import CONFIG, PodSpec, RefusedError, Started, machine, play
 from nri_numamem.cli.render.screen import Screen, new_console
 from nri_numamem.numa.quantity import format_page_size, parse_page_size
 from tests.laboratory import api_pb2 as api

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.cli.demo.steps import GI, PAGE_1GI, PAGE_2MI, PodSpec, RefusedError, Started
+from nri_numamem.cli.demo import GI, PAGE_1GI, PAGE_2MI, PodSpec, RefusedError, Started
 from nri_numamem.memorymanager import QosClass
 from tests.cli.demo_results import results_in
 from tests.laboratory import api_pb2 as api

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.cli.demo.steps import GI, PodSpec
+from nri_numamem.cli.demo import GI, PodSpec
 from nri_numamem.memorymanager import QosClass
 from tests.laboratory import sandbox as sandbox_module
 from tests.laboratory.demo import DemoSandbox

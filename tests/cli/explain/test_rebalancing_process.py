@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nri_numamem.cli.demo.steps import PodSpec, RefusedError
+from nri_numamem.cli.demo import PodSpec, RefusedError
 from nri_numamem.cli.main import main
 from nri_numamem.memorymanager import QosClass
 from tests.laboratory import api_pb2 as api
