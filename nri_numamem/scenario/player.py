@@ -11,9 +11,11 @@ from dataclasses import replace
 
 from nri_numamem.engine.admission.remedy_inputs import trial_context
 from nri_numamem.engine.core.events import (
+    MEMORY_POLICY,
     Container,
     CreateContainer,
     PodSandbox,
+    PolicyRequest,
     RunPodSandbox,
     StopContainer,
     StopPodSandbox,
@@ -30,16 +32,15 @@ from nri_numamem.memorymanager import (
     nodes_of,
     remove_container,
 )
-from nri_numamem.scenario.container_records import (
-    Found,
-    policy_rejection,
-    policy_request,
-    strategy_result,
+from nri_numamem.scenario.events import (
+    begin_with_accounting,
+    begin_with_state,
+    container_event,
+    resized_sandbox,
+    sandbox_event,
 )
-from nri_numamem.scenario.events import container_event, resized_sandbox, sandbox_event
-from nri_numamem.scenario.outcome import Outcome
+from nri_numamem.scenario.outcome import Found, Outcome, policy_rejection, strategy_result
 from nri_numamem.scenario.scenario import Scenario
-from nri_numamem.scenario.start import begin_with_accounting, begin_with_state
 from nri_numamem.scenario.steps import (
     Admit,
     Remove,
@@ -176,16 +177,14 @@ class Player:
             refused=refused,
             cpuset_mems=mems,
             unpinned=unpinned,
-            misaligned=found.misaligned,
-            memory_policies=found.memory_policies,
-            strategies=found.strategies,
+            found=found,
             pod_strategy=strategy_result(records),
-            cpus=found.cpus,
         )
 
     def _create(self, sandbox: PodSandbox, container: Container) -> Applied:
-        policies = self._scenario.settings.memory_policies
-        request = policy_request(policies, sandbox, container.name)
+        text = sandbox.annotation(MEMORY_POLICY, container.name)
+        is_requested = text or self._scenario.settings.memory_policies.is_active
+        request = PolicyRequest(text) if is_requested else None
         return self._engine.apply(CreateContainer(sandbox, container, self._pool_use, request))
 
     def _retry(self, step: Retry) -> Outcome:
@@ -219,7 +218,7 @@ class Player:
         found = Found()
         found.add(container, applied.records)
         mems = {step.container: self._mems(key)}
-        return Outcome(step, self.accounting, cpuset_mems=mems, cpus=found.cpus)
+        return Outcome(step, self.accounting, cpuset_mems=mems, found=Found(cpus=found.cpus))
 
     def _running_of(self, uid: str) -> list[tuple[str, Container]]:
         return [(key[1], container) for key, container in self._running.items() if key[0] == uid]

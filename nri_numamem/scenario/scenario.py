@@ -3,22 +3,179 @@
 ``scenario_from_document`` checks a whole parsed document before anything is played; its one error
 names the place. ``player.play`` then runs the steps. The command line reads files and shows
 results.
+
+The `state` part is an accounting with the keys of the kubelet's state file, from any source. A
+written machine state is taken as it is. If only assignments are written, they are entered in the
+machine's empty accounting, as the kubelet does when it checks its state file at start.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from nri_numamem.config.policy import policy_of
 from nri_numamem.config.settings import Settings, settings_from_mapping
-from nri_numamem.config.values import SettingsError, SettingsPath, read_mapping, show
+from nri_numamem.config.values import (
+    SettingsError,
+    SettingsPath,
+    read_integer,
+    read_mapping,
+    read_quantity,
+    show,
+)
 from nri_numamem.engine.core.context import Context, topology_of
 from nri_numamem.engine.setup import features_of, new_context
-from nri_numamem.memorymanager import Reserved, ReservedMemoryError, State
+from nri_numamem.memorymanager import (
+    Block,
+    NodeState,
+    Reserved,
+    ReservedMemoryError,
+    State,
+    Table,
+    state_as_written,
+)
 from nri_numamem.memorymanager.state import without_nodes
-from nri_numamem.numa import Machine, MemoryNodesError
-from nri_numamem.scenario.state import WrittenState, read_state
+from nri_numamem.memorymanager.state_json import BLOCK_KEYS, NODE_KEYS, TABLE_KEYS
+from nri_numamem.numa import (
+    MEMORY,
+    Machine,
+    MemoryNodesError,
+    NodeSet,
+    NumaNode,
+    is_memory_resource,
+)
 from nri_numamem.scenario.steps import Step, Surroundings, read_steps
-from nri_numamem.scenario.values import ScenarioPod, read_machine, read_pods
+from nri_numamem.scenario.values import (
+    COUNT_MOST,
+    ScenarioPod,
+    read_by_node,
+    read_list,
+    read_machine,
+    read_node_set,
+    read_pods,
+    read_text,
+)
+
+# The kubelet counts bytes in uint64, and its arithmetic may have wrapped in a file of it.
+_UINT64_MOST = 2**64 - 1
+# The last two are in the kubelet's file; the caller that reads the file checks them.
+_STATE_KEYS = ("machineState", "entries", "policyName", "checksum")
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenState:
+    """The `state` of a scenario, in the kubelet's words."""
+
+    machine_state: Mapping[int, NodeState] | None = None
+    """None when it is not given."""
+    entries: Mapping[str, Mapping[str, tuple[Block, ...]]] | None = None
+
+    def accounting(self) -> State:
+        """Return the written accounting as it is."""
+        return state_as_written(self.machine_state or {}, self.entries or {})
+
+    def machine(self) -> Machine:
+        """Return the machine that the written nodes are of; its distances and CPUs are unknown."""
+        return Machine(
+            tuple(
+                NumaNode(node_id, node.table(MEMORY).total)
+                for node_id, node in sorted((self.machine_state or {}).items())
+            )
+        )
+
+    def replayed(self, path: SettingsPath, accounting: State) -> State:
+        """Return an empty accounting with the entries added, as the kubelet does at start."""
+        machine = dict(accounting.machine_state)
+        for uid, containers in (self.entries or {}).items():
+            for name, blocks in containers.items():
+                for index, block in enumerate(blocks):
+                    _enter((*path, "entries", uid, name, index), machine, block)
+        return state_as_written(machine, self.entries or {})
+
+
+def _enter(path: SettingsPath, machine: dict[int, NodeState], block: Block) -> None:
+    """Take a block's bytes, lowest node first. Source: kubelet memorymanager, validateState."""
+    missing = block.size
+    for node_id in block.numa_affinity:
+        node = machine.get(node_id)
+        if node is None:
+            problem = f"the machine has no NUMA node {node_id}"
+            raise SettingsError(path, problem, "add the node, or leave out the assignment")
+        table = node.table(block.type)
+        taken = min(missing, table.free)
+        missing -= taken
+        tables = {**node.memory_map, block.type: table.charge(taken)} if taken else node.memory_map
+        count = node.number_of_assignments + 1
+        machine[node_id] = replace(
+            node, number_of_assignments=count, memory_map=tables, cells=block.numa_affinity
+        )
+    if missing:
+        problem = f"{missing} of {block.size} bytes of {block.type} do not fit on these nodes"
+        raise SettingsError(path, problem, "write the machineState too, to have it taken as it is")
+
+
+def read_state(path: SettingsPath, value: object) -> WrittenState:
+    """Return the `state` part: machineState and entries."""
+    state = read_mapping(path, value, _STATE_KEYS)
+    here = (*path, "machineState")
+    machine_state = {
+        node_id: _read_node_state((*here, str(node_id)), node_id, node)
+        for node_id, node in read_by_node(here, state.get("machineState")).items()
+    }
+    there = (*path, "entries")
+    entries = {
+        uid: {
+            name: tuple(_read_blocks((*there, uid, name), blocks))
+            for name, blocks in read_mapping((*there, uid), containers).items()
+        }
+        for uid, containers in read_mapping(there, state.get("entries")).items()
+    }
+    is_given = state.get("machineState") is not None
+    return WrittenState(machine_state if is_given else None, entries)
+
+
+def _read_node_state(path: SettingsPath, node_id: int, value: object) -> NodeState:
+    node = read_mapping(path, value, NODE_KEYS)
+    here = (*path, "memoryMap")
+    tables = {
+        resource: Table(*_read_table((*here, resource), table))
+        for resource, table in read_mapping(here, node.get("memoryMap")).items()
+    }
+    cells = node.get("cells")
+    count = node.get("numberOfAssignments") or 0
+    return NodeState(
+        read_integer((*path, "numberOfAssignments"), count, least=0, most=COUNT_MOST),
+        tables,
+        NodeSet([node_id]) if cells is None else read_node_set((*path, "cells"), cells),
+    )
+
+
+def _read_table(path: SettingsPath, value: object) -> Iterable[int]:
+    _check_resource(path, str(path[-1]))
+    table = read_mapping(path, value, TABLE_KEYS)
+    return (_read_bytes((*path, key), table.get(key)) for key in TABLE_KEYS)
+
+
+def _read_bytes(path: SettingsPath, value: object) -> int:
+    if type(value) is int and 0 <= value <= _UINT64_MOST:
+        return value
+    return 0 if value is None else read_quantity(path, value)
+
+
+def _read_blocks(path: SettingsPath, value: object) -> Iterable[Block]:
+    for index, entry in enumerate(read_list(path, value)):
+        here = (*path, index)
+        block = read_mapping(here, entry, BLOCK_KEYS)
+        resource = read_text((*here, "type"), block.get("type"))
+        _check_resource((*here, "type"), resource)
+        nodes = read_node_set((*here, "numaAffinity"), block.get("numaAffinity"))
+        yield Block(nodes, resource, _read_bytes((*here, "size"), block.get("size")))
+
+
+def _check_resource(path: SettingsPath, resource: str) -> None:
+    if not is_memory_resource(resource):
+        problem = f"unknown resource {show(resource)}"
+        raise SettingsError(path, problem, "use memory or one such as hugepages-2Mi")
+
 
 _KEYS = ("machine", "settings", "state", "pods", "steps")
 

@@ -10,7 +10,7 @@ def compare_cpus(place: str, outcome: Outcome, played: Mapping[str, str]) -> lis
 
     `played` is container name -> `cpuset.cpus`, of those that the step created or resized.
     """
-    expected = {name: each.cpus for name, each in outcome.cpus.items()}
+    expected = {name: each.cpus for name, each in outcome.found.cpus.items()}
     return [
         f"{place}: over NRI the CPUs of {name} are {played.get(name) or 'unset'}, "
         f"else {expected.get(name) or 'unset'}"

@@ -22,11 +22,10 @@ from nri_numamem.memorymanager import (
 )
 from nri_numamem.memorymanager.state_json import state_json
 from nri_numamem.numa import NodeSet
-from nri_numamem.scenario.events import container_event
+from nri_numamem.scenario.events import container_event, new_holder
 from nri_numamem.scenario.outcome import Outcome
 from nri_numamem.scenario.player import Player
 from nri_numamem.scenario.scenario import scenario_from_document
-from nri_numamem.scenario.start import new_holder
 from nri_numamem.scenario.steps import Remove, Surroundings, read_steps
 from nri_numamem.topologymanager import merge_hints
 from tests.laboratory.container_hints import hints_for_container

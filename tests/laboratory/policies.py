@@ -29,7 +29,7 @@ def compare_policies(
     """Return one line for each container whose policy over NRI is not that of `outcome`."""
     expected = {
         name: f"{mode_and_count(each.policy)[0]} {each.nodes}"
-        for name, results in outcome.memory_policies.items()
+        for name, results in outcome.found.memory_policies.items()
         for each in results
         if not each.cause
     }

@@ -1,8 +1,7 @@
 """The comparison of CPUs over NRI with those of the play without it."""
 
 from nri_numamem.memorymanager import State
-from nri_numamem.scenario.container_records import CpusResult
-from nri_numamem.scenario.outcome import Outcome
+from nri_numamem.scenario.outcome import CpusResult, Found, Outcome
 from nri_numamem.scenario.steps import Admit
 from tests.laboratory.cpus import compare_cpus
 
@@ -10,7 +9,7 @@ FOUND = {"a": CpusResult("0-3"), "b": CpusResult(cause="too few")}
 
 
 def compared(played: dict[str, str]) -> list[str]:
-    return compare_cpus("steps[0]", Outcome(Admit("u"), State({}), cpus=FOUND), played)
+    return compare_cpus("steps[0]", Outcome(Admit("u"), State({}), found=Found(cpus=FOUND)), played)
 
 
 def test_equal_cpus_are_no_difference() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from nri_numamem.memorymanager import Explanation, Rejection
 from nri_numamem.numa import NodeSet
+from nri_numamem.scenario.outcome import Found
 from tests.cli.simulate.scenarios import (
     GI,
     INIT,
@@ -77,9 +78,11 @@ def test_memory_policies_are_the_same_over_nri(on_unsupported: str) -> None:
     steps = [*map(admit, "abd"), {"retry": {}}]
     scenario, outcomes = played(document(steps, pods, settings={"memoryPolicy": policy}))
     assert compare_over_nri(scenario, outcomes, "s") == []
-    found = {(c, r.policy) for o in outcomes for c, rs in o.memory_policies.items() for r in rs}
+    found = {
+        (c, r.policy) for o in outcomes for c, rs in o.found.memory_policies.items() for r in rs
+    }
     assert {("m", "weighted-interleave"), ("x", "interleave"), ("best-effort", "bind")} <= found
-    without = [replace(outcome, memory_policies={}) for outcome in outcomes]
+    without = [replace(outcome, found=Found()) for outcome in outcomes]
     (line, *_) = compare_over_nri(scenario, without, "s")
     assert line == "steps[0]: over NRI the memory policy of i1 is weighted-interleave 0, else none"
 
@@ -231,7 +234,7 @@ def test_cpus_and_strategies_are_the_same_over_nri() -> None:
     made = document(steps, pods, settings=settings, machine={"nodes": nodes})
     scenario, outcomes = played(made)
     assert compare_over_nri(scenario, outcomes, "s") == []
-    assert {o.cpus["m"].cpus for o in outcomes[:3]} == {"", "0-3", "4-7"}
-    without = [replace(outcome, cpus={}) for outcome in outcomes]
+    assert {o.found.cpus["m"].cpus for o in outcomes[:3]} == {"", "0-3", "4-7"}
+    without = [replace(outcome, found=Found()) for outcome in outcomes]
     (line, *_) = compare_over_nri(scenario, without, "s")
     assert line == "steps[0]: over NRI the CPUs of m are 0-3, else unset"

@@ -3,8 +3,7 @@
 from nri_numamem.config.settings import Settings
 from nri_numamem.memorymanager import State
 from nri_numamem.numa import MemoryPolicies, PolicyMode
-from nri_numamem.scenario.container_records import PolicyResult
-from nri_numamem.scenario.outcome import Outcome
+from nri_numamem.scenario.outcome import Found, Outcome, PolicyResult
 from nri_numamem.scenario.steps import Admit
 from tests.laboratory import api_pb2 as api
 from tests.laboratory import objects
@@ -18,7 +17,7 @@ BIND = api.LinuxMemoryPolicy(mode=api.MPOL_BIND, nodes="0-1")
 def compared(
     results: dict[str, tuple[PolicyResult, ...]], policy: api.LinuxMemoryPolicy | None
 ) -> list[str]:
-    outcome = Outcome(Admit("u"), State({}), memory_policies=results)
+    outcome = Outcome(Admit("u"), State({}), found=Found(memory_policies=results))
     return compare_policies("steps[0]", outcome, {} if policy is None else {"c": policy})
 
 

@@ -4,8 +4,7 @@ from typing import Any
 
 from nri_numamem.scenario.outcome import Outcome
 from nri_numamem.scenario.player import play
-from nri_numamem.scenario.scenario import scenario_from_document
-from nri_numamem.scenario.state import WrittenState
+from nri_numamem.scenario.scenario import WrittenState, scenario_from_document
 
 GI = 1 << 30
 

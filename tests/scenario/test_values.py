@@ -3,7 +3,7 @@ import pytest
 from nri_numamem.config.values import SettingsError
 from nri_numamem.memorymanager import Block, NodeState, QosClass, State, Table, default_state
 from nri_numamem.numa import CpuSet, Machine, NodeSet, NumaNode
-from nri_numamem.scenario.state import read_state
+from nri_numamem.scenario.scenario import read_state
 from nri_numamem.scenario.values import read_machine, read_pods
 
 GI = 1 << 30

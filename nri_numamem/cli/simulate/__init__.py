@@ -46,8 +46,12 @@ from nri_numamem.kubelet.workload import (
 from nri_numamem.memorymanager.state_json import state_json
 from nri_numamem.scenario.outcome import Outcome
 from nri_numamem.scenario.player import play
-from nri_numamem.scenario.scenario import Scenario, ScenarioError, scenario_from_document
-from nri_numamem.scenario.state import WrittenState
+from nri_numamem.scenario.scenario import (
+    Scenario,
+    ScenarioError,
+    WrittenState,
+    scenario_from_document,
+)
 
 EXAMPLES = (
     "nri-numamem simulate scenario.yaml",

@@ -18,8 +18,7 @@ from nri_numamem.memorymanager import ContainerKind, NodeVerdict, Rejection, Sta
 from nri_numamem.memorymanager.remedy import Remedy
 from nri_numamem.memorymanager.state_json import state_json
 from nri_numamem.numa import NodeSet, format_quantity, humanize_bytes
-from nri_numamem.scenario.container_records import CpusResult, PolicyResult, StrategyResult
-from nri_numamem.scenario.outcome import Outcome
+from nri_numamem.scenario.outcome import CpusResult, Outcome, PolicyResult, StrategyResult
 from nri_numamem.scenario.scenario import Scenario
 from nri_numamem.scenario.steps import Admit, Remove, Resize, Retry, Step, Stop
 from nri_numamem.scenario.values import ScenarioPod
@@ -54,9 +53,9 @@ def _summary(outcome: Outcome) -> str:
 
 
 def _mode(outcome: Outcome, container: str) -> str:
-    results = outcome.memory_policies.get(container, ())
+    results = outcome.found.memory_policies.get(container, ())
     texts = [each.policy for each in results if not each.cause]
-    cpus = outcome.cpus.get(container)
+    cpus = outcome.found.cpus.get(container)
     if cpus is not None and cpus.cpus:
         texts.append(f"CPUs {cpus.cpus}")
     return "".join(f" ({text})" for text in texts)
@@ -155,22 +154,22 @@ def _show_mems(screen: Screen, outcome: Outcome) -> None:
         screen.labelled("strategy", f"the pod: {_strategy(outcome.pod_strategy)}")
     for name, mems in (outcome.cpuset_mems or {}).items():
         text = "not managed" if mems is None else f"cpuset.mems {mems}"
-        results = outcome.memory_policies.get(name, ())
+        results = outcome.found.memory_policies.get(name, ())
         text += "".join(_policy(each) for each in results if not each.cause)
-        cpus = outcome.cpus.get(name, CpusResult())
+        cpus = outcome.found.cpus.get(name, CpusResult())
         text += f", cpuset.cpus {cpus.cpus}" if cpus.cpus else ""
         screen.labelled("result", f"{name}: {text}", "" if mems is None else "green")
         for each in results:
             if each.cause:
                 problem = f"{name}: without the memory policy {each.policy}: {each.cause}"
                 screen.labelled("warning", problem, "yellow")
-        if name in outcome.strategies:
-            text = _strategy(outcome.strategies[name])
+        if name in outcome.found.strategies:
+            text = _strategy(outcome.found.strategies[name])
             screen.labelled("strategy", f"{name}: {text}")
         if cpus.cause:
             problem = "these CPUs may not suffice" if cpus.cpus else "without cpuset.cpus"
             screen.labelled("warning", f"{name}: {problem}: {cpus.cause}", "yellow")
-    for name, remote in outcome.misaligned.items():
+    for name, remote in outcome.found.misaligned.items():
         away = ", ".join(f"{what} on {_listed(nodes)}" for what, nodes in plain(remote).items())
         screen.labelled("warning", f"{name}: its memory is on no node of its {away}", "yellow")
 

@@ -27,8 +27,7 @@ from nri_numamem.memorymanager.state_json import state_json
 from nri_numamem.numa import NodeSet
 from nri_numamem.scenario.outcome import error_document
 from nri_numamem.scenario.player import Player
-from nri_numamem.scenario.scenario import Scenario
-from nri_numamem.scenario.state import WrittenState
+from nri_numamem.scenario.scenario import Scenario, WrittenState
 from nri_numamem.scenario.steps import Admit
 from nri_numamem.scenario.values import ScenarioPod, read_pod
 
