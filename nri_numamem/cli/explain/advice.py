@@ -14,7 +14,7 @@ from nri_numamem.engine.core.plan import RecordValue
 from nri_numamem.engine.features.burstable_pods import records as burstable_pods
 from nri_numamem.engine.features.memory_policies.records import MemoryPolicyRejected
 from nri_numamem.engine.records import connection, containers, pods, running
-from nri_numamem.engine.records.common import UNPINNED, RemedyShown
+from nri_numamem.engine.records.common import UNPINNED, Decided, RemedyShown
 from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.engine.records.record import Amounts, Record
 from nri_numamem.numa import NodeSet, humanize_bytes
@@ -29,14 +29,7 @@ _OBSTACLES = {
 
 
 Requesting = (
-    containers.Placed
-    | containers.Unplaced
-    | containers.Adopted
-    | running.Resized
-    | running.ResizeRejected
-    | pods.PodAdmitted
-    | pods.PodAdopted
-    | pods.PodRejected
+    Decided | containers.Adopted | running.Resized | running.ResizeRejected | pods.PodAdopted
 )
 """Records of decisions on a request, with the free bytes after it."""
 

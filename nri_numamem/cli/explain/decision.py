@@ -10,7 +10,7 @@ from nri_numamem.cli.render.texts import strategy_text
 from nri_numamem.engine.features.burstable_pods import records as burstable_pods
 from nri_numamem.engine.features.memory_policies.records import MemoryPolicyRejected
 from nri_numamem.engine.records import connection, containers, pods, running
-from nri_numamem.engine.records.common import Hints
+from nri_numamem.engine.records.common import Decided, Hints
 from nri_numamem.engine.records.record import Flat, Record
 from nri_numamem.numa import NodeSet
 from nri_numamem.observe.history.records import Recorded
@@ -25,7 +25,6 @@ _CAUSES: Mapping[type[Record], str] = {
     running.CpusetMemsMissing: "its cgroup has no cpuset.mems",
 }
 
-_Hinted = containers.Placed | containers.Unplaced | pods.PodAdmitted | pods.PodRejected
 _WithNodes = (
     containers.Placed
     | containers.PinnedLater
@@ -49,7 +48,7 @@ def facts_of(entry: Recorded) -> Iterator[tuple[str, str]]:
     if request:
         is_whole = isinstance(content, containers.Unplaced) and content.pod_request_bytes
         yield "request", f"{amounts_text(request)}{' for the whole pod' if is_whole else ''}"
-    others = list(_others(content.hints)) if isinstance(content, _Hinted) else ()
+    others = list(_others(content.considered.value.hints)) if isinstance(content, Decided) else ()
     if others:
         yield "others", ", ".join(others)
     if isinstance(content, containers.Placed | pods.PodAdmitted):

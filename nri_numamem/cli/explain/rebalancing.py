@@ -151,7 +151,7 @@ def _container(context: Context, names: Names, entry: Recorded) -> Container:
     """Return the container that was refused, with its request and the hints in the entry."""
     record, near, request = content_of(entry.record), Hints(), request_of(entry)
     if isinstance(record, Unplaced | PodRejected):
-        near, request = record.hints, record.request_bytes or request
+        near, request = record.considered.value.hints, record.request_bytes or request
     nodes = context.machine.nodes
     cpus = CpuSet(cpu for node in nodes if node.node_id in (near.cpu or ()) for cpu in node.cpus)
     return Container(

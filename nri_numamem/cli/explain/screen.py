@@ -21,8 +21,8 @@ from nri_numamem.cli.render.screen import Screen
 from nri_numamem.cli.render.texts import duration, time_text
 from nri_numamem.engine.core.text import escape
 from nri_numamem.engine.features.residency import records as residency
-from nri_numamem.engine.records import containers, pods, running
-from nri_numamem.engine.records.common import PagesShown
+from nri_numamem.engine.records import containers, running
+from nri_numamem.engine.records.common import Decided, PagesShown
 from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.numa import humanize_bytes
 from nri_numamem.numa.quantity import HUGEPAGES_PREFIX, MEMORY
@@ -41,14 +41,7 @@ _LATER_LIMIT = 5
 LATER = ("policy", "source", "nodes", "cpus", "outcome", "cause")
 """Fields of events after a decision that are shown."""
 
-_Considering = (
-    containers.Placed
-    | containers.Unplaced
-    | running.Resized
-    | running.ResizeRejected
-    | pods.PodAdmitted
-    | pods.PodRejected
-)
+_Considering = Decided | running.Resized | running.ResizeRejected
 
 
 def show(story: Story, plans: Plans, screen: Screen, now_s: float, state_file: Path) -> None:
@@ -189,11 +182,7 @@ def _candidates(entry: Recorded, content: "_Considering") -> Table:
             amounts_used = ", ".join(f"{name} {humanize_bytes(n)}" for name, n in used.items())
             reason += f"; {amounts_used} used outside of pods"
         table.add_row(str(one.nodes), *amounts, reason)
-    omitted = (
-        0
-        if isinstance(content, running.Resized | running.ResizeRejected)
-        else content.omitted_candidates
-    )
+    omitted = content.considered.value.omitted_candidates if isinstance(content, Decided) else 0
     if omitted:
         table.add_row("...", *("" for _ in request), f"{omitted} more")
     return table

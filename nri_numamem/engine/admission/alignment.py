@@ -52,6 +52,8 @@ def placed(
 
     `before` is the state of the decision.
     """
+    if others is NO_OTHER_PROVIDERS:
+        return holder_of(pod, container, request), ()
     misaligned = others.misaligned_with(placement.nodes)
     holder = holder_of(pod, container, request, misaligned)
     if misaligned == NO_OTHER_PROVIDERS:

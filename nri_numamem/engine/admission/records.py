@@ -107,17 +107,13 @@ def placed_as(
     containers held beyond the pod's limit.
     """
     choice = choice_of(before, (pod.uid, container.name), request, placed, others)
-    shown = considered(choice, state)
     return kind(
         names=container_names(pod, container),
         request_bytes=request.resources,
-        hints=shown.hints,
-        candidates=shown.candidates,
-        omitted_candidates=shown.omitted_candidates,
-        free_bytes=shown.free_bytes,
+        considered=considered(choice, state),
         merged_hint=placed.hint,
         nodes=placed.nodes,
-        adjustment=adjustment_shown(adjustment),
+        adjustment=adjustment_shown(adjustment, placed.nodes),
         hugepage_source=request.hugepage_source.value if request.hugepage_limits else "",
         even_nodes=0 if request.chooser is None else request.chooser.node_count,
         shares_pod_memory=request.is_shared,
@@ -162,7 +158,7 @@ def adopted(
         names=container_names(pod, container),
         request_bytes=request.resources,
         nodes=nodes,
-        free_bytes=free_bytes(state, request.resources, nodes),
+        free_bytes=free_bytes(state.accounting, request.resources, nodes),
         shortfall_bytes={} if is_on_excluded else shortfall,
         excluded_nodes=nodes & excluded if is_on_excluded else None,
         alternate=is_on_excluded or bool(shortfall),
@@ -211,14 +207,10 @@ def unplaced_as(
     In pod scope the request is the pod's, as long as the pod is not placed.
     """
     choice = choice_of_rejected(state, pod, container, request, rejection, others)
-    shown = considered(choice, state)
     return kind(
         names=container_names(pod, container),
         request_bytes=request.resources,
-        hints=shown.hints,
-        candidates=shown.candidates,
-        omitted_candidates=shown.omitted_candidates,
-        free_bytes=shown.free_bytes,
+        considered=considered(choice, state),
         used_outside_of_pods_bytes=used_outside_of_pods(state, choice.resources),
         even_nodes=0 if request.chooser is None else request.chooser.node_count,
         policy=context.policy.topology_manager_policy,

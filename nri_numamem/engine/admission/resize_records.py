@@ -52,7 +52,7 @@ def resized(
         nodes=done.nodes,
         adjustment=adjustment,
         shortfall_bytes=done.shortfall,
-        free_bytes=free_bytes(state, (MEMORY,), nodes_before | done.nodes),
+        free_bytes=free_bytes(state.accounting, (MEMORY,), nodes_before | done.nodes),
         alternate=bool(done.shortfall),
     )
 
@@ -82,7 +82,7 @@ def rejected(
         candidates=tuple(_candidate(nodes, reason) for nodes in sets),
         nodes=nodes_before,
         shortfall_bytes=done.shortfall,
-        free_bytes=free_bytes(state, (MEMORY,), nodes_before | done.nodes),
+        free_bytes=free_bytes(state.accounting, (MEMORY,), nodes_before | done.nodes),
         remedies=tuple(remedy_shown(each) for each in remedies),
     )
 

@@ -1,19 +1,20 @@
 """The node sets that a decision considered, each with the rule that passed it over.
 
-Computed when a decision is committed, after the reply. Only the first sets are listed: the choice,
+Computed when the record of the decision is written. Only the first sets are listed: the choice,
 the groups, then single nodes by id.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 
 from nri_numamem.engine.core.feature import NodeChooser
 from nri_numamem.engine.core.fields import free_bytes, provider_hints
 from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.engine.core.state import NO_PREVIOUS_NODES, EngineState
-from nri_numamem.engine.records.common import Candidate, Hints
-from nri_numamem.engine.records.record import Amounts
+from nri_numamem.engine.records.common import Candidate, Considered
+from nri_numamem.engine.records.record import Later
 from nri_numamem.memorymanager import Hint, Request, State
 from nri_numamem.memorymanager.candidates import candidates_for
 from nri_numamem.memorymanager.node_reasons import (
@@ -69,21 +70,24 @@ class Choice:
     """Why the request was rejected on all node sets that could hold it, if that is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Considered:
-    """What a decision considered, as records show it."""
-
-    hints: Hints
-    candidates: tuple[Candidate, ...]
-    free_bytes: Mapping[int, Amounts]
-    omitted_candidates: int = 0
-
-
-def considered(choice: Choice, after: EngineState) -> Considered:
+def considered(choice: Choice, after: EngineState) -> Later[Considered]:
     """Return the hints of every provider, and the candidates: their rules and free bytes.
 
-    The free bytes are those of the state after the decision.
+    The free bytes are those of the state after the decision. A record that waits does not keep the
+    two states, which have all pods: the nodes and what the pod can reuse suffice.
     """
+    accounting = choice.accounting
+    names = accounting.reusable.get(choice.uid)
+    reusable = State(accounting.machine_state)
+    if names:
+        blocks = accounting.assignments[choice.uid]
+        own = {name: blocks[name] for name in names}
+        reusable = State(accounting.machine_state, {choice.uid: own}, {choice.uid: names})
+    kept = replace(choice, accounting=reusable)
+    return Later(partial(_considered, kept, State(after.accounting.machine_state)))
+
+
+def _considered(choice: Choice, after: State) -> Considered:
     request = choice.resources
     found = candidates_for(choice.accounting, choice.uid, request, choice.previous_nodes)
     sets = (*{nodes.mask: nodes for nodes in _sets(choice)}.values(),)
@@ -103,10 +107,10 @@ def considered(choice: Choice, after: EngineState) -> Considered:
         if hint is not None:
             hints.append(Hint(nodes, hint.preferred))
     return Considered(
-        provider_hints(choice.others, (*hints,)),
-        (*listed,),
-        free_bytes(after, request, set(chain.from_iterable(shown))),
-        len(sets) - len(shown),
+        hints=provider_hints(choice.others, (*hints,)),
+        candidates=(*listed,),
+        omitted_candidates=len(sets) - len(shown),
+        free_bytes=free_bytes(after, request, set(chain.from_iterable(shown))),
     )
 
 

@@ -18,7 +18,7 @@ from nri_numamem.engine.records.common import (
     RemedyShown,
 )
 from nri_numamem.engine.records.record import Amounts
-from nri_numamem.memorymanager import Hint
+from nri_numamem.memorymanager import Hint, State
 from nri_numamem.memorymanager.hugepage_pools import masked_bytes
 from nri_numamem.memorymanager.remedy import Remedy
 from nri_numamem.numa import NodeSet, hugepages_resource
@@ -62,13 +62,13 @@ def holder_names(state: EngineState, holder: Holder) -> ContainerNames:
 
 
 def free_bytes(
-    state: EngineState, resources: Iterable[str], nodes: Iterable[int]
+    accounting: State, resources: Iterable[str], nodes: Iterable[int]
 ) -> dict[int, Amounts]:
     """Return the free bytes of some resources on some nodes.
 
     Only for nodes that a decision concerns: all nodes of a large machine fill a page of the log.
     """
-    names, machine = tuple(resources), state.accounting.machine_state
+    names, machine = tuple(resources), accounting.machine_state
     found = dict[int, Amounts]()
     for node_id in sorted(nodes):
         if node_id in machine:
@@ -102,11 +102,11 @@ def interface_nodes(interfaces: Iterable[NetworkInterface]) -> dict[str, NodeSet
     return {each.name: each.nodes for each in interfaces}
 
 
-def adjustment_shown(adjustment: Adjustment) -> AdjustmentShown:
-    """Return what the reply sets: cpuset_mems, and hugepage limits if there are any."""
+def adjustment_shown(adjustment: Adjustment, nodes: NodeSet) -> AdjustmentShown:
+    """Return what the reply sets: these NUMA nodes, and hugepage limits if there are any."""
     limits: Mapping[int, int] = adjustment.hugepage_limits
     return AdjustmentShown(
-        cpuset_mems=NodeSet.parse(adjustment.cpuset_mems),
+        cpuset_mems=nodes,
         hugepage_limits_bytes={hugepages_resource(size): n for size, n in limits.items()},
         hugepage_route=adjustment.hugepage_route.value if limits else "",
     )

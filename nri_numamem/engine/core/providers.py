@@ -144,13 +144,13 @@ def _union(sets: Sequence[NodeSet]) -> NodeSet:
 
 def _nodes_of_cpus(machine: Machine, container: Container) -> NodeSet | None:
     cpus = _parse_cpus(container.cpuset_cpus)
-    with_cpus = NodeSet(node.node_id for node in machine.nodes if node.cpus)
-    nodes = NodeSet(node.node_id for node in machine.nodes if not cpus.isdisjoint(node.cpus))
+    nodes = NodeSet(node.node_id for node in machine.nodes if cpus.mask & node.cpus.mask)
     if not nodes:
         return None
-    is_own = container.cpu_shares in (None, len(cpus) * _SHARES_PER_CPU)
-    is_one_of_several = len(nodes) == 1 and nodes != with_cpus
-    return nodes if is_own or is_one_of_several else None
+    if container.cpu_shares in (None, len(cpus) * _SHARES_PER_CPU):
+        return nodes  # its own CPUs
+    have_others_cpus = any(node.cpus for node in machine.nodes if node.node_id not in nodes)
+    return nodes if len(nodes) == 1 and have_others_cpus else None
 
 
 def _parse_cpus(text: str) -> CpuSet:

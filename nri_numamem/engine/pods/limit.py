@@ -57,8 +57,10 @@ def excess(
 
     The container `name` counts with `request` instead of the blocks that it has.
     """
+    if pod.uid not in state.accounting.reusable:
+        return {}
     limit = request_of_pod(pod)
-    if limit is None or pod.uid not in state.accounting.reusable:
+    if limit is None:
         return {}
     live, ended = held(state, pod, name)
     found: dict[str, int] = {}

@@ -27,14 +27,10 @@ def admitted(
     """Record a pod that gets NUMA nodes as a whole; `before` is the state of the decision."""
     previous = before.nodes_before((pod.uid, POOL))
     choice = Choice(placed.before, pod.uid, request, placed.nodes, previous_nodes=previous)
-    shown = considered(choice, state)
     return PodAdmitted(
         names=pod_names(pod),
         request_bytes=request,
-        hints=shown.hints,
-        candidates=shown.candidates,
-        omitted_candidates=shown.omitted_candidates,
-        free_bytes=shown.free_bytes,
+        considered=considered(choice, state),
         merged_hint=placed.hint,
         nodes=placed.nodes,
     )
@@ -52,7 +48,7 @@ def adopted(
         names=pod_names(pod),
         request_bytes=request,
         nodes=nodes,
-        free_bytes=free_bytes(state, request, nodes),
+        free_bytes=free_bytes(state.accounting, request, nodes),
         shortfall_bytes=shortfall,
     )
 
@@ -68,14 +64,10 @@ def rejected(
     previous = state.nodes_before((pod.uid, POOL))
     choice = Choice(state.accounting, pod.uid, request, previous_nodes=previous)
     rejection = rejection.explained(reasons_in(choice))
-    shown = considered(choice, state)
     return PodRejected(
         names=pod_names(pod),
         request_bytes=request,
-        hints=shown.hints,
-        candidates=shown.candidates,
-        omitted_candidates=shown.omitted_candidates,
-        free_bytes=shown.free_bytes,
+        considered=considered(choice, state),
         used_outside_of_pods_bytes=used_outside_of_pods(state, request),
         policy=context.policy.topology_manager_policy,
         reason=rejection.reason,
@@ -95,5 +87,5 @@ def released(
         names=pod_names(pod),
         containers=(*names[:_NAMES_LIMIT],),
         container_count=len(names) if len(names) > _NAMES_LIMIT else None,
-        free_bytes=free_bytes(state, (MEMORY,), nodes),
+        free_bytes=free_bytes(state.accounting, (MEMORY,), nodes),
     )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Annotated
 
-from nri_numamem.engine.records.record import Amounts, Flat
+from nri_numamem.engine.records.record import Amounts, Flat, Later, Record
 from nri_numamem.memorymanager import Hint
 from nri_numamem.numa import NodeSet
 
@@ -129,6 +129,37 @@ FreeBytes = Annotated[
     Mapping[int, Amounts],
     "free bytes by NUMA node and resource after the decision, of the nodes that it concerns",
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Considered(Flat):
+    """The node sets that a decision considered, by provider and with the rule for each."""
+
+    hints: ProviderHints
+    candidates: Candidates
+    omitted_candidates: OmittedCandidates = 0
+    free_bytes: FreeBytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided(Record):
+    """A decision on the nodes of a container, or of a pod as a whole."""
+
+    names: ContainerNames | PodNames
+    request_bytes: RequestBytes
+    considered: Later[Considered]
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """The first node sets that were considered."""
+        return self.considered.value.candidates
+
+    @property
+    def free_bytes(self) -> Mapping[int, Amounts]:
+        """The free bytes after the decision: node id -> resource -> bytes."""
+        return self.considered.value.free_bytes
+
+
 MergedHint = Annotated[Hint, "topology hint that results from those of all providers"]
 Nodes = Annotated[NodeSet, "NUMA nodes in the kernel's list format"]
 AdjustmentValue = Annotated[

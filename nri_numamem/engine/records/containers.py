@@ -6,9 +6,9 @@ from typing import Annotated
 
 from nri_numamem.engine.records.common import (
     AdjustmentValue,
-    Candidates,
     Cause,
     ContainerNames,
+    Decided,
     EqualNodes,
     EvenNodes,
     ExcludedNodes,
@@ -20,10 +20,8 @@ from nri_numamem.engine.records.common import (
     MergedHint,
     Message,
     Nodes,
-    OmittedCandidates,
     PodRequestBytes,
     Policy,
-    ProviderHints,
     Reason,
     RefusalId,
     ReleasedBytes,
@@ -40,15 +38,10 @@ from nri_numamem.engine.records.record import AlternateLevel, Flat, Level, Recor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placed(Record):
+class Placed(Decided):
     """A container that was placed, and what was considered."""
 
     names: ContainerNames
-    request_bytes: RequestBytes
-    hints: ProviderHints
-    candidates: Candidates
-    omitted_candidates: OmittedCandidates = 0
-    free_bytes: FreeBytes
     merged_hint: MergedHint
     nodes: Nodes
     adjustment: AdjustmentValue
@@ -71,15 +64,10 @@ class PinnedLater(Flat):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unplaced(Record):
+class Unplaced(Decided):
     """A container that fits nowhere, and why."""
 
     names: ContainerNames
-    request_bytes: RequestBytes
-    hints: ProviderHints
-    candidates: Candidates
-    omitted_candidates: OmittedCandidates = 0
-    free_bytes: FreeBytes
     used_outside_of_pods_bytes: UsedOutsideOfPodsBytes = field(default_factory=dict)
     even_nodes: EvenNodes = 0
     policy: Policy

@@ -9,7 +9,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from typing import Any
 
-from nri_numamem.engine.records.record import OUTSIDE, Flat, Record
+from nri_numamem.engine.records.record import OUTSIDE, Flat, Later, Record
 
 _UNCHANGED = (str, int, float, bool, type(None))
 
@@ -24,6 +24,8 @@ def fields_of(value: object) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for name, default in members:
         part = getattr(value, name)
+        if isinstance(part, Later):
+            part = part.value
         if default is not MISSING and part == default:
             continue
         if isinstance(part, Flat):

@@ -4,17 +4,15 @@ from dataclasses import field
 from typing import Annotated
 
 from nri_numamem.engine.records.common import (
-    Candidates,
+    Decided,
     EqualNodes,
     Error,
     FreeBytes,
     MergedHint,
     Message,
     Nodes,
-    OmittedCandidates,
     PodNames,
     Policy,
-    ProviderHints,
     Reason,
     RepeatCount,
     RequestBytes,
@@ -27,15 +25,10 @@ from nri_numamem.engine.records.record import Level, Record, event
 
 
 @event("pod_admitted", kept=True)
-class PodAdmitted(Record):
+class PodAdmitted(Decided):
     """A pod gets NUMA nodes as a whole (topologyManagerScope: pod)."""
 
     names: PodNames
-    request_bytes: RequestBytes
-    hints: ProviderHints
-    candidates: Candidates
-    omitted_candidates: OmittedCandidates = 0
-    free_bytes: FreeBytes
     merged_hint: MergedHint
     nodes: Nodes
     strategy: Strategy = ""
@@ -60,15 +53,10 @@ class PodAdopted(Record):
     remedy="free memory on the NUMA nodes, or lower the request",
     kept=True,
 )
-class PodRejected(Record):
+class PodRejected(Decided):
     """No NUMA nodes can hold the request of a pod; the creation of its containers is refused."""
 
     names: PodNames
-    request_bytes: RequestBytes
-    hints: ProviderHints
-    candidates: Candidates
-    omitted_candidates: OmittedCandidates = 0
-    free_bytes: FreeBytes
     used_outside_of_pods_bytes: UsedOutsideOfPodsBytes = field(default_factory=dict)
     policy: Policy
     reason: Reason

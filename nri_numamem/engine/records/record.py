@@ -16,6 +16,7 @@ from types import UnionType
 from typing import (
     Annotated,
     ClassVar,
+    Generic,
     TypeVar,
     Union,
     dataclass_transform,
@@ -71,6 +72,46 @@ class Record(Flat):
         """Level of the record."""
         other = self.alternate_level
         return other.level if self.alternate and other is not None else self.usual_level
+
+
+_V = TypeVar("_V")
+
+
+class Later(Generic[_V]):
+    """A field's value that is computed when it is first read: by the thread that writes records.
+
+    `compute` depends on values that never change, so it has the same result at any time and on any
+    thread. A record that waits keeps those values, so they must be small.
+    """
+
+    __slots__ = ("_compute", "_value")
+
+    def __init__(self, compute: Callable[[], _V]) -> None:
+        self._compute: Callable[[], _V] | None = compute
+
+    @classmethod
+    def of(cls, value: _V) -> "Later[_V]":
+        """Return a value that is known already."""
+        return cls(lambda: value)
+
+    @property
+    def value(self) -> _V:
+        """The value. Two threads may compute it at the same time."""
+        compute = self._compute
+        if compute is not None:
+            self._value = compute()
+            self._compute = None
+        return self._value
+
+    def __eq__(self, other: object) -> bool:
+        """Compare the values."""
+        return isinstance(other, Later) and bool(self.value == other.value)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        """Return the text of the value."""
+        return repr(self.value)
 
 
 EVENTS: dict[str, type[Record]] = {}
@@ -137,7 +178,7 @@ def meanings_of(kind: type) -> dict[str, str]:
 
 def flat_types_of(hint: object) -> tuple[type, ...]:
     """Return the flat classes that the values of a field may have; none for other fields."""
-    parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    parts = get_args(hint) if get_origin(hint) in (Union, UnionType, Later) else (hint,)
     return tuple(each for each in parts if isinstance(each, type) and issubclass(each, Flat))
 
 

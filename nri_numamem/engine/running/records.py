@@ -27,5 +27,5 @@ def synchronized(
         adopted_count=adopted_count,
         updated_count=updated_count,
         not_managed=not_managed,
-        free_bytes=free_bytes(state, (MEMORY,), state.accounting.machine_state),
+        free_bytes=free_bytes(state.accounting, (MEMORY,), state.accounting.machine_state),
     )

@@ -16,7 +16,7 @@ from nri_numamem.engine.features.memory_policies import records as memory_polici
 from nri_numamem.engine.features.network_hints import records as network_hints
 from nri_numamem.engine.features.residency import records as residency
 from nri_numamem.engine.records import connection, containers, cpus, machine, pods, process, running
-from nri_numamem.engine.records.record import EVENTS, OUTSIDE, Flat, Record
+from nri_numamem.engine.records.record import EVENTS, OUTSIDE, Flat, Later, Record
 from nri_numamem.numa import CpuSet, NodeSet
 from nri_numamem.numa.quantity import MAX_BYTES, canonical_resource
 from nri_numamem.observe.history.lines import Entry
@@ -81,7 +81,8 @@ def read(kind: Any, contents: Mapping[str, Any], **more: object) -> Any:  # noqa
         if flat:
             found = _first_that_fits(flat, contents)
             if found is not None:
-                values[each.name] = found
+                is_later = get_origin(hint) is Later
+                values[each.name] = Later.of(found) if is_later else found
             elif not is_optional:
                 raise ValueError(f"no {each.name}")
         elif each.name in contents:
@@ -109,7 +110,7 @@ def _parts(hint: object) -> tuple[Any, ...]:
     """Return the types of a union, or the one type, without their meanings."""
     if get_origin(hint) is Annotated:
         return _parts(get_args(hint)[0])
-    if get_origin(hint) in (Union, UnionType):
+    if get_origin(hint) in (Union, UnionType, Later):
         return tuple(part for each in get_args(hint) for part in _parts(each))
     return (hint,)
 

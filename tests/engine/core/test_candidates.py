@@ -1,5 +1,6 @@
 """The node sets in a decision's record, each with the rule that chose it or passed it over."""
 
+import weakref
 from typing import Any
 
 from nri_numamem.engine.core.candidates import LIMIT, RULES, Choice, considered
@@ -7,8 +8,8 @@ from nri_numamem.engine.core.providers import OtherProviders
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.features.memory_policies.even_group import EvenGroup
 from nri_numamem.engine.records import plain
-from nri_numamem.memorymanager import State, default_state
-from nri_numamem.memorymanager.accounting import assign
+from nri_numamem.memorymanager import Hint, State, default_state
+from nri_numamem.memorymanager.accounting import assign, mark_reusable
 from nri_numamem.memorymanager.node_reasons import Rule, reason_for
 from nri_numamem.numa import Machine, NodeSet, NumaNode
 
@@ -23,7 +24,7 @@ def empty_state(*sizes_bytes: int) -> State:
 
 
 def fields_of(choice: Choice) -> dict[str, Any]:
-    return plain.fields_of(considered(choice, EngineState(choice.accounting)))
+    return plain.fields_of(considered(choice, EngineState(choice.accounting)).value)
 
 
 def rules(choice: Choice) -> dict[str, str]:
@@ -100,6 +101,23 @@ def test_nodes_outside_the_pods_nodes() -> None:
     assert rules(choice) == {"1": "chosen", "0": "outside_pod_nodes"}
 
 
+class Assignments(dict[str, Any]):
+    """A mapping that can be referred to weakly."""
+
+
+def test_what_was_considered_does_not_keep_other_pods() -> None:
+    state = assign(empty_state(GI, GI), "other", "c", NodeSet([0]), REQUEST)
+    state = mark_reusable(assign(state, "uid", "c", NodeSet([1]), REQUEST), "uid", "c")
+    assignments = Assignments(state.assignments)
+    state = State(state.machine_state, assignments, state.reusable)
+    choice = Choice(state, "uid", REQUEST, NodeSet([1]))
+    later, reference = considered(choice, EngineState(state)), weakref.ref(assignments)
+    del assignments, state, choice
+    assert reference() is None
+    assert [one.rule for one in later.value.candidates] == ["chosen", "not_enough_free"]
+    assert later.value.hints.memory == (Hint(NodeSet([1]), preferred=True),)
+
+
 def test_a_rejected_request_has_no_choice() -> None:
     choice = Choice(empty_state(GI, GI // 2), "uid", REQUEST)
     assert rules(choice) == {"0": "rejected_by_policy", "1": "too_small"}
@@ -116,7 +134,7 @@ def test_free_bytes_of_the_listed_sets_only() -> None:
     before = empty_state(*[GI] * (LIMIT + 3))
     choice = Choice(before, "uid", REQUEST, NodeSet([LIMIT + 1]))
     after = assign(before, "uid", "c", NodeSet([LIMIT + 1]), REQUEST)
-    assert plain.fields_of(considered(choice, EngineState(after)))["free_bytes"] == {
+    assert plain.fields_of(considered(choice, EngineState(after)).value)["free_bytes"] == {
         **{str(n): {"memory": GI} for n in range(LIMIT - 1)},
         str(LIMIT + 1): {"memory": 0},
     }

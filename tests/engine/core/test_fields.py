@@ -41,8 +41,8 @@ def test_free_bytes_per_node_and_resource() -> None:
     machine = Machine((NumaNode(0, GI, {2 << 20: 1}), NumaNode(12, 2 * GI)))
     state = EngineState(default_state(machine, {}))
     names = ["memory", "hugepages-2Mi"]
-    found = free_bytes(state, names, NodeSet([0, 5, 12]))
-    assert list(free_bytes(state, names, {12})) == [12]
+    found = free_bytes(state.accounting, names, NodeSet([0, 5, 12]))
+    assert list(free_bytes(state.accounting, names, {12})) == [12]
     assert json.loads(json.dumps(found)) == {
         "0": {"memory": GI - (2 << 20), "hugepages-2Mi": 2 << 20},
         "12": {"memory": 2 * GI},
@@ -75,7 +75,7 @@ def test_hints() -> None:
     ],
 )
 def test_adjustments(adjustment: Adjustment, value: dict[str, object]) -> None:
-    assert plain(adjustment_shown(adjustment)) == value
+    assert plain(adjustment_shown(adjustment, NodeSet.parse(adjustment.cpuset_mems))) == value
 
 
 def test_a_remedy_has_the_parameters_of_its_kind() -> None:

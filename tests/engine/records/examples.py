@@ -10,7 +10,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import nri_numamem.engine.engine  # noqa: F401 - defines events
 from nri_numamem.engine import features
 from nri_numamem.engine.records import export, files, process  # noqa: F401 - as above
-from nri_numamem.engine.records.record import EVENTS, OUTSIDE, Flat, Record
+from nri_numamem.engine.records.record import EVENTS, OUTSIDE, Flat, Later, Record
 from nri_numamem.numa import CpuSet, NodeSet
 from nri_numamem.observe.history.records import record_from
 
@@ -61,7 +61,7 @@ def _neutral(kind: Any) -> dict[str, object]:  # noqa: ANN401 - any dataclass
 
 
 def _first(hint: object) -> Any:  # noqa: ANN401 - as get_args
-    if get_origin(hint) is Annotated or get_origin(hint) in (Union, UnionType):
+    if get_origin(hint) in (Annotated, Union, UnionType, Later):
         return _first(get_args(hint)[0])
     return hint
 

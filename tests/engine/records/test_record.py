@@ -2,6 +2,7 @@
 
 import ast
 import re
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.engine.records.pods import PodReleased
 from nri_numamem.engine.records.record import (
     EVENTS,
+    Later,
     Level,
     Record,
     become,
@@ -30,6 +32,17 @@ KUBELET_KEYS = {
     "topologyManagerScope",
 }
 SOURCES = sorted(Path(nri_numamem.__file__).parent.rglob("*.py"))
+
+
+def test_a_value_is_computed_once_when_it_is_first_read() -> None:
+    numbers = count(5)
+    later = Later(lambda: next(numbers))
+    assert next(numbers) == 5
+    assert (later.value, later.value, next(numbers)) == (6, 6, 7)
+    assert later == Later.of(6)
+    assert later != Later.of(7)
+    assert later != 6
+    assert repr(later) == "6"
 
 
 @pytest.mark.parametrize("kind", EVENTS.values(), ids=EVENTS)
