@@ -32,7 +32,7 @@ from nri_numamem.engine.records.files import (
 from nri_numamem.engine.records.process import JobFailed
 from nri_numamem.engine.records.record import Record
 from nri_numamem.observe.log import loggers as logs
-from nri_numamem.observe.metrics.threads import start_thread
+from nri_numamem.observe.threads import start_thread
 
 DROP_INS = Path("/etc/nri/conf.d")
 """The default directory of both runtimes for the configurations of launched plugins."""

@@ -16,7 +16,7 @@ from nri_numamem.daemon.signals import DUMP_STATE, RELOAD, TOGGLE_DEBUG
 from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.engine.records.record import Record
 from nri_numamem.observe.log import loggers as logs
-from nri_numamem.observe.metrics.threads import no_thread_error
+from nri_numamem.observe.threads import no_thread_error
 
 IDENTITY = Identity("numamem", "10")
 

@@ -5,8 +5,7 @@ import threading
 import pytest
 
 from nri_numamem.engine.records.record import Record
-from nri_numamem.observe.metrics.endpoint import MetricsServer
-from nri_numamem.observe.metrics.textfile import TextFile
+from nri_numamem.observe.metrics.outputs import MetricsServer, TextFile
 
 WAIT_S = 30
 

@@ -1,14 +1,15 @@
-"""Metrics of the accounting: containers, NUMA nodes, and what still fits."""
+"""Metrics of the engine's state: containers, NUMA nodes, what still fits, and where memory is."""
 
 from collections.abc import Iterator, Mapping
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 
 from nri_numamem.engine.admission.alignment import misaligned_containers
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.cpu_requests import cpu_requests
 from nri_numamem.engine.core.state import POOL, EngineState
 from nri_numamem.engine.cpusets.check import unpinned_containers
+from nri_numamem.engine.features.residency.remote_memory import Round
 from nri_numamem.engine.records.containers import (
     RunningUnpinnedNoCapacity,
     UnpinnedNoCapacity,
@@ -17,8 +18,8 @@ from nri_numamem.engine.records.containers import (
 from nri_numamem.engine.records.running import CpusetMemsMissing
 from nri_numamem.memorymanager import NodeState, State
 from nri_numamem.memorymanager.largest import largest_on_group, largest_on_node
-from nri_numamem.observe.metrics.families import PREFIX, gauge, gauges
-from nri_numamem.observe.metrics.memory_nodes import resources_of, shortfall_bytes
+from nri_numamem.numa import NodeSet
+from nri_numamem.observe.metrics.families import gauge
 from nri_numamem.topologymanager.merge import TopologyPolicy
 
 # Events after which a container of a Guaranteed pod runs unpinned.
@@ -28,6 +29,17 @@ UNPINNED_OUTCOMES = (
     UnreportedContainerFound,
     CpusetMemsMissing,
 )
+
+# Figure of a node's table -> description.
+_TABLES = {
+    "total": "Bytes of the NUMA node.",
+    "system_reserved": "Bytes reserved for the system.",
+    "allocatable": "Bytes for pods.",
+    "reserved": "Bytes assigned to containers.",
+    "free": "Bytes free for containers.",
+}
+_NODE_LABELS = ("numa_node", "class", "use", "memory_tier")
+_PAGE_LABELS = ("namespace", "pod", "container", "numa_node", "kind")
 
 
 def container_metrics(state: EngineState) -> Iterator[Metric]:
@@ -41,60 +53,9 @@ def container_metrics(state: EngineState) -> Iterator[Metric]:
     yield gauge("misaligned_containers", text, misaligned)
     text = "Running containers with assignments whose cgroup has no cpuset.mems."
     yield gauge("unpinned_containers", text, len(unpinned_containers(state)))
-    yield gauges(
-        "guaranteed_unpinned_containers",
-        "Running containers of Guaranteed pods without NUMA nodes.",
-        "outcome",
-        _unpinned(state),
-    )
+    text = "Running containers of Guaranteed pods without NUMA nodes."
+    yield gauge("guaranteed_unpinned_containers", text, _unpinned(state), "outcome")
     yield gauge("assignments", "Assignments, with those that pods keep for reuse.", assigned)
-
-
-def accounting_metrics(context: Context, accounting: State) -> Iterator[Metric]:
-    """Yield the tables of the NUMA nodes, and what fits or exceeds them."""
-    yield from _tables(accounting.machine_state)
-    yield _shortfall(context, accounting)
-    yield _largest(context, accounting)
-
-
-def cpu_metrics(context: Context, state: EngineState) -> Iterator[Metric]:
-    """Yield the CPU requests of each node, where they can decide."""
-    if context.compares_cpu_requests():
-        found = cpu_requests(state, context.machine)
-        text = "CPU requests of the running containers with assignments on the NUMA node."
-        values = {str(node_id): millicores for node_id, millicores in found.items()}
-        yield gauges("cpu_requests_millicores", text, "numa_node", values)
-
-
-def _tables(nodes: Mapping[int, NodeState]) -> Iterator[Metric]:
-    tables = [
-        (str(node_id), resource, table)
-        for node_id, node in nodes.items()
-        for resource, table in node.memory_map.items()
-    ]
-    figures = {
-        "total": "Bytes of the NUMA node.",
-        "system_reserved": "Bytes reserved for the system.",
-        "allocatable": "Bytes for pods.",
-        "reserved": "Bytes assigned to containers.",
-        "free": "Bytes free for containers.",
-    }
-    for name, text in figures.items():
-        metric = GaugeMetricFamily(
-            f"{PREFIX}node_{name}_bytes", text, labels=["numa_node", "resource"]
-        )
-        for node_id, resource, table in tables:
-            metric.add_metric([node_id, resource], getattr(table, name))
-        yield metric
-    assignments = {str(node_id): node.number_of_assignments for node_id, node in nodes.items()}
-    yield gauges("node_assignments", "Blocks on the NUMA node.", "numa_node", assignments)
-    sizes = {str(node_id): len(node.cells) for node_id, node in nodes.items()}
-    yield gauges(
-        "node_group_size",
-        "NUMA nodes in its group; 1 if single.",
-        "numa_node",
-        sizes,
-    )
 
 
 def _unpinned(state: EngineState) -> Mapping[str, int]:
@@ -105,21 +66,125 @@ def _unpinned(state: EngineState) -> Mapping[str, int]:
     return counts
 
 
-def _shortfall(context: Context, accounting: State) -> Metric:
+def accounting_metrics(context: Context, accounting: State) -> Iterator[Metric]:
+    """Yield the tables of the NUMA nodes, and what fits or exceeds them."""
+    yield from _tables(accounting.machine_state)
     text = "Memory of running containers exceeding their nodes' allocatable."
-    return gauges("shortfall_bytes", text, "resource", shortfall_bytes(context, accounting))
-
-
-def _largest(context: Context, accounting: State) -> Metric:
-    metric = GaugeMetricFamily(
-        f"{PREFIX}largest_request_bytes",
-        "Most free bytes on one NUMA node, or on a group of several, whatever the CPUs.",
-        labels=["nodes", "resource"],
-    )
+    yield gauge("shortfall_bytes", text, shortfall_bytes(context, accounting), "resource")
     allows_groups = context.topology.policy is not TopologyPolicy.SINGLE_NUMA_NODE
+    largest: dict[tuple[str, ...], int] = {}
     for resource in resources_of(accounting):
-        single = largest_on_node(accounting, resource).size_bytes
-        metric.add_metric(["one", resource], single)
+        largest["one", resource] = largest_on_node(accounting, resource).size_bytes
         group = largest_on_group(accounting, resource).size_bytes if allows_groups else 0
-        metric.add_metric(["group", resource], group)
-    return metric
+        largest["group", resource] = group
+    text = "Largest request that fits on one NUMA node, or on several; CPUs are not considered."
+    yield gauge("largest_request_bytes", text, largest, "nodes", "resource")
+
+
+def _tables(nodes: Mapping[int, NodeState]) -> Iterator[Metric]:
+    for name, text in _TABLES.items():
+        values = {
+            (str(node_id), resource): getattr(table, name)
+            for node_id, node in nodes.items()
+            for resource, table in node.memory_map.items()
+        }
+        yield gauge(f"node_{name}_bytes", text, values, "numa_node", "resource")
+    assignments = {str(node_id): node.number_of_assignments for node_id, node in nodes.items()}
+    yield gauge("node_assignments", "Blocks on the NUMA node.", assignments, "numa_node")
+    sizes = {str(node_id): len(node.cells) for node_id, node in nodes.items()}
+    yield gauge("node_group_size", "NUMA nodes in its group; 1 if single.", sizes, "numa_node")
+
+
+def node_metrics(context: Context, accounting: State) -> Iterator[Metric]:
+    """Yield class and use of each node, and the bytes of containers on excluded nodes."""
+    classes: dict[tuple[str, ...], int] = {}
+    for node in context.machine.nodes:
+        fields = context.class_fields(node)
+        more = (str(fields.get(name, "")) for name in _NODE_LABELS[1:])
+        classes[str(node.node_id), *more] = 1
+    text = "Class and use of the NUMA node; its memory tier, empty if unknown."
+    yield gauge("node_info", text, classes, *_NODE_LABELS)
+    text = "Memory of containers that have an excluded NUMA node; it counts nowhere else."
+    yield gauge("excluded_nodes_bytes", text, excluded_bytes(context, accounting), "resource")
+
+
+def cpu_metrics(context: Context, state: EngineState) -> Iterator[Metric]:
+    """Yield the CPU requests of each node, where they can decide."""
+    if context.compares_cpu_requests():
+        text = "CPU requests of the running containers with assignments on the NUMA node."
+        yield _per_node("cpu_requests_millicores", text, cpu_requests(state, context.machine))
+
+
+def excluded_bytes(context: Context, accounting: State) -> Mapping[str, int]:
+    """Return resource name -> bytes that are not charged because a node is excluded."""
+    return _uncharged_bytes(accounting, context.classification.excluded, is_excluded=True)
+
+
+def shortfall_bytes(context: Context, accounting: State) -> Mapping[str, int]:
+    """Return resource name -> bytes for which the nodes of containers have no room."""
+    return _uncharged_bytes(accounting, context.classification.excluded, is_excluded=False)
+
+
+def _uncharged_bytes(accounting: State, excluded: NodeSet, *, is_excluded: bool) -> dict[str, int]:
+    """Return resource name -> bytes without a charge, of blocks that have an excluded node or not.
+
+    All resources of the machine are in the result.
+    """
+    missing = dict.fromkeys(resources_of(accounting), 0)
+    for containers in accounting.assignments.values():
+        for blocks in containers.values():
+            for block in blocks:
+                if block.numa_affinity.isdisjoint(excluded) is not is_excluded:
+                    left = block.size - block.charged
+                    missing[block.type] = missing.get(block.type, 0) + left
+    return missing
+
+
+def resources_of(accounting: State) -> list[str]:
+    """Return the names of the machine's resources, sorted."""
+    return sorted({name for node in accounting.machine_state.values() for name in node.memory_map})
+
+
+def remote_metric(amounts: Mapping[int, int]) -> Metric:
+    """Return the bytes per node on which pages lie of containers that are pinned elsewhere."""
+    text = "Memory without page cache on the NUMA node, of containers pinned to other nodes."
+    return _per_node("remote_bytes", text, amounts)
+
+
+def residency_metrics(state: EngineState, last: Round) -> Iterator[Metric]:
+    """Yield where the memory of containers is, with the setting `residency`.
+
+    Amounts per NUMA node, and with `per_container` those of each container.
+    """
+    text = "Bytes of the NUMA node that the kernel has free or can reclaim."
+    yield _per_node("node_available_bytes", text, last.available)
+    text = "Bytes of the NUMA node that its containers may still allocate."
+    yield _per_node("node_unfaulted_bytes", text, last.unfaulted)
+    if last.low_nodes is not None:
+        text = "Whether less is available on the NUMA node than its containers may still allocate."
+        low = {node: int(node in last.low_nodes) for node in last.unfaulted}
+        yield _per_node("node_head_room_low", text, low)
+    text = "Running containers with much memory on other NUMA nodes than their own."
+    yield gauge("remote_memory_containers", text, last.remote_containers)
+    if last.per_container:
+        text = "Resident memory of a container on the NUMA node, by kind of page."
+        yield gauge("container_resident_bytes", text, _resident(state, last), *_PAGE_LABELS)
+
+
+def _resident(state: EngineState, last: Round) -> Mapping[tuple[str, ...], int]:
+    """Return the values of _PAGE_LABELS -> bytes."""
+    found: dict[tuple[str, ...], int] = {}
+    for container_id, pages in last.pages.items():
+        holder = state.holder(container_id)
+        pod = None if holder is None else state.pods.get(holder.sandbox_id)
+        if holder is None or holder.ended or pod is None:
+            continue
+        names = (pod.namespace, pod.name, holder.key[1])
+        for kind in ("anonymous", "shared", "hugetlb", "cache"):
+            for node, size_bytes in getattr(pages, kind).items():
+                found[*names, str(node), kind] = size_bytes
+    return found
+
+
+def _per_node(name: str, text: str, values: Mapping[int, int]) -> Metric:
+    return gauge(name, text, {str(node): value for node, value in values.items()}, "numa_node")

@@ -10,18 +10,13 @@ imported if metrics are enabled: the library and its imports take up to 10 MB.
 
 import platform
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
+from typing import TypeAlias
 from wsgiref.types import WSGIApplication
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest, make_wsgi_app
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    InfoMetricFamily,
-    Metric,
-)
+from prometheus_client.core import HistogramMetricFamily, InfoMetricFamily, Metric
 
 from nri_numamem.engine.features.burstable_pods import records as burstable_pods
 from nri_numamem.engine.features.cpu_following import records as cpu_following
@@ -30,65 +25,117 @@ from nri_numamem.engine.features.network_hints import records as network_hints
 from nri_numamem.engine.features.placement_strategy import records as placement_strategy
 from nri_numamem.engine.records import connection, containers, machine, pods, process, running
 from nri_numamem.engine.records.plain import fields_of
-from nri_numamem.engine.records.record import Amounts, Record
+from nri_numamem.engine.records.record import Record
 from nri_numamem.observe.log.loggers import dropped_records
 from nri_numamem.observe.metrics.accounting import (
     accounting_metrics,
     container_metrics,
     cpu_metrics,
-)
-from nri_numamem.observe.metrics.counters import BUCKETS_S, Meter
-from nri_numamem.observe.metrics.families import PREFIX, counter, counters, gauge
-from nri_numamem.observe.metrics.memory_nodes import (
     node_metrics,
     remote_metric,
     residency_metrics,
 )
+from nri_numamem.observe.metrics.counters import BUCKETS_S, Meter
+from nri_numamem.observe.metrics.families import PREFIX, counter, gauge
 from nri_numamem.observe.metrics.sources import Sources
 from nri_numamem.version import VERSION
 
 # Longer than the event loop takes for a request.
 PAUSE_S = 0.0002
 
-# Events that are values of the label `outcome`.
-CONTAINER_OUTCOMES = (
-    containers.Admitted,
-    containers.Adopted,
-    containers.PinnedWhileRunning,
-    containers.Rejected,
-    containers.NotManaged,
-    containers.UnpinnedNoCapacity,
-    containers.RunningUnpinnedNoCapacity,
-    containers.UnreportedContainerFound,
-)
-POD_OUTCOMES = (
-    pods.PodAdmitted,
-    pods.PodAdopted,
-    pods.PodRejected,
-    pods.PodReleased,
-)
-BURSTABLE_OUTCOMES = (
-    burstable_pods.BurstablePinned,
-    burstable_pods.BurstableNotPinned,
-    burstable_pods.BurstableUnpinned,
-)
-POLICY_OUTCOMES = (
-    memory_policies.MemoryPolicySet,
-    memory_policies.MemoryPolicyIgnored,
-    memory_policies.MemoryPolicyRejected,
-)
-NETWORK_OUTCOMES = (
-    network_hints.NetworkHintsFound,
-    network_hints.NetworkHintsDisabled,
-    network_hints.NetworkHintsIncomplete,
-)
-CPU_OUTCOMES = (cpu_following.CpusSet, cpu_following.CpusNotSet)
-RESIZE_OUTCOMES = (running.Resized, running.ResizeRejected)
-# Fields of the event `configured` that are labels.
-RUNTIME_LABELS = ("runtime", "runtime_version", "nri_version")
+_Kinds: TypeAlias = tuple[type[Record], ...]
 
-_TIMEOUTS = (connection.RequestTimedOut, connection.SynchronizeTimedOut)
-_ERRORS = (connection.InternalError, connection.InternalErrorAfterReply, process.JobFailed)
+OUTCOMES: Mapping[str, tuple[str, _Kinds]] = {
+    "containers": (
+        "Decisions on containers, by event.",
+        (
+            containers.Admitted,
+            containers.Adopted,
+            containers.PinnedWhileRunning,
+            containers.Rejected,
+            containers.NotManaged,
+            containers.UnpinnedNoCapacity,
+            containers.RunningUnpinnedNoCapacity,
+            containers.UnreportedContainerFound,
+        ),
+    ),
+    "pods": (
+        "Decisions on pods, by event; most are of pod scope only.",
+        (pods.PodAdmitted, pods.PodAdopted, pods.PodRejected, pods.PodReleased),
+    ),
+    "resizes": (
+        "Changes of memory limits at run time, by event.",
+        (running.Resized, running.ResizeRejected),
+    ),
+    "burstable_containers": (
+        "Containers of Burstable pods that are or could be pinned, by event.",
+        (
+            burstable_pods.BurstablePinned,
+            burstable_pods.BurstableNotPinned,
+            burstable_pods.BurstableUnpinned,
+        ),
+    ),
+    "memory_policies": (
+        "Memory policies of containers, by event.",
+        (
+            memory_policies.MemoryPolicySet,
+            memory_policies.MemoryPolicyIgnored,
+            memory_policies.MemoryPolicyRejected,
+        ),
+    ),
+    "network_hints": (
+        "Containers with network interfaces that count as hints, by event.",
+        (
+            network_hints.NetworkHintsFound,
+            network_hints.NetworkHintsDisabled,
+            network_hints.NetworkHintsIncomplete,
+        ),
+    ),
+    "cpus": (
+        "Decisions on CPUs beside memory, by event.",
+        (cpu_following.CpusSet, cpu_following.CpusNotSet),
+    ),
+}
+"""Counters of events: name -> description, events that are values of the label `outcome`."""
+
+_SUMS: Mapping[str, tuple[str, _Kinds]] = {
+    "ignored_strategy_annotations": (
+        "Pods whose strategy is not allowed.",
+        (placement_strategy.PlacementStrategyIgnored,),
+    ),
+    "cpuset_mems_reapplied": (
+        "Updates repeated because runtime and cgroup showed different cpuset.mems.",
+        (running.CpusetMemsReapplied,),
+    ),
+    "cpuset_mems_conflicts": (
+        "Containers whose cpuset.mems something else set.",
+        (running.CpusetMemsConflict,),
+    ),
+    "machine_changes": (
+        "Changes of NUMA nodes, memory sizes or hugepage pools.",
+        (machine.MachineChanged,),
+    ),
+    "synchronizations": (
+        "Times the allocation state was rebuilt from the runtime's list.",
+        (connection.Synchronized,),
+    ),
+    "request_timeouts": (
+        "Requests that took too long and got an empty reply.",
+        (connection.RequestTimedOut, connection.SynchronizeTimedOut),
+    ),
+    "internal_errors": (
+        "Requests and jobs that raised an internal error.",
+        (connection.InternalError, connection.InternalErrorAfterReply, process.JobFailed),
+    ),
+    "invariant_violations": (
+        "Checks that found the accounting inconsistent.",
+        (process.AccountingInvariantViolated,),
+    ),
+}
+"""Counters of events without a label: name -> description, events."""
+
+# Fields of the event `configured` that are labels.
+_RUNTIME_LABELS = ("runtime", "runtime_version", "nri_version")
 
 
 class Metrics:
@@ -133,8 +180,8 @@ class Metrics:
         yield gauge("standby", text, int(bool(self._sources.standby())))
         yield from _connection(meter)
         yield from _decisions(meter)
-        yield from _strategies(meter)
-        yield from _requests(meter)
+        yield from _synchronize(meter)
+        yield _durations(meter)
         yield from _files(self._sources)
         if committed is not None:
             context, state = committed.context, committed.state
@@ -147,12 +194,16 @@ class Metrics:
             last = self._sources.residency()
             if last is not None:
                 yield from residency_metrics(state, last)
-            yield gauge(
-                "kubelet_memory_manager_conflict",
-                "Whether the kubelet's configuration activates its memory manager too.",
-                int(context.policy.is_managed_twice),
-            )
-        yield _non_pod_hugepages(meter.non_pod_hugepages)
+            text = "Whether the kubelet's configuration activates its memory manager too."
+            twice = int(context.policy.is_managed_twice)
+            yield gauge("kubelet_memory_manager_conflict", text, twice)
+        text = "Hugepages that count as free, but are in use by processes outside of pods."
+        taken = {
+            (nodes, resource): size_bytes
+            for nodes, sizes in (meter.non_pod_hugepages or {}).items()
+            for resource, size_bytes in sizes.items()
+        }
+        yield gauge("non_pod_hugepages_bytes", text, taken, "numa_nodes", "resource")
 
 
 def _files(sources: Sources) -> Iterator[Metric]:
@@ -162,96 +213,45 @@ def _files(sources: Sources) -> Iterator[Metric]:
     if written_at_s is not None:
         text = "When the state file was last written."
         yield gauge("state_file_last_write_timestamp_seconds", text, written_at_s)
-    yield counter(
-        "log_records_dropped", "Log records that could not be written.", dropped_records()
-    )
+    text = "Log records that could not be written."
+    yield counter("log_records_dropped", text, dropped_records())
 
 
 def _connection(meter: Meter) -> Iterator[Metric]:
-    yield gauge(
-        "connected", "Whether the plugin is registered with the runtime.", int(meter.is_registered)
-    )
-    yield counter(
-        "registrations", "Successful registrations with the runtime.", meter.registrations
-    )
-    yield counters("starts", "Starts of the plugin's process.", "cause", dict(meter.starts))
+    text = "Whether the plugin is registered with the runtime."
+    yield gauge("connected", text, int(meter.is_registered))
+    text = "Successful registrations with the runtime."
+    yield counter("registrations", text, meter.registrations)
+    yield counter("starts", "Starts of the plugin's process.", dict(meter.starts), "cause")
     if meter.runtime:
         shown = fields_of(meter.runtime)
-        about = {name: str(shown[name] or "") for name in RUNTIME_LABELS}
+        about = {name: str(shown[name] or "") for name in _RUNTIME_LABELS}
         yield InfoMetricFamily(f"{PREFIX}runtime", "Name and versions of the runtime.", about)
-
-
-def _strategies(meter: Meter) -> Iterator[Metric]:
-    yield counters(
-        "strategy_decisions",
-        "Placements in which the strategy decided between equally good NUMA nodes.",
-        "strategy",
-        meter.strategies.copy(),
-    )
-    ignored = meter.events[placement_strategy.PlacementStrategyIgnored.event]
-    yield counter("ignored_strategy_annotations", "Pods whose strategy is not allowed.", ignored)
 
 
 def _decisions(meter: Meter) -> Iterator[Metric]:
     events = meter.events
-
-    def by_outcome(name: str, text: str, outcomes: Iterable[type[Record]]) -> Metric:
-        return counters(
-            name, text, "outcome", {kind.event: events[kind.event] for kind in outcomes}
-        )
-
-    yield by_outcome("containers", "Decisions on containers, by event.", CONTAINER_OUTCOMES)
-    yield by_outcome(
-        "pods", "Decisions on pods, by event; most are of pod scope only.", POD_OUTCOMES
-    )
-    yield counters(
-        "rejections",
-        "Requests of containers that no NUMA nodes could hold.",
-        "reason",
-        meter.reasons.copy(),
-    )
-    yield counters(
-        "rejected_containers",
-        "Containers that no NUMA nodes could hold; retries do not count again.",
-        "reason",
-        meter.first_rejections.copy(),
-    )
-    yield _misalignments(meter.misaligned.copy())
-    yield by_outcome("resizes", "Changes of memory limits at run time, by event.", RESIZE_OUTCOMES)
-    text = "Containers of Burstable pods that are or could be pinned, by event."
-    yield by_outcome("burstable_containers", text, BURSTABLE_OUTCOMES)
-    yield by_outcome("memory_policies", "Memory policies of containers, by event.", POLICY_OUTCOMES)
-    text = "Containers with network interfaces that count as hints, by event."
-    yield by_outcome("network_hints", text, NETWORK_OUTCOMES)
-    yield by_outcome("cpus", "Decisions on CPUs beside memory, by event.", CPU_OUTCOMES)
-    yield counter(
-        "cgroup_released_pods",
-        "Pods released because their cgroup disappeared.",
-        meter.cgroup_released_pods,
-    )
-    yield counter(
-        "cpuset_mems_reapplied",
-        "Updates repeated because runtime and cgroup showed different cpuset.mems.",
-        events[running.CpusetMemsReapplied.event],
-    )
-    text = "Containers whose cpuset.mems something else set."
-    yield counter("cpuset_mems_conflicts", text, events[running.CpusetMemsConflict.event])
-    text = "Changes of NUMA nodes, memory sizes or hugepage pools."
-    yield counter("machine_changes", text, events[machine.MachineChanged.event])
-    yield from _synchronizations(meter)
+    for name, (text, kinds) in OUTCOMES.items():
+        yield counter(name, text, {kind.event: events[kind.event] for kind in kinds}, "outcome")
+    for name, (text, kinds) in _SUMS.items():
+        yield counter(name, text, sum(events[kind.event] for kind in kinds))
+    text = "Requests of containers that no NUMA nodes could hold."
+    yield counter("rejections", text, meter.reasons.copy(), "reason")
+    text = "Containers that no NUMA nodes could hold; retries do not count again."
+    yield counter("rejected_containers", text, meter.first_rejections.copy(), "reason")
+    text = "Containers whose memory is on no NUMA node of their CPUs or of a device."
+    yield counter("misalignments", text, meter.misaligned.copy(), "provider", "cause")
+    text = "Placements in which the strategy decided between equally good NUMA nodes."
+    yield counter("strategy_decisions", text, meter.strategies.copy(), "strategy")
+    text = "Pods released because their cgroup disappeared."
+    yield counter("cgroup_released_pods", text, meter.cgroup_released_pods)
 
 
-def _synchronizations(meter: Meter) -> Iterator[Metric]:
-    yield counter(
-        "synchronizations",
-        "Times the allocation state was rebuilt from the runtime's list.",
-        meter.events[connection.Synchronized.event],
-    )
+def _synchronize(meter: Meter) -> Iterator[Metric]:
     if meter.synchronized_at_s is not None:
         text = "When the allocation state was last rebuilt from the runtime's list."
         yield gauge("last_synchronize_timestamp_seconds", text, meter.synchronized_at_s)
-    last = meter.synchronized
-    counts = (0, 0, 0, 0)
+    last, counts = meter.synchronized, (0, 0, 0, 0)
     if last is not None:
         counts = (last.pod_count, last.container_count, last.adopted_count, last.updated_count)
     texts = {
@@ -264,43 +264,12 @@ def _synchronizations(meter: Meter) -> Iterator[Metric]:
         yield gauge(f"last_synchronize_{name}", text, count)
 
 
-def _misalignments(counts: Mapping[tuple[str, str], int]) -> Metric:
-    text = "Containers whose memory is on no NUMA node of their CPUs or of a device."
-    metric = CounterMetricFamily(f"{PREFIX}misalignments", text, labels=["provider", "cause"])
-    for labels, count in counts.items():
-        metric.add_metric(labels, count)
-    return metric
-
-
-def _requests(meter: Meter) -> Iterator[Metric]:
-    durations = HistogramMetricFamily(
-        f"{PREFIX}request_duration_seconds", "Time from a request to its reply.", labels=["method"]
-    )
+def _durations(meter: Meter) -> Metric:
+    name, text = f"{PREFIX}request_duration_seconds", "Time from a request to its reply."
+    metric = HistogramMetricFamily(name, text, labels=["method"])
     bounds = (*(str(bound_s) for bound_s in BUCKETS_S), "+Inf")
     for method, duration in meter.durations.copy().items():
         counts = list(accumulate(duration.counts))
         if counts[-1]:
-            durations.add_metric([method], list(zip(bounds, counts, strict=True)), duration.sum_s)
-    yield durations
-    timeouts = sum(meter.events[kind.event] for kind in _TIMEOUTS)
-    yield counter(
-        "request_timeouts", "Requests that took too long and got an empty reply.", timeouts
-    )
-    errors = sum(meter.events[kind.event] for kind in _ERRORS)
-    yield counter("internal_errors", "Requests and jobs that raised an internal error.", errors)
-    violations = meter.events[process.AccountingInvariantViolated.event]
-    yield counter(
-        "invariant_violations", "Checks that found the accounting inconsistent.", violations
-    )
-
-
-def _non_pod_hugepages(taken: Mapping[str, Amounts] | None) -> Metric:
-    metric = GaugeMetricFamily(
-        f"{PREFIX}non_pod_hugepages_bytes",
-        "Hugepages that count as free, but are in use by processes outside of pods.",
-        labels=["numa_nodes", "resource"],
-    )
-    for nodes, sizes in (taken or {}).items():
-        for resource, size_bytes in sizes.items():
-            metric.add_metric([nodes, resource], size_bytes)
+            metric.add_metric([method], list(zip(bounds, counts, strict=True)), duration.sum_s)
     return metric

@@ -1,40 +1,29 @@
 """Metric families with the plugin's prefix."""
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from nri_numamem.engine.core.plan import RecordValue
-
 PREFIX = "nri_numamem_"
 
-
-def counter(name: str, text: str, value: int) -> Metric:
-    """Return a counter without labels."""
-    return CounterMetricFamily(f"{PREFIX}{name}", text, value)
-
-
-def counters(name: str, text: str, label: str, values: Mapping[str, int]) -> Metric:
-    """Return a counter with one label: value of the label -> count."""
-    return _filled(CounterMetricFamily(f"{PREFIX}{name}", text, labels=[label]), values)
+Values: TypeAlias = (
+    float | Mapping[str, float] | Mapping[tuple[str, str], float] | Mapping[tuple[str, ...], float]
+)
+"""A value without labels, or values by that of the label, or by those of several labels."""
 
 
-def gauge(name: str, text: str, value: float) -> Metric:
-    """Return a gauge without labels."""
-    return GaugeMetricFamily(f"{PREFIX}{name}", text, value)
+def counter(name: str, text: str, values: Values, *labels: str) -> Metric:
+    """Return a counter; without its suffix "_total" in the name."""
+    return _filled(CounterMetricFamily(f"{PREFIX}{name}", text, labels=labels), values)
 
 
-def gauges(name: str, text: str, label: str, values: Mapping[str, int]) -> Metric:
-    """Return a gauge with one label: value of the label -> value."""
-    return _filled(GaugeMetricFamily(f"{PREFIX}{name}", text, labels=[label]), values)
+def gauge(name: str, text: str, values: Values, *labels: str) -> Metric:
+    """Return a gauge."""
+    return _filled(GaugeMetricFamily(f"{PREFIX}{name}", text, labels=labels), values)
 
 
-def _filled(metric: CounterMetricFamily | GaugeMetricFamily, values: Mapping[str, int]) -> Metric:
-    for word, value in values.items():
-        metric.add_metric([word], value)
+def _filled(metric: CounterMetricFamily | GaugeMetricFamily, values: Values) -> Metric:
+    for key, value in values.items() if isinstance(values, Mapping) else (((), values),):
+        metric.add_metric([key] if isinstance(key, str) else key, value)
     return metric
-
-
-def number(value: RecordValue) -> int:
-    """Return a field of a record as a number; 0 for anything else."""
-    return value if isinstance(value, int) else 0

@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-from nri_numamem.observe.metrics.threads import no_thread_error
+from nri_numamem.observe.threads import no_thread_error
 
 PATH = "/metrics"
 HEALTH_PATH = "/healthz"

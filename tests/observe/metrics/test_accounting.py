@@ -1,18 +1,45 @@
-"""Metrics of the accounting that other tests scrape: here what an empty machine has."""
+"""Metrics of the state that other tests scrape: an empty machine, nodes without CPUs, residency."""
+
+from dataclasses import replace
 
 import pytest
 
-from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox
+from nri_numamem.engine.core.context import Context
+from nri_numamem.engine.core.events import (
+    Container,
+    CreateContainer,
+    PodSandbox,
+    RunPodSandbox,
+    StopContainer,
+)
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.features.residency.remote_memory import Round
 from nri_numamem.engine.setup import new_context
-from nri_numamem.numa import CpuFollowing, Machine, NumaNode, PodStrategies, Strategy
+from nri_numamem.memorymanager import State, adopt
+from nri_numamem.numa import (
+    CpuFollowing,
+    CpuSet,
+    Machine,
+    MemoryNodes,
+    NodeSet,
+    NumaNode,
+    PodStrategies,
+    Strategy,
+    WithoutCpus,
+)
+from nri_numamem.numa.pages import Pages
 from nri_numamem.observe.metrics.accounting import (
     accounting_metrics,
     container_metrics,
     cpu_metrics,
+    excluded_bytes,
+    node_metrics,
+    residency_metrics,
+    shortfall_bytes,
 )
+from tests.observe.metrics.test_exposition import Plugin, Samples, container, pod, samples
 
 GI = 1 << 30
 CONTEXT = new_context(Machine((NumaNode(0, GI), NumaNode(1, GI))), Policy())
@@ -47,3 +74,110 @@ def test_cpu_requests_are_shown_where_they_can_decide(policy: Policy, *, is_show
     found = [s for m in cpu_metrics(engine.context, engine.state) for s in m.samples]
     expected = {"0": 1500, "1": 0} if is_shown else {}
     assert {s.labels["numa_node"]: s.value for s in found} == expected
+
+
+MACHINE = Machine(
+    (
+        NumaNode(0, GI, cpus=CpuSet([0]), memory_tier=4),
+        NumaNode(1, GI, cpus=CpuSet([1])),
+        NumaNode(2, GI, memory_tier=22),
+    )
+)
+
+
+def context(action: WithoutCpus = WithoutCpus.EXCLUDE) -> Context:
+    return Context.of(MACHINE, Policy(memory_nodes=MemoryNodes(action)))
+
+
+def accounting(made: Context, nodes: dict[str, NodeSet], size_bytes: int) -> State:
+    state = made.empty_accounting()
+    for uid, where in nodes.items():
+        state = adopt(state, uid, "main", where, {"memory": size_bytes}).state
+    return state
+
+
+def labels(made: Context) -> list[dict[str, str]]:
+    info = next(iter(node_metrics(made, made.empty_accounting())))
+    assert {sample.value for sample in info.samples} == {1}
+    return [sample.labels for sample in info.samples]
+
+
+def test_each_node_has_class_use_and_tier() -> None:
+    assert labels(context()) == [
+        {"numa_node": "0", "class": "dram", "use": "used", "memory_tier": "4"},
+        {"numa_node": "1", "class": "dram", "use": "used", "memory_tier": ""},
+        {"numa_node": "2", "class": "cpuless", "use": "excluded", "memory_tier": "22"},
+    ]
+    assert labels(context(WithoutCpus.LAST_RESORT))[2]["use"] == "last_resort"
+
+
+def test_bytes_on_excluded_nodes_are_no_shortfall() -> None:
+    made = context()
+    free = made.empty_accounting().machine_state[0].table("memory").free
+    where = {"a": NodeSet([2]), "b": NodeSet([0]), "c": NodeSet([0])}
+    state = accounting(made, where, GI // 2)
+    assert excluded_bytes(made, state) == {"memory": GI // 2}
+    assert shortfall_bytes(made, state) == {"memory": GI - free}
+    excluded = list(node_metrics(made, state))[1]
+    assert [(s.labels, s.value) for s in excluded.samples] == [({"resource": "memory"}, GI // 2)]
+
+
+def test_a_container_on_both_kinds_of_nodes_counts_what_is_not_charged() -> None:
+    made = context()
+    free = made.empty_accounting().machine_state[0].table("memory").free
+    state = accounting(made, {"a": NodeSet([0, 2])}, 2 * GI)
+    assert excluded_bytes(made, state) == {"memory": 2 * GI - free}
+    assert shortfall_bytes(made, state) == {"memory": 0}
+
+
+LAST = Round(
+    pages={"c1-app": Pages({0: 5, 1: 6}, {}, {1: 7}), "gone": Pages({0: 1})},
+    available={0: 10, 1: 20},
+    unfaulted={0: 3, 1: 4},
+    low_nodes=frozenset([1]),
+    remote={"c1-app": 2},
+)
+
+
+def found(last: Round) -> Samples:
+    plugin = Plugin()
+    plugin.handle(RunPodSandbox(pod(1)))
+    plugin.handle(CreateContainer(pod(1), container(1)))
+    assert plugin.engine is not None
+    return samples(residency_metrics(plugin.engine.state, last))
+
+
+def test_amounts_per_node() -> None:
+    metrics = found(LAST)
+    assert metrics["node_available_bytes", (("numa_node", "1"),)] == 20
+    assert metrics["node_unfaulted_bytes", (("numa_node", "0"),)] == 3
+    low = [metrics["node_head_room_low", (("numa_node", str(node)),)] for node in range(2)]
+    assert low == [0, 1]
+    assert metrics["remote_memory_containers", ()] == 1
+    assert not any(name == "container_resident_bytes" for name, _ in metrics)
+    names = {name for name, _ in found(replace(LAST, low_nodes=None))}
+    assert "node_head_room_low" not in names
+
+
+def test_series_of_containers_are_an_option() -> None:
+    metrics = found(replace(LAST, per_container=True))
+    series = {labels: size for (name, labels), size in metrics.items() if "resident" in name}
+    own = (("namespace", "default"), ("pod", "pod1"), ("container", "app"))
+    assert series == {
+        tuple(sorted((*own, ("numa_node", node), ("kind", kind)))): size
+        for node, kind, size in (
+            ("0", "anonymous", 5),
+            ("1", "anonymous", 6),
+            ("1", "hugetlb", 7),
+        )
+    }
+
+
+def test_an_ended_container_has_no_series() -> None:
+    plugin = Plugin()
+    plugin.handle(RunPodSandbox(pod(1)))
+    plugin.handle(CreateContainer(pod(1), container(1)))
+    plugin.handle(StopContainer(pod(1), container(1)))
+    assert plugin.engine is not None
+    metrics = samples(residency_metrics(plugin.engine.state, replace(LAST, per_container=True)))
+    assert not any(name == "container_resident_bytes" for name, _ in metrics)

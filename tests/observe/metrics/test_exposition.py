@@ -29,22 +29,13 @@ from nri_numamem.engine.core.events import (
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.features.residency.remote_memory import Round
-from nri_numamem.engine.records.record import Record
 from nri_numamem.engine.setup import new_context
 from nri_numamem.memorymanager import Reservation
 from nri_numamem.numa import Machine, NodeSet, NumaNode, PodStrategies, Strategy
 from nri_numamem.numa.pages import Pages
 from nri_numamem.observe.log import loggers as logs
 from nri_numamem.observe.metrics.counters import Meter
-from nri_numamem.observe.metrics.exposition import (
-    BURSTABLE_OUTCOMES,
-    CONTAINER_OUTCOMES,
-    CPU_OUTCOMES,
-    NETWORK_OUTCOMES,
-    POD_OUTCOMES,
-    POLICY_OUTCOMES,
-    Metrics,
-)
+from nri_numamem.observe.metrics.exposition import OUTCOMES, Metrics
 from nri_numamem.observe.metrics.families import PREFIX
 from nri_numamem.observe.metrics.sources import Sources
 from nri_numamem.version import VERSION
@@ -120,13 +111,14 @@ def samples(families: Iterable[Metric]) -> Samples:
     return found
 
 
-def events(kinds: Iterable[type[Record]]) -> list[str]:
-    return [kind.event for kind in kinds]
+def events(name: str) -> list[str]:
+    """Return the outcomes of a metric."""
+    return [kind.event for kind in OUTCOMES[name][1]]
 
 
-def outcomes(found: Samples, name: str, kinds: Iterable[type[Record]]) -> list[float]:
-    """Return the samples of a metric whose outcomes are these events."""
-    return [found[name, (("outcome", event),)] for event in events(kinds)]
+def outcomes(found: Samples, name: str) -> list[float]:
+    """Return the samples of a metric with a label for the outcome."""
+    return [found[f"{name}_total", (("outcome", event),)] for event in events(name)]
 
 
 def pod(number: int) -> PodSandbox:
@@ -204,7 +196,7 @@ def test_decisions_are_counted_and_all_labels_are_there_from_the_start() -> None
         if name == "containers_total"
     }
     assert outcomes == {
-        **dict.fromkeys(events(CONTAINER_OUTCOMES), 0),
+        **dict.fromkeys(events("containers"), 0),
         "admitted": 3,
         "rejected": 1,
         "not_managed": 1,
@@ -325,26 +317,26 @@ def test_guaranteed_containers_that_run_unpinned() -> None:
 
 def test_memory_policies_by_outcome() -> None:
     plugin = Plugin()
-    for event in (*events(POLICY_OUTCOMES), "memory_policy_set"):
+    for event in (*events("memory_policies"), "memory_policy_set"):
         plugin.meter.count(example(event, {"container": "c"}))
     found = plugin.scrape()
-    assert outcomes(found, "memory_policies_total", POLICY_OUTCOMES) == [2, 1, 1]
+    assert outcomes(found, "memory_policies") == [2, 1, 1]
 
 
 def test_network_hints_by_outcome() -> None:
     plugin = Plugin()
-    for event in (*events(NETWORK_OUTCOMES), "network_hints_found"):
+    for event in (*events("network_hints"), "network_hints_found"):
         plugin.meter.count(example(event, {"container": "c"}))
     found = plugin.scrape()
-    assert outcomes(found, "network_hints_total", NETWORK_OUTCOMES) == [2, 1, 1]
+    assert outcomes(found, "network_hints") == [2, 1, 1]
 
 
 def test_burstable_containers_by_outcome() -> None:
     plugin = Plugin()
-    for event in (*events(BURSTABLE_OUTCOMES), "burstable_pinned"):
+    for event in (*events("burstable_containers"), "burstable_pinned"):
         plugin.meter.count(example(event, {"container": "c"}))
     found = plugin.scrape()
-    assert outcomes(found, "burstable_containers_total", BURSTABLE_OUTCOMES) == [2, 1, 1]
+    assert outcomes(found, "burstable_containers") == [2, 1, 1]
 
 
 def test_decisions_of_placement_strategies() -> None:
@@ -361,10 +353,10 @@ def test_decisions_of_placement_strategies() -> None:
 
 def test_decisions_on_cpus_by_outcome() -> None:
     plugin = Plugin()
-    for event in (*events(CPU_OUTCOMES), "cpus_set"):
+    for event in (*events("cpus"), "cpus_set"):
         plugin.meter.count(example(event, {"container": "c"}))
     found = plugin.scrape()
-    assert outcomes(found, "cpus_total", CPU_OUTCOMES) == [2, 1]
+    assert outcomes(found, "cpus") == [2, 1]
 
 
 def test_the_shortfall_in_bytes() -> None:
@@ -540,7 +532,7 @@ def test_the_page_names_every_label() -> None:
         if family.name.startswith(PREFIX):
             for sample in family.samples:
                 assert set(sample.labels) - {"le"} <= words
-    assert {*events(CONTAINER_OUTCOMES), *events(POD_OUTCOMES)} <= words
+    assert {*events("containers"), *events("pods")} <= words
 
 
 def test_the_pages_of_containers_are_shown_with_the_setting() -> None:

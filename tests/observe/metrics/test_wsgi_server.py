@@ -11,8 +11,8 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 import pytest
 
 from nri_numamem.observe.metrics import wsgi_server
-from nri_numamem.observe.metrics.threads import NO_THREAD
 from nri_numamem.observe.metrics.wsgi_server import MetricsHTTPServer, bind, path_of, remove
+from nri_numamem.observe.threads import NO_THREAD
 from tests.observe.collected import refuse_threads
 from tests.simulated_host import wait_for
 

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from nri_numamem.observe.metrics.threads import NO_THREAD, start_thread
+from nri_numamem.observe.threads import NO_THREAD, start_thread
 from tests.observe.collected import WAIT_S, refuse_threads
 
 
