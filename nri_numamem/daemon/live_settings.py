@@ -8,7 +8,6 @@ Another thread reads the configuration, since parsing a large one takes more tha
 serving loop applies it. A signal that comes meanwhile makes it read once more.
 """
 
-import signal
 import traceback
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
@@ -98,8 +97,6 @@ class LiveSettings:
             return
 
         def run() -> None:
-            # Signals must interrupt the main thread.
-            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
             try:
                 self._results.put(read())
             except Exception as error:  # noqa: BLE001 - the loop reports it

@@ -11,11 +11,10 @@ requests hugepages (0.4 ms, and 0.03 ms for each such pod), and compared in each
 A file that cannot be read is logged once; decisions then use the accounting alone.
 """
 
-import signal
-import threading
 import traceback
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from nri_numamem.config.errors import UsageError
@@ -39,6 +38,8 @@ from nri_numamem.host.topology import read_machine
 from nri_numamem.host.uevents import UeventBatch, UeventSocket, describe
 from nri_numamem.memorymanager import NonPodHugepages, PoolUse, non_pod_hugepages
 from nri_numamem.numa import Machine, hugepages_resource
+from nri_numamem.observe.files import reason_of
+from nri_numamem.observe.threads import start_thread
 
 # A pod that starts after its administrator resized a pool waits no longer than for an image.
 READ_S = 10.0
@@ -224,15 +225,12 @@ class MachineMonitor:
             return UeventBatch()
 
     def _log_uevents(self, batch: UeventBatch) -> None:
-        # In a thread of its own: the library that parses the messages is slow to import.
-        thread = threading.Thread(target=self._describe, args=(batch,), name="uevents", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError as error:  # a limit of threads
-            self._emit(UeventsReceived(is_incomplete=batch.is_incomplete, error=str(error)))
+        try:  # the library that parses the messages is slow to import
+            start_thread(partial(self._describe, batch), "uevents")
+        except OSError as error:
+            self._emit(UeventsReceived(is_incomplete=batch.is_incomplete, error=reason_of(error)))
 
     def _describe(self, batch: UeventBatch) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         record = UeventsReceived(is_incomplete=batch.is_incomplete)
         try:
             record = replace(record, uevents=tuple(describe(batch.messages)))

@@ -24,6 +24,7 @@ from nri_numamem.host.memory_policies import (
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.nri.configuration import Configuration
 from nri_numamem.numa import MemoryPolicies, PolicyMode
+from nri_numamem.observe.threads import start_thread
 
 DEFAULT_HANDLER = "default"
 """The name in `memoryPolicy.runtimes` of pods without a RuntimeClass."""
@@ -111,13 +112,10 @@ class MemoryPolicySupport:
         is_needed = self._policies.is_active and self._policies.runtimes is None
         if not is_needed or (self._thread is not None and self._thread.is_alive()):
             return
-        thread = Thread(target=self._read_all, name="OCI runtime features", daemon=True)
         try:
-            thread.start()
-        except RuntimeError:  # a limit of threads
+            self._thread = start_thread(self._read_all, "OCI runtime features")
+        except OSError:
             self._must_read_again = True
-        else:
-            self._thread = thread
 
     def _read_all(self) -> None:
         self._must_read_again = False

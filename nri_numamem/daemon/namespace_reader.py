@@ -19,6 +19,7 @@ from threading import Thread
 from nri_numamem.daemon.namespace_helper import READ_S, READY, REPLY_BYTES
 from nri_numamem.engine.core.events import NetworkInterface
 from nri_numamem.numa import NodeSet
+from nri_numamem.observe.threads import start_thread
 
 REPLY_S = 2 * READ_S
 """Time of the helper for a reply, which also names a read that took too long; nothing waits."""
@@ -175,11 +176,8 @@ class NamespaceReader:
 
     def _start_thread(self) -> None:
         if self._thread is None:
-            thread = Thread(target=self._run, name="network namespaces", daemon=True)
-            # At a limit of threads the next request tries again.
-            with suppress(RuntimeError):
-                thread.start()
-                self._thread = thread
+            with suppress(OSError):  # at a limit of threads the next request tries again
+                self._thread = start_thread(self._run, "network namespaces")
 
     def _run(self) -> None:
         while (item := self._queue.get()) is not None:

@@ -16,7 +16,6 @@ retried. ``engine.core.snapshot`` defines the contents.
 """
 
 import errno
-import signal
 import threading
 import time
 import traceback
@@ -39,6 +38,7 @@ from nri_numamem.engine.records.record import Record
 from nri_numamem.observe.files import former_of, read_regular, reason_of, replace_file
 from nri_numamem.observe.history.writer import HistoryWriter
 from nri_numamem.observe.plugin_file import PluginFacts, encode, plugin_file_of
+from nri_numamem.observe.threads import start_thread
 
 # A thousand pods take 1 MB.
 SIZE_LIMIT_BYTES = 64 << 20
@@ -186,14 +186,10 @@ class StateFile:
         with self._changed:
             self._changed.notify()
         if self._thread is None:
-            # A daemon thread: a disk that hangs must not keep the process from ending.
-            thread = threading.Thread(target=self._run, name="state-file", daemon=True)
             try:
-                thread.start()
-            except RuntimeError as error:  # a limit of threads; the next offer() tries again
-                self._count(self._path, type(error).__name__, str(error))
-            else:
-                self._thread = thread
+                self._thread = start_thread(self._run, "state-file")
+            except OSError as error:  # the next offer() tries again
+                self._count_error(self._path, error)
 
     def close(self) -> None:
         """Write what is pending, within CLOSE_S, and end the thread."""
@@ -206,8 +202,6 @@ class StateFile:
             self._thread.join(CLOSE_S)
 
     def _run(self) -> None:
-        # Signals must interrupt the main thread.
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         failed: _Contents = {}
         retry_at_s = 0.0
         is_closing = False
@@ -263,7 +257,7 @@ class StateFile:
                 if path == self._path:
                     self.written_at_s = time.time()
         except OSError as error:
-            self._count(path, errno.errorcode.get(error.errno or 0, "unknown"), reason_of(error))
+            self._count_error(path, error)
             return False
         except Exception as error:  # noqa: BLE001 - a bug must not end the thread
             text = "".join(traceback.format_exception(error)).rstrip()
@@ -275,6 +269,9 @@ class StateFile:
             failed = self.failed_writes
             self._emit(StateFileWriteRecovered(path=str(path), failed_writes=failed))
         return True
+
+    def _count_error(self, path: Path, error: OSError) -> None:
+        self._count(path, errno.errorcode.get(error.errno or 0, "unknown"), reason_of(error))
 
     def _count(self, path: Path, kind: str, text: str) -> None:
         self.failed_writes += 1

@@ -29,6 +29,7 @@ from nri_numamem.host.topology import read_machine
 from nri_numamem.host.uevents import UeventSocket
 from nri_numamem.memorymanager import Pool, Reservation
 from nri_numamem.numa import CpuSet, Machine, NumaNode
+from nri_numamem.observe.threads import NO_THREAD
 from tests.engine.records.examples import example
 from tests.laboratory.fake_sysfs import overlay_of, write_overlay
 
@@ -378,7 +379,7 @@ def test_at_a_limit_of_threads_a_uevent_is_recorded_without_its_contents(
     kernel.send(ONLINE)
     bench.after(1)
     (record,) = bench.emitted
-    assert fields_of(record) == {"is_incomplete": False, "error": "can't start new thread"}
+    assert fields_of(record) == {"is_incomplete": False, "error": NO_THREAD}
 
 
 def wait_for_threads() -> None:

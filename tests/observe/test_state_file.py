@@ -22,6 +22,7 @@ from nri_numamem.observe.history.reader import read_history
 from nri_numamem.observe.history.writer import BATCH
 from nri_numamem.observe.plugin_file import plugin_file_of, read_plugin_file
 from nri_numamem.observe.state_file import StateFile, existing_state_file
+from nri_numamem.observe.threads import NO_THREAD
 from tests.engine.records.examples import example
 from tests.observe.collected import WAIT_S, Collected
 from tests.observe.test_plugin_file import FACTS
@@ -282,7 +283,7 @@ def test_a_thread_that_cannot_start_is_started_later(
         file.offer(same)
     (failed,) = collected.records
     assert failed.event == "state_file_write_failed"
-    assert fields_of(failed)["error"] == "can't start new thread"
+    assert fields_of(failed)["error"] == NO_THREAD
     file.offer(same)
     collected.wait_for("state_file_write_recovered")
     file.close()

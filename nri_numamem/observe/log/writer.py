@@ -11,7 +11,6 @@ flushes before it exits, and before a reply after which it may be killed.
 
 import contextlib
 import os
-import signal
 import stat
 import threading
 import time
@@ -23,6 +22,7 @@ from nri_numamem.engine.records.files import LogRecordsDropped
 from nri_numamem.observe.log.bounds import bounded
 from nri_numamem.observe.log.render import Record, render_json
 from nri_numamem.observe.log.sinks import Sink, StreamSink
+from nri_numamem.observe.threads import start_thread
 
 QUEUE_RECORDS = 4096
 """A request makes a few records, a Synchronize one per container. A container's record takes 2.4 kB
@@ -101,10 +101,9 @@ class LogWriter:
         if not self._is_running():
             with self._starting:
                 if not self._is_running():
-                    self._thread = threading.Thread(target=self._run, name="log", daemon=True)
                     # At a limit of threads the record waits for the next one, or for a flush.
-                    with contextlib.suppress(RuntimeError):
-                        self._thread.start()
+                    with contextlib.suppress(OSError):
+                        self._thread = start_thread(self._run, "log")
 
     def reopen(self) -> None:
         """Close the sinks after the records before; the next record opens them again."""
@@ -116,7 +115,8 @@ class LogWriter:
 
         The time is FLUSH_S by default.
         """
-        if self._thread is None:
+        if self._thread is None:  # at a limit of threads records may wait for one
+            self._divert()
             return
         written = threading.Event()
         self._queue.put(written.set)
@@ -125,18 +125,16 @@ class LogWriter:
 
     def close(self) -> None:
         """Flush, and end the thread, which closes the sinks."""
+        self.flush()
         if self._thread is None:
             self._close_sinks()
-            return
-        self.flush()
-        self._queue.put(None)
+        else:
+            self._queue.put(None)
 
     def _is_running(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
 
     def _run(self) -> None:
-        # Signals must interrupt the main thread.
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         while (item := self._queue.get()) is not None:
             if callable(item):
                 item()
