@@ -14,15 +14,17 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from nri_numamem.config.errors import UsageError
+from nri_numamem.config.settings import STATE_FILE
 from nri_numamem.daemon.lock_holder import format_holder, read_holder
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.records.process import LockLost, LockRestored, LockUnavailable
 from nri_numamem.engine.records.record import Record
 from nri_numamem.nri.poller import Clock
-from nri_numamem.observe.files import lock_file_of
+from nri_numamem.observe.files import lock_file_of, read_regular
 from nri_numamem.observe.plugin_file import PluginFacts
 from nri_numamem.observe.state_file import StateFile
 
@@ -33,6 +35,25 @@ _POLL_S = 0.02
 
 # Records for the history before its file is known, such as the cause of a restart.
 _EARLY_LIMIT = 16
+
+
+# In the state of the kubelet's memory manager and CPU manager; the plugin's has no such key.
+_KUBELETS_KEY = b'"policyName"'
+_KUBELETS_NAMES = ("memory_manager_state", "cpu_manager_state")
+_KUBELETS_SIZE_BYTES = 16 << 20
+
+
+def check_state_file(path: str, kubelet: Path) -> None:
+    """Raise UsageError if the state file would replace one of the kubelet, which needs its own.
+
+    `kubelet` is the kubelet's directory.
+    """
+    is_kubelets = Path(path).parent == kubelet and Path(path).name in _KUBELETS_NAMES
+    with suppress(OSError):  # the state file reports it
+        is_kubelets |= _KUBELETS_KEY in read_regular(Path(path), _KUBELETS_SIZE_BYTES)
+    if is_kubelets:
+        text = f"stateFile {path} is a state file of the kubelet"
+        raise UsageError(f"{text}; choose another path, such as {STATE_FILE}")
 
 
 class AlreadyRunningError(UsageError):

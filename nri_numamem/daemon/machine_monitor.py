@@ -20,6 +20,7 @@ from pathlib import Path
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.policy import context_of
 from nri_numamem.config.settings import Settings
+from nri_numamem.daemon.instance import check_state_file
 from nri_numamem.engine.core.events import Container, MachineChanged, PodSandbox
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.queries.dump import non_pod_hugepages_record, pools_record
@@ -62,7 +63,8 @@ def _sizes(pod: PodSandbox, container: Container | None) -> set[int]:
 
 
 def build_engine(settings: Settings, roots: HostRoots) -> Engine:
-    """Return an engine for this host; UsageError when machine and settings do not go together."""
+    """Return an engine for this host; UsageError when host and settings do not go together."""
+    check_state_file(settings.state_file_or_default, roots.kubelet)
     try:
         machine = read_machine(roots.sysfs, roots.proc)
     except MachineError as error:

@@ -445,3 +445,31 @@ def test_a_simulated_host_has_no_uevents(tmp_path: Path) -> None:
 def test_a_machine_that_cannot_be_read_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="sys/devices/system: no such directory"):
         build_engine(Settings(), HostRoots(tmp_path / "sys", tmp_path / "proc"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("state", '{"policyName":"Static","machineState":{},"entries":{},"checksum":1}'),
+        ("state", '{"policyName":"none","defaultCpuSet":"","checksum":1}'),
+        ("memory_manager_state", None),
+        ("cpu_manager_state", None),
+    ],
+)
+def test_a_state_file_of_the_kubelet_is_refused(
+    tmp_path: Path, name: str, content: str | None
+) -> None:
+    write_overlay(overlay_of(Machine(tuple(nodes(4 * GI, 4 * GI)))), tmp_path)
+    path = tmp_path / "kubelet" / name
+    path.parent.mkdir()
+    if content is not None:
+        path.write_text(content)
+    roots = HostRoots(
+        tmp_path / "sys", tmp_path / "proc", tmp_path / "cgroup", tmp_path / "kubelet"
+    )
+    with pytest.raises(UsageError, match=rf"{path} is a state file of the kubelet; choose"):
+        build_engine(Settings(state_file=str(path)), roots)
+    # The plugin's own file may have the name in another directory, and any content may be damaged.
+    own = tmp_path / "memory_manager_state"
+    own.write_text("damaged")
+    build_engine(Settings(state_file=str(own)), roots)
