@@ -6,6 +6,7 @@ A change within a request, whose time is limited, is handed over after the reply
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from nri_numamem.config.settings import Settings, effective_settings
 from nri_numamem.daemon.identity import Identity
@@ -44,22 +45,19 @@ class Description:
 
     def changed(self, settings: Settings) -> None:
         """Take note of settings that may have changed since the start."""
-        facts = self._facts
-        if facts is not None and facts.settings != _described(settings):
-            self._facts = replace(facts, settings=_described(settings))
+        if self._facts is not None and self._facts.settings != _described(settings):
+            self._change(settings=_described(settings))
             self.flush()
 
     def connecting(self, identity: Identity) -> None:
         """Take note of the name in the registration."""
         self._name = f"{identity.idx}-{identity.name}"
         if self._facts is not None and self._facts.name != self._name:
-            self._facts = replace(self._facts, name=self._name)
+            self._change(name=self._name)
             self.flush()
 
     def configured(self, configuration: Configuration) -> None:
         """Take note of a runtime that configures the plugin, within its request."""
-        if self._facts is None:
-            return
         now_s = self._now()
         runtime = RuntimeFacts(
             configuration.runtime_name,
@@ -67,28 +65,28 @@ class Description:
             configuration.nri_version,
             now_s,
         )
-        self._facts = replace(
-            self._facts, runtime=runtime, is_connected=True, connection_changed_s=now_s
-        )
+        self._change(runtime=runtime, is_connected=True, connection_changed_s=now_s)
 
     def disconnected(self) -> None:
         """Take note of the end of the connection."""
         if self._facts is not None and self._facts.is_connected:
-            now_s = self._now()
-            self._facts = replace(self._facts, is_connected=False, connection_changed_s=now_s)
+            self._change(is_connected=False, connection_changed_s=self._now())
             self.flush()
 
     def ended(self) -> None:
         """Take note of the orderly end of the process."""
-        if self._facts is not None:
-            self._facts = replace(self._facts, ended_s=self._now())
-            self.flush()
+        self._change(ended_s=self._now())
+        self.flush()
 
     def flush(self) -> None:
         """Hand over the facts if they changed; to be called outside of requests."""
         if self._facts is not None and self._facts is not self._described:
             self._described = self._facts
             self._describe(self._facts)
+
+    def _change(self, **facts: Any) -> None:  # noqa: ANN401 - those of PluginFacts
+        if self._facts is not None:
+            self._facts = replace(self._facts, **facts)
 
     def _now(self) -> int:
         return int(self._wall_s())

@@ -20,7 +20,6 @@ from nri_numamem.engine.records.connection import (
     Disconnected,
     RegistrationRejected,
 )
-from nri_numamem.engine.records.record import Record
 from nri_numamem.nri.event_loop import TICK_S, Ended
 from nri_numamem.nri.poller import Channel
 
@@ -122,7 +121,8 @@ class ExternalPlugin:
             self._backoff.connect_failed(self._system.clock.monotonic_s())
             why = f"{self._path}: {error.strerror}"
             if why != self._logged_error:  # once, not every half minute
-                self._service.emit(_connect_failed(why))
+                remedy = "is the runtime up, and NRI enabled in its configuration?"
+                self._service.emit(ConnectFailed(cause=why, remedy=remedy))
                 self._logged_error = why
                 # Report readiness, or systemd would wait for ever on a host without NRI.
                 self._service.notifier.ready(f"waiting for the runtime: {why}")
@@ -137,7 +137,12 @@ class ExternalPlugin:
         result = self._service.serve(channel, self._identity, self._signals)
         if result.ended is not Ended.STOPPED:
             self._backoff.disconnected(result, clock.monotonic_s() - began_s)
-            self._service.emit(_connection_ended(result))
+            kind: type[Disconnected | ConnectionClosedByPlugin | RegistrationRejected] = (
+                Disconnected
+            )
+            if result.ended is Ended.FINISHED:
+                kind = ConnectionClosedByPlugin if result.registered else RegistrationRejected
+            self._service.emit(kind(cause=result.cause, was_registered=result.registered))
             self._service.notifier.status(f"not connected: {result.cause}")
         return result
 
@@ -156,15 +161,3 @@ def pause(service: Service, system: System, signals: Signals, seconds: float) ->
     finally:
         poller.close()
     return False
-
-
-def _connect_failed(why: str) -> Record:
-    remedy = "is the runtime up, and NRI enabled in its configuration?"
-    return ConnectFailed(cause=why, remedy=remedy)
-
-
-def _connection_ended(result: ConnectionResult) -> Record:
-    kind: type[Disconnected | ConnectionClosedByPlugin | RegistrationRejected] = Disconnected
-    if result.ended is Ended.FINISHED:
-        kind = ConnectionClosedByPlugin if result.registered else RegistrationRejected
-    return kind(cause=result.cause, was_registered=result.registered)

@@ -111,7 +111,7 @@ class LaunchedService(Service):
                 self.emit(ConfigurationRejected(runtime=names, error=str(refused)))
                 logs.flush()  # the runtime kills the process after the reply
                 raise refused from error
-            self._stay_without_engine(error)
+            self.emit(ConfigurationFailedInactive(error=str(error)))
         self._expect_no_synchronize(configuration_)
 
     def configure_late(self, configuration_: Configuration) -> None:
@@ -122,7 +122,7 @@ class LaunchedService(Service):
         try:
             self._set_up(configuration_)
         except UsageError as error:  # too late for a refusal
-            self._stay_without_engine(error)
+            self.emit(ConfigurationFailedInactive(error=str(error)))
         except Exception as error:  # noqa: BLE001 - logged; another process tries again
             text = "".join(traceback.format_exception(error)).rstrip()
             self.emit(ConfigurationFailedExiting(exception=text))
@@ -137,9 +137,8 @@ class LaunchedService(Service):
         if _registers_safely(configuration_):
             self._tries = CONNECT_TRIES
         else:
-            self.emit(
-                _never_synchronizes("the runtime is too old", "upgrade it, or restart pods with it")
-            )
+            remedy = "upgrade it, or restart pods with it"
+            self.emit(RuntimeNeverSynchronizes(cause="the runtime is too old", remedy=remedy))
 
     def _switch_to_external(self, _now_s: float) -> Iterable[Record]:
         """Connect to the runtime's socket; if that works, end the present connection."""
@@ -153,7 +152,8 @@ class LaunchedService(Service):
         except OSError as error:
             if self._tries:
                 return ()
-            return (_never_synchronizes(str(error), "allow external plugins in the runtime"),)
+            remedy = "allow external plugins in the runtime"
+            return (RuntimeNeverSynchronizes(cause=str(error), remedy=remedy),)
         self._tries = 0
         # The old connection is closed before the new one registers: two would conflict.
         self.end_connection("an external plugin is synchronized")
@@ -210,9 +210,6 @@ class LaunchedService(Service):
         engine = build_engine(settings, self._roots)
         self.start(engine, settings, "launched by the runtime")
 
-    def _stay_without_engine(self, error: UsageError) -> None:
-        self.emit(ConfigurationFailedInactive(error=str(error)))
-
 
 def main(
     environment: Mapping[str, str],
@@ -237,7 +234,8 @@ def main(
     sock.set_inheritable(False)
     sock.setblocking(False)  # noqa: FBT003 - its only argument
     logs.configure("auto")
-    _load_ahead()
+    # Import what Configure needs: the runtime waits longer for a start than for a reply.
+    configuration.load_text("logLevel: info", "a sample")
     service = LaunchedService(logs.get_logger(), HostRoots(), host_system(), status, unwatched)
     service.metrics.count_start(LAUNCHED)
     if problem:
@@ -250,10 +248,6 @@ def _is_clean(result: ConnectionResult) -> bool:
     return result.ended in (Ended.EOF, Ended.STOPPED)
 
 
-def _never_synchronizes(why: str, remedy: str) -> Record:
-    return RuntimeNeverSynchronizes(cause=why, remedy=remedy)
-
-
 def _registers_safely(configuration_: Configuration) -> bool:
     """Return whether this runtime is known to accept a plugin at any moment."""
     version = _VERSION.match(configuration_.runtime_version)
@@ -261,11 +255,6 @@ def _registers_safely(configuration_: Configuration) -> bool:
     if version is None or least is None:
         return False
     return tuple(map(int, version.groups())) >= least
-
-
-def _load_ahead() -> None:
-    """Import what Configure needs: the runtime waits longer for a start than for a reply."""
-    configuration.load_text("logLevel: info", "a sample")
 
 
 def _descriptor_of(environment: Mapping[str, str]) -> int:

@@ -71,10 +71,6 @@ class LiveSettings:
         """Read the settings from there at a reload; the log goes to `sink` without a logFile."""
         self._read, self._sink = read, sink
 
-    def started(self, settings: Settings) -> None:
-        """Begin with these settings, for which the log is configured already."""
-        self._use(settings)
-
     def take(self, signals: AbstractSet[int], wake_up: Callable[[], None]) -> None:
         """Act on the signals among these numbers, and on what a thread has read since.
 
@@ -107,7 +103,7 @@ class LiveSettings:
             start_thread(run, "configuration")
             self.is_reading = True
         except OSError as error:
-            self._failed(f"{error.strerror}; send SIGHUP again")
+            self._emit(ConfigurationReloadFailed(error=f"{error.strerror}; send SIGHUP again"))
 
     def _end_reading(self, wake_up: Callable[[], None]) -> None:
         """Apply what a thread has read, unless a signal has come since it began."""
@@ -122,13 +118,10 @@ class LiveSettings:
         elif isinstance(result, Settings):
             self._reloaded(result)
         elif isinstance(result, UsageError):
-            self._failed(str(result))
+            self._emit(ConfigurationReloadFailed(error=str(result)))
         else:
             text = "".join(traceback.format_exception(result)).rstrip()
             self._emit(JobFailed(job="configuration", exception=text))
-
-    def _failed(self, problem: str) -> None:
-        self._emit(ConfigurationReloadFailed(error=problem))
 
     def _reloaded(self, found: Settings) -> None:
         before = self._settings
@@ -139,7 +132,7 @@ class LiveSettings:
             logs.configure(after.log_file or self._sink, after.log_level, after.log_format)
         else:
             logs.set_level(after.log_level)
-        self._use(after)
+        self.use(after)
         applied = [key for key in changed if key in LIVE]
         waiting = [key for key in changed if key not in LIVE]
         self._emit(
@@ -166,7 +159,8 @@ class LiveSettings:
         self._level = level
         self._apply(replace(self._settings, log_level=level))
 
-    def _use(self, settings: Settings) -> None:
+    def use(self, settings: Settings) -> None:
+        """Use these settings, for which the log is configured already."""
         self._settings, self._level = settings, settings.log_level
         self.fails_on_timeout = settings.fail_on_timeout
         self._apply(settings)

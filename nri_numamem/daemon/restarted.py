@@ -38,6 +38,11 @@ from nri_numamem.nri.poller import Channel
 from nri_numamem.observe.log import loggers as logs
 from nri_numamem.observe.plugin_file import StartMode
 
+_REMEDY = (
+    "restart the runtime; if the host is slow, set a longer plugin_registration_timeout (CRI-O: "
+    "nri_plugin_registration_timeout), or run the plugin as a service"
+)
+
 
 class RuntimeConnector(Connector):
     """Connects only to sockets of one process."""
@@ -57,7 +62,7 @@ class RuntimeConnector(Connector):
         return channel
 
     def peer_pid(self, channel: Channel) -> int:
-        """Return the pid of the process that listens at the other end."""
+        """Return the runtime's pid."""
         return self._connector.peer_pid(channel)
 
 
@@ -96,14 +101,22 @@ class Restarted:
         Without a configuration from the runtime it only records that.
         """
         if not self._is_configured:
-            self._service.emit(_not_registered(ending))
+            cause = f"{ending.why}, before it had its configuration"
+            self._service.emit(NotRegistered(cause=cause, exception=ending.crash, remedy=_REMEDY))
             logs.flush()
             return 0
         self._service.metrics.count_start(_start_cause(ending.why, ending.crash))
         if ending.failed_starts:
-            self._service.emit(_start_failed(ending))
-        away_s = self._system.clock.monotonic_s() - ending.at_s
-        self._service.emit(_restarting(ending.why, ending.crash, round(away_s * 1000)))
+            attempts = f"no process could be started, {ending.failed_starts} attempts failed"
+            remedy = "find what uses up process ids or memory, and limit it (podPidsLimit)"
+            self._service.emit(
+                RestartFailed(cause=f"{attempts}: {ending.start_error}", remedy=remedy)
+            )
+        away_ms = round(1000 * (self._system.clock.monotonic_s() - ending.at_s))
+        record: Record = RestartingAfterDisconnect(cause=ending.why, away_ms=away_ms)
+        if ending.why != DISCONNECTED:
+            record = RestartingAfterCrash(cause=ending.why, away_ms=away_ms, exception=ending.crash)
+        self._service.emit(record)
         try:
             engine = build_engine(self._settings, HostRoots())
         except UsageError as error:
@@ -140,30 +153,6 @@ def _start_cause(why: str, crash: str) -> str:
     if crash:
         return causes.CRASHED
     return causes.FAILED if why.startswith("exit status") else causes.KILLED
-
-
-def _restarting(why: str, crash: str, away_ms: int) -> Record:
-    if why == DISCONNECTED:
-        return RestartingAfterDisconnect(cause=why, away_ms=away_ms)
-    return RestartingAfterCrash(cause=why, away_ms=away_ms, exception=crash)
-
-
-def _not_registered(ending: Ending) -> Record:
-    return NotRegistered(
-        cause=f"{ending.why}, before it had its configuration",
-        exception=ending.crash,
-        remedy="restart the runtime; if the host is slow, set a longer "
-        "plugin_registration_timeout (CRI-O: nri_plugin_registration_timeout), or run the plugin "
-        "as a service",
-    )
-
-
-def _start_failed(ending: Ending) -> Record:
-    return RestartFailed(
-        cause=f"no process could be started, {ending.failed_starts} attempts failed: "
-        f"{ending.start_error}",
-        remedy="find what uses up process ids or memory, and limit it (podPidsLimit)",
-    )
 
 
 def connect(system: System, runtime_pid: int) -> Channel:

@@ -124,7 +124,7 @@ class Service:
         """
         restored = self._state_store.open(settings.state_file_or_default, started_as)
         self._description.started(settings, self.mode, started_as)
-        self.live.started(settings)
+        self.live.use(settings)
         self.host_reader.started(settings)
         self.metrics.watch_residency(settings.residency, self._roots, self.jobs, self.time_limit)
         self.use(Engine(engine.context, restored))

@@ -54,7 +54,7 @@ class Stand:
         settings = self.in_file
         logs.configure(settings.log_file or "stderr", settings.log_level, settings.log_format)
         self.live.reads_from(self.read, "stderr")
-        self.live.started(settings)
+        self.live.use(settings)
 
     def send(self, *numbers: int) -> None:
         self.live.take(set(numbers), self.wake.release)
@@ -214,7 +214,7 @@ def test_before_the_start_and_by_other_signals_nothing_changes(stand: Stand) -> 
     records = stand.signal(RELOAD, TOGGLE_DEBUG)
     assert [record.event for record in records] == ["log_reopened"]
     assert stand.signal(DUMP_STATE) == []
-    stand.live.started(stand.in_file)  # nothing to read again
+    stand.live.use(stand.in_file)  # nothing to read again
     assert [record.event for record in stand.signal(RELOAD)] == ["log_reopened"]
 
 
