@@ -47,14 +47,17 @@ def _file(text: str) -> str:
     return text
 
 
-def add_host_argument(parser: argparse.ArgumentParser) -> None:
+def add_host_argument(
+    parser: argparse.ArgumentParser,
+    text: str = "where the host's file system is mounted, such as /host",
+) -> None:
     """Add ``--root``; the files of the other options are on the host below it."""
     parser.add_argument(
         "--root",
         type=Path,
         default=_ROOT,
         metavar="DIRECTORY",
-        help="where the host's file system is mounted, such as /host (default: %(default)s)",
+        help=f"{text} (default: %(default)s)",
     )
 
 
@@ -103,19 +106,15 @@ def plugin_settings(path: Path | None, root: Path = _ROOT) -> tuple[Settings, st
     """
     path = next(iter(config_files(root)), None) if path is None else path
     if path is None:
-        return load_text("", "no configuration"), _origin_of(path)
-    return load_file(below(root, path), root=root), _origin_of(path)
-
-
-def _origin_of(path: Path | None) -> str:
-    return "no file: defaults" if path is None else str(path)
+        return load_text("", "no configuration"), "no file: defaults"
+    return load_file(below(root, path), root=root), str(path)
 
 
 def state_file_of(given: str | None, root: Path = _ROOT) -> Path:
     """Return the option's file, or else that of the plugin's settings, as a path on the host.
 
-    The settings are those of the host below `root`. Settings that cannot be used name none: these
-    commands must work beside them. Raises UsageError if there is no state file.
+    The settings are those of the host below `root`. If they cannot be used, the default applies:
+    these commands must work nevertheless. Raises UsageError if there is no state file.
     """
     name = given
     if name is None:

@@ -11,12 +11,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nri_numamem.cli.host_arguments import (
-    add_config_argument,
-    add_root_arguments,
-    plugin_settings,
-)
-from nri_numamem.cli.output import OUTPUTS, print_document
+from nri_numamem.cli.host_arguments import add_config_argument, add_root_arguments, plugin_settings
+from nri_numamem.cli.output import add_output_argument, print_document
 from nri_numamem.config.errors import UsageError
 from nri_numamem.host.hugepages import HugepagePool, read_pools, read_reserved_pages
 from nri_numamem.host.network import NetworkDevice, read_network_devices
@@ -45,12 +41,7 @@ EXAMPLES = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument(
-        "--output",
-        choices=OUTPUTS,
-        default=OUTPUTS[0],
-        help="json and yaml are the `machine` of a scenario (default: %(default)s)",
-    )
+    add_output_argument(parser, "json and yaml are the `machine` of a scenario")
     add_config_argument(parser)
     add_root_arguments(parser, "sysfs", "proc")
 
@@ -133,15 +124,13 @@ def _print_tables(
 
 
 def _notes(classification: Classification) -> Iterator[str]:
-    """Yield what the classes mean for the nodes that are not simply used."""
+    """Yield what the classes mean for the nodes that are not used like the others."""
     if not classification.has_cpus:
         yield "no node shows CPUs: sysfs is incomplete, and all nodes are used"
-    for nodes, text in (
-        (classification.excluded, "excluded: no container is placed there (memoryNodes)"),
-        (classification.last_resort, "last resort: used only for what fits nowhere else"),
-    ):
-        if nodes:
-            yield text
+    if classification.excluded:
+        yield "excluded: no container is placed there (memoryNodes)"
+    if classification.last_resort:
+        yield "last resort: used only for what fits nowhere else"
 
 
 def _node_table(machine: Machine, classification: Classification) -> "Table":
@@ -153,13 +142,9 @@ def _node_table(machine: Machine, classification: Classification) -> "Table":
     targets = targets or machine.node_set
     has_tiers = any(node.memory_tier is not None for node in machine.nodes)
     numbers = ("node", "memory", *(f"{format_quantity(size)} pages" for size in sizes))
-    table = plain_table(
-        *map(numeric, numbers),
-        *map(fixed, ("class", "use")),
-        *([numeric("tier")] if has_tiers else []),
-        "CPUs",
-        f"distances to {targets}",
-    )
+    columns = [*map(numeric, numbers), *map(fixed, ("class", "use"))]
+    columns += [numeric("tier")] if has_tiers else []
+    table = plain_table(*columns, "CPUs", f"distances to {targets}")
     for label, node in _rows(machine, classification):
         tier = "-" if node.memory_tier is None else str(node.memory_tier)
         distances = " ".join(str(node.distance_to(other)) for other in targets)
@@ -207,11 +192,8 @@ def _pool_table(
             continue
         for node, pool in by_node.items():
             table.add_row(format_quantity(size), str(node), *_counts(pool), "")
-        whole = HugepagePool(
-            sum(pool.total_pages for pool in by_node.values()),
-            sum(pool.free_pages for pool in by_node.values()),
-            sum(pool.surplus_pages for pool in by_node.values()),
-        )
+        pages = [(p.total_pages, p.free_pages, p.surplus_pages) for p in by_node.values()]
+        whole = HugepagePool(*map(sum, zip(*pages, strict=True)))
         table.add_row(format_quantity(size), "all", *_counts(whole), str(reserved.get(size, 0)))
     return table
 

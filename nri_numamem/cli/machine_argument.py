@@ -26,7 +26,11 @@ def add_machine_argument(parser: argparse.ArgumentParser) -> None:
 def machine_of(path: Path | None, roots: HostRoots | None = None) -> Machine:
     """Return the machine in a file, or without one that of the host; raise UsageError."""
     if path is None:
-        return _this_host(roots or HostRoots())
+        roots = roots or HostRoots()
+        try:
+            return read_machine(roots.sysfs, roots.proc)
+        except MachineError as error:
+            raise UsageError(str(error)) from error
     content = read_file(path)
     document = load_document(content, name_of(path))
     if not isinstance(document, dict) or "machine" not in document:
@@ -36,10 +40,3 @@ def machine_of(path: Path | None, roots: HostRoots | None = None) -> Machine:
         return values.read_machine(("machine",), document["machine"])
     except SettingsError as error:
         raise UsageError(f"{place_in(content, name_of(path), error.path)}: {error}") from error
-
-
-def _this_host(roots: HostRoots) -> Machine:
-    try:
-        return read_machine(roots.sysfs, roots.proc)
-    except MachineError as error:
-        raise UsageError(str(error)) from error

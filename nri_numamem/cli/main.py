@@ -11,40 +11,43 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING
 
 from nri_numamem.config.errors import UsageError
 from nri_numamem.daemon.processes import PLUGIN, set_process_name
 from nri_numamem.version import VERSION, is_single_file
 
 if TYPE_CHECKING:
-    import argparse
+    from types import ModuleType
 
     from nri_numamem.cli.parser import Parser
     from nri_numamem.daemon.supervisor_status import SupervisorStatus
 
 _STDERR = 2
 
+# The option that only the single file has.
+_LICENSES = "--licenses"
 # A full or broken disk.
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
-# Name -> summary; each is a module here with add_arguments(parser) and main(args) -> status.
+# Name -> summary. Each is a module here with EXAMPLES (command lines for its help),
+# add_arguments(parser) and main(args) -> status.
 COMMANDS = {
     "run": "serve the container runtime as an NRI plugin",
     "config": "check, show or write a configuration file",
     "demo": "show the plugin at work on a simulated machine with 4 NUMA nodes",
-    "doctor": "check this host for what keeps the plugin from working",
+    "doctor": "check this host for problems that keep the plugin from working",
     "explain": "show why a container was placed, refused or not managed",
     "export": "write this host as a NodeResourceTopology, for NUMA-aware scheduling",
     "gather": "write an archive with what a bug report needs",
     "inspect": "show this host's NUMA nodes as the plugin sees them",
     "install": "make the runtime or systemd start the plugin on this host",
     "reserve": "compare reservedMemory with what the kubelet demands, and propose it",
-    "reset": "give pinned containers all nodes of their pods back, for an uninstall",
+    "reset": "unpin containers: let them use all NUMA nodes again",
     "simulate": "show where pods would be placed on a described machine",
     "state": "verify, show or write a memory manager state file of the kubelet",
     "status": "show what the plugin has placed where, what fits, and what differs",
-    "uninstall": "take away what install put on this host, and release pinned containers",
+    "uninstall": "remove the plugin from this host and unpin its containers",
 }
 
 
@@ -62,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     watched: dict[str, object] = {}
     if chosen == "run" and argv is None:
         watched = _start_observer()  # before the imports, which would make it large
-    if arguments == [LICENSES] and is_single_file():
+    if arguments == [_LICENSES] and is_single_file():
         return _run(_print_licenses)
     args = new_parser([] if chosen is None else [chosen]).parse(arguments)
     vars(args).update(watched)
@@ -70,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(command: Callable[[], int]) -> int:
-    """Return the exit status of a command; print errors that are no bugs as one line."""
+    """Return the exit status of a command; print expected errors as one line."""
     try:
         status = command()
         sys.stdout.flush()
@@ -93,7 +96,9 @@ def _run(command: Callable[[], int]) -> int:
 
 
 def _print_licenses() -> int:
-    print(licenses())
+    """Print the licences of everything inside the single file; ImportError without one."""
+    # The build writes this module. It has LICENSES, a text, and VERSIONS, package -> version.
+    print(importlib.import_module("single_file_contents").LICENSES)
     return 0
 
 
@@ -162,18 +167,8 @@ def _launched() -> int:
     return launched(os.environ, status, problem, unwatched)
 
 
-class _Command(Protocol):
-    """The module of a command."""
-
-    EXAMPLES: Sequence[str]
-    """Command lines for its help."""
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
-    def main(self, args: argparse.Namespace) -> int: ...
-
-
-def _module(command: str) -> _Command:
-    return cast("_Command", importlib.import_module(f"nri_numamem.cli.{command}"))
+def _module(command: str) -> ModuleType:
+    return importlib.import_module(f"nri_numamem.cli.{command}")
 
 
 def new_parser(
@@ -190,17 +185,16 @@ def new_parser(
     parser.add_argument("--version", action="version", version=f"nri-numamem {VERSION}")
     if is_single_file():
         parser.add_argument(
-            LICENSES, action="store_true", help="print the licences of what this file contains"
+            _LICENSES, action="store_true", help="print the licences of what this file contains"
         )
     commands = parser.add_subparsers(
         prog="nri-numamem", dest="command", metavar="COMMAND", required=True
     )
     for name, summary in COMMANDS.items():
-        description = f"{summary[0].upper()}{summary[1:]}."
         command = commands.add_parser(
             name,
             help=summary,
-            description=description,
+            description=f"{summary[0].upper()}{summary[1:]}.",
             allow_abbrev=False,
         )
         command.set_defaults(parser=command)
@@ -209,15 +203,3 @@ def new_parser(
             command.examples = module.EXAMPLES
             module.add_arguments(command)
     return parser
-
-
-LICENSES = "--licenses"
-"""The option that prints what `licenses` returns; only the single file has it."""
-
-# The build writes this module. It has LICENSES, a text, and VERSIONS, package -> version.
-_CONTENTS = "single_file_contents"
-
-
-def licenses() -> str:
-    """Return the licences of everything inside the single file; ImportError without one."""
-    return cast("str", importlib.import_module(_CONTENTS).LICENSES)

@@ -1,7 +1,7 @@
 """The options of output: ``--output`` and those of the log, and documents as JSON or YAML.
 
 docs/output.md documents the documents. Each begins with its version, which is raised when a key
-goes or changes its meaning; new keys may come in any release.
+is removed or changes its meaning; any release may add keys.
 """
 
 import argparse
@@ -12,13 +12,18 @@ from nri_numamem.config.table import LOG_FORMATS, LOG_LEVELS
 
 OUTPUTS = ("table", "json", "yaml")
 DOCUMENT_VERSION = 1
-"""Of all documents so far."""
+"""The version of all documents so far."""
 
 
-def add_output_argument(parser: argparse.ArgumentParser) -> None:
-    """Add the option; its default is for people."""
+def add_output_argument(
+    parser: argparse.ArgumentParser, text: str = "format", more: tuple[str, ...] = ()
+) -> None:
+    """Add the option; its default is for people. `more` are formats of this command only."""
     parser.add_argument(
-        "--output", choices=OUTPUTS, default=OUTPUTS[0], help="format (default: %(default)s)"
+        "--output",
+        choices=(*OUTPUTS, *more),
+        default=OUTPUTS[0],
+        help=f"{text} (default: %(default)s)",
     )
 
 
@@ -44,15 +49,10 @@ def print_document(document: object, output: str) -> None:
         return
     import yaml  # noqa: PLC0415 - only here
 
-    yaml.dump(document, sys.stdout, Dumper=_dumper(), sort_keys=False, allow_unicode=False)
-
-
-def _dumper() -> type:
-    """Return a safe dumper without anchors: the same value is written each time."""
-    import yaml  # noqa: PLC0415 - only here
-
     class Dumper(yaml.SafeDumper):
+        """Writes equal values each time, without anchors."""
+
         def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002
             return True
 
-    return Dumper
+    yaml.dump(document, sys.stdout, Dumper=Dumper, sort_keys=False, allow_unicode=False)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from nri_numamem.cli.host_arguments import add_config_argument, plugin_settings
 from nri_numamem.cli.machine_argument import add_machine_argument, machine_of
-from nri_numamem.cli.output import DOCUMENT_VERSION, OUTPUTS, print_document
+from nri_numamem.cli.output import DOCUMENT_VERSION, add_output_argument, print_document
 from nri_numamem.config.documents import load_document, name_of, read_file
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.settings import Settings, settings_from_mapping
@@ -83,14 +83,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_config_argument(parser)
     add_machine_argument(parser)
-    parser.add_argument(
-        "--output",
-        choices=(*OUTPUTS, "config", "flag"),
-        default=OUTPUTS[0],
-        help="json and yaml are the whole comparison; of the proposal alone, config is the key "
+    text = (
+        "json and yaml are the whole comparison; of the proposal alone, config is the key "
         "reservedMemory of the kubelet's configuration and of the plugin's, and flag the kubelet's "
-        "--reserved-memory (default: %(default)s)",
+        "--reserved-memory"
     )
+    add_output_argument(parser, text, ("config", "flag"))
     parser.epilog = (
         "Exit status: 0 if what is configured is what the kubelet demands, or nothing is "
         "configured; 1 if it differs; 2 if a file cannot be used."

@@ -1,26 +1,29 @@
-"""``nri-numamem uninstall``: takes away what `install` put on the host.
+"""``nri-numamem uninstall``: removes what `install` put on the host, and unpins containers.
 
-The object that `export` wrote for the scheduler is deleted. Removing the plugin does not release
-the containers that it pinned, so `reset` follows. It needs an ended plugin: one that the runtime
-launched ends with the runtime's restart, and a second run then does the rest. Configuration, state
-and logs stay, unless --purge is given. State and history also stay while containers may be pinned
-by the plugin, because nothing else shows which ones.
+It also deletes the object that `export` wrote for the scheduler. Containers stay pinned when the
+plugin is removed, so `reset` follows. That requires that the plugin has ended: one that the runtime
+launched ends when the runtime restarts, and a second run does the rest. Configuration, state and
+logs stay without --purge. State and history also stay while containers may be pinned by the plugin,
+because nothing else shows which ones.
+
+A purge cannot be undone, so everything is read before the first deletion, and an error of one
+deletion does not stop the others.
 """
 
 import argparse
+import os
+import shutil
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 
 from nri_numamem.cli import reset
-from nri_numamem.cli.export.delete import delete_configured
-from nri_numamem.cli.host_arguments import (
-    add_root_arguments,
-    add_state_file_argument,
-    state_file_of,
-)
-from nri_numamem.cli.host_files import Host
+from nri_numamem.cli.export.server import delete_configured
+from nri_numamem.cli.host_arguments import state_file_of
+from nri_numamem.cli.host_files import Host, UnreadableError
 from nri_numamem.cli.installation import systemd
 from nri_numamem.cli.installation.facts import (
+    COPY,
     Facts,
     add_installation_arguments,
     chosen_runtime,
@@ -28,15 +31,40 @@ from nri_numamem.cli.installation.facts import (
     running_instance,
 )
 from nri_numamem.cli.installation.plan import plan_uninstall
-from nri_numamem.cli.installation.purge import plan_purge, purge
-from nri_numamem.cli.installation.steps import Step, perform, print_nothing, print_remaining
+from nri_numamem.cli.installation.steps import (
+    REMEDIES,
+    Remove,
+    Step,
+    perform,
+    print_nothing,
+    print_remaining,
+)
 from nri_numamem.config.errors import UsageError
-from nri_numamem.config.load import DEFAULT_CONFIG
-from nri_numamem.daemon.external import DEFAULT_SOCKET
+from nri_numamem.config.load import DEFAULT_CONFIG, load_file
+from nri_numamem.config.settings import STATE_FILE
+from nri_numamem.engine.core.text import escape
 from nri_numamem.host.pod_cgroups import has_pod_cgroups
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.observe.files import beside, lock_file_of
 from nri_numamem.observe.history.lines import NAMES
+
+# What a purge removes with its contents, and the directories that it removes if they are empty.
+_OWN = (
+    STATE_FILE.rpartition("/")[0],
+    "/var/log/nri-numamem",
+    systemd.OVERRIDES,
+    systemd.EXPORTER_OVERRIDES,
+    str(DEFAULT_CONFIG.parent),
+)
+_COPIES = COPY.rpartition("/")[0]
+_SHARED = (
+    "/opt/nri/plugins",
+    "/opt/nri",
+    "/etc/nri/conf.d",
+    "/etc/nri",
+    _COPIES,
+    _COPIES.rpartition("/")[0],
+)
 
 EXAMPLES = (
     "nri-numamem uninstall --dry-run",
@@ -53,23 +81,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="leave running containers pinned until they end; see nri-numamem reset --help",
     )
     parser.add_argument(
-        "--adopted",
-        action="store_true",
-        help="also release containers of which it is unknown whether the plugin set their nodes; "
-        "see nri-numamem reset --help",
-    )
-    parser.add_argument(
         "--purge", action="store_true", help="also remove configuration, state and logs"
     )
-    parser.add_argument(
-        "--socket",
-        type=Path,
-        default=DEFAULT_SOCKET,
-        help="the runtime's NRI socket, for the reset (default: %(default)s)",
-    )
     add_installation_arguments(parser)
-    add_state_file_argument(parser)
-    add_root_arguments(parser, "cgroup")
+    reset.add_reset_arguments(parser)
     parser.set_defaults(output="table")
     parser.epilog = (
         "A second run does what remained, or changes nothing. The program itself stays, and so do "
@@ -109,10 +124,10 @@ def _release(
     """Release the pinned containers of an ended plugin; yield what remains to be done."""
     command = "nri-numamem uninstall" + " --purge" * args.purge + " --adopted" * args.adopted
     then = ", then removes configuration, state and logs" if args.purge else ""
-    again = f"{command}    (releases the pinned containers{then})"
+    again = f"{command}    (unpins the containers{then})"
     holder = running_instance(host, args.state_file)
     if holder is not None and args.dry_run:
-        print(f"would release the pinned containers when the plugin has ended: {holder}")
+        print(f"would unpin the containers when the plugin has ended: {holder}")
         return
     if holder is not None:
         yield f"systemctl restart {facts.runtime.service}    (ends the plugin: {holder})"
@@ -129,7 +144,7 @@ def _release(
     if outcomes.intersection(reset.FAILED):
         yield again
     if reset.UNPROVEN in outcomes:
-        yield f"{command} --adopted    (releases them whoever pinned them{then})"
+        yield f"{command} --adopted    (unpins them whoever pinned them{then})"
         yield f"or {command} --no-reset    (leaves them pinned{then})"
 
 
@@ -137,7 +152,7 @@ def _on_host(args: argparse.Namespace, host: Host) -> Iterator[str]:
     """Yield what remains if the root directory is that of a host whose pods run; see --root."""
     try:
         if not args.no_reset and has_pod_cgroups(host.path("/sys/fs/cgroup")):
-            yield "nri-numamem uninstall    (on the host itself: releases the pinned containers)"
+            yield "nri-numamem uninstall    (on the host itself: unpins the containers)"
     except MachineError as error:
         yield str(error)
 
@@ -156,3 +171,96 @@ def _other_programs(facts: Facts) -> Iterator[str]:
         yield f"rename or move {path}    (the runtime does not start with a name without NN-)"
     for path in facts.other_programs:
         yield f"move {path} away    (it has the plugin's name, and is another program)"
+
+
+@dataclass(frozen=True, slots=True)
+class Purge:
+    """What is removed; paths on the host."""
+
+    own: tuple[str, ...]
+    """Files, directories with their contents, and links, but not what a link leads to."""
+    shared: tuple[str, ...]
+    """Directories for all NRI plugins in which nothing is left."""
+    kept: tuple[str, ...]
+    """One line for each file of the plugin that is elsewhere."""
+
+
+def plan_purge(facts: Facts, steps: Sequence[Step], host: Host) -> Purge:
+    """Return what is removed after the steps of an uninstall, which are still to be executed.
+
+    Raises UsageError if something cannot be read or removed.
+    """
+    own = [path for path in (*facts.configs, *_OWN) if os.path.lexists(host.entry(path))]
+    for path in own:
+        if not os.access(host.entry(path).parent, os.W_OK):
+            remedy = "run as root, on a writable file system; nothing was changed"
+            raise UsageError(f"{path}: cannot be removed; {remedy}")
+    try:
+        names = {path: host.names(path) for path in (*_OWN, *_SHARED)}
+    except UnreadableError as error:
+        raise UsageError(f"{error}; run as root; nothing was changed") from error
+    gone = {*own, *(step.path for step in steps if isinstance(step, Remove))}
+    shared = []
+    for path in _SHARED:
+        place = host.entry(path)
+        is_directory = place.is_dir() and not place.is_symlink()
+        if is_directory and all(f"{path}/{name}" in gone for name in names[path]):
+            shared.append(path)
+            gone.add(path)
+    return Purge(tuple(own), tuple(shared), tuple(_kept(facts, host)))
+
+
+def purge(plan: Purge, host: Host, *, is_dry_run: bool) -> list[str]:
+    """Remove what is planned and print a line for each; return what remains, for people."""
+    remaining = []
+    for path in (*plan.own, *plan.shared):
+        place = host.entry(path)
+        try:
+            if is_dry_run:
+                pass
+            elif path in plan.shared:
+                place.rmdir()
+            elif place.is_dir() and not place.is_symlink():
+                shutil.rmtree(place)
+            else:
+                place.unlink(missing_ok=True)
+        except OSError as error:
+            remedy = REMEDIES.get(error.errno or 0, error.strerror or str(error))
+            remaining.append(f"remove {path}    (not done completely: {remedy})")
+        else:
+            print(f"{'would remove' if is_dry_run else 'removed'} {path}")
+    for line in plan.kept:
+        print(f"kept {line}; remove it yourself")
+    return remaining
+
+
+def _kept(facts: Facts, host: Host) -> list[str]:
+    """Return a line for each target of a link, and each file that the configuration puts elsewhere.
+
+    A configuration that cannot be used names none.
+    """
+    lines = [
+        f"{escape(str(host.entry(path).readlink()))}, to which {path} was a link"
+        for path in _OWN
+        if host.entry(path).is_symlink() and host.path(path).exists()
+    ]
+    named = dict.fromkeys(line for config in facts.configs for line in _files_of(config, host))
+    return [*lines, *named]
+
+
+def _files_of(config: str, host: Host) -> Iterator[str]:
+    """Yield a line for each file outside of what a purge removes that a configuration names."""
+    try:
+        settings = load_file(host.path(config), root=host.root)
+    except UsageError:
+        return
+    named = {
+        "stateFile": settings.state_file,
+        "logFile": settings.log_file,
+        "metricsTextfile": settings.metrics_textfile,
+    }
+    for key, name in named.items():
+        parents = {str(parent) for parent in PurePosixPath(name or "").parents}
+        if name and parents.isdisjoint(_OWN) and host.path(name).exists():
+            beside = ", and the plugin's files beside it" if key == "stateFile" else ""
+            yield f"{name}{beside} ({key} in {config})"

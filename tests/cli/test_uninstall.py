@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nri_numamem.cli import reset
-from nri_numamem.cli.export import delete
+from nri_numamem.cli.export import server
 from nri_numamem.cli.installation import systemd
 from nri_numamem.cli.main import main
 from nri_numamem.config.errors import UsageError
@@ -90,7 +90,7 @@ def test_of_a_mounted_host_whose_pods_run_the_state_stays(stand: Stand) -> None:
         f"removed /{ENTRY}",
         "",
         "remaining:",
-        "  nri-numamem uninstall    (on the host itself: releases the pinned containers)",
+        "  nri-numamem uninstall    (on the host itself: unpins the containers)",
     ]
     assert stand.files.path(STATE).exists()
     stand.uninstall("--purge", "--no-reset")
@@ -120,7 +120,7 @@ class TestOnThisHost:
             kubeconfig = api.write_kubeconfig(stand.files.root / "kubeconfig")
             options = stand.files.root / "export.env"
             options.write_text(f"EXPORT_OPTIONS=--node-name worker-1 --kubeconfig {kubeconfig}\n")
-            monkeypatch.setattr(delete, "OPTIONS_FILE", options)
+            monkeypatch.setattr(server, "OPTIONS_FILE", options)
             assert stand.uninstall("--dry-run")[1].startswith("would delete noderesourcetopology w")
             lines = stand.uninstall("--no-reset")
             assert lines[1] == "deleted noderesourcetopology worker-1 from the API server"
@@ -141,13 +141,13 @@ class TestOnThisHost:
             fcntl.flock(lock, fcntl.LOCK_EX)
             planned = stand.uninstall("--dry-run")
             lines = stand.uninstall("--purge", status=1)
-        assert planned[-1].startswith("would release the pinned containers when the plugin has ")
+        assert planned[-1].startswith("would unpin the containers when the plugin has ")
         assert lines == [
             f"removed /{ENTRY}",
             "",
             "remaining:",
             "  systemctl restart containerd    (ends the plugin: pid 7, since today, launched)",
-            f"  nri-numamem uninstall --purge    (releases the pinned containers{THEN})",
+            f"  nri-numamem uninstall --purge    (unpins the containers{THEN})",
         ]
         assert stand.files.path(STATE).exists()
         assert stand.files.path(CONFIG).exists()
@@ -166,7 +166,7 @@ class TestOnThisHost:
         monkeypatch.setattr(reset, "reset", fail)
         lines = stand.uninstall("--purge", status=1)
         assert ("  /s: no such socket; start it" in lines) is is_error
-        assert any(line.startswith("  nri-numamem uninstall --purge    (releas") for line in lines)
+        assert any(line.startswith("  nri-numamem uninstall --purge    (unpins") for line in lines)
         assert stand.files.path(STATE).exists()
 
     def test_a_directory_that_cannot_be_read(

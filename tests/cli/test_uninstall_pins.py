@@ -12,7 +12,7 @@ from tests.laboratory.runtime import FakeRuntime
 from tests.simulated_host import SimulatedHost
 
 REMEDIES = (
-    f"  nri-numamem uninstall --purge --adopted    (releases them whoever pinned them{THEN})",
+    f"  nri-numamem uninstall --purge --adopted    (unpins them whoever pinned them{THEN})",
     f"  or nri-numamem uninstall --purge --no-reset    (leaves them pinned{THEN})",
 )
 

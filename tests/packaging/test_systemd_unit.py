@@ -14,9 +14,8 @@ import pytest
 
 from nri_numamem.cli import main
 from nri_numamem.cli.export import EXAMPLES
-from nri_numamem.cli.export.delete import OPTIONS_FILE
 from nri_numamem.cli.export.podresources import SCHEME, path_of
-from nri_numamem.cli.export.server import DEFAULT_KUBECONFIG
+from nri_numamem.cli.export.server import DEFAULT_KUBECONFIG, OPTIONS_FILE
 from nri_numamem.config.load import DEFAULT_CONFIG
 from nri_numamem.config.settings import STATE_FILE
 from nri_numamem.daemon import external

@@ -58,7 +58,7 @@ def main(args: argparse.Namespace) -> int:
     state_file = args.state_file and str(Path(args.state_file).absolute())
     findings = tuple(examine(Host(args.root), args.config, state_file))
     if args.output != "table":
-        documents = [finding_document(finding) for finding in findings]
+        documents = [{**asdict(each), "verdict": str(each.verdict)} for each in findings]
         print_document({"version": DOCUMENT_VERSION, "findings": documents}, args.output)
     else:
         _show(findings)
@@ -81,14 +81,9 @@ def examine(
     yield from check_kubelet(host, settings)
     yield from check_memory_policies(host, settings)
     yield from check_network_hints(host, settings)
-    yield check_cgroups(host)
+    yield from check_cgroups(host)
     yield nodes
     yield from check_hugepages(host, config, state_file)
-
-
-def finding_document(finding: Finding) -> dict[str, str]:
-    """Return a finding as plain text values."""
-    return {key: str(value) for key, value in asdict(finding).items()}
 
 
 def _show(findings: tuple[Finding, ...]) -> None:

@@ -1,7 +1,15 @@
 """What a check found: its verdict, what it looked at, and a remedy."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import wraps
+from typing import ParamSpec, TypeAlias
+
+from nri_numamem.cli.host_files import UnreadableError
+from nri_numamem.observe.plugin_file import PluginFileError
+
+_Arguments = ParamSpec("_Arguments")
 
 
 class Verdict(StrEnum):
@@ -30,6 +38,25 @@ class Finding:
 def status_of(findings: tuple[Finding, ...]) -> int:
     """Return the exit status: 2 if a check failed, 1 if there is a warning, else 0."""
     verdicts = {finding.verdict for finding in findings}
-    if Verdict.FAIL in verdicts:
-        return 2
-    return 1 if Verdict.WARN in verdicts else 0
+    return 2 if Verdict.FAIL in verdicts else int(Verdict.WARN in verdicts)
+
+
+_Check: TypeAlias = Callable[_Arguments, Iterator[Finding]]
+
+
+def reads_files(
+    check: str, remedy: str = "run as root"
+) -> Callable[[_Check[_Arguments]], _Check[_Arguments]]:
+    """Return a decorator for a check: a file that cannot be read becomes its last finding."""
+
+    def decorated(function: _Check[_Arguments]) -> _Check[_Arguments]:
+        @wraps(function)
+        def checked(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> Iterator[Finding]:
+            try:
+                yield from function(*args, **kwargs)
+            except (UnreadableError, PluginFileError) as error:
+                yield Finding(check, Verdict.UNKNOWN, str(error), remedy)
+
+        return checked
+
+    return decorated

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from nri_numamem.cli.doctor.findings import Finding, Verdict
+from nri_numamem.cli.doctor.findings import Finding, Verdict, reads_files
 from nri_numamem.cli.host_arguments import LAUNCHED_CONFIGS, config_files, roots_of
 from nri_numamem.cli.host_files import Host, UnreadableError
 from nri_numamem.cli.live.collect import collect_accounting, with_hugepage_users
@@ -33,26 +33,27 @@ _CONTROLLERS = ("cpuset", "memory", "hugetlb")
 _MEMS_ALLOWED = re.compile(r"^Mems_allowed_list:\s*(\S+)$", re.ASCII | re.MULTILINE)
 
 
-def check_cgroups(host: Host) -> Finding:
+@reads_files("cgroups")
+def check_cgroups(host: Host) -> Iterator[Finding]:
     """Check the version of the cgroup file system and its controllers."""
     name = "/sys/fs/cgroup/cgroup.controllers"
-    try:
-        text = host.read(name)
-    except UnreadableError as error:
-        return Finding("cgroups", Verdict.UNKNOWN, str(error), "run as root")
+    text = host.read(name)
+    missing = [controller for controller in _CONTROLLERS if controller not in (text or "").split()]
     if text is None:
-        remedy = "boot with systemd.unified_cgroup_hierarchy=1; without it pods whose end is not "
-        remedy += "reported are found late"
-        return Finding("cgroups", Verdict.WARN, f"{name} is missing: no cgroup v2", remedy)
-    missing = [controller for controller in _CONTROLLERS if controller not in text.split()]
-    if "cpuset" in missing:
+        remedy = (
+            "boot with systemd.unified_cgroup_hierarchy=1; without cgroup v2 the plugin learns "
+        )
+        remedy += "late about the end of a pod that the runtime does not report"
+        yield Finding("cgroups", Verdict.WARN, f"{name} is missing: no cgroup v2", remedy)
+    elif "cpuset" in missing:
         remedy = "the kernel needs CONFIG_CPUSETS; without it no memory can be pinned"
-        return Finding("cgroups", Verdict.FAIL, f"{name} lacks cpuset", remedy)
-    if missing:
+        yield Finding("cgroups", Verdict.FAIL, f"{name} lacks cpuset", remedy)
+    elif missing:
         text = f"{name} lacks {', '.join(missing)}"
         remedy = "limits of these resources have no effect; check the kernel's configuration"
-        return Finding("cgroups", Verdict.WARN, text, remedy)
-    return Finding("cgroups", Verdict.OK, f"cgroup v2 with {', '.join(_CONTROLLERS)}")
+        yield Finding("cgroups", Verdict.WARN, text, remedy)
+    else:
+        yield Finding("cgroups", Verdict.OK, f"cgroup v2 with {', '.join(_CONTROLLERS)}")
 
 
 def check_nodes(host: Host) -> tuple[Finding, Machine | None]:

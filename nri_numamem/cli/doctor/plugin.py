@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from nri_numamem.cli.doctor.findings import Finding, Verdict
-from nri_numamem.cli.host_files import Host, UnreadableError
+from nri_numamem.cli.doctor.findings import Finding, Verdict, reads_files
+from nri_numamem.cli.host_files import Host
 from nri_numamem.cli.render.texts import duration, listed, time_text
 from nri_numamem.config.settings import Settings
 from nri_numamem.daemon.lock_holder import find_holder
@@ -18,12 +18,7 @@ from nri_numamem.engine.records.running import CpusetMemsConflict
 from nri_numamem.numa import Machine, NodeSet, humanize_bytes
 from nri_numamem.numa.quantity import MEMORY, hugepages_page_size
 from nri_numamem.observe.files import lock_file_of
-from nri_numamem.observe.plugin_file import (
-    PluginFileError,
-    StartMode,
-    plugin_file_of,
-    read_plugin_file,
-)
+from nri_numamem.observe.plugin_file import StartMode, plugin_file_of, read_plugin_file
 from nri_numamem.observe.state_file import existing_state_file
 
 # Names in one finding; the number shows how many there are.
@@ -55,14 +50,10 @@ def check_instance(
     yield from _check_state(host, file, machine)
 
 
+@reads_files("restarts")
 def _check_restarts(host: Host, state_file: str) -> Iterator[Finding]:
     """Check whether the supervisor had to start the plugin again."""
-    name = str(plugin_file_of(Path(state_file)))
-    try:
-        facts = read_plugin_file(host.path(name))
-    except PluginFileError as error:
-        yield Finding("restarts", Verdict.UNKNOWN, str(error), "run as root")
-        return
+    facts = read_plugin_file(host.path(str(plugin_file_of(Path(state_file)))))
     if facts is not None and facts.mode is StartMode.RESTARTED:
         when = time_text(facts.started_s)
         text = f"the supervisor started the plugin again at {when} (pid {facts.pid})"
@@ -70,16 +61,12 @@ def _check_restarts(host: Host, state_file: str) -> Iterator[Finding]:
         yield Finding("restarts", Verdict.WARN, text, remedy)
 
 
+@reads_files("state_file")
 def _check_state(host: Host, name: str, machine: Machine | None) -> Iterator[Finding]:
     name = str(Path(name).with_name(existing_state_file(host.path(name)).name))
-    try:
-        text = host.read(name)
-    except UnreadableError as error:
-        yield Finding("state_file", Verdict.UNKNOWN, str(error), "run as root")
-        return
+    text = host.read(name)
     if text is None:
-        text = f"{name} does not exist: nothing was placed yet"
-        yield Finding("state_file", Verdict.OK, text)
+        yield Finding("state_file", Verdict.OK, f"{name} does not exist: nothing was placed yet")
         return
     try:
         state = restore(text.encode())
@@ -88,8 +75,7 @@ def _check_state(host: Host, name: str, machine: Machine | None) -> Iterator[Fin
         yield Finding("state_file", Verdict.WARN, f"{name}: {error}", remedy)
         return
     age_s = max(0.0, time.time() - host.path(name).stat().st_mtime)
-    text = f"{name} was last changed {duration(age_s)} ago"
-    yield Finding("state_file", Verdict.OK, text)
+    yield Finding("state_file", Verdict.OK, f"{name} was last changed {duration(age_s)} ago")
     yield from _check_containers(state)
     if machine is not None:
         yield from _check_pools(state, machine)

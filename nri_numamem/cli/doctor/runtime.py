@@ -6,7 +6,7 @@ Nothing connects to the NRI socket: a connection that does not register makes th
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from nri_numamem.cli.doctor.findings import Finding, Verdict
+from nri_numamem.cli.doctor.findings import Finding, Verdict, reads_files
 from nri_numamem.cli.host_files import Host, UnreadableError
 from nri_numamem.cli.installation.systemd import is_enabled
 from nri_numamem.cli.runtimes import (
@@ -29,14 +29,10 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 _LEAST_S = {"plugin_registration_timeout": 5.0, "plugin_request_timeout": 2.0}
 
 
+@reads_files("runtime", "run as root, and correct the file if the runtime refuses it too")
 def check_runtimes(host: Host) -> Iterator[Finding]:
     """Check the configuration of each runtime, its socket and its plugin directory."""
-    try:
-        found = runtimes(host)
-    except UnreadableError as error:
-        remedy = "run as root, and correct the file if the runtime refuses it too"
-        yield Finding("runtime", Verdict.UNKNOWN, str(error), remedy)
-        return
+    found = runtimes(host)
     if not found:
         text = f"neither {CONTAINERD} nor {CRIO} exists; the runtime's defaults are assumed"
         yield Finding("runtime", Verdict.OK, text)
@@ -45,8 +41,10 @@ def check_runtimes(host: Host) -> Iterator[Finding]:
         yield _check_socket(host, runtime)
         yield from _check_timeouts(runtime)
         if runtime.hides_hugepages:
-            yield _hugepage_limits(runtime)
-        yield from check_plugin_directory(host, runtime.plugin_path)
+            text = f"{runtime.name} hides the hugepage limits of containers, so the plugin uses "
+            text += "the pod's sum; disable_hugetlb_controller = false shows each container's"
+            yield Finding("hugepage_limits", Verdict.OK, text)
+        yield from _check_plugin_directory(host, runtime.plugin_path)
 
 
 def _check_socket(host: Host, runtime: Runtime) -> Finding:
@@ -74,21 +72,10 @@ def _check_timeouts(runtime: Runtime) -> Iterator[Finding]:
             yield Finding("nri_timeouts", Verdict.WARN, text, remedy)
 
 
-def _hugepage_limits(runtime: Runtime) -> Finding:
-    text = (
-        f"{runtime.name} hides the hugepage limits of containers, so the plugin uses the pod's "
-        "sum; disable_hugetlb_controller = false shows each container's"
-    )
-    return Finding("hugepage_limits", Verdict.OK, text)
-
-
-def check_plugin_directory(host: Host, directory: str) -> Iterator[Finding]:
+@reads_files("plugin_directory")
+def _check_plugin_directory(host: Host, directory: str) -> Iterator[Finding]:
     """Check the names of launched plugins: one bad name keeps the runtime from starting."""
-    try:
-        names = executables(host, directory)
-    except UnreadableError as error:
-        yield Finding("plugin_directory", Verdict.UNKNOWN, str(error), "run as root")
-        return
+    names = executables(host, directory)
     bad = [name for name in names if not is_plugin_name(name)]
     for name in bad:
         text = f"{directory}/{name} is executable and its name does not begin with two digits and -"

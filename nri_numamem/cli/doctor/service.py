@@ -9,8 +9,8 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
-from nri_numamem.cli.doctor.findings import Finding, Verdict
-from nri_numamem.cli.host_files import Host, UnreadableError
+from nri_numamem.cli.doctor.findings import Finding, Verdict, reads_files
+from nri_numamem.cli.host_files import Host
 from nri_numamem.cli.installation.systemd import OVERRIDES, UNIT, is_enabled
 from nri_numamem.config.placement import HINTS_OFF
 from nri_numamem.config.settings import Settings
@@ -68,16 +68,13 @@ _FIRST_UNPRIVILEGED_PORT = 1024
 _BIND = "CAP_NET_BIND_SERVICE"
 
 
+@reads_files("metrics_address")
 def check_service(host: Host, settings: Settings | None) -> Iterator[Finding]:
     """Check whether the unit permits the valid settings' `metricsAddress`, if it is enabled."""
     address = settings.metrics_address if settings is not None else ""
     if not address or address.startswith("unix:") or not is_enabled(host):
         return
-    try:
-        unit = UnitFile(host)
-    except UnreadableError as error:
-        yield Finding("metrics_address", Verdict.UNKNOWN, str(error), "run as root")
-        return
+    unit = UnitFile(host)
     name, _, port = address.rpartition(":")
     findings = []
     if not _is_loopback(name.strip("[]")) and _denies_other_hosts(unit):
@@ -128,14 +125,11 @@ _HINTS_REMEDY = (
 _WITHOUT = "only net_devices of containers count as hints"
 
 
+@reads_files(_HINTS)
 def check_network_hints(host: Host, settings: Settings | None) -> Iterator[Finding]:
     """Check whether the interfaces in pods' network namespaces can be read."""
-    if settings is None or settings.network_hints == HINTS_OFF:
-        return
-    try:
+    if settings is not None and settings.network_hints != HINTS_OFF:
         yield _network_hints(host)
-    except UnreadableError as error:
-        yield Finding(_HINTS, Verdict.UNKNOWN, str(error), "run as root")
 
 
 def _network_hints(host: Host) -> Finding:

@@ -1,7 +1,7 @@
 """``nri-numamem export``: this host for a NUMA-aware scheduler plugin, as a NodeResourceTopology.
 
 ``collect`` reads the plugin's state directory and the host, ``nri_numamem.export`` makes the
-object. ``process`` keeps it in the API server up to date, ``delete`` deletes it there.
+object. ``process`` keeps it in the API server up to date, ``server`` deletes it there.
 ``podresources`` serves the kubelet's PodResources API with the plugin's memory.
 """
 
@@ -10,7 +10,12 @@ import sys
 from pathlib import Path
 
 from nri_numamem.cli.export.collect import collect
-from nri_numamem.cli.export.server import add_node_name_argument, add_server_arguments, node_name_of
+from nri_numamem.cli.export.server import (
+    add_node_name_argument,
+    add_server_arguments,
+    delete,
+    node_name_of,
+)
 from nri_numamem.cli.live import collect as live
 from nri_numamem.cli.output import add_log_arguments, print_document
 from nri_numamem.config.errors import UsageError
@@ -145,9 +150,7 @@ def _print(args: argparse.Namespace, name: str, reserved_cpus: CpuSet | None) ->
 
 def _delete(args: argparse.Namespace, name: str | None) -> int:
     """Delete the object of a host, or all of them for None; return 1 if that failed."""
-    from nri_numamem.cli.export import delete  # noqa: PLC0415 - a client
-
-    deletion = delete.delete_all(args) if name is None else delete.delete(args, name)
+    deletion = delete(args, name)
     what = "all objects of nri-numamem" if name is None else f"noderesourcetopology {name}"
     if deletion.problem:
         print(f"nri-numamem: cannot delete {what}: {deletion.problem}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The API server that the command uses, and the name of the Node object.
+"""The API server that the command uses, the name of the Node object, and the deletion of objects.
 
 The server is that of a kubeconfig, or of the pod's service account.
 """
@@ -7,6 +7,7 @@ import argparse
 import os
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -17,10 +18,22 @@ from nri_numamem.apiserver.access import (
     in_cluster,
     require_tls,
 )
+from nri_numamem.apiserver.client import Client, Request, RequestError
 from nri_numamem.apiserver.kubeconfig import read_kubeconfig
 from nri_numamem.config.errors import UsageError
+from nri_numamem.export.requests import (
+    REMEDIES,
+    FailureKind,
+    all_objects_path,
+    failure_of_delete,
+    object_path,
+)
 
 DEFAULT_KUBECONFIG = Path("/etc/nri-numamem/kubeconfig")
+OPTIONS_FILE = Path("/etc/nri-numamem/export.env")
+"""The EnvironmentFile of the unit."""
+# A DNS subdomain, as the name of a Node.
+_NODE_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
 
 
 def add_server_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,10 +73,6 @@ def access_of(args: argparse.Namespace) -> Callable[[], Access]:
     return read
 
 
-# A DNS subdomain, as the name of a Node.
-_NODE_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
-
-
 def add_node_name_argument(parser: argparse.ArgumentParser) -> None:
     """Add the option; node_name_of() has its default."""
     parser.add_argument(
@@ -81,3 +90,73 @@ def node_name_of(given: str | None) -> str:
         problem = f"{name!r:.80} is not a valid Node name"
         raise UsageError(f"--node-name: {problem}; give the name that `kubectl get nodes` shows")
     return name
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """The result of a deletion."""
+
+    problem: str = ""
+    """Why it failed; "" if it did not."""
+    is_done: bool = False
+    """Whether objects may have been deleted; False if there was none."""
+
+
+def delete(args: argparse.Namespace, node_name: str | None) -> Deletion:
+    """Delete the object of a host, or for None all objects of this program; raise UsageError."""
+    path = all_objects_path() if node_name is None else object_path(node_name)
+    try:
+        answer = Client(access_of(args)).send(Request("DELETE", path))
+    except RequestError as error:
+        return Deletion(f"{error}; {REMEDIES[FailureKind.UNREACHABLE]}")
+    if answer.status == 200 and answer.is_too_large:  # the list of all deleted objects
+        return Deletion(is_done=True)
+    failure = failure_of_delete(answer.status, answer.document)
+    if failure is not None:
+        return Deletion(f"{failure.cause}; {failure.remedy}")
+    return Deletion(is_done=answer.status != 404)
+
+
+def delete_configured(*, is_dry_run: bool) -> str:
+    """Delete this host's object if the unit of the exporter is configured.
+
+    Return a line of what was done or remains; "" if there was nothing to do. Never fails: an
+    uninstall must not depend on an API server.
+    """
+    args = _unit_options()
+    if not (args.kubeconfig or DEFAULT_KUBECONFIG).exists():
+        return ""
+    name = ""
+    try:
+        name = node_name_of(args.node_name)
+        if is_dry_run:
+            return f"would delete noderesourcetopology {name} from the API server"
+        deletion = delete(args, name)
+    except UsageError as error:
+        deletion = Deletion(str(error))
+    if deletion.problem:
+        remains = f"noderesourcetopology {name or 'of this host'} stays in the API server"
+        command = f"kubectl delete noderesourcetopologies {name or 'NAME'}"
+        return f"{remains} ({deletion.problem}); run: {command}"
+    return f"deleted noderesourcetopology {name} from the API server" if deletion.is_done else ""
+
+
+def _unit_options() -> argparse.Namespace:
+    """Return the options that the unit gives the exporter. Source: systemd.exec(5)."""
+    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False, allow_abbrev=False)
+    add_server_arguments(parser)
+    add_node_name_argument(parser)
+    variables = {}
+    try:
+        for line in OPTIONS_FILE.read_text(errors="replace").splitlines():
+            name, _, value = line.strip().partition("=")
+            is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+            variables[name] = value[1:-1] if is_quoted else value
+    except OSError:
+        variables = {}
+    try:
+        args, _others = parser.parse_known_args(variables.get("EXPORT_OPTIONS", "").split())
+    except argparse.ArgumentError:
+        args = parser.parse_args([])
+    args.node_name = args.node_name or variables.get("NODE_NAME")
+    return args

@@ -1,7 +1,7 @@
-"""Puts the plugin onto a host, and takes it away: what `install` and `uninstall` share.
+"""What `install` and `uninstall` share.
 
-`facts` reads what is there, `plan` makes a list of steps of it, without any access to the host,
-`steps` executes the list, and takes back what it did if a step fails.
+`facts` reads what is on the host, `plan` makes a list of steps from it, without access to the host,
+and `steps` executes the list; if a step fails, it undoes the others.
 
 The runtime's plugin directory needs care: the runtime starts every executable in it, and does not
 start at all if the name of one does not begin with two digits and a dash. So files there get their

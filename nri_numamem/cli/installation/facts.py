@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nri_numamem.cli.host_arguments import state_file_of
+from nri_numamem.cli.host_arguments import add_host_argument, state_file_of
 from nri_numamem.cli.host_files import Host, UnreadableError
 from nri_numamem.cli.installation import systemd
 from nri_numamem.cli.runtimes import (
@@ -106,14 +106,8 @@ def add_installation_arguments(parser: argparse.ArgumentParser) -> None:
         choices=tuple(RUNTIMES),
         help="the container runtime (default: the one that is configured)",
     )
-    parser.add_argument(
-        "--root",
-        type=Path,
-        default=Host().root,
-        metavar="DIRECTORY",
-        help="root directory of the host, such as of an image; systemctl is used for / only "
-        "(default: %(default)s)",
-    )
+    text = "root directory of the host, such as of an image; systemctl is used for / only"
+    add_host_argument(parser, text)
     parser.add_argument("--dry-run", action="store_true", help="show what would be done")
 
 

@@ -1,8 +1,8 @@
 """The steps of an installation: values with paths on the host, executed in order or only shown.
 
-If a step fails, what the steps before it did is taken back. A file is written beside its place,
-without any execute bit, and gets its name, then its mode: at no time a runtime sees an incomplete
-program, or one with another name.
+If a step fails, the steps before it are undone. A file is written under a temporary name and
+without execute permission; it then gets its name, and last its mode. So a runtime never sees an
+incomplete program, or one with another name.
 """
 
 import errno
@@ -43,7 +43,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Copy a program from `source`, a path of this process, whatever the root directory is."""
+    """Copy a program from `source`, a path of this process that is not below the root directory."""
 
     path: str
     source: Path
@@ -59,7 +59,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Rename a file; nothing is at its new path."""
+    """Rename a file; its new path does not exist."""
 
     path: str
     target: str
@@ -74,7 +74,7 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Run systemctl; `undo` are the arguments that take it back."""
+    """Run systemctl; `undo` are the arguments that undo it."""
 
     arguments: tuple[str, ...]
     undo: tuple[str, ...] = ()
@@ -129,8 +129,8 @@ def print_remaining(lines: Sequence[str]) -> None:
 def apply(steps: Sequence[Step], host: Host, run: Systemctl) -> None:
     """Execute the steps in order.
 
-    Raises UsageError after a failed step; its text says what failed, and what is left of the steps
-    before it, which is nothing unless taking back fails too.
+    Raises UsageError after a failed step. The steps before it are undone; the text says what
+    failed, and which steps could not be undone.
     """
     for step in steps:
         if not isinstance(step, Service):
@@ -160,11 +160,11 @@ def _undo_all(undos: list[tuple[Step, Undo]], run: Systemctl) -> str:
     if any(isinstance(step, Service) for step, _ in undos):
         with suppress(OSError):
             run(("daemon-reload",))
-    return f"not taken back: {', '.join(left)}" if left else "nothing was changed"
+    return f"not undone: {', '.join(left)}" if left else "nothing was changed"
 
 
 def _execute(step: Step, host: Host, run: Systemctl) -> Undo:
-    """Execute one step; return what takes it back. A step that fails leaves nothing."""
+    """Execute one step; return what undoes it. A step that fails leaves nothing."""
     if isinstance(step, Service):
         run(step.arguments)
         return lambda: run(step.undo) if step.undo else None
@@ -207,7 +207,7 @@ def _move(path: Path, target: Path) -> Undo:
 
 
 def _restorer(path: Path) -> Undo:
-    """Return what brings back the file or link that is at the path now, or its absence.
+    """Return what makes the path again what it is now: a file, a link, or missing.
 
     Directories that are missing now are removed again.
     """
@@ -237,7 +237,7 @@ def _content(path: Path) -> tuple[bytes, int]:
 
 
 def _place(path: Path, data: bytes, mode: int) -> None:
-    """Write a file under its final name; the old one is there until the new one is complete."""
+    """Write a file; the old one stays until the new one is complete."""
     _make_directories(path.parent)
     temporary = path.with_name(f".{path.name}.new")
     try:

@@ -1,12 +1,12 @@
 """``nri-numamem reset``: unpins containers, so that they can use all nodes of their pods again.
 
-For an uninstall. A container that the plugin pinned keeps its `cpuset.mems` for as long as it
-lives; this command sets it to all nodes of the pod's cgroup, through the runtime. An empty value
-cannot be sent. Hugepage limits stay, because NRI updates cannot remove them; they are named.
+For an uninstall. A container that the plugin pinned keeps its `cpuset.mems` until it ends; this
+command sets it to all nodes of the pod's cgroup, through the runtime, because NRI cannot send an
+empty value. Hugepage limits stay, because NRI updates cannot remove them; the output names them.
 
-At its start the plugin adopts containers that have nodes already. If the state file of an earlier
-process is lost, the plugin may have set these nodes itself. The history shows it: it has what the
-plugin sent. Other adopted containers are reset with --adopted only.
+When the plugin starts, it adopts containers that are pinned already. If the state file of an
+earlier process is lost, the plugin may have pinned them itself; the history shows what it sent.
+Other adopted containers are reset only with --adopted.
 """
 
 import argparse
@@ -36,7 +36,6 @@ from nri_numamem.daemon.instance import AlreadyRunningError, InstanceLock
 from nri_numamem.daemon.system import System, host_system
 from nri_numamem.engine.core.snapshot import SnapshotError, SnapshotVersionError
 from nri_numamem.engine.core.text import escape
-from nri_numamem.engine.records.record import Record
 from nri_numamem.host.cgroups import set_mems
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.observe.files import lock_file_of, reason_of
@@ -55,7 +54,7 @@ EXAMPLES = (
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one container."""
+    """The outcome for one container."""
 
     pin: Pin
     outcome: str
@@ -82,11 +81,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="show what would be done, without a connection"
     )
+    add_reset_arguments(parser)
+    add_output_argument(parser)
+    parser.epilog = (
+        "Refused while the plugin runs. If the runtime launches the plugin, first remove it from "
+        "/opt/nri/plugins and restart the runtime. Without a state file the history shows what the "
+        "plugin pinned. Exit status: 0 if the plugin pins no container any more, 1 if it does or "
+        "may do so, 2 if nothing could be done."
+    )
+
+
+def add_reset_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of reset() except --dry-run and --output."""
     parser.add_argument(
         "--adopted",
         action="store_true",
-        help="also reset containers of which it is unknown whether the plugin set their nodes, or "
-        "that have nodes of something else",
+        help="also unpin containers whose nodes may have been set by the plugin or by something "
+        "else, or were changed by something else",
     )
     parser.add_argument(
         "--socket",
@@ -95,18 +106,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the runtime's NRI socket (default: %(default)s)",
     )
     add_state_file_argument(parser)
-    add_output_argument(parser)
     add_root_arguments(parser, "cgroup")
-    parser.epilog = (
-        "Refused while the plugin runs. A plugin that the runtime launches is removed from "
-        "/opt/nri/plugins first, and the runtime restarted. Without a state file the history shows "
-        "what the plugin pinned. Exit status: 0 if the plugin pins no container any more, 1 if it "
-        "does or may do so, 2 if nothing could be done."
-    )
 
 
 def main(args: argparse.Namespace) -> int:
-    """Reset the containers; return 1 if one of them is, or may be, still pinned by the plugin."""
+    """Reset the containers; return 1 if the plugin's nodes are, or may be, still in effect."""
     outcomes = reset(args)
     return 1 if outcomes.intersection((*FAILED, UNPROVEN)) else 0
 
@@ -117,7 +121,7 @@ def reset(args: argparse.Namespace) -> set[str]:
     Raises UsageError if nothing could be done.
     """
     system = host_system()
-    lock = InstanceLock(_ignored, system.clock)
+    lock = InstanceLock(lambda _record: None, system.clock)  # a file system may refuse the lock
     try:
         state_file = state_file_of(args.state_file)
         lock_file = lock_file_of(state_file)
@@ -126,7 +130,9 @@ def reset(args: argparse.Namespace) -> set[str]:
         pins, problem = _pins(state_file, args.cgroup_root)
         if args.adopted:
             pins = tuple(replace(pin, origin=Condition.PINNED) for pin in pins)
-        results = _dry_run(pins) if args.dry_run else _reset(pins, args, system)
+        results = [Result(pin, str(pin.condition)) for pin in pins]
+        if not args.dry_run:
+            results = _reset(results, args, system)
     except AlreadyRunningError as error:
         raise UsageError(f"the plugin runs: {error.holder}; {_STOP_IT}") from error
     except MachineError as error:
@@ -147,10 +153,6 @@ _STOP_IT = (
 )
 
 
-def _ignored(_record: Record) -> None:
-    """Reset without a lock where the file system refuses one."""
-
-
 def _pins(path: Path, cgroup_root: Path) -> tuple[tuple[Pin, ...], str]:
     """Return the containers, and why the state file cannot be used; "" if it can."""
     try:
@@ -162,22 +164,19 @@ def _pins(path: Path, cgroup_root: Path) -> tuple[tuple[Pin, ...], str]:
     except OSError as error:
         raise UsageError(f"{path}: {reason_of(error)}; run as root") from error
     except SnapshotVersionError as error:
-        remedy = "use the release that wrote it"
-        raise UsageError(f"{path}: {error}; {remedy}") from error
+        raise UsageError(f"{path}: {error}; use the release that wrote it") from error
     except SnapshotError as error:
         problem = str(error)
     source = "The history shows what the plugin pinned" if entries else "There is no history either"
     return find_pins(cgroup_root, entries), f"{path}: {problem}. {source}."
 
 
-def _dry_run(pins: Sequence[Pin]) -> list[Result]:
-    return [Result(pin, str(pin.condition)) for pin in pins]
-
-
-def _reset(pins: Sequence[Pin], args: argparse.Namespace, system: System) -> list[Result]:
+def _reset(found: list[Result], args: argparse.Namespace, system: System) -> list[Result]:
+    """Reset the pinned containers; return the results after it."""
+    pins = [result.pin for result in found]
     pinned = {pin.container_id: pin for pin in pins if pin.condition is Condition.PINNED}
     if not pinned:
-        return _dry_run(pins)
+        return found
     directories = find_directories(args.cgroup_root, pinned)
 
     def is_done(pin: Pin) -> bool:

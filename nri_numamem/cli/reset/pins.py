@@ -1,8 +1,8 @@
-"""The containers that the state file names, beside their cgroups.
+"""The containers that the state file names, compared with their cgroups.
 
-The cgroup says whether the plugin's nodes are in effect, and its parent, the pod's cgroup, which
-nodes the container may have at all. Without a state file the cgroups show which containers are
-pinned, and the history which of them the plugin pinned.
+The cgroup shows whether the plugin's nodes are in effect; its parent, the pod's cgroup, shows which
+nodes the container may use. Without a state file the cgroups show which containers are pinned, and
+the history shows which of them the plugin pinned.
 """
 
 import os
@@ -12,15 +12,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TypeAlias
 
-from nri_numamem.engine.core.reason import Reason
-from nri_numamem.engine.core.state import EngineState, Key
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.records.common import ContainerNames, names_of
 from nri_numamem.engine.records.containers import Adopted, Placed, content_of
 from nri_numamem.engine.records.running import CpusetMemsConflict, CpusetMemsReapplied, Resized
 from nri_numamem.host.cgroups import read_nodes, set_mems
 from nri_numamem.host.containers import container_folders
 from nri_numamem.host.pod_cgroups import guaranteed_pods, other_pod_directories
-from nri_numamem.memorymanager import Block, QosClass
+from nri_numamem.memorymanager import QosClass
 from nri_numamem.numa import NodeSet
 from nri_numamem.numa.quantity import MEMORY
 from nri_numamem.observe.history.records import Recorded
@@ -30,7 +29,7 @@ _SHORT_ID = 13
 
 
 class Condition(StrEnum):
-    """What a cgroup says about a container."""
+    """What a container's cgroup shows."""
 
     PINNED = "pinned"
     """It has the nodes that the plugin assigned."""
@@ -39,11 +38,11 @@ class Condition(StrEnum):
     CHANGED = "changed"
     """Something else set other nodes."""
     ADOPTED = "adopted"
-    """It has nodes that the plugin found; whether an earlier process set them is unknown."""
+    """It had nodes before this plugin process started, which an earlier one may have set."""
     CONFLICT = "conflict"
     """It has nodes that something else set while the plugin ran."""
     GONE = "gone"
-    """There is no cgroup: the container ended."""
+    """It has no cgroup: it ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ class Pin:
 
     @property
     def condition(self) -> Condition:
-        """Return what the cgroup says."""
+        """Return what the cgroup shows."""
         if self.mems is None:
             return Condition.GONE
         if not self.mems or self.mems == self.allowed:
@@ -82,17 +81,14 @@ SentNodes: TypeAlias = Mapping[str, Collection[NodeSet]]
 
 
 def sent_nodes(entries: Iterable[Recorded]) -> SentNodes:
-    """Return what the plugin sent, by its history."""
+    """Return what the plugin sent according to its history."""
     found: dict[str, set[NodeSet]] = {}
     for entry in entries:
         content = content_of(entry.record)
         names, nodes = names_of(content), NodeSet()
         more: tuple[str, ...] = ()
         if isinstance(content, Placed):
-            nodes, more = (
-                content.adjustment.cpuset_mems,
-                content.extended_container_ids,
-            )
+            nodes, more = content.adjustment.cpuset_mems, content.extended_container_ids
         elif isinstance(content, Resized) and content.adjustment is not None:
             nodes = content.adjustment.cpuset_mems
         elif isinstance(content, CpusetMemsReapplied):
@@ -106,8 +102,8 @@ def sent_nodes(entries: Iterable[Recorded]) -> SentNodes:
 def read_pins(state: EngineState, cgroup_root: Path, sent: SentNodes) -> tuple[Pin, ...]:
     """Return the containers of a state that have not ended, by pod and name.
 
-    A container that the plugin found with nodes which it had sent is one that it pinned. Raises
-    MachineError for cgroups that cannot be read.
+    The plugin pinned a container that it adopted if it had sent the same nodes before. Raises
+    MachineError if cgroups cannot be read.
     """
     held = {
         holder.container_id: (key, blocks)
@@ -115,33 +111,55 @@ def read_pins(state: EngineState, cgroup_root: Path, sent: SentNodes) -> tuple[P
         if not holder.ended and (blocks := state.blocks(key))
     }
     directories = find_directories(cgroup_root, held)
-    return tuple(
-        _read_pin(
-            container_id,
-            key,
-            blocks,
-            directories.get(container_id),
-            state.reasons.pinned.get(container_id),
-            sent.get(container_id, ()),
+    pins = []
+    for container_id, (key, blocks) in held.items():
+        directory = directories.get(container_id)
+        reason = state.reasons.pinned.get(container_id)
+        event = None if reason is None else reason.event
+        nodes = blocks[0].numa_affinity
+        pins.append(
+            Pin(
+                container_id,
+                key[0] if reason is None else f"{reason.namespace}/{reason.pod}",
+                key[1],
+                nodes,
+                mems=None if directory is None else set_mems(directory),
+                allowed=NodeSet() if directory is None else _allowed(directory.parent),
+                hugepages=tuple(
+                    block.type for block in blocks if block.type != MEMORY and block.size
+                ),
+                origin=_origin(nodes, sent.get(container_id, ()), event),
+            )
         )
-        for container_id, (key, blocks) in held.items()
-    )
+    return tuple(pins)
 
 
 def find_pins(cgroup_root: Path, entries: Collection[Recorded]) -> tuple[Pin, ...]:
     """Return the pinned containers of a host without a state file, by pod.
 
-    Raises MachineError for cgroups that cannot be read.
+    Raises MachineError if cgroups cannot be read.
     """
     sent = sent_nodes(entries)
     known = (names_of(entry.record) for entry in entries)
     names = {each.container_id: each for each in known if isinstance(each, ContainerNames)}
-    found = (
-        _found_pin(uid, directory / folder, container_id, names.get(container_id), sent)
-        for uid, directory in _pod_directories(cgroup_root)
-        for container_id, folder in container_folders(directory).items()
-    )
-    return tuple(pin for pin in found if pin.condition in (Condition.PINNED, Condition.ADOPTED))
+    pins = []
+    for uid, directory in _pod_directories(cgroup_root):
+        for container_id, folder in container_folders(directory).items():
+            found = names.get(container_id)
+            mems = set_mems(directory / folder)
+            nodes = mems or NodeSet()
+            pins.append(
+                Pin(
+                    container_id,
+                    uid if found is None or found.pod is None else f"{found.namespace}/{found.pod}",
+                    (found and found.container) or container_id[:_SHORT_ID],
+                    nodes,
+                    mems=mems,
+                    allowed=_allowed(directory),
+                    origin=_origin(nodes, sent.get(container_id, ()), Adopted.event),
+                )
+            )
+    return tuple(pin for pin in pins if pin.condition in (Condition.PINNED, Condition.ADOPTED))
 
 
 def _pod_directories(cgroup_root: Path) -> Iterator[tuple[str, Path]]:
@@ -152,24 +170,8 @@ def _pod_directories(cgroup_root: Path) -> Iterator[tuple[str, Path]]:
             yield uid, directory
 
 
-def _found_pin(
-    uid: str, directory: Path, container_id: str, names: ContainerNames | None, sent: SentNodes
-) -> Pin:
-    mems = set_mems(directory)
-    nodes = mems or NodeSet()
-    return Pin(
-        container_id,
-        uid if names is None or names.pod is None else f"{names.namespace}/{names.pod}",
-        (names and names.container) or container_id[:_SHORT_ID],
-        nodes=nodes,
-        mems=mems,
-        allowed=_allowed(directory.parent),
-        origin=_origin(nodes, sent.get(container_id, ()), Condition.ADOPTED),
-    )
-
-
 def find_directories(cgroup_root: Path, container_ids: Iterable[str]) -> Mapping[str, Path]:
-    """Return container id -> its cpuset directory, of those containers that have a cgroup."""
+    """Return container id -> its cpuset directory, for the containers that have a cgroup."""
     wanted = set(container_ids)
     top = cgroup_root if (cgroup_root / "cgroup.controllers").exists() else cgroup_root / "cpuset"
     found: dict[str, Path] = {}
@@ -182,40 +184,12 @@ def find_directories(cgroup_root: Path, container_ids: Iterable[str]) -> Mapping
     return found
 
 
-def _read_pin(
-    container_id: str,
-    key: Key,
-    blocks: tuple[Block, ...],
-    directory: Path | None,
-    reason: Reason | None,
-    sent: Collection[NodeSet],
-) -> Pin:
-    mems = None if directory is None else set_mems(directory)
-    nodes = blocks[0].numa_affinity
-    return Pin(
-        container_id,
-        key[0] if reason is None else f"{reason.namespace}/{reason.pod}",
-        key[1],
-        nodes=nodes,
-        mems=mems,
-        allowed=NodeSet() if directory is None else _allowed(directory.parent),
-        hugepages=tuple(block.type for block in blocks if block.type != MEMORY and block.size),
-        origin=_origin(nodes, sent, _found_as(reason)),
-    )
-
-
-def _found_as(reason: Reason | None) -> Condition:
-    match reason and reason.event:
-        case Adopted.event:
-            return Condition.ADOPTED
-        case CpusetMemsConflict.event:
-            return Condition.CONFLICT
-        case _:
-            return Condition.PINNED
-
-
-def _origin(nodes: NodeSet, sent: Collection[NodeSet], found: Condition) -> Condition:
-    return Condition.PINNED if found is Condition.ADOPTED and nodes in sent else found
+def _origin(nodes: NodeSet, sent: Collection[NodeSet], event: str | None) -> Condition:
+    """Return who set the nodes of a container; `event` is its last record."""
+    if event == CpusetMemsConflict.event:
+        return Condition.CONFLICT
+    is_proven = event != Adopted.event or nodes in sent
+    return Condition.PINNED if is_proven else Condition.ADOPTED
 
 
 def _allowed(directory: Path) -> NodeSet:

@@ -1,4 +1,4 @@
-"""Steps are described, executed, and taken back when one fails."""
+"""Steps are described, executed, and undone when one fails."""
 
 import os
 from collections.abc import Sequence
@@ -117,7 +117,7 @@ def test_what_cannot_be_taken_back_is_named(root: Path, monkeypatch: pytest.Monk
     with pytest.raises(UsageError) as caught:
         apply(steps, Host(root), run)
     assert str(caught.value) == (
-        "/none: No such file or directory; not taken back: ran systemctl start x (no such unit)"
+        "/none: No such file or directory; not undone: ran systemctl start x (no such unit)"
     )
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from nri_numamem.cli.host_files import Host
 from nri_numamem.cli.installation.facts import Facts
-from nri_numamem.cli.installation.purge import Purge, plan_purge, purge
 from nri_numamem.cli.installation.steps import Remove
 from nri_numamem.cli.runtimes import CONTAINERD, Runtime
+from nri_numamem.cli.uninstall import Purge, plan_purge, purge
 from nri_numamem.config.errors import UsageError
 
 SERVICE, LAUNCHED = "/etc/nri-numamem/config.yaml", "/etc/nri/conf.d/10-nri-numamem.conf"
