@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,6 +29,13 @@ def module_name(path: Path) -> str:
     return ".".join(parts)
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """Return the parsed file."""
+    return ast.parse(path.read_text())
+
+
+@cache
 def modules() -> dict[str, Path]:
     """Return dotted name -> file of every module of the package, generated ones included."""
     return {module_name(p): p for p in sorted((ROOT / PACKAGE).rglob("*.py"))}
@@ -39,12 +47,17 @@ def room_of(module: str) -> str:
     return parts[1] if len(parts) > 1 else ""
 
 
-def imported_names(path: Path, *, at_run_time: bool = False) -> Iterator[tuple[str, str]]:
-    """Yield each import of a file, at any depth, as (module, name); `import x` has no name.
+@cache
+def imported_names(path: Path, *, at_run_time: bool = False) -> tuple[tuple[str, str], ...]:
+    """Return each import of a file, at any depth, as (module, name); `import x` has no name.
 
     With `at_run_time` without those that only annotations need.
     """
-    waiting: list[ast.AST] = [ast.parse(path.read_text())]
+    return (*_imports_in(path, at_run_time=at_run_time),)
+
+
+def _imports_in(path: Path, *, at_run_time: bool) -> Iterator[tuple[str, str]]:
+    waiting: list[ast.AST] = [tree_of(path)]
     while waiting:
         node = waiting.pop()
         if at_run_time and isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":

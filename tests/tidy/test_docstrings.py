@@ -18,6 +18,7 @@ from tests.tidy.source import (
     modules,
     name_of,
     source_files,
+    tree_of,
 )
 
 QUOTED = re.compile(r"``([A-Za-z_]\w*(?:\.\w+)*)(?:\(\w*\))?``")
@@ -48,7 +49,7 @@ WORDS = {
 def names_in(path: Path) -> frozenset[str]:
     """Return the names that a module defines or exports, but for the variables of its functions."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.arg):
             found.add(node.arg)
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
@@ -110,12 +111,11 @@ def _libraries() -> frozenset[str]:
     return frozenset(module.split(".")[0] for module, _ in imports)
 
 
-def quoted(text: str) -> set[str]:
+def quoted(tree: ast.Module) -> set[str]:
     """Return the names in the docstrings of a module, of its classes, functions and variables."""
-    nodes = ast.walk(ast.parse(text))
     texts = [
         node.value.value
-        for node in nodes
+        for node in ast.walk(tree)
         if isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Constant)
         and isinstance(node.value.value, str)
@@ -125,12 +125,12 @@ def quoted(text: str) -> set[str]:
 
 @pytest.mark.parametrize("path", source_files(PACKAGE), ids=name_of)
 def test_names_in_docstrings_exist(path: Path) -> None:
-    assert {name for name in quoted(path.read_text()) if not exists(name)} == set()
+    assert {name for name in quoted(tree_of(path)) if not exists(name)} == set()
 
 
 def test_names_are_found_and_judged() -> None:
     text = '"""``one`` ``two.three()`` ``four five`` ``/six``."""\nx = 1\n"""``seven``."""\n'
-    assert quoted(text) == {"one", "two.three", "seven"}
+    assert quoted(ast.parse(text)) == {"one", "two.three", "seven"}
     assert module_name(ROOT / PACKAGE / "engine/core/snapshot.py").endswith("engine.core.snapshot")
     for name in ("snapshot", "engine.core.snapshot", "snapshot.restore", "nri_numamem.engine"):
         assert exists(name), name

@@ -8,6 +8,7 @@ import re
 import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,7 @@ class Retired:
         return self.where == TEXT and bool(re.search(rf"\b{self.term}\b", text, re.IGNORECASE))
 
 
+@cache
 def words_of(name: str) -> list[str]:
     """Return the words of an identifier in lower case: `_SecondLook` -> second, look."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)

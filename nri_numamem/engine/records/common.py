@@ -42,7 +42,7 @@ def names_of(value: Flat) -> ContainerNames | PodNames | None:
 
 
 WARNED_BEFORE = "it is not the first record of this event for the pod"
-"""A condition of the level debug (``daemon.pod_warnings``)."""
+"""A condition of the level debug (``daemon.record_path``)."""
 
 UNPINNED = "unpinned"
 """The outcome of a container that runs without NUMA nodes of its own."""
