@@ -47,13 +47,13 @@ test-other: $(VENV)/.dev
 	$(BIN)/pytest $(OTHER_TESTS)
 
 e2e: $(VENV)/.dev
-	tests/e2e/install-tools
+	tests/machines/install-tools
 	$(BIN)/pytest tests/e2e -p no:randomly --tb=short
 
 # A real kubelet with containerd and the plugin on such a machine. Kubernetes' programs are built from
 # Go modules and kept in the user's cache: the first builds take long. See tests/cluster/README.md.
 e2e-cluster: $(VENV)/.dev
-	tests/e2e/install-tools
+	tests/machines/install-tools
 	tests/cluster/install-tools
 	tests/packaging/install-kubernetes-tools
 	$(BIN)/python -m tests.cluster.kubernetes.programs \
@@ -63,7 +63,7 @@ e2e-cluster: $(VENV)/.dev
 # Features that are off by default, with the newest containerd and runc on such a machine, which are
 # built from Go modules. See tests/features/README.md.
 e2e-features: $(VENV)/.dev
-	tests/e2e/install-tools
+	tests/machines/install-tools
 	tests/conformance/install-tools
 	tests/cluster/cri/install-tools
 	$(BIN)/python -m tests.cluster.kubernetes.programs containerd containerd-shim-runc-v2 runc

@@ -52,7 +52,7 @@ TARGETS: tuple[Target, ...] = (
     Target(proto="api/nri.proto", module="tests/laboratory/api"),
     Target(proto="api/nri_subset.proto", module="nri_numamem/nri/nri_subset"),
     Target(proto="api/podresources.proto", module="nri_numamem/kubelet/podresources"),
-    Target(proto="tests/e2e/guest/cri.proto", module="tests/e2e/guest/cri"),
+    Target(proto="tests/machines/guest/cri.proto", module="tests/machines/guest/cri"),
     Target(proto="tests/cluster/guest/dra.proto", module="tests/cluster/guest/dra"),
 )
 CONTRACTS: tuple[str, ...] = ("api/status.proto", "api/ttrpc.proto")

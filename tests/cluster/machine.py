@@ -1,26 +1,22 @@
 """The virtual machine of these tests: Debian sid with containerd, the plugin and the kubelet.
 
-Image, machine and the framework of the guest are those of tests/e2e. An API server for the kubelet
-runs on the machine's host.
+An API server for the kubelet runs on the machine's host.
 """
 
 import base64
 import json
 import shutil
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tests.cluster import boot
-from tests.cluster.guest import catalog, scenarios_dra
-from tests.cluster.guest.checks import Phase
+from tests.cluster.guest import phases, scenarios_dra
 from tests.cluster.kubernetes import programs
 from tests.cluster.kubernetes.servers import ADMIN, ControlPlane
-from tests.e2e import artefact_builds, runs
-
-_SUITE = "sid"
-_OUT = runs.ROOT / "build" / "cluster"
-_GUEST = Path(__file__).parent / "guest"
+from tests.machines import artefact_builds
+from tests.machines.progress import Progress
+from tests.machines.suite import Contents, Suite, checks_of
+from tests.machines.vm import accelerator
 
 # The guest reaches the host's loopback interface at this address.
 _HOST_ADDRESS = "10.0.2.2"
@@ -32,28 +28,22 @@ _NETWORK = (
 )
 
 
-def run(names: Iterable[str]) -> runs.SuiteReport:
-    """Boot the machine with the phases of these names; build what is missing."""
-    _OUT.mkdir(parents=True, exist_ok=True)
-    phases = [phase for phase in catalog.PHASES if phase.name in set(names)]
-    artefacts = artefact_builds.programs(_OUT / "packages")
-    artefacts["kubelet"] = programs.built(programs.KUBELET)
-    if not any(phase.has_api_server for phase in phases):
-        return _run(phases, artefacts)
-    with _control_plane() as kubeconfig:
-        return _run(phases, artefacts | {"kubeconfig": kubeconfig})
-
-
-def _run(phases: Iterable[Phase], artefacts: dict[str, Path]) -> runs.SuiteReport:
-    drive = boot.write_drive(artefacts, [phase.name for phase in phases], _OUT, _GUEST)
-    device = boot.accelerator(scenarios_dra.DEVICE_NODE, scenarios_dra.PORT)
-    return runs.run(_SUITE, drive, _OUT, (*_NETWORK, *device))
+@contextmanager
+def _contents(names: Sequence[str], progress: Progress) -> Iterator[Contents]:
+    """Build what is missing, and run an API server for the phases that need one."""
+    artefacts = artefact_builds.programs(SUITE.out / "packages", progress)
+    artefacts["kubelet"] = programs.built(programs.KUBELET, progress)
+    device = accelerator(scenarios_dra.DEVICE_NODE, scenarios_dra.PORT)
+    with ExitStack() as stack:
+        if any(phase.has_api_server for phase in phases.PHASES if phase.name in names):
+            artefacts["kubeconfig"] = stack.enter_context(_control_plane())
+        yield Contents(artefacts, (*_NETWORK, *device))
 
 
 @contextmanager
 def _control_plane() -> Iterator[Path]:
     """Run etcd and an API server; yield a kubeconfig for the guest."""
-    folder = _OUT / "control-plane"
+    folder = SUITE.out / "control-plane"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     servers = ControlPlane(folder)
@@ -82,3 +72,13 @@ def _kubeconfig(servers: ControlPlane) -> Path:
     path = servers.root / "guest.kubeconfig"
     path.write_text(json.dumps(document), encoding="ascii")
     return path
+
+
+SUITE = Suite(
+    name="cluster",
+    guest=Path(__file__).parent / "guest",
+    checks=checks_of(phases.PHASES),
+    contents=_contents,
+    minutes=13,
+    builds=(programs.build(programs.KUBELET), programs.build(programs.API_SERVER)),
+)

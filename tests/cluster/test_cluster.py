@@ -1,23 +1,18 @@
-"""One test per phase and check of the virtual machine (see conftest.py).
-
-A check without a report fails with the reason for which the machine ended.
-"""
+"""One test per phase and check of the virtual machine."""
 
 import pytest
 
-from tests.cluster.guest import catalog
-from tests.e2e.runs import SuiteReport
+from tests.cluster.machine import SUITE
+from tests.machines.runs import Report
 
 # The first test waits for the machine, and for what is not cached.
 pytestmark = pytest.mark.timeout(7200)
 
 
-@pytest.mark.parametrize(("phase", "check"), catalog.names())
-def test_check(machine_report: SuiteReport, phase: str, check: str) -> None:
-    record = machine_report.checks.get((phase, check))
-    assert record is not None, f"did not report: {machine_report.error}"
-    assert record["ok"], record["detail"]
+@pytest.mark.parametrize(("phase", "check"), SUITE.names)
+def test_check(machine_report: Report, phase: str, check: str) -> None:
+    machine_report.expect(phase, check)
 
 
-def test_run_is_complete(machine_report: SuiteReport) -> None:
+def test_run_is_complete(machine_report: Report) -> None:
     assert not machine_report.error

@@ -1,26 +1,35 @@
-"""One test per suite, phase and check of the virtual machines that the fixture boots.
-
-A check without a report fails with the reason for which the machine ended.
-"""
+"""One test per suite, phase and check of the virtual machines."""
 
 import pytest
 
-from tests.e2e.guest import catalog
-from tests.e2e.runs import SuiteReport
-
-SUITES = ("trixie", "sid")
+from tests.e2e.machine import SUITE
+from tests.machines.runs import Report
 
 # The first test waits for all machines, and for their images if they are not cached.
-pytestmark = [pytest.mark.timeout(3000), pytest.mark.parametrize("suite", SUITES)]
+pytestmark = [
+    pytest.mark.timeout(3000),
+    pytest.mark.parametrize("suite", SUITE.systems),
+]
+_BOTH_MODES = [
+    pytest.param((f"launched-{setting}", f"external-{setting}"), id=f"both-{setting}")
+    for setting in ("default", "hugetlb")
+]
 
 
-@pytest.mark.parametrize(("phase", "check"), catalog.names())
-def test_check(reports: dict[str, SuiteReport], suite: str, phase: str, check: str) -> None:
-    report = reports[suite]
-    record = report.checks.get((phase, check))
-    assert record is not None, f"did not report: {report.error}"
-    assert record["ok"], record["detail"]
+@pytest.mark.parametrize(("phase", "check"), SUITE.names)
+def test_check(machine_report: Report, suite: str, phase: str, check: str) -> None:
+    machine_report.expect(phase, check)
 
 
-def test_run_is_complete(reports: dict[str, SuiteReport], suite: str) -> None:
-    assert not reports[suite].error
+@pytest.mark.parametrize("phases", _BOTH_MODES)
+def test_launched_equals_external(
+    machine_report: Report, suite: str, phases: tuple[str, str]
+) -> None:
+    """Compare the placements of both modes in the same checks."""
+    launched, external = (machine_report.placements.get(phase) for phase in phases)
+    assert external, "no container was seen anywhere"
+    assert external == launched
+
+
+def test_run_is_complete(machine_report: Report, suite: str) -> None:
+    assert not machine_report.error

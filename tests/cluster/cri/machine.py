@@ -1,36 +1,41 @@
-"""The virtual machine of these tests: Debian sid, container runtimes, and a device on a node.
-
-Machine, image and the framework of the guest are those of tests/e2e.
-"""
+"""The virtual machine of these tests: Debian sid, container runtimes, and a device on a node."""
 
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from tests.cluster import boot
-from tests.cluster.cri.guest import scenarios_cdi
+from tests.cluster.cri.guest import phases, scenarios_cdi
 from tests.cluster.kubernetes import programs
-from tests.e2e import artefact_builds, runs, vm
+from tests.machines import artefact_builds, vm
+from tests.machines.image import CRI
+from tests.machines.progress import Progress
+from tests.machines.suite import Contents, Suite, checks_of
 
-_SUITE = "sid"
-_OUT = runs.ROOT / "build" / "cri"
-_GUEST = Path(__file__).parent / "guest"
 
-
-def run(phases: Iterable[str]) -> runs.SuiteReport:
-    """Boot the machine with the phases of these names; build what is missing."""
-    _OUT.mkdir(parents=True, exist_ok=True)
-    artefacts = artefact_builds.programs(_OUT / "packages")
-    artefacts |= {"crio": programs.built(programs.CRIO), "pinns": _pinns()}
-    drive = boot.write_drive(artefacts, phases, _OUT, _GUEST)
-    device = boot.accelerator(scenarios_cdi.DEVICE_NODE, scenarios_cdi.PORT)
-    return runs.run(_SUITE, drive, _OUT, (*vm.NO_NETWORK, *device), boot.CRI_IMAGE)
+@contextmanager
+def _contents(_names: Sequence[str], progress: Progress) -> Iterator[Contents]:
+    artefacts = artefact_builds.programs(SUITE.out / "packages", progress)
+    artefacts |= {"crio": programs.built(programs.CRIO, progress), "pinns": _pinns()}
+    device = vm.accelerator(scenarios_cdi.DEVICE_NODE, scenarios_cdi.PORT)
+    yield Contents(artefacts, (*vm.NO_NETWORK, *device))
 
 
 def _pinns() -> Path:
     """Compile CRI-O's helper, which keeps the namespaces of pods; return its path."""
     sources = programs.source_folder(programs.CRIO) / "pinns" / "src"
-    path = _OUT / "pinns"
+    path = SUITE.out / "pinns"
     files = sorted(str(file) for file in sources.glob("*.c"))
     subprocess.run(["cc", "-std=c99", "-O2", "-o", str(path), *files], check=True)
     return path
+
+
+SUITE = Suite(
+    name="cri",
+    guest=Path(__file__).parent / "guest",
+    checks=checks_of(phases.PHASES),
+    contents=_contents,
+    minutes=6,
+    variant=CRI,
+    builds=(programs.build(programs.CRIO),),
+)

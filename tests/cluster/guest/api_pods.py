@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.cluster.guest.kubelet import HOST_NAME
 from tests.cluster.guest.manifests import NAMESPACE, Manifest
-from tests.e2e.guest.waiting import wait_until
+from tests.machines.guest.waiting import wait_until
 
 KUBECONFIG = Path("/e2e/artefacts/kubeconfig")
 _NAMESPACE = f"/api/v1/namespaces/{NAMESPACE}"

@@ -7,11 +7,11 @@ from typing import Any, Protocol
 
 from tests.cluster.guest.kubelet import Kubelet
 from tests.cluster.guest.manifests import Manifest
-from tests.e2e.guest import cgroups
-from tests.e2e.guest.checks import expect
-from tests.e2e.guest.containerd import Containerd
-from tests.e2e.guest.plugin import Plugin
-from tests.e2e.guest.waiting import wait_until
+from tests.machines.guest import cgroups
+from tests.machines.guest.checks import expect
+from tests.machines.guest.containerd import Containerd
+from tests.machines.guest.plugin import Plugin
+from tests.machines.guest.waiting import wait_until
 
 # Of the kubelet's two cgroup drivers.
 _PODS_CGROUPS = ("kubepods.slice", "kubepods")

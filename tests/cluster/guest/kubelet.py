@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.guest.commands import output
-from tests.e2e.guest import systemd
-from tests.e2e.guest.waiting import wait_until
+from tests.machines.guest import systemd
+from tests.machines.guest.processes import output
+from tests.machines.guest.waiting import wait_until
 
 PROGRAM = Path("/e2e/artefacts/kubelet")
 LOG = Path("/var/log/e2e/kubelet.log")

@@ -6,7 +6,7 @@ This module depends on the image of the pods, and not on the kubelet.
 from collections.abc import Sequence
 from typing import Any
 
-from tests.e2e.guest.image_archive import IMAGE
+from tests.machines.guest.image_archive import IMAGE
 
 Manifest = dict[str, Any]
 

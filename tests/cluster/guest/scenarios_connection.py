@@ -1,8 +1,7 @@
 """Checks of the connection to the runtime, before and after all other checks of a phase."""
 
-from tests.cluster.guest.checks import Check
 from tests.cluster.guest.host import Host
-from tests.e2e.guest.checks import expect
+from tests.machines.guest.checks import Check, expect
 
 
 def _plugin_is_connected(host: Host) -> str:

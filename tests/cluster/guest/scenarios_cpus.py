@@ -3,13 +3,12 @@
 Node n of the machine has CPU n. CPU 0 is reserved, so the kubelet assigns 1 to 3.
 """
 
-from tests.cluster.guest.checks import Check
 from tests.cluster.guest.host import Host
 from tests.cluster.guest.manifests import container, pod, resources
 from tests.cluster.guest.scenarios_placement import one_node
 from tests.cluster.guest.scenarios_restarts import crash
-from tests.e2e.guest import cgroups
-from tests.e2e.guest.checks import expect
+from tests.machines.guest import cgroups
+from tests.machines.guest.checks import Check, expect
 
 SETTINGS = {"cpuManagerPolicy": "static", "reservedSystemCPUs": "0"}
 

@@ -8,12 +8,11 @@ from pathlib import Path
 
 from tests.cluster.guest import dra
 from tests.cluster.guest.api_pods import ApiPods
-from tests.cluster.guest.checks import Check
 from tests.cluster.guest.host import Host
 from tests.cluster.guest.manifests import guaranteed
 from tests.cluster.guest.scenarios_placement import block, one_node
-from tests.e2e.guest.checks import expect
-from tests.e2e.guest.waiting import wait_until
+from tests.machines.guest.checks import Check, expect
+from tests.machines.guest.waiting import wait_until
 
 DEVICE_NODE = 2
 PORT = "accelerator"

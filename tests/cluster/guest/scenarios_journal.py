@@ -1,11 +1,12 @@
 """Checks of the plugin's log in the journal, with the commands of docs/troubleshooting.md."""
 
-from tests.cluster.guest.checks import Check
 from tests.cluster.guest.host import Host
 from tests.cluster.guest.manifests import guaranteed
-from tests.e2e.guest import scenarios_journal, systemd
-from tests.e2e.guest.plugin import CONFIG, LOG_TO_FILE, RESERVATION
-from tests.e2e.guest.waiting import wait_until
+from tests.e2e.guest import scenarios_journal
+from tests.machines.guest import systemd
+from tests.machines.guest.checks import Check
+from tests.machines.guest.plugin import CONFIG, LOG_TO_FILE, RESERVATION
+from tests.machines.guest.waiting import wait_until
 
 # More than the plugin can assign on all NUMA nodes, and less than what the kubelet can.
 _TOO_LARGE_MIB = 3700

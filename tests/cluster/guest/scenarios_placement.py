@@ -6,7 +6,6 @@ The machine: four NUMA nodes of about 1 GiB with 64 MiB reserved on each; 0-1 an
 import json
 from typing import Any
 
-from tests.cluster.guest.checks import Check
 from tests.cluster.guest.host import (
     Host,
     anonymous_bytes,
@@ -24,8 +23,8 @@ from tests.cluster.guest.manifests import (
     resources,
     sidecar,
 )
-from tests.e2e.guest.checks import expect
-from tests.e2e.guest.waiting import wait_until
+from tests.machines.guest.checks import Check, expect
+from tests.machines.guest.waiting import wait_until
 
 # The first pod fills most of a node, so that the others are not on the node that is preferred.
 _FILLER_MIB = 760

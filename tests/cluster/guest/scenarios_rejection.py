@@ -3,11 +3,10 @@
 import re
 from itertools import pairwise
 
-from tests.cluster.guest.checks import Check
 from tests.cluster.guest.host import Host, container_status
 from tests.cluster.guest.manifests import Manifest, guaranteed
-from tests.e2e.guest.checks import expect
-from tests.e2e.guest.waiting import wait_until
+from tests.machines.guest.checks import Check, expect
+from tests.machines.guest.waiting import wait_until
 
 _PAIR_MIB = 1229  # fits two nodes, and no single one
 _NEAR_PAIRS = (frozenset({0, 1}), frozenset({2, 3}))

@@ -1,12 +1,11 @@
 """Checks of resizes in place, which the kubelet does for pods of an API server only."""
 
 from tests.cluster.guest.api_pods import ApiPods
-from tests.cluster.guest.checks import Check
 from tests.cluster.guest.host import Host, container_id
 from tests.cluster.guest.manifests import MIB, WRITE, Manifest, guaranteed, resources
 from tests.cluster.guest.scenarios_placement import block, one_node
-from tests.e2e.guest.checks import expect
-from tests.e2e.guest.waiting import wait_until
+from tests.machines.guest.checks import Check, expect
+from tests.machines.guest.waiting import wait_until
 
 _NEAR_PAIRS = (frozenset({0, 1}), frozenset({2, 3}))
 _SMALL_MIB, _GROWN_MIB, _REFUSED_MIB, _LARGE_MIB = 200, 220, 300, 1229

@@ -5,7 +5,6 @@ import signal
 from collections.abc import Callable
 from functools import partial
 
-from tests.cluster.guest.checks import Check
 from tests.cluster.guest.host import (
     Host,
     container_id,
@@ -24,8 +23,8 @@ from tests.cluster.guest.manifests import (
     sidecar,
 )
 from tests.cluster.guest.scenarios_placement import one_node
-from tests.e2e.guest.checks import expect
-from tests.e2e.guest.waiting import wait_until
+from tests.machines.guest.checks import Check, expect
+from tests.machines.guest.waiting import wait_until
 
 _KILLED = 128 + signal.SIGKILL
 
@@ -87,7 +86,7 @@ def _new_pod_is_placed(host: Host) -> str:
     return f"node {sorted(one_node(host, 'last'))}"
 
 
-def _restart(name: str, restart: Callable[..., None], *, killed: bool) -> Check:
+def _restart(name: str, restart: Callable[..., None], *, killed: bool) -> Check[Host]:
     run = partial(_keeps_all, partial(restart, killed=killed))
     return Check(f"{'sigkill' if killed else 'restart'}_of_{name}_changes_nothing", run)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.cluster.guest.kubelet import HOST_NAME, MANIFESTS, PODS, get
 from tests.cluster.guest.manifests import Manifest
-from tests.e2e.guest.waiting import wait_until
+from tests.machines.guest.waiting import wait_until
 
 
 class StaticPods:

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.conformance.go_runtime import go_program
+from tests.machines.progress import Build, Progress
 
 HERE = Path(__file__).parent
 _KEY_LENGTH = 16
@@ -57,11 +58,13 @@ class Program:
     tags: str = ""
     values: str = ""
     uses_cgo: bool = False
+    minutes: float = 3
+    """About how long the first build takes on two processors."""
 
 
-KUBELET = Program("kubelet", HERE / "server", "k8s.io/kubernetes/cmd/kubelet")
+KUBELET = Program("kubelet", HERE / "server", "k8s.io/kubernetes/cmd/kubelet", minutes=7)
 API_SERVER = Program("kube-apiserver", HERE / "server", "k8s.io/kubernetes/cmd/kube-apiserver")
-SCHEDULER = Program("kube-scheduler", HERE / "scheduler", ".")
+SCHEDULER = Program("kube-scheduler", HERE / "scheduler", ".", minutes=5)
 CRIO = Program("crio", HERE / "crio", f"{_CRIO}/cmd/crio", _CRIO, _CRIO_TAGS, uses_cgo=True)
 
 
@@ -88,7 +91,17 @@ _ALL = (KUBELET, API_SERVER, SCHEDULER, CRIO, *RUNTIMES, TOPOLOGY_UPDATER)
 PROGRAMS = {program.name: program for program in _ALL}
 
 
-def built(program: Program) -> Path:
+def build(program: Program) -> Build:
+    """Return what `built` may have to build."""
+
+    def is_cached() -> bool:
+        go = go_program()
+        return go is not None and _file(go, program).exists()
+
+    return Build(f"{program.name} {version_of(program)}", program.minutes, is_cached)
+
+
+def built(program: Program, progress: Progress | None = None) -> Path:
     """Return the program's file; build it unless the cache has it.
 
     A build removes the program's older files. Raises RuntimeError with Go's output, or when Go is
@@ -99,16 +112,16 @@ def built(program: Program) -> Path:
         raise RuntimeError("Go is missing; run tests/conformance/install-tools")
     cache = _cache()
     cache.mkdir(parents=True, exist_ok=True)
-    folder = cache / f"{program.name}-{_key(go, program)}"
-    file = folder / program.name
+    file = _file(go, program)
     with _lock(cache / f"{program.name}.lock"):
         if file.exists():
             return file
         for old in cache.glob(f"{program.name}-{'?' * _KEY_LENGTH}"):
             shutil.rmtree(old)
         new = cache / f"{program.name}.new"
-        _run_go(go, program, "build", *_options(program), "-o", str(new), program.package)
-        folder.mkdir()
+        with (progress or Progress(sys.stderr)).step(build(program).name, program.minutes):
+            _run_go(go, program, "build", *_options(program), "-o", str(new), program.package)
+        file.parent.mkdir()
         new.rename(file)
     return file
 
@@ -135,6 +148,10 @@ def _options(program: Program) -> tuple[str, ...]:
     linker = f"-ldflags=-s -w {values}{program.values.format(version=version)}"
     options = ("-mod=readonly", "-buildvcs=false", "-trimpath", linker)
     return (*options, f"-tags={program.tags}") if program.tags else options
+
+
+def _file(go: str, program: Program) -> Path:
+    return _cache() / f"{program.name}-{_key(go, program)}" / program.name
 
 
 def _key(go: str, program: Program) -> str:
@@ -181,9 +198,10 @@ def _cpu_s() -> float:
 
 def main(names: list[str]) -> int:
     """Build the programs with these names, all without names."""
+    progress = Progress(sys.stdout)
     for name in names or PROGRAMS:
         began_s, cpu_s = time.monotonic(), _cpu_s()
-        file = built(PROGRAMS[name])
+        file = built(PROGRAMS[name], progress)
         took = f"{time.monotonic() - began_s:.0f} s, {_cpu_s() - cpu_s:.0f} s of CPU time"
         print(f"{name} {version_of(PROGRAMS[name])}: {file} ({took})", flush=True)
     return 0

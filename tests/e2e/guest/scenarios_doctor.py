@@ -9,7 +9,8 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tests.e2e.guest.checks import Check, Host, expect
+from tests.machines.guest.checks import Check, expect
+from tests.machines.guest.host import Host
 
 _KUBELET = Path("/var/lib/kubelet/config.yaml")
 _CONFIG = Path("/etc/nri-numamem/config.yaml")

@@ -3,11 +3,12 @@
 import json
 from typing import Any
 
-from tests.e2e.guest.checks import Check, Host, expect
-from tests.e2e.guest.cri import CriError
-from tests.e2e.guest.kubelet import ContainerSpec, PodSpec
 from tests.e2e.guest.scenarios_placement import SMALL
-from tests.e2e.guest.waiting import wait_until
+from tests.machines.guest.checks import Check, expect
+from tests.machines.guest.cri import CriError
+from tests.machines.guest.host import Host
+from tests.machines.guest.kubelet import ContainerSpec, PodSpec
+from tests.machines.guest.waiting import wait_until
 
 _NAMESPACE = "e2e"
 _HUGE = 64 << 30  # more than the machine

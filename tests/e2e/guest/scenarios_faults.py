@@ -10,11 +10,12 @@ The machine: four NUMA nodes of about 1 GiB with 64 MiB reserved on each; 0-1 an
 
 from typing import Any
 
-from tests.e2e.guest import cgroups
-from tests.e2e.guest.checks import Check, Host, expect
-from tests.e2e.guest.kubelet import ContainerSpec, Pod, PodSpec
 from tests.e2e.guest.scenarios_placement import LARGE, MEDIUM, MIB, SMALL
-from tests.e2e.guest.waiting import wait_until
+from tests.machines.guest import cgroups
+from tests.machines.guest.checks import Check, expect
+from tests.machines.guest.host import Host
+from tests.machines.guest.kubelet import ContainerSpec, Pod, PodSpec
+from tests.machines.guest.waiting import wait_until
 
 _GROWN = 400 * MIB  # more than SMALL, and still fits on its node
 

@@ -4,10 +4,11 @@ Each NUMA node has 16 pages of 2 MiB. By default containerd does not set hugepag
 containers (`disable_hugetlb_controller`), so in half of the phases only the plugin sets them.
 """
 
-from tests.e2e.guest import cgroups
-from tests.e2e.guest.checks import Check, Host, expect
-from tests.e2e.guest.kubelet import ContainerSpec, Pod, PodSpec
 from tests.e2e.guest.scenarios_placement import MIB, NEAR_PAIRS, SMALL
+from tests.machines.guest import cgroups
+from tests.machines.guest.checks import Check, expect
+from tests.machines.guest.host import Host
+from tests.machines.guest.kubelet import ContainerSpec, Pod, PodSpec
 
 _LIMIT_FILES = ("hugetlb.2MB.max", "hugetlb.2MB.rsvd.max")
 

@@ -9,11 +9,12 @@ import subprocess
 from functools import partial
 from pathlib import Path
 
-from tests.e2e.guest import artefacts
-from tests.e2e.guest.checks import Host, expect
-from tests.e2e.guest.cri import CriError
-from tests.e2e.guest.kubelet import ContainerSpec, PodSpec
-from tests.e2e.guest.waiting import TIMEOUT_S, wait_until
+from tests.machines.guest import artefacts
+from tests.machines.guest.checks import expect
+from tests.machines.guest.cri import CriError
+from tests.machines.guest.host import Host
+from tests.machines.guest.kubelet import ContainerSpec, PodSpec
+from tests.machines.guest.waiting import TIMEOUT_S, wait_until
 
 _PAGE = Path("/e2e/troubleshooting.md")
 _TOO_LARGE = PodSpec("too-large", (ContainerSpec("main", 64 << 30),))

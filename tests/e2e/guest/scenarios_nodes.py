@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-from tests.e2e.guest import cgroups
-from tests.e2e.guest.checks import Check, Host, expect
-from tests.e2e.guest.cri import CriError
-from tests.e2e.guest.kubelet import ContainerSpec, PodSpec
+from tests.machines.guest import cgroups
+from tests.machines.guest.checks import Check, expect
+from tests.machines.guest.cri import CriError
+from tests.machines.guest.host import Host
+from tests.machines.guest.kubelet import ContainerSpec, PodSpec
 
 MIB = 1 << 20
 # One on each node with CPUs leaves less than SMALL there; node 4 could hold SMALL.
@@ -46,7 +47,7 @@ def _excluded_node_is_not_used(host: Host) -> str:
         text = f"it runs on {sorted(cgroups.nodes(pod.parent, pod.container_ids['main']))}"
     expect("refused" in text, f"a container for which only node 4 has room: {text}")
     expect(f"node {_NODE}" not in text, f"the text names the excluded node: {text}")
-    placed = {node for _, _, nodes in host.placements for node in nodes}
+    placed = {node for _, nodes in host.placements for node in nodes}
     expect(int(_NODE) not in placed, f"earlier containers are on {sorted(placed)}")
     return text
 

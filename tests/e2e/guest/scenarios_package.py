@@ -8,12 +8,13 @@ import os
 import signal
 from pathlib import Path
 
-from tests.e2e.guest import artefacts, cgroups, containerd, forms, plugin, systemd
-from tests.e2e.guest.checks import Check, Host, expect
-from tests.e2e.guest.kubelet import ContainerSpec, Pod, PodSpec
 from tests.e2e.guest.scenarios_journal import documented_commands_find_the_records
 from tests.e2e.guest.scenarios_placement import LARGE, NEAR_PAIRS, SMALL
-from tests.e2e.guest.waiting import wait_until
+from tests.machines.guest import artefacts, cgroups, containerd, forms, plugin, systemd
+from tests.machines.guest.checks import Check, expect
+from tests.machines.guest.host import Host
+from tests.machines.guest.kubelet import ContainerSpec, Pod, PodSpec
+from tests.machines.guest.waiting import wait_until
 
 _POD = PodSpec("pinned", (ContainerSpec("main", SMALL),))
 _WIDE = PodSpec("wide", (ContainerSpec("main", LARGE),))

@@ -3,12 +3,13 @@
 The machine: four NUMA nodes of about 1 GiB with 64 MiB reserved on each; 0-1 and 2-3 are near.
 """
 
-from tests.e2e.guest import cgroups
-from tests.e2e.guest.checks import Check, Host, expect
-from tests.e2e.guest.cri import CriError
-from tests.e2e.guest.kubelet import SLEEP, ContainerSpec, Pod, PodSpec
-from tests.e2e.guest.scenarios_lifecycle import RESTART
-from tests.e2e.guest.waiting import wait_until
+from tests.machines.guest import cgroups
+from tests.machines.guest.checks import Check, expect
+from tests.machines.guest.cri import CriError
+from tests.machines.guest.host import Host
+from tests.machines.guest.kubelet import SLEEP, ContainerSpec, Pod, PodSpec
+from tests.machines.guest.scenarios_lifecycle import RESTART
+from tests.machines.guest.waiting import wait_until
 
 MIB = 1 << 20
 SMALL = 200 * MIB  # fits one NUMA node

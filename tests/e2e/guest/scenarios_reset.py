@@ -6,10 +6,11 @@ stored the update: otherwise its next update would write the plugin's nodes agai
 
 import json
 
-from tests.e2e.guest import cgroups
-from tests.e2e.guest.checks import Check, Host, expect
-from tests.e2e.guest.kubelet import ContainerSpec, Pod, PodSpec
 from tests.e2e.guest.scenarios_placement import SMALL
+from tests.machines.guest import cgroups
+from tests.machines.guest.checks import Check, expect
+from tests.machines.guest.host import Host
+from tests.machines.guest.kubelet import ContainerSpec, Pod, PodSpec
 
 _PINNED = PodSpec("pinned", (ContainerSpec("main", SMALL),))
 _ALL = frozenset(range(5))  # with the node without CPUs

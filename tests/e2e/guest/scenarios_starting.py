@@ -12,11 +12,12 @@ import threading
 import time
 from pathlib import Path
 
-from tests.e2e.guest import cgroups
-from tests.e2e.guest.checks import Check, Host, expect
-from tests.e2e.guest.kubelet import ContainerSpec, Pod, PodSpec
 from tests.e2e.guest.scenarios_placement import SMALL
-from tests.e2e.guest.waiting import wait_until
+from tests.machines.guest import cgroups
+from tests.machines.guest.checks import Check, expect
+from tests.machines.guest.host import Host
+from tests.machines.guest.kubelet import ContainerSpec, Pod, PodSpec
+from tests.machines.guest.waiting import wait_until
 
 # After the configuration; a runtime without a lock then synchronizes the plugin at once.
 _STOPPED_S = 9.0

@@ -6,11 +6,12 @@ The unpinned one is created while the plugin is away; when the plugin is back, i
 import json
 from typing import Any
 
-from tests.e2e.guest import cgroups
-from tests.e2e.guest.checks import Check, Host, expect
-from tests.e2e.guest.kubelet import ContainerSpec, Pod, PodSpec
 from tests.e2e.guest.scenarios_placement import SMALL
-from tests.e2e.guest.waiting import wait_until
+from tests.machines.guest import cgroups
+from tests.machines.guest.checks import Check, expect
+from tests.machines.guest.host import Host
+from tests.machines.guest.kubelet import ContainerSpec, Pod, PodSpec
+from tests.machines.guest.waiting import wait_until
 
 _WRITTEN_BYTES = 100_000_000
 # The block stays in dd's memory, because sleep never reads from the pipe.

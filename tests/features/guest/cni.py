@@ -9,8 +9,8 @@ This module depends on iproute2 and sysfs, and not on pods or the plugin under t
 import json
 from pathlib import Path
 
-from tests.e2e.guest.runtime import run_command
-from tests.e2e.guest.waiting import wait_until
+from tests.machines.guest.processes import output
+from tests.machines.guest.waiting import wait_until
 
 _CONFIGURATION = Path("/etc/cni/net.d/10-e2e.conflist")
 _PLUGINS = Path("/opt/cni/bin")
@@ -51,7 +51,7 @@ esac
 
 def install() -> None:
     """Load the cards' driver, and install plugin and configuration; pods get no device."""
-    run_command("modprobe", "virtio_net")  # the machine has no udev
+    output("modprobe", "virtio_net")  # the machine has no udev
     _PLUGINS.mkdir(parents=True, exist_ok=True)
     for name in ("e2e", "loopback"):
         path = _PLUGINS / name

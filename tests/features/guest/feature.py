@@ -5,20 +5,21 @@ The plugin is the service of the Debian package, under containerd and runc of th
 
 from dataclasses import dataclass
 
-from tests.e2e.guest import cri_phase, plugin
-from tests.e2e.guest.checks import Host
+from tests.machines.guest import checks, plugin
+from tests.machines.guest.host import Host
 
 
 @dataclass(frozen=True, slots=True)
-class Phase(cri_phase.Phase):
+class Phase(checks.Phase[Host]):
     """A feature's phase.
 
-    `runs_programs`: the plugin runs other programs; a system call outside of the unit's filter then
-    fails, as in the shipped unit, and does not end it. `runtime_tables` are tables of containerd's
-    configuration in TOML. `devices` are further arguments of QEMU; each phase of the run sees them.
+    `settings` are further ones of the plugin. `runs_programs`: the plugin runs other programs; a
+    system call outside of the unit's filter then fails, as in the shipped unit, and does not end
+    it. `runtime_tables` are tables of containerd's configuration in TOML. `devices` are further
+    arguments of QEMU; each phase of the run sees them.
     """
 
-    mode: str = "external"
+    settings: str = ""
     runs_programs: bool = False
     runtime_tables: str = ""
     devices: tuple[str, ...] = ()

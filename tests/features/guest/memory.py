@@ -5,15 +5,13 @@ the plugin or a scenario.
 """
 
 import contextlib
-import os
-import signal
-import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tests.e2e.guest import cgroups
-from tests.e2e.guest.kubelet import Pod
-from tests.e2e.guest.waiting import wait_until
+from tests.machines.guest import cgroups
+from tests.machines.guest.kubelet import Pod
+from tests.machines.guest.processes import first_victim
+from tests.machines.guest.waiting import wait_until
 
 MIB = 1 << 20
 
@@ -45,12 +43,9 @@ def more_written(pod: Pod, mib: int, container: str = "main") -> Iterator[None]:
     before = sum(numa_stat(pod, container)["anon"].values()) // MIB
     procs = cgroups.container(pod.parent, pod.container_ids[container]) / "cgroup.procs"
     script = f"echo $$ > {procs} && {_script(mib)}"
-    with subprocess.Popen(["/bin/sh", "-c", script], start_new_session=True) as process:
-        try:
-            wait_for_written(pod, before + mib, container)
-            yield
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
+    with first_victim(script):
+        wait_for_written(pod, before + mib, container)
+        yield
 
 
 def read(pod: Pod, file: str, container: str = "main") -> str:

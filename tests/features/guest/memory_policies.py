@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.e2e.guest.checks import Host, expect
-from tests.e2e.guest.cri import CriError
-from tests.e2e.guest.kubelet import ContainerSpec, Pod, PodSpec
-from tests.e2e.guest.waiting import wait_until
 from tests.features.guest import memory
 from tests.features.guest.memory import MIB
+from tests.machines.guest.checks import expect
+from tests.machines.guest.cri import CriError
+from tests.machines.guest.host import Host
+from tests.machines.guest.kubelet import ContainerSpec, Pod, PodSpec
+from tests.machines.guest.waiting import wait_until
 
 ANNOTATION = "memory-policy.numamem.io"
 WRITTEN_MIB = 64

@@ -6,7 +6,7 @@ This module depends on containerd and Debian's unit of it, and not on pods or pl
 
 from pathlib import Path
 
-from tests.e2e.guest import containerd, systemd
+from tests.machines.guest import containerd, systemd
 
 CONTAINERD = Path("/usr/local/bin/containerd")
 RUNC = Path("/usr/local/sbin/runc")

@@ -1,9 +1,10 @@
 """NUMA nodes: what the plugin may assign on them, and which ones processes may use."""
 
-from tests.e2e.guest.cgroups import parse_nodes
-from tests.e2e.guest.checks import Host, expect
-from tests.e2e.guest.kubelet import Pod
 from tests.features.guest import memory
+from tests.machines.guest.cgroups import parse_nodes
+from tests.machines.guest.checks import expect
+from tests.machines.guest.host import Host
+from tests.machines.guest.kubelet import Pod
 
 
 def allocatable_bytes(host: Host) -> list[int]:

@@ -1,13 +1,16 @@
 """The phases of all features: PHASES of each module scenarios_NAME.py in this folder."""
 
+import platform
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
-from tests.e2e.guest import artefacts, containerd, cri_phase, forms, plugin, scenarios_lifecycle
-from tests.e2e.guest.checks import Report
+from tests.features.guest import newer_containerd
 from tests.features.guest.feature import Phase
-from tests.features.guest.newer_containerd import NewerContainerd
+from tests.machines.guest import artefacts, containerd, forms, scenarios_lifecycle
+from tests.machines.guest.processes import output
+from tests.machines.guest.setup import CriSetup
 
 _PACKAGE = "tests.features.guest"
 
@@ -25,13 +28,23 @@ def _phases() -> tuple[Phase, ...]:
 PHASES = _phases()
 
 
-def run(report: Report, phase: Phase, attempt: int) -> list[str]:
-    """Run a phase's checks; return what failed."""
-    runtime = NewerContainerd(phase.runtime_tables)
-    return cri_phase.run(report, phase, attempt, runtime, lambda: _plugin(phase), containerd.LOG)
+def prepare() -> Mapping[str, str]:
+    """Return program -> version."""
+    return {
+        "kernel": platform.release(),
+        "containerd": newer_containerd.version(),
+        "runc": newer_containerd.runc_version(),
+        "crun": output("crun", "--version").split()[2],
+    }
 
 
-def _plugin(phase: Phase) -> plugin.Plugin:
+def setup(phase: Phase) -> CriSetup:
+    """Return what a phase runs on."""
+    runtime = newer_containerd.NewerContainerd(phase.runtime_tables)
+    return CriSetup(runtime, lambda: _service(phase), containerd.LOG)
+
+
+def _service(phase: Phase) -> forms.Service:
     return forms.Service(
         artefacts.NEW_PACKAGE,
         logs_to_file=True,

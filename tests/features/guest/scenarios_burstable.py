@@ -7,14 +7,15 @@ with the most memory, to which `oom_score_adj` adds thousandths of the node.
 
 from pathlib import Path
 
-from tests.e2e.guest import cgroups
-from tests.e2e.guest.checks import Check, Host, expect
-from tests.e2e.guest.kubelet import ContainerSpec, Pod, PodSpec
-from tests.e2e.guest.runtime import run_command
-from tests.e2e.guest.waiting import wait_until
 from tests.features.guest import memory
 from tests.features.guest.feature import Phase, restart_with
 from tests.features.guest.memory import MIB
+from tests.machines.guest import cgroups
+from tests.machines.guest.checks import Check, expect
+from tests.machines.guest.host import Host
+from tests.machines.guest.kubelet import ContainerSpec, Pod, PodSpec
+from tests.machines.guest.processes import output
+from tests.machines.guest.waiting import wait_until
 
 _SCORE = -500
 _EVIDENCE = "evidence: [memory-reservation, annotation], namespaces: [e2e]"
@@ -164,7 +165,7 @@ def _wait_for_kills(*pods: Pod) -> dict[str, int]:
 
 def _killed() -> list[str]:
     """Return the kernel's lines about processes that it ended."""
-    return [line for line in run_command("dmesg").splitlines() if "Killed process" in line]
+    return [line for line in output("dmesg").splitlines() if "Killed process" in line]
 
 
 def _kills(pod: Pod) -> int:
@@ -204,4 +205,4 @@ _FULL_NODE = (
     Check("without_the_score_it_ends_itself", _without_the_score_it_ends_itself),
 )
 
-PHASES = (Phase(title="burstable", scenarios=(_PINNED, _FULL_NODE), settings=SETTINGS),)
+PHASES = (Phase(name="burstable", scenarios=(_PINNED, _FULL_NODE), settings=SETTINGS),)

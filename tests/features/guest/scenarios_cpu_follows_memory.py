@@ -8,13 +8,14 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.e2e.guest.cgroups import parse_nodes
-from tests.e2e.guest.checks import Check, Host, expect
-from tests.e2e.guest.kubelet import ContainerSpec, Pod, PodSpec
-from tests.e2e.guest.waiting import wait_until
 from tests.features.guest import memory, nodes
 from tests.features.guest.feature import Phase
 from tests.features.guest.memory import MIB
+from tests.machines.guest.cgroups import parse_nodes
+from tests.machines.guest.checks import Check, expect
+from tests.machines.guest.host import Host
+from tests.machines.guest.kubelet import ContainerSpec, Pod, PodSpec
+from tests.machines.guest.waiting import wait_until
 
 _WITH_CPUS = range(4)
 _ALL = frozenset(_WITH_CPUS)
@@ -136,7 +137,7 @@ _STATIC = (Check("a_static_cpu_manager_is_left_alone", _a_static_cpu_manager_is_
 
 PHASES = (
     Phase(
-        title="cpu-follows-memory",
+        name="cpu-follows-memory",
         scenarios=(_PLACEMENT, _RESIZE, _STATIC),
         settings="cpuFollowsMemory: prefer\n",
     ),

@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.e2e.guest.checks import Check, Host, expect
 from tests.e2e.guest.scenarios_placement import LARGE, NEAR_PAIRS
 from tests.features.guest import newer_containerd
 from tests.features.guest.feature import Phase, restart_with
@@ -19,6 +18,8 @@ from tests.features.guest.memory_policies import (
     refuse,
     run,
 )
+from tests.machines.guest.checks import Check, expect
+from tests.machines.guest.host import Host
 
 _MODES = "interleave, weighted-interleave, bind, preferred, preferred-many, local"
 SETTINGS = f"memoryPolicy: {{modes: [{_MODES}], maxNodes: 2, minPerNode: 128Mi}}\n"
@@ -220,7 +221,7 @@ _OLDER_RUNC = (
 
 PHASES = (
     Phase(
-        title="memory-policies",
+        name="memory-policies",
         scenarios=(MODES_OF_PODS, _OLDER_RUNC),
         settings=SETTINGS,
         runs_programs=True,

@@ -6,11 +6,12 @@ crun is also the handler of a RuntimeClass, for which the plugin reads the featu
 from dataclasses import replace
 from pathlib import Path
 
-from tests.e2e.guest.checks import Check, Host, expect
-from tests.e2e.guest.runtime import run_command
 from tests.features.guest.feature import Phase, restart_with
 from tests.features.guest.memory_policies import ANNOTATION, WRITTEN_MIB, pod_of, run
 from tests.features.guest.scenarios_memory_policies import MODES_OF_PODS, SETTINGS
+from tests.machines.guest.checks import Check, expect
+from tests.machines.guest.host import Host
+from tests.machines.guest.processes import output
 
 _HANDLER = "crun"
 _RUNTIMES = 'plugins."io.containerd.cri.v1.runtime".containerd'
@@ -31,7 +32,7 @@ def _crun_runs_the_containers(host: Host) -> str:
     files = {path.name for path in (_STATES / pod.container_ids["main"]).iterdir()}
     host.kubelet.remove(pod)
     expect("status" in files and "state.json" not in files, f"{sorted(files)}")
-    return run_command("crun", "--version").splitlines()[0]
+    return output("crun", "--version").splitlines()[0]
 
 
 def _features_of_crun_are_read(host: Host) -> str:
@@ -49,7 +50,7 @@ _OPENING = (Check("crun_runs_the_containers", _crun_runs_the_containers),)
 _CLASS = (Check("features_of_crun_are_read", _features_of_crun_are_read),)
 PHASES = (
     Phase(
-        title="memory-policies-crun",
+        name="memory-policies-crun",
         scenarios=(_OPENING, MODES_OF_PODS, _CLASS),
         settings=SETTINGS.replace("]}", "], runtimes: [default]}"),
         runs_programs=True,

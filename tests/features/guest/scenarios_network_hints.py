@@ -10,14 +10,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.guest import systemd
-from tests.e2e.guest.checks import Check, Host, expect
-from tests.e2e.guest.forms import UNIT
-from tests.e2e.guest.kubelet import ContainerSpec, Pod, PodSpec
-from tests.e2e.guest.waiting import wait_until
 from tests.features.guest import cni, memory
 from tests.features.guest.feature import Phase, restart_with
 from tests.features.guest.memory import MIB
+from tests.machines.guest import systemd
+from tests.machines.guest.checks import Check, expect
+from tests.machines.guest.forms import UNIT
+from tests.machines.guest.host import Host
+from tests.machines.guest.kubelet import ContainerSpec, Pod, PodSpec
+from tests.machines.guest.waiting import wait_until
 
 PRIMARY_NODE, SECONDARY_NODE = 3, 2
 
@@ -227,7 +228,7 @@ _CHECKS = (
 
 PHASES = (
     Phase(
-        title="network-hints",
+        name="network-hints",
         scenarios=(_CHECKS,),
         settings="networkHints: secondary\n",
         devices=(*_card("nic2", SECONDARY_NODE, 64), *_card("nic3", PRIMARY_NODE, 96)),

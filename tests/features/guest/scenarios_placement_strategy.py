@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.request import urlopen
 
-from tests.e2e.guest.checks import Check, Host, expect
-from tests.e2e.guest.kubelet import ContainerSpec, Pod, PodSpec
-from tests.e2e.guest.waiting import wait_until
 from tests.features.guest import memory, nodes
 from tests.features.guest.feature import Phase, restart_with
+from tests.machines.guest.checks import Check, expect
+from tests.machines.guest.host import Host
+from tests.machines.guest.kubelet import ContainerSpec, Pod, PodSpec
+from tests.machines.guest.waiting import wait_until
 
 _ANNOTATION = "placement-strategy.numamem.io"
 _METRICS = "127.0.0.1:9551"
@@ -262,5 +263,5 @@ _WITH_CPUS = (
 )
 
 PHASES = (
-    Phase(title="placement-strategy", scenarios=(_FREE_MEMORY, _WITH_CPUS), settings=SETTINGS),
+    Phase(name="placement-strategy", scenarios=(_FREE_MEMORY, _WITH_CPUS), settings=SETTINGS),
 )

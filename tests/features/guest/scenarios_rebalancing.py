@@ -7,12 +7,13 @@ these two from being a group for a pod that needs both.
 import json
 from typing import Any
 
-from tests.e2e.guest.checks import Check, Host, expect
-from tests.e2e.guest.cri import CriError
-from tests.e2e.guest.kubelet import SLEEP, ContainerSpec, PodSpec
-from tests.e2e.guest.waiting import wait_until
 from tests.features.guest import memory, nodes
 from tests.features.guest.feature import Phase
+from tests.machines.guest.checks import Check, expect
+from tests.machines.guest.cri import CriError
+from tests.machines.guest.host import Host
+from tests.machines.guest.kubelet import SLEEP, ContainerSpec, PodSpec
+from tests.machines.guest.waiting import wait_until
 
 _CONSENT = {"movable.numamem.io": "true"}
 _SMALL_MIB = 16
@@ -99,4 +100,4 @@ _CHECKS = (
     Check("the_plan_holds_when_pods_are_restarted", _the_plan_holds_when_pods_are_restarted),
 )
 
-PHASES = (Phase(title="rebalancing", scenarios=(_CHECKS,)),)
+PHASES = (Phase(name="rebalancing", scenarios=(_CHECKS,)),)

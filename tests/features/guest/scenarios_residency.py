@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.guest import cgroups
-from tests.e2e.guest.checks import Check, Host, expect
-from tests.e2e.guest.kubelet import ContainerSpec, Pod, PodSpec
-from tests.e2e.guest.waiting import wait_until
 from tests.features.guest import memory
 from tests.features.guest.feature import Phase
 from tests.features.guest.memory import MIB
+from tests.machines.guest import cgroups
+from tests.machines.guest.checks import Check, expect
+from tests.machines.guest.host import Host
+from tests.machines.guest.kubelet import ContainerSpec, Pod, PodSpec
+from tests.machines.guest.waiting import wait_until
 
 _LIMIT_MIB, _WRITTEN_MIB = 300, 64
 _HEAD_ROOM_MIB = 64
@@ -193,4 +194,4 @@ _CHECKS = (
     Check("head_room_alarm_comes_and_goes", _head_room_alarm_comes_and_goes),
 )
 
-PHASES = (Phase(title="residency", scenarios=(_CHECKS,), settings=SETTINGS),)
+PHASES = (Phase(name="residency", scenarios=(_CHECKS,), settings=SETTINGS),)

@@ -6,8 +6,9 @@ This module depends on CRI-O, and not on pods or placement.
 
 from pathlib import Path
 
-from tests.e2e.guest import containerd, image_archive, systemd
-from tests.e2e.guest.runtime import Runtime, run_command
+from tests.machines.guest import containerd, image_archive, systemd
+from tests.machines.guest.processes import output
+from tests.machines.guest.runtime import Runtime
 
 UNIT = "crio.service"
 LOG = Path("/var/log/e2e/crio.log")  # as in _UNIT
@@ -86,9 +87,9 @@ class Crio(Runtime):
         """Import the image of all pods."""
         source = f"docker-archive:{archive}:{image_archive.IMAGE}"
         target = f"containers-storage:{image_archive.IMAGE}"
-        run_command("skopeo", "--insecure-policy", "copy", source, target)
+        output("skopeo", "--insecure-policy", "copy", source, target)
 
 
 def version() -> str:
     """Return CRI-O's version, such as "1.34.0"."""
-    return run_command(str(_PROGRAMS / "crio"), "version").split("Version:")[1].split()[0]
+    return output(str(_PROGRAMS / "crio"), "version").split("Version:")[1].split()[0]

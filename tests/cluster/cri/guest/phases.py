@@ -3,25 +3,28 @@
 CRI-O is tested in this way in both modes of the plugin, and so is a CDI device under containerd.
 """
 
+import platform
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tests.cluster.cri.guest import crio, scenarios_cdi, scenarios_crio
-from tests.e2e.guest import (
+from tests.e2e.guest import scenarios_faults, scenarios_hugepages, scenarios_placement
+from tests.machines.guest import (
     artefacts,
+    checks,
     containerd,
-    cri_phase,
     forms,
     plugin,
-    scenarios_faults,
-    scenarios_hugepages,
     scenarios_lifecycle,
-    scenarios_placement,
+    systemd,
 )
-from tests.e2e.guest.checks import Report
+from tests.machines.guest.host import Host
+from tests.machines.guest.processes import output
+from tests.machines.guest.setup import CriSetup
 
 
 @dataclass(frozen=True, slots=True)
-class Phase(cri_phase.Phase):
+class Phase(checks.Phase[Host]):
     """One runtime, one mode of the plugin, and the scenarios in their order."""
 
     runtime: str = "crio"
@@ -29,19 +32,17 @@ class Phase(cri_phase.Phase):
 
 PHASES = (
     Phase(
-        "external",
-        runtime="containerd",
-        title="cdi",
-        scenarios=(
+        "cdi",
+        (
             scenarios_lifecycle.OPENING,
             scenarios_cdi.CDI,
             scenarios_lifecycle.CLOSING,
         ),
+        runtime="containerd",
     ),
     Phase(
-        "external",
-        title="crio-external",
-        scenarios=(
+        "crio-external",
+        (
             scenarios_lifecycle.OPENING,
             scenarios_placement.ONE_NODE,
             scenarios_placement.PAIRS,
@@ -54,9 +55,8 @@ PHASES = (
         ),
     ),
     Phase(
-        "launched",
-        title="crio-launched",
-        scenarios=(
+        "crio-launched",
+        (
             scenarios_lifecycle.OPENING,
             scenarios_placement.ONE_NODE,
             scenarios_hugepages.HUGEPAGES,
@@ -64,17 +64,31 @@ PHASES = (
             scenarios_faults.FAULTS,
             scenarios_lifecycle.CLOSING,
         ),
+        mode="launched",
     ),
 )
 
 
-def run(report: Report, phase: Phase, attempt: int) -> list[str]:
-    """Run a phase's checks; return what failed."""
+def prepare() -> Mapping[str, str]:
+    """Let containerd run in one thread; return program -> version."""
+    systemd.write_drop_in(containerd.UNIT, f"[Service]\n{systemd.ONE_THREAD}\n")
+    systemd.systemctl("daemon-reload")
+    return {
+        "kernel": platform.release(),
+        "crio": crio.version(),
+        "crun": output("crun", "--version").split()[2],
+        "conmon": output("conmon", "--version").split()[2],
+        "containerd": containerd.version(),
+        "runc": containerd.runc_version(),
+    }
+
+
+def setup(phase: Phase) -> CriSetup:
+    """Return what a phase runs on."""
     if phase.runtime == "crio":
-        daemon, log = crio.Crio(), crio.LOG
-        return cri_phase.run(report, phase, attempt, daemon, lambda: _plugin(phase), log)
+        return CriSetup(crio.Crio(), lambda: _plugin(phase), crio.LOG)
     debian = containerd.Containerd(hugetlb=False)
-    return cri_phase.run(report, phase, attempt, debian, lambda: _plugin(phase), containerd.LOG)
+    return CriSetup(debian, lambda: _plugin(phase), containerd.LOG)
 
 
 def _plugin(phase: Phase) -> plugin.Plugin:

@@ -11,11 +11,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.guest import cgroups
-from tests.e2e.guest.checks import Check, Host, expect
-from tests.e2e.guest.kubelet import ContainerSpec, Pod, PodSpec
 from tests.e2e.guest.scenarios_placement import MEDIUM, MIB, SMALL
-from tests.e2e.guest.waiting import wait_until
+from tests.machines.guest import cgroups
+from tests.machines.guest.checks import Check, expect
+from tests.machines.guest.host import Host
+from tests.machines.guest.kubelet import ContainerSpec, Pod, PodSpec
+from tests.machines.guest.waiting import wait_until
 
 DEVICE_NODE = 2
 PORT = "accelerator"

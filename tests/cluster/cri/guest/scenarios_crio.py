@@ -3,12 +3,13 @@
 from dataclasses import replace
 from typing import Any
 
-from tests.e2e.guest import cgroups
-from tests.e2e.guest.checks import Check, Host, expect
-from tests.e2e.guest.cri import CriError
-from tests.e2e.guest.kubelet import SLEEP, ContainerSpec, Pod, PodSpec
 from tests.e2e.guest.scenarios_placement import LARGE, MEDIUM, SMALL
-from tests.e2e.guest.waiting import wait_until
+from tests.machines.guest import cgroups
+from tests.machines.guest.checks import Check, expect
+from tests.machines.guest.cri import CriError
+from tests.machines.guest.host import Host
+from tests.machines.guest.kubelet import SLEEP, ContainerSpec, Pod, PodSpec
+from tests.machines.guest.waiting import wait_until
 
 _GROWING = PodSpec("growing", (ContainerSpec("main", SMALL),))
 _BROKEN = ContainerSpec("main", MEDIUM, command=("/no-such-program",))
