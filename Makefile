@@ -29,6 +29,7 @@ run: $(VENV)/.run
 
 # All tests but e2e, e2e-cluster, e2e-features and conformance.
 test: $(VENV)/.dev
+	@echo "The tests take about 10 min on two idle processors. They build nothing but these tools:"
 	tests/packaging/install-tools
 	$(BIN)/pytest
 
@@ -46,13 +47,16 @@ test-other: $(VENV)/.dev
 	tests/packaging/install-tools
 	$(BIN)/pytest $(OTHER_TESTS)
 
+# The first line of this target and of the next two: what will be built, what is cached, how long.
 e2e: $(VENV)/.dev
+	$(BIN)/python -m tests.machines.plan tests.e2e.machine
 	tests/machines/install-tools
 	$(BIN)/pytest tests/e2e -p no:randomly --tb=short
 
 # A real kubelet with containerd and the plugin on such a machine. Kubernetes' programs are built from
 # Go modules and kept in the user's cache: the first builds take long. See tests/cluster/README.md.
 e2e-cluster: $(VENV)/.dev
+	$(BIN)/python -m tests.machines.plan tests.cluster.machine tests.cluster.cri.machine
 	tests/machines/install-tools
 	tests/cluster/install-tools
 	tests/packaging/install-kubernetes-tools
@@ -63,6 +67,7 @@ e2e-cluster: $(VENV)/.dev
 # Features that are off by default, with the newest containerd and runc on such a machine, which are
 # built from Go modules. See tests/features/README.md.
 e2e-features: $(VENV)/.dev
+	$(BIN)/python -m tests.machines.plan tests.features.machine
 	tests/machines/install-tools
 	tests/conformance/install-tools
 	tests/cluster/cri/install-tools

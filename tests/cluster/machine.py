@@ -80,5 +80,14 @@ SUITE = Suite(
     checks=checks_of(phases.PHASES),
     contents=_contents,
     minutes=13,
-    builds=(programs.build(programs.KUBELET), programs.build(programs.API_SERVER)),
+    # The last two are for tests/cluster/scheduling.
+    builds=tuple(
+        programs.build(each)
+        for each in (
+            programs.KUBELET,
+            programs.API_SERVER,
+            programs.SCHEDULER,
+            programs.TOPOLOGY_UPDATER,
+        )
+    ),
 )

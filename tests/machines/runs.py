@@ -36,13 +36,14 @@ def run(phases: Sequence[str], boot: Callable[[int, Sequence[str]], Run]) -> Rep
     """Run phases in this order; after a phase in which a machine ended, boot it for the next ones.
 
     `boot` gets the number of the machine, from 1, and the phases that are left. A phase in which
-    a machine ended is not repeated. A machine that ends before a phase is the last one.
+    a machine ended is not repeated. A machine that begins no phase is the last one.
     """
     runs: list[Run] = []
     lost: dict[str, str] = {}
     left = list(phases)
-    error = ""
-    while left and not error:
+    errors: list[str] = []
+    begun = {""}
+    while left and begun:
         runs.append(boot(len(runs) + 1, left))
         failure = runs[-1].failure
         begun, ended = (_phases(runs[-1], kind) for kind in ("begin", "end"))
@@ -50,13 +51,13 @@ def run(phases: Sequence[str], boot: Callable[[int, Sequence[str]], Run]) -> Rep
         if running:
             lost[running[0]] = failure
         elif failure or not begun:
-            error = failure or "the machine ended without running a phase"
+            errors.append(failure or "the machine ended without running a phase")
         left = [phase for phase in left if phase not in begun]
     records = [record for each in runs for record in each.records]
     broken = [record["detail"] for record in records if record["kind"] == "broken"]
     ends = [f"the machine ended in phase {phase}: {reason}" for phase, reason in lost.items()]
     return Report(
-        error="\n".join([*broken, *ends, *filter(None, [error])]).strip(),
+        error="\n".join([*broken, *ends, *errors]),
         checks={(r["phase"], r["name"]): r for r in records if r["kind"] == "check"},
         lost=lost,
         placements={r["phase"]: r["placements"] for r in records if r["kind"] == "placements"},

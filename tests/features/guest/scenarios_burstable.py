@@ -1,13 +1,14 @@
 """Scenarios of Burstable pods: pinned containers, a full NUMA node, resizes, restarts.
 
-A container "main" of 600 MiB is pinned to a node of 1 GiB. A neighbour of another pod fills part of
-that node without being pinned, and main then writes more than is left. The kernel ends the process
-with the most memory, to which `oom_score_adj` adds thousandths of the node.
+A container "main" is pinned to a node. A neighbour of another pod fills part of that node without
+being pinned, and main then writes more than is left. The kernel ends the process with the most
+memory, to which `oom_score_adj` adds thousandths of the node.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 
-from tests.features.guest import memory
+from tests.features.guest import memory, nodes
 from tests.features.guest.feature import Phase, restart_with
 from tests.features.guest.memory import MIB
 from tests.machines.guest import cgroups
@@ -25,11 +26,11 @@ _ANNOTATIONS = {"memory.numamem.io/container.main": "guaranteed"}
 
 _ALL_NODES = frozenset(range(5))
 _LIMIT_MIB = 256
-_LARGE_MIB = 600
-# Together more than a node of 1 GiB has: first, what the neighbour has there, and later.
-_FIRST_MIB, _NEIGHBOUR_MIB, _LATER_MIB = 32, 560, 480
-# The kubelet gives a neighbour that requests more a lower oom_score_adj.
-_NEIGHBOUR_REQUEST_MIB = 2000
+# Of the container on the node that becomes full: what it writes first, and what its limit has more
+# than it writes. The node lacks more than the kernel can take from caches unseen.
+_FIRST_MIB, _SPARE_MIB, _MISSING_MIB = 32, 64, 128
+# Of the machine. The kubelet gives a neighbour that requests more a lower oom_score_adj.
+_NEIGHBOUR_REQUEST_PERCENT = 60
 _BEGIN = "begin"
 
 
@@ -100,30 +101,44 @@ def _resize_of_the_limit_unpins(host: Host) -> str:
 
 
 def _kernel_ends_the_neighbour(host: Host) -> str:
-    pod, neighbour, scores = _fill_a_node(host)
-    kills = _wait_for_kills(pod, neighbour)
-    expect(kills["large"] == 0 < kills["neighbour"], f"oom_kill: {kills}; {_killed()}")
-    written = memory.wait_for_written(pod, _FIRST_MIB + _LATER_MIB)
-    expect(_kills(pod) == 0, f"{_killed()}")
-    _remove(host, pod, neighbour)
-    return f"oom_kill {kills}, oom_score_adj {scores}, MiB by node {dict(written)}"
+    full = _fill_a_node(host)
+    kills = _wait_for_kills(full)
+    expect(kills["large"] == 0 < kills["neighbour"], f"oom_kill: {kills}; {full.facts}")
+    written = memory.wait_for_written(full.pod, _FIRST_MIB + full.later_mib)
+    expect(_kills(full.pod) == 0, f"{_killed()}; {full.facts}")
+    _remove(host, full.pod, full.neighbour)
+    return f"oom_kill {kills}, {full.facts}, MiB by node {dict(written)}"
 
 
 def _without_the_score_it_ends_itself(host: Host) -> str:
     restart_with(host, _WITHOUT_SCORE)
-    pod, neighbour, scores = _fill_a_node(host)
-    kills = _wait_for_kills(pod, neighbour)
-    expect(kills["neighbour"] == 0 < kills["large"], f"oom_kill: {kills}; {_killed()}")
-    _remove(host, pod, neighbour)
-    return f"oom_kill {kills}, oom_score_adj {scores}"
+    full = _fill_a_node(host)
+    kills = _wait_for_kills(full)
+    expect(kills["neighbour"] == 0 < kills["large"], f"oom_kill: {kills}; {full.facts}")
+    _remove(host, full.pod, full.neighbour)
+    return f"oom_kill {kills}, {full.facts}"
 
 
-def _fill_a_node(host: Host) -> tuple[Pod, Pod, dict[str, int]]:
-    """Let a pinned container write more than its node has left; return it and its neighbour."""
-    limit = _LARGE_MIB * MIB
+@dataclass(frozen=True, slots=True)
+class _FullNode:
+    """A pinned pod that writes `later_mib`, and its neighbour, which leaves too little for that."""
+
+    pod: Pod
+    neighbour: Pod
+    later_mib: int
+    facts: str
+
+
+def _fill_a_node(host: Host) -> _FullNode:
+    """Let a pinned container write more than its node has left.
+
+    It writes half of the smallest node, for which there is room again when the neighbour has ended.
+    """
+    later_mib = min(nodes.writable_mib(node) for node in range(4)) // 2
+    limit = (_FIRST_MIB + later_mib + _SPARE_MIB) * MIB
     script = (
         f"{_held(_FIRST_MIB)} & while [ ! -e /{_BEGIN} ]; do busybox sleep 0.2; done; "
-        f"{_held(_LATER_MIB)}"
+        f"{_held(later_mib)}"
     )
     main = ContainerSpec(
         "main", limit, command=("/bin/sh", "-c", script), memory_request_bytes=limit
@@ -131,19 +146,19 @@ def _fill_a_node(host: Host) -> tuple[Pod, Pod, dict[str, int]]:
     pod = host.kubelet.run(PodSpec("large", (main,), "burstable", _ANNOTATIONS))
     (node,) = host.nodes(pod)
     memory.wait_for_written(pod, _FIRST_MIB)
-    other = ContainerSpec(
-        "main",
-        _NEIGHBOUR_REQUEST_MIB * MIB + MIB,
-        command=("/bin/sh", "-c", _held(_NEIGHBOUR_MIB, node)),
-        memory_request_bytes=_NEIGHBOUR_REQUEST_MIB * MIB,
-    )
+    left_mib = nodes.writable_mib(node)
+    neighbour_mib = left_mib - later_mib + _MISSING_MIB
+    facts = f"MiB on node {node}: {left_mib} left, neighbour {neighbour_mib}, later {later_mib}"
+    request = nodes.total_mib() * _NEIGHBOUR_REQUEST_PERCENT // 100 * MIB
+    command = ("/bin/sh", "-c", _held(neighbour_mib, node))
+    other = ContainerSpec("main", request + MIB, command=command, memory_request_bytes=request)
     neighbour = host.kubelet.run(PodSpec("neighbour", (other,), "burstable"))
-    found = memory.wait_for_written(neighbour, _NEIGHBOUR_MIB)
-    expect(found[node] >= _NEIGHBOUR_MIB - 16, f"it is not on node {node}: {found}")
+    found = memory.wait_for_written(neighbour, neighbour_mib)
+    expect(found[node] >= neighbour_mib - 16, f"not all of it is there: {found}; {facts}")
     expect(host.nodes(neighbour) == frozenset(), "the neighbour is pinned")
     scores = {each.spec.name: _score(each, "main") for each in (pod, neighbour)}
     Path("/proc", str(memory.pids(pod)[0]), "root", _BEGIN).touch()
-    return pod, neighbour, scores
+    return _FullNode(pod, neighbour, later_mib, f"{facts}, oom_score_adj {scores}")
 
 
 def _held(mib: int, node: int | None = None) -> str:
@@ -153,14 +168,14 @@ def _held(mib: int, node: int | None = None) -> str:
     return f"{pinned}{dd} | busybox sleep 1000000"
 
 
-def _wait_for_kills(*pods: Pod) -> dict[str, int]:
+def _wait_for_kills(full: _FullNode) -> dict[str, int]:
     """Wait until the kernel has ended a process of the pods; return pod -> `oom_kill`."""
 
     def killed() -> dict[str, int] | None:
-        found = {pod.spec.name: _kills(pod) for pod in pods}
+        found = {pod.spec.name: _kills(pod) for pod in (full.pod, full.neighbour)}
         return found if any(found.values()) else None
 
-    return wait_until(killed, "a process that the kernel ends")
+    return wait_until(killed, f"a process that the kernel ends; {full.facts}")
 
 
 def _killed() -> list[str]:

@@ -5,25 +5,24 @@ Each interval of the job lasts 2 s, so that an alarm needs few seconds.
 
 import contextlib
 import json
-import os
-import signal
-import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.features.guest import memory
+from tests.features.guest import memory, nodes
 from tests.features.guest.feature import Phase
 from tests.features.guest.memory import MIB
 from tests.machines.guest import cgroups
 from tests.machines.guest.checks import Check, expect
 from tests.machines.guest.host import Host
 from tests.machines.guest.kubelet import ContainerSpec, Pod, PodSpec
+from tests.machines.guest.processes import first_victim, output, unprotected
 from tests.machines.guest.waiting import wait_until
 
 _LIMIT_MIB, _WRITTEN_MIB = 300, 64
 _HEAD_ROOM_MIB = 64
 _FILE_MIB = 32
+_EATER_SPARE_MIB = 32  # for its programs
 # Pages of a program's start, and counters that the kernel updates in batches.
 _NOISE_BYTES = 2 * MIB
 _FILE = Path("/dev/shm/residency")
@@ -95,7 +94,7 @@ def _files_of_tmpfs_stay_behind(host: Host) -> str:
     procs = cgroups.container(pod.parent, pod.container_ids["main"]) / "cgroup.procs"
     script = f"echo $$ > {procs} && dd if=/dev/zero of={_FILE} bs={MIB} count={_FILE_MIB}"
     _write_mems(pod, str(other))
-    subprocess.run(["/bin/sh", "-c", script], check=True, capture_output=True)
+    output(*unprotected("/bin/sh", "-c", script))
     _write_mems(pod, str(node))
 
     def of_pod(event: str) -> list[dict[str, Any]]:
@@ -122,7 +121,7 @@ def _head_room_alarm_comes_and_goes(host: Host) -> str:
     before = len(host.plugin.records("head_room_low"))
     with _eaten(node, spare - _HEAD_ROOM_MIB // 2):
         low = wait_until(
-            lambda: host.plugin.records("head_room_low")[before:], "a record of head-room"
+            lambda: host.plugin.records("head_room_low")[before:], f"a record; before: {amounts}"
         )
         expect([each["nodes"] for each in low] == [str(node)], f"{low}")
         expect(low[0]["head_room_bytes"] < _HEAD_ROOM_MIB * MIB, f"{low}")
@@ -167,16 +166,14 @@ def _write_mems(pod: Pod, mems: str) -> None:
 
 @contextlib.contextmanager
 def _eaten(node: int, mib: int) -> Iterator[None]:
-    """Let a process outside of pods have this much memory of a node."""
+    """Let a process outside of pods have this much memory of a node, and no more."""
     _EATER.mkdir(exist_ok=True)
-    (_EATER / "cpuset.mems").write_text(f"{node}\n", encoding="ascii")
+    for name, value in (("cpuset.mems", node), ("memory.max", (mib + _EATER_SPARE_MIB) * MIB)):
+        (_EATER / name).write_text(f"{value}\n", encoding="ascii")
     script = f"echo $$ > {_EATER}/cgroup.procs && exec busybox sh -c '{memory.writer(mib)[-1]}'"
-    with subprocess.Popen(["/bin/sh", "-c", script], start_new_session=True) as process:
-        try:
-            wait_until(_has(mib), f"{mib} MiB on node {node}")
-            yield
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
+    with first_victim(script):
+        wait_until(_has(mib), f"{mib} MiB on node {node}, {nodes.writable_mib(node)} MiB are left")
+        yield
     wait_until(lambda: "populated 0" in (_EATER / "cgroup.events").read_text(), "its end")
     _EATER.rmdir()
 
