@@ -1,7 +1,5 @@
 """NUMA nodes: what the plugin may assign on them, and which ones processes may use."""
 
-from pathlib import Path
-
 from tests.features.guest import memory
 from tests.machines.guest.cgroups import parse_nodes
 from tests.machines.guest.checks import expect
@@ -18,26 +16,6 @@ def allocatable_bytes(host: Host) -> list[int]:
 def smallest_bytes(host: Host) -> int:
     """Return the allocatable memory of the smallest of these nodes."""
     return min(allocatable_bytes(host))
-
-
-def writable_mib(node: int) -> int:
-    """Return how much can still be written on a node: free memory, and what the kernel drops."""
-    text = Path(f"/sys/devices/system/node/node{node}/meminfo").read_text(encoding="ascii")
-    return writable_mib_of(text)
-
-
-def writable_mib_of(meminfo: str) -> int:
-    """Return the same of the text of a node's meminfo, whose lines are "Node 0 MemFree: 8 kB"."""
-    words = (line.split() for line in meminfo.splitlines())
-    kib = {name.rstrip(":"): int(value) for _, _, name, value, *_ in words}
-    names = ("MemFree", "Active(file)", "Inactive(file)", "SReclaimable")
-    return sum(kib[name] for name in names) >> 10
-
-
-def total_mib() -> int:
-    """Return the memory of the machine."""
-    text = Path("/proc/meminfo").read_text(encoding="ascii")
-    return int(text.split()[1]) >> 10
 
 
 def allowed(pod: Pod) -> tuple[frozenset[int], frozenset[int]]:

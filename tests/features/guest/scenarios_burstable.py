@@ -8,10 +8,10 @@ memory, to which `oom_score_adj` adds thousandths of the node.
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.features.guest import memory, nodes
+from tests.features.guest import memory
 from tests.features.guest.feature import Phase, restart_with
 from tests.features.guest.memory import MIB
-from tests.machines.guest import cgroups
+from tests.machines.guest import cgroups, node_memory
 from tests.machines.guest.checks import Check, expect
 from tests.machines.guest.host import Host
 from tests.machines.guest.kubelet import ContainerSpec, Pod, PodSpec
@@ -134,7 +134,7 @@ def _fill_a_node(host: Host) -> _FullNode:
 
     It writes half of the smallest node, for which there is room again when the neighbour has ended.
     """
-    later_mib = min(nodes.writable_mib(node) for node in range(4)) // 2
+    later_mib = min(node_memory.writable_mib(node) for node in range(4)) // 2
     limit = (_FIRST_MIB + later_mib + _SPARE_MIB) * MIB
     script = (
         f"{_held(_FIRST_MIB)} & while [ ! -e /{_BEGIN} ]; do busybox sleep 0.2; done; "
@@ -146,10 +146,10 @@ def _fill_a_node(host: Host) -> _FullNode:
     pod = host.kubelet.run(PodSpec("large", (main,), "burstable", _ANNOTATIONS))
     (node,) = host.nodes(pod)
     memory.wait_for_written(pod, _FIRST_MIB)
-    left_mib = nodes.writable_mib(node)
+    left_mib = node_memory.writable_mib(node)
     neighbour_mib = left_mib - later_mib + _MISSING_MIB
     facts = f"MiB on node {node}: {left_mib} left, neighbour {neighbour_mib}, later {later_mib}"
-    request = nodes.total_mib() * _NEIGHBOUR_REQUEST_PERCENT // 100 * MIB
+    request = node_memory.total_mib() * _NEIGHBOUR_REQUEST_PERCENT // 100 * MIB
     command = ("/bin/sh", "-c", _held(neighbour_mib, node))
     other = ContainerSpec("main", request + MIB, command=command, memory_request_bytes=request)
     neighbour = host.kubelet.run(PodSpec("neighbour", (other,), "burstable"))

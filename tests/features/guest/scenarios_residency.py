@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.features.guest import memory, nodes
+from tests.features.guest import memory
 from tests.features.guest.feature import Phase
 from tests.features.guest.memory import MIB
-from tests.machines.guest import cgroups
+from tests.machines.guest import cgroups, node_memory
 from tests.machines.guest.checks import Check, expect
 from tests.machines.guest.host import Host
 from tests.machines.guest.kubelet import ContainerSpec, Pod, PodSpec
@@ -171,8 +171,9 @@ def _eaten(node: int, mib: int) -> Iterator[None]:
     for name, value in (("cpuset.mems", node), ("memory.max", (mib + _EATER_SPARE_MIB) * MIB)):
         (_EATER / name).write_text(f"{value}\n", encoding="ascii")
     script = f"echo $$ > {_EATER}/cgroup.procs && exec busybox sh -c '{memory.writer(mib)[-1]}'"
+    writable = f"{node_memory.writable_mib(node)} MiB could be written before"
     with first_victim(script):
-        wait_until(_has(mib), f"{mib} MiB on node {node}, {nodes.writable_mib(node)} MiB are left")
+        wait_until(_has(mib), f"{mib} MiB on node {node}; {writable}")
         yield
     wait_until(lambda: "populated 0" in (_EATER / "cgroup.events").read_text(), "its end")
     _EATER.rmdir()

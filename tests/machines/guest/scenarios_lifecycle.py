@@ -16,7 +16,9 @@ def _plugin_is_connected(host: Host) -> str:
     expect(not accounting["entries"], f"the initial state has {accounting['entries']}")
     nodes = sorted(accounting["machineState"])
     expect(nodes == ["0", "1", "2", "3"], f"machineState has the nodes {nodes}")
-    return f"pid {pids[0]}"
+    tables = accounting["machineState"]
+    mib = {node: tables[node]["memoryMap"]["memory"]["allocatable"] >> 20 for node in nodes}
+    return f"pid {pids[0]}, allocatable MiB by node: {mib}"
 
 
 def _runtime_restart_keeps_the_accounting(host: Host) -> str:
