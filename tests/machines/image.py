@@ -245,7 +245,8 @@ def _make_disk(partial: Path) -> None:
 
 
 def _run(command: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
-    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"  # for mke2fs
+    # mke2fs is in sbin, and mmdebstrap runs Debian's Python for each package.
+    path = f"/usr/sbin:/usr/bin:/sbin:/bin:{os.environ.get('PATH', '')}"
     try:
         return subprocess.run(
             command,
