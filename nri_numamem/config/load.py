@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from nri_numamem.config.documents import open_without_waiting
+from nri_numamem.config.documents import DocumentError, decode, line_of, open_without_waiting, parse
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.host_paths import below
 from nri_numamem.config.settings import (
@@ -23,7 +23,6 @@ from nri_numamem.config.settings import (
     SettingsError,
     settings_from_mapping,
 )
-from nri_numamem.config.strict_yaml import DocumentError, decode, line_of, parse
 from nri_numamem.config.values import SettingsPath, read_address
 from nri_numamem.kubelet.config_file import KubeletConfig, KubeletConfigError, read_kubelet_config
 from nri_numamem.memorymanager.reserved_memory import (

@@ -3,7 +3,7 @@
 import pytest
 
 from nri_numamem.config import errors
-from nri_numamem.config.strict_yaml import DocumentError
+from nri_numamem.config.documents import DocumentError
 
 
 def test_an_invalid_document_is_a_usage_error_with_origin_and_line() -> None:

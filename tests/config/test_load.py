@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nri_numamem.config.documents import DocumentError
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.load import load_file, load_text, parse_metrics_address, parse_reserved
 from nri_numamem.config.settings import Settings, settings_to_mapping
-from nri_numamem.config.strict_yaml import DocumentError
 from nri_numamem.memorymanager import Reservation
 
 GIB = 1 << 30

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from nri_numamem.config import settings as module
 from nri_numamem.config import table
+from nri_numamem.config.documents import parse
 from nri_numamem.config.load import load_text
 from nri_numamem.config.settings import (
     Settings,
@@ -16,7 +17,6 @@ from nri_numamem.config.settings import (
     settings_from_mapping,
     settings_to_mapping,
 )
-from nri_numamem.config.strict_yaml import parse
 from nri_numamem.engine.features.residency.setting import HeadRoomLimit, Residency
 from nri_numamem.memorymanager import Reservation
 from nri_numamem.memorymanager.burstable import BurstablePods, Evidence

@@ -2,8 +2,7 @@
 
 import pytest
 
-from nri_numamem.config.document_limits import MAX_DEPTH, MAX_VALUES
-from nri_numamem.config.strict_yaml import DocumentError, parse
+from nri_numamem.config.documents import MAX_DEPTH, MAX_VALUES, DocumentError, parse, parse_all
 
 
 def error_of(text: str) -> str:
@@ -104,3 +103,16 @@ def test_an_alias_in_its_own_value_is_refused() -> None:
         "file:2: the alias *b is inside of its own value; remove it"
     )
     assert error_of("b: [*b]\n").startswith("file:1: found undefined alias 'b'; ")
+
+
+def test_values_and_aliases_are_counted() -> None:
+    assert parse("[&a [1], *a]", "file", 5)[1] == [[1], [1]]
+    with pytest.raises(DocumentError, match=r"^file:1: more than 4 values; "):
+        parse("[&a [1], *a]", "file", 4)
+    with pytest.raises(DocumentError, match=r"^file:1: more than 6 values; "):
+        parse("[&a [1], 2, *a, *a]", "file", 6)
+
+
+def test_an_anchor_of_an_earlier_document_is_forgotten() -> None:
+    with pytest.raises(DocumentError, match=r"^file:3: the alias \*a is inside of its own value; "):
+        parse_all("&a [1]\n---\n&a [*a]\n", "file", 9)

@@ -6,11 +6,11 @@ and read again, and either fit a small machine or cause an error of one line.
 
 from dataclasses import replace
 
+from nri_numamem.config.documents import decode
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.load import load_text
 from nri_numamem.config.policy import policy_of
 from nri_numamem.config.settings import Settings, settings_from_mapping, settings_to_mapping
-from nri_numamem.config.strict_yaml import decode
 from nri_numamem.engine.setup import new_context
 from nri_numamem.memorymanager import ReservedMemoryError
 from nri_numamem.numa import MemoryNodesError

@@ -18,9 +18,9 @@ from nri_numamem.cli.runtimes import (
     is_plugin_name,
     runtimes,
 )
+from nri_numamem.config.documents import line_of, parse
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.settings import Settings
-from nri_numamem.config.strict_yaml import line_of, parse
 from nri_numamem.engine.core.policy import STATIC
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)", re.ASCII)
