@@ -23,13 +23,11 @@ AUTO = "auto"
 MOST_NODES = 1024
 """The kernel has no more NUMA nodes."""
 
-_MODE_REMEDY = f"write a mode: {', '.join(PolicyMode)}"
-
 
 def _read_defaults(path: SettingsPath, value: object) -> Mapping[str, PolicyMode]:
     modes = tuple(PolicyMode)
     return {
-        name: PolicyMode(read_word((*path, name), word, modes, "mode", _MODE_REMEDY))
+        name: PolicyMode(read_word((*path, name), word, modes, "mode"))
         for name, word in sorted(read_mapping(path, value).items())
     }
 
@@ -54,12 +52,7 @@ _KEYS = (
     Setting(
         "modes",
         "modes",
-        choices(
-            PolicyMode,
-            "mode",
-            f"write a list of modes: {', '.join(PolicyMode)}",
-            _MODE_REMEDY,
-        ),
+        choices(PolicyMode, "mode"),
         "The memory policies that a pod's annotation `memory-policy.numamem.io` may choose. When "
         "empty, annotations have no effect. [memory-policies.md](memory-policies.md) describes "
         "annotations, modes and requirements.",

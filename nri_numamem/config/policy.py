@@ -1,7 +1,7 @@
 """The engine's policy and context, made from the settings."""
 
 from nri_numamem.config.errors import UsageError
-from nri_numamem.config.placement import HINTS_OFF
+from nri_numamem.config.features import HINTS_OFF
 from nri_numamem.config.settings import Settings
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.policy import Policy

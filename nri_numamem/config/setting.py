@@ -142,18 +142,16 @@ def choice(allowed: Sequence[str], make: Callable[[str], object] = str) -> Kind:
     return Kind(listed(allowed), lambda path, value: make(read_choice(path, value, allowed)), str)
 
 
-def choices(
-    allowed: type[StrEnum], noun: str, remedy: str, remedy_of_one: str | None = None
-) -> Kind:
+def choices(allowed: type[StrEnum], noun: str) -> Kind:
     """Return the kind of a list of words; the field has each once, in the order of the enum.
 
-    `noun` is one of them, such as "mode"; the remedies are for another value than a list, and for a
-    null in it.
+    `noun` is a name for one of them, such as "mode".
     """
+    remedy = f"write a list of {', '.join(allowed)}"
 
     def read(path: SettingsPath, value: object) -> tuple[StrEnum, ...]:
         found = {
-            read_word((*path, index), word, tuple(allowed), noun, remedy_of_one or remedy)
+            read_word((*path, index), word, tuple(allowed), noun)
             for index, word in enumerate(read_list(path, value, remedy))
         }
         return tuple(word for word in allowed if word in found)

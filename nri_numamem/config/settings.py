@@ -11,7 +11,7 @@ machine, such as whether a NUMA node exists. ``config.load`` reads files.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from nri_numamem.config.placement import HINTS_OFF
+from nri_numamem.config.features import HINTS_OFF
 from nri_numamem.config.setting import Setting, read_rows, write_rows
 from nri_numamem.config.table import (
     LOG_FORMATS,

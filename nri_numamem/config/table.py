@@ -5,17 +5,17 @@ the fields and reads and writes documents by this table; docs/configuration.md, 
 the settings that a reload applies come from it as well.
 """
 
-from nri_numamem.config.burstable_pods import BURSTABLE_PODS
-from nri_numamem.config.memory_nodes import MEMORY_NODES
-from nri_numamem.config.memory_policies import MEMORY_POLICY
-from nri_numamem.config.placement import (
+from nri_numamem.config.features import (
+    BURSTABLE_PODS,
     CPU_FOLLOWS_MEMORY,
+    MEMORY_NODES,
     NETWORK_HINTS,
     PLACEMENT_STRATEGY,
     POD_STRATEGIES,
+    RESIDENCY,
 )
+from nri_numamem.config.memory_policies import MEMORY_POLICY
 from nri_numamem.config.reservations import AMOUNTS, RESERVATIONS, THRESHOLDS
-from nri_numamem.config.residency import RESIDENCY
 from nri_numamem.config.setting import (
     BOOLEAN,
     Group,

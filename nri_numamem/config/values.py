@@ -87,12 +87,10 @@ def read_choice(path: SettingsPath, value: object, allowed: Sequence[str]) -> st
     return str(value)
 
 
-def read_word(
-    path: SettingsPath, value: object, allowed: Sequence[str], noun: str, remedy: str
-) -> str:
-    """Return one of the allowed words, each of which is a `noun`; null is an error."""
+def read_word(path: SettingsPath, value: object, allowed: Sequence[str], noun: str) -> str:
+    """Return one of the allowed words; null is an error. `noun` is a name for them."""
     if value is None:
-        raise SettingsError(path, f"no {noun}", remedy)
+        raise SettingsError(path, f"no {noun}", f"write one of: {', '.join(allowed)}")
     return read_choice(path, value, allowed)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nri_numamem.config.placement import HINTS_OFF, HINTS_SECONDARY
+from nri_numamem.config.features import HINTS_OFF, HINTS_SECONDARY
 from nri_numamem.engine.core.events import NetworkInterface, NetworkRequest, PodSandbox
 from nri_numamem.engine.features.network_hints.records import NetworkNamespacesClosed
 from nri_numamem.engine.records.record import Record

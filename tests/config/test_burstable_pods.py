@@ -58,7 +58,7 @@ def test_all_keys() -> None:
             {"evidence": "limits"},
             f"burstablePods.evidence: 'limits' instead of a list; write a list of {ALL}",
         ),
-        ({"evidence": [None]}, f"burstablePods.evidence[0]: no evidence; write a list of {ALL}"),
+        ({"evidence": [None]}, f"burstablePods.evidence[0]: no evidence; write one of: {ALL}"),
         (
             {"evidence": ["limit"]},
             (

@@ -77,7 +77,7 @@ def test_the_document_is_short_without_overrides() -> None:
         ),
         (
             {"override": {"4-7": None}},
-            "memoryNodes.override.4-7: no class; write a class: dram, cpuless",
+            "memoryNodes.override.4-7: no class; write one of: dram, cpuless",
         ),
         (
             {"override": {"node4": "dram"}},

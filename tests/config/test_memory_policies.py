@@ -86,7 +86,7 @@ def test_no_runtime_differs_from_auto() -> None:
         ),
         (
             {"modes": "bind"},
-            f"memoryPolicy.modes: 'bind' instead of a list; write a list of modes: {ALL}",
+            f"memoryPolicy.modes: 'bind' instead of a list; write a list of {ALL}",
         ),
         (
             {"modes": ["bind", "Interleave"]},
@@ -95,8 +95,8 @@ def test_no_runtime_differs_from_auto() -> None:
                 f"allowed: {ALL}"
             ),
         ),
-        ({"modes": [None]}, f"memoryPolicy.modes[0]: no mode; write a mode: {ALL}"),
-        ({"defaults": {"shop": None}}, f"memoryPolicy.defaults.shop: no mode; write a mode: {ALL}"),
+        ({"modes": [None]}, f"memoryPolicy.modes[0]: no mode; write one of: {ALL}"),
+        ({"defaults": {"shop": None}}, f"memoryPolicy.defaults.shop: no mode; write one of: {ALL}"),
         (
             {"namespaces": ["a", 1]},
             "memoryPolicy.namespaces[1]: 1 is not a namespace; write a namespace",

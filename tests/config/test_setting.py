@@ -112,7 +112,7 @@ def test_defaults_are_described_as_yaml() -> None:
 
 
 def test_kinds_of_lists() -> None:
-    modes = choices(Mode, "mode", "write a list")
+    modes = choices(Mode, "mode")
     assert modes.read(("a",), ["high", "low", "high"]) == (Mode.LOW, Mode.HIGH)
     assert modes.write((Mode.LOW,)) == ["low"]
     assert modes.type == "list of `low`, `high`"
@@ -120,7 +120,7 @@ def test_kinds_of_lists() -> None:
     assert NAMESPACES.write(("x",)) == ["x"]
     for kind in (modes, NAMESPACES):
         assert (kind.write(()), kind.empty) == (None, "[]")
-    with pytest.raises(SettingsError, match=r"^a\[1\]: no mode; write a list$"):
+    with pytest.raises(SettingsError, match=r"^a\[1\]: no mode; write one of: low, high$"):
         modes.read(("a",), ["low", None])
 
 

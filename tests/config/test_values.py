@@ -125,10 +125,8 @@ def test_shown_values_are_short_and_on_one_line() -> None:
 
 
 def test_a_word_is_one_of_the_allowed() -> None:
-    assert read_word(PATH, "two", ("one", "two"), "mode", "write a mode") == "two"
-    assert error_of(read_word, None, ("one",), "mode", "write a mode") == (
-        "a[0].b: no mode; write a mode"
-    )
+    assert read_word(PATH, "two", ("one", "two"), "mode") == "two"
+    assert error_of(read_word, None, ("one",), "mode") == ("a[0].b: no mode; write one of: one")
 
 
 def test_lists() -> None:

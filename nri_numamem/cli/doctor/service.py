@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from nri_numamem.cli.doctor.findings import Finding, Verdict, reads_files
 from nri_numamem.cli.host_files import Host
 from nri_numamem.cli.installation.systemd import OVERRIDES, UNIT, is_enabled
-from nri_numamem.config.placement import HINTS_OFF
+from nri_numamem.config.features import HINTS_OFF
 from nri_numamem.config.settings import Settings
 
 # A file hides those of the same name in later directories.

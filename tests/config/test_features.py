@@ -2,8 +2,8 @@
 
 import pytest
 
+from nri_numamem.config.features import HINTS_ALL, HINTS_OFF, HINTS_SECONDARY
 from nri_numamem.config.load import load_text
-from nri_numamem.config.placement import HINTS_ALL, HINTS_OFF, HINTS_SECONDARY
 from nri_numamem.config.settings import (
     Settings,
     SettingsError,
@@ -48,7 +48,7 @@ def test_all_keys() -> None:
         ),
         (
             {"allowed": [None]},
-            (f"podPlacementStrategies.allowed[0]: no strategy; write a list of strategies: {ALL}"),
+            (f"podPlacementStrategies.allowed[0]: no strategy; write one of: {ALL}"),
         ),
         (
             {"namespaces": [""]},
