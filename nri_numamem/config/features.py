@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 
 from nri_numamem.config.setting import (
+    AMOUNT,
     BOOLEAN,
     NAMESPACES,
     Group,
@@ -13,6 +14,7 @@ from nri_numamem.config.setting import (
     choices,
     integer,
     listed,
+    words_of,
 )
 from nri_numamem.config.values import (
     SettingsError,
@@ -149,6 +151,7 @@ _MEMORY_NODES_KEYS = (
             _read_override,
             _write_override,
             "{}",
+            words_of(OVERRIDE_CLASSES),
         ),
         'The class of some NUMA nodes, whatever the kernel shows, such as `{"4-7": dram}`: `dram` '
         "nodes are used, and `withoutCpus` applies to `cpuless` nodes. `nri-numamem inspect` "
@@ -271,7 +274,9 @@ _RESIDENCY_KEYS = (
     Setting(
         "headRoom",
         "head_room",
-        Kind("amount, or percentage of the nodes' memory", _read_limit, _write_limit),
+        Kind(
+            "amount, or percentage of the nodes' memory", _read_limit, _write_limit, schema=AMOUNT
+        ),
         "The record `head_room_low` follows if less than this would be available on NUMA nodes "
         "after their containers allocated all that is assigned to them. When unset, there is no "
         "such record.",

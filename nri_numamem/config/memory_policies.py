@@ -2,7 +2,18 @@
 
 from collections.abc import Mapping
 
-from nri_numamem.config.setting import NAMESPACES, Group, Kind, Setting, choice, choices, integer
+from nri_numamem.config.setting import (
+    AMOUNT,
+    NAMESPACES,
+    TEXTS,
+    Group,
+    Kind,
+    Setting,
+    choice,
+    choices,
+    integer,
+    words_of,
+)
 from nri_numamem.config.values import (
     SettingsPath,
     read_mapping,
@@ -66,13 +77,24 @@ _KEYS = (
     Setting(
         "defaults",
         "defaults",
-        Kind("mapping of namespace to mode", _read_defaults, _write_defaults, "{}"),
+        Kind(
+            "mapping of namespace to mode",
+            _read_defaults,
+            _write_defaults,
+            "{}",
+            words_of(PolicyMode),
+        ),
         "The policy of containers without an annotation, whether `modes` lists it or not.",
     ),
     Setting(
         "runtimes",
         "runtimes",
-        Kind(f"list of runtime handlers, or `{AUTO}`", _read_runtimes, _write_runtimes),
+        Kind(
+            f"list of runtime handlers, or `{AUTO}`",
+            _read_runtimes,
+            _write_runtimes,
+            schema={"anyOf": [{"const": AUTO}, TEXTS]},
+        ),
         "The runtime handlers whose OCI runtime sets memory policies; `default` stands for pods "
         "without a RuntimeClass. With `auto` the plugin runs `runc features` and `crun features`; "
         "other handlers, and programs that the plugin does not find, as in a container, count as "
@@ -99,7 +121,7 @@ _KEYS = (
     Setting(
         "minPerNode",
         "min_per_node_bytes",
-        Kind("amount", read_quantity, format_quantity),
+        Kind("amount", read_quantity, format_quantity, schema=AMOUNT),
         "The least memory, hugepages included, that a container with `interleave:N` must request "
         "for each of its N nodes, because a small container closes the nodes for containers on one "
         "node as a large one does. With less the annotation is not allowed. With 0 any amount is.",

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 
-from nri_numamem.config.setting import Kind
+from nri_numamem.config.setting import AMOUNT, Kind, integer
 from nri_numamem.config.values import (
     SettingsError,
     SettingsPath,
@@ -119,13 +119,44 @@ def _write_amounts(amounts: Mapping[str, str]) -> dict[str, str] | None:
     return dict(amounts) or None
 
 
+def _amounts_of(names: str) -> Mapping[str, object]:
+    """Return the schema of a mapping of names that match a pattern to amounts."""
+    return {
+        "type": "object",
+        "propertyNames": {"pattern": names},
+        "additionalProperties": AMOUNT,
+    }
+
+
 RESERVATIONS = Kind(
     "list of `numaNode` and `limits` (resource: amount)",
     _read_reservations,
     _write_reservations,
     "[]",
+    {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["numaNode", "limits"],
+            "properties": {
+                "numaNode": integer(0, NODE_ID_LIMIT - 1).schema,
+                "limits": _amounts_of(f"^({MEMORY}|{HUGEPAGES_PREFIX}.+)$"),
+            },
+        },
+    },
 )
-AMOUNTS = Kind("mapping of resource to amount", _read_amounts, _write_amounts, "{}")
+AMOUNTS = Kind(
+    "mapping of resource to amount",
+    _read_amounts,
+    _write_amounts,
+    "{}",
+    _amounts_of(f"^({'|'.join(RESERVABLE)}|{HUGEPAGES_PREFIX}.+)$"),
+)
 THRESHOLDS = Kind(
-    "mapping of eviction signal to amount or percentage", _read_thresholds, _write_amounts, "{}"
+    "mapping of eviction signal to amount or percentage",
+    _read_thresholds,
+    _write_amounts,
+    "{}",
+    _amounts_of(f"^({'|'.join(map(re.escape, EVICTION_SIGNALS))})$"),
 )

@@ -12,6 +12,8 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from nri_numamem.config.values import (
+    GO_BOOLEANS,
+    OFF,
     SettingsPath,
     read_choice,
     read_go_bool,
@@ -35,6 +37,8 @@ class Kind(NamedTuple):
     """Returns the value that read() takes for a field; None leaves out the key."""
     empty: str = ""
     """What a key that is left out stands for, as written in YAML; "" if for no value."""
+    schema: Mapping[str, object] = {}
+    """JSON schema of the values, for the Helm chart. It may accept more than read()."""
 
 
 class Setting(NamedTuple):
@@ -123,12 +127,16 @@ def write_rows(owner: object, rows: Iterable[Setting | Group]) -> dict[str, obje
     return {key: value for key, value in document.items() if value is not None}
 
 
-BOOLEAN = Kind("true or false", read_go_bool)
+TEXTS: Mapping[str, object] = {"type": "array", "items": {"type": "string"}}
+AMOUNT: Mapping[str, object] = {"type": ["string", "number"]}
+
+BOOLEAN = Kind("true or false", read_go_bool, schema={"enum": [True, False, 0, 1, *GO_BOOLEANS]})
 NAMESPACES = Kind(
     "list of namespaces",
     lambda path, value: read_names(path, value, "a namespace"),
     lambda names: list(names) or None,
     "[]",
+    TEXTS,
 )
 
 
@@ -139,7 +147,17 @@ def listed(allowed: Iterable[str]) -> str:
 
 def choice(allowed: Sequence[str], make: Callable[[str], object] = str) -> Kind:
     """Return the kind of one word; the field is what `make` returns for it."""
-    return Kind(listed(allowed), lambda path, value: make(read_choice(path, value, allowed)), str)
+    return Kind(
+        listed(allowed),
+        lambda path, value: make(read_choice(path, value, allowed)),
+        str,
+        schema={"enum": [*allowed, False] if OFF in allowed else [*allowed]},
+    )
+
+
+def words_of(allowed: Iterable[str]) -> Mapping[str, object]:
+    """Return the schema of a mapping of any keys to allowed words."""
+    return {"type": "object", "additionalProperties": {"enum": [*allowed]}}
 
 
 def choices(allowed: type[StrEnum], noun: str) -> Kind:
@@ -161,6 +179,7 @@ def choices(allowed: type[StrEnum], noun: str) -> Kind:
         read,
         lambda words: [str(word) for word in words] or None,
         "[]",
+        {"type": "array", "items": {"enum": [*allowed]}},
     )
 
 
@@ -169,9 +188,19 @@ def integer(least: int, most: int, limits: str = "") -> Kind:
     return Kind(
         f"whole number{limits or f' from {least} to {most}'}",
         lambda path, value: read_integer(path, value, least=least, most=most),
+        schema={
+            "type": ["integer", "string"],
+            "minimum": least,
+            "maximum": most,
+            "pattern": "^[0-9]+$",
+        },
     )
 
 
 def absolute_path(example: str) -> Kind:
     """Return the kind of an absolute path."""
-    return Kind("absolute path", lambda path, value: read_path(path, value, example))
+    return Kind(
+        "absolute path",
+        lambda path, value: read_path(path, value, example),
+        schema={"type": "string", "pattern": "^/"},
+    )

@@ -29,7 +29,6 @@ from nri_numamem.config.values import (
     SettingsError,
     SettingsPath,
     read_address,
-    read_go_bool,
     read_path,
     show,
 )
@@ -77,7 +76,7 @@ _OPTIONS = (
     Setting(
         kubelet.PREFER_CLOSEST,
         "prefer_closest_numa_nodes",
-        Kind('`"true"`, `"false"`', read_go_bool, lambda value: str(value).lower()),
+        BOOLEAN._replace(type='`"true"`, `"false"`', write=lambda value: str(value).lower()),
         "Among sets of the same number of NUMA nodes, prefer the set with the smallest distances.",
     ),
     Setting(

@@ -21,7 +21,7 @@ OFF = "off"
 # The values that Go's strconv.ParseBool accepts; the kubelet's options are text. YAML's booleans
 # and the numbers 0 and 1 have the same spelling as text.
 _GO_TRUE = ("1", "t", "T", "true", "TRUE", "True")
-_GO_FALSE = ("0", "f", "F", "false", "FALSE", "False")
+GO_BOOLEANS = (*_GO_TRUE, "0", "f", "F", "false", "FALSE", "False")
 
 # HOST:PORT, with brackets around IPv6 as in a URL. Binding shows whether the host has the address.
 _ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]{1,253}):([0-9]{1,5})", re.ASCII)
@@ -97,7 +97,7 @@ def read_word(path: SettingsPath, value: object, allowed: Sequence[str], noun: s
 def read_go_bool(path: SettingsPath, value: object) -> bool:
     """Return a boolean in Go's spelling or YAML's."""
     text = value if isinstance(value, str) else show(value)
-    if text not in _GO_TRUE + _GO_FALSE:
+    if text not in GO_BOOLEANS:
         raise SettingsError(path, f"{show(value)} is not a boolean", 'write "true" or "false"')
     return text in _GO_TRUE
 

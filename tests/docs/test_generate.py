@@ -11,6 +11,7 @@ from tests.engine.records.examples import EVENTS
 from tests.load_module import load_module
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
+CHART_SCHEMA = DOCS.parent / "packaging/helm/nri-numamem/values.schema.json"
 
 
 @pytest.fixture
@@ -18,6 +19,9 @@ def generate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     module = load_module(DOCS / "generate.py")
     monkeypatch.setattr(module, "FOLDER", tmp_path)
     monkeypatch.setattr(module, "UNIT_COPY", tmp_path / "unit_text.py")
+    schema = tmp_path / "values.schema.json"
+    schema.write_text(CHART_SCHEMA.read_text())
+    monkeypatch.setattr(module, "CHART_SCHEMA", schema)
     monkeypatch.setattr(sys, "argv", ["generate.py"])
     return module
 
@@ -26,6 +30,7 @@ def test_the_pages_are_up_to_date(generate: ModuleType) -> None:
     pages = {path.name: text for path, text in generate.pages().items()}
     unit = pages.pop("unit_text.py")
     assert unit == (DOCS.parent / "nri_numamem/cli/installation/unit_text.py").read_text()
+    assert pages.pop("values.schema.json") == CHART_SCHEMA.read_text()
     assert set(pages) == {"events.md", "configuration.md"}
     assert {name: (DOCS / name).read_text() for name in pages} == pages
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 
@@ -13,7 +14,15 @@ from nri_numamem.apiserver.access import SERVICE_ACCOUNT
 from nri_numamem.cli.export.kubelet import socket_of
 from nri_numamem.cli.main import new_parser
 from nri_numamem.config.load import DEFAULT_CONFIG, load_file
-from nri_numamem.config.settings import KEYS, STATE_FILE
+from nri_numamem.config.settings import (
+    KEYS,
+    STATE_FILE,
+    Settings,
+    SettingsError,
+    described_settings,
+    settings_from_mapping,
+    settings_to_mapping,
+)
 from nri_numamem.daemon.external import DEFAULT_SOCKET
 from nri_numamem.host.pod_logs import POD_LOGS
 from nri_numamem.host.roots import HostRoots
@@ -61,11 +70,89 @@ def test_the_version_is_that_of_the_plugin() -> None:
     assert (chart["version"], chart["appVersion"]) == (VERSION, VERSION)
 
 
+SETTINGS = json.loads((CHART / "values.schema.json").read_text())["properties"]["config"]
+ELSEWHERE = {"stateFile", "logFile", "metricsAddress", "metricsTextfile", "kubeletConfigFile"}
+
+
+def is_valid(settings: Mapping[str, object]) -> bool:
+    return bool(jsonschema.Draft7Validator(SETTINGS).is_valid(settings))
+
+
 def test_the_schema_has_the_settings() -> None:
-    schema = json.loads((CHART / "values.schema.json").read_text())["properties"]["config"]
-    others = {"stateFile", "logFile", "metricsAddress", "metricsTextfile", "kubeletConfigFile"}
-    assert set(schema["properties"]) == set(KEYS) - others
-    assert all(name in schema["description"] for name in others)
+    assert set(SETTINGS["properties"]) == set(KEYS) - ELSEWHERE
+    assert all(name in SETTINGS["description"] for name in ELSEWHERE)
+    assert all(SETTINGS["properties"].values())
+    keys = [key.split(".") for key, _, _ in described_settings()]
+    found = {name: schema.get("properties", {}) for name, schema in SETTINGS["properties"].items()}
+    assert all(key[1] in found[key[0]] for key in keys if len(key) > 1)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        dict.fromkeys(set(KEYS) - ELSEWHERE),
+        {
+            key: value
+            for key, value in settings_to_mapping(Settings()).items()
+            if key not in ELSEWHERE
+        },
+        {"reservedMemory": [{"numaNode": 0, "limits": {"memory": "1Gi", "hugepages-1Gi": 0}}]},
+        {"topologyManagerPolicyOptions": {"prefer-closest-numa-nodes": False}},
+        {"topologyManagerPolicyOptions": {"max-allowable-numa-nodes": "16"}},
+        {"topologyManagerPolicyOptions": {"max-allowable-numa-nodes": 16}},
+        {"kubeReserved": {"cpu": 0.5, "memory": 1048576, "hugepages-2Mi": "4Mi"}},
+        {"evictionHard": {"memory.available": "5%", "nodefs.available": "10%"}},
+        # What `off` and `none` of YAML 1.1 without quotes become.
+        {"networkHints": False, "cpuFollowsMemory": False, "topologyManagerPolicy": "none"},
+        {"memoryNodes": {"override": {"4-7": "dram"}}},
+        {"memoryPolicy": {"runtimes": "auto", "modes": ["bind"], "defaults": {"lab": "local"}}},
+        {"memoryPolicy": {"runtimes": ["crun"], "minPerNode": 0, "maxNodes": 4}},
+        {"burstablePods": {"evidence": ["limits"], "namespaces": ["a"], "oomScoreAdj": -500}},
+        {"residency": {"intervalSeconds": 30, "headRoom": "5%", "perContainerMetrics": "true"}},
+        {"failOnTimeout": 1, "logLevel": "debug"},
+    ],
+)
+def test_the_schema_accepts_what_the_plugin_accepts(settings: Mapping[str, object]) -> None:
+    settings_from_mapping(settings)
+    assert is_valid(settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"topologyManagerPolicy": "restrictd"},
+        {"topologyManagerPolicys": "restricted"},
+        {"topologyManagerScope": ""},
+        {"memoryManagerPolicy": "none"},
+        {"reservedMemory": {"memory": "1Gi"}},
+        {"reservedMemory": [{"numaNode": 0}]},
+        {"reservedMemory": [{"numaNode": "a", "limits": {"memory": "1Gi"}}]},
+        {"reservedMemory": [{"numaNode": 0, "limits": {"cpu": "1"}}]},
+        {"topologyManagerPolicyOptions": {"max-allowable-numa-nodes": 7}},
+        {"topologyManagerPolicyOptions": {"prefer": "true"}},
+        {"kubeReserved": {"memories": "1Gi"}},
+        {"systemReserved": {"memory": ["1Gi"]}},
+        {"evictionHard": {"memory-available": "1Gi"}},
+        {"memoryNodes": {"override": {"4": "hbm"}}},
+        {"memoryPolicy": {"modes": "bind"}},
+        {"memoryPolicy": {"runtimes": "crun"}},
+        {"networkHints": True},
+        {"burstablePods": {"evidence": ["limit"]}},
+        {"burstablePods": {"oomScoreAdj": 1000}},
+        {"residency": {"intervalSeconds": "soon"}},
+        {"failOnTimeout": "yes"},
+    ],
+)
+def test_the_schema_refuses_what_the_plugin_refuses(settings: Mapping[str, object]) -> None:
+    with pytest.raises(SettingsError):
+        settings_from_mapping(settings)
+    assert not is_valid(settings)
+
+
+@manifests.needs_tools
+def test_helm_refuses_a_misspelt_setting() -> None:
+    assert "topologyManagerPolicy" in refusal_of(config__topologyManagerPolicy="restrictd")
 
 
 def test_the_document_has_the_values() -> None:
