@@ -14,6 +14,7 @@ from nri_numamem.cli.installation import systemd
 from nri_numamem.config.example import example_text
 from nri_numamem.version import VERSION
 from tests.load_module import load_module
+from tests.packaging.laboratory_files import laboratory_files
 from tests.packaging.single_file_program import OLDEST_GLIBC
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,6 +51,13 @@ def test_files_belong_to_root(package: Path) -> None:
     assert {"/etc/nri-numamem/config.yaml", systemd.PACKAGED[0]} < modes.keys()
     assert "/usr/share/man/man8/nri-numamem.8.gz" in modes
     assert "/usr/share/bash-completion/completions/nri-numamem" in modes
+
+
+def test_nothing_of_the_laboratory_is_installed(package: Path) -> None:
+    names = [line.split()[5] for line in dpkg_deb("--contents", package).splitlines()]
+    assert "./usr/bin/nri-numamem" in names
+    assert laboratory_files(names) == []
+    assert [name for name in names if name.endswith(".py")] == []
 
 
 def test_nothing_is_started(package: Path) -> None:

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 from typing import NamedTuple
@@ -17,8 +18,10 @@ import pytest
 from packaging.metadata import Metadata
 from release import distributions, sources, wheelhouse
 from release.errors import ReleaseError
+from setuptools import find_packages
 
 from nri_numamem.version import VERSION
+from tests.packaging.laboratory_files import laboratory_files
 from tests.packaging.release_builds import needs_repository, run
 
 MACHINE = os.uname().machine
@@ -49,6 +52,15 @@ def names_in(sdist: Path) -> set[str]:
         return {"/".join(one.name.split("/")[1:]) for one in archive if one.isfile()}
 
 
+def test_the_wheel_has_the_packages_of_the_program_only() -> None:
+    """The slow tests look into the wheel that is built."""
+    tool = tomllib.loads((sources.ROOT / "pyproject.toml").read_text())["tool"]
+    found = find_packages(str(sources.ROOT), **tool["setuptools"]["packages"]["find"])
+    assert "nri_numamem.nri" in found
+    assert laboratory_files(found) == []
+    assert laboratory_files(["tests", "tests.laboratory"]) == ["tests", "tests.laboratory"]
+
+
 @needs_repository
 @pytest.mark.slow
 def test_metadata_of_the_wheel(built: Built) -> None:
@@ -72,6 +84,7 @@ def test_metadata_of_the_wheel(built: Built) -> None:
     assert scripts == "[console_scripts]\nnri-numamem = nri_numamem.cli.main:main\n"
     assert "nri_numamem/py.typed" in names
     assert {name.split("/")[0] for name in names} == {"nri_numamem", info}
+    assert laboratory_files(names) == []
 
 
 @needs_repository

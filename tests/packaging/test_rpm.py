@@ -14,6 +14,7 @@ from nri_numamem.cli.installation import systemd
 from nri_numamem.config.example import example_text
 from nri_numamem.version import VERSION
 from tests.load_module import load_module
+from tests.packaging.laboratory_files import laboratory_files
 from tests.packaging.single_file_program import OLDEST_GLIBC
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,6 +63,13 @@ def test_files_belong_to_root(package: Path) -> None:
     assert "/usr/share/bash-completion/completions/nri-numamem" in names
     assert "/usr/share/zsh/site-functions/_nri-numamem" in names
     assert not {name for name in names if "build-id" in name}
+
+
+def test_nothing_of_the_laboratory_is_installed(package: Path) -> None:
+    names = query(package, "--list")
+    assert "/usr/bin/nri-numamem" in names
+    assert laboratory_files(names) == []
+    assert [name for name in names if name.endswith(".py")] == []
 
 
 def test_nothing_is_started(package: Path) -> None:
