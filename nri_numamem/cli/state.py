@@ -29,6 +29,7 @@ from nri_numamem.kubelet.state_file import (
     verify,
 )
 from nri_numamem.memorymanager import Block, State
+from nri_numamem.memorymanager.holder import container_name
 from nri_numamem.memorymanager.state import Assignments
 from nri_numamem.memorymanager.state_json import StateJson, block_json, entries_json, state_json
 from nri_numamem.numa import humanize_bytes
@@ -225,7 +226,7 @@ def _show_assignments(
     from nri_numamem.cli.render.bars import fixed, numeric, plain_table  # noqa: PLC0415 - people
 
     rows = [
-        (uid, name, blocks)
+        (uid, container_name(name), blocks)
         for uid, containers in entries.items()
         for name, blocks in containers.items()
     ]

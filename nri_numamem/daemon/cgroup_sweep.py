@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from nri_numamem.engine.core.state import POOL, EngineState, Holder
+from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.cpusets.check import nodes_of_container
 from nri_numamem.host.cgroups import cgroup_directory
 from nri_numamem.host.containers import container_folders
@@ -33,7 +33,7 @@ CONTAINERS_PER_SCRAPE = 64
 
 def assigned_containers(state: EngineState) -> list[Holder]:
     """Return the live containers with assignments."""
-    return [h for h in state.holders.values() if not h.ended and h.key[1] != POOL]
+    return [h for h in state.holders.values() if not h.ended and isinstance(h.key[1], str)]
 
 
 class ContainerCgroups:

@@ -61,7 +61,7 @@ class PodReaper:
         records = self.release(engine, self.find_gone(engine.state.pods))
         for holder in self._find_gone_containers(engine.state):
             pod = engine.state.pods[holder.sandbox_id]
-            container = Container(holder.container_id, holder.sandbox_id, holder.key[1])
+            container = Container(holder.container_id, holder.sandbox_id, holder.container_name)
             records += engine.apply(StopContainer(pod, container)).records
         return records
 

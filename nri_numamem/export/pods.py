@@ -16,9 +16,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from nri_numamem.engine.core.state import POOL, EngineState
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.kubelet.host_resources import HostMemory, MemoryEntry
 from nri_numamem.memorymanager import Block, State
+from nri_numamem.memorymanager.holder import HolderKind, HolderName, container_name
 from nri_numamem.memorymanager.state import present_resources
 
 
@@ -62,24 +63,24 @@ def host_memory(state: EngineState, names: Mapping[str, tuple[str, str]]) -> Hos
     for has an entry for the pod as a whole, with that of its containers. Pods without a name are
     left out: see ``unnamed_pods``.
     """
-    blocks: dict[tuple[str, str], dict[str, list[Block]]] = {}
+    blocks: dict[tuple[str, str], dict[HolderName, list[Block]]] = {}
     for uid, containers in state.accounting.assignments.items():
         if uid in names:
             of_pod = blocks.setdefault(names[uid], {})
             for container, of_container in containers.items():
                 of_pod.setdefault(container, []).extend(of_container)
     for of_pod in blocks.values():
-        if POOL in of_pod:
-            of_pod[POOL] = [block for of_one in of_pod.values() for block in of_one]
+        if HolderKind.POD in of_pod:
+            of_pod[HolderKind.POD] = [block for of_one in of_pod.values() for block in of_one]
     return {
-        pod: {container: _entries(found) for container, found in of_pod.items()}
+        pod: {container_name(name): _entries(found) for name, found in of_pod.items()}
         for pod, of_pod in blocks.items()
     }
 
 
 def unnamed_pods(state: EngineState, names: Mapping[str, tuple[str, str]]) -> tuple[str, ...]:
     """Return the uids of pods that have memory and no name, ascending."""
-    return tuple(sorted(uid for uid in state.accounting.assignments if uid not in names))
+    return tuple(sorted({uid for uid, _name in state.holders} - names.keys()))
 
 
 def allocatable_memory(accounting: State) -> tuple[MemoryEntry, ...]:

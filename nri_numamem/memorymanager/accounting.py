@@ -20,6 +20,7 @@ from nri_numamem.memorymanager.blocks import (
     shortfall_of,
 )
 from nri_numamem.memorymanager.candidates import free_bytes
+from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.memorymanager.state import Block, NodeState, Request, State, copy_of
 from nri_numamem.numa.nodeset import NodeSet
 
@@ -29,7 +30,7 @@ _NO_LIMIT: Mapping[int, int] = {}
 def assign(
     state: State,
     uid: str,
-    name: str,
+    name: HolderName,
     nodes: NodeSet,
     request: Request,
     *,
@@ -66,7 +67,7 @@ def _with_containers(
     state: State,
     machine: Mapping[int, NodeState],
     uid: str,
-    containers: Mapping[str, tuple[Block, ...]],
+    containers: Mapping[HolderName, tuple[Block, ...]],
 ) -> State:
     assignments = copy_of(state.assignments)
     assignments[uid] = containers
@@ -76,7 +77,7 @@ def _with_containers(
 def _reuse_blocks(
     state: State,
     uid: str,
-    containers: dict[str, tuple[Block, ...]],
+    containers: dict[HolderName, tuple[Block, ...]],
     nodes: NodeSet,
     resource: str,
     wanted: int,
@@ -121,7 +122,7 @@ def _shrink(
     return replace(block, size=size, charges=tuple(charges)), removed
 
 
-def mark_reusable(state: State, uid: str, name: str) -> State:
+def mark_reusable(state: State, uid: str, name: HolderName) -> State:
     """Let the pod's next containers reuse the blocks of a container, which keeps its nodes.
 
     Nothing changes if the container is not assigned, or reusable already. Source: kubelet
@@ -135,14 +136,14 @@ def mark_reusable(state: State, uid: str, name: str) -> State:
     return State(state.machine_state, state.assignments, reusable)
 
 
-def unmark_reusable(state: State, uid: str, name: str) -> State:
+def unmark_reusable(state: State, uid: str, name: HolderName) -> State:
     """Undo mark_reusable() for a container that runs again on its nodes."""
     return State(state.machine_state, state.assignments, _reusable_without(state, uid, {name}))
 
 
 def _reusable_without(
-    state: State, uid: str, removed: Collection[str]
-) -> Mapping[str, tuple[str, ...]]:
+    state: State, uid: str, removed: Collection[HolderName]
+) -> Mapping[str, tuple[HolderName, ...]]:
     names = state.reusable.get(uid, ())
     kept = tuple(name for name in names if name not in removed)
     if len(kept) == len(names):
@@ -191,7 +192,7 @@ def drop_reusable_of_others(state: State, uid: str) -> State:
     return replace(state, reusable={} if kept is None else {uid: kept})
 
 
-def remove_container(state: State, uid: str, name: str) -> State:
+def remove_container(state: State, uid: str, name: HolderName) -> State:
     """Remove a container's assignment; nothing changes if it is not assigned.
 
     A node without blocks is in no group any more. Source: kubelet memorymanager, RemoveContainer.
@@ -199,7 +200,7 @@ def remove_container(state: State, uid: str, name: str) -> State:
     return remove_containers(state, uid, (name,))
 
 
-def remove_containers(state: State, uid: str, names: Collection[str]) -> State:
+def remove_containers(state: State, uid: str, names: Collection[HolderName]) -> State:
     """Remove the assignments of some containers of a pod, in one pass over the pod."""
     assigned = state.assignments.get(uid, {})
     removed = {name: assigned[name] for name in names if name in assigned}
@@ -214,7 +215,7 @@ def remove_containers(state: State, uid: str, names: Collection[str]) -> State:
     return State(machine, assignments, _reusable_without(state, uid, removed))
 
 
-def rename_container(state: State, uid: str, name: str, new_name: str) -> State:
+def rename_container(state: State, uid: str, name: HolderName, new_name: HolderName) -> State:
     """Give the assignment of a container another name; nothing changes if it is not assigned.
 
     Raises ValueError if a container of that name is assigned already.
@@ -248,7 +249,13 @@ class Adoption:
 
 
 def adopt(
-    state: State, uid: str, name: str, nodes: NodeSet, request: Request, *, is_even: bool = False
+    state: State,
+    uid: str,
+    name: HolderName,
+    nodes: NodeSet,
+    request: Request,
+    *,
+    is_even: bool = False,
 ) -> Adoption:
     """Record a container that runs on `nodes`, even if the rules would not allow it.
 
@@ -263,7 +270,7 @@ def adopt(
     return Adoption(after, shortfall_of(blocks))
 
 
-def adopt_again(state: State, uid: str, name: str, blocks: tuple[Block, ...]) -> State:
+def adopt_again(state: State, uid: str, name: HolderName, blocks: tuple[Block, ...]) -> State:
     """Record a container on the nodes of the blocks that it had, of which there is at least one."""
     resources = {block.type: block.size for block in blocks}
     first = blocks[0]

@@ -18,6 +18,7 @@ from nri_numamem.memorymanager.accounting import remove_container
 from nri_numamem.memorymanager.blocks import resource_order
 from nri_numamem.memorymanager.candidates import Candidates, candidates_for, is_admissible
 from nri_numamem.memorymanager.hint import Hint, HintMap
+from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.memorymanager.pod import ContainerKind, Pod
 from nri_numamem.memorymanager.state import Block, Request, State
 from nri_numamem.numa.closest.cover import Cover
@@ -48,7 +49,7 @@ NO_OTHER_PROVIDERS = MergedHints()
 def topology_hints(
     state: State,
     pod: Pod,
-    name: str,
+    name: HolderName,
     preferences: Preferences,
     others: MergedHints = NO_OTHER_PROVIDERS,
 ) -> HintMap | None:
@@ -65,7 +66,7 @@ def topology_hints(
 def container_hints(
     state: State,
     pod: Pod,
-    name: str,
+    name: HolderName,
     preferences: Preferences,
     others: MergedHints = NO_OTHER_PROVIDERS,
 ) -> tuple[Hint, ...] | None:
@@ -81,7 +82,7 @@ def container_hints(
     return hints_for_request(state, pod.uid, request, preferences, others)
 
 
-def full_hints(state: State, pod: Pod, name: str) -> HintMap | None:
+def full_hints(state: State, pod: Pod, name: HolderName) -> HintMap | None:
     """Return all hints for one container in the kubelet's order, smallest sets first.
 
     A request that fits nowhere gives an empty map, as in the kubelet. Raises ValueError on a
@@ -108,7 +109,7 @@ def full_hints(state: State, pod: Pod, name: str) -> HintMap | None:
     return _for_each(request, hints) if hints else {}
 
 
-def kept_blocks(state: State, pod: Pod, name: str) -> tuple[Block, ...] | None:
+def kept_blocks(state: State, pod: Pod, name: HolderName) -> tuple[Block, ...] | None:
     """Return the blocks that an assigned container keeps; None if it must be placed anew.
 
     A reusable container keeps its blocks if no other container has reused their bytes. Ordinary

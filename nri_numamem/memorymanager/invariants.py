@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from itertools import chain, islice
 
 from nri_numamem.memorymanager.blocks import known_nodes
+from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.memorymanager.shortfalls import charge_shortfalls
 from nri_numamem.memorymanager.state import Block, NodeState, State, Table, spans_of
 from nri_numamem.numa.nodeset import NodeSet
@@ -48,7 +49,7 @@ def check_groups(state: State) -> tuple[str, ...]:
     return tuple(islice(_wrong_groups(state), MAX_VIOLATIONS))
 
 
-def _blocks(state: State) -> Iterator[tuple[str, str, Block]]:
+def _blocks(state: State) -> Iterator[tuple[str, HolderName, Block]]:
     """Yield pod uid, container name and block."""
     for uid, containers in state.assignments.items():
         for name, blocks in containers.items():

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.memorymanager.state import Request
 
 
@@ -50,10 +51,14 @@ class Pod:
     limits: Request | None = None
     """Pod-level limits (`spec.resources`): resource -> bytes that all containers share."""
 
-    def container(self, name: str) -> Container:
-        """Return the container of that name; KeyError if the pod has none."""
+    def container(self, name: HolderName) -> Container:
+        """Return the container of that name; KeyError if the pod has none.
+
+        A pod that is placed as a whole has one container, named by the text of the kind.
+        """
+        text = str(name)
         for container in self.containers:
-            if container.name == name:
+            if container.name == text:
                 return container
         raise KeyError(f"pod {self.uid} has no container {name}")
 

@@ -16,6 +16,7 @@ from nri_numamem.memorymanager.accounting import (
 from nri_numamem.memorymanager.candidates import candidates_for, crosses_groups, free_bytes
 from nri_numamem.memorymanager.hint import Hint
 from nri_numamem.memorymanager.hints import kept_blocks
+from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.memorymanager.pod import ContainerKind, Pod
 from nri_numamem.memorymanager.rejection import UNEXPECTED, Rejection, allocation_failed, reject
 from nri_numamem.memorymanager.state import Block, Request, State, has_normal_memory
@@ -43,7 +44,7 @@ def nodes_of(blocks: tuple[Block, ...]) -> NodeSet:
 
 
 def choose_nodes(
-    state: State, pod: Pod, name: str, hint: Hint, preferences: Preferences
+    state: State, pod: Pod, name: HolderName, hint: Hint, preferences: Preferences
 ) -> NodeSet | Rejection:
     """Return the nodes of `hint` for one container of a pod, extended or replaced if necessary.
 
@@ -60,7 +61,7 @@ def choose_nodes(
 
 
 def record_allocation(
-    state: State, pod: Pod, name: str, nodes: NodeSet, *, is_even: bool = False
+    state: State, pod: Pod, name: HolderName, nodes: NodeSet, *, is_even: bool = False
 ) -> State:
     """Record a Guaranteed pod's container on the nodes that choose_nodes() returned.
 

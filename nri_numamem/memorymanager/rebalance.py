@@ -22,6 +22,7 @@ from typing import TypeAlias
 from nri_numamem.memorymanager.accounting import assign, remove_containers
 from nri_numamem.memorymanager.blocks import sum_blocks
 from nri_numamem.memorymanager.candidates import is_admissible
+from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.memorymanager.shortfalls import charge_shortfalls
 from nri_numamem.memorymanager.state import Request, State
 from nri_numamem.numa.nodeset import NodeSet
@@ -231,8 +232,8 @@ def _subsets(costs: Sequence[tuple[int, int]], most: int) -> Iterator[tuple[int,
             heapq.heappush(heap, (*sums, size, (*indices[:-1], following)))
 
 
-def assignments_of(accounting: State, uid: str, node_id: int) -> tuple[str, ...]:
-    """Return the containers of a pod that are on exactly this node, ended ones included."""
+def assignments_of(accounting: State, uid: str, node_id: int) -> tuple[HolderName, ...]:
+    """Return the holders of a pod that are on exactly this node, ended ones included."""
     nodes = NodeSet([node_id])
     return tuple(
         name

@@ -24,6 +24,7 @@ from nri_numamem.memorymanager.accounting import (
 from nri_numamem.memorymanager.blocks import sum_blocks
 from nri_numamem.memorymanager.candidates import candidates_for, free_bytes
 from nri_numamem.memorymanager.hint import Hint
+from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.memorymanager.state import Block, Request, State, views
 from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.preferences import Preferences
@@ -44,7 +45,7 @@ class Resized:
 def resize_container(
     state: State,
     uid: str,
-    name: str,
+    name: HolderName,
     size_bytes: int,
     preferences: Preferences,
     admits: Callable[[Hint], bool] = lambda _: True,
@@ -71,7 +72,7 @@ def resize_container(
     return _resized(assigned, uid, name)
 
 
-def _resized(state: State, uid: str, name: str) -> Resized:
+def _resized(state: State, uid: str, name: HolderName) -> Resized:
     blocks = state.assignments[uid][name]
     shortfall = {b.type: b.size - b.charged for b in blocks if b.size > b.charged}
     return Resized(state, blocks[0].numa_affinity, shortfall)
@@ -80,7 +81,7 @@ def _resized(state: State, uid: str, name: str) -> Resized:
 def _widen(
     without_it: State,
     uid: str,
-    name: str,
+    name: HolderName,
     nodes: NodeSet,
     request: Request,
     preferences: Preferences,
@@ -110,7 +111,7 @@ def _widen(
     return state
 
 
-def _reusable_blocks(state: State, uid: str, nodes: NodeSet) -> dict[str, tuple[Block, ...]]:
+def _reusable_blocks(state: State, uid: str, nodes: NodeSet) -> dict[HolderName, tuple[Block, ...]]:
     """Return the blocks of the pod's reusable containers that have one on exactly these nodes."""
     containers = state.assignments.get(uid, {})
     return {

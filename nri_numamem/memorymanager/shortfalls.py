@@ -13,11 +13,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
+from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.memorymanager.state import Block, NodeState, State, copy_of
 from nri_numamem.numa.nodeset import NodeSet
 
-_Place: TypeAlias = tuple[str, str, int]
-"""Pod uid, container name, index of the block."""
+_Place: TypeAlias = tuple[str, HolderName, int]
+"""Owner, holder's name, index of the block."""
 
 _Move: TypeAlias = tuple[NodeSet, int, int]
 """A node set whose blocks move bytes, the node that these leave, and the node that they go to."""

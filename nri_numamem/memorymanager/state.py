@@ -13,6 +13,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
+from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.numa.machine import Machine, NumaNode
 from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.quantity import MEMORY, hugepages_page_size, hugepages_resource
@@ -113,8 +114,8 @@ class Block:
         return self.charged == self.size or not self.are_charges_known
 
 
-Assignments: TypeAlias = Mapping[str, Mapping[str, tuple[Block, ...]]]
-"""Pod uid -> container name -> blocks."""
+Assignments: TypeAlias = Mapping[str, Mapping[HolderName, tuple[Block, ...]]]
+"""Owner (a pod's uid) -> name of the holder -> blocks, see ``holder``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +125,8 @@ class State:
     machine_state: Mapping[int, NodeState]
     """Node id, ascending -> node."""
     assignments: Assignments = field(default_factory=dict)
-    reusable: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Pod uid -> names of its containers whose blocks its next containers may reuse.
+    reusable: Mapping[str, tuple[HolderName, ...]] = field(default_factory=dict)
+    """Owner -> names of its holders whose blocks its next containers may reuse.
 
     The kubelet stores amounts instead: the sums of these containers' blocks.
     """
@@ -134,7 +135,7 @@ class State:
     )
     """Cache of values that are computed from this state; empty in a new state."""
 
-    def blocks(self, uid: str, name: str) -> tuple[Block, ...] | None:
+    def blocks(self, uid: str, name: HolderName) -> tuple[Block, ...] | None:
         """Return a container's blocks; None if it is not assigned, () if it requests nothing."""
         return self.assignments.get(uid, {}).get(name)
 

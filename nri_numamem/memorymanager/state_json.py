@@ -8,6 +8,7 @@ Source: kubelet memorymanager/state, JSON tags of MemoryTable, NUMANodeState and
 
 from typing import TypedDict
 
+from nri_numamem.memorymanager.holder import container_name
 from nri_numamem.memorymanager.state import Assignments, Block, NodeState, State, Table
 
 TABLE_KEYS = ("total", "systemReserved", "allocatable", "reserved", "free")
@@ -62,7 +63,10 @@ def state_json(state: State) -> StateJson:
 def entries_json(assignments: Assignments) -> EntriesJson:
     """Return the blocks of every container."""
     return {
-        uid: {name: [block_json(block) for block in blocks] for name, blocks in containers.items()}
+        uid: {
+            container_name(name): [block_json(block) for block in blocks]
+            for name, blocks in containers.items()
+        }
         for uid, containers in assignments.items()
     }
 

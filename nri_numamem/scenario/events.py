@@ -7,11 +7,12 @@ from itertools import chain
 
 from nri_numamem.engine.core.cpu_requests import requested_millicores, shares_of
 from nri_numamem.engine.core.events import Container, PodSandbox
-from nri_numamem.engine.core.state import POOL, EngineState, Holder, Key
+from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.kubelet.manifest import CpuAmounts
 from nri_numamem.memorymanager import Block, ContainerKind, Pod, Request, pod_request
 from nri_numamem.memorymanager import Container as DescribedContainer
 from nri_numamem.memorymanager.blocks import sum_blocks
+from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.numa import MEMORY, NodeSet, hugepages_page_size
 from nri_numamem.scenario.scenario import Scenario
 from nri_numamem.scenario.values import ScenarioPod
@@ -54,7 +55,7 @@ def resized_sandbox(
 
 
 def sandbox_of_entries(
-    sandbox_id: str, uid: str, entries: Mapping[str, Iterable[Block]]
+    sandbox_id: str, uid: str, entries: Mapping[HolderName, Iterable[Block]]
 ) -> PodSandbox:
     """Return the sandbox of a pod of which only its assignments are known."""
     total = sum_blocks(chain.from_iterable(entries.values()))
@@ -129,14 +130,14 @@ class Start:
     state: EngineState
     sandboxes: Mapping[str, PodSandbox]
     """Pod uid -> its sandbox."""
-    running: Mapping[Key, Container]
+    running: Mapping[tuple[str, str], Container]
 
 
 def begin_with_accounting(scenario: Scenario, new_id: Callable[[], str]) -> Start:
     """Let the containers run that the scenario's accounting has."""
     state = EngineState(scenario.accounting)
     sandboxes: dict[str, PodSandbox] = {}
-    running: dict[Key, Container] = {}
+    running: dict[tuple[str, str], Container] = {}
     for uid, containers in scenario.accounting.assignments.items():
         described = scenario.pods.get(uid)
         if described is None:
@@ -145,7 +146,8 @@ def begin_with_accounting(scenario: Scenario, new_id: Callable[[], str]) -> Star
             sandbox = sandbox_event(new_id(), described)
         sandboxes[uid] = sandbox
         state = state.with_pod(sandbox)
-        for name, blocks in containers.items():
+        named = {name: found for name, found in containers.items() if isinstance(name, str)}
+        for name, blocks in named.items():
             amounts = None if described is None else described.cpus.get(name)
             container = _container(new_id(), sandbox, name, blocks, amounts)
             running[uid, name] = container
@@ -168,16 +170,16 @@ def new_holder(container: Container, sandbox: PodSandbox, *, ended: bool = False
 def begin_with_state(state: EngineState) -> Start:
     """Let the containers run that a host's state has; pods without a known sandbox get one."""
     sandboxes = {pod.uid: pod for pod in state.pods.values()}
-    running: dict[Key, Container] = {}
+    running: dict[tuple[str, str], Container] = {}
     for key, holder in state.holders.items():
         uid, name = key
         if uid not in sandboxes:
             entries = state.accounting.assignments[uid]
             sandboxes[uid] = sandbox_of_entries(holder.sandbox_id, uid, entries)
             state = state.with_pod(sandboxes[uid])
-        if not holder.ended and name != POOL:
+        if not holder.ended and isinstance(name, str):
             blocks = state.blocks(key) or ()
-            running[key] = _container(holder.container_id, sandboxes[uid], name, blocks)
+            running[uid, name] = _container(holder.container_id, sandboxes[uid], name, blocks)
     return Start(state, sandboxes, running)
 
 

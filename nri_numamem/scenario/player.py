@@ -21,7 +21,7 @@ from nri_numamem.engine.core.events import (
     StopPodSandbox,
     UpdateContainer,
 )
-from nri_numamem.engine.core.state import POOL, EngineState, Key
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.engine import Applied, Engine
 from nri_numamem.engine.records.record import Record
 from nri_numamem.memorymanager import (
@@ -32,6 +32,7 @@ from nri_numamem.memorymanager import (
     nodes_of,
     remove_container,
 )
+from nri_numamem.memorymanager.holder import HolderKind
 from nri_numamem.scenario.events import (
     begin_with_accounting,
     begin_with_state,
@@ -75,8 +76,8 @@ class Player:
         self._pool_use = pool_use
         self._sandboxes: dict[str, PodSandbox] = {}
         """Pod uid -> its sandbox, while the pod is on the host."""
-        self._running: dict[Key, Container] = {}
-        self._ended_inits: dict[Key, str | None] = {}
+        self._running: dict[tuple[str, str], Container] = {}
+        self._ended_inits: dict[tuple[str, str], str | None] = {}
         """Ordinary init containers -> the nodes with which they ran; a resize may move what their
         pod keeps of them."""
         self._refused: dict[str, Admit] = {}
@@ -118,9 +119,9 @@ class Player:
         """The accounting, without pools of pods that their containers have used up."""
         accounting = self._engine.state.accounting
         for uid, containers in accounting.assignments.items():
-            pool = containers.get(POOL)
+            pool = containers.get(HolderKind.POD)
             if pool is not None and not any(block.size for block in pool):
-                accounting = remove_container(accounting, uid, POOL)
+                accounting = remove_container(accounting, uid, HolderKind.POD)
         return accounting
 
     def play(self, step: Step) -> Outcome:
@@ -193,7 +194,7 @@ class Player:
         retried = {each.uid: self._admit(each) for each in admissions}
         return Outcome(step, self.accounting, retried=retried)
 
-    def _run(self, key: Key, container: Container, kind: ContainerKind) -> None:
+    def _run(self, key: tuple[str, str], container: Container, kind: ContainerKind) -> None:
         """Let a created container run; an ordinary init container also ends."""
         if kind is ContainerKind.INIT:
             self._engine.apply(StopContainer(self._sandboxes[key[0]], container))
@@ -246,7 +247,7 @@ class Player:
         self._created += 1
         return f"{self._created:064x}"
 
-    def _mems(self, key: Key) -> str | None:
+    def _mems(self, key: tuple[str, str]) -> str | None:
         """Return the list in a container's `cpuset.mems`; None for a container without nodes."""
         if not self._scenario.is_static:
             return None

@@ -33,7 +33,7 @@ from nri_numamem.memorymanager import (
     Table,
     state_as_written,
 )
-from nri_numamem.memorymanager.state import without_nodes
+from nri_numamem.memorymanager.state import Assignments, without_nodes
 from nri_numamem.memorymanager.state_json import BLOCK_KEYS, NODE_KEYS, TABLE_KEYS
 from nri_numamem.numa import (
     MEMORY,
@@ -67,7 +67,7 @@ class WrittenState:
 
     machine_state: Mapping[int, NodeState] | None = None
     """None when it is not given."""
-    entries: Mapping[str, Mapping[str, tuple[Block, ...]]] | None = None
+    entries: Assignments | None = None
 
     def accounting(self) -> State:
         """Return the written accounting as it is."""
@@ -88,7 +88,7 @@ class WrittenState:
         for uid, containers in (self.entries or {}).items():
             for name, blocks in containers.items():
                 for index, block in enumerate(blocks):
-                    _enter((*path, "entries", uid, name, index), machine, block)
+                    _enter((*path, "entries", uid, str(name), index), machine, block)
         return state_as_written(machine, self.entries or {})
 
 
@@ -122,7 +122,7 @@ def read_state(path: SettingsPath, value: object) -> WrittenState:
         for node_id, node in read_by_node(here, state.get("machineState")).items()
     }
     there = (*path, "entries")
-    entries = {
+    entries: Assignments = {
         uid: {
             name: tuple(_read_blocks((*there, uid, name), blocks))
             for name, blocks in read_mapping((*there, uid), containers).items()

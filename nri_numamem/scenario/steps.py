@@ -17,6 +17,7 @@ from nri_numamem.config.values import (
     suggest,
 )
 from nri_numamem.memorymanager import Container
+from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.numa import MEMORY, NodeSet, hugepages_page_size
 from nri_numamem.scenario.values import (
     ScenarioPod,
@@ -85,7 +86,7 @@ class Surroundings:
     """What steps refer to."""
 
     pods: Mapping[str, ScenarioPod]
-    written: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    written: Mapping[str, Mapping[HolderName, object]] = field(default_factory=dict)
     """Pod uid -> container name -> anything, of the state at the start."""
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from nri_numamem.memorymanager.candidates import candidates_for, crosses_groups
 from nri_numamem.memorymanager.hint import Hint
 from nri_numamem.memorymanager.hints import NO_OTHER_PROVIDERS, container_hints
+from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.memorymanager.pod import Pod
 from nri_numamem.memorymanager.policy_static import NO_DEFAULT, choose_nodes, record_allocation
 from nri_numamem.memorymanager.rejection import (
@@ -80,8 +81,8 @@ class Placement:
     hint: Hint
     """The merged hint by which the nodes were chosen."""
     pod: Pod
-    name: str
-    """Of the container."""
+    name: HolderName
+    """Of the container, or the kind POD for the pod as a whole."""
     before: State
     """The accounting for which the nodes were chosen."""
     is_even: bool = False
@@ -98,7 +99,7 @@ class Placement:
 def admit(
     state: State,
     pod: Pod,
-    name: str,
+    name: HolderName,
     topology: Topology,
     others: Sequence[ProviderHints] = (),
 ) -> Placement | Rejection:
@@ -117,7 +118,7 @@ def admit(
 def admit_beside_groups(
     state: State,
     pod: Pod,
-    name: str,
+    name: HolderName,
     topology: Topology,
     others: Sequence[ProviderHints],
 ) -> Placement | None:
@@ -147,7 +148,7 @@ def _is_inside(hint: Hint, masks: Iterable[int]) -> bool:
 
 
 def admit_with_hint(
-    state: State, pod: Pod, name: str, hint: Hint, preferences: Preferences
+    state: State, pod: Pod, name: HolderName, hint: Hint, preferences: Preferences
 ) -> Placement | Rejection:
     """Choose the nodes for one container of a pod by a merged hint.
 
@@ -158,7 +159,7 @@ def admit_with_hint(
 
 
 def _merged(
-    state: State, pod: Pod, name: str, topology: Topology, others: Sequence[ProviderHints]
+    state: State, pod: Pod, name: HolderName, topology: Topology, others: Sequence[ProviderHints]
 ) -> tuple[Hint | None, HintList | None]:
     """Return the merged hint and the memory manager's own; no merged hint is a rejection."""
     policy = topology.policy

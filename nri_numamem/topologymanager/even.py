@@ -13,6 +13,7 @@ from nri_numamem.memorymanager.accounting import remove_container
 from nri_numamem.memorymanager.even_groups import best_even_group, fits_evenly, parts_of
 from nri_numamem.memorymanager.hint import Hint
 from nri_numamem.memorymanager.hints import ANYWHERE, kept_blocks
+from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.memorymanager.node_reasons import even_reason_of
 from nri_numamem.memorymanager.node_verdicts import format_node_ids
 from nri_numamem.memorymanager.pod import Pod
@@ -36,7 +37,7 @@ from nri_numamem.topologymanager.merge import ProviderHints, TopologyPolicy, mer
 def admit_evenly(
     state: State,
     pod: Pod,
-    name: str,
+    name: HolderName,
     count: int,
     topology: Topology,
     others: Sequence[ProviderHints] = (),
@@ -59,7 +60,7 @@ def admit_evenly(
 def _choose(
     state: State,
     pod: Pod,
-    name: str,
+    name: HolderName,
     count: int,
     topology: Topology,
     others: Sequence[ProviderHints],
@@ -80,7 +81,7 @@ def _choose(
 def _aligned(
     state: State,
     pod: Pod,
-    name: str,
+    name: HolderName,
     count: int,
     topology: Topology,
     masks: Mapping[int, bool],
@@ -100,7 +101,9 @@ def _aligned(
     return min((each for each in found if each), key=preferences.rank, default=None)
 
 
-def _rejection(state: State, pod: Pod, name: str, count: int, topology: Topology) -> Rejection:
+def _rejection(
+    state: State, pod: Pod, name: HolderName, count: int, topology: Topology
+) -> Rejection:
     request = pod.container(name).requests
     fitting = best_even_group(state, pod.uid, request, count, topology.preferences)
     if topology.policy.admits_all:

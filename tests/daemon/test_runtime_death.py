@@ -57,7 +57,7 @@ class Node:
         assert service.engine is not None
         state = service.engine.state
         found = {
-            name: str(blocks[0].numa_affinity)
+            str(name): str(blocks[0].numa_affinity)
             for name, blocks in state.accounting.assignments.get(self.pod.uid, {}).items()
         }
         in_file = restore(self.host.state_file.read_bytes())

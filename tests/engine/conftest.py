@@ -14,6 +14,7 @@ from nri_numamem.engine.pods import outstanding
 from nri_numamem.engine.records.record import Record
 from nri_numamem.engine.setup import new_context
 from nri_numamem.memorymanager import PoolUse, Reservation, check_accounting, check_groups
+from nri_numamem.memorymanager.holder import container_name
 from nri_numamem.numa import CpuSet, Machine, NodeSet, NumaNode
 
 MI = 1 << 20
@@ -194,7 +195,7 @@ class Host:
     def placed(self) -> dict[str, dict[str, str]]:
         """Return pod uid -> container -> its nodes."""
         return {
-            uid: {name: str(blocks[0].numa_affinity) for name, blocks in found.items()}
+            uid: {container_name(name): str(held[0].numa_affinity) for name, held in found.items()}
             for uid, found in self.engine.state.accounting.assignments.items()
         }
 

@@ -16,6 +16,7 @@ from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.engine.setup import new_context
 from nri_numamem.memorymanager import Block, Reservation, State
+from nri_numamem.memorymanager.holder import HolderKey
 from nri_numamem.numa import Machine, NodeSet, NumaNode
 
 if TYPE_CHECKING:
@@ -223,7 +224,7 @@ def test_a_restart_has_the_same_accounting_as_a_reconnect(
             host = after
 
 
-def hugepages_of(host: Host) -> dict[tuple[str, str], tuple[str, int]]:
+def hugepages_of(host: Host) -> dict[HolderKey, tuple[str, int]]:
     """Return key -> nodes and bytes of the hugepages of live containers."""
     state = host.engine.state
     return {

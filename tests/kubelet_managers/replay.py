@@ -19,6 +19,7 @@ from nri_numamem.memorymanager import (
     remove_container,
     remove_pod,
 )
+from nri_numamem.memorymanager.holder import HolderKind
 from nri_numamem.numa import NodeSet
 from nri_numamem.scenario.outcome import Outcome as Played
 from nri_numamem.scenario.player import Player
@@ -118,12 +119,12 @@ class Managers:
 
     def _place_pool(self, pod: Pod, hints: Mapping[str, Any]) -> NodeSet | Rejection:
         """Place the pod's sum, whose bytes its containers use."""
-        whole = Container(POOL, ContainerKind.APP, pod_request(pod))
+        whole = Container(str(HolderKind.POD), ContainerKind.APP, pod_request(pod))
         twin = Pod(pod.uid, guaranteed=True, containers=(whole,))
-        placed = admit(self.state, twin, POOL, self.topology, others_of(hints))
+        placed = admit(self.state, twin, HolderKind.POD, self.topology, others_of(hints))
         if isinstance(placed, Rejection):
             return placed
-        self.state = mark_reusable(placed.accounting, pod.uid, POOL)
+        self.state = mark_reusable(placed.accounting, pod.uid, HolderKind.POD)
         return placed.nodes
 
     def _place(
@@ -177,11 +178,11 @@ def groups_of_state(state: State) -> dict[int, tuple[Any, ...]]:
 def blocks_of_state(state: State, uid: str) -> dict[str, list[tuple[tuple[int, ...], str, int]]]:
     """Return the blocks of a pod's containers, in the form of the recorded answers."""
     return {
-        name: sorted(
+        str(name): sorted(
             ((tuple(b.numa_affinity), b.type, b.size // MI) for b in blocks), key=lambda b: b[1]
         )
         for name, blocks in state.assignments.get(uid, {}).items()
-        if name != POOL
+        if isinstance(name, str)
     }
 
 
@@ -218,7 +219,7 @@ class Simulated:
         """Stop the pod's sandbox."""
         for name, blocks in self.state.assignments.get(uid, {}).items():
             # In pod scope all containers are on the nodes of the pod.
-            for key in (name, POOL) if blocks else ():
+            for key in (str(name), POOL) if blocks else ():
                 self.previous.setdefault(uid, {})[key] = blocks[0].numa_affinity.mask
         self._play(Remove(uid))
 

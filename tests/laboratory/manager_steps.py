@@ -10,7 +10,6 @@ from dataclasses import replace
 from nri_numamem.config.values import read_mapping
 from nri_numamem.engine.admission.placement import place_with_hint
 from nri_numamem.engine.core.plan import RecordValue
-from nri_numamem.engine.core.state import POOL
 from nri_numamem.engine.engine import Engine
 from nri_numamem.memorymanager import (
     ContainerKind,
@@ -20,6 +19,7 @@ from nri_numamem.memorymanager import (
     drop_reusable_of_others,
     remove_container,
 )
+from nri_numamem.memorymanager.holder import HolderKind
 from nri_numamem.memorymanager.state_json import state_json
 from nri_numamem.numa import NodeSet
 from nri_numamem.scenario.events import container_event, new_holder
@@ -120,7 +120,7 @@ class ManagerPlayer(Player):
         key, state = (uid, name), self._engine.state
         self._running.pop(key, None)
         self._ended_inits.pop(key, None)
-        names = state.accounting.assignments.get(uid, {}).keys() - {POOL, name}
+        names = state.accounting.assignments.get(uid, {}).keys() - {HolderKind.POD, name}
         running = any(other == uid for other, _ in self._running)
         if uid in self._sandboxes and not names and not running:
             self.end_pod(uid)

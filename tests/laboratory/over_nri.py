@@ -137,11 +137,12 @@ class ScenarioSandbox(PluginSandbox):
         (self._root / "sys" / WEIGHTS).mkdir(parents=True)
         for uid, containers in (self._scenario.written.entries or {}).items():
             requests = {
-                name: {block.type: block.size for block in blocks}
+                str(name): {block.type: block.size for block in blocks}
                 for name, blocks in containers.items()
             }
             pod = self._run_sandbox(uid, _sum(requests.values()))
-            for name, blocks in containers.items():
+            for key, blocks in containers.items():
+                name = str(key)
                 mems = str(blocks[0].numa_affinity) if blocks else ""
                 made = self._run_container(pod, QosClass.GUARANTEED, name, requests[name], mems)
                 self._running[uid, name] = made

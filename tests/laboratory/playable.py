@@ -13,6 +13,7 @@ from nri_numamem.config.values import SettingsError
 from nri_numamem.engine.setup import new_context
 from nri_numamem.kubelet.go_values import shown
 from nri_numamem.memorymanager import Block, ReservedMemoryError, State
+from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.numa import MEMORY, Machine, NodeSet, hugepages_page_size
 from nri_numamem.scenario.outcome import Outcome
 from nri_numamem.scenario.scenario import Scenario
@@ -66,9 +67,11 @@ def _check_steps(scenario: Scenario, outcomes: Sequence[Outcome]) -> None:
 
 
 def _check_admission(
-    place: str, scenario: Scenario, step: Admit, written: dict[str, set[str]]
+    place: str, scenario: Scenario, step: Admit, written: dict[str, set[HolderName]]
 ) -> None:
-    names = {container.name for container in scenario.pods[step.uid].pod.containers}
+    names: set[HolderName] = {
+        container.name for container in scenario.pods[step.uid].pod.containers
+    }
     if written.get(step.uid, names) != names:
         problem = f"only some containers of pod {step.uid} run already"
         raise _unplayable(place, problem, "let all of them run, or none")
@@ -91,7 +94,7 @@ def _check_state(scenario: Scenario, machine: Machine) -> None:
     empty = new_context(machine, policy_of(scenario.settings)).empty_accounting()
     for uid, containers in (scenario.written.entries or {}).items():
         for name, blocks in containers.items():
-            _check_running(f"state.entries.{uid}.{shown(name)}", blocks)
+            _check_running(f"state.entries.{uid}.{shown(str(name))}", blocks)
     replayed = scenario.written.replayed(("state",), empty)
     if _figures(replayed) != _figures(scenario.accounting):
         problem = "not what the entries make of the machine"

@@ -103,7 +103,7 @@ def test_a_container_can_be_removed_alone() -> None:
     steps = [admit("a"), remove("a", "c0"), remove("a", "c0"), remove("a", "c1"), admit("a")]
     document = scenario(*steps, pods=[pod("a", "6Gi", containers=2)])
     players: list[Player] = [play_case({**document, "steps": steps[:n]})[1] for n in range(6)]
-    held = [sorted(player.accounting.assignments.get("a", {})) for player in players]
+    held = [sorted(map(str, player.accounting.assignments.get("a", {}))) for player in players]
     assert held == [[], ["c0", "c1"], ["c1"], ["c1"], [], ["c0", "c1"]]
 
 

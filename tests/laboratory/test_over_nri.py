@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.memorymanager import Explanation, Rejection
+from nri_numamem.memorymanager import Block, Explanation, Rejection
+from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.numa import NodeSet
 from nri_numamem.scenario.outcome import Found
 from tests.cli.simulate.scenarios import (
@@ -169,7 +170,9 @@ def test_differences_are_reported(
     accounting = outcomes[-1].accounting
     block = accounting.assignments["b"]["x"][0]
     other = replace(block, numa_affinity=NodeSet([3]))
-    changed = {"x": (other, *accounting.assignments["b"]["x"][1:])}
+    changed: dict[HolderName, tuple[Block, ...]] = {
+        "x": (other, *accounting.assignments["b"]["x"][1:])
+    }
     assignments = {**accounting.assignments, "b": changed}
     wrong = [
         replace(outcomes[0], cpuset_mems={"x": None}),

@@ -22,6 +22,7 @@ from nri_numamem.memorymanager import (
 )
 from nri_numamem.memorymanager.accounting import assign
 from nri_numamem.memorymanager.candidates import is_admissible
+from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.numa import NodeSet, Preferences
 
 N0, N1, N2, N01, N012 = (NodeSet.parse(text) for text in ("0", "1", "2", "0-1", "0-2"))
@@ -39,7 +40,7 @@ def free(state: State, resource: str = "memory") -> list[int]:
     return [node.memory_map[resource].free for node in state.machine_state.values()]
 
 
-def resized(state: State, size: int, uid: str = "a", name: str = "x") -> Resized:
+def resized(state: State, size: int, uid: str = "a", name: HolderName = "x") -> Resized:
     """Resize, and check the properties of every resize."""
     before = state.assignments[uid][name]
     done = resize_container(state, uid, name, size, PREFERENCES)
@@ -57,7 +58,7 @@ def resized(state: State, size: int, uid: str = "a", name: str = "x") -> Resized
     return done
 
 
-def supersets(state: State, uid: str, name: str, size: int) -> list[NodeSet]:
+def supersets(state: State, uid: str, name: HolderName, size: int) -> list[NodeSet]:
     """Return all supersets of the container's nodes on which it may be placed."""
     nodes = state.assignments[uid][name][0].numa_affinity
     request = {block.type: block.size for block in state.assignments[uid][name]}

@@ -19,6 +19,7 @@ from nri_numamem.memorymanager import (
 )
 from nri_numamem.memorymanager.accounting import assign
 from nri_numamem.memorymanager.shortfalls import has_shortfall
+from nri_numamem.memorymanager.state import Assignments
 from nri_numamem.numa import NodeSet
 
 N0, N1, N01, N12 = (NodeSet.parse(text) for text in ("0", "1", "0-1", "1-2"))
@@ -119,7 +120,7 @@ def test_nodes_that_the_machine_lacks_hold_nothing(empty: State) -> None:
 
 def test_a_written_state_is_left_as_it_is(empty: State) -> None:
     """Its blocks may be larger than what its tables have as reserved."""
-    entries = {"a": {"x": (Block(N0, "memory", 5),)}}
+    entries: Assignments = {"a": {"x": (Block(N0, "memory", 5),)}}
     state = state_as_written(empty.machine_state, entries)
     assert charge_shortfalls(state) is state
     assert charges(charge_shortfalls(adopted(state, ("b", N0, 9))), "a") == {}

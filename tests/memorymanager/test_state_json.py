@@ -1,4 +1,5 @@
-from nri_numamem.memorymanager.state import Block, NodeState, State, Table
+from nri_numamem.memorymanager.holder import HolderKind
+from nri_numamem.memorymanager.state import Assignments, Block, NodeState, State, Table
 from nri_numamem.memorymanager.state_json import (
     BLOCK_KEYS,
     NODE_KEYS,
@@ -13,7 +14,7 @@ from nri_numamem.numa.nodeset import NodeSet
 TABLE = Table(total=10, system_reserved=1, allocatable=9, reserved=4, free=5)
 NODE = NodeState(1, {"memory": TABLE}, NodeSet([0, 2]))
 BLOCK = Block(NodeSet([0, 2]), "memory", 4, charges=((0, 4),))
-ASSIGNMENTS = {"uid": {"main": (BLOCK,), "empty": ()}}
+ASSIGNMENTS: Assignments = {"uid": {HolderKind.POD: (BLOCK,), "main": (BLOCK,), "empty": ()}}
 
 TABLE_JSON = {"total": 10, "systemReserved": 1, "allocatable": 9, "reserved": 4, "free": 5}
 NODE_JSON = {"numberOfAssignments": 1, "memoryMap": {"memory": TABLE_JSON}, "cells": [0, 2]}
@@ -35,8 +36,9 @@ def test_table_keys_are_in_the_order_of_the_fields() -> None:
     assert Table(*(TABLE_JSON[key] for key in TABLE_KEYS)) == TABLE
 
 
-def test_entries_keep_containers_without_blocks() -> None:
-    assert entries_json(ASSIGNMENTS) == {"uid": {"main": [BLOCK_JSON], "empty": []}}
+def test_entries_keep_containers_without_blocks_and_name_a_pod_as_a_whole_with_nothing() -> None:
+    expected = {"uid": {"": [BLOCK_JSON], "main": [BLOCK_JSON], "empty": []}}
+    assert entries_json(ASSIGNMENTS) == expected
 
 
 def test_state_has_node_ids_as_text() -> None:

@@ -12,6 +12,7 @@ from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.setup import new_context
 from nri_numamem.memorymanager import Block, Reservation, State, check_accounting, check_groups
 from nri_numamem.memorymanager.blocks import even_parts
+from nri_numamem.memorymanager.holder import HolderKey
 from nri_numamem.numa import MemoryPolicies, NodeSet, PolicyMode
 from tests.engine.conftest import MI, Host, four_nodes
 
@@ -59,7 +60,7 @@ def create(random: Random, host: Host, uid: str) -> None:
         assert block.charges == tuple(parts.items())
 
 
-def blocks(host: Host) -> Mapping[tuple[str, str], tuple[Block, ...]]:
+def blocks(host: Host) -> Mapping[HolderKey, tuple[Block, ...]]:
     assignments = host.engine.state.accounting.assignments
     return {(uid, name): found for uid, each in assignments.items() for name, found in each.items()}
 

@@ -81,7 +81,7 @@ def random_shares(random: Random, accounting: State) -> Iterator[Share]:
             yield Share(
                 uid,
                 next(iter(nodes)),
-                tuple(containers),
+                tuple(map(str, containers)),
                 random.choice([None, random.randint(0, 4) * MI]),
                 is_consented=random.random() < 0.5,
                 obstacle=random.choice(["", "", "", "it has devices"]),

@@ -2,6 +2,7 @@
 
 import pytest
 
+from nri_numamem.memorymanager.holder import HolderKind
 from nri_numamem.scenario.player import Player
 from nri_numamem.scenario.scenario import scenario_from_document
 from nri_numamem.scenario.steps import Admit
@@ -370,7 +371,7 @@ def test_a_pool_that_is_not_used_up_is_shown() -> None:
     assert got.document["cpusetMems"] == {"c0": "0"}
     assert {n: b[0].size // GI for n, b in got.accounting.assignments["a"].items()} == {
         "c0": 3,
-        "": 3,
+        HolderKind.POD: 3,
     }
 
 

@@ -20,6 +20,7 @@ from nri_numamem.host.cgroups import read_nodes, set_mems
 from nri_numamem.host.containers import container_folders
 from nri_numamem.host.pod_cgroups import guaranteed_pods, other_pod_directories
 from nri_numamem.memorymanager import QosClass
+from nri_numamem.memorymanager.holder import container_name
 from nri_numamem.numa import NodeSet
 from nri_numamem.numa.quantity import MEMORY
 from nri_numamem.observe.history.records import Recorded
@@ -121,7 +122,7 @@ def read_pins(state: EngineState, cgroup_root: Path, sent: SentNodes) -> tuple[P
             Pin(
                 container_id,
                 key[0] if reason is None else f"{reason.namespace}/{reason.pod}",
-                key[1],
+                container_name(key[1]),
                 nodes,
                 mems=None if directory is None else set_mems(directory),
                 allowed=NodeSet() if directory is None else _allowed(directory.parent),

@@ -11,7 +11,6 @@ from rich.table import Column, Table
 from nri_numamem.cli.render.bars import numeric, plain_table
 from nri_numamem.cli.render.screen import Screen
 from nri_numamem.cli.render.texts import strategy_text
-from nri_numamem.engine.core.state import POOL
 from nri_numamem.engine.core.text import escape
 from nri_numamem.engine.records.plain import plain
 from nri_numamem.memorymanager import ContainerKind, NodeVerdict, Rejection, State
@@ -136,7 +135,9 @@ def _show_outcome(screen: Screen, scenario: Scenario, before: State, outcome: Ou
         screen.labelled("request", _requested(scenario.pods[step.uid]))
     if isinstance(step, Remove):
         held = before.assignments.get(step.uid, {})
-        texts = [f"{name}: {_held(before, step.uid, name)}" for name in held if name != POOL]
+        texts = [
+            f"{name}: {_held(before, step.uid, name)}" for name in held if isinstance(name, str)
+        ]
         screen.labelled("released", "; ".join(texts) or _NOTHING)
     elif isinstance(step, Retry):
         _show_retried(screen, scenario, outcome)

@@ -16,7 +16,7 @@ from nri_numamem.cli.status.report import (
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.cpu_requests import cpu_requests, usable_millicores
 from nri_numamem.engine.core.reason import Reason
-from nri_numamem.engine.core.state import POOL, EngineState, Holder
+from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.records.containers import (
     RunningUnpinnedNoCapacity,
     UnpinnedNoCapacity,
@@ -27,6 +27,7 @@ from nri_numamem.memorymanager import (
     mask_unavailable_hugepages,
     nodes_of,
 )
+from nri_numamem.memorymanager.holder import HolderKind, container_name
 from nri_numamem.memorymanager.largest import largest_on_group, largest_on_node
 from nri_numamem.memorymanager.state import present_resources
 from nri_numamem.numa import MEMORY, NodeSet
@@ -120,7 +121,7 @@ def _held_bytes(state: EngineState) -> Counter[tuple[int, str]]:
 
 
 def _condition(holder: Holder) -> Condition:
-    if holder.key[1] == POOL:
+    if holder.key[1] is HolderKind.POD:
         return Condition.RESERVED
     return Condition.ENDED if holder.ended else Condition.RUNNING
 
@@ -150,7 +151,7 @@ def _assigned(facts: Facts, state: EngineState) -> Iterator[ContainerRow]:
             uid=key[0],
             namespace=namespace,
             pod=pod,
-            name=key[1],
+            name=holder.container_name,
             container_id=holder.container_id,
             condition=condition,
             nodes=nodes,
@@ -174,7 +175,7 @@ def _unpinned(facts: Facts, state: EngineState) -> Iterator[ContainerRow]:
             uid=cgroup.pod_uid,
             namespace=namespace,
             pod=pod,
-            name="" if reason is None else reason.key[1],
+            name="" if reason is None else container_name(reason.key[1]),
             container_id=container_id,
             condition=Condition.UNPINNED,
             nodes=cgroup.mems,

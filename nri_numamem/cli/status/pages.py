@@ -17,6 +17,7 @@ from nri_numamem.host.pod_cgroups import other_pods
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.memorymanager import nodes_of
+from nri_numamem.memorymanager.holder import container_name
 from nri_numamem.numa import NodeSet
 from nri_numamem.numa.pages import Pages, summed
 
@@ -124,7 +125,7 @@ def _row(
     return PageRow(
         uid=cgroup.pod_uid,
         title="/".join(names.get(cgroup.pod_uid, (cgroup.pod_uid,))),
-        name="" if known is None else known.key[1],
+        name="" if known is None else container_name(known.key[1]),
         container_id=cgroup.container_id,
         nodes=nodes_of(blocks) if blocks else cgroup.mems,
         is_assigned=bool(blocks),

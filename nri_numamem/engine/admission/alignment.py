@@ -15,8 +15,9 @@ from nri_numamem.engine.core.cpu_requests import requested_millicores
 from nri_numamem.engine.core.events import MOVABLE, Container, PodSandbox
 from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.engine.core.request import Request
-from nri_numamem.engine.core.state import EngineState, Holder, Key
+from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.records.record import Record
+from nri_numamem.memorymanager.holder import HolderKey
 from nri_numamem.numa import NodeSet
 from nri_numamem.topologymanager import Placement
 
@@ -87,7 +88,7 @@ def synchronize(
 
     The runtime's list has the CPUs; devices are known from the creation, by `old`.
     """
-    changed, found = dict[Key, Holder](), list[Record]()
+    changed, found = dict[HolderKey, Holder](), list[Record]()
     cpus: dict[tuple[str, str, int | None], NodeSet | None] = {}
     for container in containers:
         holder = new.holder(container.container_id)

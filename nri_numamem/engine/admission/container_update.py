@@ -75,7 +75,7 @@ def _remedies(
     if context.is_trial:
         return ()
     trial, found = trial_context(context), list[Remedy]()
-    others = pods_on(state.accounting, done.nodes, but=event.pod.uid)
+    others = pods_on(state, done.nodes, but=event.pod.uid)
     emptied, _ = without_pods(state, None, others)
     tried = update_container(trial, emptied, event) if others else None
     if tried is not None and tried.rejection is None:

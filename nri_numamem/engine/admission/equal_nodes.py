@@ -21,6 +21,7 @@ from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.pods.limit import held
 from nri_numamem.memorymanager import Rejection, Request, State
 from nri_numamem.memorymanager.candidates import is_admissible
+from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.numa import NodeSet
 from nri_numamem.topologymanager import Placement
 
@@ -69,7 +70,7 @@ def _on_next_equal_node(context: Context, placed: Placement, place: Place) -> Pl
 
 
 def remaining_request(
-    state: EngineState, pod: PodSandbox, name: str, request: Request
+    state: EngineState, pod: PodSandbox, name: HolderName, request: Request
 ) -> Request | None:
     """Return what the pod's later containers may request; None or empty for nothing.
 

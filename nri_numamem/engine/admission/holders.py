@@ -5,8 +5,9 @@ For the record only: the text of a refusal has other readers, and names no other
 
 from collections.abc import Iterable
 
-from nri_numamem.engine.core.state import POOL, EngineState, Key
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.records.common import HolderShown
+from nri_numamem.memorymanager.holder import HolderKey, container_name
 from nri_numamem.numa import NodeSet
 
 # The largest holders; more do not help anybody to choose.
@@ -19,7 +20,7 @@ def holders_of(state: EngineState, uid: str, resources: Iterable[str]) -> tuple[
     The largest one comes first.
     """
     wanted = frozenset(resources)
-    found: list[tuple[int, Key, NodeSet, dict[str, int]]] = []
+    found: list[tuple[int, HolderKey, NodeSet, dict[str, int]]] = []
     for other, containers in state.accounting.assignments.items():
         if other == uid:
             continue
@@ -32,13 +33,15 @@ def holders_of(state: EngineState, uid: str, resources: Iterable[str]) -> tuple[
     return tuple(_holder(state, key, nodes, held) for _, key, nodes, held in found[:LIMIT])
 
 
-def _holder(state: EngineState, key: Key, nodes: NodeSet, held: dict[str, int]) -> HolderShown:
+def _holder(
+    state: EngineState, key: HolderKey, nodes: NodeSet, held: dict[str, int]
+) -> HolderShown:
     holder = state.holders.get(key)
     pod = None if holder is None else state.pods.get(holder.sandbox_id)
     return HolderShown(
         namespace="" if pod is None else pod.namespace,
         pod="" if pod is None else pod.name,
-        container="" if key[1] == POOL else key[1],
+        container=container_name(key[1]),
         pod_uid=key[0],
         nodes=nodes,
         held_bytes=held,

@@ -25,7 +25,7 @@ from nri_numamem.engine.core.providers import (
     have_common_node,
 )
 from nri_numamem.engine.core.request import HugepageSource, Request
-from nri_numamem.engine.core.state import NO_PREVIOUS_NODES, EngineState, Key
+from nri_numamem.engine.core.state import NO_PREVIOUS_NODES, EngineState
 from nri_numamem.memorymanager import Container as ManagedContainer
 from nri_numamem.memorymanager import (
     ContainerKind,
@@ -40,6 +40,7 @@ from nri_numamem.memorymanager import (
 )
 from nri_numamem.memorymanager import Request as Resources
 from nri_numamem.memorymanager.hints import kept_blocks
+from nri_numamem.memorymanager.holder import HolderKey, HolderName
 from nri_numamem.memorymanager.rejection import not_aligned
 from nri_numamem.memorymanager.state import views
 from nri_numamem.numa import NodeSet
@@ -83,7 +84,7 @@ def place_container(
 
 
 def place_beside_pod(
-    context: Context, state: EngineState, key: Key, request: Request, others: OtherProviders
+    context: Context, state: EngineState, key: HolderKey, request: Request, others: OtherProviders
 ) -> tuple[EngineState, Placement | Rejection] | None:
     """Place a container that shares hugepages or memory with its pod; None if no rule applies."""
     near = None
@@ -102,7 +103,7 @@ def place_beside_pod(
 def place_by_hints(
     context: Context,
     accounting: State,
-    key: Key,
+    key: HolderKey,
     resources: Resources,
     others: OtherProviders = NO_OTHER_PROVIDERS,
     previous_nodes: NodeSet = NO_PREVIOUS_NODES,
@@ -124,7 +125,7 @@ def place_by_hints(
 def _place_by_chooser(
     context: Context,
     state: EngineState,
-    key: Key,
+    key: HolderKey,
     request: Request,
     chooser: NodeChooser,
     others: OtherProviders,
@@ -146,7 +147,7 @@ def _place_in_views(
     context: Context,
     accounting: State,
     pod: Pod,
-    name: str,
+    name: HolderName,
     place: Callable[[State], Placement | Rejection],
 ) -> Placement | Rejection:
     """Place a container without last-resort nodes, or if nothing fits, with them.
@@ -164,7 +165,7 @@ def _place_in_views(
 
 
 def _admit(
-    accounting: State, pod: Pod, name: str, topology: Topology, others: OtherProviders
+    accounting: State, pod: Pod, name: HolderName, topology: Topology, others: OtherProviders
 ) -> Placement | Rejection:
     """Place a container, with `best-effort` without the hints that leave no place."""
     if others is NO_OTHER_PROVIDERS:
@@ -181,7 +182,7 @@ def _admit(
 
 
 def place_on_nodes(
-    context: Context, accounting: State, key: Key, resources: Resources, nodes: NodeSet
+    context: Context, accounting: State, key: HolderKey, resources: Resources, nodes: NodeSet
 ) -> Placement | Rejection:
     """Place a container on these nodes, or if they are too full, on more nodes around them."""
     # Not preferred: a container of a pod on two nodes may be small enough for one.
@@ -190,7 +191,7 @@ def place_on_nodes(
 
 
 def place_with_hint(
-    context: Context, accounting: State, pod: Pod, name: str, hint: Hint
+    context: Context, accounting: State, pod: Pod, name: HolderName, hint: Hint
 ) -> Placement | Rejection:
     """Place a container by a merged hint that is known already."""
     preferences = context.topology.preferences
@@ -198,7 +199,7 @@ def place_with_hint(
     return _place_in_views(context, accounting, pod, name, place)
 
 
-def resize(context: Context, accounting: State, key: Key, memory_bytes: int) -> Resized:
+def resize(context: Context, accounting: State, key: HolderKey, memory_bytes: int) -> Resized:
     """Change the memory of a running container; on more nodes if necessary and admitted.
 
     A container on an excluded node keeps its nodes; that node may hold any number of bytes.
@@ -214,7 +215,7 @@ def not_aligned_with_pod(nodes: NodeSet) -> Rejection:
     return not_aligned(f"the pod's memory is on {format_nodes(nodes)}")
 
 
-def _shared_hugepages_nodes(state: EngineState, key: Key) -> NodeSet | None:
+def _shared_hugepages_nodes(state: EngineState, key: HolderKey) -> NodeSet | None:
     """Return the nodes of the hugepages that the containers of a pod share; None before the first.
 
     Only the pod's sum is known. The first container took all of it, and the others should reach
@@ -230,7 +231,7 @@ def _shared_hugepages_nodes(state: EngineState, key: Key) -> NodeSet | None:
 def _place_beside(
     context: Context,
     state: EngineState,
-    key: Key,
+    key: HolderKey,
     resources: Resources,
     others: OtherProviders,
     sets: Sequence[NodeSet],
@@ -267,7 +268,7 @@ def _attempts(
             yield attempt
 
 
-def nodes_of_live_others(state: EngineState, key: Key) -> list[NodeSet]:
+def nodes_of_live_others(state: EngineState, key: HolderKey) -> list[NodeSet]:
     """Return the node sets of a pod's other live containers, without excluded and lost nodes."""
     usable = NodeSet(state.accounting.machine_state)
     sets = [b[0].numa_affinity for b in state.blocks_of_live_others(key) if b]
@@ -275,7 +276,11 @@ def nodes_of_live_others(state: EngineState, key: Key) -> list[NodeSet]:
 
 
 def extended(
-    context: Context, state: EngineState, key: Key, request: Resources, sets: Iterable[NodeSet]
+    context: Context,
+    state: EngineState,
+    key: HolderKey,
+    request: Resources,
+    sets: Iterable[NodeSet],
 ) -> tuple[EngineState, NodeSet] | None:
     """Give more nodes to all of a pod's containers on one of `sets`, so that `request` fits.
 
@@ -291,7 +296,7 @@ def extended(
     return None
 
 
-def _pod_of(key: Key, resources: Resources) -> Pod:
+def _pod_of(key: HolderKey, resources: Resources) -> Pod:
     uid, name = key
-    container = ManagedContainer(name, ContainerKind.APP, resources)
+    container = ManagedContainer(str(name), ContainerKind.APP, resources)
     return Pod(uid, guaranteed=True, containers=(container,))

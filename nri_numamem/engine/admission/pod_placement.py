@@ -13,10 +13,11 @@ from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import Container, PodSandbox
 from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.engine.core.request import Request, request_of_pod
-from nri_numamem.engine.core.state import POOL, EngineState
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.pods import scope as pod_scope
 from nri_numamem.memorymanager import Rejection
 from nri_numamem.memorymanager import Request as Resources
+from nri_numamem.memorymanager.holder import HolderKind
 from nri_numamem.topologymanager import Placement
 
 
@@ -76,7 +77,7 @@ def place_pod(
     others: OtherProviders = NO_OTHER_PROVIDERS,
 ) -> Placement | Rejection:
     """Choose the nodes of a pod as a whole; `resources` is its sum."""
-    key = (pod.uid, POOL)
+    key = (pod.uid, HolderKind.POD)
     accounting, previous = state.accounting, state.nodes_before(key)
     placed = place_by_hints(context, accounting, key, resources, others, previous)
     if isinstance(placed, Rejection) and others != NO_OTHER_PROVIDERS:

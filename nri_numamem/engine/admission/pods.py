@@ -19,7 +19,7 @@ from nri_numamem.engine.core.events import (
     UpdatePodSandbox,
 )
 from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS
-from nri_numamem.engine.core.state import POOL, EngineState
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.pods import limit as pod_limit
 from nri_numamem.engine.pods import records
 from nri_numamem.engine.pods import scope as pod_scope
@@ -29,6 +29,7 @@ from nri_numamem.memorymanager import (
     mask_unavailable_hugepages,
     remove_containers,
 )
+from nri_numamem.memorymanager.holder import HolderKind, HolderName
 from nri_numamem.memorymanager.hugepage_pools import MaskedHugepages
 
 
@@ -38,7 +39,7 @@ def run_pod_sandbox(context: Context, state: EngineState, event: RunPodSandbox) 
     resources = pod_scope.pod_resources(context, pod)
     if resources is None:
         return Transition(state)
-    if (pod.uid, POOL) in state.holders:  # of an earlier sandbox that has not ended yet
+    if (pod.uid, HolderKind.POD) in state.holders:  # of an earlier sandbox that has not ended yet
         return Transition(pod_scope.with_pool(state, pod, state.accounting))
     if pod_scope.container_nodes(state, pod.uid):
         return Transition(state)
@@ -102,7 +103,7 @@ def end_sandbox(state: EngineState, pod: PodSandbox) -> Transition:
     if not ended and pod.sandbox_id not in state.pods:
         return Transition(state)
     next_state = state.without_pod(pod.sandbox_id, state.previous_nodes_with(ended))
-    names: dict[str, list[str]] = {}
+    names: dict[str, list[HolderName]] = {}
     for holder in ended:
         names.setdefault(holder.key[0], []).append(holder.key[1])
     accounting = next_state.accounting

@@ -19,7 +19,7 @@ from nri_numamem.engine.core.fields import (
 from nri_numamem.engine.core.plan import Adjustment, Update
 from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.engine.core.request import Request, request_of_pod
-from nri_numamem.engine.core.state import POOL, EngineState, Holder, Key
+from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.core.text import NAME_CHARACTERS, cut
 from nri_numamem.engine.records.common import ContainerNames
 from nri_numamem.engine.records.containers import (
@@ -35,6 +35,7 @@ from nri_numamem.engine.records.running import (
     StaleReservationDropped,
 )
 from nri_numamem.memorymanager import Block, QosClass, Rejection, remove_container
+from nri_numamem.memorymanager.holder import HolderKey, HolderKind
 from nri_numamem.memorymanager.rejection import TOPOLOGY
 from nri_numamem.numa import NodeSet
 from nri_numamem.topologymanager import Placement
@@ -123,10 +124,10 @@ def placed_as(
 
 
 def choice_of(
-    before: EngineState, key: Key, request: Request, placed: Placement, others: OtherProviders
+    before: EngineState, key: HolderKey, request: Request, placed: Placement, others: OtherProviders
 ) -> Choice:
     """Return a placement as a choice between node sets; `before` is the state of the decision."""
-    pool = before.blocks((key[0], POOL))
+    pool = before.blocks((key[0], HolderKind.POD))
     return Choice(
         placed.before,
         key[0],
@@ -179,7 +180,7 @@ def choice_of_rejected(
     """
     uid, accounting, resources = pod.uid, state.accounting, request.resources
     if rejection.is_of_pod:
-        accounting = remove_container(accounting, uid, POOL)
+        accounting = remove_container(accounting, uid, HolderKind.POD)
         resources = request_of_pod(pod) or resources
     return Choice(
         accounting,
@@ -259,7 +260,7 @@ def ended(state: EngineState, pod: PodSandbox, holder: Holder) -> ContainerEnded
     names = ContainerNames(
         pod=pod.name,
         namespace=pod.namespace,
-        container=holder.key[1],
+        container=holder.container_name,
         pod_uid=holder.key[0],
         container_id=holder.container_id,
     )
@@ -281,7 +282,7 @@ def reservation_dropped(holder: Holder, blocks: tuple[Block, ...]) -> StaleReser
     """Record a reservation of the state file whose nodes cannot be used any more."""
     return StaleReservationDropped(
         pod_uid=holder.key[0],
-        container=holder.key[1],
+        container=holder.container_name,
         request_bytes={block.type: block.size for block in blocks},
         nodes=blocks[0].numa_affinity,
         cause="its NUMA nodes do not exist any more, are excluded, or have assignments of "

@@ -170,7 +170,7 @@ class _Search:
         if is_single and self._proposals.needed_nodes != 1:
             return  # no end of pods admits what needs several nodes
         for nodes in self._proposals.sets_to_empty():
-            uids = pods_on(self._of.state.accounting, nodes, but=self._of.choice.uid)
+            uids = pods_on(self._of.state, nodes, but=self._of.choice.uid)
             if not uids:
                 continue
             state, use = without_pods(self._of.state, self._of.event.pool_use, uids)

@@ -30,15 +30,16 @@ def with_policy(context: Context, policy: Policy, machine: Machine | None = None
     return replace(changed, host_cpus=context.host_cpus, is_trial=True)
 
 
-def pods_on(accounting: State, nodes: NodeSet, but: str) -> list[str]:
-    """Return the uids of the pods, except `but`, with a container on some of these nodes."""
+def pods_on(state: EngineState, nodes: NodeSet, but: str) -> list[str]:
+    """Return the uids of the pods, except `but`, with memory on some of these nodes."""
+    pods = {uid for uid, _name in state.holders} - {but}
     return [
         uid
-        for uid, containers in accounting.assignments.items()
-        if uid != but
+        for uid, holders in state.accounting.assignments.items()
+        if uid in pods
         and any(
             not block.numa_affinity.isdisjoint(nodes)
-            for blocks in containers.values()
+            for blocks in holders.values()
             for block in blocks
         )
     ]

@@ -96,7 +96,7 @@ def rejection_facts(
 ) -> str:
     """Return the text of the reply, without remedies."""
     short = humanize_bytes(done.shortfall[MEMORY], round_up=True)
-    name, size = cut_name(holder.key[1]), humanize_bytes(new_bytes, round_up=True)
+    name, size = cut_name(holder.container_name), humanize_bytes(new_bytes, round_up=True)
     return (
         f"{PREFIX}container {name} of pod {pod_name(pod)} cannot be resized to memory {size}: "
         f"{short} too much for {format_nodes(done.nodes)} ({_free(state, done.nodes)}), and no "
@@ -121,7 +121,7 @@ def _names(pod: PodSandbox, holder: Holder) -> ContainerNames:
     return ContainerNames(
         pod=pod.name,
         namespace=pod.namespace,
-        container=holder.key[1],
+        container=holder.container_name,
         pod_uid=pod.uid,
         container_id=holder.container_id,
     )

@@ -20,6 +20,7 @@ from nri_numamem.memorymanager import (
     charge_shortfalls,
 )
 from nri_numamem.memorymanager.blocks import add_blocks, shortfall_of
+from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.numa import NodeSet
 
 _K = TypeVar("_K")
@@ -41,7 +42,7 @@ class BulkUpdate:
 
         Containers of one pod follow each other, so the pod is stored once for all of them.
         """
-        self._own: dict[str, dict[str, tuple[Block, ...]]] = {}
+        self._own: dict[str, dict[HolderName, tuple[Block, ...]]] = {}
         """Pod uid -> its containers in `_assignments`, where they are a copy of this update."""
         self._present = self._state()
 

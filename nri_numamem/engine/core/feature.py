@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from nri_numamem.memorymanager import QosClass
+from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.numa import NodeSet
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class NodeChooser(Protocol):
         self,
         accounting: State,
         pod: Pod,
-        name: str,
+        name: HolderName,
         topology: Topology,
         providers: Sequence[ProviderHints],
     ) -> Placement | Rejection:

@@ -50,13 +50,12 @@ def container_names(pod: PodSandbox, container: Container) -> ContainerNames:
 
 def holder_names(state: EngineState, holder: Holder) -> ContainerNames:
     """Return the fields that name a holder's container; without those of an unknown pod."""
-    uid, name = holder.key
     pod = state.pods.get(holder.sandbox_id)
     return ContainerNames(
         pod=None if pod is None else pod.name,
         namespace=None if pod is None else pod.namespace,
-        container=name,
-        pod_uid=uid,
+        container=holder.container_name,
+        pod_uid=holder.key[0],
         container_id=holder.container_id,
     )
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from nri_numamem.memorymanager.holder import HolderKey
+
 
 @dataclass(frozen=True, slots=True)
 class Reason:
@@ -10,7 +12,7 @@ class Reason:
 
     container_id: str
     sandbox_id: str
-    key: tuple[str, str]
+    key: HolderKey
     """Pod uid and container name."""
     namespace: str
     pod: str

@@ -21,6 +21,7 @@ from nri_numamem.engine.core.events import Container, PodSandbox
 from nri_numamem.engine.core.feature import NodeChooser
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.memorymanager import Block
+from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.numa import MEMORY, hugepages_resource
 
 
@@ -67,7 +68,7 @@ def request_for(state: EngineState, pod: PodSandbox, container: Container) -> Re
 
 def blocks_in_sandbox(
     state: EngineState, pod: PodSandbox, *, with_ended: bool
-) -> dict[str, tuple[Block, ...]]:
+) -> dict[HolderName, tuple[Block, ...]]:
     """Return the blocks of the containers of one sandbox, by name."""
     return {
         name: blocks
@@ -123,7 +124,7 @@ def within_pod_limit(
 
 
 def live_in_sandbox(
-    state: EngineState, pod: PodSandbox, but: str
+    state: EngineState, pod: PodSandbox, but: HolderName
 ) -> tuple[Mapping[str, int], bool]:
     """Return what the live containers of a sandbox hold, and whether the pod's memory is shared.
 
@@ -181,7 +182,7 @@ def _is_pods_sum(pod: PodSandbox, container: Container, source: HugepageSource) 
     return _nonzero(pod.hugepage_limits) == _nonzero(container.hugepages_unified)
 
 
-def sum_blocks(blocks_by_container: Mapping[str, tuple[Block, ...]]) -> dict[str, int]:
+def sum_blocks(blocks_by_container: Mapping[HolderName, tuple[Block, ...]]) -> dict[str, int]:
     """Return the sum of the blocks of several containers, by resource name, in bytes."""
     sums: dict[str, int] = {}
     for blocks in blocks_by_container.values():

@@ -26,9 +26,9 @@ from nri_numamem.engine.core.state import (
     Cpusets,
     EngineState,
     Holder,
-    Key,
 )
 from nri_numamem.memorymanager import Block, State
+from nri_numamem.memorymanager.holder import HolderKey, HolderKind, HolderName, container_name
 from nri_numamem.numa import CpuSet, NodeSet
 from nri_numamem.numa.quantity import MAX_BYTES, is_memory_resource
 
@@ -76,7 +76,7 @@ def _payload(state: EngineState) -> str:
         for key, holder in sorted(state.holders.items())
     )
     previous_nodes = (
-        _text({"uid": uid, "nodes": {name: str(nodes) for name, nodes in places.items()}})
+        _text({"uid": uid, "nodes": {container_name(n): str(nodes) for n, nodes in places.items()}})
         for uid, places in state.previous_nodes.items()  # oldest first
     )
     unconfirmed = sorted(state.cpusets.unconfirmed & state.keys.keys())
@@ -94,16 +94,16 @@ def restore(data: bytes) -> EngineState:
     cannot be used.
     """
     payload = _object(_parsed(_payload_of(data)), "payload")
-    holders: dict[Key, Holder] = {}
-    keys: dict[str, Key] = {}
-    assignments: dict[str, dict[str, tuple[Block, ...]]] = {}
+    holders: dict[HolderKey, Holder] = {}
+    keys: dict[str, HolderKey] = {}
+    assignments: dict[str, dict[HolderName, tuple[Block, ...]]] = {}
     pinned: dict[str, Reason] = {}
     with_devices: set[str] = set()
     for entry in _field(payload, "holders", list):
         found = _object(entry, "holders")
         holder, blocks = _holder_in(found)
         if holder.key in holders:
-            raise SnapshotError(f"holders: {_cut(holder.key[1])} is there twice in its pod")
+            raise SnapshotError(f"holders: {_cut(holder.container_name)} is there twice in its pod")
         holders[holder.key] = holder
         keys[holder.container_id] = holder.key
         uid, name = holder.key
@@ -113,11 +113,12 @@ def restore(data: bytes) -> EngineState:
         reason = _reason_in(found)
         if reason is not None:
             pinned[reason.container_id] = reason
-    previous_nodes: dict[str, Mapping[str, NodeSet]] = {}
+    previous_nodes: dict[str, Mapping[HolderName, NodeSet]] = {}
     for entry in _field(payload, "homes", list)[-PREVIOUS_NODES_LIMIT:]:
         pod = _object(entry, "homes")
         places = _object(pod.get("nodes"), "nodes")
-        previous_nodes[_field(pod, "uid", str)] = {name: _nodes(places, name) for name in places}
+        uid = _field(pod, "uid", str)
+        previous_nodes[uid] = {name or HolderKind.POD: _nodes(places, name) for name in places}
     unconfirmed = _field(payload, "unconfirmed", list) if "unconfirmed" in payload else ()
     entries = _field(payload, "unpinned", list) if "unpinned" in payload else []
     reasons = [_reason_in(_object(entry, "unpinned")) for entry in entries]
@@ -154,14 +155,13 @@ def _ids_out(one: Holder | Reason) -> _Json:
     uid, name = one.key
     return {
         "uid": uid,
-        "container": name,
+        "container": container_name(name),
         "containerId": one.container_id,
         "sandboxId": one.sandbox_id,
     }
 
 
 def _reason_out(reason: Reason) -> _Json:
-    """Return the keys that only some holders have."""
     return {
         "namespace": reason.namespace,
         "pod": reason.pod,
@@ -186,7 +186,6 @@ def _reason_in(entry: _Json) -> Reason | None:
 
 
 def _misaligned_out(misaligned: OtherProviders) -> _Json:
-    """Return the key that only some holders have."""
     if misaligned == NO_OTHER_PROVIDERS:
         return {}
     cpu = "" if misaligned.cpu is None else str(misaligned.cpu)
@@ -208,11 +207,14 @@ def _misaligned_in(entry: _Json) -> OtherProviders:
 
 
 def _holder_in(entry: _Json) -> tuple[Holder, tuple[Block, ...]]:
-    key = (_field(entry, "uid", str), _field(entry, "container", str))
+    name, container_id = _field(entry, "container", str), _field(entry, "containerId", str)
+    sandbox_id = _field(entry, "sandboxId", str)
+    # A pod as a whole has its sandbox's id; a runtime may have a container without a name.
+    is_pod = not name and container_id == sandbox_id
     holder = Holder(
-        _field(entry, "containerId", str),
-        _field(entry, "sandboxId", str),
-        key,
+        container_id,
+        sandbox_id,
+        (_field(entry, "uid", str), HolderKind.POD if is_pod else name),
         _field(entry, "ended", bool),
         _misaligned_in(entry),
         _flag(entry, "shared"),
@@ -223,11 +225,11 @@ def _holder_in(entry: _Json) -> tuple[Holder, tuple[Block, ...]]:
     nodes = _nodes(entry, "nodes")
     resources = _object(entry.get("resources"), "resources")
     # Other versions wrote larger amounts, such as the sum of a pod.
-    sizes = {name: min(_field(resources, name, int), MAX_BYTES) for name in resources}
-    are_known = all(size >= 0 and is_memory_resource(name) for name, size in sizes.items())
+    sizes = {each: min(_field(resources, each, int), MAX_BYTES) for each in resources}
+    are_known = all(size >= 0 and is_memory_resource(each) for each, size in sizes.items())
     if not are_known or bool(sizes) != bool(nodes):
-        raise SnapshotError(f"resources: {_cut(key[1])} cannot hold such amounts there")
-    return holder, tuple(Block(nodes, name, size) for name, size in sizes.items())
+        raise SnapshotError(f"resources: {_cut(name)} cannot hold such amounts there")
+    return holder, tuple(Block(nodes, resource, size) for resource, size in sizes.items())
 
 
 def _payload_of(data: bytes) -> str:

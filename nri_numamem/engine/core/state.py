@@ -1,7 +1,7 @@
 """The engine's state as one frozen value: the accounting, and the containers that it belongs to.
 
 A transition makes the next state from the last; nothing is changed in place, so a transition that
-fails changes nothing. The accounting belongs to the memory manager, by pod uid and container name.
+fails changes nothing. The accounting belongs to the memory manager, by the keys of holders.
 The engine adds sandbox ids and container ids, and the previous nodes of pods that ended.
 """
 
@@ -15,14 +15,14 @@ from nri_numamem.engine.core.events import PodSandbox
 from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.engine.core.reason import NO_REASONS, Reasons
 from nri_numamem.memorymanager import Block, State
+from nri_numamem.memorymanager.holder import HolderKey, HolderName, container_name
 from nri_numamem.memorymanager.state import copy_of
 from nri_numamem.numa import CpuSet, NodeSet
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
-Key: TypeAlias = tuple[str, str]
-"""Pod uid and container name. A container that is created again gets its previous assignment."""
+PreviousNodes: TypeAlias = Mapping[str, Mapping[HolderName, NodeSet]]
 
 # Pods that ended and may start again: static pods after a restart of their sandbox. The limit is
 # several times the number of pods on a large host; the kubelet's default limit is 110.
@@ -33,17 +33,14 @@ PREVIOUS_NAMES_LIMIT = 128
 NO_PREVIOUS_NODES = NodeSet()
 NO_CPUS = CpuSet()
 
-POOL = ""
-"""The container name of the reservation for a pod as a whole; no container has it."""
-
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The newest container with its pod uid and name."""
+    """The newest container with its key, or a pod as a whole, whose id is that of its sandbox."""
 
     container_id: str
     sandbox_id: str
-    key: Key
+    key: HolderKey
     ended: bool = False
     """Stopped; its memory stays reserved for the pod's next containers."""
     misaligned: OtherProviders = NO_OTHER_PROVIDERS
@@ -57,6 +54,11 @@ class Holder:
     """Its pod consents to rebalancing plans by annotation; no decision depends on it."""
     cpus: CpuSet = NO_CPUS
     """The CPUs that a reply set, because they are those of its nodes; empty if none did."""
+
+    @property
+    def container_name(self) -> str:
+        """The container's name; empty for a pod as a whole."""
+        return container_name(self.key[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +112,11 @@ class EngineState:
     accounting: State
     pods: Mapping[str, PodSandbox] = field(default_factory=dict)
     """Sandbox id -> pod, while the sandbox exists and was not stopped."""
-    holders: Mapping[Key, Holder] = field(default_factory=dict)
-    keys: Mapping[str, Key] = field(default_factory=dict)
+    holders: Mapping[HolderKey, Holder] = field(default_factory=dict)
+    keys: Mapping[str, HolderKey] = field(default_factory=dict)
     """Container id -> key of its holder; of two holders with one id the newer one."""
-    previous_nodes: Mapping[str, Mapping[str, NodeSet]] = field(default_factory=dict)
-    """Pod uid -> container name -> nodes of ended pods, oldest first.
+    previous_nodes: PreviousNodes = field(default_factory=dict)
+    """Pod uid -> name of its holder -> nodes of ended pods, oldest first.
 
     At most PREVIOUS_NODES_LIMIT pods, with PREVIOUS_NAMES_LIMIT names each.
     """
@@ -134,34 +136,34 @@ class EngineState:
         key = self.keys.get(container_id)
         return None if key is None else self.holders[key]
 
-    def blocks(self, key: Key) -> tuple[Block, ...] | None:
+    def blocks(self, key: HolderKey) -> tuple[Block, ...] | None:
         """Return the blocks of a container; None if it has no assignment."""
         return self.accounting.assignments.get(key[0], {}).get(key[1])
 
-    def blocks_of_live_others(self, key: Key) -> Iterator[tuple[Block, ...]]:
+    def blocks_of_live_others(self, key: HolderKey) -> Iterator[tuple[Block, ...]]:
         """Yield the blocks of each other container of a pod that has not ended."""
         uid, name = key
         for other, blocks in self.accounting.assignments.get(uid, {}).items():
             if other != name and self._is_live((uid, other)):
                 yield blocks
 
-    def runs_in_other_sandbox(self, key: Key, sandbox_id: str) -> bool:
+    def runs_in_other_sandbox(self, key: HolderKey, sandbox_id: str) -> bool:
         """Return whether a container runs, in another sandbox than this one."""
         holder = self.holders.get(key)
         return holder is not None and not holder.ended and holder.sandbox_id != sandbox_id
 
-    def _is_live(self, key: Key) -> bool:
+    def _is_live(self, key: HolderKey) -> bool:
         holder = self.holders.get(key)
         return holder is not None and not holder.ended
 
-    def nodes_before(self, key: Key) -> NodeSet:
+    def nodes_before(self, key: HolderKey) -> NodeSet:
         """Return the nodes that a container had when its pod ended; empty if unknown."""
         return self.previous_nodes.get(key[0], {}).get(key[1], NO_PREVIOUS_NODES)
 
-    def previous_nodes_with(self, ended: Iterable[Holder]) -> dict[str, Mapping[str, NodeSet]]:
+    def previous_nodes_with(self, ended: Iterable[Holder]) -> PreviousNodes:
         """Return the previous nodes, with those of holders that are about to end added."""
         previous_nodes = copy_of(self.previous_nodes)
-        added: dict[str, dict[str, NodeSet]] = {}
+        added: dict[str, dict[HolderName, NodeSet]] = {}
         for holder in ended:
             uid, name = holder.key
             blocks = self.blocks(holder.key)
@@ -193,9 +195,7 @@ class EngineState:
             self.reasons,
         )
 
-    def without_pod(
-        self, sandbox_id: str, previous_nodes: Mapping[str, Mapping[str, NodeSet]]
-    ) -> "EngineState":
+    def without_pod(self, sandbox_id: str, previous_nodes: PreviousNodes) -> "EngineState":
         """Return the state without the sandbox, and with these previous nodes."""
         pods, cpusets = without(self.pods, sandbox_id), self.cpusets
         if sandbox_id in cpusets.without_assignment:
@@ -261,7 +261,7 @@ class EngineState:
         return replace(self, cpusets=cpusets)
 
     def with_all(
-        self, accounting: State, holders: Mapping[Key, Holder], keys: Mapping[str, Key]
+        self, accounting: State, holders: Mapping[HolderKey, Holder], keys: Mapping[str, HolderKey]
     ) -> "EngineState":
         """Return the state with another accounting and other holders."""
         # Here and above not replace(), which takes twice as long.
@@ -287,7 +287,7 @@ class EngineState:
         return replace(self, reasons=reasons)
 
 
-def _drop_id(keys: dict[str, Key], holder: Holder) -> None:
+def _drop_id(keys: dict[str, HolderKey], holder: Holder) -> None:
     # A runtime uses each id once; if it does not, the id belongs to the newest holder.
     if keys.get(holder.container_id) == holder.key:
         del keys[holder.container_id]

@@ -22,6 +22,7 @@ from nri_numamem.engine.records.common import ContainerNames
 from nri_numamem.engine.records.containers import PinnedLater, PinnedWhileRunning
 from nri_numamem.engine.records.record import Record
 from nri_numamem.engine.records.running import CpusetMemsReapplied
+from nri_numamem.memorymanager.holder import container_name
 from nri_numamem.numa import NodeSet
 
 # The runtime applies updates within the call, under a lock for all pods, and each may move memory.
@@ -75,7 +76,7 @@ def _holders(state: EngineState, container_ids: Iterable[str]) -> Iterator[Holde
 
 def _pinned(state: EngineState, container_id: str) -> Record:
     uid, name = state.keys[container_id]
-    names = ContainerNames(container=name, pod_uid=uid, container_id=container_id)
+    names = ContainerNames(container=container_name(name), pod_uid=uid, container_id=container_id)
     return PinnedWhileRunning(placed=PinnedLater(names=names, nodes=_nodes(state, container_id)))
 
 

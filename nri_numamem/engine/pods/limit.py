@@ -15,9 +15,10 @@ from dataclasses import replace
 from nri_numamem.engine.core.bulk_update import BulkUpdate
 from nri_numamem.engine.core.events import PodSandbox
 from nri_numamem.engine.core.request import request_of_pod
-from nri_numamem.engine.core.state import POOL, EngineState
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.memorymanager import Request, release_reusable, remove_container, remove_containers
 from nri_numamem.memorymanager.candidates import crosses_groups
+from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.topologymanager import Placement
 
 # Far more than pods have. Each creation visits the ended containers of its pod, and a user may
@@ -28,7 +29,7 @@ _NOTHING: Request = {}
 
 
 def held(
-    state: EngineState, pod: PodSandbox, but: str | None = None
+    state: EngineState, pod: PodSandbox, but: HolderName | None = None
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Return what live and what ended containers of a pod hold: resource -> bytes, twice.
 
@@ -51,7 +52,7 @@ def held(
 
 
 def excess(
-    state: EngineState, pod: PodSandbox, name: str | None = None, request: Request = _NOTHING
+    state: EngineState, pod: PodSandbox, name: HolderName | None = None, request: Request = _NOTHING
 ) -> dict[str, int]:
     """Return what a pod's ended containers hold beyond its limit: resource -> bytes, > 0.
 
@@ -81,7 +82,11 @@ def release(state: EngineState, uid: str, amounts: Mapping[str, int]) -> EngineS
     state = state.with_accounting(release_reusable(state.accounting, uid, amounts))
     for name in state.accounting.reusable.get(uid, ()):
         blocks = state.accounting.assignments[uid][name]
-        if name != POOL and blocks != before[name] and not any(block.size for block in blocks):
+        if (
+            isinstance(name, str)
+            and blocks != before[name]
+            and not any(block.size for block in blocks)
+        ):
             accounting = remove_container(state.accounting, uid, name)
             state = state.without_holder(state.holders[uid, name], accounting)
     return state
@@ -92,7 +97,7 @@ def release_oldest_ended(state: EngineState, uid: str) -> EngineState:
     names = state.accounting.reusable.get(uid, ())
     if len(names) <= ENDED_LIMIT:
         return state
-    released = [name for name in names if name != POOL][:-ENDED_LIMIT]
+    released = [name for name in names if isinstance(name, str)][:-ENDED_LIMIT]
     accounting = remove_containers(state.accounting, uid, released)
     keys = ((uid, name) for name in released)
     holders = [state.holders[key] for key in keys if key in state.holders]

@@ -19,7 +19,7 @@ from nri_numamem.engine.core.decision import Transition
 from nri_numamem.engine.core.events import HostCpusRead, MachineChanged
 from nri_numamem.engine.core.fields import holder_names, pod_names
 from nri_numamem.engine.core.plan import RecordValue
-from nri_numamem.engine.core.state import POOL, EngineState, Holder
+from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.pods import limit as pod_limit
 from nri_numamem.engine.pods import scope as pod_scope
 from nri_numamem.engine.records import machine as records
@@ -32,6 +32,7 @@ from nri_numamem.engine.records.running import (
     Overcommitted,
 )
 from nri_numamem.memorymanager import Block, ReservedMemoryError, adopt_again, mark_reusable
+from nri_numamem.memorymanager.holder import HolderKind
 from nri_numamem.numa import (
     MEMORY,
     Machine,
@@ -79,7 +80,7 @@ def rebuilt(context: Context, state: EngineState) -> EngineState:
 
     The order is that of a Synchronize.
     """
-    holders = {key: h for key, h in state.holders.items() if key[1] != POOL}
+    holders = {key: h for key, h in state.holders.items() if isinstance(key[1], str)}
     running = [h for h in holders.values() if not h.ended]
     ended = [h for h in holders.values() if h.ended]
     accounting = context.empty_accounting()
@@ -203,7 +204,7 @@ def _shortfall(blocks: tuple[Block, ...], least_percent: int = 0) -> dict[str, i
 def _assigned(state: EngineState, holder: Holder, blocks: tuple[Block, ...]) -> Assigned:
     """Return the assignment of a container, or that of a pod as a whole."""
     nodes, pod = blocks[0].numa_affinity, state.pods[holder.sandbox_id]
-    is_pool = holder.key[1] == POOL
+    is_pool = holder.key[1] is HolderKind.POD
     return Assigned(
         names=pod_names(pod) if is_pool else holder_names(state, holder),
         ended=None if is_pool else holder.ended,

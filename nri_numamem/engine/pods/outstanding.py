@@ -18,9 +18,10 @@ from nri_numamem.engine.core import events
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import PodSandbox
 from nri_numamem.engine.core.request import request_of_pod, sum_blocks
-from nri_numamem.engine.core.state import POOL, EngineState, without
+from nri_numamem.engine.core.state import EngineState, without
 from nri_numamem.memorymanager import Rejection, Request
 from nri_numamem.memorymanager.candidates import free_bytes
+from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.memorymanager.policy_static import NO_DEFAULT
 from nri_numamem.memorymanager.rejection import UNEXPECTED, allocation_failed, reject_pod
 from nri_numamem.memorymanager.state import copy_of
@@ -103,8 +104,8 @@ def sum_of(several: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return sums
 
 
-def _has_begun(containers: Mapping[str, object]) -> bool:
-    return any(name != POOL for name in containers)
+def _has_begun(containers: Iterable[HolderName]) -> bool:
+    return any(isinstance(name, str) for name in containers)
 
 
 def _with_pod(state: EngineState, pod: PodSandbox) -> EngineState:

@@ -7,9 +7,10 @@ from nri_numamem.engine.core.candidates import Choice, considered, reasons_in
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import PodSandbox
 from nri_numamem.engine.core.fields import free_bytes, pod_names, used_outside_of_pods
-from nri_numamem.engine.core.state import POOL, EngineState, Holder
+from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.records.pods import PodAdmitted, PodAdopted, PodRejected, PodReleased
 from nri_numamem.memorymanager import Rejection
+from nri_numamem.memorymanager.holder import HolderKind
 from nri_numamem.numa import MEMORY, NodeSet
 from nri_numamem.topologymanager import Placement
 
@@ -25,7 +26,7 @@ def admitted(
     placed: Placement,
 ) -> PodAdmitted:
     """Record a pod that gets NUMA nodes as a whole; `before` is the state of the decision."""
-    previous = before.nodes_before((pod.uid, POOL))
+    previous = before.nodes_before((pod.uid, HolderKind.POD))
     choice = Choice(placed.before, pod.uid, request, placed.nodes, previous_nodes=previous)
     return PodAdmitted(
         names=pod_names(pod),
@@ -61,7 +62,7 @@ def rejected(
     rejection: Rejection,
 ) -> PodRejected:
     """Record a pod for which no nodes were found; its first container tries again."""
-    previous = state.nodes_before((pod.uid, POOL))
+    previous = state.nodes_before((pod.uid, HolderKind.POD))
     choice = Choice(state.accounting, pod.uid, request, previous_nodes=previous)
     rejection = rejection.explained(reasons_in(choice))
     return PodRejected(
@@ -79,8 +80,7 @@ def released(
     before: EngineState, state: EngineState, pod: PodSandbox, holders: Collection[Holder]
 ) -> PodReleased:
     """Record a pod that ended; its memory is free again. `state` follows `before`."""
-    # The reservation of a pod as a whole has the empty container name.
-    names = [holder.key[1] for holder in holders if holder.key[1]]
+    names = [name for holder in holders if isinstance(name := holder.key[1], str)]
     blocks = chain.from_iterable(before.blocks(holder.key) or () for holder in holders)
     nodes = set(chain.from_iterable(block.numa_affinity for block in blocks))
     return PodReleased(

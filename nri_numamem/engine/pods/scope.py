@@ -1,7 +1,7 @@
 """Pod scope: a pod's memory is placed as a whole, and its containers share the nodes.
 
 The pod's sum is in its sandbox: the memory limit of `pod_resources` and the hugepage limits of the
-pod's cgroup. It is assigned to the pod's pool, an assignment under the empty container name that is
+pod's cgroup. It is assigned to the pod's pool, whose holder is the pod as a whole. The pool is
 reusable from the start: the pod's containers take over its bytes when they are created on the same
 nodes. The end of the sandbox releases the pool with the containers.
 
@@ -17,22 +17,24 @@ from nri_numamem.engine.core.bulk_update import BulkUpdate
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import PodSandbox
 from nri_numamem.engine.core.request import request_of_pod, sum_blocks
-from nri_numamem.engine.core.state import POOL, EngineState, Holder
+from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.pods import records
 from nri_numamem.engine.records.record import Record
 from nri_numamem.memorymanager import (
+    Block,
     Request,
     State,
     adopt,
     mark_reusable,
     remove_container,
 )
+from nri_numamem.memorymanager.holder import HolderKind, HolderName
 from nri_numamem.numa import NodeSet
 
 
 def pool_nodes(state: EngineState, uid: str) -> NodeSet | None:
     """Return the nodes of a pod's pool; None without a pool."""
-    blocks = state.blocks((uid, POOL))
+    blocks = state.blocks((uid, HolderKind.POD))
     return blocks[0].numa_affinity if blocks else None
 
 
@@ -82,7 +84,7 @@ def container_nodes(state: EngineState, uid: str) -> dict[str, NodeSet]:
     return {
         name: blocks[0].numa_affinity
         for name, blocks in state.accounting.assignments.get(uid, {}).items()
-        if name != POOL
+        if isinstance(name, str)
     }
 
 
@@ -92,7 +94,7 @@ def _nodes(old: EngineState, new: EngineState, pod: PodSandbox) -> NodeSet | Non
     if sandboxes:
         nodes = set(container_nodes(new, pod.uid).values())
         return nodes.pop() if len(nodes) == 1 and pod.sandbox_id in sandboxes else None
-    pool = old.holders.get((pod.uid, POOL))
+    pool = old.holders.get((pod.uid, HolderKind.POD))
     is_of_sandbox = pool is not None and pool.sandbox_id == pod.sandbox_id
     return pool_nodes(old, pod.uid) if is_of_sandbox else None
 
@@ -104,24 +106,25 @@ def _adopt(
 
     What another sandbox of the pod runs is no part of the sum of this sandbox.
     """
-    containers = {
+    containers: dict[HolderName, tuple[Block, ...]] = {
         name: blocks
         for name, blocks in state.accounting.assignments.get(pod.uid, {}).items()
-        if name != POOL and not state.runs_in_other_sandbox((pod.uid, name), pod.sandbox_id)
+        if isinstance(name, str)
+        and not state.runs_in_other_sandbox((pod.uid, name), pod.sandbox_id)
     }
     used = sum_blocks(containers)
     remaining = {name: max(0, size - used.get(name, 0)) for name, size in request.items()}
-    adopted = adopt(state.accounting, pod.uid, POOL, nodes, remaining)
+    adopted = adopt(state.accounting, pod.uid, HolderKind.POD, nodes, remaining)
     return with_pool(state, pod, adopted.state), adopted.shortfall
 
 
 def without_pool(state: EngineState, uid: str) -> EngineState:
     """Return the state whose accounting has no pool for the pod."""
-    return state.with_accounting(remove_container(state.accounting, uid, POOL))
+    return state.with_accounting(remove_container(state.accounting, uid, HolderKind.POD))
 
 
 def with_pool(state: EngineState, pod: PodSandbox, accounting: State) -> EngineState:
     """Return the state with a new accounting, in which the pod's pool can be reused."""
     # The sandbox's id replaces a container's id; the runtime uses each id once.
-    pool = Holder(pod.sandbox_id, pod.sandbox_id, (pod.uid, POOL), ended=True)
+    pool = Holder(pod.sandbox_id, pod.sandbox_id, (pod.uid, HolderKind.POD), ended=True)
     return state.with_holder(pool, mark_reusable(accounting, *pool.key))

@@ -32,8 +32,8 @@ def state_record(state: EngineState) -> StateDump:
     """Return the whole allocation state, and which running containers are misaligned."""
     misaligned: dict[str, dict[str, Hints]] = {}
     for holder, remote in misaligned_containers(state):
-        uid, name = holder.key
-        misaligned.setdefault(uid, {})[name] = provider_hints(remote)
+        of_pod = misaligned.setdefault(holder.key[0], {})
+        of_pod[holder.container_name] = provider_hints(remote)
     return replace(accounting_record(state.accounting), misaligned=misaligned)
 
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from nri_numamem.engine.admission.remedy_inputs import trial_context
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import CreateContainer
-from nri_numamem.engine.core.state import POOL, EngineState, Holder
+from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.engine import Engine
 from nri_numamem.memorymanager import State
+from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.memorymanager.rebalance import Place, Share, assignments_of
 from nri_numamem.numa import MEMORY, NodeSet
 
@@ -57,7 +58,7 @@ def _shares_of_pod(
     singles = {b.numa_affinity for b in blocks if len(b.numa_affinity) == 1}
     for node_id in sorted(next(iter(nodes)) for nodes in singles):
         names = assignments_of(state.accounting, uid, node_id)
-        holders = [state.holders.get((uid, name)) for name in names if name != POOL]
+        holders = [state.holders.get((uid, name)) for name in names if isinstance(name, str)]
         live = [holder for holder in holders if holder is not None and not holder.ended]
         if not live:
             continue
@@ -66,7 +67,7 @@ def _shares_of_pod(
         yield Share(
             uid,
             node_id,
-            tuple(holder.key[1] for holder in live),
+            tuple(holder.container_name for holder in live),
             sum(known) if len(known) == len(live) else None,
             is_consented=all(holder.is_movable for holder in live),
             obstacle=_obstacle(state, names, live, found),
@@ -75,7 +76,7 @@ def _shares_of_pod(
 
 def _obstacle(
     state: EngineState,
-    names: Iterable[str],
+    names: Iterable[HolderName],
     live: Sequence[Holder],
     facts: Iterable[ContainerFacts],
 ) -> str:

@@ -13,8 +13,9 @@ from nri_numamem.engine.core import shortfalls
 from nri_numamem.engine.core.bulk_update import BulkUpdate
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import PodSandbox
-from nri_numamem.engine.core.state import POOL, EngineState, Holder
+from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.memorymanager import adopt_again, mark_reusable
+from nri_numamem.memorymanager.holder import HolderKey, HolderKind
 
 
 def rebuilt(
@@ -42,8 +43,8 @@ def rebuilt(
     return shortfalls.charged(bulk.finish())
 
 
-def _order(restored: EngineState, holder: Holder) -> tuple[bool, int, tuple[str, str]]:
+def _order(restored: EngineState, holder: Holder) -> tuple[bool, int, HolderKey]:
     """Order as in a Synchronize: running containers first; of these, those on fewer nodes."""
-    is_reservation = holder.ended or holder.key[1] == POOL
+    is_reservation = holder.ended or holder.key[1] is HolderKind.POD
     blocks = restored.blocks(holder.key) or ()
     return is_reservation, len(blocks[0].numa_affinity) if blocks else 0, holder.key

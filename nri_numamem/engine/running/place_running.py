@@ -34,6 +34,7 @@ from nri_numamem.engine.records.record import Record, become
 from nri_numamem.engine.records.running import CpusetMemsMissing
 from nri_numamem.engine.running.containers import Found, Unpinned
 from nri_numamem.memorymanager import Rejection
+from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.numa import NodeSet
 
 
@@ -163,5 +164,5 @@ def _prefer_nodes_of_memory(
     if not is_large or state.nodes_before((pod.uid, container.name)):
         return state
     most = max(amounts, key=lambda node_id: (amounts[node_id], -node_id))
-    nodes = {container.name: NodeSet([most])}
+    nodes: dict[HolderName, NodeSet] = {container.name: NodeSet([most])}
     return replace(state, previous_nodes={**state.previous_nodes, pod.uid: nodes})

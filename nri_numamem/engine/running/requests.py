@@ -13,11 +13,12 @@ from nri_numamem.engine.core.request import (
     sum_blocks,
     within_pod_limit,
 )
-from nri_numamem.engine.core.state import POOL, EngineState, Holder
+from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.memorymanager import Block
+from nri_numamem.memorymanager.holder import HolderKind, HolderName
 from nri_numamem.numa import hugepages_resource
 
-_Blocks = dict[str, tuple[Block, ...]]
+_Blocks = dict[HolderName, tuple[Block, ...]]
 """Container name -> blocks."""
 
 
@@ -124,7 +125,7 @@ class _Sum:
         self._blocks = dict(blocks)
         self._bytes = sum_blocks(blocks)
 
-    def replace(self, name: str, blocks: tuple[Block, ...]) -> None:
+    def replace(self, name: HolderName, blocks: tuple[Block, ...]) -> None:
         """Replace the blocks of a container, which may have none yet."""
         for block in self._blocks.get(name, ()):
             self._bytes[block.type] -= block.size
@@ -132,7 +133,7 @@ class _Sum:
             self._bytes[block.type] = self._bytes.get(block.type, 0) + block.size
         self._blocks[name] = blocks
 
-    def without(self, name: str) -> dict[str, int]:
+    def without(self, name: HolderName) -> dict[str, int]:
         """Return the sum without a container, by resource name; empty if there is no other one."""
         if not self._blocks or (len(self._blocks) == 1 and name in self._blocks):
             return {}
@@ -144,7 +145,7 @@ class _Sum:
 
 def _containers_of(state: EngineState, pod: PodSandbox, *, with_ended: bool) -> _Blocks:
     blocks = blocks_in_sandbox(state, pod, with_ended=with_ended)
-    blocks.pop(POOL, None)
+    blocks.pop(HolderKind.POD, None)
     return blocks
 
 

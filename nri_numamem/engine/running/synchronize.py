@@ -31,7 +31,7 @@ from nri_numamem.engine.core.plan import Plan, Update
 from nri_numamem.engine.core.reason import Reasons
 from nri_numamem.engine.core.reasons import reason_of
 from nri_numamem.engine.core.request import Request
-from nri_numamem.engine.core.state import POOL, Cpusets, EngineState
+from nri_numamem.engine.core.state import Cpusets, EngineState
 from nri_numamem.engine.cpusets import check as cpuset_check
 from nri_numamem.engine.cpusets import records as cpuset_records
 from nri_numamem.engine.cpusets.reported import Action
@@ -51,6 +51,7 @@ from nri_numamem.engine.running.containers import Found, Pinned, Running, classi
 from nri_numamem.engine.running.place_running import place_all
 from nri_numamem.engine.running.requests import RunningRequests
 from nri_numamem.memorymanager import adopt_again, mark_reusable
+from nri_numamem.memorymanager.holder import HolderKind
 from nri_numamem.numa import NodeSet
 
 
@@ -215,7 +216,7 @@ def _drop_stale_reservations(
         blocks = restored.blocks(key)
         if holder.sandbox_id not in new.pods or key in new.holders or not blocks:
             continue
-        if key[1] == POOL and key[0] in new.accounting.assignments:
+        if key[1] is HolderKind.POD and key[0] in new.accounting.assignments:
             continue  # made again on the nodes of the pod's containers
         nodes = blocks[0].numa_affinity
         before = bulk.pod_view(key[0])
@@ -235,7 +236,7 @@ def _keep_reservations(old: EngineState, new: EngineState) -> EngineState:
         blocks = old.blocks(key)
         if holder.sandbox_id not in new.pods or key in new.holders or not blocks:
             continue
-        if key[1] == POOL:
+        if key[1] is HolderKind.POD:
             continue  # made again when all containers are recorded
         before = bulk.pod_view(key[0])
         accounting = adopt_again(before.accounting, *key, blocks)

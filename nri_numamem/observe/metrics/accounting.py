@@ -7,7 +7,7 @@ from prometheus_client.core import Metric
 from nri_numamem.engine.admission.alignment import misaligned_containers
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.cpu_requests import cpu_requests
-from nri_numamem.engine.core.state import POOL, EngineState
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.cpusets.check import unpinned_containers
 from nri_numamem.engine.features.residency.remote_memory import Round
 from nri_numamem.engine.records.containers import (
@@ -44,7 +44,7 @@ _PAGE_LABELS = ("namespace", "pod", "container", "numa_node", "kind")
 
 def container_metrics(state: EngineState) -> Iterator[Metric]:
     """Yield the numbers of pods, containers and assignments."""
-    live = sum(not h.ended and h.key[1] != POOL for h in state.holders.values())
+    live = sum(not h.ended and isinstance(h.key[1], str) for h in state.holders.values())
     assigned = sum(len(containers) for containers in state.accounting.assignments.values())
     yield gauge("running_pods", "Pods with a running sandbox.", len(state.pods))
     yield gauge("running_containers", "Running containers with assignments.", live)
@@ -179,7 +179,7 @@ def _resident(state: EngineState, last: Round) -> Mapping[tuple[str, ...], int]:
         pod = None if holder is None else state.pods.get(holder.sandbox_id)
         if holder is None or holder.ended or pod is None:
             continue
-        names = (pod.namespace, pod.name, holder.key[1])
+        names = (pod.namespace, pod.name, holder.container_name)
         for kind in ("anonymous", "shared", "hugetlb", "cache"):
             for node, size_bytes in getattr(pages, kind).items():
                 found[*names, str(node), kind] = size_bytes

@@ -6,6 +6,7 @@ from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.records.common import HolderShown
 from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.memorymanager import Block, State
+from nri_numamem.memorymanager.holder import HolderKind, HolderName
 from nri_numamem.numa import NodeSet
 from tests.engine.conftest import GI, MI, PAGE, Host, NewHost
 
@@ -45,7 +46,8 @@ def test_only_requested_resources_count(new_host: NewHost) -> None:
 
 
 def test_the_list_is_bounded_and_names_may_be_unknown() -> None:
-    blocks = {"app": (Block(NodeSet([0]), "memory", 5),), "": (Block(NodeSet([0]), "memory", 9),)}
+    small, large = (Block(NodeSet([0]), "memory", 5),), (Block(NodeSet([0]), "memory", 9),)
+    blocks: dict[HolderName, tuple[Block, ...]] = {"app": small, HolderKind.POD: large}
     state = EngineState(State({}, {f"u{n:02}": blocks for n in range(30)}))
     found = holders_of(state, "x", ["memory"])
     assert len(found) == LIMIT

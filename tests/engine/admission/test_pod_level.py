@@ -15,6 +15,7 @@ from nri_numamem.engine.core.snapshot import restore, snapshot
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.memorymanager import Reservation, check_accounting
+from nri_numamem.memorymanager.holder import container_name
 from nri_numamem.numa import NodeSet
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ SETTINGS = Policy(reserved_memory=RESERVED)
 def held(host: Host, uid: str = "a") -> dict[str, int]:
     """Return container -> MiB that it holds, live or ended."""
     containers = host.engine.state.accounting.assignments.get(uid, {})
-    return {name: blocks[0].size // MI for name, blocks in containers.items()}
+    return {container_name(name): blocks[0].size // MI for name, blocks in containers.items()}
 
 
 def used(host: Host) -> list[int]:

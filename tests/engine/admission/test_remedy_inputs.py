@@ -41,7 +41,7 @@ def test_the_end_of_pods_is_that_of_the_event(new_host: NewHost) -> None:
     for pod in pods:
         host.create(pod, memory=200 * MI)
     before = host.engine.state
-    assert pods_on(before.accounting, NodeSet([0]), but="a") == ["b", "c"]
+    assert pods_on(before, NodeSet([0]), but="a") == ["b", "c"]
     after, use = without_pods(before, None, ["b", "c"])
     for pod in pods[1:]:
         host.engine.apply(StopPodSandbox(pod))

@@ -13,6 +13,7 @@ from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.pods import limit as pod_limit
 from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.memorymanager import Block, Reservation, check_accounting
+from nri_numamem.memorymanager.holder import container_name
 from nri_numamem.numa import NodeSet
 from tests.engine.operations import count_operations
 
@@ -29,7 +30,7 @@ RESERVED = tuple(Reservation(node, {"memory": 64 * MI}) for node in range(4))
 def held(host: Host, uid: str = "a") -> dict[str, int]:
     """Return container -> MiB that it holds, live or ended."""
     containers = host.engine.state.accounting.assignments.get(uid, {})
-    return {name: blocks[0].size // MI for name, blocks in containers.items()}
+    return {container_name(name): blocks[0].size // MI for name, blocks in containers.items()}
 
 
 def used(host: Host) -> list[int]:

@@ -324,7 +324,7 @@ def synchronize_of(state: EngineState) -> Synchronize:
             Container(
                 holder.container_id,
                 holder.sandbox_id,
-                holder.key[1],
+                holder.container_name,
                 memory,
                 # A size of 0 is one that the container may not use, and no block.
                 hugepage_limits=pages or {PAGE: 0},

@@ -13,6 +13,7 @@ from nri_numamem.engine.core.plan import Adjustment, Update
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.memorymanager import Reservation
+from nri_numamem.memorymanager.holder import HolderKind
 from tests.engine.conftest import Answer
 
 if TYPE_CHECKING:
@@ -246,7 +247,7 @@ def test_of_two_sandboxes_the_one_with_containers_has_the_pool(
     fresh = restarted(pods, new_host)
     fresh.synchronize()
     assert used(fresh)[0] == 500 * MI
-    assert fresh.engine.state.holders["a", ""].sandbox_id == "1-new"
+    assert fresh.engine.state.holders["a", HolderKind.POD].sandbox_id == "1-new"
 
 
 def test_containers_on_different_nodes_are_kept_without_a_pool(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri_numamem.engine.core.events import Container
+from nri_numamem.memorymanager.holder import container_name
 from tests.engine.operations import count_operations
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def add_running(host: Host, pod: PodSandbox, name: str, memory: int | None) -> C
 def memory_of(host: Host, uid: str = "a") -> dict[str, int]:
     """Return container -> bytes of memory."""
     found = host.engine.state.accounting.assignments[uid]
-    return {name: blocks[0].size for name, blocks in found.items()}
+    return {container_name(name): blocks[0].size for name, blocks in found.items()}
 
 
 @pytest.mark.parametrize("hugepages", [None, {PAGE: 2 * PAGE}])

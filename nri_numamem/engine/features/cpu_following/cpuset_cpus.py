@@ -20,7 +20,7 @@ from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.cpu_requests import MILLICORES, cpu_requests, requested_millicores
 from nri_numamem.engine.core.decision import Decision, Transition
 from nri_numamem.engine.core.plan import Update
-from nri_numamem.engine.core.state import NO_CPUS, EngineState, Holder, Key
+from nri_numamem.engine.core.state import NO_CPUS, EngineState, Holder
 from nri_numamem.engine.features.cpu_following import records
 from nri_numamem.engine.features.cpu_following.shared_cpus import (
     cpus_beside,
@@ -28,6 +28,7 @@ from nri_numamem.engine.features.cpu_following.shared_cpus import (
     has_static_manager,
 )
 from nri_numamem.engine.records.record import Record
+from nri_numamem.memorymanager.holder import HolderKey
 from nri_numamem.numa import CpuFollowing, CpuSet, NodeSet
 
 _CARRIERS = (events.CreateContainer, events.UpdateContainer, events.StopContainer)
@@ -61,7 +62,7 @@ def add_cpus(
 def choose_cpus(
     context: Context,
     state: EngineState,
-    key: Key,
+    key: HolderKey,
     container: events.Container,
     nodes: NodeSet,
     requests: Mapping[int, int] | None = None,
@@ -94,7 +95,7 @@ def choose_cpus(
 def _requested_by_others(
     context: Context,
     state: EngineState,
-    key: Key,
+    key: HolderKey,
     nodes: NodeSet,
     cpus: CpuSet,
     requests: Mapping[int, int],
@@ -267,7 +268,7 @@ def _with_state(decision: Decision, follow: Callable[[Transition], Transition]) 
 
 def _with_cpus(done: Transition, cpus: dict[str, CpuSet]) -> Transition:
     """Return the transition after which holders have these CPUs, by container id."""
-    changed = dict[Key, Holder]()
+    changed = dict[HolderKey, Holder]()
     for container_id, found in cpus.items():
         holder = done.state.holder(container_id)
         if holder is not None and holder.cpus != found:

@@ -20,6 +20,7 @@ from nri_numamem.memorymanager import Pod, Rejection, State
 from nri_numamem.memorymanager import Request as Resources
 from nri_numamem.memorymanager.candidates import candidates_for
 from nri_numamem.memorymanager.even_groups import fits_evenly
+from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.memorymanager.node_reasons import (
     Reason,
     Rule,
@@ -44,7 +45,7 @@ class EvenGroup:
         self,
         accounting: State,
         pod: Pod,
-        name: str,
+        name: HolderName,
         topology: Topology,
         providers: Sequence[ProviderHints],
     ) -> Placement | Rejection:

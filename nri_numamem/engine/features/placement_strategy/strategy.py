@@ -21,13 +21,14 @@ from nri_numamem.engine.core.events import (
 )
 from nri_numamem.engine.core.feature import Feature
 from nri_numamem.engine.core.providers import OtherProviders
-from nri_numamem.engine.core.state import POOL, EngineState
+from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.features.placement_strategy import records
 from nri_numamem.engine.features.placement_strategy.records import ANNOTATION, SETTING
 from nri_numamem.engine.records.containers import Admitted
 from nri_numamem.engine.records.pods import PodAdmitted
 from nri_numamem.engine.records.record import Record
 from nri_numamem.memorymanager.candidates import candidates_for
+from nri_numamem.memorymanager.holder import HolderKind
 from nri_numamem.numa import NodeSet, Strategy
 from nri_numamem.topologymanager import Placement, Topology
 
@@ -92,7 +93,10 @@ class PlacementStrategies(Feature):
         """Return the transition whose record of the placement says what the strategy decided."""
         if not context.topology.compares_free_memory:
             return done
-        if placed.name != POOL and done.state.blocks((pod.uid, POOL)) is not None:
+        if (
+            isinstance(placed.name, str)
+            and done.state.blocks((pod.uid, HolderKind.POD)) is not None
+        ):
             return done  # on the nodes of its pod
         strategy, source = _chosen(context, pod)
         previous = done.state.nodes_before((pod.uid, placed.name))

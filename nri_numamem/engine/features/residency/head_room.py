@@ -12,7 +12,7 @@ Hugepages have pools of their own and do not count.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from nri_numamem.engine.core.state import POOL, EngineState, Holder
+from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.features.residency.setting import HeadRoomLimit
 from nri_numamem.memorymanager import Block
 from nri_numamem.numa import MEMORY, NodeSet
@@ -85,7 +85,7 @@ def unfaulted_bytes(state: EngineState, resident: Mapping[str, int]) -> dict[int
     sums = dict.fromkeys(machine, 0)
     for holder, block in _memory_blocks(state):
         size = block.size
-        if not holder.ended and holder.key[1] != POOL:
+        if not holder.ended and isinstance(holder.key[1], str):
             known = resident.get(holder.container_id)
             size = 0 if known is None else max(0, size - known)
         for node, share in _shares(block, size):

@@ -98,8 +98,8 @@ def cause(answer: Answer) -> object:
 def charged(host: Host) -> dict[str, int]:
     """Return container name -> charged memory."""
     return {
-        key[1]: block.size
-        for key in host.engine.state.holders
+        holder.container_name: block.size
+        for key, holder in host.engine.state.holders.items()
         for block in host.engine.state.blocks(key) or ()
         if block.type == MEMORY
     }

@@ -8,6 +8,7 @@ from nri_numamem.engine.features.cpu_following import records
 from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.engine.records.record import Record
 from nri_numamem.memorymanager import Block, State
+from nri_numamem.memorymanager.state import Assignments
 from nri_numamem.numa import CpuSet, NodeSet
 
 POD = PodSandbox("s", "u", "ns", "p", "/kubepods/podu")
@@ -29,7 +30,7 @@ def test_a_choice(cpus: CpuSet, event: type[Record], cause: str) -> None:
 @pytest.mark.parametrize("is_known", [True, False])
 def test_a_change(is_known: bool) -> None:
     holder = Holder("id", "s", ("u", "c"), cpus=CpuSet({4}))
-    blocks = {"u": {"c": (Block(NODES, "memory", 1),)}} if is_known else {}
+    blocks: Assignments = {"u": {"c": (Block(NODES, "memory", 1),)}} if is_known else {}
     state = EngineState(State({}, blocks), pods={"s": POD} if is_known else {})
     record = records.changed(state, holder, CPUS)
     assert str(record.nodes) == ("1" if is_known else "")
