@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
-from nri_numamem.daemon.jobs import unknown_time
 from nri_numamem.engine.core.context import Context, qos_of_cgroup_parent
 from nri_numamem.engine.core.events import (
     Container,
@@ -58,7 +57,7 @@ class CgroupScan:
         self,
         cgroup_root: Path,
         get_engine: Callable[[], Engine | None],
-        wall_s: Callable[[], float] = unknown_time,
+        wall_s: Callable[[], float],
     ) -> None:
         """`wall_s` returns the Unix time, for the reasons in the engine's state."""
         self._cgroup_root = cgroup_root

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from nri_numamem.daemon.cgroup_scan import SCANS_AFTER_S
 from nri_numamem.daemon.cgroup_sweep import ContainerCgroups
-from nri_numamem.daemon.jobs import unknown_time
 from nri_numamem.engine.core.events import CpusetRead, CpusetsRead
 from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.cpusets import records
@@ -45,7 +44,7 @@ class CpusetCheck:
         self,
         cgroup_root: Path,
         get_engine: Callable[[], Engine | None],
-        wall_s: Callable[[], float] = unknown_time,
+        wall_s: Callable[[], float],
     ) -> None:
         """`wall_s` returns the Unix time, for the reasons in the engine's state."""
         self._cgroup_root = cgroup_root

@@ -48,11 +48,6 @@ class Job(Protocol):
         """Do the work; return the records to be logged."""
 
 
-def unknown_time() -> float:
-    """Return the Unix time of a job without a clock: 0, which is an unknown time."""
-    return 0.0
-
-
 class PeriodicJob:
     """A function that is called at most every `interval_s` seconds, 0 for every tick."""
 

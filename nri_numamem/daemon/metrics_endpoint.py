@@ -27,7 +27,7 @@ from nri_numamem.host.roots import HostRoots
 from nri_numamem.nri.poller import Clock
 from nri_numamem.observe.metrics.counters import Meter
 from nri_numamem.observe.metrics.outputs import MetricsServer, OpenServer, Render, TextFile
-from nri_numamem.observe.metrics.sources import Sources, problems, summary
+from nri_numamem.observe.metrics.sources import Sources, health
 
 if TYPE_CHECKING:
     from nri_numamem.daemon.residency_check import ResidencyCheck
@@ -157,13 +157,8 @@ class MetricsEndpoint:
         from nri_numamem.observe.metrics.wsgi_server import MetricsHTTPServer  # noqa: PLC0415
 
         app = Metrics(self._sources).wsgi_app()
-        return lambda address, report: MetricsHTTPServer(
-            address,
-            app,
-            report,
-            find_problems=partial(problems, self._sources),
-            summarize=partial(summary, self._sources),
-        )
+        look = partial(health, self._sources)
+        return lambda address, report: MetricsHTTPServer(address, app, look, report)
 
     def _load_renderer(self) -> Render:
         from nri_numamem.observe.metrics.exposition import Metrics  # noqa: PLC0415 - see above

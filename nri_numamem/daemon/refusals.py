@@ -10,7 +10,6 @@ logged again after growing intervals, with the number of those in between. The h
 all refusals. The metrics count all of them.
 """
 
-import re
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeAlias, TypeVar
@@ -37,8 +36,6 @@ LIMIT = 1024
 _Repeated: TypeAlias = Unplaced | ResizeRejected | PodRejected | NotManaged | MemoryPolicyRejected
 _REPEATED = (Unplaced, ResizeRejected, PodRejected, NotManaged, MemoryPolicyRejected)
 """What the kubelet's retries repeat."""
-
-_ID = re.compile(r" \[\d+-\d+\]", re.ASCII)
 
 _Container: TypeAlias = tuple[str, str]
 """Pod uid and name of a container; without a name for the whole pod."""
@@ -171,11 +168,6 @@ def with_id(text: str, refusal_id: str) -> str:
         return text
     head, colon, tail = text.removeprefix(PREFIX).partition(": ")
     return f"{PREFIX}{head} [{refusal_id}]{colon}{tail}"
-
-
-def without_id(text: str) -> str:
-    """Return the text of a refusal as it was before with_id()."""
-    return _ID.sub("", text, count=1)
 
 
 _K = TypeVar("_K")

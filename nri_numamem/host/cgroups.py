@@ -14,11 +14,9 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from nri_numamem.host.sysfs import MachineError, names_in, read_optional, shorten
+from nri_numamem.host.sysfs import MachineError, names_in, read_nodes, read_optional, shorten
 from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.quantity import parse_page_size
-
-CGROUP_ROOT = Path("/sys/fs/cgroup")
 
 # With cgroup v2, crun puts a container's processes into this cgroup below the systemd scope. Older
 # versions set limits only here. Any container that may write to its cgroup can make it too, so its
@@ -127,15 +125,6 @@ def container_directory(cgroup_root: Path, cgroups_path: str) -> str:
     return _directory_name(cgroup_root, cgroups_path, "cpuset")
 
 
-def container_mems(cgroup_root: Path, cgroups_path: str) -> NodeSet | None:
-    """Return the `cpuset.mems` that was set for a container's cgroup, empty when it was not set.
-
-    None for a missing cgroup. Raises MachineError for content that no kernel writes.
-    """
-    directory = container_directory(cgroup_root, cgroups_path)
-    return set_mems(directory) if directory else None
-
-
 def set_mems(directory: Path | str) -> NodeSet | None:
     """Return the `cpuset.mems` that was set for a container, empty when it was not set.
 
@@ -162,15 +151,6 @@ def effective_mems(directory: Path | str) -> NodeSet:
     if nodes is None:
         nodes = read_nodes(f"{directory}/cpuset.effective_mems")
     return nodes or NodeSet()
-
-
-def read_nodes(path: str) -> NodeSet | None:
-    """Return the nodes in a cpuset's file; None for a missing file."""
-    text = read_optional(path)
-    try:
-        return None if text is None else NodeSet.parse(text)
-    except ValueError as error:
-        raise MachineError(path, f"{shorten(text or '')} is not a list of NUMA nodes") from error
 
 
 def _parts(cgroup_path: str) -> list[str]:

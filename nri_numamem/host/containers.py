@@ -9,13 +9,12 @@ Sources: containerd pkg/cri and CRI-O internal/config/cgmgr for scope names; the
 container manager for names of pod cgroups.
 """
 
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from nri_numamem.host.cgroups import CRUN_CHILD, controller_directory, limit_of, set_mems
-from nri_numamem.host.sysfs import MachineError, read_optional
+from nri_numamem.host.sysfs import MachineError, names_in, read_optional
 from nri_numamem.numa.nodeset import NodeSet
 
 # Both runtimes use 32 random bytes as an id. "crio-conmon-<id>" is CRI-O's monitor process.
@@ -104,12 +103,5 @@ def memory_limit(cgroup_root: Path, directory: Path) -> int | None:
 
 
 def _names(directory: Path) -> list[str]:
-    # os.listdir takes a tenth of the time of Path.iterdir. The names include files, but no file
-    # matches the patterns above.
-    try:
-        return sorted(os.listdir(directory))  # noqa: PTH208
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:
-        remedy = "run as root with the host's cgroups mounted"
-        raise MachineError(directory, error.strerror or type(error).__name__, remedy) from error
+    # The names include files, but no file matches the patterns above.
+    return sorted(names_in(directory, "run as root with the host's cgroups mounted"))

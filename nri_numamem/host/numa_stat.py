@@ -85,16 +85,12 @@ def container_use(cgroup_root: Path, directory: Path) -> CgroupUse:
     memory = read_optional(
         controller_directory(cgroup_root, directory, "memory") / "memory.numa_stat"
     )
+    movable = _MOVABLE_V1 if (memory or "").startswith("total=") else _MOVABLE_V2
     return CgroupUse(
         effective_mems=effective_mems(directory),
-        memory_bytes=None if memory is None else _memory_bytes(memory),
+        memory_bytes=None if memory is None else bytes_per_node(memory, movable),
         has_hugepages=_has_hugepages(controller_directory(cgroup_root, directory, "hugetlb")),
     )
-
-
-def _memory_bytes(text: str) -> dict[int, int]:
-    """Return node -> bytes that may move, from the text of `memory.numa_stat`."""
-    return bytes_per_node(text, _MOVABLE_V1 if text.startswith("total=") else _MOVABLE_V2)
 
 
 def _has_hugepages(directory: Path) -> bool:

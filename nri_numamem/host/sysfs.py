@@ -10,7 +10,7 @@ import os
 import re
 from pathlib import Path
 
-from nri_numamem.numa.nodeset import NODE_ID_LIMIT
+from nri_numamem.numa.nodeset import NODE_ID_LIMIT, NodeSet
 from nri_numamem.numa.quantity import MAX_BYTES
 
 # A sysfs file has at most one page, which is up to 64 KiB; /proc/meminfo is smaller.
@@ -88,6 +88,16 @@ def read_count(path: Path | str) -> int:
     return count
 
 
+def read_nodes(path: str) -> NodeSet | None:
+    """Return the NUMA nodes in a file; None for a missing file."""
+    text = read_optional(path)
+    try:
+        return None if text is None else NodeSet.parse(text)
+    except ValueError as error:
+        problem = f"{shorten(text or '')} is not a list of NUMA nodes such as 0-1,3"
+        raise MachineError(path, problem) from error
+
+
 def shorten(text: str) -> str:
     """Return a file's content, quoted, as one short line."""
     return repr(text) if len(text) <= 60 else f"{text[:57]!r}..."
@@ -128,12 +138,16 @@ def pool_directories(parent: Path | str) -> dict[int, str]:
     return dict(sorted(found.items()))
 
 
-def names_in(directory: Path | str) -> list[str]:
-    """Return the names of a directory's entries in no order; none for a missing directory."""
+def names_in(
+    directory: Path | str, remedy: str = "run as root with the host's sysfs mounted"
+) -> list[str]:
+    """Return the names of a directory's entries in no order; none for a missing directory.
+
+    `remedy` is for the error of a directory that cannot be read.
+    """
     try:
         return os.listdir(directory)  # noqa: PTH208 - a tenth of the time of Path.iterdir
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        remedy = "run as root with the host's sysfs mounted"
         raise MachineError(directory, error.strerror or type(error).__name__, remedy) from error

@@ -22,6 +22,7 @@ from nri_numamem.host.sysfs import (
     node_directories,
     pool_directories,
     read_count,
+    read_nodes,
     read_optional,
     read_text,
     shorten,
@@ -74,27 +75,15 @@ class _Kinds:
 
 
 def _read_kinds(sysfs_root: Path) -> _Kinds:
-    normal = _read_nodes(f"{sysfs_root}/devices/system/node/has_normal_memory")
+    normal = read_nodes(f"{sysfs_root}/devices/system/node/has_normal_memory")
     tiers: dict[int, int] = {}
     parent = f"{sysfs_root}/{MEMORY_TIERS}"
     for name in names_in(parent):
         if tier := _TIER.fullmatch(name):
-            nodes = _read_nodes(f"{parent}/{name}/nodelist") or NodeSet()
+            nodes = read_nodes(f"{parent}/{name}/nodelist") or NodeSet()
             tiers.update(dict.fromkeys(nodes, int(tier[1])))
     # No kernel runs without normal memory: an empty list is no information.
     return _Kinds(normal or None, tiers)
-
-
-def _read_nodes(path: str) -> NodeSet | None:
-    """Return the nodes in a file; None for a missing file."""
-    text = read_optional(path)
-    if text is None:
-        return None
-    try:
-        return NodeSet.parse(text)
-    except ValueError as error:
-        problem = f"{shorten(text)} is not a list of NUMA nodes such as 0-1,3"
-        raise MachineError(path, problem) from error
 
 
 def _read_node(node_id: int, directory: str, node_ids: tuple[int, ...], kinds: _Kinds) -> NumaNode:

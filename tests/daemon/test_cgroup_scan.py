@@ -68,7 +68,7 @@ class Stand:
     def __init__(self, cgroups: Cgroups) -> None:
         self.records: list[Record] = []
         self.engine = engine()
-        self.looks = CgroupScan(cgroups.root, lambda: self.engine)
+        self.looks = CgroupScan(cgroups.root, lambda: self.engine, lambda: 0.0)
 
     def synchronize(self, *pods: PodSandbox, containers: tuple[Container, ...] = ()) -> None:
         event = Synchronize(pods, containers)
@@ -253,7 +253,7 @@ def test_no_scan_if_nothing_is_managed(cgroups: Cgroups, stand: Stand) -> None:
     cgroups.add(f"kubepods/pod1/{A}")
     assert stand.look() == []
     stand.synchronize(pod(1))
-    assert CgroupScan(cgroups.root, lambda: None).run(1000.0) == ()
+    assert CgroupScan(cgroups.root, lambda: None, lambda: 0.0).run(1000.0) == ()
 
 
 @pytest.fixture

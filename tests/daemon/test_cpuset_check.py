@@ -47,7 +47,7 @@ class Stand:
         (root / "cgroup.controllers").write_text("cpuset memory\n")
         nodes = tuple(NumaNode(node, 4 << 30) for node in range(2))
         self.engine: Engine | None = Engine(Context.of(Machine(nodes), Policy()))
-        self.check = CpusetCheck(root, lambda: self.engine)
+        self.check = CpusetCheck(root, lambda: self.engine, lambda: 0.0)
         self.records: list[Record] = []
 
     def create(self, number: int, mems: str | None = "0") -> None:

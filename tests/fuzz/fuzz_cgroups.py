@@ -8,7 +8,12 @@ import os
 from pathlib import Path
 
 from nri_numamem.engine.core.context import qos_of_cgroup_parent
-from nri_numamem.host.cgroups import cgroup_directory, container_mems, pod_hugepage_limits
+from nri_numamem.host.cgroups import (
+    cgroup_directory,
+    container_directory,
+    pod_hugepage_limits,
+    set_mems,
+)
 from nri_numamem.host.devices import device_numa_nodes
 from nri_numamem.host.numa_stat import container_use
 from nri_numamem.host.sysfs import MachineError
@@ -63,11 +68,11 @@ def _read_cgroup(choices: Choices, root: Path) -> None:
     directory = cgroup_directory(root, name, "hugetlb")
     if directory is not None:
         assert Path(os.path.normpath(directory)).is_relative_to(root)
-    for read in (pod_hugepage_limits, container_mems):
-        try:
-            read(root, name)
-        except MachineError as error:
-            check_one_line(error)
+    try:
+        pod_hugepage_limits(root, name)
+        set_mems(container_directory(root, name))
+    except MachineError as error:
+        check_one_line(error)
     if directory is not None:
         try:
             container_use(root, directory)

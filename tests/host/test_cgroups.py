@@ -8,7 +8,7 @@ import pytest
 from nri_numamem.host.cgroups import (
     cgroup_directory,
     cgroup_exists,
-    container_mems,
+    container_directory,
     pod_hugepage_limits,
     pod_memory_limit,
     set_mems,
@@ -51,6 +51,12 @@ CONTAINER_NAMES = [
         "kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod12.slice/crio-abc.scope",
     ),
 ]
+
+
+def container_mems(root: Path, cgroups_path: str) -> NodeSet | None:
+    """Return the `cpuset.mems` of a container by the name of its cgroup."""
+    directory = container_directory(root, cgroups_path)
+    return set_mems(directory) if directory else None
 
 
 @pytest.mark.parametrize(("name", "path"), POD_NAMES + CONTAINER_NAMES)

@@ -13,6 +13,7 @@ its sandbox ends. Containers that run at the start exist before the plugin conne
 rejects other scenarios beforehand.
 """
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +28,6 @@ from nri_numamem.cli.simulate import load_scenario
 from nri_numamem.config.documents import name_of, read_file
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.settings import settings_to_mapping
-from nri_numamem.daemon.refusals import without_id
 from nri_numamem.engine.core.cpu_requests import shares_of
 from nri_numamem.host.memory_policies import WEIGHTS
 from nri_numamem.kubelet.manifest import CpuAmounts
@@ -49,6 +49,9 @@ from tests.laboratory.runtime import PluginRefused
 from tests.laboratory.sandbox import PLUGIN_COMMAND, PluginSandbox, SandboxError
 
 # The sandbox has its own log, and its machine no kubelet.
+_ID = re.compile(r" \[\d+-\d+\]", re.ASCII)
+"""The id of a refusal, in its text."""
+
 _SETTINGS_LEFT_OUT = (
     "logLevel",
     "logFile",
@@ -296,7 +299,7 @@ def _compare(place: str, outcome: Outcome, played: Played) -> list[str]:
 
 
 def _is_same(rejection: Rejection, refusal: str) -> bool:
-    return rejection.reason in refusal or rejection.message in without_id(refusal)
+    return rejection.reason in refusal or rejection.message in _ID.sub("", refusal, count=1)
 
 
 def _shown(mems: Mapping[str, str | None]) -> str:

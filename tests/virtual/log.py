@@ -33,4 +33,4 @@ class MemoryLog:
         self._add(event, **fields)
         self.warnings.append(self.records[-1])
 
-    debug = info = error = exception = _add
+    debug = info = error = _add

@@ -16,9 +16,10 @@ from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.records.common import ContainerNames, names_of
 from nri_numamem.engine.records.containers import Adopted, Placed, content_of
 from nri_numamem.engine.records.running import CpusetMemsConflict, CpusetMemsReapplied, Resized
-from nri_numamem.host.cgroups import read_nodes, set_mems
+from nri_numamem.host.cgroups import set_mems
 from nri_numamem.host.containers import container_folders
 from nri_numamem.host.pod_cgroups import guaranteed_pods, other_pod_directories
+from nri_numamem.host.sysfs import read_nodes
 from nri_numamem.memorymanager import QosClass
 from nri_numamem.memorymanager.holder import container_name
 from nri_numamem.numa import NodeSet

@@ -6,7 +6,7 @@ however many, do not keep a scraper out. Importing this module takes some 40 ms.
 
 A Unix socket is bound in place of one on which nothing listens, and removed at the end.
 
-/metrics is the application's; /healthz has the status 200 with a summary, or 503 with the problems.
+/metrics is the application's; /healthz has the status 200 if all is well, and 503 otherwise.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ import socket
 import stat
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from pathlib import Path
 from socketserver import TCPServer, ThreadingMixIn
@@ -42,12 +42,8 @@ _REPLACE_S = 1.0
 _ACCEPT_RETRY_S = 1.0
 
 
-FindProblems: TypeAlias = Callable[[], Sequence[str]]
-Summarize: TypeAlias = Callable[[], str]
-
-
-def _ok() -> str:
-    return "ok"
+Health: TypeAlias = Callable[[], tuple[bool, str]]
+"""Returns whether all is well, and the text of /healthz."""
 
 
 class _Handler(WSGIRequestHandler):
@@ -72,8 +68,7 @@ class _Handler(WSGIRequestHandler):
 class MetricsHTTPServer(ThreadingMixIn, WSGIServer):
     """Serves `app` at "HOST:PORT" or "unix://PATH". OSError if the address is not available.
 
-    `find_problems` returns the lines of /healthz, none if all is well; then `summarize` returns its
-    text. `report` is called with exceptions that are not the peer's fault, from any thread.
+    `report` is called with exceptions that are not the peer's fault, from any thread.
     """
 
     daemon_threads = True
@@ -84,10 +79,9 @@ class MetricsHTTPServer(ThreadingMixIn, WSGIServer):
         self,
         address: str,
         app: WSGIApplication,
+        health: Health,
         report: Callable[[Exception], None],
         *,
-        find_problems: FindProblems = tuple,
-        summarize: Summarize = _ok,
         timeout_s: float = TIMEOUT_S,
         connections: int = CONNECTIONS,
     ) -> None:
@@ -103,7 +97,7 @@ class MetricsHTTPServer(ThreadingMixIn, WSGIServer):
         self._closing = threading.Event()
         handler = type("Handler", (_Handler,), {"timeout": timeout_s})
         super().__init__(socket_address, handler)
-        self.set_app(routed(app, find_problems, summarize, report))
+        self.set_app(routed(app, health, report))
 
     def server_bind(self) -> None:
         """Bind the socket; unlike HTTPServer without a DNS query for the host's name."""
@@ -211,10 +205,7 @@ def _resolve(address: str) -> tuple[socket.AddressFamily, Any]:
 
 
 def routed(
-    app: WSGIApplication,
-    find_problems: FindProblems,
-    summarize: Summarize,
-    report: Callable[[Exception], None],
+    app: WSGIApplication, health: Health, report: Callable[[Exception], None]
 ) -> WSGIApplication:
     """Return an application that passes GET of PATH to `app`, and reports bugs."""
 
@@ -233,13 +224,11 @@ def routed(
         try:
             if path == PATH:
                 return app(environ, start_response)
-            problems, summary = find_problems(), summarize()
+            is_well, text = health()
         except Exception as error:  # noqa: BLE001 - a bug must not end more than this request
             report(error)
             return reply(HTTPStatus.INTERNAL_SERVER_ERROR)
-        if problems:
-            return reply(HTTPStatus.SERVICE_UNAVAILABLE, "\n".join(problems))
-        return reply(HTTPStatus.OK, summary)
+        return reply(HTTPStatus.OK if is_well else HTTPStatus.SERVICE_UNAVAILABLE, text)
 
     return serve
 

@@ -42,18 +42,17 @@ class Site:
         start_response("200 OK", [("Content-Type", "text/plain; version=0.0.4")])
         return [self.body]
 
-    def find_problems(self) -> list[str]:
+    def health(self) -> tuple[bool, str]:
         if self.problems is None:
             raise TypeError("a bug")
-        return self.problems
+        return not self.problems, "\n".join(self.problems) or self.summary
 
     def start(self, *, timeout_s: float = 20, connections: int = 8) -> MetricsHTTPServer:
         server = MetricsHTTPServer(
             self.address,
             self.app,
+            self.health,
             self.errors.append,
-            find_problems=self.find_problems,
-            summarize=lambda: self.summary,
             timeout_s=timeout_s,
             connections=connections,
         )
@@ -286,13 +285,15 @@ def test_close_frees_the_port(site: Site) -> None:
 @pytest.mark.parametrize("address", ["no..host:1", f"{'x' * 99}:1"])
 def test_an_unknown_host_is_an_os_error(site: Site, address: str) -> None:
     with pytest.raises(OSError):  # noqa: PT011 - getaddrinfo's subclass differs
-        MetricsHTTPServer(address, site.app, site.errors.append)
+        MetricsHTTPServer(address, site.app, site.health, site.errors.append)
 
 
 def test_a_port_in_use_is_an_os_error(site: Site) -> None:
     server = site.start()
     with pytest.raises(OSError, match="Address already in use"):
-        MetricsHTTPServer(f"127.0.0.1:{server.server_port}", site.app, site.errors.append)
+        MetricsHTTPServer(
+            f"127.0.0.1:{server.server_port}", site.app, site.health, site.errors.append
+        )
 
 
 def test_the_health_has_a_status_of_its_own(site: Site) -> None:
