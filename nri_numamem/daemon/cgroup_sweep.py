@@ -19,6 +19,7 @@ from pathlib import Path
 
 from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.cpusets.check import nodes_of_container
+from nri_numamem.engine.engine import Committed
 from nri_numamem.host.cgroups import cgroup_directory
 from nri_numamem.host.containers import container_folders
 from nri_numamem.host.numa_stat import read_pages
@@ -113,11 +114,11 @@ class RemoteMemory:
     def __init__(
         self,
         cgroup_root: Path,
-        get_state: Callable[[], EngineState | None],
+        committed: Callable[[], Committed | None],
         *,
         limit: int = CONTAINERS_PER_SCRAPE,
     ) -> None:
-        self._get_state = get_state
+        self._committed = committed
         self._lock = threading.Lock()
         self._round = PageRound(cgroup_root, limit)
         self._remote: dict[str, dict[int, int]] = {}
@@ -129,9 +130,10 @@ class RemoteMemory:
         Of containers that this scrape does not read, it has what an earlier one read. A scrape that
         comes while another one reads gets what was read before.
         """
-        state = self._get_state()
-        if state is None:
+        committed = self._committed()
+        if committed is None:
             return {}
+        state = committed.state
         if self._lock.acquire(blocking=False):
             try:
                 self._read_some(state)

@@ -81,9 +81,8 @@ class HostReader:
                 MemoryPolicySupport,
             )
 
-            self._policy_support = MemoryPolicySupport(self._roots)
+            self._policy_support = MemoryPolicySupport(self._roots, settings.memory_policies)
             self.sets_policies = True
-            self._policy_support.started(settings)
             if self._configuration is not None:
                 self._policy_support.configured(self._configuration)
         self.network_hints.started(settings)

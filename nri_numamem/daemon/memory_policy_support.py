@@ -8,11 +8,9 @@ usually restarts the runtime.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Thread
 
-from nri_numamem.config.settings import Settings
 from nri_numamem.engine.core.events import PolicySupport
 from nri_numamem.host.memory_policies import (
     PROGRAMS,
@@ -34,39 +32,29 @@ _MODES = frozenset(f"MPOL_{mode.name}" for mode in PolicyMode)
 _LIST_IT = "list the handler in memoryPolicy.runtimes if its OCI runtime sets policies"
 
 
-@dataclass(frozen=True, slots=True)
-class _Programs:
-    """OCI runtime -> why it cannot set policies, "" if it can."""
-
-    runc: str = "the features of runc are not known yet"
-    crun: str = "the features of crun are not known yet"
-
-
 class MemoryPolicySupport:
-    """What is known of kernel and runtime; `find` and `read` are of ``host.memory_policies``."""
+    """What is known of kernel and runtime, where the settings allow a policy.
+
+    `find` and `read` are of ``host.memory_policies``.
+    """
 
     def __init__(
         self,
         roots: HostRoots,
+        policies: MemoryPolicies,
         find: Callable[[str], Path | None] = find_program,
         read: Callable[[Path], frozenset[str]] = read_policy_modes,
     ) -> None:
-        self._roots = roots
         self._find = find
         self._read = read
-        self._policies = MemoryPolicies()
+        self._policies = policies
         self._configuration: Configuration | None = None
-        self._programs = _Programs()
-        self._missing_modes: frozenset[PolicyMode] = frozenset()
+        self._obstacles = {name: f"the features of {name} are not known yet" for name in PROGRAMS}
+        """OCI runtime -> why it cannot set policies, "" if it can."""
+        self._missing_modes = missing_modes(roots)
         self._thread: Thread | None = None
         self._must_read_again = False
         """Whether no thread or no process could be started for the last read."""
-
-    def started(self, settings: Settings) -> None:
-        """Begin with these settings."""
-        self._policies = settings.memory_policies
-        if self._policies.is_active:
-            self._missing_modes = missing_modes(self._roots)
         self._read_features()
 
     def configured(self, configuration: Configuration) -> None:
@@ -74,13 +62,8 @@ class MemoryPolicySupport:
         self._configuration = configuration
         self._read_features()
 
-    def of_handler(self, handler: str) -> PolicySupport | None:
-        """Return what is supported for a pod with this runtime handler.
-
-        The result is None where the settings allow no policy.
-        """
-        if not self._policies.is_active:
-            return None
+    def of_handler(self, handler: str) -> PolicySupport:
+        """Return what is supported for a pod with this runtime handler."""
         if self._must_read_again:
             self._read_features()
         return PolicySupport(self._obstacle(handler), self._missing_modes)
@@ -105,12 +88,11 @@ class MemoryPolicySupport:
         program = handler or ("crun" if runtime_name == "cri-o" else "runc")
         if program not in PROGRAMS:
             return f"the OCI runtime of the handler {handler} is not known; {_LIST_IT}"
-        found = self._programs
-        return found.crun if program == "crun" else found.runc
+        return self._obstacles[program]
 
     def _read_features(self) -> None:
-        is_needed = self._policies.is_active and self._policies.runtimes is None
-        if not is_needed or (self._thread is not None and self._thread.is_alive()):
+        is_reading = self._thread is not None and self._thread.is_alive()
+        if is_reading or self._policies.runtimes is not None:
             return
         try:
             self._thread = start_thread(self._read_all, "OCI runtime features")
@@ -120,7 +102,7 @@ class MemoryPolicySupport:
     def _read_all(self) -> None:
         self._must_read_again = False
         for name in PROGRAMS:
-            self._programs = replace(self._programs, **{name: self._obstacle_by_features(name)})
+            self._obstacles[name] = self._obstacle_by_features(name)
 
     def _obstacle_by_features(self, name: str) -> str:
         program = self._find(name)

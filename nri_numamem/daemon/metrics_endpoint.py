@@ -18,7 +18,6 @@ from nri_numamem.daemon.instance import StateStore
 from nri_numamem.daemon.jobs import Jobs, LimitedJob
 from nri_numamem.daemon.signals import Deadline
 from nri_numamem.daemon.supervisor_status import START_CAUSES, SupervisorStatus
-from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.engine import Committed, Engine
 from nri_numamem.engine.features.residency.setting import Residency
 from nri_numamem.engine.records.files import MetricsEndpointRetrying
@@ -58,10 +57,6 @@ class MetricsEndpoint:
         self._server: MetricsServer | None = None
         self._writer: TextFile | None = None
 
-        def state() -> EngineState | None:
-            engine = get_engine()
-            return None if engine is None else engine.state
-
         def committed() -> Committed | None:
             engine = get_engine()
             return None if engine is None else engine.committed
@@ -71,7 +66,7 @@ class MetricsEndpoint:
             committed=committed,
             failed_writes=lambda: state_store.failed_writes,
             written_at_s=lambda: state_store.written_at_s,
-            remote_bytes=RemoteMemory(cgroup_root, state).read,
+            remote_bytes=RemoteMemory(cgroup_root, committed).read,
             monotonic_s=clock.monotonic_s,
             residency=self._last_round,
             standby=lambda: self._standby,

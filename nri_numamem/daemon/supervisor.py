@@ -35,6 +35,9 @@ from nri_numamem.daemon.supervisor_status import SupervisorStatus
 
 LAST_DESCRIPTOR = 1 << 16
 
+_NAME = "numamem-superv"
+"""The name of this process, at most 15 characters."""
+
 _AFTER_ERROR_S = 0.1
 
 # The first pause lets the runtime notice the end of the old connection; each next one is twice as
@@ -122,8 +125,8 @@ class Supervisor:
         if self._processes.exits_within(self._runtime, self._pause_s):
             return True
         self._status.beat(0)
-        restart = partial(_restart, self._make_worker, self._ending)
-        self.worker = self._processes.start(restart)
+        ending = self._ending
+        self.worker = self._processes.start(lambda: self._make_worker().restart(ending))
         return False
 
     def _failed(self, error: Exception) -> None:
@@ -187,10 +190,6 @@ def watch(
             processes.sleep(_AFTER_ERROR_S)
 
 
-def _restart(make_worker: Callable[[], Worker], ending: Ending) -> int:
-    return make_worker().restart(ending)
-
-
 def start(
     environment: Mapping[str, str], make_worker: Callable[[SupervisorStatus, int], Worker]
 ) -> SupervisorStatus | None:
@@ -214,7 +213,8 @@ def start(
     try:
         if os.fork() == 0:
             os.close(int(descriptor))
-            exit_after(partial(_supervise, supervisor))
+            set_process_name(_NAME)
+            exit_after(supervisor.run)
     except OSError:
         status.close()
         raise
@@ -250,7 +250,7 @@ def start_observer() -> SupervisorStatus:
 def _observe_child(status: SupervisorStatus, pid: int) -> int:
     """Observe as process 1; return the plugin's exit status, 128 + N after a signal."""
     process = Process(pid, os.pidfd_open(pid))
-    set_process_name("numamem-superv")
+    set_process_name(_NAME)
     forward_signals(process)
     processes = Processes()
     watch(processes, status, process, (process,))
@@ -263,7 +263,7 @@ def _observe(status: SupervisorStatus, process: Process) -> int:
 
     detach()
     drop_capabilities()  # it signals and reads a process of the same user
-    set_process_name("numamem-superv")
+    set_process_name(_NAME)
     watch(Processes(), status, process, (process,))
     return 0
 
@@ -275,8 +275,3 @@ def raise_weight() -> None:
             os.setpriority(os.PRIO_PROCESS, 0, NICE)
     except OSError:
         return  # a runtime without CAP_SYS_NICE; the plugin works, with less of a busy processor
-
-
-def _supervise(supervisor: Supervisor) -> int:
-    set_process_name("numamem-superv")
-    return supervisor.run()

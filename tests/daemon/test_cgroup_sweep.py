@@ -24,8 +24,7 @@ from nri_numamem.engine.core.events import (
     StopContainer,
 )
 from nri_numamem.engine.core.policy import Policy
-from nri_numamem.engine.core.state import EngineState
-from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.engine import Committed, Engine
 from nri_numamem.numa import Machine, NodeSet, NumaNode
 
 MI = 1 << 20
@@ -49,11 +48,11 @@ class Stand:
         self.engine = Engine(Context.of(Machine(nodes), Policy()))
         self.is_running = True
 
-    def get_state(self) -> EngineState | None:
-        return self.engine.state if self.is_running else None
+    def committed(self) -> Committed | None:
+        return self.engine.committed if self.is_running else None
 
     def memory(self, limit: int = 64) -> RemoteMemory:
-        return RemoteMemory(self.root, self.get_state, limit=limit)
+        return RemoteMemory(self.root, self.committed, limit=limit)
 
     def create(self, number: int, amounts: str = "N0=4096 N1=8192 N2=0") -> None:
         self.engine.apply(RunPodSandbox(pod(number)))

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
 
-from nri_numamem.config.settings import Settings
 from nri_numamem.daemon.memory_policy_support import MemoryPolicySupport
 from nri_numamem.engine.core.events import PolicySupport
 from nri_numamem.host.memory_policies import FeaturesError
@@ -54,11 +53,10 @@ def support(
     programs: Programs,
     runtimes: tuple[str, ...] | None = None,
     configured: Configuration | None = None,
-    modes: tuple[PolicyMode, ...] = (PolicyMode.BIND,),
 ) -> MemoryPolicySupport:
     """Return what is known after Configure."""
-    made = MemoryPolicySupport(HostRoots(), programs.find, programs.read)
-    made.started(Settings(memory_policies=MemoryPolicies(modes, runtimes=runtimes)))
+    policies = MemoryPolicies((PolicyMode.BIND,), runtimes=runtimes)
+    made = MemoryPolicySupport(HostRoots(), policies, programs.find, programs.read)
     made.wait()
     made.configured(configured or configuration())
     made.wait()
@@ -66,25 +64,15 @@ def support(
 
 
 def obstacle(made: MemoryPolicySupport, handler: str) -> str:
-    found = made.of_handler(handler)
-    assert found is not None
-    return found.obstacle
+    return made.of_handler(handler).obstacle
 
 
 def test_modes_that_the_kernel_lacks(tmp_path: Path) -> None:
     roots = HostRoots(tmp_path, tmp_path, tmp_path)
-    made = MemoryPolicySupport(roots)
     policies = MemoryPolicies((PolicyMode.BIND,), runtimes=("default",))
-    made.started(Settings(memory_policies=policies))
+    made = MemoryPolicySupport(roots, policies)
     made.configured(configuration())
     assert made.of_handler("") == PolicySupport("", frozenset({PolicyMode.WEIGHTED_INTERLEAVE}))
-
-
-def test_nothing_is_read_while_policies_are_off() -> None:
-    programs = Programs({"runc": MODES})
-    made = support(programs, modes=())
-    assert made.of_handler("") is None
-    assert programs.reads == 0
 
 
 def test_the_default_handler_is_that_of_the_container_runtime() -> None:
@@ -137,17 +125,22 @@ def test_an_old_nri_has_no_policies(version: str | None, shown: str) -> None:
 
 
 def test_before_configure_nothing_is_known() -> None:
-    made = MemoryPolicySupport(HostRoots(), Programs({}).find)
-    made.started(Settings(memory_policies=MemoryPolicies((PolicyMode.BIND,))))
+    made = MemoryPolicySupport(HostRoots(), MemoryPolicies((PolicyMode.BIND,)), Programs({}).find)
     made.wait()
     assert "policies need 0.12 or newer" in obstacle(made, "")
 
 
 def test_features_are_unknown_until_they_are_read() -> None:
-    made = MemoryPolicySupport(HostRoots())
-    made.configured(configuration())  # policies are off yet, so nothing is read
-    made._policies = MemoryPolicies((PolicyMode.BIND,))
+    reading = Event()
+
+    def find(_name: str) -> None:
+        assert reading.wait(30)
+
+    made = MemoryPolicySupport(HostRoots(), MemoryPolicies((PolicyMode.BIND,)), find)
+    made.configured(configuration())
     assert obstacle(made, "crun") == "the features of crun are not known yet"
+    reading.set()
+    made.wait()
 
 
 def test_configure_reads_the_features_again() -> None:
