@@ -53,15 +53,9 @@ class CgroupScan:
 
     name = "cgroup scan"
 
-    def __init__(
-        self,
-        cgroup_root: Path,
-        get_engine: Callable[[], Engine | None],
-        wall_s: Callable[[], float],
-    ) -> None:
+    def __init__(self, cgroup_root: Path, wall_s: Callable[[], float]) -> None:
         """`wall_s` returns the Unix time, for the reasons in the engine's state."""
         self._cgroup_root = cgroup_root
-        self._get_engine = get_engine
         self._wall_s = wall_s
         self._due_s: list[float] | None = None
         """When to scan, in monotonic seconds; None before a connection's first event."""
@@ -86,14 +80,13 @@ class CgroupScan:
         elif isinstance(event, RemoveContainer):
             self._reported.discard(event.container.container_id)
 
-    def due(self, now_s: float) -> bool:
+    def due(self, _engine: Engine, now_s: float) -> bool:
         """Return whether a scan is due."""
         return bool(self._due_s and now_s >= self._due_s[0])
 
-    def run(self, _now_s: float) -> Iterable[Record]:
+    def run(self, engine: Engine, _now_s: float) -> Iterable[Record]:
         """Search the cgroups; let the engine adopt the containers that are found."""
-        engine = self._get_engine()
-        if engine is None or not self._due_s:
+        if not self._due_s:
             return ()
         del self._due_s[0]
         try:

@@ -40,15 +40,9 @@ class CpusetCheck:
 
     name = "cpuset check"
 
-    def __init__(
-        self,
-        cgroup_root: Path,
-        get_engine: Callable[[], Engine | None],
-        wall_s: Callable[[], float],
-    ) -> None:
+    def __init__(self, cgroup_root: Path, wall_s: Callable[[], float]) -> None:
         """`wall_s` returns the Unix time, for the reasons in the engine's state."""
         self._cgroup_root = cgroup_root
-        self._get_engine = get_engine
         self._wall_s = wall_s
         self._due_s: list[float] = []
         """When to compare all containers, in monotonic seconds."""
@@ -68,19 +62,13 @@ class CpusetCheck:
         self._due_s = [now_s + after_s for after_s in SCANS_AFTER_S]
         self._suspects.clear()
 
-    def due(self, now_s: float) -> bool:
+    def due(self, engine: Engine, now_s: float) -> bool:
         """Return whether containers are to be compared."""
-        engine = self._get_engine()
-        if engine is None:
-            return False
         is_due = bool(self._due_s) and now_s >= self._due_s[0]
         return is_due or self._is_slice_due(now_s) or self._is_waiting(engine.state)
 
-    def run(self, now_s: float) -> Iterable[Record]:
+    def run(self, engine: Engine, now_s: float) -> Iterable[Record]:
         """Compare the containers that are due; return the records."""
-        engine = self._get_engine()
-        if engine is None:
-            return ()
         holders = _holders_by_sandbox(engine.state)
         self._note_repairs(engine.state)
         chosen = self._waiting_sandboxes(engine.state)

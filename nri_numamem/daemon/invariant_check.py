@@ -41,10 +41,7 @@ class InvariantCheck:
 
     name = "invariant check"
 
-    def __init__(
-        self, get_engine: Callable[[], Engine | None], rebuild: Callable[[bool], None]
-    ) -> None:
-        self._get_engine = get_engine
+    def __init__(self, rebuild: Callable[[bool], None]) -> None:
         self._rebuild = rebuild
         self._checked_at_s: float | None = None
         self._passed: EngineState | None = None
@@ -58,19 +55,15 @@ class InvariantCheck:
         """Check on the next tick."""
         self._checked_at_s = self._placed_since = None
 
-    def due(self, now_s: float) -> bool:
+    def due(self, engine: Engine, now_s: float) -> bool:
         """Return whether the state changed and the interval is over."""
-        engine = self._get_engine()
-        if engine is None or engine.state is self._passed:
+        if engine.state is self._passed:
             return False
         return self._checked_at_s is None or now_s - self._checked_at_s >= CHECK_S
 
-    def run(self, now_s: float) -> Iterable[Record]:
+    def run(self, engine: Engine, now_s: float) -> Iterable[Record]:
         """Check; return a record if an invariant is violated."""
         self._checked_at_s = now_s
-        engine = self._get_engine()
-        if engine is None:
-            return ()
         before, state = self._passed, engine.state
         violations = check_sums(state)
         if violations:

@@ -48,6 +48,20 @@ class Job(Protocol):
         """Do the work; return the records to be logged."""
 
 
+class EngineJob(Protocol):
+    """Work on the engine, which is not done before there is one."""
+
+    @property
+    def name(self) -> str:
+        """The name of the job in log records."""
+
+    def due(self, engine: Engine, now_s: float) -> bool:
+        """Return whether the job is to run; `now_s` is monotonic."""
+
+    def run(self, engine: Engine, now_s: float) -> Iterable[Record]:
+        """Do the work; return the records to be logged."""
+
+
 class PeriodicJob:
     """A function that is called at most every `interval_s` seconds, 0 for every tick."""
 
@@ -77,7 +91,7 @@ class LimitedJob:
     """
 
     def __init__(
-        self, job: Job, time_limit: Deadline, get_engine: Callable[[], Engine | None]
+        self, job: EngineJob, time_limit: Deadline, get_engine: Callable[[], Engine | None]
     ) -> None:
         self.name = job.name
         self._job = job
@@ -87,18 +101,20 @@ class LimitedJob:
 
     def due(self, now_s: float) -> bool:
         """Return whether the job is due, and not paused."""
-        return now_s >= self._paused_until_s and self._job.due(now_s)
+        engine = self._get_engine()
+        return engine is not None and now_s >= self._paused_until_s and self._job.due(engine, now_s)
 
     def run(self, now_s: float) -> Iterable[Record]:
         """Run the job; raise TimeoutError if it exceeds the limit."""
+        engine = self._get_engine()
+        if engine is None:
+            return ()
         try:
             return self._time_limit.run_on_processor(
-                JOB_LIMIT_S, lambda: list(self._job.run(now_s))
+                JOB_LIMIT_S, lambda: list(self._job.run(engine, now_s))
             )
         except Overrun as overrun:
-            engine = self._get_engine()
-            if engine is not None:
-                engine.discard()
+            engine.discard()
             self._paused_until_s = now_s + PAUSE_S
             text = f"the job took more than {JOB_LIMIT_S:g} s of processor time"
             raise TimeoutError(text) from overrun

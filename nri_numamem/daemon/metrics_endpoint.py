@@ -79,7 +79,7 @@ class MetricsEndpoint:
         if setting.interval_s and self._residency is None:
             from nri_numamem.daemon.residency_check import ResidencyCheck  # noqa: PLC0415 - rare
 
-            self._residency = ResidencyCheck(setting, roots, self._get_engine)
+            self._residency = ResidencyCheck(setting, roots)
             jobs.add(LimitedJob(self._residency, time_limit, self._get_engine))
 
     def _last_round(self) -> Round | None:

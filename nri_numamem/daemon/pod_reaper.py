@@ -9,7 +9,7 @@ a newer one of the same pod, and those that the runtime did not report. The pod'
 show their end.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,9 +30,8 @@ class PodReaper:
 
     name = "pod reaper"
 
-    def __init__(self, cgroup_root: Path, get_engine: Callable[[], Engine | None]) -> None:
+    def __init__(self, cgroup_root: Path) -> None:
         self._cgroup_root = cgroup_root
-        self._get_engine = get_engine
         self._reaped_at_s: float | None = None
         self._seen: set[str] = set()
         """Sandbox ids of pods whose cgroup existed."""
@@ -48,16 +47,13 @@ class PodReaper:
         """
         self._expected = set(sandbox_ids)
 
-    def due(self, now_s: float) -> bool:
+    def due(self, _engine: Engine, now_s: float) -> bool:
         """Return whether REAP_S seconds have passed."""
         return self._reaped_at_s is None or now_s - self._reaped_at_s >= REAP_S
 
-    def run(self, now_s: float) -> Iterable[Record]:
+    def run(self, engine: Engine, now_s: float) -> Iterable[Record]:
         """Release the pods whose cgroup is gone; return the records."""
         self._reaped_at_s = now_s
-        engine = self._get_engine()
-        if engine is None:
-            return ()
         records = self.release(engine, self.find_gone(engine.state.pods))
         for holder in self._find_gone_containers(engine.state):
             pod = engine.state.pods[holder.sandbox_id]

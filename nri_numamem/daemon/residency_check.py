@@ -7,7 +7,7 @@ only if it follows from both. ``engine.features.residency`` decides.
 Only for the setting `residency`; without it the module is not loaded.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from nri_numamem.daemon.cgroup_sweep import (
     CONTAINERS_PER_TICK,
@@ -45,7 +45,6 @@ class ResidencyCheck:
         self,
         setting: Residency,
         roots: HostRoots,
-        get_engine: Callable[[], Engine | None],
         *,
         per_tick: int = CONTAINERS_PER_TICK,
     ) -> None:
@@ -53,7 +52,6 @@ class ResidencyCheck:
         """What the last complete round found."""
         self._setting = setting
         self._roots = roots
-        self._get_engine = get_engine
         self._page_round = PageRound(roots.cgroup, per_tick)
         self._begun_at_s: float | None = None
         self._is_reading = False
@@ -61,19 +59,14 @@ class ResidencyCheck:
         self._available: Mapping[int, int] = {}
         """As it was when the round began."""
 
-    def due(self, now_s: float) -> bool:
+    def due(self, _engine: Engine, now_s: float) -> bool:
         """Return whether a round goes on, or the next one begins."""
-        if self._get_engine() is None:
-            return False
         begun_at_s = self._begun_at_s
         is_over = begun_at_s is None or now_s - begun_at_s >= self._setting.interval_s
         return self._is_reading or is_over
 
-    def run(self, now_s: float) -> Iterable[Record]:
+    def run(self, engine: Engine, now_s: float) -> Iterable[Record]:
         """Read some containers; return the records of a round that is complete."""
-        engine = self._get_engine()
-        if engine is None:
-            return ()
         state = engine.state
         if not self._is_reading:
             self._begun_at_s, self._is_reading = now_s, True

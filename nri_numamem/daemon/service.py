@@ -79,13 +79,13 @@ class Service:
         self._gc_control = GcControl()
         self._description = Description(self._state_store.describe, clock.wall_s)
         self.mode = StartMode.SERVICE
-        self._pod_reaper = PodReaper(roots.cgroup, get_engine)
-        self._cgroup_scan = CgroupScan(roots.cgroup, self._get_engine, system.clock.wall_s)
-        self._cpuset_check = CpusetCheck(roots.cgroup, self._get_engine, system.clock.wall_s)
+        self._pod_reaper = PodReaper(roots.cgroup)
+        self._cgroup_scan = CgroupScan(roots.cgroup, clock.wall_s)
+        self._cpuset_check = CpusetCheck(roots.cgroup, clock.wall_s)
         self._machine_monitor = MachineMonitor(
             roots, get_engine, self.emit, listen=system.listen_uevents
         )
-        self._invariant_check = InvariantCheck(get_engine, self._rebuild)
+        self._invariant_check = InvariantCheck(self._rebuild)
         self.host_reader = HostReader(
             roots, get_engine, self._machine_monitor, self.emit, namespaces
         )

@@ -80,13 +80,15 @@ def residency(rounds: int, containers: int = CONTAINERS) -> Residencies:
             container.linux.cgroups_path = f"{parent}/{container.id}"
             made.files.write_container(container, "0", {0: GI, 1: 0})
         setting = Residency(INTERVAL_S)
-        check = ResidencyCheck(setting, made.files.roots, lambda: made.service.engine)
+        check, engine = ResidencyCheck(setting, made.files.roots), made.service.engine
+        if engine is None:
+            raise RuntimeError("the service has no engine")
         for number in range(rounds):
             now_s = float(number * INTERVAL_S)
             parts: list[float] = []
-            while check.due(now_s):
+            while check.due(engine, now_s):
                 began_s = time.perf_counter()
-                check.run(now_s)
+                check.run(engine, now_s)
                 parts.append(time.perf_counter() - began_s)
             if len(check.last.pages) != containers:
                 raise RuntimeError(f"a round read {len(check.last.pages)} of {containers}")

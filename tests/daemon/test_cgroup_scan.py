@@ -68,7 +68,7 @@ class Stand:
     def __init__(self, cgroups: Cgroups) -> None:
         self.records: list[Record] = []
         self.engine = engine()
-        self.looks = CgroupScan(cgroups.root, lambda: self.engine, lambda: 0.0)
+        self.looks = CgroupScan(cgroups.root, lambda: 0.0)
 
     def synchronize(self, *pods: PodSandbox, containers: tuple[Container, ...] = ()) -> None:
         event = Synchronize(pods, containers)
@@ -78,8 +78,8 @@ class Stand:
     def look(self, now_s: float = SOON_S) -> list[str]:
         """Look; return the ids of the containers of which something is to be emitted."""
         self.records.clear()
-        if self.looks.due(now_s):
-            self.records += self.looks.run(now_s)
+        if self.looks.due(self.engine, now_s):
+            self.records += self.looks.run(self.engine, now_s)
         return [str(fields_of(record).get("container_id")) for record in self.records]
 
 
@@ -253,7 +253,7 @@ def test_no_scan_if_nothing_is_managed(cgroups: Cgroups, stand: Stand) -> None:
     cgroups.add(f"kubepods/pod1/{A}")
     assert stand.look() == []
     stand.synchronize(pod(1))
-    assert CgroupScan(cgroups.root, lambda: None, lambda: 0.0).run(1000.0) == ()
+    assert CgroupScan(cgroups.root, lambda: 0.0).run(stand.engine, 1000.0) == ()
 
 
 @pytest.fixture

@@ -46,13 +46,12 @@ class Stand:
         self.root = root
         (root / "cgroup.controllers").write_text("cpuset memory\n")
         nodes = tuple(NumaNode(node, 4 << 30) for node in range(2))
-        self.engine: Engine | None = Engine(Context.of(Machine(nodes), Policy()))
-        self.check = CpusetCheck(root, lambda: self.engine, lambda: 0.0)
+        self.engine = Engine(Context.of(Machine(nodes), Policy()))
+        self.check = CpusetCheck(root, lambda: 0.0)
         self.records: list[Record] = []
 
     def create(self, number: int, mems: str | None = "0") -> None:
         """Create a container in a pod of its own, with a cgroup unless `mems` is None."""
-        assert self.engine is not None
         self.engine.apply(RunPodSandbox(pod(number)))
         self.engine.apply(CreateContainer(pod(number), container(number)))
         if mems is not None:
@@ -71,15 +70,14 @@ class Stand:
 
     def tick(self, now_s: float) -> list[str]:
         """Run the check if it is due; return the events of the records."""
-        if not self.check.due(now_s):
+        if not self.check.due(self.engine, now_s):
             return []
-        records = list(self.check.run(now_s))
+        records = list(self.check.run(self.engine, now_s))
         self.records += records
         return [record.event for record in records]
 
     def updates(self) -> tuple[Update, ...]:
         """Return the updates in the reply to another creation."""
-        assert self.engine is not None
         self.engine.apply(RunPodSandbox(pod(900)))
         return self.engine.apply(CreateContainer(pod(900), container(900))).plan.updates
 
@@ -102,7 +100,7 @@ def test_a_container_whose_cgroup_came_late_is_repaired(stand: Stand) -> None:
     assert stand.updates() == (Update(container_id(1), "0"),)
     stand.write(1, "0")
     assert stand.tick(LATER_S + SLICE_S) == ["cpuset_mems_restored"]
-    assert not stand.check.due(LATER_S + SLICE_S + TICK_S)
+    assert not stand.check.due(stand.engine, LATER_S + SLICE_S + TICK_S)
 
 
 def test_a_child_cgroup_that_a_container_makes_changes_nothing(stand: Stand) -> None:
@@ -111,7 +109,6 @@ def test_a_child_cgroup_that_a_container_makes_changes_nothing(stand: Stand) -> 
     child.mkdir()
     (child / "cpuset.mems").write_text("1\n")
     assert stand.tick(0.0) == stand.tick(TICK_S) == []
-    assert stand.engine is not None
     machine = stand.engine.state.accounting.machine_state
     assert [machine[node].number_of_assignments for node in (0, 1)] == [1, 0]
 
@@ -161,7 +158,7 @@ def test_a_repair_that_became_unnecessary_is_dropped(stand: Stand) -> None:
     stand.tick(TICK_S)
     stand.write(1, "0")
     assert stand.tick(2 * TICK_S) == ["cpuset_mems_restored"]
-    assert not stand.check.due(3 * TICK_S)
+    assert not stand.check.due(stand.engine, 3 * TICK_S)
     assert stand.updates() == ()
 
 
@@ -181,7 +178,7 @@ def test_records_say_where_the_memory_is_before_and_after_a_repair(stand: Stand)
     fields = fields_of(stand.records[-1])
     assert (fields["container"], fields["nodes"]) == ("c1", "0")
     assert (fields["resident_bytes"], fields["remote_bytes"]) == ({"0": 4096}, {})
-    assert not stand.check.due(4 * TICK_S)
+    assert not stand.check.due(stand.engine, 4 * TICK_S)
 
 
 def test_a_conflict_says_what_is_not_on_the_previous_nodes(stand: Stand) -> None:
@@ -194,7 +191,6 @@ def test_a_conflict_says_what_is_not_on_the_previous_nodes(stand: Stand) -> None
 
 
 def test_a_repair_of_a_container_that_ended_or_moved_is_forgotten(stand: Stand) -> None:
-    assert stand.engine is not None
     for number in (1, 2):
         stand.create(number, "")
     stand.check.synchronized(-SOON_S)
@@ -205,7 +201,7 @@ def test_a_repair_of_a_container_that_ended_or_moved_is_forgotten(stand: Stand) 
     stand.write(2, "1")
     found = [event for tick in range(2, 5) for event in stand.tick(tick * TICK_S)]
     assert found == ["cpuset_mems_conflict"]
-    assert not stand.check.due(SLICE_S - 1)
+    assert not stand.check.due(stand.engine, SLICE_S - 1)
 
 
 def test_a_value_that_is_gone_at_the_next_tick_does_not_count(stand: Stand) -> None:
@@ -213,11 +209,10 @@ def test_a_value_that_is_gone_at_the_next_tick_does_not_count(stand: Stand) -> N
     stand.tick(0.0)
     stand.write(1, "0")
     assert stand.tick(TICK_S) == []
-    assert not stand.check.due(2 * TICK_S)
+    assert not stand.check.due(stand.engine, 2 * TICK_S)
 
 
 def test_containers_without_processes_or_cgroup_are_skipped(stand: Stand) -> None:
-    assert stand.engine is not None
     for number, populated in ((1, 0), (2, 1)):
         stand.create(number)
         stand.write(number, "", populated)
@@ -227,16 +222,15 @@ def test_containers_without_processes_or_cgroup_are_skipped(stand: Stand) -> Non
     bad = PodSandbox("s004", "u4", "ns", "p4", "/kubepods/../pod4")
     stand.engine.apply(CreateContainer(bad, container(4)))
     assert stand.tick(0.0) == []
-    assert not stand.check.due(TICK_S)
+    assert not stand.check.due(stand.engine, TICK_S)
 
 
 def test_a_suspect_that_ended_is_forgotten(stand: Stand) -> None:
-    assert stand.engine is not None
     stand.create(1, "")
     stand.tick(0.0)
     stand.engine.apply(StopContainer(pod(1), container(1)))
     assert stand.tick(TICK_S) == []
-    assert not stand.check.due(2 * TICK_S)
+    assert not stand.check.due(stand.engine, 2 * TICK_S)
 
 
 def test_a_file_that_cannot_be_read_is_recorded_once(stand: Stand) -> None:
@@ -247,10 +241,3 @@ def test_a_file_that_cannot_be_read_is_recorded_once(stand: Stand) -> None:
     assert stand.tick(2 * SLICE_S) == []
     stand.write(1, "many")
     assert stand.tick(3 * SLICE_S) == ["container_cgroup_unreadable"]
-
-
-def test_without_an_engine_nothing_is_due(stand: Stand) -> None:
-    stand.check.synchronized(0.0)
-    stand.engine = None
-    assert not stand.check.due(SOON_S)
-    assert tuple(stand.check.run(SOON_S)) == ()

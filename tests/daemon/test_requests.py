@@ -46,7 +46,7 @@ class Handled:
         self.machinery = Machinery(World())
         self.emitted: list[Record] = []
         system = self.machinery.system()
-        self.reaper = PodReaper(root, self.get_engine)
+        self.reaper = PodReaper(root)
         self.handler = Requests(
             time_limit or system.new_time_limit(),
             system.clock,
@@ -58,9 +58,6 @@ class Handled:
         )
         self.handler.engine = Engine(Context.of(Machine(nodes), Policy()))
         self.handler.connected(RequestIds())
-
-    def get_engine(self) -> Engine | None:
-        return self.handler.engine
 
     @property
     def engine(self) -> Engine:
@@ -176,7 +173,7 @@ def test_pods_whose_cgroup_is_gone_are_released_before_a_refusal(
     ):
         assert requests.handler.decide(event).refusal is None
         requests.handler.commit()
-    assert list(requests.reaper.run(0.0)) == []
+    assert list(requests.reaper.run(requests.engine, 0.0)) == []
     assert requests.handler.decide(second).refusal is not None
     requests.handler.commit()
     directory.rmdir()

@@ -50,15 +50,14 @@ class Stand:
         distances = ({0: 10, 1: 20}, {0: 20, 1: 10})
         nodes = tuple(NumaNode(n, 4 * GI, {}, CpuSet([n]), distances[n]) for n in range(2))
         write_overlay(overlay_of(Machine(nodes)), root)
-        self.engine: Engine | None = Engine(Context.of(Machine(nodes), Policy()))
+        self.engine = Engine(Context.of(Machine(nodes), Policy()))
         self.now_s = 1000.0
         self.check = self.new(SETTING)
 
     def new(self, setting: Residency, per_tick: int = 32) -> ResidencyCheck:
-        return ResidencyCheck(setting, self.roots, lambda: self.engine, per_tick=per_tick)
+        return ResidencyCheck(setting, self.roots, per_tick=per_tick)
 
     def create(self, number: int, pages: str = "anon N0=4096") -> None:
-        assert self.engine is not None
         self.engine.apply(RunPodSandbox(pod(number)))
         self.engine.apply(CreateContainer(pod(number), container(number)))
         self.write(number, pages)
@@ -78,8 +77,8 @@ class Stand:
     def round(self) -> list[Record]:
         """Return the records of the next round, at its time."""
         self.now_s += INTERVAL_S
-        assert self.check.due(self.now_s)
-        return list(self.check.run(self.now_s))
+        assert self.check.due(self.engine, self.now_s)
+        return list(self.check.run(self.engine, self.now_s))
 
     def events(self) -> list[str]:
         return [str(record.event) for record in self.round()]
@@ -96,35 +95,27 @@ def test_a_round_reads_all_containers_in_slices(stand: Stand) -> None:
         stand.create(number)
     sizes: list[int] = []
     now_s = 0.0
-    while check.due(now_s):
-        assert list(check.run(now_s)) == []
+    while check.due(stand.engine, now_s):
+        assert list(check.run(stand.engine, now_s)) == []
         sizes.append(len(check.last.pages))
         now_s += TICK_S
     assert sizes == [0, 0, 5]
-    assert not check.due(INTERVAL_S - 1)
-    assert check.due(INTERVAL_S)
+    assert not check.due(stand.engine, INTERVAL_S - 1)
+    assert check.due(stand.engine, INTERVAL_S)
     assert check.last.pages[container(3).container_id] == Pages(anonymous={0: 4096})
     # What a container that ended between two slices had does not count.
     stand.write(0, "anon N0=8192")
-    check.run(INTERVAL_S)
-    assert stand.engine is not None
+    check.run(stand.engine, INTERVAL_S)
     for event in (StopPodSandbox(pod(4)), RemovePodSandbox(pod(4))):
         stand.engine.apply(event)
     for _ in range(2):
-        check.run(INTERVAL_S)
+        check.run(stand.engine, INTERVAL_S)
     assert len(check.last.pages) == 4
-
-
-def test_without_an_engine_it_does_nothing(stand: Stand) -> None:
-    stand.engine = None
-    assert not stand.check.due(0.0)
-    assert list(stand.check.run(0.0)) == []
 
 
 def test_containers_that_ended_or_have_no_cgroup_are_not_read(stand: Stand) -> None:
     stand.create(1)
     stand.create(2)
-    assert stand.engine is not None
     stand.engine.apply(StopContainer(pod(1), container(1)))
     stand.directory(2).joinpath("memory.numa_stat").unlink()
     stand.create(3)
@@ -195,11 +186,11 @@ def test_an_amount_that_changes_during_a_round_raises_no_alarm(stand: Stand) -> 
     check = stand.check = stand.new(SETTING, per_tick=1)
     stand.create(1, f"anon N0={20 * MI}")
     stand.create(2, f"anon N0={20 * MI}")
-    check.run(0.0)
+    check.run(stand.engine, 0.0)
     stand.free(0, 100 * MI)
-    assert list(check.run(TICK_S)) == []
-    check.run(INTERVAL_S)
-    assert [record.event for record in check.run(INTERVAL_S)] == ["head_room_low"]
+    assert list(check.run(stand.engine, TICK_S)) == []
+    check.run(stand.engine, INTERVAL_S)
+    assert [record.event for record in check.run(stand.engine, INTERVAL_S)] == ["head_room_low"]
 
 
 def test_without_the_limit_there_are_amounts_and_no_alarm(stand: Stand) -> None:
