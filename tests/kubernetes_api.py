@@ -56,8 +56,7 @@ class KubernetesApi:
         self.seen: list[Seen] = []
         self.released = threading.Event()
         """Ends the faults that hang."""
-        self._tls = tls
-        self._client_certificate = client_certificate
+        self._tls, self._client_certificate = tls, client_certificate
         self._server: ThreadingHTTPServer | None = None
         self.port = 0
 

@@ -24,7 +24,7 @@ from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.records.process import LockLost, LockRestored, LockUnavailable
 from nri_numamem.engine.records.record import Record
 from nri_numamem.nri.poller import Clock
-from nri_numamem.observe.files import lock_file_of, read_regular
+from nri_numamem.observe.files import lock_file_of, read_regular, reason_of
 from nri_numamem.observe.plugin_file import PluginFacts
 from nri_numamem.observe.state_file import StateFile
 
@@ -162,7 +162,7 @@ class InstanceLock:
     def _log_unavailable(self, path: Path, error: OSError) -> None:
         if not self._is_unavailable:
             self._is_unavailable = True
-            self._emit(LockUnavailable(path=str(path), error=error.strerror or str(error)))
+            self._emit(LockUnavailable(path=str(path), error=reason_of(error)))
 
 
 class StateStore:

@@ -12,7 +12,6 @@ creates reference cycles only where something fails, so waiting for a tick costs
 
 import gc
 import math
-import traceback
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, Self
 
@@ -22,6 +21,7 @@ from nri_numamem.engine.records.process import JobFailed
 from nri_numamem.engine.records.record import Record
 from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.nri.poller import Clock
+from nri_numamem.observe.files import traceback_of
 
 # As for the state after a reply. The jobs take milliseconds with 500 pods; the observer acts later.
 JOB_LIMIT_S = 2.0
@@ -148,7 +148,7 @@ class Jobs:
 
     def _log_failure(self, name: str, error: Exception) -> None:
         """Log a failure once, until the job succeeds or fails otherwise."""
-        text = "".join(traceback.format_exception(error)).rstrip()
+        text = traceback_of(error)
         if self._failures.get(name) != text:
             self._failures[name] = text
             self._emit(JobFailed(job=name, exception=text))

@@ -23,7 +23,6 @@ process ends, and its supervisor starts another one, which the runtime synchroni
 import os
 import re
 import socket
-import traceback
 from collections.abc import Iterable, Mapping
 from functools import partial
 
@@ -56,6 +55,7 @@ from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.event_loop import Ended
 from nri_numamem.nri.plugin_service import Refused
 from nri_numamem.nri.poller import Channel
+from nri_numamem.observe.files import traceback_of
 from nri_numamem.observe.log import loggers as logs
 from nri_numamem.observe.log.loggers import Logger
 from nri_numamem.observe.plugin_file import StartMode
@@ -124,8 +124,7 @@ class LaunchedService(Service):
         except UsageError as error:  # too late for a refusal
             self.emit(ConfigurationFailedInactive(error=str(error)))
         except Exception as error:  # noqa: BLE001 - logged; another process tries again
-            text = "".join(traceback.format_exception(error)).rstrip()
-            self.emit(ConfigurationFailedExiting(exception=text))
+            self.emit(ConfigurationFailedExiting(exception=traceback_of(error)))
             self.end_connection("the configuration was not applied")
             return
         self._expect_no_synchronize(configuration_)

@@ -8,7 +8,6 @@ Another thread reads the configuration, since parsing a large one takes more tha
 serving loop applies it. A signal that comes meanwhile makes it read once more.
 """
 
-import traceback
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
@@ -30,6 +29,7 @@ from nri_numamem.engine.records.files import (
 )
 from nri_numamem.engine.records.process import JobFailed
 from nri_numamem.engine.records.record import Record
+from nri_numamem.observe.files import traceback_of
 from nri_numamem.observe.log import loggers as logs
 from nri_numamem.observe.threads import start_thread
 
@@ -120,8 +120,7 @@ class LiveSettings:
         elif isinstance(result, UsageError):
             self._emit(ConfigurationReloadFailed(error=str(result)))
         else:
-            text = "".join(traceback.format_exception(result)).rstrip()
-            self._emit(JobFailed(job="configuration", exception=text))
+            self._emit(JobFailed(job="configuration", exception=traceback_of(result)))
 
     def _reloaded(self, found: Settings) -> None:
         before = self._settings

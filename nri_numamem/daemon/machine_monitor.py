@@ -11,7 +11,6 @@ requests hugepages (0.4 ms, and 0.03 ms for each such pod), and compared in each
 A file that cannot be read is logged once; decisions then use the accounting alone.
 """
 
-import traceback
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -39,7 +38,7 @@ from nri_numamem.host.topology import read_machine
 from nri_numamem.host.uevents import UeventBatch, UeventSocket, describe
 from nri_numamem.memorymanager import NonPodHugepages, PoolUse, non_pod_hugepages
 from nri_numamem.numa import Machine, hugepages_resource
-from nri_numamem.observe.files import reason_of
+from nri_numamem.observe.files import reason_of, traceback_of
 from nri_numamem.observe.threads import start_thread
 
 # A pod that starts after its administrator resized a pool waits no longer than for an image.
@@ -135,7 +134,7 @@ class MachineMonitor:
         except MachineError as error:
             self._log_problem(MachineUnreadable(error=str(error)), str(error))
         except Exception as error:  # noqa: BLE001 - a bug must not end the loop
-            text = "".join(traceback.format_exception(error)).rstrip()
+            text = traceback_of(error)
             self._log_problem(MachineMonitorFailed(exception=text), text)
         else:
             self._problem = ""
@@ -222,7 +221,7 @@ class MachineMonitor:
             return self._uevents.receive() if self._uevents is not None else UeventBatch()
         except OSError as error:
             self.close()
-            text = error.strerror or str(error)
+            text = reason_of(error)
             self._emit(UeventsUnavailable(error=text, poll_interval_s=round(READ_S)))
             return UeventBatch()
 

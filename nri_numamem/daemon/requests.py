@@ -12,7 +12,6 @@ the next request waits for it; a commit that exceeds the limit ends the connecti
 its event may have released memory.
 """
 
-import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -35,6 +34,7 @@ from nri_numamem.nri.configuration import Configuration
 from nri_numamem.nri.plugin_service import Overrun
 from nri_numamem.nri.poller import Clock
 from nri_numamem.nri.request_ids import RequestIds
+from nri_numamem.observe.files import traceback_of
 
 # The time on a processor for the state after a reply. It takes less than a millisecond, but half a
 # second after a Synchronize of 20,000 containers. A plugin that is stopped meanwhile has lost
@@ -164,13 +164,13 @@ class Requests:
         except Overrun as overrun:
             engine.discard()
             self.failure = "the state after a reply took too long"
-            self._add([CommitTimedOut(exception=_text_of(overrun))], request_id)
+            self._add([CommitTimedOut(exception=traceback_of(overrun))], request_id)
         except Exception as error:  # noqa: BLE001 - `failure` ends the connection where necessary
             engine.discard()
-            record: Record = InternalError(exception=_text_of(error))
+            record: Record = InternalError(exception=traceback_of(error))
             if not plan.is_noop:
                 self.failure = "the accounting lacks the contents of a reply"
-                record = InternalErrorAfterReply(exception=_text_of(error))
+                record = InternalErrorAfterReply(exception=traceback_of(error))
             self._add([record], request_id)
 
     def _discard(self) -> None:
@@ -184,7 +184,3 @@ class Requests:
 
     def _add(self, records: Iterable[Record], request_id: str) -> None:
         self._records += [replace(record, request_id=request_id) for record in records]
-
-
-def _text_of(error: BaseException) -> str:
-    return "".join(traceback.format_exception(error)).rstrip()

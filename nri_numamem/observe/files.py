@@ -1,9 +1,10 @@
-"""Files of the state directory: bounded reads that never wait, and atomic replacement."""
+"""Files of the state directory: bounded reads that never wait, atomic replacement, errors."""
 
 import contextlib
 import errno
 import os
 import stat
+import traceback
 from pathlib import Path
 
 from nri_numamem.config.settings import STATE_FILE
@@ -49,6 +50,18 @@ def lock_file_of(state_file: Path) -> Path:
 def reason_of(error: OSError) -> str:
     """Return the system's text for an error."""
     return error.strerror or str(error)
+
+
+def traceback_of(error: BaseException) -> str:
+    """Return the text of an exception with its traceback."""
+    return "".join(traceback.format_exception(error)).rstrip()
+
+
+def kind_and_text(error: Exception) -> tuple[str, str]:
+    """Return the name and the system's text of an OSError; class and traceback of a bug."""
+    if isinstance(error, OSError):
+        return errno.errorcode.get(error.errno or 0, "unknown"), reason_of(error)
+    return type(error).__name__, traceback_of(error)
 
 
 def read_regular(path: Path, limit_bytes: int) -> bytes:

@@ -15,10 +15,8 @@ another version to NAME.version-N. A failed write is logged once per kind of err
 retried. ``engine.core.snapshot`` defines the contents.
 """
 
-import errno
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -35,7 +33,13 @@ from nri_numamem.engine.records.files import (
     StateFileWriteRecovered,
 )
 from nri_numamem.engine.records.record import Record
-from nri_numamem.observe.files import former_of, read_regular, reason_of, replace_file
+from nri_numamem.observe.files import (
+    former_of,
+    kind_and_text,
+    read_regular,
+    reason_of,
+    replace_file,
+)
 from nri_numamem.observe.history.writer import HistoryWriter
 from nri_numamem.observe.plugin_file import PluginFacts, encode, plugin_file_of
 from nri_numamem.observe.threads import start_thread
@@ -189,7 +193,7 @@ class StateFile:
             try:
                 self._thread = start_thread(self._run, "state-file")
             except OSError as error:  # the next offer() tries again
-                self._count_error(self._path, error)
+                self._count(self._path, error)
 
     def close(self) -> None:
         """Write what is pending, within CLOSE_S, and end the thread."""
@@ -256,12 +260,8 @@ class StateFile:
                 self._written[path] = written
                 if path == self._path:
                     self.written_at_s = time.time()
-        except OSError as error:
-            self._count_error(path, error)
-            return False
         except Exception as error:  # noqa: BLE001 - a bug must not end the thread
-            text = "".join(traceback.format_exception(error)).rstrip()
-            self._count(path, type(error).__name__, text)
+            self._count(path, error)
             return False
         reported = {entry for entry in self._reported if entry[0] == path}
         if reported:
@@ -270,10 +270,8 @@ class StateFile:
             self._emit(StateFileWriteRecovered(path=str(path), failed_writes=failed))
         return True
 
-    def _count_error(self, path: Path, error: OSError) -> None:
-        self._count(path, errno.errorcode.get(error.errno or 0, "unknown"), reason_of(error))
-
-    def _count(self, path: Path, kind: str, text: str) -> None:
+    def _count(self, path: Path, error: Exception) -> None:
+        kind, text = kind_and_text(error)
         self.failed_writes += 1
         if (path, kind) not in self._reported:
             self._reported.add((path, kind))

@@ -1,5 +1,6 @@
 """Files of the state directory."""
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from nri_numamem.observe.files import (
     beside,
     former_of,
+    kind_and_text,
     lock_file_of,
     read_regular,
     reason_of,
@@ -58,3 +60,10 @@ def test_only_the_default_file_had_another_name() -> None:
     assert former_of(Path("/x/nri_numamem_state")) == Path("/x/memory_manager_state")
     assert former_of(Path("/x/memory_manager_state")) is None
     assert former_of(Path("/x/second")) is None
+
+
+def test_an_error_of_the_system_has_its_name_and_a_bug_its_traceback() -> None:
+    error = OSError(errno.ENOSPC, "No space left on device")
+    assert kind_and_text(error) == ("ENOSPC", "No space left on device")
+    assert kind_and_text(OSError("odd")) == ("unknown", "odd")
+    assert kind_and_text(ValueError("a bug")) == ("ValueError", "ValueError: a bug")

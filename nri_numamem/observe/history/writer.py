@@ -6,9 +6,7 @@ an entry in the history marks where some are missing.
 """
 
 import contextlib
-import errno
 import os
-import traceback
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +20,7 @@ from nri_numamem.engine.records.files import (
 )
 from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.engine.records.record import Record
-from nri_numamem.observe.files import FILE_MODE, beside, make_directory, reason_of
+from nri_numamem.observe.files import FILE_MODE, beside, kind_and_text, make_directory
 from nri_numamem.observe.history import lines
 from nri_numamem.observe.history.lines import NAMES, READ_LIMIT_BYTES, Entry
 from nri_numamem.observe.log.bounds import bounded
@@ -187,11 +185,7 @@ class HistoryWriter:
         """Log an error once per kind."""
         self._is_open = False  # the files may have been removed or replaced
         self._size = 0
-        if isinstance(error, OSError):
-            kind, text = errno.errorcode.get(error.errno or 0, "unknown"), reason_of(error)
-        else:
-            kind = type(error).__name__
-            text = "".join(traceback.format_exception(error)).rstrip()
+        kind, text = kind_and_text(error)
         if kind not in self._reported:
             self._reported.add(kind)
             path = str(self._paths[self._current])

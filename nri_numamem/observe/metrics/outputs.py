@@ -12,7 +12,6 @@ for ever.
 import contextlib
 import os
 import threading
-import traceback
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -27,6 +26,7 @@ from nri_numamem.engine.records.files import (
     MetricsTextfileStarted,
 )
 from nri_numamem.engine.records.record import Record
+from nri_numamem.observe.files import reason_of, traceback_of
 from nri_numamem.observe.log.sinks import write_all
 from nri_numamem.observe.threads import start_thread
 
@@ -105,12 +105,11 @@ class Output:
     def _report(self, error: Exception) -> None:
         """Log the first error of each kind."""
         if isinstance(error, OSError):
-            kind = error.strerror or str(error)
+            kind = reason_of(error)
             record = self._retrying(cause=kind)
         else:
             kind = type(error).__name__
-            text = "".join(traceback.format_exception(error)).rstrip()
-            record = self._failed(exception=text)
+            record = self._failed(exception=traceback_of(error))
         if kind not in self._reported:
             self._reported.add(kind)
             self._emit(record)
