@@ -127,8 +127,8 @@ class RemoteMemory:
     def read(self) -> Mapping[int, int]:
         """Return node -> bytes there of containers that are pinned to other nodes.
 
-        Of containers that this scrape does not read, it has what an earlier one read. A scrape that
-        comes while another one reads gets what was read before.
+        Each scrape reads some containers; for the others the result of an earlier scrape counts.
+        During the reads of one scrape another one gets the earlier results.
         """
         committed = self._committed()
         if committed is None:
@@ -147,7 +147,7 @@ class RemoteMemory:
 
     def _read_some(self, state: EngineState) -> None:
         if self._round.is_over:
-            # Those whose cgroup has no nodes are not pinned.
+            # A container without nodes in its cgroup is not pinned.
             unpinned = state.cpusets.unpinned | state.cpusets.repairs.keys()
             pinned = [h for h in assigned_containers(state) if h.container_id not in unpinned]
             self._round.begin(pinned)

@@ -1,6 +1,6 @@
 """Describes this process for the commands of other processes (``observe.plugin_file``).
 
-A change within a request, whose time is limited, is handed over after the reply.
+The time of a request is limited, so a change within a request is handed over after the reply.
 """
 
 import os
@@ -32,7 +32,7 @@ class Description:
         self._described: PluginFacts | None = None
 
     def started(self, settings: Settings, mode: StartMode, started_as: str) -> None:
-        """Begin with these settings, perhaps within Configure."""
+        """Begin with these settings; may be called within Configure."""
         self._facts = PluginFacts(
             version=VERSION,
             pid=os.getpid(),
@@ -44,20 +44,20 @@ class Description:
         )
 
     def changed(self, settings: Settings) -> None:
-        """Take note of settings that may have changed since the start."""
+        """Describe the settings, which may have changed since the start."""
         if self._facts is not None and self._facts.settings != _described(settings):
             self._change(settings=_described(settings))
             self.flush()
 
     def connecting(self, identity: Identity) -> None:
-        """Take note of the name in the registration."""
+        """Describe the name in the registration."""
         self._name = f"{identity.idx}-{identity.name}"
         if self._facts is not None and self._facts.name != self._name:
             self._change(name=self._name)
             self.flush()
 
     def configured(self, configuration: Configuration) -> None:
-        """Take note of a runtime that configures the plugin, within its request."""
+        """Describe a runtime that configures the plugin, within its request."""
         now_s = self._now()
         runtime = RuntimeFacts(
             configuration.runtime_name,
@@ -68,13 +68,13 @@ class Description:
         self._change(runtime=runtime, is_connected=True, connection_changed_s=now_s)
 
     def disconnected(self) -> None:
-        """Take note of the end of the connection."""
+        """Describe the end of the connection."""
         if self._facts is not None and self._facts.is_connected:
             self._change(is_connected=False, connection_changed_s=self._now())
             self.flush()
 
     def ended(self) -> None:
-        """Take note of the orderly end of the process."""
+        """Describe the orderly end of the process."""
         self._change(ended_s=self._now())
         self.flush()
 

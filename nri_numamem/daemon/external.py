@@ -1,4 +1,4 @@
-"""The plugin as a service of its own: connects to the runtime's socket, again and again.
+"""The plugin as a service: connects to the runtime's socket, again and again.
 
 When the runtime goes away, because it was restarted or never was there, the plugin tries again:
 five times per second for a minute, since containers that start meanwhile get no nodes, then with

@@ -3,8 +3,8 @@
 Only where the settings have CPUs follow memory: beside a static CPU manager, which sets the CPUs of
 all containers, the setting has no effect. The kubelet may start with another policy at any time. A
 state file that does not exist shows no policy: the kubelet did not start yet, has another
-directory, or the plugin runs in a container without it. A container whose CPUs the kubelet chose
-shows them at its creation, so the plugin leaves it as it is in any case.
+directory, or the plugin runs in a container without it. If the kubelet chose CPUs for a container,
+the runtime reports them at its creation, and the plugin never changes them.
 """
 
 from collections.abc import Callable, Iterable

@@ -223,7 +223,7 @@ class StateStore:
             self._file.offer(state)
 
     def append(self, time_s: float, record: Record) -> None:
-        """Hand over a record for the history, likewise; the first ones before open()."""
+        """Hand over a record for the history; never waits. Keeps the first ones until open()."""
         early = self._early  # another thread may call this during open()
         if early is not None:
             if len(early) < _EARLY_LIMIT:
@@ -232,7 +232,7 @@ class StateStore:
             self._file.append(time_s, record)
 
     def describe(self, facts: PluginFacts) -> None:
-        """Hand over facts about the plugin, likewise."""
+        """Hand over facts about the plugin; never waits."""
         self._facts = facts
         if self._file is not None and not self._lock.is_lost:
             self._file.describe(facts)

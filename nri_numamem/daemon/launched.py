@@ -70,7 +70,7 @@ _VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)")
 
 
 class LaunchedService(Service):
-    """A service whose settings come from the runtime."""
+    """A service that gets its settings from the runtime."""
 
     def __init__(
         self,
@@ -259,5 +259,5 @@ def _registers_safely(configuration_: Configuration) -> bool:
 def _descriptor_of(environment: Mapping[str, str]) -> int:
     descriptor = environment["NRI_PLUGIN_SOCKET"]
     if not descriptor.isdecimal():
-        raise UsageError(f"NRI_PLUGIN_SOCKET={descriptor!r} is no file descriptor")
+        raise UsageError(f"NRI_PLUGIN_SOCKET={descriptor!r} is not a file descriptor")
     return int(descriptor)

@@ -1,4 +1,4 @@
-"""Whether a plugin whose event loop makes no progress is stuck, or only does not get to run.
+"""Judges whether a plugin without progress in its event loop is stuck, or only waits to run.
 
 The verdict is made in another process, from the plugin's heartbeat and from what the kernel shows
 of its threads. A plugin that waits for a processor, is stopped (SIGSTOP, a debugger) or waits for a
@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 STUCK_S = 11.5
 """The time without a heartbeat, as counted above, after which a plugin is stuck: four samples. A
-virtual machine whose host is overloaded can miss several heartbeats."""
+virtual machine on an overloaded host can miss several heartbeats."""
 SAMPLE_S = 3.0
 """The interval of the samples; longer than a tick, so that each sample of a healthy plugin shows
 another heartbeat."""
@@ -54,7 +54,7 @@ class StallDetector:
         """Return whether the process is stuck; `beats` is 0 while its event loop does not run."""
         if beats and beats == self._beats:
             elapsed_s = now_s - self._at_s
-            # A sample that came late is no proof: this process did not get to run either. Where a
+            # A late sample proves nothing: this process did not get to run either. Where a
             # hypervisor takes the processor away, the kernel even counts that as run time.
             if elapsed_s < LATE_S:
                 self._stuck_s += _counted_s(elapsed_s, self._activity, activity)

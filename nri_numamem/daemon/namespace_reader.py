@@ -1,4 +1,4 @@
-"""Reads the network namespaces of pods on a thread, by a process of its own.
+"""Reads the network namespaces of pods: a thread sends the requests to a helper process.
 
 No request waits for it: a namespace is read when the pod's sandbox starts, and the result is used
 if it is there when a container is created, some 50 to 500 ms later. ``daemon.namespace_helper`` is
@@ -50,7 +50,7 @@ NOT_READ_YET = Found(obstacle="the network namespace of its pod is not read yet"
 
 
 class HelperEndedError(NamespaceError):
-    """The helper process has ended; there is no other one until the plugin is restarted."""
+    """The helper process has ended; only a restart of the plugin starts another one."""
 
 
 class HelperProcess:

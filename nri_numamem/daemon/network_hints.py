@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from nri_numamem.host.roots import HostRoots
 
 CLOSE_S = 0.5
-"""How long the end of the plugin waits for the helper, which ends with the plugin in any case."""
+"""How long the plugin waits for the helper when it ends; the helper always ends with it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Releases pods and containers that ended without an event: their cgroup existed, and is gone.
 
 containerd sends no pod events for pods that are older than its process, so after its restart the
-cgroup is the only sign of their end. A pod whose cgroup was never seen is not released: its cgroup
-may be in another place.
+cgroup is the only sign of their end. A pod is not released if its cgroup was never seen, because
+the cgroup may be in another place.
 
 The same holds for containers that are recorded under their id: those of an earlier sandbox beside
 a newer one of the same pod, and those that the runtime did not report. The pod's cgroup does not
@@ -34,10 +34,10 @@ class PodReaper:
         self._cgroup_root = cgroup_root
         self._reaped_at_s: float | None = None
         self._seen: set[str] = set()
-        """Sandbox ids of pods whose cgroup existed."""
+        """Sandbox ids of pods that had a cgroup."""
         self._expected: set[str] = set()
         self._seen_containers: set[str] = set()
-        """Ids of containers recorded under their id whose cgroup existed."""
+        """Ids of containers that are recorded under their id and had a cgroup."""
 
     def expect(self, sandbox_ids: Iterable[str]) -> None:
         """Treat the cgroups of these pods as seen, as soon as the cgroup of any pod is found.
@@ -52,7 +52,7 @@ class PodReaper:
         return self._reaped_at_s is None or now_s - self._reaped_at_s >= REAP_S
 
     def run(self, engine: Engine, now_s: float) -> Iterable[Record]:
-        """Release the pods whose cgroup is gone; return the records."""
+        """Release the pods that lost their cgroup; return the records."""
         self._reaped_at_s = now_s
         records = self.release(engine, self.find_gone(engine.state.pods))
         for holder in self._find_gone_containers(engine.state):
@@ -62,7 +62,7 @@ class PodReaper:
         return records
 
     def find_gone(self, pods: Mapping[str, PodSandbox]) -> list[PodSandbox]:
-        """Return those of `pods` (sandbox id -> pod) whose cgroup is gone since it was seen.
+        """Return those of `pods` (sandbox id -> pod) that had a cgroup and lost it.
 
         The next call returns them again if they are still in `pods`.
         """
@@ -84,7 +84,7 @@ class PodReaper:
         ]
 
     def _find_gone_containers(self, state: EngineState) -> list[Holder]:
-        """Return the containers recorded under their id whose cgroup is gone since it was seen."""
+        """Return the containers recorded under their id that had a cgroup and lost it."""
         holders = [h for h in state.holders.values() if h.key[1] == h.container_id and not h.ended]
         cgroups = ContainerCgroups(self._cgroup_root, state)
         sandboxes = {holder.sandbox_id for holder in holders}

@@ -56,7 +56,7 @@ class Processes:
         return read_activity(process.pid)
 
     def start(self, run: Callable[[], int]) -> Process:
-        """Run a function in a process of its own, which does not survive this one.
+        """Run a function in a child process, which does not survive this one.
 
         Raises OSError at a limit of processes, memory or descriptors.
         """

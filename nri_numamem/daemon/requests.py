@@ -4,7 +4,7 @@ The runtime holds locks while it waits for a reply, and a reply needs neither th
 records. So a decision is committed after its reply was sent: after each batch of replies, and
 before each further request of the same batch, outside of that request's time limit.
 
-A request whose time limit is over has not happened, except that pods whose cgroups are gone stay
+A request that exceeds its time limit has not happened, except that pods without a cgroup stay
 released. If a commit fails because of a bug, the event has not happened. That is harmless if the
 reply was empty. Otherwise a container uses memory that the accounting lacks, so the connection
 ends, and the next Synchronize rebuilds the state. A commit has a limit of processor time, because
@@ -76,14 +76,14 @@ class Requests:
         self._observe = observe
         self._request_ids = RequestIds()
         self._number: int | None = None
-        """Number of the request whose decision is not committed; None without one."""
+        """Number of the request with an uncommitted decision; None without one."""
         self._refusal_id = ""
         """The id in the refusal of that decision; "" if it refuses nothing."""
         self._records: list[Record] = []
         """Records of committed events, to be logged after the replies."""
 
     def connected(self, request_ids: RequestIds) -> None:
-        """Begin a new connection, whose requests have these ids."""
+        """Begin a new connection with these ids of requests."""
         self.failure = None
         self._request_ids = request_ids
 
@@ -109,7 +109,7 @@ class Requests:
         return plan if plan.refusal is None else self._refused(engine, event, plan)
 
     def _refused(self, engine: Engine, event: Event, plan: Plan) -> Plan:
-        """Decide again after pods were released whose cgroups are gone; add an id to a refusal."""
+        """Release pods without a cgroup, and decide again; add an id to a refusal."""
         gone = self._pod_reaper.find_gone(engine.state.pods)
         if gone:
             self._number = None

@@ -1,6 +1,6 @@
 """The launched plugin after its first process ended: the same plugin, as an external connection.
 
-The supervisor runs this in a process of its own, which ends with the supervisor. The worker
+The supervisor runs this in a separate process, which ends with the supervisor. The worker
 connects to the runtime's socket, under the name, the index and the configuration of the first
 process, and connects again when the connection ends, as long as the runtime lives. It connects to
 no other process than the runtime that launched the first one.

@@ -120,7 +120,7 @@ class Service:
     def start(self, engine: Engine, settings: Settings, started_as: str) -> None:
         """Decide with this engine and the state that an earlier process left.
 
-        Raises AlreadyRunningError when another process runs, whose error shows `started_as`.
+        Raises AlreadyRunningError if another one runs; a later one shows `started_as` in its error.
         """
         restored = self._state_store.open(settings.state_file_or_default, started_as)
         self._description.started(settings, self.mode, started_as)
@@ -176,16 +176,16 @@ class Service:
     # What the requests call.
 
     def configure(self, configuration: Configuration) -> None:
-        """Take note of the runtime; an external plugin has its own configuration file."""
+        """Record the runtime; an external plugin has its own configuration file."""
         self._description.configured(configuration)
         self.host_reader.configured(configuration)
 
     def configure_late(self, configuration: Configuration) -> None:
-        """Do what `configure` did not do in time; the reply was sent, so there is no refusal."""
+        """Apply a configuration that `configure` did not apply in time, after the reply."""
         Service.configure(self, configuration)
 
     def _observe(self, event: Event) -> None:
-        """Take note of an event that was decided."""
+        """Pass a decided event to the jobs that depend on it."""
         now_s = self._system.clock.monotonic_s()
         self._cgroup_scan.observe(event, now_s)
         if isinstance(event, Synchronize):
@@ -206,7 +206,7 @@ class Service:
         self._offer_state(0.0)
 
     def registered(self) -> None:
-        """Take note that the runtime accepted the registration."""
+        """Count the registration, and report to systemd that the plugin is ready."""
         self._meter.registered()
         self.notifier.ready("registered with the runtime")
 
@@ -266,7 +266,7 @@ class Service:
         return ()
 
     def _offer_state(self, _now_s: float) -> Iterable[Record]:
-        """Hand over the state to be written; outside of requests, whose time is limited."""
+        """Hand over the state to be written; not within a request, because its time is limited."""
         self._description.flush()
         engine = self.requests.engine
         if engine is not None:

@@ -28,10 +28,10 @@ from nri_numamem.engine.records.files import ConfigurationReloadFailed
 from nri_numamem.engine.records.process import TakenOver
 from nri_numamem.observe.files import lock_file_of
 
-# Between two looks at the lock, each of which opens and closes one file: some 50 us.
+# Between two looks at the lock. A look opens and closes one file: some 50 us.
 POLL_S = 0.1
 
-# Who holds a lock whose file was removed makes the file anew within this time (Service, the job
+# If the lock's file is removed, its holder makes the file again within this time (Service, the job
 # "instance lock").
 REMOVED_S = 15.0
 
@@ -70,7 +70,7 @@ class Standby:
         self._has_log_file = True
         """Whether records go to the log file of the settings, if there is one."""
         self._removed_at_s: float | None = None
-        """Since when the file of that lock is missing."""
+        """When the file of that lock was missing for the first time."""
 
     def start(self, settings: Settings, engine: Engine) -> bool:
         """Start the service, now or later; return False after a signal that stops the process.
@@ -100,8 +100,8 @@ class Standby:
         try:
             lock = probe(path)
         except OSError:
-            # Without a file to lock the service starts and logs that. But too many open files, for
-            # example, are no reason for a second instance.
+            # Without a file to lock, the service starts and logs that. Another error, such as too
+            # many open files, must not start a second instance.
             lock = seen
         if lock is not None and lock.holder is not None:
             self._seen, self._removed_at_s = lock, None

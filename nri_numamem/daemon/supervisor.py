@@ -3,9 +3,9 @@
 The runtime starts a plugin once. The supervisor is forked off before anything large is imported,
 watches the plugin (the worker), and starts another worker when it ends, which connects to the
 runtime's socket. The supervisor is the child and not the parent, because the runtime (NRI >= 0.7)
-kills the process that it launched as soon as that process's connection ends. The supervisor holds
-no end of that connection, for then the runtime would read no end of file. It ends with the runtime:
-a runtime that starts again launches a plugin of its own, and two live plugins conflict.
+kills the process that it launched as soon as that process's connection ends. The supervisor does
+not keep the connection open, because the runtime could not read its end then. It ends with the
+runtime: a runtime that starts again launches another plugin, and two live plugins conflict.
 
 While the runtime lives the supervisor restarts the plugin without a limit, after growing pauses.
 Only a plugin that ends on purpose (a signal, a rejected configuration) is not started again. One

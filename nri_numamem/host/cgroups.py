@@ -31,7 +31,7 @@ _NAME_LIMIT_BYTES = 255
 # The kernel's PATH_MAX.
 _PATH_LIMIT_CHARACTERS = 4096
 _COUNT = re.compile(r"\d{1,19}", re.ASCII)
-# cgroup v1 shows "no limit" as 2^63 rounded down to whole pages. No machine has half of that.
+# cgroup v1 shows "no limit" as 2^63 rounded down to whole pages, twice what a machine can have.
 _NO_LIMIT_BYTES = 2**62
 
 

@@ -1,7 +1,7 @@
 """Find running containers by the cgroups of their pods.
 
-A pod's cgroup contains the cgroups of its containers, whose names contain the container ids; pods
-are siblings below one parent. The tree has no names of pods or containers. All directories are
+A pod's cgroup contains the cgroups of its containers, which have the container ids in their names;
+pods are siblings below one parent. The tree has no names of pods or containers. All directories are
 those of cgroup v2, or of the cpuset controller with v1. A missing directory means that the pod or
 container does not exist or has just ended.
 

@@ -10,7 +10,7 @@ host's sysfs their NUMA nodes.
 
 setns(2) moves a thread, needs CAP_SYS_ADMIN, and an open netlink socket or a thread inside keeps a
 namespace alive after its pod; then a virtual function would never come back to the host. So only a
-process of its own does this (``daemon.namespace_helper``), which returns to its own namespace each
+separate process does this (``daemon.namespace_helper``), which returns to its own namespace each
 time.
 
 Sources: kernel include/uapi/linux/if_link.h; Documentation/ABI/testing/sysfs-bus-pci; setns(2),
@@ -99,8 +99,8 @@ class PodInterface:
 def read_pod_interfaces(path: Path, sysfs_root: Path) -> list[PodInterface]:
     """Return the interfaces with hardware in the network namespace at `path`, by name.
 
-    Empty for the namespace of this process. Raises OSError when the path is no network namespace,
-    or the process may not enter it.
+    Empty for the namespace of this process. Raises OSError if the path is no network namespace, or
+    the process may not enter it.
     """
     from pyroute2 import IPRoute  # noqa: PLC0415 - large, and only the helper process needs it
 

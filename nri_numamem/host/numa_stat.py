@@ -78,7 +78,7 @@ def _sums(text: str, names: Collection[str], unit_bytes: int) -> dict[int, int]:
 
 
 def container_use(cgroup_root: Path, directory: Path) -> CgroupUse:
-    """Return what a container uses whose cpuset is in `directory`.
+    """Return what the container with the cpuset in `directory` uses.
 
     Raises MachineError for files that cannot be read, and for lists that no kernel writes.
     """

@@ -1,4 +1,4 @@
-"""Where a host's files are; a simulated host has directories of its own."""
+"""Where a host's files are; a simulated host has other directories."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -37,8 +37,8 @@ class MachineError(Exception):
 def read_optional(path: Path | str) -> str | None:
     """Return a file's text without surrounding white space; None for a missing file.
 
-    A file whose cgroup is removed while it is open counts as missing (ENODEV). Raises MachineError
-    for a file that exists and cannot be read.
+    An open file counts as missing if its cgroup is removed (ENODEV). Raises MachineError for a file
+    that exists and cannot be read.
     """
     try:
         content = _read(path)

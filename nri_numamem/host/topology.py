@@ -82,7 +82,7 @@ def _read_kinds(sysfs_root: Path) -> _Kinds:
         if tier := _TIER.fullmatch(name):
             nodes = read_nodes(f"{parent}/{name}/nodelist") or NodeSet()
             tiers.update(dict.fromkeys(nodes, int(tier[1])))
-    # No kernel runs without normal memory: an empty list is no information.
+    # Every kernel has normal memory: an empty list means that it is unknown.
     return _Kinds(normal or None, tiers)
 
 
@@ -119,7 +119,7 @@ def read_isolated_cpus(sysfs_root: Path) -> CpuSet:
 
 
 def _read_mem_total(path: Path | str, prefix: str) -> int:
-    """Return the bytes of the line MemTotal, whose unit is 1,024 bytes."""
+    """Return the bytes of the line MemTotal, which counts units of 1,024 bytes."""
     pattern = _MEM_TOTAL.format(prefix=prefix)
     found = re.search(pattern, read_text(path), re.ASCII | re.MULTILINE)
     size_bytes = int(found[1]) * 1024 if found else -1

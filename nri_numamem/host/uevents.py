@@ -20,7 +20,7 @@ from typing import Self
 _NETLINK_KOBJECT_UEVENT = 15
 _KERNEL_GROUP = 1
 
-# The kernel's buffer for one message has 2 KiB; the path is there twice besides.
+# The kernel's buffer for one message has 2 KiB, and the message has the path twice more.
 _MESSAGE_BYTES = 8192
 # Bounds the work per poll if the socket is flooded; several times the socket's capacity.
 _MAX_RECEIVED = 2048

@@ -176,7 +176,7 @@ class StateFile:
         self._submit(plugin_file_of(self._path), partial(encode, facts))
 
     def forget_written(self) -> None:
-        """Write what is offered and described next in any case: the files may be gone."""
+        """Write the next state and description even if they are equal: the files may be gone."""
         self._offered = None
         with self._changed:
             self._must_forget = True

@@ -31,7 +31,7 @@ class Entry:
     time_s: float
     """Unix time."""
     event: str
-    """Name of an event, perhaps of a later release."""
+    """Name of an event, which may be of a later release."""
     request_id: str = ""
     fields: Mapping[str, Any] = field(default_factory=dict)
 

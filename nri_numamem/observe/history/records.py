@@ -152,10 +152,10 @@ def _one(name: str, part: Any, value: Any) -> object:  # noqa: ANN401 - as get_t
         return tuple(_value(name, get_args(part)[0], inner) for inner in value)
     if is_dataclass(origin) and isinstance(value, dict):
         return read(origin, value)
-    raise TypeError(f"{name} is no {part}")
+    raise TypeError(f"{name} is not of type {part}")
 
 
 def _size(value: object) -> int:
     if type(value) is not int or not 0 <= value <= MAX_BYTES:
-        raise ValueError(f"{value!r} is no number of bytes")
+        raise ValueError(f"{value!r} is not a number of bytes")
     return value

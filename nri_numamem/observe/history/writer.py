@@ -60,7 +60,7 @@ class HistoryWriter:
         self._queue_limit = queue_limit
         self._queue: deque[_Item] = deque()
         self._shown_dropped = 0
-        """Dropped records of which the history has an entry."""
+        """Dropped records that an entry in the history counts."""
         self._reported: set[str] = set()
         """Kinds of errors in the log since the last successful write."""
         self._is_open = False

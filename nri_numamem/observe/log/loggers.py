@@ -120,7 +120,7 @@ def configure(
     "journal", "auto" (the journal's socket if it exists, else LOG_FILE), the path of a file, or a
     sink. `level` is a key of LEVELS. `log_format` is "json", "console" or
     "auto": console on a terminal, else JSON; the journal has its own format. A sink that cannot be
-    opened is no error here: each record tries it and falls back.
+    opened is not an error here: each record tries it and falls back.
     """
     _OUTPUT.replace(_sinks_for(sink, log_format), level)
 

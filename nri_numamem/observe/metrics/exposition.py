@@ -160,7 +160,7 @@ class Metrics:
     def text_renderer(self) -> Callable[[], bytes]:
         """Return a function that makes the text for node_exporter's textfile collector.
 
-        That exporter has process_* metrics of its own and rejects a second one of a name, so those
+        That exporter has its own process_* metrics and rejects a second one of a name, so those
         of this process have the prefix.
         """
         registry = self._registry(PREFIX.rstrip("_"))

@@ -1,6 +1,6 @@
 """Where the metrics go: a server that retries until its address is available, and a text file.
 
-Each has a thread of its own, which a disk or a peer may delay. The libraries are imported by `load`
+Each has a separate thread, which a disk or a peer may delay. The libraries are imported by `load`
 on that thread, so that neither the start of the plugin nor Configure waits for them.
 
 The text file is for the textfile collector of Prometheus's node_exporter, for hosts on which the
@@ -36,7 +36,7 @@ RETRY_S = 60.0
 INTERVAL_S = 15.0
 """The interval at which Prometheus usually scrapes the exporter."""
 
-# The exporter has a user of its own.
+# The exporter runs as another user.
 _MODE = 0o644
 
 # How long close() waits for the thread.
