@@ -1,7 +1,7 @@
-"""The options of where the plugin and its host are found, with one meaning in all commands.
+"""The options for the files of the plugin and its host, with the same meaning in all commands.
 
 A plugin as a service reads ``/etc/nri-numamem/config.yaml``; a launched one gets the text of a file
-in ``/etc/nri/conf.d`` from the runtime. Commands read the one that exists, the first if both do.
+in ``/etc/nri/conf.d`` from the runtime. Commands read the file that exists, the first if both do.
 """
 
 import argparse
@@ -124,6 +124,6 @@ def state_file_of(given: str | None, root: Path = _ROOT) -> Path:
             files = []
         name = (files[0] if files else Settings()).state_file_or_default
     if name == "":
-        problem = "the setting stateFile is empty, so the plugin leaves nothing for this command"
+        problem = "the setting stateFile is empty, so the plugin writes no file for this command"
         raise UsageError(f"{problem}; set it, or name an older file with --state-file")
     return Path(name)

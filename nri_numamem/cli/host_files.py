@@ -1,7 +1,7 @@
 """The files of the host that is checked, below a root directory.
 
-In a container the root is where the host's file system is mounted, such as /host. Reading never
-raises for a missing file.
+In a container the root directory is where the host's file system is mounted, such as /host. A
+missing file is no error.
 """
 
 import tomllib
@@ -37,14 +37,14 @@ class Host:
             return False
 
     def path(self, name: str) -> Path:
-        """Return where a path of the host is found, also that of a link's target.
+        """Return the path of a host's file below the root; links are followed.
 
         Raises UsageError for links that cannot be followed.
         """
         return below(self.root, name)
 
     def entry(self, name: str) -> Path:
-        """Return where the last part of an absolute path is found, which may be a link itself."""
+        """Return the path of a host's file below the root; its last part may be a link."""
         parent, _, last = name.rpartition("/")
         return self.path(parent or "/") / last
 

@@ -134,7 +134,7 @@ def _notes(classification: Classification) -> Iterator[str]:
 
 
 def _node_table(machine: Machine, classification: Classification) -> "Table":
-    """Return a row per node; consecutive nodes without CPUs and memory share one."""
+    """Return a row for each node; consecutive nodes without CPUs and memory share one."""
     from nri_numamem.cli.render.bars import fixed, numeric, plain_table  # noqa: PLC0415 - only for people
 
     sizes = sorted({size for node in machine.nodes for size in node.hugepages})
@@ -182,7 +182,7 @@ def _rows(machine: Machine, classification: Classification) -> Iterator[tuple[st
 def _pool_table(
     pools: Mapping[int, Mapping[int, HugepagePool]], reserved: Mapping[int, int]
 ) -> "Table":
-    """Return a row per page size and node, and per page size a row of sums."""
+    """Return a row for each page size and node, and for each page size a row of sums."""
     from nri_numamem.cli.render.bars import numeric, plain_table  # noqa: PLC0415 - only for people
 
     table = plain_table(*map(numeric, ("size", "node", "total", "used", "free", "surplus", "rsvd")))
@@ -199,11 +199,9 @@ def _pool_table(
 
 
 def _device_table(devices: Sequence[NetworkDevice]) -> "Table":
-    from rich.table import Column  # noqa: PLC0415 - only for people
+    from nri_numamem.cli.render.bars import fixed, numeric, plain_table  # noqa: PLC0415 - only for people
 
-    from nri_numamem.cli.render.bars import numeric, plain_table  # noqa: PLC0415 - only for people
-
-    table = plain_table(numeric("node"), Column("device"), "parent")
+    table = plain_table(numeric("node"), fixed("device"), "parent")
     for device in devices:
         node = "unknown" if device.numa_nodes is None else str(device.numa_nodes)
         table.add_row(node, device.name, device.parent)

@@ -1,8 +1,8 @@
-"""``nri-numamem install``: puts the plugin into the place from which one host starts it.
+"""``nri-numamem install``: makes the runtime or systemd start the plugin on one host.
 
 ``--launched`` makes an entry in the runtime's plugin directory, ``--external`` a service of
-systemd; each takes the other away, because two instances contradict each other. The runtime's own
-configuration is never changed; ``--enable-nri`` writes a file beside it that the runtime reads.
+systemd. Each removes the other, because two instances would contradict each other. The runtime's
+own configuration is never changed; ``--enable-nri`` writes a file beside it that the runtime reads.
 """
 
 import argparse
@@ -64,9 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_installation_arguments(parser)
     parser.epilog = (
-        "An existing configuration is kept; where the way of starting changes it is renamed. A "
-        "second run changes nothing. Exit status: 0 if everything is in its place, 2 if nothing "
-        "was changed."
+        "An existing configuration is kept, and renamed if the plugin is started in another way "
+        "than before. A second run changes nothing. Exit status: 0 if the plugin is installed, 2 "
+        "if nothing was changed."
     )
 
 
@@ -89,7 +89,7 @@ def main(args: argparse.Namespace) -> int:
     if not steps:
         print_nothing(is_dry_run=args.dry_run)
     for part in writable_parts(program.path, host):
-        print(f"warning: {part} can be changed by others than root, and the program runs as root")
+        print(f"warning: users other than root can change {part}, and the program runs as root")
     remaining: list[str] = []
     if not (_is_on(facts) or facts.drop_ins or enabling):
         remaining += instructions(runtime)
@@ -108,12 +108,12 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _is_on(facts: Facts) -> bool:
-    """Return whether NRI is known to be enabled without a file of install."""
+    """Return whether NRI is known to be enabled without a file that `install` wrote."""
     return not facts.drop_ins and (facts.is_listening or facts.runtime.enabled is True)
 
 
 def writable_parts(path: str, host: Host) -> Iterator[str]:
-    """Yield the parts of a path that others than root can change, from the file upward."""
+    """Yield the parts of a path that users other than root can change, from the file upward."""
     for part in (Path(path), *Path(path).parents):
         try:
             status = host.path(str(part)).stat()

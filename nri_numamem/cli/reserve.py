@@ -41,7 +41,7 @@ _ERROR = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The sum that the kubelet demands, beside what is configured."""
+    """The sum that the kubelet demands, and what is configured."""
 
     parts: Mapping[str, Mapping[str, int]]
     """Resource -> setting -> bytes."""
@@ -54,7 +54,7 @@ class Comparison:
 
     @property
     def differences(self) -> dict[str, int]:
-        """Return resource -> bytes that are configured beyond the demand, or below it."""
+        """Return resource -> bytes configured beyond the demand; negative below it."""
         found = Counter({resource: -size for resource, size in self.demanded.items()})
         for entry in self.configured:
             found.update(entry.limits)
@@ -90,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_output_argument(parser, text, ("config", "flag"))
     parser.epilog = (
-        "Exit status: 0 if what is configured is what the kubelet demands, or nothing is "
+        "Exit status: 0 if the configuration is what the kubelet demands, or nothing is "
         "configured; 1 if it differs; 2 if a file cannot be used."
     )
 

@@ -1,7 +1,7 @@
 """The settings of NRI in the configuration files of containerd and CRI-O, and a file to enable it.
 
-containerd 1.7 replaces the whole table of a plugin by that of an imported file, and newer ones do
-not start if an imported file has a later version than config.toml. So the file that enables NRI
+containerd 1.7 replaces the whole table of a plugin by that of an imported file, and newer releases
+do not start if an imported file has a later version than config.toml. So the file that enables NRI
 repeats the version and the other settings of the table. config.toml itself is never changed.
 
 Source: containerd pkg/nri, its CRI plugin's configuration and cmd/containerd/server/config (merge
@@ -43,7 +43,7 @@ class Runtime:
     file: str
     nri: Mapping[str, object]
     """Its settings of NRI, with containerd's keys."""
-    hides_hugepages: bool
+    hides_hugepages: bool = False
     """Whether it drops the hugepage limits of containers (containerd's default)."""
     enabled: bool | None = None
     """Whether NRI is enabled; None if that depends on the version."""
@@ -132,13 +132,7 @@ def _crio(host: Host) -> Runtime | None:
     nri = {names[key]: value for key, value in found.items() if key in names}
     enabled = found.get("enable_nri")
     file = list(documents)[-1]
-    return Runtime(
-        "CRI-O",
-        file,
-        nri,
-        hides_hugepages=False,
-        enabled=None if enabled is None else bool(enabled),
-    )
+    return Runtime("CRI-O", file, nri, enabled=None if enabled is None else bool(enabled))
 
 
 def is_listening(host: Host, runtime: Runtime) -> bool | None:
@@ -155,7 +149,7 @@ def is_listening(host: Host, runtime: Runtime) -> bool | None:
 
 
 def executables(host: Host, directory: str) -> list[str]:
-    """Return the names that NRI takes for plugins: links, and other files that are executable.
+    """Return the names that NRI takes for plugins: links, and executable files.
 
     Raises UnreadableError.
     """
@@ -168,14 +162,14 @@ def executables(host: Host, directory: str) -> list[str]:
 
 
 def is_plugin_name(name: str) -> bool:
-    """Return whether NRI accepts an executable of this name; with another it does not start."""
+    """Return whether NRI accepts an executable of this name; a wrong one keeps it from starting."""
     return _PLUGIN_NAME.fullmatch(name) is not None
 
 
 def instructions(runtime: Runtime) -> Iterator[str]:
     """Yield lines that describe how to enable NRI.
 
-    A table that the configuration has already must not be added a second time.
+    A table must not occur twice in the configuration.
     """
     if runtime.enabled is False:
         yield f"{runtime.file} disables NRI. Run this again with --enable-nri, or change it:"
@@ -225,7 +219,7 @@ def drop_ins(host: Host) -> list[str]:
 
 
 def _import_directories(document: object) -> list[str]:
-    """Return the directories of which containerd imports every file *.toml."""
+    """Return the directories from which containerd imports all files *.toml."""
     patterns = (pattern.rpartition("/") for pattern in _imports_of(document))
     return [folder for folder, _, name in patterns if name in ("*", "*.toml") and "*" not in folder]
 

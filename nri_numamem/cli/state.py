@@ -1,10 +1,9 @@
 """``nri-numamem state``: read and write the kubelet's state file, memory_manager_state.
 
-``state show FILE`` verifies the checksum and prints policy, format, nodes and assignments. A wrong
-checksum is an error with exit status 1, but the file is shown. Of the plugin's own state file it
-prints the assignments. ``state export FILE`` converts the
-plugin's state, the last record "state_dump" of a log or the output of ``simulate --output json``,
-into a state file of format V1.
+``state show FILE`` verifies the checksum and prints policy, format, nodes and assignments. A file
+with a wrong checksum is shown too, and the exit status is 1. Of the plugin's own state file it
+prints the assignments. ``state export FILE`` converts the plugin's state, from the last record
+"state_dump" of a log or the output of ``simulate --output json``, into a state file of format V1.
 """
 
 import argparse
@@ -46,9 +45,6 @@ _DUMP_FIELDS = {
     "machineState": f"{FIELD_PREFIX}MACHINESTATE",
     "entries": f"{FIELD_PREFIX}ENTRIES",
 }
-
-
-_OWN_FORMAT = "nri-numamem"
 
 EXAMPLES = (
     "nri-numamem state show /var/lib/kubelet/memory_manager_state",
@@ -101,10 +97,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Run the action; return 0, or 1 after printing an error of the file."""
-    return _export(args.file) if args.action == "export" else _show_file(args)
+    if args.action == "export":
+        _export(args.file)
+        return 0
+    try:
+        _show_file(args)
+    except (CheckpointError, SnapshotError) as error:
+        print(f"nri-numamem: {name_of(args.file)}: {error}", file=sys.stderr)
+        return 1
+    return 0
 
 
-def _export(path: Path) -> int:
+def _export(path: Path) -> None:
     content = read_file(path)
     try:
         dump = last_record(content, StateDump.event, _DUMP_FIELDS)
@@ -126,28 +130,19 @@ def _export(path: Path) -> int:
         raise UsageError(f"{name_of(path)}: {error}") from error
     # Without a newline at the end, as the kubelet writes it.
     print(format_checkpoint_v1(accounting, STATIC), end="")
-    return 0
 
 
-def _show_file(args: argparse.Namespace) -> int:
+def _show_file(args: argparse.Namespace) -> None:
     content = read_file(args.file)
     if _is_own(content):
-        return _show_own(args, content)
-    try:
-        checkpoint = parse_checkpoint(content)
-    except CheckpointError as error:
-        print(f"nri-numamem: {name_of(args.file)}: {error}", file=sys.stderr)
-        return 1
+        _show_own(args, content)
+        return
+    checkpoint = parse_checkpoint(content)
     if args.output != "table":
         print_document(checkpoint_document(checkpoint), args.output)
     else:
         _show(args.file, checkpoint)
-    try:
-        verify(checkpoint)
-    except CheckpointError as error:
-        print(f"nri-numamem: {name_of(args.file)}: {error}", file=sys.stderr)
-        return 1
-    return 0
+    verify(checkpoint)
 
 
 def _is_own(content: bytes) -> bool:
@@ -159,20 +154,15 @@ def _is_own(content: bytes) -> bool:
     return isinstance(document, dict) and document.keys() >= {"version", "payload"}
 
 
-def _show_own(args: argparse.Namespace, content: bytes) -> int:
-    try:
-        assignments = restore(content).accounting.assignments
-    except SnapshotError as error:
-        print(f"nri-numamem: {name_of(args.file)}: {error}", file=sys.stderr)
-        return 1
+def _show_own(args: argparse.Namespace, content: bytes) -> None:
+    assignments = restore(content).accounting.assignments
     if args.output != "table":
-        document = {"version": DOCUMENT_VERSION, "format": _OWN_FORMAT}
+        document = {"version": DOCUMENT_VERSION, "format": "nri-numamem"}
         print_document({**document, "entries": entries_json(assignments)}, args.output)
-        return 0
+        return
     screen = _new_screen()
     screen.heading(f"{name_of(args.file)}: state of the plugin")
     _show_assignments(screen, assignments, {})
-    return 0
 
 
 def _new_screen() -> "Screen":

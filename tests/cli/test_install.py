@@ -136,7 +136,7 @@ def test_a_program_that_others_can_change_is_a_warning(
     stand.files.path(PROGRAM).chmod(0o777)
     arguments = ["--root", str(stand.files.root), "--program", f"/{PROGRAM}"]
     assert main(["install", "--launched", *arguments]) == 0
-    warning = f"warning: /{PROGRAM} can be changed by others than root, and the program runs as"
+    warning = f"warning: users other than root can change /{PROGRAM}, and the program runs as"
     assert warning in capsys.readouterr().out
 
 

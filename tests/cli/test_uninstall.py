@@ -106,7 +106,7 @@ class TestOnThisHost:
         monkeypatch.setattr("nri_numamem.cli.host_files.Host.path", path_below)
         monkeypatch.setattr(systemd, "BOOTED", tmp_path / "none")
 
-    def test_pins_are_released(self, stand: Stand) -> None:
+    def test_pins_are_removed(self, stand: Stand) -> None:
         lines = stand.uninstall()
         assert lines[0] == f"removed /{ENTRY}"
         assert lines[-1] == "  There is no pinned container."
@@ -129,7 +129,7 @@ class TestOnThisHost:
         (line,) = stand.uninstall("--no-reset")
         assert line.endswith("; run: kubectl delete noderesourcetopologies worker-1")
 
-    def test_without_state_and_pins_there_is_nothing_to_release(self, stand: Stand) -> None:
+    def test_without_state_and_pins_there_is_nothing_to_unpin(self, stand: Stand) -> None:
         stand.files.path(STATE).unlink()
         assert stand.uninstall()[-1] == "  There is no pinned container."
 

@@ -1,4 +1,4 @@
-"""``nri-numamem uninstall`` releases what the plugin pinned, also after its state file was lost."""
+"""``nri-numamem uninstall`` unpins containers, also after its state file was lost."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,10 +1,11 @@
-"""``nri-numamem doctor``: checks the host for what keeps the plugin from working.
+"""``nri-numamem doctor``: checks the host for problems that keep the plugin from working.
 
-Each check says what it looked at; a problem has a remedy. Nothing is changed, and nothing connects
-to the runtime.
+Each finding says what was checked; a problem has a remedy. The command changes nothing and does not
+connect to the runtime.
 """
 
 import argparse
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -47,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_argument(parser)
     add_output_argument(parser)
     parser.epilog = (
-        "Verdicts: ok, warn, FAIL, and ? where a check could not look. Exit status: 0 without "
+        "Verdicts: ok, warn, FAIL, and ? if a check was not possible. Exit status: 0 without "
         "problems, 1 with warnings, 2 if a check failed."
     )
 
@@ -101,11 +102,8 @@ def _show(findings: tuple[Finding, ...]) -> None:
         if finding.remedy:
             text += f"\n{escape(finding.remedy)}"
         table.add_row(Text(verdict, _STYLES.get(finding.verdict, "")), Text(text))
+    counts = Counter(finding.verdict for finding in findings)
+    shown = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
     screen = Screen()
-    counts = [
-        f"{sum(finding.verdict is verdict for finding in findings)} {verdict}"
-        for verdict in Verdict
-        if any(finding.verdict is verdict for finding in findings)
-    ]
-    screen.heading(f"Checks of this host: {', '.join(counts)}")
+    screen.heading(f"Checks of this host: {shown}")
     screen.shown(table)

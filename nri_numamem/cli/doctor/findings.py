@@ -1,4 +1,4 @@
-"""What a check found: its verdict, what it looked at, and a remedy."""
+"""The findings of checks: a verdict, what was found, and a remedy."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Verdict(StrEnum):
     WARN = "warn"
     FAIL = "fail"
     UNKNOWN = "unknown"
-    """The check could not look, for example without a permission."""
+    """The check was not possible, for example without a permission."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Finding:
     """The name of the check, stable between releases."""
     verdict: Verdict
     text: str
-    """What was looked at and found, one line."""
+    """What was checked and found, one line."""
     remedy: str = ""
     """What to do; empty for the verdict ok."""
 

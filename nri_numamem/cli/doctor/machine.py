@@ -133,10 +133,10 @@ def check_hugepages(host: Host, config: Path | None, state_file: str | None) -> 
 
 def _remedy(use: OutsideUse) -> str:
     if not use.nodes:
-        return "end what reserves them, or reserve as many more with reservedMemory"
+        return "end the programs that reserve them, or add as many to reservedMemory"
     size = humanize_bytes(use.size_bytes)
-    more = f"{size} of {use.resource} more on {use.where}"
-    return f"pods cannot get them: end what uses them, or let reservedMemory have {more}"
+    more = f"{size} of {use.resource} on {use.where}"
+    return f"pods cannot get them: end the programs that use them, or add {more} to reservedMemory"
 
 
 _POLICIES = "memory_policies"
@@ -149,7 +149,7 @@ def check_memory_policies(
     find: Callable[[str], Path | None] = find_program,
     read: Callable[[Path], frozenset[str]] = read_policy_modes,
 ) -> Iterator[Finding]:
-    """Check what the settings allow; `find` and `read` are those of ``host.memory_policies``."""
+    """Check that memory policies can be set; `find` and `read` are of ``host.memory_policies``."""
     if settings is None or not settings.memory_policies.is_active:
         return
     policies = settings.memory_policies
@@ -174,7 +174,7 @@ def _check_programs(
 ) -> Iterator[Finding]:
     programs = [program for name in PROGRAMS if (program := find(name)) is not None]
     if not programs:
-        remedy = "list the handlers in memoryPolicy.runtimes whose OCI runtime sets policies"
+        remedy = "list in memoryPolicy.runtimes the handlers whose OCI runtime sets policies"
         text = f"the plugin finds neither {' nor '.join(PROGRAMS)}, so it sets no policies"
         yield Finding(_POLICIES, Verdict.WARN, text, remedy)
     for program in programs:

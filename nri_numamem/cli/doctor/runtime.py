@@ -25,7 +25,7 @@ from nri_numamem.engine.core.policy import STATIC
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)", re.ASCII)
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0}
-# NRI's defaults; a reply within less is late on a busy host.
+# NRI's defaults; on a busy host a reply may take longer than less.
 _LEAST_S = {"plugin_registration_timeout": 5.0, "plugin_request_timeout": 2.0}
 
 
@@ -36,7 +36,7 @@ def check_runtimes(host: Host) -> Iterator[Finding]:
     if not found:
         text = f"neither {CONTAINERD} nor {CRIO} exists; the runtime's defaults are assumed"
         yield Finding("runtime", Verdict.OK, text)
-        found = (Runtime("the runtime", "its configuration", {}, hides_hugepages=False),)
+        found = (Runtime("the runtime", "its configuration", {}),)
     for runtime in found:
         yield _check_socket(host, runtime)
         yield from _check_timeouts(runtime)
@@ -53,7 +53,7 @@ def _check_socket(host: Host, runtime: Runtime) -> Finding:
         return Finding("nri", Verdict.FAIL, f"{runtime.file} disables NRI", remedy)
     listening = is_listening(host, runtime)
     if listening is None:
-        text = f"/proc/net/unix cannot be read, so {runtime.socket} was not looked for"
+        text = f"cannot tell whether {runtime.socket} exists: /proc/net/unix cannot be read"
         return Finding("nri", Verdict.UNKNOWN, text, "run as root on the host")
     if listening:
         return Finding("nri", Verdict.OK, f"{runtime.name} listens on {runtime.socket}")

@@ -1,7 +1,7 @@
 """Checks of the systemd unit: whether it permits the address of the metrics, and network hints.
 
-Reads the unit and its drop-in files as systemd does, without systemctl: the host may be mounted
-below another root.
+They read the unit and its drop-in files as systemd does, without systemctl, because the host may be
+mounted below another root directory.
 Source: systemd.unit(5), systemd.exec(5), systemd.resource-control(5).
 """
 
@@ -70,7 +70,7 @@ _BIND = "CAP_NET_BIND_SERVICE"
 
 @reads_files("metrics_address")
 def check_service(host: Host, settings: Settings | None) -> Iterator[Finding]:
-    """Check whether the unit permits the valid settings' `metricsAddress`, if it is enabled."""
+    """Check whether the unit permits `metricsAddress`, if unit and metrics are enabled."""
     address = settings.metrics_address if settings is not None else ""
     if not address or address.startswith("unix:") or not is_enabled(host):
         return

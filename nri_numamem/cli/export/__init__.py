@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         choices=("yaml", "json"),
         default="yaml",
-        help="of --dry-run (default: %(default)s)",
+        help="format of --dry-run (default: %(default)s)",
     )
     add_node_name_argument(parser)
     add_server_arguments(parser)
@@ -52,11 +52,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_log_arguments(parser, "log on standard error")
     parser.set_defaults(log_level=LOG_LEVELS[0], log_format=LOG_FORMATS[0])
     parser.epilog = (
-        "Without --dry-run or --delete it writes the object to the API server, again and again "
-        "until SIGTERM. Needs root, because the state directory is readable by root only. With "
-        "--dry-run each missing input is one line on standard error. Exit status: 0 if it was "
-        "done, 1 if there is no object or it could not be deleted, 2 if the command line or the "
-        "configuration is wrong, or a permission is missing."
+        "Without --dry-run or --delete it keeps the object in the API server up to date until "
+        "SIGTERM. Needs root, because only root can read the state directory. With --dry-run each "
+        "missing input is one line on standard error. Exit status: 0 on success, 1 if there is no "
+        "object or it could not be deleted, 2 if the command line or the configuration is wrong, "
+        "or a permission is missing."
     )
 
 

@@ -3,9 +3,9 @@
 An input that cannot be read becomes one line with its effect and a remedy. Without the machine or
 the plugin's state there is no object: the zones would show memory that pods have.
 
-The exporter takes a stamp each second, which shows changes. It has size, inode and time of the
-files, the names of the pods' cgroups, and the counts of the hugepage pools, and reads no file but
-those of the pools.
+The exporter compares a stamp each second to detect changes. The stamp consists of size, inode and
+time of the files, the names of the pods' cgroups, and the counts of the hugepage pools; only the
+files of the pools are read for it.
 """
 
 import argparse
@@ -50,7 +50,7 @@ class Collected:
     """None if there is no object."""
     problems: tuple[Problem, ...]
     files: tuple[Path, ...] = ()
-    """The files from which it was read, that are replaced when their contents change."""
+    """The files that were read. They are replaced when their contents change."""
 
 
 def collect(args: argparse.Namespace, node_name: str, reserved_cpus: CpuSet | None) -> Collected:
@@ -93,8 +93,8 @@ def _files_of_plugin(facts: Facts) -> tuple[Path, ...]:
 
 def _problems_of_plugin(facts: Facts) -> Iterator[Problem]:
     if facts.plugin_problem:
-        text = f"the plugin's settings are those of its configuration: {facts.plugin_problem}"
-        yield Problem(Input.SETTINGS, text)
+        text = "cannot read the running plugin's settings, using its configuration file: "
+        yield Problem(Input.SETTINGS, text + facts.plugin_problem)
     if facts.holder is None and facts.changed_s is not None:
         when = format_time(facts.changed_s)
         text = f"no plugin runs: the object shows its state of {when}; start the plugin"

@@ -1,7 +1,7 @@
 """CPUs and devices as the kubelet manages them: from its PodResources socket, else from its files.
 
-The files have no devices, and of the reserved CPUs only those that the configuration lists. The
-socket has those that the static CPU manager really keeps back, also for amounts of CPU.
+The files list no devices, and only those reserved CPUs that the configuration names. The socket
+lists the CPUs that the static CPU manager reserves, also if the configuration has only an amount.
 """
 
 import argparse
@@ -29,10 +29,10 @@ _CALL_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Kubelet:
-    """What was read of the kubelet."""
+    """What was read about the kubelet."""
 
     cpus: CpuUse
-    """Without requests, which are not the kubelet's to list."""
+    """Without requests, which the kubelet does not list."""
     resources: KubeletResources
     """Empty without the socket."""
     problems: tuple[Problem, ...]
@@ -71,7 +71,7 @@ def _resources(args: argparse.Namespace, problems: list[Problem]) -> KubeletReso
     path = socket_of(args)
     if args.podresources_socket is None and _is_missing(path):
         return None
-    # protobuf and h2, which nothing else here needs.
+    # These need protobuf and h2.
     from nri_numamem.grpc import StatusError, call  # noqa: PLC0415
     from nri_numamem.kubelet import podresources as api  # noqa: PLC0415
 

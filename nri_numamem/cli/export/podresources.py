@@ -1,8 +1,8 @@
 """The kubelet's PodResources API with the plugin's memory, on a socket of this process.
 
-Each request is one call of the kubelet, whose errors go to the client. Memory and hugepages of the
-containers are those of the plugin's state. Without that state a request fails: a client would take
-used memory for available memory.
+Each request calls the kubelet, and its errors go to the client. Memory and hugepages of the
+containers come from the plugin's state. Without that state a request fails, because clients would
+count used memory as available.
 """
 
 import argparse
@@ -31,18 +31,17 @@ from nri_numamem.grpc import Code, Handler, ListenError, Server, StatusError, ca
 from nri_numamem.host.pod_logs import pod_names
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.kubelet import podresources as api
-from nri_numamem.kubelet.host_resources import HostMemory
 
 SCHEME: Final = "unix://"
-# As other clients of the kubelet wait.
+# The limit that other clients of the kubelet use.
 _CALL_S: Final = 10.0
-# Other codes are replies of the kubelet to a client, such as that there is no such pod.
+# Other codes are replies of the kubelet to a client, such as an unknown pod.
 _RECORDED: Final = {Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.INTERNAL}
 
 
 @contextmanager
 def serving(path: Path, args: argparse.Namespace, emit: Callable[[Record], None]) -> Iterator[None]:
-    """Serve at a socket file until the context ends; raises UsageError."""
+    """Serve on a socket file until the context ends; raises UsageError."""
     resources = PodResources(args, emit)
     # The server's threads inherit the mask: signals must interrupt the main thread.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -63,7 +62,7 @@ def path_of(address: str) -> Path:
     path = Path(address.removeprefix(SCHEME))
     if not address.startswith(SCHEME) or not path.is_absolute():
         example = "unix:///run/nri-numamem-export/podresources.sock"
-        raise UsageError(f"--podresources: {address!r:.120} is no address such as {example}")
+        raise UsageError(f"--podresources: {address!r:.120} is not an address such as {example}")
     return path
 
 
@@ -72,9 +71,6 @@ class _Memory(NamedTuple):
 
     state: EngineState
     names: Mapping[str, tuple[str, str]]
-
-    def of_host(self) -> HostMemory:
-        return host_memory(self.state, self.names)
 
 
 class PodResources:
@@ -85,25 +81,18 @@ class PodResources:
         self._kubelet = socket_of(args)
         self._emit = emit
         self._lock = threading.Lock()
-        # Of a failure, and of each incomplete input: what was recorded last.
+        # What was recorded last: the text of a failure, and that of each incomplete input.
         self._failure = ""
         self._incomplete: dict[str, str] = {}
 
     def methods(self) -> Mapping[str, Handler]:
         """Return method -> handler."""
-        return {
-            api.LIST: self._with_records(api.LIST, self._list),
-            api.GET: self._with_records(api.GET, self._get),
-            api.GET_ALLOCATABLE_RESOURCES: self._with_records(
-                api.GET_ALLOCATABLE_RESOURCES, self._get_allocatable_resources
-            ),
+        changes: dict[str, Callable[[bytes, _Memory], bytes]] = {
+            api.LIST: lambda reply, memory: api.with_memory_of_list(reply, host_memory(*memory)),
+            api.GET: lambda reply, memory: api.with_memory_of_get(reply, host_memory(*memory)),
+            api.GET_ALLOCATABLE_RESOURCES: self._get_allocatable_resources,
         }
-
-    def _list(self, reply: bytes, memory: _Memory) -> bytes:
-        return api.with_memory_of_list(reply, memory.of_host())
-
-    def _get(self, reply: bytes, memory: _Memory) -> bytes:
-        return api.with_memory_of_get(reply, memory.of_host())
+        return {method: self._with_records(method, change) for method, change in changes.items()}
 
     def _get_allocatable_resources(self, reply: bytes, memory: _Memory) -> bytes:
         text = ""

@@ -1,4 +1,4 @@
-"""The process that keeps the object in the API server up to date, put together from its parts.
+"""The process that keeps the object in the API server up to date: sets up its parts.
 
 With ``--podresources`` it also serves the PodResources API, with ``--no-write`` only that.
 """
@@ -28,7 +28,7 @@ _LOOK_S = 1.0
 def run(args: argparse.Namespace, node_name: str, reserved_cpus: CpuSet | None) -> int:
     """Write until a signal ends the process; return the exit status. Raises UsageError."""
     access = None if args.no_write else access_of(args)
-    hide_from_other_processes()  # a kernel that refuses leaves what is usual
+    hide_from_other_processes()  # some kernels refuse
     logs.configure("stderr", args.log_level, args.log_format)
     log = logs.get_logger()
 
@@ -36,9 +36,7 @@ def run(args: argparse.Namespace, node_name: str, reserved_cpus: CpuSet | None) 
         getattr(log, record.level)(record.event, **fields_of(record))
 
     serving = _serving(args, emit)
-    server = ""
-    if access is not None:
-        server = str(access().server)
+    server = "" if access is None else str(access().server)
     emit(ExportStarted(node_name=node_name, server=server))
     notifier = Notifier(os.environ)
     mailbox: Mailbox[Answer] = Mailbox()
@@ -64,9 +62,9 @@ def run(args: argparse.Namespace, node_name: str, reserved_cpus: CpuSet | None) 
 def _serving(
     args: argparse.Namespace, emit: Callable[[Record], None]
 ) -> AbstractContextManager[None]:
-    """Return a context in which the PodResources API is served, if an option says so.
+    """Return a context that serves the PodResources API if ``--podresources`` is given.
 
-    Raises UsageError for an address that is not valid.
+    Raises UsageError for an invalid address.
     """
     if args.podresources is None:
         return nullcontext()

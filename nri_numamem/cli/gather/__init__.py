@@ -1,9 +1,8 @@
 """``nri-numamem gather``: one archive with what a bug report needs.
 
-It has versions, settings, the plugin's state and history, the kernel's description of the NUMA
-nodes and the end of the log. Of pods it has names, uids and amounts, as the log and the state have
-them; nothing is read from inside a container. Its last file lists the contents, and what was left
-out and why.
+It contains versions, settings, the plugin's state and history, the kernel's description of the NUMA
+nodes and the end of the log. About pods it contains the names, uids and amounts in log and state;
+nothing is read inside a container. Its last file lists the contents, and what is left out and why.
 """
 
 import argparse
@@ -40,7 +39,7 @@ from nri_numamem.observe.log.loggers import LOG_FILE
 _CONTENTS = "contents.txt"
 
 TOTAL_LIMIT_BYTES = 64 << 20
-# What a file takes in the archive beside its contents.
+# The size of a file in the archive without its contents.
 _HEADER_BYTES = 1024
 
 EXAMPLES = (
@@ -68,9 +67,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_host_argument(parser)
     parser.epilog = (
-        "The archive has names and amounts of pods, and nothing else of them. Symbolic links and "
-        "files that the plugin does not write are left out; contents.txt in the archive says so. "
-        "Exit status: 0 if the archive was written, 2 if not."
+        "About pods the archive contains only names, uids and amounts. Symbolic links and files "
+        "that the plugin does not write are left out and listed in its contents.txt. Exit status: "
+        "0 if the archive was written, 2 if not."
     )
 
 
@@ -92,7 +91,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 class Written:
-    """What the archive has so far, without the contents of its files."""
+    """The list of what the archive contains so far."""
 
     def __init__(self, heading: str) -> None:
         self._heading = heading
@@ -162,7 +161,7 @@ def _commands(root: Path, state_file: Path) -> dict[str, list[str]]:
 
 
 def _write(path: Path, folder: str, items: Iterable[Item], written: Written) -> None:
-    """Write a new archive that only its owner can read; remove a part of one after an error."""
+    """Write a new archive that only its owner can read; remove it again after an error."""
     with open(path, "xb", opener=_private) as file:
         try:
             with tarfile.open(fileobj=file, mode="w:gz") as archive:

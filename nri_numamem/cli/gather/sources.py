@@ -1,9 +1,9 @@
-"""What an archive for a bug report has: files of the host, and the output of other commands.
+"""The contents of an archive for a bug report: files of the host, and output of other commands.
 
-Of the state directory and the log only names that the plugin writes are read: the directory may be
-another program's, with its secrets. A file is never read through a symbolic link; a directory may
-be one, see ``config.host_paths``. Each file is cut to a limit, and read when the archive takes it.
-A source that cannot be read becomes a remark in the archive's list of contents.
+In the directories of state and log, only files with the plugin's names are read: others may belong
+to another program and contain secrets. Files are never read through a symbolic link; directories
+may be links, see ``config.host_paths``. Each file is cut to a limit, and read when it is added to
+the archive. A source that cannot be read becomes a remark in the archive's list of contents.
 """
 
 import contextlib
@@ -60,7 +60,7 @@ _KERNEL_FILES = (
     ("sys/fs/cgroup", "cpuset.mems.effective"),
 )
 _KERNEL = "the kernel's view of the machine"
-# Other words of the kernel's command line may be passwords, such as those of iSCSI.
+# Other words of the kernel's command line may contain passwords, such as those of iSCSI.
 _KERNEL_WORD = re.compile(
     r"((default_)?hugepagesz?|hugetlb\w*|transparent_hugepage|numa\w*|mem[\w.]*|movable\w*|"
     r"kernelcore|cgroup\w*|cpuset\w*|systemd\.(unified|legacy)\w*|isolcpus|nohz_full|maxcpus|nosmt)"
@@ -93,7 +93,7 @@ def settings_files(root: Path) -> Iterator[Item]:
 
 
 def state_files(root: Path, state_file: Path) -> Iterator[Item]:
-    """Yield what the plugin wrote beside its state file, and the names of what is there as well."""
+    """Yield the files that the plugin wrote beside its state file, and the names of others."""
     history = [beside(state_file, name) for name in NAMES]
     paths = [state_file, lock_file_of(state_file), plugin_file_of(state_file), *history]
     texts = (

@@ -1,10 +1,9 @@
-"""What of the plugin is on a host: read once, before a plan is made.
+"""The plugin's files on a host, read once before a plan is made.
 
-A runtime and systemd start a file, the program. An entry script of a Python package needs the
-packages beside it, so it is never copied: a link to it also follows its upgrades. A single
-executable file that a package put below /usr or /opt stays there for the same reason. Elsewhere,
-such as in a directory of downloads, it may go away, or be on a file system that is mounted late: it
-is copied.
+The runtime or systemd starts a file, the program. An entry script of a Python package needs the
+packages beside it, so it is linked, never copied; the link also follows upgrades. So is a single
+executable file below /usr or /opt, where a package puts it. Elsewhere, such as in a directory of
+downloads, it may be removed, or be on a file system that is mounted late, so it is copied.
 """
 
 import argparse
@@ -66,21 +65,21 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is there; paths are on the host, without its root."""
+    """What is on the host; paths do not begin with its root directory."""
 
     runtime: Runtime
     entries: Mapping[str, str | None] = field(default_factory=dict)
     """Files and links of the plugin in the runtime's plugin directory, with a link's target."""
     other_programs: tuple[str, ...] = ()
-    """Files with a name of the plugin's that are another program."""
+    """Files with the plugin's name that are another program."""
     bad_names: tuple[str, ...] = ()
-    """Executables in the plugin directory with which the runtime does not start."""
+    """Executables in the plugin directory that keep the runtime from starting."""
     configs: Mapping[str, str] = field(default_factory=dict)
     """Path -> text of the plugin's configuration files that exist."""
     unit: str | None = None
     """Text of the unit in /etc."""
     packaged_unit: str | None = None
-    """The unit that a package of the distribution brought."""
+    """The path of the unit that a package installed."""
     is_enabled: bool = False
     """Whether systemd starts the service; `is_active` whether it runs it."""
     is_active: bool = False
@@ -92,11 +91,11 @@ class Facts:
     identical: frozenset[str] = frozenset()
     """Files of the plugin with the same content as the program."""
     drop_ins: Mapping[str, str] = field(default_factory=dict)
-    """Path -> text of files that enable NRI, and that install wrote."""
+    """Path -> text of the files that `install` wrote to enable NRI."""
     is_listening: bool = False
     """Whether the runtime listens on its NRI socket."""
     holder: str | None = None
-    """The instance that runs, as it describes itself."""
+    """The running instance's description of itself."""
 
 
 def add_installation_arguments(parser: argparse.ArgumentParser) -> None:
@@ -112,9 +111,9 @@ def add_installation_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen_runtime(name: str | None, host: Host) -> Runtime:
-    """Return a runtime by its name on the command line, or else the only one that is configured.
+    """Return the runtime that the command line names, or else the only configured one.
 
-    Without any configuration file it is containerd, with its defaults. Raises UsageError.
+    Without any configuration file it is containerd with its defaults. Raises UsageError.
     """
     try:
         found = runtimes(host)
@@ -128,7 +127,7 @@ def chosen_runtime(name: str | None, host: Host) -> Runtime:
     if found:
         return found[0]
     file = CRIO if name == "crio" else CONTAINERD
-    return Runtime(RUNTIMES[name or "containerd"], file, {}, hides_hugepages=False)
+    return Runtime(RUNTIMES[name or "containerd"], file, {})
 
 
 def find_program(given: str | None, host: Host) -> Program:
@@ -160,7 +159,7 @@ def running_program() -> Path:
 
 
 def is_elf(path: Path) -> bool:
-    """Return whether a file is an executable by itself, not a script."""
+    """Return whether a file is an executable and not a script."""
     return _head(path).startswith(_ELF)
 
 
@@ -171,7 +170,7 @@ def is_program(path: Path) -> bool:
 
 
 def _head(path: Path) -> bytes:
-    """Return the beginning of a regular file; nothing of other or unreadable files."""
+    """Return the beginning of a regular file; nothing for other or unreadable files."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             return b""
@@ -182,7 +181,7 @@ def _head(path: Path) -> bytes:
 
 
 def read_facts(host: Host, runtime: Runtime, program: Program | None = None) -> Facts:
-    """Read everything, beside the program to install; raise UsageError."""
+    """Read the facts of a host; `program` is what is to be installed. Raise UsageError."""
     directory = runtime.plugin_path
     try:
         names = executables(host, directory)
@@ -212,7 +211,7 @@ def read_facts(host: Host, runtime: Runtime, program: Program | None = None) -> 
 
 
 def is_own_name(name: str) -> bool:
-    """Return whether a name in the plugin directory is that of this plugin."""
+    """Return whether a name in the plugin directory is this plugin's."""
     return is_plugin_name(name) and name[3:] == NAME
 
 
@@ -227,7 +226,7 @@ def _is_own(host: Host, path: str, target: str | None) -> bool:
 
 
 def _identical(host: Host, program: Program | None, paths: Sequence[str]) -> Iterator[str]:
-    """Yield the copies that have the content of the program."""
+    """Yield the files that are copies of the program."""
     for path in paths:
         file = host.entry(path)
         is_copy = file.is_file() and not file.is_symlink()
@@ -236,7 +235,7 @@ def _identical(host: Host, program: Program | None, paths: Sequence[str]) -> Ite
 
 
 def _configs(host: Host, directory: str) -> list[str]:
-    """Return the configuration files of both ways of starting, that of the service first."""
+    """Return the configuration files of the service and of a launched plugin, in this order."""
     service = [str(DEFAULT_CONFIG)] if host.path(str(DEFAULT_CONFIG)).exists() else []
     names = [name for name in host.names(directory) if name.endswith(f"{NAME}.conf")]
     own = [name for name in names if name == f"{NAME}.conf" or is_own_name(name[: -len(".conf")])]

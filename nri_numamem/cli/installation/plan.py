@@ -1,7 +1,7 @@
-"""Which steps lead from what is there to an installation, or to none. Pure: no file is touched.
+"""The steps from the present state of a host to an installation or to none. Touches no file.
 
-A host starts the plugin in one way. Its configuration follows when the way changes: the file of the
-other way is renamed, unless the new way has a file already.
+A host starts the plugin in one way. If the way changes, the configuration file of the old way is
+renamed, unless the new way has one already.
 """
 
 from collections.abc import Iterator
@@ -20,8 +20,8 @@ _HIDDEN = ("/home/", "/root/", "/run/user/", "/tmp/", "/var/tmp/")  # noqa: S108
 def plan_launched(facts: Facts, program: Program, idx: str = "10") -> list[Step]:
     """Return the steps to a plugin that the runtime launches; raise UsageError.
 
-    The runtime must find at most one entry at each time, so an entry with another index is removed
-    before the new one is made.
+    The runtime must never find two entries, so an entry with another index is removed before the
+    new one is made.
     """
     check_plugin_directory(facts)
     path = f"{facts.runtime.plugin_path}/{idx}-{NAME}"
@@ -82,9 +82,9 @@ def plan_external(facts: Facts, program: Program) -> list[Step]:
 
 
 def plan_uninstall(facts: Facts, *, is_exporter_active: bool = False) -> list[Step]:
-    """Return the steps that take away what install made; the configuration stays.
+    """Return the steps that remove what install made, but not the configuration.
 
-    The exporter is stopped first; its unit belongs to a package.
+    The exporter is stopped first. Its unit stays, because it belongs to a package.
     """
     wanted = [systemd.EXPORTER_WANTED] if facts.is_exporter_enabled else []
     copy = [COPY] if facts.has_copy else []
@@ -111,23 +111,23 @@ def _without(unit: str, paths: list[str], facts: Facts, *, is_active: bool) -> I
 
 
 def _configuration(facts: Facts, path: str, read: tuple[str, ...]) -> Iterator[Step]:
-    """Yield the steps to a configuration at one of the paths that are read."""
+    """Yield the steps to a configuration at `path`, or at another one that is read."""
     present = [each for each in read if each in facts.configs]
     others = [other for other in facts.configs if other not in read]
     empty = {each for each, text in facts.configs.items() if text == example_text()}
     others.sort(key=empty.__contains__)
     if others and others[0] not in empty and empty.issuperset(present):
-        # A package that is installed again brings a file without any setting.
+        # Reinstalling a package adds a file without any setting.
         yield from map(Remove, present)
         present = []
     if not present:
         yield Move(others.pop(0), path) if others else Write(path, example_text())
-    # A file without any setting is of no use beside the other.
+    # A file without any setting is useless beside the other.
     yield from (Remove(other) for other in others if other in empty)
 
 
 def check_plugin_directory(facts: Facts) -> None:
-    """Raise UsageError for files with which the runtime does not start, or that are not ours."""
+    """Raise UsageError for files that keep the runtime from starting, or that are not ours."""
     if facts.bad_names:
         problem = f"the runtime does not start with an executable in {facts.runtime.plugin_path} "
         problem += "whose name does not begin with two digits and a dash"

@@ -1,7 +1,7 @@
-"""The service of systemd: its unit for a program, and systemctl on the host of this process.
+"""The systemd service: its unit for a program, and systemctl on the host of this process.
 
-The unit in systemd/ of the repository is the only source; `unit_text` is a copy of it that
-docs/generate.py writes, because the single executable file has no data files.
+The unit's source is in systemd/ of the repository. docs/generate.py copies it to `unit_text`,
+because the single executable file has no data files.
 """
 
 import errno
@@ -20,23 +20,23 @@ WANTED = f"/etc/systemd/system/multi-user.target.wants/{UNIT}"
 """The link that `systemctl enable` makes."""
 OVERRIDES = f"{PATH}.d"
 PACKAGED = tuple(f"{folder}/systemd/system/{UNIT}" for folder in ("/usr/lib", "/lib"))
-"""Where a package of a distribution has the unit."""
+"""Where packages install the unit."""
 
 EXPORTER = "nri-numamem-export.service"
-"""The unit of `nri-numamem export`, which the packages bring."""
+"""The unit of `nri-numamem export`, which the packages install."""
 EXPORTER_WANTED = f"/etc/systemd/system/multi-user.target.wants/{EXPORTER}"
 EXPORTER_OVERRIDES = f"/etc/systemd/system/{EXPORTER}.d"
 
-# It exists where systemd is process 1. Source: sd_booted(3).
+# It exists if systemd is process 1. Source: sd_booted(3).
 BOOTED = Path("/run/systemd/system")
-# The service is ready when it is registered; a busy runtime may let it wait.
+# The service is ready when it is registered; a busy runtime may take long.
 _TIMEOUT_S = 300.0
 _HEAD = "# Written by nri-numamem install; change it with: systemctl edit nri-numamem\n# Checksum: "
 _START = re.compile(r"^ExecStart=\S+ run$", re.MULTILINE)
 
 
 def unit_for(program: str, socket: str | None = None) -> str:
-    """Return the unit that starts a program, with the socket if it is not the default."""
+    """Return the unit that starts a program; `socket` is None for the default."""
     command = " ".join([program, "run", *(["--socket", socket] if socket else [])])
     text = _START.sub(lambda _: f"ExecStart={command}", SOURCE)
     return f"{_HEAD}{_checksum(text)}\n{text}"
@@ -45,7 +45,7 @@ def unit_for(program: str, socket: str | None = None) -> str:
 def is_own(text: str | None) -> bool:
     """Return whether a text is a unit that no administrator changed.
 
-    It is what `unit_for` returned, of this or another version, or a copy of the repository's.
+    Such a unit is from `unit_for`, of this version or another, or a copy of the repository's.
     """
     if text is None or not text.startswith(_HEAD):
         return text == SOURCE
@@ -58,7 +58,7 @@ def _checksum(text: str) -> str:
 
 
 def is_enabled(host: Host, wanted: str = WANTED) -> bool:
-    """Return whether systemd starts the plugin, or the service of another link."""
+    """Return whether systemd starts the plugin, or another service by the link `wanted`."""
     return host.entry(wanted).is_symlink()
 
 

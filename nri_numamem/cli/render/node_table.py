@@ -26,17 +26,17 @@ from nri_numamem.memorymanager.state_json import NodeJson, StateJson, TableJson
 from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.quantity import HUGEPAGES_PREFIX, MEMORY, hugepages_page_size, humanize_bytes
 
-# Narrower bars show nothing; the table rather becomes wider than the terminal.
+# Narrower bars are unreadable; the table becomes wider than the terminal instead.
 _BAR_LEAST = 6
 _BAR_MOST = 40
 _HUGEPAGES_BAR = 9
-# Wider where an amount such as "1023.5Gi" is.
+# The column is wider if it has an amount such as "1023.5Gi".
 _FREE_LEAST = 7
 LABEL_WIDTH = 5
 _GROUP_WIDTH = 6
 # Width from which the table has a column of containers.
 _WIDE = 100
-# Of such a table, the share of the other columns.
+# The share of the other columns in such a table.
 _NODES_SHARE = 0.72
 # With more nodes, consecutive nodes with equal cells share a line.
 MAX_UNFOLDED_NODES = 8

@@ -1,8 +1,8 @@
 """A short connection to the runtime that gives containers other nodes.
 
-The reply to Synchronize carries the updates, so the runtime stores them: a change of the cgroup
-alone would be undone by the runtime's next update of the container. The cgroups then show whether
-the runtime applied them.
+The reply to Synchronize carries the updates, so the runtime stores them; its next update of the
+container would undo a change of the cgroup alone. The cgroups then show whether the runtime applied
+the updates.
 """
 
 from collections.abc import Callable, Mapping
@@ -99,17 +99,17 @@ class Sender:
         session.after_replies()
 
     def registered(self) -> None:
-        """Take note of nothing."""
+        """Ignore the registration."""
 
     def ending(self, result: ConnectionResult) -> None:
-        """Do nothing."""
+        """Ignore the end of the connection."""
 
     def take_signals(self) -> bool:
         """Return whether to stop."""
         return bool(self._signals.take())
 
     def tick(self) -> None:
-        """End the connection when the work is done, or the time is over."""
+        """End the connection when the containers are reset, or after the time limit."""
         if self._connection is None:
             return
         if self._has_synchronized and self._is_applied():

@@ -113,8 +113,8 @@ def test_what_uses_the_pages_is_named(host: LiveHost) -> None:
             Verdict.WARN,
             "node 0: 2 of 4 1Gi pages are used outside of pods: dpdk-testpmd (pid 881, 2 1Gi "
             "pages)",
-            "pods cannot get them: end what uses them, or let reservedMemory have 2Gi of "
-            "hugepages-1Gi more on node 0",
+            "pods cannot get them: end the programs that use them, or add 2Gi of "
+            "hugepages-1Gi on node 0 to reservedMemory",
         )
     ]
 
@@ -135,7 +135,7 @@ def test_pages_that_are_only_reserved_by_a_process(host: LiveHost) -> None:
     (host.root / "sys/kernel/mm/hugepages/hugepages-1048576kB/resv_hugepages").write_text("5\n")
     (finding,) = hugepage_findings(host)
     assert finding.text == "all nodes: 1 of 16 1Gi pages is reserved outside of pods"
-    assert finding.remedy.startswith("end what reserves them, or ")
+    assert finding.remedy.startswith("end the programs that reserve them, or ")
 
 
 def test_pages_of_pods_are_no_finding(host: LiveHost) -> None:

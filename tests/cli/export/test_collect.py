@@ -127,7 +127,9 @@ def test_settings_of_the_plugin_that_cannot_be_used(host: ExportHost) -> None:
     path = plugin_file_of(host.state_file)
     path.write_text("x")
     line = only_line(read(host))
-    assert line.startswith(f"the plugin's settings are those of its configuration: {path}: ")
+    assert line.startswith(
+        f"cannot read the running plugin's settings, using its configuration file: {path}: "
+    )
 
 
 def test_hugepage_pools_that_cannot_be_read(host: ExportHost) -> None:

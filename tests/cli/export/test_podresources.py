@@ -239,7 +239,9 @@ def test_grpcio_reads_the_replies(api_of_host: Served) -> None:
 
 @pytest.mark.parametrize("address", ["", "/run/x.sock", "unix://x.sock", "tcp://127.0.0.1:1"])
 def test_an_address_that_is_not_valid_is_refused(address: str) -> None:
-    with pytest.raises(UsageError, match=r"--podresources: .* is no address such as unix:///run/"):
+    with pytest.raises(
+        UsageError, match=r"--podresources: .* is not an address such as unix:///run/"
+    ):
         path_of(address)
 
 
