@@ -18,9 +18,8 @@ from nri_numamem.cli.doctor.machine import (
     check_memory_policies,
     check_nodes,
 )
-from nri_numamem.cli.doctor.plugin import check_instance
+from nri_numamem.cli.doctor.plugin import check_instance, check_network_hints, check_service
 from nri_numamem.cli.doctor.runtime import check_kubelet, check_runtimes
-from nri_numamem.cli.doctor.service import check_network_hints, check_service
 from nri_numamem.cli.host_arguments import (
     add_config_argument,
     add_host_argument,

@@ -1,16 +1,23 @@
 """``nri-numamem export``: this host for a NUMA-aware scheduler plugin, as a NodeResourceTopology.
 
 ``collect`` reads the plugin's state directory and the host, ``nri_numamem.export`` makes the
-object. ``process`` keeps it in the API server up to date, ``server`` deletes it there.
-``podresources`` serves the kubelet's PodResources API with the plugin's memory.
+object, ``nri_numamem.exporter`` keeps it in the API server up to date. ``server`` deletes it there,
+and ``podresources`` serves the kubelet's PodResources API with the plugin's memory.
 """
 
 import argparse
+import os
 import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from nri_numamem.cli.export.collect import collect
+from nri_numamem.apiserver.access import hide_from_other_processes
+from nri_numamem.apiserver.client import Answer, Client
+from nri_numamem.cli.export.collect import HostInputs, collect
 from nri_numamem.cli.export.server import (
+    access_of,
     add_node_name_argument,
     add_server_arguments,
     delete,
@@ -20,9 +27,16 @@ from nri_numamem.cli.live import collect as live
 from nri_numamem.cli.output import add_log_arguments, print_document
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.table import LOG_FORMATS, LOG_LEVELS
+from nri_numamem.engine.records.export import ExportStarted, ExportStopped
+from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.records.record import Record
 from nri_numamem.export.noderesourcetopology import noderesourcetopology
+from nri_numamem.exporter.loop import Exporter
+from nri_numamem.exporter.mailbox import Mailbox, Stop
 from nri_numamem.host.pod_logs import POD_LOGS
 from nri_numamem.numa import CpuSet
+from nri_numamem.observe.log import loggers as logs
+from nri_numamem.observe.systemd import Notifier
 
 EXAMPLES = (
     "nri-numamem export --dry-run",
@@ -33,6 +47,7 @@ EXAMPLES = (
 )
 
 _KUBELET_ROOT = Path("/var/lib/kubelet")
+_LOOK_S = 1.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -132,9 +147,7 @@ def main(args: argparse.Namespace) -> int:
         return _print(args, name, reserved_cpus)
     if args.no_write and args.podresources is None:
         raise UsageError("--no-write leaves nothing to do; add --podresources")
-    from nri_numamem.cli.export.process import run  # noqa: PLC0415 - a client, threads and logs
-
-    return run(args, name, reserved_cpus)
+    return _write(args, name, reserved_cpus)
 
 
 def _print(args: argparse.Namespace, name: str, reserved_cpus: CpuSet | None) -> int:
@@ -164,3 +177,63 @@ def _cpus(text: str | None) -> CpuSet | None:
         return None if text is None else CpuSet.parse(text)
     except ValueError as error:
         raise UsageError(f"--reserved-cpus: {error}; give a list such as 0-1,64-65") from error
+
+
+def _write(args: argparse.Namespace, node_name: str, reserved_cpus: CpuSet | None) -> int:
+    """Write until a signal ends the process; return the exit status. Raises UsageError."""
+    access = None if args.no_write else access_of(args)
+    hide_from_other_processes()  # some kernels refuse
+    logs.configure("stderr", args.log_level, args.log_format)
+    log = logs.get_logger()
+
+    def emit(record: Record) -> None:
+        getattr(log, record.level)(record.event, **fields_of(record))
+
+    serving = _serving(args, emit)
+    server = "" if access is None else str(access().server)
+    emit(ExportStarted(node_name=node_name, server=server))
+    notifier = Notifier(os.environ)
+    mailbox: Mailbox[Answer] = Mailbox()
+    with mailbox, serving:
+        if access is None:
+            _wait(mailbox, notifier)
+        else:
+            Exporter(
+                node_name,
+                HostInputs(args, node_name, reserved_cpus),
+                Client(access),
+                mailbox,
+                notifier,
+                emit,
+                time.monotonic,
+                _random,
+            ).run()
+        notifier.stopping()
+    emit(ExportStopped())
+    return 0
+
+
+def _serving(
+    args: argparse.Namespace, emit: Callable[[Record], None]
+) -> AbstractContextManager[None]:
+    """Return a context that serves the PodResources API if ``--podresources`` is given.
+
+    Raises UsageError for an invalid address.
+    """
+    if args.podresources is None:
+        return nullcontext()
+    from nri_numamem.cli.export.podresources import path_of, serving  # noqa: PLC0415 - gRPC
+
+    return serving(path_of(args.podresources), args, emit)
+
+
+def _wait(mailbox: Mailbox[Answer], notifier: Notifier) -> None:
+    """Wait for a signal while other threads serve."""
+    notifier.ready("serving the PodResources API")
+    while not isinstance(mailbox.wait(_LOOK_S), Stop):
+        notifier.alive(time.monotonic())
+
+
+def _random() -> float:
+    # The kernel's: the module random costs 1 MiB of memory.
+    return int.from_bytes(os.urandom(4), "big") / (1 << 32)
