@@ -69,9 +69,8 @@ def collect(args: argparse.Namespace, node_name: str, reserved_cpus: CpuSet | No
     if missing or context is None or state is None:
         return Collected(None, (*problems, Problem(Input.OBJECT, missing)), files)
     problems += _nodes_without_zone(context)
-    kubelet = read_kubelet(args, kubelet_config, context, reserved_cpus)
-    problems += kubelet.problems
-    host = Host(node_name, context, state, facts.pool_use, kubelet.cpus, kubelet=kubelet.resources)
+    cpus, resources = read_kubelet(args, kubelet_config, context, reserved_cpus, problems)
+    host = Host(node_name, context, state, facts.pool_use, cpus, kubelet=resources)
     roots = roots_of(args)
     problem = f"{roots.cgroup} has no cgroup of pods (kubepods); mount the host's cgroups"
     try:

@@ -5,7 +5,6 @@ lists the CPUs that the static CPU manager reserves, also if the configuration h
 """
 
 import argparse
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -23,19 +22,8 @@ from nri_numamem.observe.files import read_regular, reason_of
 _CPU_STATE_LIMIT_BYTES = 4 << 20
 # Below the kubelet's directory.
 _SOCKET = Path("pod-resources/kubelet.sock")
-# For each of two calls; the exporter does nothing else meanwhile.
+# The limit for each of two calls; the exporter waits meanwhile.
 _CALL_S: Final = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Kubelet:
-    """What was read about the kubelet."""
-
-    cpus: CpuUse
-    """Without requests, which the kubelet does not list."""
-    resources: KubeletResources
-    """Empty without the socket."""
-    problems: tuple[Problem, ...]
 
 
 def socket_of(args: argparse.Namespace) -> Path:
@@ -45,25 +33,30 @@ def socket_of(args: argparse.Namespace) -> Path:
 
 
 def read_kubelet(
-    args: argparse.Namespace, config: Path, context: Context, reserved_cpus: CpuSet | None
-) -> Kubelet:
+    args: argparse.Namespace,
+    config: Path,
+    context: Context,
+    reserved_cpus: CpuSet | None,
+    problems: list[Problem],
+) -> tuple[CpuUse, KubeletResources]:
     """Return what the kubelet manages; `reserved_cpus` is None to take those of the kubelet.
 
-    Raises UsageError if the kubelet's configuration cannot be used.
+    The CPUs are without requests, which the kubelet does not list; the resources are empty without
+    its socket. Raises UsageError if the kubelet's configuration cannot be used.
     """
-    problems: list[Problem] = []
     resources = _resources(args, problems)
     every = CpuSet(cpu for node in context.machine.nodes for cpu in node.cpus)
     if resources is not None and resources.has_static_cpu_manager:
         reserved = every - resources.allocatable_cpus if reserved_cpus is None else reserved_cpus
-        cpus = CpuUse({}, reserved, resources.exclusive_cpus)
-        return Kubelet(cpus, resources, tuple(problems))
+        return CpuUse({}, reserved, resources.exclusive_cpus), resources
     reserved = _reserved_cpus(config, problems) if reserved_cpus is None else reserved_cpus
     if resources is not None:
-        return Kubelet(CpuUse({}, reserved), resources, tuple(problems))
+        return CpuUse({}, reserved), resources
     cpu_state = _cpu_state(args.kubelet_root / FILE_NAME, problems)
-    cpus = CpuUse({}, reserved, _exclusive(every, cpu_state))
-    return Kubelet(cpus, KubeletResources(), tuple(problems))
+    exclusive = None
+    if cpu_state is not None and cpu_state.is_static:
+        exclusive = every - cpu_state.shared
+    return CpuUse({}, reserved, exclusive), KubeletResources()
 
 
 def _resources(args: argparse.Namespace, problems: list[Problem]) -> KubeletResources | None:
@@ -125,10 +118,3 @@ def _cpu_state(path: Path, problems: list[Problem]) -> CpuState | None:
         )
         problems.append(Problem(Input.EXCLUSIVE_CPUS, text))
         return None
-
-
-def _exclusive(every: CpuSet, cpu_state: CpuState | None) -> CpuSet | None:
-    """Return the CPUs that are exclusive to containers; None without a static CPU manager."""
-    if cpu_state is None or not cpu_state.is_static:
-        return None
-    return every - cpu_state.shared

@@ -6,7 +6,6 @@ incomplete program, or one with another name.
 """
 
 import errno
-import os
 import stat
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -17,6 +16,7 @@ from typing import TypeAlias
 from nri_numamem.cli.host_files import Host
 from nri_numamem.cli.installation import systemd
 from nri_numamem.config.errors import UsageError
+from nri_numamem.observe.files import replace_file
 
 REMEDIES = {
     errno.EACCES: "run as root",
@@ -239,19 +239,8 @@ def _content(path: Path) -> tuple[bytes, int]:
 def _place(path: Path, data: bytes, mode: int) -> None:
     """Write a file; the old one stays until the new one is complete."""
     _make_directories(path.parent)
-    temporary = path.with_name(f".{path.name}.new")
-    try:
-        temporary.unlink(missing_ok=True)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(descriptor)
-        temporary.replace(path)
-        path.chmod(mode)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    replace_file(path, data)
+    path.chmod(mode)
 
 
 def _make_directories(path: Path) -> None:

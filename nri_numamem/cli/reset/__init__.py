@@ -11,8 +11,9 @@ Other adopted containers are reset only with --adopted.
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 from nri_numamem.cli.host_arguments import (
     add_root_arguments,
@@ -52,14 +53,8 @@ EXAMPLES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The outcome for one container."""
-
-    pin: Pin
-    outcome: str
-    """The condition that was found, "done", "failed", or "unknown" to the runtime."""
-
+_Results: TypeAlias = Sequence[tuple[Pin, str]]
+"""Containers with outcomes: the condition found, "done", "failed", or "unknown" to the runtime."""
 
 _REMARKS = {
     "pinned": "would get all nodes of its pod",
@@ -130,7 +125,7 @@ def reset(args: argparse.Namespace) -> set[str]:
         pins, problem = _pins(state_file, args.cgroup_root)
         if args.adopted:
             pins = tuple(replace(pin, origin=Condition.PINNED) for pin in pins)
-        results = [Result(pin, str(pin.condition)) for pin in pins]
+        results: _Results = [(pin, str(pin.condition)) for pin in pins]
         if not args.dry_run:
             results = _reset(results, args, system)
     except AlreadyRunningError as error:
@@ -140,11 +135,11 @@ def reset(args: argparse.Namespace) -> set[str]:
     finally:
         lock.release()
     if args.output != "table":
-        documents = [_document(result) for result in results]
+        documents = [_document(pin, outcome) for pin, outcome in results]
         print_document({"version": DOCUMENT_VERSION, "containers": documents}, args.output)
     else:
         _show(results, problem, is_dry_run=args.dry_run)
-    return {result.outcome for result in results}
+    return {outcome for _pin, outcome in results}
 
 
 _STOP_IT = (
@@ -171,10 +166,9 @@ def _pins(path: Path, cgroup_root: Path) -> tuple[tuple[Pin, ...], str]:
     return find_pins(cgroup_root, entries), f"{path}: {problem}. {source}."
 
 
-def _reset(found: list[Result], args: argparse.Namespace, system: System) -> list[Result]:
+def _reset(found: _Results, args: argparse.Namespace, system: System) -> _Results:
     """Reset the pinned containers; return the results after it."""
-    pins = [result.pin for result in found]
-    pinned = {pin.container_id: pin for pin in pins if pin.condition is Condition.PINNED}
+    pinned = {pin.container_id: pin for pin, outcome in found if outcome == Condition.PINNED}
     if not pinned:
         return found
     directories = find_directories(args.cgroup_root, pinned)
@@ -199,23 +193,22 @@ def _reset(found: list[Result], args: argparse.Namespace, system: System) -> lis
             return "unknown"
         return "done" if is_done(pin) else "failed"
 
-    return [Result(pin, outcome(pin)) for pin in pins]
+    return [(pin, outcome(pin)) for pin, _condition in found]
 
 
-def _document(result: Result) -> dict[str, object]:
-    pin = result.pin
+def _document(pin: Pin, outcome: str) -> dict[str, object]:
     return {
         "pod": pin.pod,
         "container": pin.name,
         "containerId": pin.container_id,
-        "outcome": result.outcome,
+        "outcome": outcome,
         "assigned": str(pin.nodes),
         "podNodes": str(pin.allowed),
         "hugepageLimits": list(pin.hugepages),
     }
 
 
-def _show(results: Sequence[Result], problem: str, *, is_dry_run: bool) -> None:
+def _show(results: _Results, problem: str, *, is_dry_run: bool) -> None:
     from nri_numamem.cli.render.bars import fixed, plain_table  # noqa: PLC0415 - people
     from nri_numamem.cli.render.screen import Screen  # noqa: PLC0415 - only for people
 
@@ -227,13 +220,12 @@ def _show(results: Sequence[Result], problem: str, *, is_dry_run: bool) -> None:
         screen.text("There is no pinned container.")
         return
     table = plain_table("pod", "container", fixed("nodes"), "result")
-    for result in results:
-        pin = result.pin
-        nodes = f"{pin.nodes} > {pin.allowed}" if result.outcome in ("done", "pinned") else ""
-        remark = _REMARKS[result.outcome]
-        table.add_row(escape(pin.pod), escape(pin.name), nodes or str(pin.mems or ""), remark)
+    for pin, outcome in results:
+        is_reset = outcome in ("done", "pinned")
+        nodes = f"{pin.nodes} > {pin.allowed}" if is_reset else str(pin.mems or "")
+        table.add_row(escape(pin.pod), escape(pin.name), nodes, _REMARKS[outcome])
     screen.shown(table)
-    limited = [result.pin for result in results if result.pin.hugepages and result.pin.mems]
+    limited = [pin for pin, _outcome in results if pin.hugepages and pin.mems]
     if limited:
         names = ", ".join(f"{escape(pin.name)} ({', '.join(pin.hugepages)})" for pin in limited)
         screen.text(f"Hugepage limits stay until the container ends: {names}.")

@@ -10,7 +10,7 @@ import pytest
 from nri_numamem.cli import export
 from nri_numamem.cli.export.collect import Collected, collect
 from nri_numamem.cli.export.kubelet import read_kubelet
-from nri_numamem.export.conditions import Input
+from nri_numamem.export.conditions import Input, Problem
 from nri_numamem.export.cpus import CpuUse
 from nri_numamem.export.noderesourcetopology import noderesourcetopology
 from nri_numamem.grpc import Code, StatusError
@@ -154,5 +154,7 @@ def test_a_directory_that_cannot_be_read_is_a_problem(
     found = read(host)
     assert found.host is not None
     monkeypatch.setattr("pathlib.Path.exists", refuse)
-    result = read_kubelet(args, host.kubelet / "config.yaml", found.host.context, CpuSet([0]))
-    assert [problem.input for problem in result.problems] == [Input.PODRESOURCES]
+    problems: list[Problem] = []
+    config = host.kubelet / "config.yaml"
+    read_kubelet(args, config, found.host.context, CpuSet([0]), problems)
+    assert [problem.input for problem in problems] == [Input.PODRESOURCES]
