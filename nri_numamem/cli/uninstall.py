@@ -149,7 +149,7 @@ def _release(
 
 
 def _on_host(args: argparse.Namespace, host: Host) -> Iterator[str]:
-    """Yield what remains if the root directory is that of a host whose pods run; see --root."""
+    """Yield what remains if --root names a host whose pods run."""
     try:
         if not args.no_reset and has_pod_cgroups(host.path("/sys/fs/cgroup")):
             yield "nri-numamem uninstall    (on the host itself: unpins the containers)"
@@ -168,9 +168,9 @@ def _has_run(args: argparse.Namespace, facts: Facts, steps: Sequence[Step]) -> b
 def _other_programs(facts: Facts) -> Iterator[str]:
     """Yield executables in the plugin directory that are not the plugin's."""
     for path in facts.bad_names:
-        yield f"rename or move {path}    (the runtime does not start with a name without NN-)"
+        yield f"rename or move {path}    (the runtime does not start with a name that lacks NN-)"
     for path in facts.other_programs:
-        yield f"move {path} away    (it has the plugin's name, and is another program)"
+        yield f"move {path} away    (it has the plugin's name but is another program)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ def test_without_a_state_there_is_no_object(
         (
             [],
             (
-                "no API server: this is no pod, and /etc/nri-numamem/kubeconfig does not exist; "
+                "no API server: this is not a pod, and /etc/nri-numamem/kubeconfig does not exist; "
                 "name a kubeconfig with --kubeconfig, or print the object with --dry-run"
             ),
         ),

@@ -1,7 +1,7 @@
 """What the object shows: the plugin's state, the machine, cgroups, and the kubelet.
 
 An input that cannot be read becomes one line with its effect and a remedy. Without the machine or
-the plugin's state there is no object: the zones would show memory that pods have.
+the plugin's state there is no object, because the zones would show memory that pods use.
 
 The exporter compares a stamp each second to detect changes. The stamp consists of size, inode and
 time of the files, the names of the pods' cgroups, and the counts of the hugepage pools; only the

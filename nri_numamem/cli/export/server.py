@@ -64,8 +64,8 @@ def access_of(args: argparse.Namespace) -> Callable[[], Access]:
         path = args.kubeconfig or DEFAULT_KUBECONFIG
         if args.kubeconfig is None and not path.exists():
             raise AccessError(
-                f"no API server: this is no pod, and {path} does not exist; name a kubeconfig with "
-                "--kubeconfig, or print the object with --dry-run"
+                f"no API server: this is not a pod, and {path} does not exist; name a kubeconfig "
+                "with --kubeconfig, or print the object with --dry-run"
             )
         read = partial(read_kubeconfig, path)
     if read().server.is_tls:

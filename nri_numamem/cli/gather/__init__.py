@@ -103,7 +103,7 @@ class Written:
         self._total_bytes = 0
 
     def add(self, item: Item) -> Item:
-        """Return the item as the archive has it, which is without content if there is no room."""
+        """Return the item for the archive; it loses its content if the archive is full."""
         size = len(item.content) + _HEADER_BYTES
         if self._total_bytes + size > TOTAL_LIMIT_BYTES and item.is_included:
             problem = f"left out: the other files have {humanize_bytes(self._total_bytes)}B"

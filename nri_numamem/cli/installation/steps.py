@@ -115,7 +115,7 @@ def perform(steps: Sequence[Step], host: Host, *, is_dry_run: bool) -> None:
 
 
 def print_nothing(*, is_dry_run: bool) -> None:
-    """Print that there are no steps."""
+    """Print that nothing changes."""
     print("nothing to change" if is_dry_run else "nothing changed")
 
 

@@ -60,7 +60,7 @@ def test_a_kubeconfig_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
 
 def test_the_default_kubeconfig(tmp_path: Path) -> None:
-    with pytest.raises(AccessError, match=r"no API server: this is no pod, and .*/default does"):
+    with pytest.raises(AccessError, match=r"no API server: this is not a pod, and .*/default does"):
         access_of(options())
     kubeconfig(tmp_path / "default", "https://default")
     assert access_of(options())().server.host == "default"
