@@ -9,7 +9,7 @@ the runtime reports them at its creation, and the plugin never changes them.
 
 from collections.abc import Callable, Iterable
 
-from nri_numamem.engine.core.events import HostCpus, HostCpusRead
+from nri_numamem.engine.core.events import HostCpus
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.features.cpu_following.shared_cpus import may_follow
 from nri_numamem.engine.records.cpus import KubeletCpuStateUnreadable
@@ -66,7 +66,7 @@ class HostCpusMonitor:
         self._error = ""
         if cpus == engine.context.host_cpus:
             return ()
-        return engine.apply(HostCpusRead(cpus)).records
+        return engine.apply(cpus).records
 
     def _kubelet_policy(self) -> str:
         try:

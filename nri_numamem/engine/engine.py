@@ -28,15 +28,15 @@ _HANDLERS: dict[type, Handler] = {
     events.CpusetsRead: without_reply(cpuset_check.cpusets_read),
     events.RunPodSandbox: without_reply(pods.run_pod_sandbox),
     events.UpdatePodSandbox: without_reply(pods.update_pod_sandbox),
-    events.StopPodSandbox: without_reply(pods.stop_pod_sandbox),
-    events.RemovePodSandbox: without_reply(pods.remove_pod_sandbox),
-    events.PodCgroupGone: without_reply(pods.pod_cgroup_gone),
+    events.StopPodSandbox: without_reply(pods.end_pod_sandbox),
+    events.RemovePodSandbox: without_reply(pods.end_pod_sandbox),
+    events.PodCgroupGone: without_reply(pods.end_pod_sandbox),
     events.CreateContainer: containers.create_container,
     events.MachineChanged: without_reply(machine_change.rebaseline),
-    events.HostCpusRead: without_reply(machine_change.host_cpus_read),
+    events.HostCpus: without_reply(machine_change.host_cpus_read),
     events.UpdateContainer: container_update.update_container,
-    events.StopContainer: without_reply(containers.stop_container),
-    events.RemoveContainer: without_reply(containers.remove_container_event),
+    events.StopContainer: without_reply(containers.end_container),
+    events.RemoveContainer: without_reply(containers.end_container),
 }
 
 _NEW = (events.CreateContainer, events.RunPodSandbox)

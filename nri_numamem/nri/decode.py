@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from nri_numamem.engine.core import events
-from nri_numamem.engine.core.annotations import own_annotations
+from nri_numamem.engine.core.annotations import MEMORY_POLICY, own_annotations
 from nri_numamem.engine.core.context import is_burstable
 from nri_numamem.nri import nri_subset_pb2 as api
 from nri_numamem.nri.host_facts import NO_HOST_FACTS, HostFacts, PodCgroup
@@ -153,7 +153,7 @@ class Decoder:
             network = self._facts.network(pod, names, path)
         handler = request.pod.runtime_handler
         support = self._facts.policy_support(handler) if self._facts.sets_policies else None
-        text = pod.annotation(events.MEMORY_POLICY, container.name) if pod.annotations else ""
+        text = pod.annotation(MEMORY_POLICY, container.name) if pod.annotations else ""
         policy = None
         if text or support is not None:
             policy = events.PolicyRequest(text, handler, support or events.PolicySupport())

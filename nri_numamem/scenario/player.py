@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from nri_numamem.engine.admission.remedy_inputs import trial_context
+from nri_numamem.engine.core.annotations import MEMORY_POLICY
 from nri_numamem.engine.core.events import (
-    MEMORY_POLICY,
     Container,
     CreateContainer,
     PodSandbox,

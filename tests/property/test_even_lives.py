@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from nri_numamem.engine.core import events
+from nri_numamem.engine.core.annotations import MEMORY_POLICY
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.setup import new_context
@@ -31,7 +32,7 @@ def create(random: Random, host: Host, uid: str) -> None:
         annotations = {ANNOTATION: f"interleave:{wanted}"} if wanted else {}
         pod = replace(host.run(uid), annotations=annotations)
         host.pods[pod.sandbox_id] = pod
-    text = pod.annotation(events.MEMORY_POLICY, "main")
+    text = pod.annotation(MEMORY_POLICY, "main")
     devices = random.choice(((), (), (NodeSet([random.randrange(4)]),)))
     container = events.Container(
         f"c{len(host.answers)}",

@@ -5,21 +5,33 @@ and its holder keeps the CPUs and devices in question until the container ends. 
 when a container becomes misaligned, not at every Synchronize.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from nri_numamem.engine.admission import alignment_records as records
 from nri_numamem.engine.admission.records import choice_of
+from nri_numamem.engine.core.annotations import MOVABLE
+from nri_numamem.engine.core.candidates import Choice, reason_in
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.cpu_requests import requested_millicores
-from nri_numamem.engine.core.events import MOVABLE, Container, PodSandbox
-from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders
+from nri_numamem.engine.core.events import Container, PodSandbox
+from nri_numamem.engine.core.fields import container_names, provider_hints
+from nri_numamem.engine.core.providers import (
+    CPU,
+    DEVICES,
+    NETWORK,
+    NO_OTHER_PROVIDERS,
+    OtherProviders,
+)
 from nri_numamem.engine.core.request import Request
 from nri_numamem.engine.core.state import EngineState, Holder
+from nri_numamem.engine.records.containers import Misaligned
 from nri_numamem.engine.records.record import Record
 from nri_numamem.memorymanager.holder import HolderKey
 from nri_numamem.numa import NodeSet
 from nri_numamem.topologymanager import Placement
+
+ADOPTED = "adopted"
+"""The cause where the plugin did not choose the nodes."""
 
 
 def holder_of(
@@ -60,7 +72,7 @@ def placed(
     if misaligned == NO_OTHER_PROVIDERS:
         return holder, ()
     choice = choice_of(before, holder.key, request, placement, others)
-    return holder, (records.misaligned(choice, pod, container, misaligned),)
+    return holder, (misaligned_record(choice, pod, container, misaligned),)
 
 
 def with_preset_nodes(
@@ -72,7 +84,7 @@ def with_preset_nodes(
     if holder is None or misaligned == NO_OTHER_PROVIDERS:
         return state, ()
     after = state.with_holder(replace(holder, misaligned=misaligned), state.accounting)
-    return after, (records.found_misaligned(pod, container, nodes, misaligned),)
+    return after, (found_misaligned(pod, container, nodes, misaligned),)
 
 
 def with_nodes(holder: Holder, nodes: NodeSet) -> Holder:
@@ -110,7 +122,7 @@ def synchronize(
             changed[holder.key] = replace(holder, misaligned=misaligned)
         if misaligned not in (NO_OTHER_PROVIDERS, known, holder.misaligned):
             pod = new.pods[holder.sandbox_id]
-            found.append(records.found_misaligned(pod, container, nodes, misaligned))
+            found.append(found_misaligned(pod, container, nodes, misaligned))
     if changed:
         new = new.with_all(new.accounting, {**new.holders, **changed}, new.keys)
     return new, found
@@ -121,3 +133,43 @@ def misaligned_containers(state: EngineState) -> Iterable[tuple[Holder, OtherPro
     for holder in state.holders.values():
         if not holder.ended and holder.misaligned != NO_OTHER_PROVIDERS:
             yield holder, holder.misaligned
+
+
+def misaligned_record(
+    choice: Choice, pod: PodSandbox, container: Container, remote: OtherProviders
+) -> Misaligned:
+    """Record a container that was placed away from `remote`, a part of its CPUs and devices."""
+    causes = {name: reason_in(choice, nodes).rule.value for name, nodes in _first(remote).items()}
+    return _misaligned(pod, container, choice.nodes or NodeSet(), remote, causes)
+
+
+def found_misaligned(
+    pod: PodSandbox, container: Container, nodes: NodeSet, remote: OtherProviders
+) -> Misaligned:
+    """Record a container that already has nodes away from `remote`."""
+    return _misaligned(pod, container, nodes, remote, dict.fromkeys(_first(remote), ADOPTED))
+
+
+def _first(remote: OtherProviders) -> dict[str, NodeSet]:
+    """Return the provider's name -> its nodes, those of its first device or interface."""
+    found = {} if remote.cpu is None else {CPU: remote.cpu}
+    if remote.devices:
+        found[DEVICES] = remote.devices[0]
+    if remote.interfaces:
+        found[NETWORK] = remote.interfaces[0].nodes
+    return found
+
+
+def _misaligned(
+    pod: PodSandbox,
+    container: Container,
+    nodes: NodeSet,
+    remote: OtherProviders,
+    causes: Mapping[str, str],
+) -> Misaligned:
+    return Misaligned(
+        names=container_names(pod, container),
+        nodes=nodes,
+        misaligned=provider_hints(remote),
+        causes=causes,
+    )

@@ -274,23 +274,14 @@ def _with_hugepages(adjustment: Adjustment, request: Request) -> Adjustment:
     return replace(adjustment, hugepage_limits=request.hugepage_limits, hugepage_route=route)
 
 
-def stop_container(_context: Context, state: EngineState, event: StopContainer) -> Transition:
-    """Reserve the container's memory for the next containers of its pod."""
-    return _end(state, event.pod, event.container)
-
-
-def remove_container_event(
-    _context: Context, state: EngineState, event: RemoveContainer
+def end_container(
+    _context: Context, state: EngineState, event: StopContainer | RemoveContainer
 ) -> Transition:
-    """Do the same for a container whose stop was not reported; else nothing."""
-    return _end(state, event.pod, event.container)
-
-
-def _end(state: EngineState, pod: PodSandbox, container: Container) -> Transition:
-    holder = state.holder(container.container_id)
+    """Reserve the memory of a container that ended for the next containers of its pod."""
+    holder = state.holder(event.container.container_id)
     if holder is None or holder.ended:
         return Transition(state)
     accounting = mark_reusable(state.accounting, *holder.key)
     next_state = state.with_holder(replace(holder, ended=True), accounting)
-    record = records.ended(next_state, pod, holder)
+    record = records.ended(next_state, holder)
     return Transition(pod_limit.release_oldest_ended(next_state, holder.key[0]), (record,))

@@ -8,9 +8,10 @@ container whose name is unknown; it keeps its nodes until it or its sandbox ends
 
 from dataclasses import replace
 
-from nri_numamem.engine.admission.records import duplicate
 from nri_numamem.engine.core.events import Container, PodSandbox
+from nri_numamem.engine.core.fields import container_names
 from nri_numamem.engine.core.state import EngineState, Holder
+from nri_numamem.engine.records.containers import DuplicateContainer
 from nri_numamem.engine.records.record import Record
 from nri_numamem.memorymanager import rename_container
 
@@ -29,7 +30,13 @@ def separate(
     renamed = replace(other, key=(pod.uid, other.container_id))
     accounting = rename_container(state.accounting, *key, other.container_id)
     state = state.without_holder(other, state.accounting).with_holder(renamed, accounting)
-    return state, duplicate(pod, container, other)
+    record = DuplicateContainer(
+        names=container_names(pod, container),
+        sandbox_id=pod.sandbox_id,
+        other_container_id=other.container_id,
+        other_sandbox_id=other.sandbox_id,
+    )
+    return state, record
 
 
 def running_duplicate(state: EngineState, pod: PodSandbox, container: Container) -> Holder | None:

@@ -12,7 +12,6 @@ from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.decision import Transition
 from nri_numamem.engine.core.events import (
     PodCgroupGone,
-    PodSandbox,
     RemovePodSandbox,
     RunPodSandbox,
     StopPodSandbox,
@@ -80,25 +79,16 @@ def update_pod_sandbox(context: Context, state: EngineState, event: UpdatePodSan
     return Transition(pod_limit.release_excess(state, pod))
 
 
-def stop_pod_sandbox(_context: Context, state: EngineState, event: StopPodSandbox) -> Transition:
-    """Release the memory of the sandbox's containers."""
-    return end_sandbox(state, event.pod)
-
-
-def remove_pod_sandbox(
-    _context: Context, state: EngineState, event: RemovePodSandbox
+def end_pod_sandbox(
+    _context: Context,
+    state: EngineState,
+    event: StopPodSandbox | RemovePodSandbox | PodCgroupGone,
 ) -> Transition:
-    """Do the same for a sandbox whose stop was not reported; else nothing."""
-    return end_sandbox(state, event.pod)
+    """Release the memory of the sandbox's containers; nothing if that has happened already.
 
-
-def pod_cgroup_gone(_context: Context, state: EngineState, event: PodCgroupGone) -> Transition:
-    """Do the same for a sandbox whose end the runtime does not report."""
-    return end_sandbox(state, event.pod)
-
-
-def end_sandbox(state: EngineState, pod: PodSandbox) -> Transition:
-    """Release the sandbox; containers of the same pod in another sandbox keep their memory."""
+    Containers of the same pod in another sandbox keep their memory.
+    """
+    pod = event.pod
     ended = [h for h in state.holders.values() if h.sandbox_id == pod.sandbox_id]
     if not ended and pod.sandbox_id not in state.pods:
         return Transition(state)

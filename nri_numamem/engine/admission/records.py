@@ -1,9 +1,8 @@
 """Records of decisions on containers, and the text of a rejection."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
-from nri_numamem.engine.admission.holders import holders_of
 from nri_numamem.engine.core.candidates import Choice, considered
 from nri_numamem.engine.core.context import Context, qos_of_cgroup_parent
 from nri_numamem.engine.core.events import Container, PodSandbox
@@ -12,6 +11,7 @@ from nri_numamem.engine.core.fields import (
     adjustment_shown,
     container_names,
     free_bytes,
+    holder_names,
     pod_name,
     remedy_shown,
     used_outside_of_pods,
@@ -21,21 +21,18 @@ from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.engine.core.request import Request, request_of_pod
 from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.core.text import NAME_CHARACTERS, cut
-from nri_numamem.engine.records.common import ContainerNames
+from nri_numamem.engine.records.common import HolderShown
 from nri_numamem.engine.records.containers import (
     Adopted,
-    DuplicateContainer,
     NotManaged,
     Placed,
     Unplaced,
 )
 from nri_numamem.engine.records.running import (
     ContainerEnded,
-    CpusetMemsReapplied,
-    StaleReservationDropped,
 )
-from nri_numamem.memorymanager import Block, QosClass, Rejection, remove_container
-from nri_numamem.memorymanager.holder import HolderKey, HolderKind
+from nri_numamem.memorymanager import QosClass, Rejection, remove_container
+from nri_numamem.memorymanager.holder import HolderKey, HolderKind, container_name
 from nri_numamem.memorymanager.rejection import TOPOLOGY
 from nri_numamem.numa import NodeSet
 from nri_numamem.topologymanager import Placement
@@ -51,6 +48,9 @@ TEXT_LIMIT = 880
 # Room for remedy and kubelet's sentence; names that leave less are shortened.
 _MESSAGE_LEAST = 350
 _SHORT_NAME_CHARACTERS = 60
+
+# The largest holders; more do not help anybody to choose.
+HOLDERS_LIMIT = 16
 
 NO_MEMORY_LIMIT = "no_memory_limit"
 NO_CPU_LIMIT = "no_cpu_limit"
@@ -255,49 +255,41 @@ def _named(pod: PodSandbox, container: Container, limit: int) -> str:
     return f"{PREFIX}container {cut(container.name, limit)} of pod {pod_name(pod, limit)}"
 
 
-def ended(state: EngineState, pod: PodSandbox, holder: Holder) -> ContainerEnded:
+def ended(state: EngineState, holder: Holder) -> ContainerEnded:
     """Record a container that ended; its pod may reuse the memory."""
-    names = ContainerNames(
-        pod=pod.name,
-        namespace=pod.namespace,
-        container=holder.container_name,
-        pod_uid=holder.key[0],
-        container_id=holder.container_id,
-    )
     reusable = {block.type: block.size for block in state.blocks(holder.key) or ()}
-    return ContainerEnded(names=names, reusable_bytes=reusable)
+    return ContainerEnded(names=holder_names(state, holder), reusable_bytes=reusable)
 
 
-def duplicate(pod: PodSandbox, container: Container, other: Holder) -> DuplicateContainer:
-    """Record that another sandbox of the pod runs a container of the same name."""
-    return DuplicateContainer(
-        names=container_names(pod, container),
-        sandbox_id=pod.sandbox_id,
-        other_container_id=other.container_id,
-        other_sandbox_id=other.sandbox_id,
-    )
+def holders_of(state: EngineState, uid: str, resources: Iterable[str]) -> tuple[HolderShown, ...]:
+    """Return the largest holders of the resources, without those of pod `uid`.
+
+    The largest one comes first.
+    """
+    wanted = frozenset(resources)
+    found: list[tuple[int, HolderKey, NodeSet, dict[str, int]]] = []
+    for other, containers in state.accounting.assignments.items():
+        if other == uid:
+            continue
+        for name, blocks in containers.items():
+            held = {block.type: block.size for block in blocks if block.type in wanted}
+            if any(held.values()):
+                nodes = blocks[0].numa_affinity
+                found.append((-sum(held.values()), (other, name), nodes, held))
+    found.sort(key=lambda entry: entry[:2])
+    return tuple(_holder(state, key, nodes, held) for _, key, nodes, held in found[:HOLDERS_LIMIT])
 
 
-def reservation_dropped(holder: Holder, blocks: tuple[Block, ...]) -> StaleReservationDropped:
-    """Record a reservation of the state file whose nodes cannot be used any more."""
-    return StaleReservationDropped(
-        pod_uid=holder.key[0],
-        container=holder.container_name,
-        request_bytes={block.type: block.size for block in blocks},
-        nodes=blocks[0].numa_affinity,
-        cause="its NUMA nodes do not exist any more, are excluded, or have assignments of "
-        "another group",
-    )
-
-
-def reapplied(
-    pod: PodSandbox, container: Container, nodes: NodeSet, cause: str
-) -> CpusetMemsReapplied:
-    """Record that runtime and cgroup showed different nodes, and that `nodes` are set again."""
-    return CpusetMemsReapplied(
-        names=container_names(pod, container),
+def _holder(
+    state: EngineState, key: HolderKey, nodes: NodeSet, held: dict[str, int]
+) -> HolderShown:
+    holder = state.holders.get(key)
+    pod = None if holder is None else state.pods.get(holder.sandbox_id)
+    return HolderShown(
+        namespace="" if pod is None else pod.namespace,
+        pod="" if pod is None else pod.name,
+        container=container_name(key[1]),
+        pod_uid=key[0],
         nodes=nodes,
-        runtime_cpuset_mems=container.cpuset_mems,
-        cgroup_cpuset_mems=str(container.cgroup_mems or ""),
-        cause=cause,
+        held_bytes=held,
     )

@@ -2,7 +2,17 @@
 
 from collections.abc import Mapping
 
-from nri_numamem.engine.core.events import ANNOTATION_DOMAIN
+ANNOTATION_DOMAIN = ".numamem.io"
+MEMORY_POLICY = "memory-policy"
+"""The feature whose annotation chooses a memory policy."""
+MOVABLE = "movable"
+"""The annotation "true": rebalancing plans may name the pod before others (``rebalance``)."""
+NETWORK_HINTS = "network-hints"
+"""The feature whose annotation switches network hints off."""
+PINNING = "memory"
+"""The feature whose annotation says that a memory request is the limit."""
+PLACEMENT_STRATEGY = "placement-strategy"
+"""The feature whose annotation chooses the placement strategy of a pod."""
 
 # The engine keeps the annotations of every pod, and a pod may have 256 KiB of them.
 _COUNT_LIMIT = 256

@@ -30,7 +30,6 @@ from nri_numamem.memorymanager import (
     default_state,
     resolve_reserved,
 )
-from nri_numamem.memorymanager.candidates import crosses_groups
 from nri_numamem.numa import (
     MEMORY,
     Classification,
@@ -210,13 +209,17 @@ class Context:
         """Return whether none of the nodes is excluded."""
         return nodes.isdisjoint(self.classification.excluded)
 
-    def allows(self, accounting: State, nodes: NodeSet) -> bool:
-        """Return whether the machine has these nodes, and no other group has one of them."""
-        return not crosses_groups(accounting, nodes)
-
     def start_records(self, version: str) -> tuple[Record, ...]:
         """Return the records of a start: machine and policy, and warnings about both."""
-        return (self.record(version), *self._policy_warnings(), *self.node_warnings())
+        warnings = [found for feature in self.all_features for found in feature.warnings(self)]
+        if self.is_static and self.is_strict and self.policy.has_static_cpus:
+            policy = self.policy.topology_manager_policy
+            warnings.append(
+                StrictPolicyWithStaticCpus(
+                    cpuManagerPolicy="static", topologyManagerPolicy=policy, cost=STATIC_CPUS_COST
+                )
+            )
+        return (self.record(version), *warnings, *self.node_warnings())
 
     def node_warnings(self) -> Iterator[Record]:
         """Yield the warnings about nodes without CPUs."""
@@ -237,15 +240,6 @@ class Context:
             "use": self.classification.use_of(node.node_id).value,
         }
         return fields if node.memory_tier is None else {**fields, "memory_tier": node.memory_tier}
-
-    def _policy_warnings(self) -> Iterator[Record]:
-        for feature in self.all_features:
-            yield from feature.warnings(self)
-        if self.is_static and self.is_strict and self.policy.has_static_cpus:
-            policy = self.policy.topology_manager_policy
-            yield StrictPolicyWithStaticCpus(
-                cpuManagerPolicy="static", topologyManagerPolicy=policy, cost=STATIC_CPUS_COST
-            )
 
     def record(self, version: str) -> Record:
         """Return the record of machine and policy."""

@@ -8,22 +8,11 @@ interpretation.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from nri_numamem.engine.core.annotations import ANNOTATION_DOMAIN
 from nri_numamem.memorymanager import PoolUse
 from nri_numamem.memorymanager.burstable import BurstableFacts
 from nri_numamem.numa import CpuSet, Machine, NodeSet, PolicyMode
 from nri_numamem.numa.pages import Pages
-
-ANNOTATION_DOMAIN = ".numamem.io"
-MEMORY_POLICY = "memory-policy"
-"""The feature whose annotation chooses a memory policy."""
-MOVABLE = "movable"
-"""The annotation "true": rebalancing plans may name the pod before others (``rebalance``)."""
-NETWORK_HINTS = "network-hints"
-"""The feature whose annotation switches network hints off."""
-PINNING = "memory"
-"""The feature whose annotation says that a memory request is the limit."""
-PLACEMENT_STRATEGY = "placement-strategy"
-"""The feature whose annotation chooses the placement strategy of a pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,19 +242,12 @@ class MachineChanged:
 
 @dataclass(frozen=True, slots=True)
 class HostCpus:
-    """What is known about the CPUs of the host besides their NUMA nodes."""
+    """What the host shows of its CPUs, besides their NUMA nodes."""
 
     isolated: CpuSet = field(default_factory=CpuSet)
     """CPUs without load balancing (isolcpus=), on which shared containers must not run."""
     kubelet_policy: str = ""
     """The policy in the state file of the kubelet's CPU manager; "" if unknown."""
-
-
-@dataclass(frozen=True, slots=True)
-class HostCpusRead:
-    """The host's CPUs, and the state file of the kubelet's CPU manager, were read."""
-
-    cpus: HostCpus
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +292,7 @@ Event = (
     | PodCgroupGone
     | CreateContainer
     | MachineChanged
-    | HostCpusRead
+    | HostCpus
     | UpdateContainer
     | StopContainer
     | RemoveContainer

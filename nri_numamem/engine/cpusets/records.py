@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from nri_numamem.engine.admission import records as containers
 from nri_numamem.engine.core.events import Container, PodSandbox
 from nri_numamem.engine.core.fields import holder_names
 from nri_numamem.engine.core.state import EngineState, Holder
@@ -40,7 +39,13 @@ def reported(
         return conflict(state, holder, reported.previous or NodeSet(), nodes, shortfall)
     if not is_sent:
         return missing(state, holder, nodes)
-    return containers.reapplied(pod, container, nodes, reported.cause)
+    return CpusetMemsReapplied(
+        names=holder_names(state, holder),
+        nodes=nodes,
+        runtime_cpuset_mems=container.cpuset_mems,
+        cgroup_cpuset_mems=str(container.cgroup_mems or ""),
+        cause=reported.cause,
+    )
 
 
 def missing(

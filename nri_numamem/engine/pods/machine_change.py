@@ -16,7 +16,7 @@ from dataclasses import replace
 from nri_numamem.engine.core import shortfalls
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.decision import Transition
-from nri_numamem.engine.core.events import HostCpusRead, MachineChanged
+from nri_numamem.engine.core.events import HostCpus, MachineChanged
 from nri_numamem.engine.core.fields import holder_names, pod_names
 from nri_numamem.engine.core.plan import RecordValue
 from nri_numamem.engine.core.state import EngineState, Holder
@@ -68,11 +68,11 @@ def rebaseline(context: Context, state: EngineState, event: MachineChanged) -> T
     return Transition(new, (record, *warnings, *moved, *overcommitments), changed)
 
 
-def host_cpus_read(context: Context, state: EngineState, event: HostCpusRead) -> Transition:
+def host_cpus_read(context: Context, state: EngineState, event: HostCpus) -> Transition:
     """Return the context with these CPUs; the accounting does not depend on them."""
-    if event.cpus == context.host_cpus:
+    if event == context.host_cpus:
         return Transition(state)
-    return Transition(state, context=replace(context, host_cpus=event.cpus))
+    return Transition(state, context=replace(context, host_cpus=event))
 
 
 def rebuilt(context: Context, state: EngineState) -> EngineState:

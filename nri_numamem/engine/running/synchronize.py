@@ -27,6 +27,7 @@ from nri_numamem.engine.core.bulk_update import BulkUpdate
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.decision import NO_PLAN, Decision
 from nri_numamem.engine.core.events import Container, PodSandbox, Synchronize
+from nri_numamem.engine.core.fields import free_bytes
 from nri_numamem.engine.core.plan import Plan, Update
 from nri_numamem.engine.core.reason import Reasons
 from nri_numamem.engine.core.reasons import reason_of
@@ -37,6 +38,7 @@ from nri_numamem.engine.cpusets import records as cpuset_records
 from nri_numamem.engine.cpusets.reported import Action
 from nri_numamem.engine.pods import limit as pod_limit
 from nri_numamem.engine.pods import scope as pod_scope
+from nri_numamem.engine.records.connection import Synchronized
 from nri_numamem.engine.records.containers import (
     Adopted,
 )
@@ -45,14 +47,17 @@ from nri_numamem.engine.records.running import (
     CpusetMemsConflict,
     CpusetMemsMissing,
     CpusetMemsReapplied,
+    StaleReservationDropped,
 )
-from nri_numamem.engine.running import records as machine_records
 from nri_numamem.engine.running.containers import Found, Pinned, Running, classify
 from nri_numamem.engine.running.place_running import place_all
 from nri_numamem.engine.running.requests import RunningRequests
 from nri_numamem.memorymanager import adopt_again, mark_reusable
+from nri_numamem.memorymanager.candidates import crosses_groups
 from nri_numamem.memorymanager.holder import HolderKind
-from nri_numamem.numa import NodeSet
+from nri_numamem.numa import MEMORY, NodeSet
+
+_STALE = "its NUMA nodes do not exist any more, are excluded, or have assignments of another group"
 
 
 def synchronize(context: Context, state: EngineState, event: Synchronize) -> Decision:
@@ -85,7 +90,7 @@ def _rebuild(
     found = Found()
     new = _adopt_all(context, known, old, new, pinned, found)
     if is_restored:
-        old, more = _drop_stale_reservations(context, old, new)
+        old, more = _drop_stale_reservations(old, new)
         found.records.extend(more)
     new = _keep_reservations(old, new)
     new, more = pod_scope.synchronize(context, old, new, event.pods)
@@ -95,8 +100,14 @@ def _rebuild(
     new = pod_limit.release_all_excess(new, event.pods)
     new = cpuset_check.synchronize(old, new, event.containers, found.updates[repeated_count:])
     new, more = alignment.synchronize(context, old, new, event.containers)
-    counts = len(pinned), len(found.updates)
-    made = machine_records.synchronized(new, event, *counts, running.not_managed)
+    made = Synchronized(
+        pod_count=len(event.pods),
+        container_count=len(event.containers),
+        adopted_count=len(pinned),
+        updated_count=len(found.updates),
+        not_managed=running.not_managed,
+        free_bytes=free_bytes(new.accounting, (MEMORY,), new.accounting.machine_state),
+    )
     # A runtime rejects a reply that names a container twice.
     by_container = {update.container_id: update for update in found.updates}
     return Decision.computed(
@@ -202,7 +213,7 @@ def _adopt(
 
 
 def _drop_stale_reservations(
-    context: Context, restored: EngineState, new: EngineState
+    restored: EngineState, new: EngineState
 ) -> tuple[EngineState, list[Record]]:
     """Return the restored state without reservations that groups of running containers forbid.
 
@@ -220,11 +231,19 @@ def _drop_stale_reservations(
             continue  # made again on the nodes of the pod's containers
         nodes = blocks[0].numa_affinity
         before = bulk.pod_view(key[0])
-        if context.allows(before.accounting, nodes):
+        if not crosses_groups(before.accounting, nodes):
             accounting = adopt_again(before.accounting, *key, blocks)
             bulk.replace_pod(key[0], before, before.with_accounting(accounting))
         else:
-            found.append(records.reservation_dropped(holder, blocks))
+            found.append(
+                StaleReservationDropped(
+                    pod_uid=key[0],
+                    container=holder.container_name,
+                    request_bytes={block.type: block.size for block in blocks},
+                    nodes=nodes,
+                    cause=_STALE,
+                )
+            )
             restored = restored.without_holder(holder, restored.accounting)
     return restored, found
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from nri_numamem.engine.admission.records import (
+    HOLDERS_LIMIT,
     TEXT_LIMIT,
     adopted,
     ended,
+    holders_of,
     not_managed,
-    reapplied,
     rejection_text,
-    reservation_dropped,
 )
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox, RunPodSandbox
@@ -20,12 +20,14 @@ from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders
 from nri_numamem.engine.core.request import Request
 from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.records.common import HolderShown
 from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.engine.records.record import Record
-from nri_numamem.memorymanager import Block, Explanation, Rejection, default_state
+from nri_numamem.memorymanager import Block, Explanation, Rejection, State, default_state
+from nri_numamem.memorymanager.holder import HolderKind, HolderName
 from nri_numamem.numa import CpuSet, Machine, NodeSet, NumaNode
+from tests.engine.conftest import GI, MI, PAGE, Host, NewHost
 
-GI = 1 << 30
 MACHINE = Machine(tuple(NumaNode(n, 4 * GI, {2 << 20: 16}, CpuSet([n])) for n in (0, 1)))
 POD = PodSandbox("s", "uid", "ns", "db", "/kubepods/poduid", memory_limit_bytes=6 * GI)
 CONTAINER = Container("id", "s", "main", GI)
@@ -198,16 +200,54 @@ def test_a_guaranteed_pod_has_no_obstacles() -> None:
 def test_an_end_names_what_the_pod_may_reuse() -> None:
     holder = Holder("id", "s", ("uid", "main"))
     state = EngineState(default_state(MACHINE, {}))
-    assert fields_of(ended(state, POD, holder))["reusable_bytes"] == {}
+    assert fields_of(ended(state, holder))["reusable_bytes"] == {}
 
 
-def test_a_reservation_of_the_state_file_that_is_dropped() -> None:
-    blocks = (Block(NodeSet([3]), "memory", GI),)
-    record = reservation_dropped(Holder("id", "s", ("uid", "main")), blocks)
-    assert fields_of(record)["nodes"] == "3"
-    assert fields_of(record)["request_bytes"] == {"memory": GI}
+def test_the_holders_in_a_rejection(host: Host) -> None:
+    host.create(host.run("a"), "small", 100 * MI)
+    host.create(host.run("b"), "large", 700 * MI)
+    own = host.run("c")
+    host.create(own, "first", 300 * MI)
+    (record,) = host.create(own, "second", 100 * GI).records
+    assert fields_of(record)["holders"] == [
+        {
+            "namespace": "ns",
+            "pod": "pod-b",
+            "container": "large",
+            "pod_uid": "b",
+            "nodes": host.placed()["b"]["large"],
+            "held_bytes": {"memory": 700 * MI},
+        },
+        {
+            "namespace": "ns",
+            "pod": "pod-a",
+            "container": "small",
+            "pod_uid": "a",
+            "nodes": host.placed()["a"]["small"],
+            "held_bytes": {"memory": 100 * MI},
+        },
+    ]
 
 
-def test_an_update_that_is_repeated() -> None:
-    record = reapplied(POD, CONTAINER, NodeSet([1]), "the update did not reach the cgroup")
-    assert (fields_of(record)["nodes"], fields_of(record)["runtime_cpuset_mems"]) == ("1", "")
+def test_only_requested_resources_count(new_host: NewHost) -> None:
+    host = new_host(Policy())
+    host.create(host.run("a"), "app", 100 * MI, hugepages={PAGE: 2 * PAGE})
+    host.create(host.run("b"), "app", 200 * MI, hugepages={PAGE: 0})
+    (found,) = holders_of(host.engine.state, "x", ["hugepages-2Mi"])
+    assert (found.pod, found.held_bytes) == ("pod-a", {"hugepages-2Mi": 2 * PAGE})
+
+
+def test_the_list_is_bounded_and_names_may_be_unknown() -> None:
+    small, large = (Block(NodeSet([0]), "memory", 5),), (Block(NodeSet([0]), "memory", 9),)
+    blocks: dict[HolderName, tuple[Block, ...]] = {"app": small, HolderKind.POD: large}
+    state = EngineState(State({}, {f"u{n:02}": blocks for n in range(30)}))
+    found = holders_of(state, "x", ["memory"])
+    assert len(found) == HOLDERS_LIMIT
+    assert found[0] == HolderShown(
+        namespace="",
+        pod="",
+        container="",
+        pod_uid="u00",
+        nodes=NodeSet([0]),
+        held_bytes={"memory": 9},
+    )

@@ -89,12 +89,6 @@ def test_hints_of_other_providers_count_if_the_policy_merges_hints() -> None:
     assert alone.other_providers_of(container) is NO_OTHER_PROVIDERS
 
 
-def test_nodes_of_the_machine_may_be_assigned() -> None:
-    made = context()
-    assert made.allows(made.empty_accounting(), NodeSet([0, 1]))
-    assert not made.allows(made.empty_accounting(), NodeSet([0, 2]))
-
-
 def excluding_context(**values: object) -> Context:
     cpus = {0: CpuSet([0]), 1: CpuSet([1]), 2: CpuSet(), 3: CpuSet()}
     nodes = tuple(NumaNode(n, GI, cpus=found, distances={0: 10}) for n, found in cpus.items())

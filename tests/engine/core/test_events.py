@@ -43,7 +43,7 @@ def test_the_engine_decides_every_kind_of_event(host: Host) -> None:
         events.ContainersFound(()),
         events.CpusetsRead(()),
         events.MachineChanged(engine.context.machine),
-        events.HostCpusRead(events.HostCpus()),
+        events.HostCpus(),
     ]
     assert {type(event) for event in some} == set(events.Event.__args__)
     for event in some:

@@ -542,3 +542,19 @@ def test_containers_that_are_not_managed_are_counted_by_cause(host: Host) -> Non
         host.containers[new.container_id] = new
     record = host.synchronize().records[-1]
     assert fields_of(record)["not_managed"] == {"its pod is Burstable": 3, "no QoS class": 2}
+
+
+def test_the_record_of_a_rebuilt_state(host: Host) -> None:
+    host.create(host.run("b", "burstable/"))
+    host.create(host.run("a"), memory=200 * MI)
+    record = fields_of(host.synchronize().records[-1])
+    assert record["free_bytes"] == {str(n): {"memory": free} for n, free in enumerate(host.free())}
+    assert {name: n for name, n in record.items() if name.endswith("count")} == {
+        "pod_count": 2,
+        "container_count": 2,
+        "adopted_count": 1,
+        "updated_count": 0,
+    }
+    host.containers = {name: replace(c, cpuset_mems="") for name, c in host.containers.items()}
+    record = fields_of(host.synchronize().records[-1])
+    assert (record["adopted_count"], record["updated_count"]) == (0, 1)

@@ -11,10 +11,10 @@ The sum of a Burstable pod is unknown, so each container is placed by itself, in
 
 from dataclasses import replace
 
+from nri_numamem.engine.core.annotations import PINNING
 from nri_numamem.engine.core.context import Context, is_burstable, qos_of_cgroup_parent
 from nri_numamem.engine.core.decision import NO_PLAN, Decision, Transition
 from nri_numamem.engine.core.events import (
-    PINNING,
     Container,
     CreateContainer,
     Event,

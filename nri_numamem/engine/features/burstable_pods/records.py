@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
-from nri_numamem.engine.core.events import PINNING, CreateContainer, UpdateContainer
+from nri_numamem.engine.core.annotations import PINNING
+from nri_numamem.engine.core.events import CreateContainer, UpdateContainer
 from nri_numamem.engine.core.fields import container_names
 from nri_numamem.engine.records.common import (
     WARNED_BEFORE,

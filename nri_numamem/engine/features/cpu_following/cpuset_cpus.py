@@ -46,7 +46,7 @@ def add_cpus(
     """
     if isinstance(event, events.Synchronize):
         return _synchronize(context, state, event, decision)
-    if isinstance(event, events.MachineChanged | events.HostCpusRead):
+    if isinstance(event, events.MachineChanged | events.HostCpus):
         return _with_state(decision, lambda done: _changed(done.context or context, done))
     plan = decision.plan
     if plan.refusal is not None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.cpu_requests import balance_of
 from nri_numamem.engine.core.decision import Decision
-from nri_numamem.engine.core.events import Container, Event, HostCpusRead, PodSandbox
+from nri_numamem.engine.core.events import Container, Event, HostCpus, PodSandbox
 from nri_numamem.engine.core.feature import Feature
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.features.cpu_following.cpuset_cpus import add_cpus
@@ -65,7 +65,7 @@ class CpusBesideMemory(Feature):
         decision: Decision,
     ) -> Decision:
         """Return the decision on new facts about the host's CPUs with a record of what changes."""
-        if not isinstance(event, HostCpusRead):
+        if not isinstance(event, HostCpus):
             return decision
         after = decision.compute_transition().context
         if after is None or self.is_on(after) is self.is_on(context):

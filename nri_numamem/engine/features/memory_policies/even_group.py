@@ -11,8 +11,9 @@ N nodes, is charged in equal parts again.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from nri_numamem.engine.core.annotations import MEMORY_POLICY
 from nri_numamem.engine.core.context import Context
-from nri_numamem.engine.core.events import MEMORY_POLICY, CreateContainer, PodSandbox
+from nri_numamem.engine.core.events import CreateContainer, PodSandbox
 from nri_numamem.engine.core.request import Request, request_of
 from nri_numamem.engine.core.text import cut_name
 from nri_numamem.engine.features.memory_policies.support import unsupported

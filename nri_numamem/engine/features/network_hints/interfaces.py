@@ -7,15 +7,10 @@ which interfaces a request has; an annotation of the pod can only switch them of
 from collections.abc import Iterator
 from dataclasses import replace
 
+from nri_numamem.engine.core.annotations import NETWORK_HINTS
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.decision import Decision
-from nri_numamem.engine.core.events import (
-    NETWORK_HINTS,
-    CreateContainer,
-    Event,
-    NetworkInterface,
-    NetworkRequest,
-)
+from nri_numamem.engine.core.events import CreateContainer, Event, NetworkInterface, NetworkRequest
 from nri_numamem.engine.core.feature import Feature
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.features.network_hints import records

@@ -8,17 +8,11 @@ strategy holds.
 from collections.abc import Mapping
 from dataclasses import replace
 
+from nri_numamem.engine.core.annotations import ANNOTATION_DOMAIN, PLACEMENT_STRATEGY
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.cpu_requests import balance_of
 from nri_numamem.engine.core.decision import Decision, Transition
-from nri_numamem.engine.core.events import (
-    ANNOTATION_DOMAIN,
-    PLACEMENT_STRATEGY,
-    Container,
-    Event,
-    PodSandbox,
-    RunPodSandbox,
-)
+from nri_numamem.engine.core.events import Container, Event, PodSandbox, RunPodSandbox
 from nri_numamem.engine.core.feature import Feature
 from nri_numamem.engine.core.providers import OtherProviders
 from nri_numamem.engine.core.state import EngineState

@@ -169,7 +169,7 @@ def test_a_cpu_limit_above_the_cpus_of_the_nodes(
 def test_reserved_and_isolated_cpus_are_left_out() -> None:
     host = new_host(reserved_cpus=CpuSet({0, 4}))
     isolated = events.HostCpus(CpuSet({1}))
-    assert host.handle(events.HostCpusRead(isolated)).records == ()
+    assert host.handle(isolated).records == ()
     assert placed(create(host)) == ("0", "2-3")
     none = new_host(REQUIRE, reserved_cpus=CpuSet(range(16)))
     answer = create(none)
@@ -315,7 +315,7 @@ def test_cpus_that_changed_while_the_plugin_was_away() -> None:
 def test_a_container_that_ends_before_its_cpus_changed_gets_no_update() -> None:
     host = new_host()
     create(host)
-    host.handle(events.HostCpusRead(events.HostCpus(CpuSet({0}))))
+    host.handle(events.HostCpus(CpuSet({0})))
     assert host.stop(host.newest()).updates == ()
     assert host.engine.state.cpusets.other_cpus == frozenset()
     assert create(host, "b").updates == ()
@@ -324,7 +324,7 @@ def test_a_container_that_ends_before_its_cpus_changed_gets_no_update() -> None:
 def test_no_cpus_left_beside_the_nodes_of_a_container_that_runs() -> None:
     host = new_host()
     create(host, memory=600)
-    host.handle(events.HostCpusRead(events.HostCpus(CpuSet(range(16)))))
+    host.handle(events.HostCpus(CpuSet(range(16))))
     assert host.resize(host.newest(), 1200 * MI).updates == (Update("sandbox-a-main-0", "0-1"),)
     assert host.engine.state.holders["a", "main"].cpus == CpuSet(range(4))
 
@@ -332,18 +332,18 @@ def test_no_cpus_left_beside_the_nodes_of_a_container_that_runs() -> None:
 def test_the_static_cpu_manager_of_the_kubelet_switches_it_off() -> None:
     host = new_host(REQUIRE)
     create(host)
-    static = events.HostCpusRead(events.HostCpus(kubelet_policy="static"))
+    static = events.HostCpus(kubelet_policy="static")
     assert [r.event for r in host.handle(static).records] == ["cpus_left_to_kubelet"]
     assert host.handle(static).records == ()
     assert placed(create(host, "b")) == ("0", "")
-    none = events.HostCpusRead(events.HostCpus(kubelet_policy="none"))
+    none = events.HostCpus(kubelet_policy="none")
     assert [r.event for r in host.handle(none).records] == ["cpus_follow_memory"]
     assert placed(create(host, "c")) == ("0", "0-3")
 
 
 def test_a_change_of_the_machine_keeps_what_is_known_of_the_cpus() -> None:
     host = new_host()
-    host.handle(events.HostCpusRead(events.HostCpus(CpuSet({0}), "none")))
+    host.handle(events.HostCpus(CpuSet({0}), "none"))
     nodes = four_nodes().nodes
     host.handle(
         events.MachineChanged(Machine((replace(nodes[0], memory_bytes=2 * GI), *nodes[1:])))

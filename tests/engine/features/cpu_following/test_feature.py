@@ -1,6 +1,6 @@
 """Whether CPUs follow memory: the settings, and the policy of the kubelet's CPU manager."""
 
-from nri_numamem.engine.core.events import HostCpus, HostCpusRead
+from nri_numamem.engine.core.events import HostCpus
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.features.cpu_following.feature import FEATURE
@@ -20,7 +20,7 @@ def new_engine(following: CpuFollowing = CpuFollowing.REQUIRE, *, static: bool =
 
 def test_isolated_cpus_are_no_record() -> None:
     engine, cpus = new_engine(), HostCpus(CpuSet({1}), "none")
-    assert engine.apply(HostCpusRead(cpus)).records == ()
+    assert engine.apply(cpus).records == ()
     assert engine.context.host_cpus == cpus
     assert FEATURE in engine.context.features
 
@@ -32,14 +32,14 @@ def test_a_static_cpu_manager_is_recorded_once() -> None:
         (new_engine(CpuFollowing.OFF), []),
     ):
         for expected in (names, []):
-            found = engine.apply(HostCpusRead(STATIC)).records
+            found = engine.apply(STATIC).records
             assert [record.event for record in found] == expected
             assert FEATURE not in engine.context.features
 
 
 def test_the_feature_acts_again_without_a_static_cpu_manager() -> None:
     engine = new_engine()
-    engine.apply(HostCpusRead(STATIC))
-    found = engine.apply(HostCpusRead(HostCpus())).records
+    engine.apply(STATIC)
+    found = engine.apply(HostCpus()).records
     assert [record.event for record in found] == ["cpus_follow_memory"]
     assert FEATURE in engine.context.features

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from nri_numamem.engine.core import events
+from nri_numamem.engine.core.annotations import MEMORY_POLICY
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.records.plain import fields_of
@@ -70,7 +71,7 @@ class Life:
             cpuset_mems=mems,
             device_nodes=tuple(map(NodeSet.parse, devices)),
         )
-        text = pod.annotation(events.MEMORY_POLICY, name)
+        text = pod.annotation(MEMORY_POLICY, name)
         request = events.PolicyRequest(text, "", events.PolicySupport(obstacle))
         event = events.CreateContainer(
             pod, container, policy_request=request if has_policy_request else None
