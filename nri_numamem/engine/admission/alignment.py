@@ -22,7 +22,7 @@ from nri_numamem.engine.core.providers import (
     NO_OTHER_PROVIDERS,
     OtherProviders,
 )
-from nri_numamem.engine.core.request import Request
+from nri_numamem.engine.core.request import Request, ToPlace
 from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.records.containers import Misaligned
 from nri_numamem.engine.records.record import Record
@@ -54,24 +54,20 @@ def holder_of(
 
 
 def placed(
-    before: EngineState,
-    pod: PodSandbox,
-    container: Container,
-    request: Request,
-    placement: Placement,
-    others: OtherProviders,
+    before: EngineState, new: ToPlace, placement: Placement
 ) -> tuple[Holder, tuple[Record, ...]]:
     """Return the holder of a container that was placed, and a record if it is misaligned.
 
     `before` is the state of the decision.
     """
+    pod, container, request, others = new.pod, new.container, new.request, new.others
     if others is NO_OTHER_PROVIDERS:
         return holder_of(pod, container, request), ()
     misaligned = others.misaligned_with(placement.nodes)
     holder = holder_of(pod, container, request, misaligned)
     if misaligned == NO_OTHER_PROVIDERS:
         return holder, ()
-    choice = choice_of(before, holder.key, request, placement, others)
+    choice = choice_of(before, new, placement)
     return holder, (misaligned_record(choice, pod, container, misaligned),)
 
 

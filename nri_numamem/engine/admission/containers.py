@@ -23,8 +23,7 @@ from nri_numamem.engine.core.events import (
     StopContainer,
 )
 from nri_numamem.engine.core.plan import Adjustment, HugepageRoute, Plan, Update
-from nri_numamem.engine.core.providers import OtherProviders
-from nri_numamem.engine.core.request import HugepageSource, Request, request_for
+from nri_numamem.engine.core.request import HugepageSource, Request, ToPlace, request_for
 from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.core.text import cut_name
 from nri_numamem.engine.pods import limit as pod_limit
@@ -76,7 +75,7 @@ def create_container(context: Context, state: EngineState, event: CreateContaine
     if container.cpuset_mems:
         decision = _adopt_preset(context, state.with_pod(pod), event, request)
     else:
-        decision = _admit(context, state, event, request, others)
+        decision = _admit(context, state, event, ToPlace(pod, container, request, others))
     return decision if duplicate is None else decision.with_records(duplicate)
 
 
@@ -130,15 +129,9 @@ def record_running(
     ), adopted.shortfall
 
 
-def _admit(
-    context: Context,
-    state: EngineState,
-    event: CreateContainer,
-    request: Request,
-    others: OtherProviders,
-) -> Decision:
+def _admit(context: Context, state: EngineState, event: CreateContainer, new: ToPlace) -> Decision:
     """Place a container in memory that is free in the accounting and in the kernel's pools."""
-    pod, container = event.pod, event.container
+    pod, container, request = new.pod, new.container, new.request
     masked = MaskedHugepages(state.accounting)
     if event.pool_use is not None:
         masked = mask_unavailable_hugepages(state.accounting, event.pool_use)
@@ -151,7 +144,7 @@ def _admit(
         if excess:
             free = pod_limit.release(seen, pod.uid, excess)
     place = place_in_pod if context.places_pods else place_container
-    ready, placed = place(context, free, pod, container, request, others)
+    ready, placed = place(context, free, new)
     limit = pod.memory_limit_bytes
     # A pod of one container, as most are, has nothing outstanding.
     is_checked = limit and (
@@ -161,12 +154,12 @@ def _admit(
     if is_checked and not isinstance(placed, Rejection):
         placed = outstanding.rejection_of_first(free, pod, request.resources, context) or placed
     if isinstance(placed, Rejection):
-        choice = records.choice_of_rejected(free, pod, container, request, placed, others)
+        choice = records.choice_of_rejected(free, new, placed)
         refused = remedies.Refused(context, state, event, choice, masked.amounts, placed)
         find = partial(remedies.find, refused, _is_admitted)
         placed = placed.explained(reasons_in(choice), tuple if context.is_trial else find)
-        reject = partial(_reject, context, state, free, event, request, others, placed)
-        return Decision(_refusal(context, event, placed, others), reject, placed)
+        reject = partial(_reject, context, state, free, new, placed)
+        return Decision(_refusal(context, new, placed), reject, placed)
     kept = pod_limit.without_release(seen, free, ready, placed) if excess else None
     if kept is not None:
         ready, placed, excess = seen, kept, {}
@@ -176,21 +169,17 @@ def _admit(
     adjustment = Adjustment(str(placed.nodes))
     if request.hugepage_limits:
         adjustment = _with_hugepages(adjustment, request)
-    enter = partial(
-        _enter, context, ready, event, request, others, placed, masked, adjustment, updates, excess
-    )
+    enter = partial(_enter, context, ready, new, placed, masked, adjustment, updates, excess)
     return Decision(Plan(adjustment, updates), enter)
 
 
-def _refusal(
-    context: Context, event: CreateContainer, rejection: Rejection, others: OtherProviders
-) -> Plan:
+def _refusal(context: Context, new: ToPlace, rejection: Rejection) -> Plan:
     """Return the plan for a container that fits nowhere; with RunUnpinned it is created."""
     if not context.rejects:
         return NO_PLAN
     if context.is_trial:
         return Plan(refusal=rejection.reason)
-    text = records.rejection_text(context, event.pod, event.container, rejection, others)
+    text = records.rejection_text(context, new.pod, new.container, rejection, new.others)
     return Plan(refusal=text)
 
 
@@ -202,30 +191,25 @@ def _reject(
     context: Context,
     state: EngineState,
     seen: EngineState,
-    event: CreateContainer,
-    request: Request,
-    others: OtherProviders,
+    new: ToPlace,
     rejection: Rejection,
 ) -> Transition:
     """Record a rejection; `seen` is the state of the decision.
 
     It lacks the hugepages that the kernel lacks, and what the pod holds beyond its limit.
     """
-    pod, container = event.pod, event.container
-    after, kind = state.with_pod(pod), Rejected if context.rejects else UnpinnedNoCapacity
-    record = records.unplaced_as(kind, context, seen, pod, container, request, rejection, others)
+    after, kind = state.with_pod(new.pod), Rejected if context.rejects else UnpinnedNoCapacity
+    record = records.unplaced_as(kind, context, seen, new, rejection)
     if context.rejects:
         return Transition(after, (record,))
-    holder = Holder(container.container_id, pod.sandbox_id, (pod.uid, container.name))
+    holder = Holder(new.container.container_id, new.pod.sandbox_id, new.key)
     return Transition(after, (record,), reasons=reasons.unpinned(kind, after, holder))
 
 
 def _enter(
     context: Context,
     state: EngineState,
-    event: CreateContainer,
-    request: Request,
-    others: OtherProviders,
+    new: ToPlace,
     placed: Placement,
     masked: MaskedHugepages,
     adjustment: Adjustment,
@@ -236,31 +220,19 @@ def _enter(
 
     `context` is that of the placement.
     """
-    pod, container = event.pod, event.container
-    holder, more = alignment.placed(state, pod, container, request, placed, others)
+    pod = new.pod
+    holder, more = alignment.placed(state, new, placed)
     after = state.with_pod(pod).with_holder(holder, masked.unmask(placed.accounting))
-    if container.has_devices:
-        after = after.with_devices(container.container_id)
+    if new.container.has_devices:
+        after = after.with_devices(holder.container_id)
     excess = pod_limit.excess(after, pod)
     if excess:
         after, released = pod_limit.release(after, pod.uid, excess), excess
-    record = records.placed_as(
-        Admitted,
-        state,
-        after,
-        pod,
-        container,
-        request,
-        placed,
-        others,
-        adjustment,
-        updates,
-        released,
-    )
+    record = records.placed_as(Admitted, state, after, new, placed, adjustment, updates, released)
     pinned = reasons.pinned(Admitted, after, holder)
     done = Transition(after, (record, *more), reasons=pinned)
     for feature in context.features:
-        done = feature.explained(context, pod, placed, others, done)
+        done = feature.explained(context, pod, placed, new.others, done)
     return done
 
 

@@ -16,15 +16,13 @@ from functools import partial
 
 from nri_numamem.engine.admission.equal_nodes import place_with_room
 from nri_numamem.engine.core.context import Context
-from nri_numamem.engine.core.events import Container, PodSandbox
-from nri_numamem.engine.core.feature import NodeChooser
 from nri_numamem.engine.core.providers import (
     NO_OTHER_PROVIDERS,
     OtherProviders,
     format_nodes,
     have_common_node,
 )
-from nri_numamem.engine.core.request import HugepageSource, Request
+from nri_numamem.engine.core.request import HugepageSource, NodeChooser, ToPlace
 from nri_numamem.engine.core.state import NO_PREVIOUS_NODES, EngineState
 from nri_numamem.memorymanager import Container as ManagedContainer
 from nri_numamem.memorymanager import (
@@ -57,47 +55,41 @@ from nri_numamem.topologymanager import (
 
 
 def place_container(
-    context: Context,
-    state: EngineState,
-    pod: PodSandbox,
-    container: Container,
-    request: Request,
-    others: OtherProviders,
+    context: Context, state: EngineState, new: ToPlace
 ) -> tuple[EngineState, Placement | Rejection]:
     """Choose the nodes of a container; also return the state that the placement belongs to.
 
     That state differs from `state` only where room was made for the container's pod: its containers
     have more nodes.
     """
-    key = (pod.uid, container.name)
+    pod, request = new.pod, new.request
+    key = (pod.uid, new.container.name)
     if request.chooser is not None:
-        return state, _place_by_chooser(context, state, key, request, request.chooser, others)
+        return state, _place_by_chooser(context, state, new, request.chooser)
     if request.is_shared or request.hugepage_source is HugepageSource.POD:
-        beside = place_beside_pod(context, state, key, request, others)
+        beside = place_beside_pod(context, state, new)
         if beside is not None:
             return beside
     previous = state.nodes_before(key) if state.previous_nodes else NO_PREVIOUS_NODES
-    place = partial(place_by_hints, context, state.accounting, key, request.resources, others)
+    place = partial(place_by_hints, context, state.accounting, key, request.resources, new.others)
     if request.resources.get(MEMORY) == pod.memory_limit_bytes and not pod.hugepage_limits:
         return state, place(previous)  # nothing is left for other containers of the pod
     return state, place_with_room(context, state, pod, request.resources, place, previous)
 
 
 def place_beside_pod(
-    context: Context, state: EngineState, key: HolderKey, request: Request, others: OtherProviders
+    context: Context, state: EngineState, new: ToPlace
 ) -> tuple[EngineState, Placement | Rejection] | None:
     """Place a container that shares hugepages or memory with its pod; None if no rule applies."""
-    near = None
+    near, request = None, new.request
     if request.hugepage_source is HugepageSource.POD:
-        near = _shared_hugepages_nodes(state, key)
-    if near is not None and not (context.is_strict and others.is_disjoint_from(near)):
-        placed = place_on_nodes(context, state.accounting, key, request.resources, near)
+        near = _shared_hugepages_nodes(state, new.key)
+    if near is not None and not (context.is_strict and new.others.is_disjoint_from(near)):
+        placed = place_on_nodes(context, state.accounting, new.key, request.resources, near)
         if not isinstance(placed, Rejection):
             return state, placed
-    sets = nodes_of_live_others(state, key) if request.is_shared else ()
-    if not sets:
-        return None
-    return _place_beside(context, state, key, request.resources, others, sets)
+    sets = nodes_of_live_others(state, new.key) if request.is_shared else ()
+    return _place_beside(context, state, new, sets) if sets else None
 
 
 def place_by_hints(
@@ -123,24 +115,20 @@ def place_by_hints(
 
 
 def _place_by_chooser(
-    context: Context,
-    state: EngineState,
-    key: HolderKey,
-    request: Request,
-    chooser: NodeChooser,
-    others: OtherProviders,
+    context: Context, state: EngineState, new: ToPlace, chooser: NodeChooser
 ) -> Placement | Rejection:
     """Place a container where a feature chooses."""
-    topology, pod = context.topology, _pod_of(key, request.resources)
+    topology, resources, name = context.topology, new.request.resources, new.container.name
+    pod = _pod_of(new.key, resources)
     if topology.compares_free_memory:
-        topology = topology.with_memory_of(state.accounting, request.resources)
-    topology = topology.with_previous_nodes(state.nodes_before(key))
+        topology = topology.with_memory_of(state.accounting, resources)
+    topology = topology.with_previous_nodes(state.nodes_before(new.key))
 
     def place(view: State) -> Placement | Rejection:
-        providers = others.within(NodeSet(view.machine_state)).providers()
-        return chooser.place(view, pod, key[1], topology, providers)
+        providers = new.others.within(NodeSet(view.machine_state)).providers()
+        return chooser.place(view, pod, name, topology, providers)
 
-    return _place_in_views(context, state.accounting, pod, key[1], place)
+    return _place_in_views(context, state.accounting, pod, name, place)
 
 
 def _place_in_views(
@@ -229,19 +217,15 @@ def _shared_hugepages_nodes(state: EngineState, key: HolderKey) -> NodeSet | Non
 
 
 def _place_beside(
-    context: Context,
-    state: EngineState,
-    key: HolderKey,
-    resources: Resources,
-    others: OtherProviders,
-    sets: Sequence[NodeSet],
+    context: Context, state: EngineState, new: ToPlace, sets: Sequence[NodeSet]
 ) -> tuple[EngineState, Placement | Rejection]:
     """Place a container on the nodes of live containers whose memory it shares.
 
     `sets` are the node sets of these containers. If the nodes are too full, all containers on them
     get more nodes.
     """
-    usable = [n for n in sets if not others.is_disjoint_from(n)]
+    key, resources = new.key, new.request.resources
+    usable = [n for n in sets if not new.others.is_disjoint_from(n)]
     usable += [] if context.is_strict else [n for n in sets if n not in usable]
     placed: Placement | Rejection = not_aligned_with_pod(sets[0])
     for nodes in usable:

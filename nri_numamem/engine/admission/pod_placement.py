@@ -10,9 +10,9 @@ from nri_numamem.engine.admission.placement import (
     place_on_nodes,
 )
 from nri_numamem.engine.core.context import Context
-from nri_numamem.engine.core.events import Container, PodSandbox
+from nri_numamem.engine.core.events import PodSandbox
 from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders
-from nri_numamem.engine.core.request import Request, request_of_pod
+from nri_numamem.engine.core.request import ToPlace, request_of_pod
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.pods import scope as pod_scope
 from nri_numamem.memorymanager import Rejection
@@ -22,19 +22,15 @@ from nri_numamem.topologymanager import Placement
 
 
 def place_in_pod(
-    context: Context,
-    state: EngineState,
-    pod: PodSandbox,
-    container: Container,
-    request: Request,
-    others: OtherProviders,
+    context: Context, state: EngineState, new: ToPlace
 ) -> tuple[EngineState, Placement | Rejection]:
     """Place a container in pod scope: on the pod's nodes if the pod is placed as a whole.
 
     Also return the state that the placement belongs to, in which the pod may have a pool.
     """
-    key, resources = (pod.uid, container.name), request.resources
-    beside = place_beside_pod(context, state, key, request, others)
+    pod, others, resources = new.pod, new.others, new.request.resources
+    key = (pod.uid, new.container.name)
+    beside = place_beside_pod(context, state, new)
     if beside is not None:
         return beside
     ready = _make_room(context, state, pod, others)

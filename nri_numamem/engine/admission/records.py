@@ -18,7 +18,7 @@ from nri_numamem.engine.core.fields import (
 )
 from nri_numamem.engine.core.plan import Adjustment, Update
 from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders
-from nri_numamem.engine.core.request import Request, request_of_pod
+from nri_numamem.engine.core.request import Request, ToPlace, request_of_pod
 from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.core.text import NAME_CHARACTERS, cut
 from nri_numamem.engine.records.common import HolderShown
@@ -92,11 +92,8 @@ def placed_as(
     kind: type[_P],
     before: EngineState,
     state: EngineState,
-    pod: PodSandbox,
-    container: Container,
-    request: Request,
+    new: ToPlace,
     placed: Placement,
-    others: OtherProviders,
     adjustment: Adjustment,
     updates: tuple[Update, ...] = (),
     released: Mapping[str, int] = _NOTHING,
@@ -107,9 +104,9 @@ def placed_as(
     more nodes to containers that share memory with this one. `released` is what the pod's ended
     containers held beyond the pod's limit.
     """
-    choice = choice_of(before, (pod.uid, container.name), request, placed, others)
+    choice, request = choice_of(before, new, placed), new.request
     return kind(
-        names=container_names(pod, container),
+        names=container_names(new.pod, new.container),
         request_bytes=request.resources,
         considered=considered(choice, state),
         merged_hint=placed.hint,
@@ -123,20 +120,18 @@ def placed_as(
     )
 
 
-def choice_of(
-    before: EngineState, key: HolderKey, request: Request, placed: Placement, others: OtherProviders
-) -> Choice:
+def choice_of(before: EngineState, new: ToPlace, placed: Placement) -> Choice:
     """Return a placement as a choice between node sets; `before` is the state of the decision."""
-    pool = before.blocks((key[0], HolderKind.POD))
+    pool = before.blocks((new.pod.uid, HolderKind.POD))
     return Choice(
         placed.before,
-        key[0],
-        request.resources,
+        new.pod.uid,
+        new.request.resources,
         placed.nodes,
-        others,
+        new.others,
         pool[0].numa_affinity if pool else None,
-        before.nodes_before(key),
-        request.chooser,
+        before.nodes_before((new.pod.uid, new.container.name)),
+        new.request.chooser,
     )
 
 
@@ -166,29 +161,22 @@ def adopted(
     )
 
 
-def choice_of_rejected(
-    state: EngineState,
-    pod: PodSandbox,
-    container: Container,
-    request: Request,
-    rejection: Rejection,
-    others: OtherProviders,
-) -> Choice:
+def choice_of_rejected(state: EngineState, new: ToPlace, rejection: Rejection) -> Choice:
     """Return a rejected request as a choice between node sets; `state` is that of the decision.
 
     It is the request of the pod if the pod was rejected as a whole.
     """
-    uid, accounting, resources = pod.uid, state.accounting, request.resources
+    uid, accounting, resources = new.pod.uid, state.accounting, new.request.resources
     if rejection.is_of_pod:
         accounting = remove_container(accounting, uid, HolderKind.POD)
-        resources = request_of_pod(pod) or resources
+        resources = request_of_pod(new.pod) or resources
     return Choice(
         accounting,
         uid,
         resources,
-        others=others,
-        previous_nodes=state.nodes_before((uid, container.name)),
-        chooser=request.chooser,
+        others=new.others,
+        previous_nodes=state.nodes_before(new.key),
+        chooser=new.request.chooser,
         common=rejection.common,
     )
 
@@ -197,19 +185,16 @@ def unplaced_as(
     kind: type[_U],
     context: Context,
     state: EngineState,
-    pod: PodSandbox,
-    container: Container,
-    request: Request,
+    new: ToPlace,
     rejection: Rejection,
-    others: OtherProviders,
 ) -> _U:
     """Record a container for which no nodes were found, in the state of the decision.
 
     In pod scope the request is the pod's, as long as the pod is not placed.
     """
-    choice = choice_of_rejected(state, pod, container, request, rejection, others)
+    choice, request = choice_of_rejected(state, new, rejection), new.request
     return kind(
-        names=container_names(pod, container),
+        names=container_names(new.pod, new.container),
         request_bytes=request.resources,
         considered=considered(choice, state),
         used_outside_of_pods_bytes=used_outside_of_pods(state, choice.resources),
@@ -218,7 +203,7 @@ def unplaced_as(
         reason=rejection.reason,
         message=rejection.message,
         remedies=tuple(remedy_shown(each) for each in rejection.remedies),
-        holders=holders_of(state, pod.uid, choice.resources),
+        holders=holders_of(state, choice.uid, choice.resources),
         pod_request_bytes=choice.resources if rejection.is_of_pod else {},
     )
 

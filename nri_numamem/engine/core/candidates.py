@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
-from nri_numamem.engine.core.feature import NodeChooser
 from nri_numamem.engine.core.fields import free_bytes, provider_hints
 from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders
+from nri_numamem.engine.core.request import NodeChooser
 from nri_numamem.engine.core.state import NO_PREVIOUS_NODES, EngineState
 from nri_numamem.engine.records.common import Candidate, Considered
 from nri_numamem.engine.records.record import Later

@@ -10,58 +10,21 @@ release what it gave containers while its setting was on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
+from nri_numamem.engine.core.events import Container, CreateContainer, Event, PodSandbox
+from nri_numamem.engine.core.providers import OtherProviders
+from nri_numamem.engine.core.state import EngineState
+from nri_numamem.engine.records.record import Record
 from nri_numamem.memorymanager import QosClass
-from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.numa import NodeSet
+from nri_numamem.topologymanager import Placement
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a context has features
     from nri_numamem.engine.core.context import Context
     from nri_numamem.engine.core.decision import Decision, Transition
-    from nri_numamem.engine.core.events import Container, CreateContainer, Event, PodSandbox
-    from nri_numamem.engine.core.providers import OtherProviders
     from nri_numamem.engine.core.request import Request
-    from nri_numamem.engine.core.state import EngineState
-    from nri_numamem.engine.records.record import Record
-    from nri_numamem.memorymanager import Pod, Rejection, State
-    from nri_numamem.memorymanager import Request as Resources
-    from nri_numamem.memorymanager.node_reasons import Reason
-    from nri_numamem.topologymanager import Placement, ProviderHints, Topology
-
-
-class NodeChooser(Protocol):
-    """Chooses the nodes of a request for a feature, and says which node sets are candidates.
-
-    Without one the two managers choose, by their hints.
-    """
-
-    @property
-    def node_count(self) -> int:
-        """Number of nodes for the request."""
-
-    def place(
-        self,
-        accounting: State,
-        pod: Pod,
-        name: HolderName,
-        topology: Topology,
-        providers: Sequence[ProviderHints],
-    ) -> Placement | Rejection:
-        """Choose the nodes of a container; `providers` are the hints of the other providers."""
-
-    def fits(self, accounting: State, uid: str, resources: Resources, nodes: NodeSet) -> bool:
-        """Return whether a request of pod `uid` may be placed on the set."""
-
-    def reason(self, accounting: State, uid: str, resources: Resources, nodes: NodeSet) -> Reason:
-        """Return why the request does not fit the set."""
-
-    def short_bytes(self, size_bytes: int, amounts: Sequence[int]) -> int:
-        """Return what nodes with these free bytes of a resource lack; 0 or less for nothing."""
-
-    def most_bytes(self, amounts: Sequence[int]) -> int:
-        """Return the most bytes of a resource that nodes with these free bytes can hold."""
 
 
 class Feature:

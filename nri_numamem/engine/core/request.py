@@ -12,17 +12,54 @@ of a Guaranteed pod without a limit, or limits of live containers that exceed th
 the first sign on each further container requests at most what the live ones leave of the limit.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Protocol
 
 from nri_numamem.engine.core.context import is_burstable
 from nri_numamem.engine.core.events import Container, PodSandbox
-from nri_numamem.engine.core.feature import NodeChooser
+from nri_numamem.engine.core.providers import OtherProviders
 from nri_numamem.engine.core.state import EngineState
-from nri_numamem.memorymanager import Block
-from nri_numamem.memorymanager.holder import HolderName
-from nri_numamem.numa import MEMORY, hugepages_resource
+from nri_numamem.memorymanager import Block, Pod, Rejection, State
+from nri_numamem.memorymanager import Request as Resources
+from nri_numamem.memorymanager.holder import HolderKey, HolderName
+from nri_numamem.memorymanager.node_reasons import Reason
+from nri_numamem.numa import MEMORY, NodeSet, hugepages_resource
+from nri_numamem.topologymanager import Placement, ProviderHints, Topology
+
+
+class NodeChooser(Protocol):
+    """Chooses the nodes of a request for a feature, and says which node sets are candidates.
+
+    Without one the two managers choose, by their hints.
+    """
+
+    @property
+    def node_count(self) -> int:
+        """Number of nodes for the request."""
+
+    def place(
+        self,
+        accounting: State,
+        pod: Pod,
+        name: HolderName,
+        topology: Topology,
+        providers: Sequence[ProviderHints],
+    ) -> Placement | Rejection:
+        """Choose the nodes of a container; `providers` are the hints of the other providers."""
+
+    def fits(self, accounting: State, uid: str, resources: Resources, nodes: NodeSet) -> bool:
+        """Return whether a request of pod `uid` may be placed on the set."""
+
+    def reason(self, accounting: State, uid: str, resources: Resources, nodes: NodeSet) -> Reason:
+        """Return why the request does not fit the set."""
+
+    def short_bytes(self, size_bytes: int, amounts: Sequence[int]) -> int:
+        """Return what nodes with these free bytes of a resource lack; 0 or less for nothing."""
+
+    def most_bytes(self, amounts: Sequence[int]) -> int:
+        """Return the most bytes of a resource that nodes with these free bytes can hold."""
 
 
 class HugepageSource(StrEnum):
@@ -50,6 +87,22 @@ class Request:
     """The container shares the memory of its pod with the pod's other containers."""
     chooser: NodeChooser | None = None
     """Of a feature that chooses the nodes; None for as few nodes as possible."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToPlace:
+    """A container for which NUMA nodes are to be chosen."""
+
+    pod: PodSandbox
+    container: Container
+    request: Request
+    others: OtherProviders
+    """The hints of its CPUs and devices."""
+
+    @property
+    def key(self) -> HolderKey:
+        """HolderKey of the assignment."""
+        return self.pod.uid, self.container.name
 
 
 def request_for(state: EngineState, pod: PodSandbox, container: Container) -> Request | None:

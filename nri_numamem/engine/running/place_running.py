@@ -19,7 +19,7 @@ from nri_numamem.engine.core.cpu_requests import RunningSums
 from nri_numamem.engine.core.events import Container, PodSandbox
 from nri_numamem.engine.core.plan import Adjustment, Update
 from nri_numamem.engine.core.reasons import reason_of
-from nri_numamem.engine.core.request import Request, request_for
+from nri_numamem.engine.core.request import Request, ToPlace, request_for
 from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.cpusets import check as cpuset_check
 from nri_numamem.engine.cpusets.verdict import MOVED_BYTES_LIMIT
@@ -67,28 +67,24 @@ def place_running(
     """
     if request is None:
         return PlacedRunning(state)
-    others = context.other_providers_of(container)
+    new = ToPlace(pod, container, request, context.other_providers_of(container))
     preferring = _prefer_nodes_of_memory(state, pod, container)
     for feature in context.features:
         context = feature.preferring(context, preferring, pod, container, cpu_requests)
     place = place_in_pod if context.places_pods else place_container
-    ready, placed = place(context, preferring, pod, container, request, others)
+    ready, placed = place(context, preferring, new)
     if preferring is not state:
         ready = replace(ready, previous_nodes=state.previous_nodes)
     if isinstance(placed, Rejection):
-        choice = records.choice_of_rejected(state, pod, container, request, placed, others)
+        choice = records.choice_of_rejected(state, new, placed)
         placed = placed.explained(reasons_in(choice))
-        unplaced = records.unplaced_as(
-            Unplaced, context, state, pod, container, request, placed, others
-        )
+        unplaced = records.unplaced_as(Unplaced, context, state, new, placed)
         return PlacedRunning(state, records=(unplaced,))
     ready, updates = pod_level.extended(state, ready, pod.uid)
-    holder, more = alignment.placed(ready, pod, container, request, placed, others)
+    holder, more = alignment.placed(ready, new, placed)
     state = ready.with_holder(holder, placed.accounting)
     adjustment = Adjustment(str(placed.nodes))
-    record = records.placed_as(
-        Placed, ready, state, pod, container, request, placed, others, adjustment, updates
-    )
+    record = records.placed_as(Placed, ready, state, new, placed, adjustment, updates)
     found = (record, *more)
     left = cpuset_check.leave_unpinned(state, pod, container)
     if left is not None:
