@@ -50,7 +50,7 @@ class Applied:
     plan: Plan
     records: tuple[Record, ...]
     rejection: Rejection | None = None
-    """Why a container got no nodes; with RunUnpinned it runs all the same."""
+    """Why a container got no nodes; with RunUnpinned it runs unpinned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Engine:
     def with_state(cls, context: Context, state: EngineState) -> "Engine":
         """Return an engine that has committed `state`, with its outstanding amounts.
 
-        Shortfalls are charged for which there is room.
+        Shortfalls are charged where there is room.
         """
         engine = cls(context)
         engine._committed = Committed(context, outstanding.computed(shortfalls.charged(state)))

@@ -132,12 +132,7 @@ def _memory_of(blocks: tuple[Block, ...]) -> int:
     return sum(block.size for block in blocks if block.type == MEMORY)
 
 
-def _resized(
-    state: EngineState,
-    holder: Holder,
-    before: tuple[Block, ...],
-    done: Done,
-) -> Resized:
+def _resized(state: EngineState, holder: Holder, before: tuple[Block, ...], done: Done) -> Resized:
     """Record a changed memory limit; `state` is the state with the new limit."""
     nodes_before = before[0].numa_affinity
     candidates = [_candidate(done.nodes, reason_for(Rule.CHOSEN))]

@@ -29,12 +29,7 @@ from nri_numamem.engine.core.text import cut_name
 from nri_numamem.engine.pods import limit as pod_limit
 from nri_numamem.engine.pods import outstanding
 from nri_numamem.engine.pods import scope as pod_scope
-from nri_numamem.engine.records.containers import (
-    Admitted,
-    Adopted,
-    Rejected,
-    UnpinnedNoCapacity,
-)
+from nri_numamem.engine.records.containers import Admitted, Adopted, Rejected, UnpinnedNoCapacity
 from nri_numamem.memorymanager import (
     Rejection,
     adopt,
@@ -188,11 +183,7 @@ def _is_admitted(context: Context, state: EngineState, event: CreateContainer) -
 
 
 def _reject(
-    context: Context,
-    state: EngineState,
-    seen: EngineState,
-    new: ToPlace,
-    rejection: Rejection,
+    context: Context, state: EngineState, seen: EngineState, new: ToPlace, rejection: Rejection
 ) -> Transition:
     """Record a rejection; `seen` is the state of the decision.
 

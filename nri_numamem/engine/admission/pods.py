@@ -80,9 +80,7 @@ def update_pod_sandbox(context: Context, state: EngineState, event: UpdatePodSan
 
 
 def end_pod_sandbox(
-    _context: Context,
-    state: EngineState,
-    event: StopPodSandbox | RemovePodSandbox | PodCgroupGone,
+    _context: Context, state: EngineState, event: StopPodSandbox | RemovePodSandbox | PodCgroupGone
 ) -> Transition:
     """Release the memory of the sandbox's containers; nothing if that has happened already.
 

@@ -22,15 +22,8 @@ from nri_numamem.engine.core.request import Request, ToPlace, request_of_pod
 from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.core.text import NAME_CHARACTERS, cut
 from nri_numamem.engine.records.common import HolderShown
-from nri_numamem.engine.records.containers import (
-    Adopted,
-    NotManaged,
-    Placed,
-    Unplaced,
-)
-from nri_numamem.engine.records.running import (
-    ContainerEnded,
-)
+from nri_numamem.engine.records.containers import Adopted, NotManaged, Placed, Unplaced
+from nri_numamem.engine.records.running import ContainerEnded
 from nri_numamem.memorymanager import QosClass, Rejection, remove_container
 from nri_numamem.memorymanager.holder import HolderKey, HolderKind, container_name
 from nri_numamem.memorymanager.rejection import TOPOLOGY
@@ -49,7 +42,7 @@ TEXT_LIMIT = 880
 _MESSAGE_LEAST = 350
 _SHORT_NAME_CHARACTERS = 60
 
-# The largest holders; more do not help anybody to choose.
+# The largest holders; a longer list does not help to choose.
 HOLDERS_LIMIT = 16
 
 NO_MEMORY_LIMIT = "no_memory_limit"
@@ -182,11 +175,7 @@ def choice_of_rejected(state: EngineState, new: ToPlace, rejection: Rejection) -
 
 
 def unplaced_as(
-    kind: type[_U],
-    context: Context,
-    state: EngineState,
-    new: ToPlace,
-    rejection: Rejection,
+    kind: type[_U], context: Context, state: EngineState, new: ToPlace, rejection: Rejection
 ) -> _U:
     """Record a container for which no nodes were found, in the state of the decision.
 

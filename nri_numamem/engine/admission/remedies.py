@@ -25,11 +25,7 @@ from nri_numamem.engine.core.policy import POD_SCOPE, Policy
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.pods import outstanding
 from nri_numamem.engine.pods.machine_change import rebuilt
-from nri_numamem.memorymanager import (
-    Rejection,
-    Request,
-    ReservedMemoryError,
-)
+from nri_numamem.memorymanager import Rejection, Request, ReservedMemoryError
 from nri_numamem.memorymanager.blocks import page_bytes
 from nri_numamem.memorymanager.node_reasons import Rule
 from nri_numamem.memorymanager.remedy import Kind, Remedy

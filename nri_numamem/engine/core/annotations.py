@@ -25,8 +25,8 @@ _VALUE_CHARACTERS = 64
 def own_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
     """Return the annotations `FEATURE.numamem.io` and `FEATURE.numamem.io/...`; values are cut.
 
-    Of more than 256 the first ones by name. Names above the limit are left out: a part of one could
-    be the name of another annotation.
+    If there are more than 256, the first ones by name. Names above the limit are left out, since a
+    part of one could be the name of another annotation.
     """
     names = [
         name

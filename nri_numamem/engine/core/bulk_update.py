@@ -108,7 +108,7 @@ class BulkUpdate:
         return shortfall_of(blocks)
 
     def charge_shortfalls(self) -> None:
-        """Charge all shortfalls for which there is room, see ``shortfalls``."""
+        """Charge all shortfalls where there is room (``shortfalls``)."""
         self._store()
         charged = charge_shortfalls(self._state().accounting)
         self._machine.update(charged.machine_state)

@@ -17,13 +17,7 @@ from nri_numamem.engine.records.common import Candidate, Considered
 from nri_numamem.engine.records.record import Later
 from nri_numamem.memorymanager import Hint, Request, State
 from nri_numamem.memorymanager.candidates import candidates_for
-from nri_numamem.memorymanager.node_reasons import (
-    HAS_ROOM,
-    Reason,
-    Rule,
-    reason_for,
-    reason_of,
-)
+from nri_numamem.memorymanager.node_reasons import HAS_ROOM, Reason, Rule, reason_for, reason_of
 from nri_numamem.numa import NodeSet
 
 LIMIT = 8
@@ -43,7 +37,7 @@ RULES: Mapping[Rule, str] = {
     Rule.NOT_PREFERRED: "has more nodes than the request needs",
     Rule.OTHER_COUNT: "does not have the number of nodes that the pod's annotation requests",
     Rule.REJECTED_BY_POLICY: "is not admitted by the Topology Manager policy",
-    Rule.RANKS_LOWER: "holds the request, but the choice ranks first: by last-resort nodes, "
+    Rule.RANKS_LOWER: "holds the request, but the chosen nodes rank higher: by last-resort nodes, "
     "distance, room for the rest of the pod or for CPU requests, placementStrategy, node ids or "
     "the other memory of the pod",
 }

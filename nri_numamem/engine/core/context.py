@@ -11,11 +11,7 @@ from nri_numamem.engine.core.events import HostCpus, PodSandbox
 from nri_numamem.engine.core.feature import Feature
 from nri_numamem.engine.core.plan import RecordValue
 from nri_numamem.engine.core.policy import Policy
-from nri_numamem.engine.core.providers import (
-    NO_OTHER_PROVIDERS,
-    OtherProviders,
-    other_providers_of,
-)
+from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders, other_providers_of
 from nri_numamem.engine.records.machine import Machine as MachineRecord
 from nri_numamem.engine.records.machine import (
     NoNodeHasCpus,
@@ -23,13 +19,7 @@ from nri_numamem.engine.records.machine import (
     StrictPolicyWithStaticCpus,
 )
 from nri_numamem.engine.records.record import Record
-from nri_numamem.memorymanager import (
-    QosClass,
-    Reserved,
-    State,
-    default_state,
-    resolve_reserved,
-)
+from nri_numamem.memorymanager import QosClass, Reserved, State, default_state, resolve_reserved
 from nri_numamem.numa import (
     MEMORY,
     Classification,

@@ -1,8 +1,8 @@
 """The CPU requests of the containers that have an assignment, per NUMA node, in millicores.
 
 NRI has no CPU requests, but `cpu.shares`: 1,024 for each requested CPU, which is exact to the
-millicore. Without shares a CPU limit counts, which is the request of a Guaranteed container. A
-container of which neither is known counts as 0, as one without a request does.
+millicore. Without shares a CPU limit counts, which is the request of a Guaranteed container. If
+neither is known, the request counts as 0.
 
 The request of a container on several nodes is divided in proportion to the CPUs of its nodes, since
 the kernel runs it on any of them. Ended containers and the pools of pods do not count.

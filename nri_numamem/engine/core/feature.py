@@ -31,7 +31,7 @@ class Feature:
     """The hooks, which change nothing here."""
 
     qos_classes: frozenset[QosClass] = frozenset()
-    """Classes of pods, besides Guaranteed, of which containers may be managed."""
+    """Classes of pods, besides Guaranteed, whose containers may be managed."""
 
     # What the context returns.
 
@@ -44,10 +44,7 @@ class Feature:
         return ()
 
     def unmanaged_reason(
-        self,
-        context: Context,
-        pod: PodSandbox,
-        container: Container | None,
+        self, context: Context, pod: PodSandbox, container: Container | None
     ) -> str | None:
         """Return why a container of a pod of `qos_classes` is not managed; None if it is.
 
@@ -63,17 +60,11 @@ class Feature:
         """Return whether CPU requests may decide between nodes, for this or for any pod."""
         return False
 
-    def charges_evenly(
-        self,
-        context: Context,
-        pod: PodSandbox,
-        name: str,
-        nodes: NodeSet,
-    ) -> bool:
+    def charges_evenly(self, context: Context, pod: PodSandbox, name: str, nodes: NodeSet) -> bool:
         """Return whether a container that runs on `nodes` is charged in equal parts."""
         return False
 
-    # What a placement asks for, in this order.
+    # Hooks of a placement, in this order.
 
     def preferring(
         self,
@@ -90,12 +81,7 @@ class Feature:
         """
         return context
 
-    def request(
-        self,
-        context: Context,
-        event: CreateContainer,
-        request: Request,
-    ) -> Request:
+    def request(self, context: Context, event: CreateContainer, request: Request) -> Request:
         """Return the request of a new container, perhaps with more conditions."""
         return request
 
@@ -113,7 +99,7 @@ class Feature:
         """
         return done
 
-    # What the engine asks for around the handler of an event, in this order. An event of a new pod
+    # Hooks around the handler of an event, in this order. An event of a new pod
     # or container without annotations only reaches features that are on.
 
     def requested(self, event: CreateContainer) -> CreateContainer:
@@ -121,11 +107,7 @@ class Feature:
         return event
 
     def complete(
-        self,
-        context: Context,
-        state: EngineState,
-        event: Event,
-        decision: Decision,
+        self, context: Context, state: EngineState, event: Event, decision: Decision
     ) -> Decision:
         """Return the decision with more in its plan and records, or another one instead.
 
@@ -134,16 +116,12 @@ class Feature:
         return decision
 
     def add_updates(
-        self,
-        context: Context,
-        state: EngineState,
-        event: Event,
-        decision: Decision,
+        self, context: Context, state: EngineState, event: Event, decision: Decision
     ) -> Decision:
         """Return the complete decision, whose plan has all updates of `cpuset.mems`, with more."""
         return decision
 
-    # What a Synchronize asks for.
+    # Hook of a Synchronize.
 
     def keeps_nodes(
         self,

@@ -123,7 +123,7 @@ def have_common_node(providers: Sequence[ProviderHints]) -> bool:
 
 
 def _hint_of_devices(devices: tuple[NodeSet, ...]) -> Hint:
-    """Merge the devices' hints, each of which is preferred.
+    """Merge the hints of devices; each hint is preferred.
 
     Where devices have no node in common, the kubelet's merge results in all nodes. The nodes of all
     devices are better; this hint is not preferred either, so the strict policies still refuse it.

@@ -12,7 +12,7 @@ from nri_numamem.memorymanager.shortfalls import has_shortfall
 
 
 def after(before: EngineState, state: EngineState, event: events.Event) -> EngineState:
-    """Return the state after an event, with all shortfalls charged for which there is room."""
+    """Return the state after an event, with all shortfalls charged where there is room."""
     pod = getattr(event, "pod", None)
     if pod is not None and not _may_be_charged(before.accounting, state.accounting, pod.uid):
         return state
@@ -20,7 +20,7 @@ def after(before: EngineState, state: EngineState, event: events.Event) -> Engin
 
 
 def charged(state: EngineState) -> EngineState:
-    """Return the state with all shortfalls charged for which there is room."""
+    """Return the state with all shortfalls charged where there is room."""
     accounting = charge_shortfalls(state.accounting)
     return state if accounting is state.accounting else state.with_accounting(accounting)
 

@@ -27,7 +27,7 @@ PreviousNodes: TypeAlias = Mapping[str, Mapping[HolderName, NodeSet]]
 # Pods that ended and may start again: static pods after a restart of their sandbox. The limit is
 # several times the number of pods on a large host; the kubelet's default limit is 110.
 PREVIOUS_NODES_LIMIT = 1024
-# More containers than a pod has that is no attack; of those, the first ones count.
+# More containers than any pod needs; the first ones count.
 PREVIOUS_NAMES_LIMIT = 128
 
 NO_PREVIOUS_NODES = NodeSet()
@@ -73,7 +73,7 @@ class Cpusets:
     """Their cgroup has no `cpuset.mems`, and must not get one while they run."""
     with_devices: frozenset[str] = frozenset()
     without_assignment: frozenset[str] = frozenset()
-    """Ids of sandboxes, of which a container runs that no nodes could hold."""
+    """Ids of sandboxes with a running container that fits on no nodes."""
     other_cpus: frozenset[str] = frozenset()
     """Their nodes have other CPUs than a reply set; a later reply must send them."""
 

@@ -93,11 +93,7 @@ def _compare(
     is_unconfirmed = container_id in cpusets.unconfirmed
     is_waiting = cpusets.repairs.get(container_id) == read.mems
     verdict = judge(
-        nodes,
-        read.mems,
-        read.use,
-        is_unconfirmed=is_unconfirmed or is_waiting,
-        obstacle=obstacle,
+        nodes, read.mems, read.use, is_unconfirmed=is_unconfirmed or is_waiting, obstacle=obstacle
     )
     after = cpusets.without(container_id)
     if verdict is Verdict.IN_PLACE:
@@ -123,11 +119,7 @@ def with_repair(cpusets: Cpusets, container_id: str, seen: NodeSet) -> Cpusets:
 
 
 def _adopt(
-    context: Context,
-    state: EngineState,
-    holder: Holder,
-    blocks: tuple[Block, ...],
-    mems: NodeSet,
+    context: Context, state: EngineState, holder: Holder, blocks: tuple[Block, ...], mems: NodeSet
 ) -> tuple[EngineState, list[CpusetRecord], Reasons]:
     """Record a container on the nodes that something else set."""
     resources = {block.type: block.size for block in blocks}

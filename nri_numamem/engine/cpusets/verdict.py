@@ -37,12 +37,7 @@ class Verdict(Enum):
 
 
 def judge(
-    nodes: NodeSet,
-    mems: NodeSet,
-    use: CgroupUse | None,
-    *,
-    is_unconfirmed: bool,
-    obstacle: str,
+    nodes: NodeSet, mems: NodeSet, use: CgroupUse | None, *, is_unconfirmed: bool, obstacle: str
 ) -> Verdict:
     """Return what follows if a container that should have `nodes` has `mems`, empty if unset.
 

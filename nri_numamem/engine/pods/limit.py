@@ -111,7 +111,7 @@ def release_excess(state: EngineState, pod: PodSandbox) -> EngineState:
 
 
 def release_all_excess(state: EngineState, pods: Iterable[PodSandbox]) -> EngineState:
-    """Do the same for many pods; of a pod's sandboxes the largest limit counts."""
+    """Release the excess of many pods; the largest limit of a pod's sandboxes counts."""
     largest: dict[str, PodSandbox] = {}
     for pod in pods:
         known = largest.get(pod.uid)

@@ -51,9 +51,8 @@ def rejection_of_first(
 ) -> Rejection | None:
     """Return why a pod cannot begin with a container, or None if it can or has begun.
 
-    A pod of which only containers without an assignment run has begun, though it has no outstanding
-    amount.
-    With RunUnpinned the pod runs in any case, so its first container is placed where it fits. In
+    A pod has begun even if its running containers have no assignment; it then has no outstanding
+    amount. With RunUnpinned the pod runs anyway, so its first container is placed where it fits. In
     pod scope the pod is placed as a whole before.
     """
     found = _needed_by_first(state, pod, request, context)

@@ -20,14 +20,7 @@ from nri_numamem.engine.core.request import request_of_pod, sum_blocks
 from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.engine.pods import records
 from nri_numamem.engine.records.record import Record
-from nri_numamem.memorymanager import (
-    Block,
-    Request,
-    State,
-    adopt,
-    mark_reusable,
-    remove_container,
-)
+from nri_numamem.memorymanager import Block, Request, State, adopt, mark_reusable, remove_container
 from nri_numamem.memorymanager.holder import HolderKind, HolderName
 from nri_numamem.numa import NodeSet
 

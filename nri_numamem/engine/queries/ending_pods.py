@@ -18,7 +18,7 @@ from nri_numamem.memorymanager.remedy import Kind, Remedy
 from nri_numamem.numa import NodeSet
 
 TRIALS = 2000
-"""About a second. A host with 110 pods has 5,995 pairs, of which the last are left out."""
+"""About a second. A host with 110 pods has 5,995 pairs; the last ones are left out."""
 
 Admits = Callable[[EngineState, PoolUse | None], bool]
 """Decide the refused creation in another state; return whether it is admitted."""

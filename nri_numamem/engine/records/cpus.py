@@ -29,7 +29,7 @@ class CpusFollowMemory(Record):
 )
 class KubeletCpuStateUnreadable(Record):
     """The state file of the kubelet's CPU manager, or the list of isolated CPUs, cannot be read.
-    Containers whose CPUs the kubelet sets are left as they are all the same.
+    Containers whose CPUs the kubelet sets stay unchanged.
     """
 
     error: Error

@@ -85,11 +85,7 @@ def classify(
 
 
 def _kept_nodes(
-    context: Context,
-    old: EngineState,
-    pod: PodSandbox,
-    container: Container,
-    event: Synchronize,
+    context: Context, old: EngineState, pod: PodSandbox, container: Container, event: Synchronize
 ) -> ReportedNodes | None:
     """Return the nodes of a container that a feature records; None for another one."""
     if not (pod.uid and container.name and (container.cpuset_mems or container.cgroup_mems)):

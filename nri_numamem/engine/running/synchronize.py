@@ -39,9 +39,7 @@ from nri_numamem.engine.cpusets.reported import Action
 from nri_numamem.engine.pods import limit as pod_limit
 from nri_numamem.engine.pods import scope as pod_scope
 from nri_numamem.engine.records.connection import Synchronized
-from nri_numamem.engine.records.containers import (
-    Adopted,
-)
+from nri_numamem.engine.records.containers import Adopted
 from nri_numamem.engine.records.record import Record
 from nri_numamem.engine.records.running import (
     CpusetMemsConflict,
@@ -187,7 +185,7 @@ def _adopt_all(
 
 
 def _separate_duplicate(bulk: BulkUpdate, pod: PodSandbox, container: Container) -> Record | None:
-    """Do as ``duplicates.separate`` says; most containers have no duplicate."""
+    """Separate a container from a running duplicate (``duplicates``); most have none."""
     if duplicates.running_duplicate(bulk.present(), pod, container) is None:
         return None
     before = bulk.pod_view(pod.uid)
