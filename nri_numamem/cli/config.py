@@ -22,7 +22,7 @@ from nri_numamem.config import load
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.example import example_text
 from nri_numamem.config.policy import context_of
-from nri_numamem.config.settings import Settings, effective_settings
+from nri_numamem.config.settings import effective_settings
 from nri_numamem.numa import format_quantity
 from nri_numamem.observe.plugin_file import PluginFileError, plugin_file_of, read_plugin_file
 
@@ -98,13 +98,14 @@ def main(args: argparse.Namespace) -> int:
 
 
 _Document: TypeAlias = dict[str, dict[str, object]]
-"""Key -> its value and origin."""
+"""Key of a setting -> its value, None if unset, and its origin."""
 
 
 def _of_file(args: argparse.Namespace) -> tuple[str, _Document]:
     path = _chosen(args.file)
-    settings = load.load_file(path, args.kubelet_config)
-    return f"Settings of {path}", settings_document(settings)
+    found = effective_settings(load.load_file(path, args.kubelet_config))
+    document = {key: {"value": value, "origin": origin} for key, (value, origin) in found.items()}
+    return f"Settings of {path}", document
 
 
 def _chosen(given: Path | None) -> Path:
@@ -127,12 +128,6 @@ def _running(args: argparse.Namespace) -> tuple[str, _Document]:
     }
     ended = "" if facts.ended_s is None else ", which has ended"
     return f"Settings of the plugin with pid {facts.pid}{ended}", settings
-
-
-def settings_document(settings: Settings) -> _Document:
-    """Return key -> value and origin of every setting; an unset value is None."""
-    found = effective_settings(settings)
-    return {key: {"value": value, "origin": origin} for key, (value, origin) in found.items()}
 
 
 def _print_check(path: Path, context: "Context") -> None:

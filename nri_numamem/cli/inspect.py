@@ -52,7 +52,8 @@ def main(args: argparse.Namespace) -> int:
     try:
         machine = read_machine(args.sysfs_root, args.proc_root)
         if args.output != "table":
-            print_document({"machine": machine_document(machine)}, args.output)
+            nodes = [_node_document(node) for node in machine.nodes]
+            print_document({"machine": {"nodes": nodes}}, args.output)
         else:
             pools, reserved = read_pools(args.sysfs_root), read_reserved_pages(args.sysfs_root)
             found = classify(machine, settings)
@@ -72,12 +73,8 @@ def _network_devices(sysfs_root: Path) -> list[NetworkDevice]:
         raise UsageError(f"cannot list network devices by rtnetlink: {error}") from error
 
 
-def machine_document(machine: Machine) -> dict[str, object]:
-    """Return the machine as the `machine` part of a scenario."""
-    return {"nodes": [_node_document(node) for node in machine.nodes]}
-
-
 def _node_document(node: NumaNode) -> dict[str, object]:
+    """Return a node as in the `machine` part of a scenario."""
     document: dict[str, object] = {
         "id": node.node_id,
         "memory": format_quantity(node.memory_bytes),

@@ -138,26 +138,18 @@ class Written:
 def _items(root: Path, state_file: Path, log: Path) -> Iterator[Item]:
     from nri_numamem.cli import main as program  # noqa: PLC0415 - it imports this module
 
+    doctor = ["doctor", "--root", str(root), "--state-file", str(state_file), "--output", "json"]
+    sysfs, proc = below(root, "/sys"), below(root, "/proc")
+    inspect = ["inspect", "--sysfs-root", str(sysfs), "--proc-root", str(proc)]
     yield versions()
-    for name, arguments in _commands(root, state_file).items():
-        yield output_of(name, program.main, arguments)
+    yield output_of("doctor.json", program.main, doctor)
+    yield output_of("machine.yaml", program.main, [*inspect, "--output", "yaml"])
+    yield output_of("inspect.txt", program.main, inspect)
     yield from settings_files(root)
     yield from state_files(root, state_file)
     yield from kernel_files(root)
     yield from log_files(root, log)
     yield journal(is_this_host=Host(root).is_this_host)
-
-
-def _commands(root: Path, state_file: Path) -> dict[str, list[str]]:
-    """Return file name -> arguments of the command whose output it has."""
-    doctor = ["doctor", "--root", str(root), "--state-file", str(state_file), "--output", "json"]
-    sysfs, proc = below(root, "/sys"), below(root, "/proc")
-    inspect = ["inspect", "--sysfs-root", str(sysfs), "--proc-root", str(proc)]
-    return {
-        "doctor.json": doctor,
-        "machine.yaml": [*inspect, "--output", "yaml"],
-        "inspect.txt": inspect,
-    }
 
 
 def _write(path: Path, folder: str, items: Iterable[Item], written: Written) -> None:

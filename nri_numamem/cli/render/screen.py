@@ -76,7 +76,7 @@ class Screen:
 
     def text(self, text: str) -> None:
         """Print a paragraph."""
-        self._print_indented(Text(text))
+        self.shown(Text(text))
 
     def labelled(self, label: str, text: str, style: str = "") -> None:
         """Print a label and a text; further lines of the text are indented as the first."""
@@ -84,11 +84,11 @@ class Screen:
         grid.add_column(style="dim", width=_LABEL_WIDTH)
         grid.add_column()
         grid.add_row(label, Text(text, style))
-        self._print_indented(grid)
+        self.shown(grid)
 
     def shown(self, renderable: RenderableType) -> None:
         """Print a table or another object of rich."""
-        self._print_indented(renderable)
+        self._print(Padding(renderable, (0, 0, 0, _INDENT), expand=False))
 
     def accounting(
         self,
@@ -106,28 +106,20 @@ class Screen:
             self.labelled("nodes", "unchanged")
             return
         self._console.print()
-        width = self.width
-        self._print_indented(
-            node_table(
-                accounting,
-                width=width,
-                pod_names=pod_names,
-                before=before,
-                ascii_only=self.ascii_only,
-            )
+        width, ascii_only = self.width, self.ascii_only
+        table = node_table(
+            accounting, width=width, pod_names=pod_names, before=before, ascii_only=ascii_only
         )
+        self.shown(table)
         has_containers = lists_containers and any(accounting["entries"].values())
         if has_containers and not shows_containers(width):
             self._console.print()
-            self._print_indented(container_table(accounting, pod_names))
+            self.shown(container_table(accounting, pod_names))
 
     def legend(self) -> None:
         """Print the legend of the bars."""
         self._console.print()
-        self._print_indented(legend(ascii_only=self.ascii_only))
-
-    def _print_indented(self, renderable: RenderableType) -> None:
-        self._print(Padding(renderable, (0, 0, 0, _INDENT), expand=False))
+        self.shown(legend(ascii_only=self.ascii_only))
 
     def _print(self, renderable: RenderableType) -> None:
         # rich pads lines with blanks; trailing blanks are removed for files and copied text.
