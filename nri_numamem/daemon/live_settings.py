@@ -125,7 +125,8 @@ class LiveSettings:
     def _reloaded(self, found: Settings) -> None:
         before = self._settings
         assert before is not None  # noqa: S101 - reading begins after the start
-        changed = _changed_keys(before, found)
+        old, new = settings_to_mapping(before), settings_to_mapping(found)
+        changed = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
         after = replace(before, **{field: getattr(found, field) for field in LIVE.values()})
         if (after.log_file, after.log_format) != (before.log_file, before.log_format):
             logs.configure(after.log_file or self._sink, after.log_level, after.log_format)
@@ -185,8 +186,3 @@ def read_drop_in(identity: Identity, text: str, directory: Path = DROP_INS) -> S
         problem = f"{directory}: neither {names[0]} nor {names[1]} is there"
         raise UsageError(f"{problem}; restart the runtime, which has another directory")
     return configuration.load_text("", "no configuration")
-
-
-def _changed_keys(before: Settings, after: Settings) -> list[str]:
-    old, new = settings_to_mapping(before), settings_to_mapping(after)
-    return sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))

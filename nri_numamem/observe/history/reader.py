@@ -40,7 +40,8 @@ def read_history(state_file: Path) -> History:
     with ExitStack() as stack:
         # Both are opened before either is read: a segment that is begun meanwhile is left out.
         opened = [_open(beside(state_file, name), stack) for name in NAMES]
-        segments = [_number_of(file) for file in opened if file is not None]
+        files = [file for file in opened if file is not None]
+        segments = [(header_number(file.readline(_LINE_LIMIT_BYTES)), file) for file in files]
         numbered = sorted(
             (number, index) for index, (number, _) in enumerate(segments) if number is not None
         )
@@ -62,10 +63,6 @@ def _open(path: Path, stack: ExitStack) -> BinaryIO | None:
     except FileNotFoundError:
         return None
     return stack.enter_context(os.fdopen(descriptor, "rb"))
-
-
-def _number_of(file: BinaryIO) -> tuple[int | None, BinaryIO]:
-    return header_number(file.readline(_LINE_LIMIT_BYTES)), file
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:

@@ -17,7 +17,7 @@ the plugin never writes.
 import atexit
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -150,8 +150,7 @@ def dropped_records() -> int:
 
 def get_logger(**fields: object) -> Logger:
     """Return a logger that adds these fields to each of its records."""
-    processors: list[Callable[..., Any]] = [_drop_below_threshold, _order_keys]
-    unbound = structlog.wrap_logger(_OUTPUT, processors, structlog.BoundLogger)
+    unbound = structlog.wrap_logger(_OUTPUT, [_to_record], structlog.BoundLogger)
     logger: Logger = unbound.bind(**fields)
     return logger
 
@@ -180,26 +179,19 @@ def _stream_renderer(log_format: str) -> Renderer:
     return render_colours if is_terminal and "NO_COLOR" not in os.environ else render_console
 
 
-def _drop_below_threshold(
-    output: LogOutput, method: str, record: MutableMapping[str, Any]
-) -> MutableMapping[str, Any]:
-    """Drop a record below the configured level; a structlog processor."""
-    if LEVELS[method] < output.threshold:
-        raise structlog.DropEvent
-    return record
-
-
-def _order_keys(
-    _output: LogOutput, method: str, record: MutableMapping[str, Any]
+def _to_record(
+    output: LogOutput, method: str, fields: MutableMapping[str, Any]
 ) -> tuple[tuple[dict[str, object]], dict[str, object]]:
-    """Put time, level and event first; a structlog processor, the last one.
+    """Drop what is below the level; put time, level and event first: a structlog processor.
 
     A field with one of these names gets an underscore as suffix. Returns the arguments of the
     output's method.
     """
-    ordered = {"ts": timestamp(), "level": method, "event": record.pop("event")}
-    ordered |= {f"{key}_" if key in HEAD_KEYS else key: value for key, value in record.items()}
-    return (ordered,), {}
+    if LEVELS[method] < output.threshold:
+        raise structlog.DropEvent
+    record = {"ts": timestamp(), "level": method, "event": fields.pop("event")}
+    record |= {f"{key}_" if key in HEAD_KEYS else key: value for key, value in fields.items()}
+    return (record,), {}
 
 
 _OUTPUT = LogOutput((StreamSink(STDERR, _stream_renderer("auto")),), "info")

@@ -149,8 +149,11 @@ class LogWriter:
             self._losses.add()
             return
         count = self._losses.unreported
-        if count and self._deliver(_loss_record(count)):
-            self._losses.reported(count)
+        if count:
+            loss = LogRecordsDropped(dropped_records=count)
+            head = {"ts": timestamp(), "level": loss.level, "event": loss.event}
+            if self._deliver({**head, "dropped_records": count}):
+                self._losses.reported(count)
         if not self._deliver(record):
             self._losses.add()
 
@@ -192,9 +195,3 @@ class LogWriter:
         for sink in self._sinks:
             with contextlib.suppress(OSError):
                 sink.close()
-
-
-def _loss_record(count: int) -> Record:
-    record = LogRecordsDropped(dropped_records=count)
-    head = {"ts": timestamp(), "level": record.level, "event": record.event}
-    return {**head, "dropped_records": count}

@@ -18,7 +18,6 @@ from nri_numamem.engine.records.containers import (
 from nri_numamem.engine.records.running import CpusetMemsMissing
 from nri_numamem.memorymanager import NodeState, State
 from nri_numamem.memorymanager.largest import largest_on_group, largest_on_node
-from nri_numamem.numa import NodeSet
 from nri_numamem.observe.metrics.families import gauge
 from nri_numamem.topologymanager.merge import TopologyPolicy
 
@@ -70,7 +69,8 @@ def accounting_metrics(context: Context, accounting: State) -> Iterator[Metric]:
     """Yield the tables of the NUMA nodes, and what fits or exceeds them."""
     yield from _tables(accounting.machine_state)
     text = "Memory of running containers exceeding their nodes' allocatable."
-    yield gauge("shortfall_bytes", text, shortfall_bytes(context, accounting), "resource")
+    values = uncharged_bytes(context, accounting, is_excluded=False)
+    yield gauge("shortfall_bytes", text, values, "resource")
     allows_groups = context.topology.policy is not TopologyPolicy.SINGLE_NUMA_NODE
     largest: dict[tuple[str, ...], int] = {}
     for resource in resources_of(accounting):
@@ -105,7 +105,8 @@ def node_metrics(context: Context, accounting: State) -> Iterator[Metric]:
     text = "Class and use of the NUMA node; its memory tier, empty if unknown."
     yield gauge("node_info", text, classes, *_NODE_LABELS)
     text = "Memory of containers that have an excluded NUMA node; it counts nowhere else."
-    yield gauge("excluded_nodes_bytes", text, excluded_bytes(context, accounting), "resource")
+    values = uncharged_bytes(context, accounting, is_excluded=True)
+    yield gauge("excluded_nodes_bytes", text, values, "resource")
 
 
 def cpu_metrics(context: Context, state: EngineState) -> Iterator[Metric]:
@@ -115,21 +116,14 @@ def cpu_metrics(context: Context, state: EngineState) -> Iterator[Metric]:
         yield _per_node("cpu_requests_millicores", text, cpu_requests(state, context.machine))
 
 
-def excluded_bytes(context: Context, accounting: State) -> Mapping[str, int]:
-    """Return resource name -> bytes that are not charged because a node is excluded."""
-    return _uncharged_bytes(accounting, context.classification.excluded, is_excluded=True)
+def uncharged_bytes(context: Context, accounting: State, *, is_excluded: bool) -> dict[str, int]:
+    """Return resource name -> bytes that are not charged to any node.
 
-
-def shortfall_bytes(context: Context, accounting: State) -> Mapping[str, int]:
-    """Return resource name -> bytes for which the nodes of containers have no room."""
-    return _uncharged_bytes(accounting, context.classification.excluded, is_excluded=False)
-
-
-def _uncharged_bytes(accounting: State, excluded: NodeSet, *, is_excluded: bool) -> dict[str, int]:
-    """Return resource name -> bytes without a charge, of blocks that have an excluded node or not.
+    Either those of blocks with an excluded node, or those for which the nodes have no room.
 
     All resources of the machine are in the result.
     """
+    excluded = context.classification.excluded
     missing = dict.fromkeys(resources_of(accounting), 0)
     for containers in accounting.assignments.values():
         for blocks in containers.values():

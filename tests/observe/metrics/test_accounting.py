@@ -34,10 +34,9 @@ from nri_numamem.observe.metrics.accounting import (
     accounting_metrics,
     container_metrics,
     cpu_metrics,
-    excluded_bytes,
     node_metrics,
     residency_metrics,
-    shortfall_bytes,
+    uncharged_bytes,
 )
 from tests.observe.metrics.test_exposition import Plugin, Samples, container, pod, samples
 
@@ -116,8 +115,8 @@ def test_bytes_on_excluded_nodes_are_no_shortfall() -> None:
     free = made.empty_accounting().machine_state[0].table("memory").free
     where = {"a": NodeSet([2]), "b": NodeSet([0]), "c": NodeSet([0])}
     state = accounting(made, where, GI // 2)
-    assert excluded_bytes(made, state) == {"memory": GI // 2}
-    assert shortfall_bytes(made, state) == {"memory": GI - free}
+    assert uncharged_bytes(made, state, is_excluded=True) == {"memory": GI // 2}
+    assert uncharged_bytes(made, state, is_excluded=False) == {"memory": GI - free}
     excluded = list(node_metrics(made, state))[1]
     assert [(s.labels, s.value) for s in excluded.samples] == [({"resource": "memory"}, GI // 2)]
 
@@ -126,8 +125,8 @@ def test_a_container_on_both_kinds_of_nodes_counts_what_is_not_charged() -> None
     made = context()
     free = made.empty_accounting().machine_state[0].table("memory").free
     state = accounting(made, {"a": NodeSet([0, 2])}, 2 * GI)
-    assert excluded_bytes(made, state) == {"memory": 2 * GI - free}
-    assert shortfall_bytes(made, state) == {"memory": 0}
+    assert uncharged_bytes(made, state, is_excluded=True) == {"memory": 2 * GI - free}
+    assert uncharged_bytes(made, state, is_excluded=False) == {"memory": 0}
 
 
 LAST = Round(
