@@ -24,9 +24,8 @@ from nri_numamem.engine.records.files import MetricsEndpointRetrying
 from nri_numamem.engine.records.record import Record
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.nri.poller import Clock
-from nri_numamem.observe.metrics.counters import Meter
+from nri_numamem.observe.metrics.counters import Meter, Sources, health
 from nri_numamem.observe.metrics.outputs import MetricsServer, OpenServer, Render, TextFile
-from nri_numamem.observe.metrics.sources import Sources, health
 
 if TYPE_CHECKING:
     from nri_numamem.daemon.residency_check import ResidencyCheck

@@ -152,10 +152,6 @@ class NamespaceReader:
         self._put((sandbox_id, path))
         return known or NOT_READ_YET
 
-    def found(self, sandbox_id: str) -> Found | None:
-        """Return what is known of a sandbox; None if it never began."""
-        return self._found.get(sandbox_id)
-
     def forget(self, sandbox_id: str) -> None:
         """Drop what is known of a sandbox that ended."""
         self._found.pop(sandbox_id, None)

@@ -44,14 +44,14 @@ class UnstartableHelper(FakeHelper):
 def test_a_namespace_is_unknown_until_the_reply() -> None:
     helper = UnstartableHelper()
     reader = NamespaceReader(helper)
-    assert reader.found("s") is None
+    assert reader._found.get("s") is None
     reader.begin("s", "/run/netns/a")
     assert helper.requests.get() == "/run/netns/a"
-    assert reader.found("s") is NOT_READ_YET
+    assert reader._found.get("s") is NOT_READ_YET
     reader.begin("s", "/run/netns/a")  # it is being read
     helper.replies.put(REPLY)
     reader.close()
-    assert reader.found("s") == Found((NET1, NET2), frozenset({"net1"}))
+    assert reader._found.get("s") == Found((NET1, NET2), frozenset({"net1"}))
     assert helper.requests.empty()
     assert helper.is_closed
 
@@ -63,7 +63,7 @@ def test_the_helper_is_awaited_ahead_and_a_failure_shows_at_the_first_request() 
     helper.replies.put(NamespaceError("it does not start"))
     reader.begin("s", "/run/netns/a")
     reader.close()
-    found = reader.found("s")
+    found = reader._found.get("s")
     assert found is not None
     assert found.obstacle.endswith("/run/netns/a cannot be read: it does not start")
     assert helper.waits == 1
@@ -78,7 +78,7 @@ def test_only_a_failed_read_is_repeated() -> None:
         helper.replies.put(reply)
         reader.begin("s", "/run/netns/a")
         reader.close()
-    found = reader.found("s")
+    found = reader._found.get("s")
     assert found is not None
     assert found.interfaces == (NET1, NET2)
     reader.begin("s", "/run/netns/a")
@@ -96,7 +96,7 @@ def test_a_sandbox_that_ended_is_forgotten_and_not_read() -> None:
     reader.forget("b")
     helper.replies.put(REPLY)
     reader.close()
-    assert (reader.found("a"), reader.found("b")) == (None, None)
+    assert (reader._found.get("a"), reader._found.get("b")) == (None, None)
     assert helper.requests.empty()
 
 
@@ -107,8 +107,8 @@ def test_old_sandboxes_are_dropped_beyond_the_limit() -> None:
         helper.replies.put(REPLY)
         reader.begin(str(number), "/run/netns/a")
     reader.close()
-    assert reader.found("0") is None
-    assert reader.found("4096") == Found((NET1, NET2), frozenset({"net1"}))
+    assert reader._found.get("0") is None
+    assert reader._found.get("4096") == Found((NET1, NET2), frozenset({"net1"}))
 
 
 @pytest.mark.parametrize(
@@ -264,4 +264,4 @@ def test_at_a_limit_of_threads_the_next_request_tries_again(
     helper.replies.put(REPLY)
     assert reader.begin("s", "/run/netns/a") is NOT_READ_YET
     reader.close()
-    assert reader.found("s") == Found((NET1, NET2), frozenset({"net1"}))
+    assert reader._found.get("s") == Found((NET1, NET2), frozenset({"net1"}))

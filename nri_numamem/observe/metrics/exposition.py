@@ -35,9 +35,8 @@ from nri_numamem.observe.metrics.accounting import (
     remote_metric,
     residency_metrics,
 )
-from nri_numamem.observe.metrics.counters import BUCKETS_S, Meter
+from nri_numamem.observe.metrics.counters import BUCKETS_S, Meter, Sources
 from nri_numamem.observe.metrics.families import PREFIX, counter, gauge
-from nri_numamem.observe.metrics.sources import Sources
 from nri_numamem.version import VERSION
 
 # Longer than the event loop takes for a request.

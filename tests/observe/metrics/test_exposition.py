@@ -34,10 +34,9 @@ from nri_numamem.memorymanager import Reservation
 from nri_numamem.numa import Machine, NodeSet, NumaNode, PodStrategies, Strategy
 from nri_numamem.numa.pages import Pages
 from nri_numamem.observe.log import loggers as logs
-from nri_numamem.observe.metrics.counters import Meter
+from nri_numamem.observe.metrics.counters import Meter, Sources
 from nri_numamem.observe.metrics.exposition import OUTCOMES, Metrics
 from nri_numamem.observe.metrics.families import PREFIX
-from nri_numamem.observe.metrics.sources import Sources
 from nri_numamem.version import VERSION
 from tests.engine.records.examples import example
 
