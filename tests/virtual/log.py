@@ -1,6 +1,6 @@
 """A log in memory, for a plugin in a virtual world."""
 
-from typing import Any, Self
+from typing import Any
 
 from nri_numamem.observe.log.bounds import expanded
 
@@ -22,9 +22,6 @@ class MemoryLog:
     def named(self, event: str) -> list[dict[str, Any]]:
         """Return all records of an event."""
         return [record for record in self.records if record["event"] == event]
-
-    def bind(self, **_fields: object) -> Self:
-        return self
 
     def _add(self, event: str, /, **fields: object) -> None:
         self.records.append({"event": str(event), **expanded(fields)})

@@ -1,8 +1,7 @@
 """Structured logs by structlog: each record goes to one sink.
 
-``configure`` selects the sink, ``get_logger`` returns a logger to bind fields to. The keys of a
-record have a fixed order: ts, level, event, the fields in the order of binding, then exception.
-``configure`` also takes effect for loggers that exist already.
+``configure`` selects the sink, also for loggers that exist already. The keys of a record have a
+fixed order: ts, level, event, the fields in the order of the call, then exception.
 
 Logging neither raises an exception nor waits: a thread writes the records (``observe.log.writer``),
 and drops and counts what is too much for it. While a sink is broken, records go to the fallback and
@@ -60,9 +59,6 @@ LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 class Logger(Protocol):
     """Interface of a logger."""
 
-    def bind(self, **fields: object) -> "Logger":
-        """Return a logger that adds these fields to each of its records."""
-
     def debug(self, event: str, /, **fields: object) -> None:
         """Log a detail that helps to find a fault."""
 
@@ -85,36 +81,22 @@ class LogOutput:
     def __init__(self, sinks: tuple[Sink, ...], level: str) -> None:
         self.threshold = LEVELS[level]
         self.losses = Losses()
-        self._writer = LogWriter(sinks, self.losses)
-
-    def replace(self, sinks: tuple[Sink, ...], level: str) -> None:
-        """Write to other sinks from now on, and close the former ones; may wait for FLUSH_S."""
-        former, self._writer = self._writer, LogWriter(sinks, self.losses)
-        self.threshold = LEVELS[level]
-        former.close()
+        self.writer = LogWriter(sinks, self.losses)
 
     def write(self, record: Mapping[str, object]) -> None:
         """Hand the record to the writer; never waits."""
         try:
-            self._writer.put(record)
+            self.writer.put(record)
         except Exception:  # noqa: BLE001 - a log call never fails
             self.losses.add()
 
     debug = info = warning = error = write
 
-    def flush(self) -> None:
-        """Wait until all records are written; after FLUSH_S write the others to stderr."""
-        self._writer.flush()
-
-    def reopen(self) -> None:
-        """Open a log file again."""
-        self._writer.reopen()
-
 
 def configure(
     sink: str | Path | Sink = "stderr", level: str = "info", log_format: str = "auto"
 ) -> None:
-    """Send the records of all loggers to `sink` from now on.
+    """Send the records of all loggers to `sink` from now on; may wait FLUSH_S for the former one.
 
     `sink` is "stderr" (the journal's socket if stderr is the journal and `log_format` is "auto"),
     "journal", "auto" (the journal's socket if it exists, else LOG_FILE), the path of a file, or a
@@ -122,7 +104,12 @@ def configure(
     "auto": console on a terminal, else JSON; the journal has its own format. A sink that cannot be
     opened is not an error here: each record tries it and falls back.
     """
-    _OUTPUT.replace(_sinks_for(sink, log_format), level)
+    former, _OUTPUT.writer = (
+        _OUTPUT.writer,
+        LogWriter(_sinks_for(sink, log_format), _OUTPUT.losses),
+    )
+    _OUTPUT.threshold = LEVELS[level]
+    former.close()
 
 
 def flush() -> None:
@@ -130,12 +117,12 @@ def flush() -> None:
 
     For a process that is about to end; Python calls it at an ordinary exit.
     """
-    _OUTPUT.flush()
+    _OUTPUT.writer.flush()
 
 
 def reopen() -> None:
     """Close the log file; the next record opens it, or creates it."""
-    _OUTPUT.reopen()
+    _OUTPUT.writer.reopen()
 
 
 def set_level(level: str) -> None:
@@ -148,10 +135,9 @@ def dropped_records() -> int:
     return _OUTPUT.losses.total
 
 
-def get_logger(**fields: object) -> Logger:
-    """Return a logger that adds these fields to each of its records."""
-    unbound = structlog.wrap_logger(_OUTPUT, [_to_record], structlog.BoundLogger)
-    logger: Logger = unbound.bind(**fields)
+def get_logger() -> Logger:
+    """Return a logger."""
+    logger: Logger = structlog.wrap_logger(_OUTPUT, [_to_record], structlog.BoundLogger)
     return logger
 
 
