@@ -10,23 +10,25 @@ import argparse
 import time
 from pathlib import Path
 
-from nri_numamem.cli.explain.document import document_of
 from nri_numamem.cli.explain.rebalancing import Plans, plans_of
 from nri_numamem.cli.explain.select import Query
-from nri_numamem.cli.explain.story import Story, story_of
+from nri_numamem.cli.explain.story import Away, ContainerStory, Story, outcome_of, story_of
 from nri_numamem.cli.host_arguments import (
     add_host_argument,
     add_root_arguments,
     add_state_file_argument,
     state_file_of,
 )
-from nri_numamem.cli.output import add_output_argument, print_document
+from nri_numamem.cli.live.outside import use_document
+from nri_numamem.cli.live.rebalancing import document as rebalancing_document
+from nri_numamem.cli.output import DOCUMENT_VERSION, add_output_argument, print_document
+from nri_numamem.cli.render.texts import format_time
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.host_paths import below
 from nri_numamem.daemon.lock_holder import find_holder
 from nri_numamem.observe.files import lock_file_of, reason_of
 from nri_numamem.observe.history.reader import History, read_history
-from nri_numamem.observe.history.records import read_records
+from nri_numamem.observe.history.records import Recorded, read_records
 
 EXAMPLES = (
     "nri-numamem explain web-0",
@@ -104,3 +106,68 @@ def _count(text: str) -> int:
     if text.isascii() and text.isdecimal() and 0 < int(text) <= 1000:
         return int(text)
     raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 1000")
+
+
+def document_of(story: Story, plans: Plans | None = None) -> dict[str, object]:
+    """Return a story as a document for ``--output json``; docs/explain.md describes it."""
+    plans = plans or Plans()
+    return {
+        "version": DOCUMENT_VERSION,
+        "query": story.query.text,
+        "history": {
+            "begins": _time(story.begins_s),
+            "ends": _time(story.ends_s),
+            "skippedLines": story.skipped_lines,
+        },
+        "pluginRuns": story.is_running,
+        "away": [_away(one) for one in story.away],
+        "containers": [_container(one, plans) for one in story.containers],
+        "earlierPodUids": list(story.earlier_uids),
+        "didYouMean": story.suggestion or None,
+    }
+
+
+def _container(story: ContainerStory, plans: Plans) -> dict[str, object]:
+    names, refusals = story.names, story.refusals
+    now, advice = plans.of(names), plans.advice(story)
+    return {
+        "namespace": names.namespace,
+        "pod": names.pod,
+        "podUid": names.pod_uid,
+        "container": names.container,
+        "outcome": story.outcome.value,
+        "repeated": None
+        if refusals is None
+        else {
+            "count": refusals.count,
+            "first": _time(refusals.first_s),
+            "last": _time(refusals.last_s),
+        },
+        "decisions": [_entry(entry) for entry in story.decisions],
+        "later": [_entry(entry) for entry in story.later],
+        "siblings": [_entry(entry) for entry in story.siblings],
+        "usedOutsideOfPods": [use_document(use) for use in now.outside.uses],
+        "remedy": ", or ".join(advice.texts) or None,
+        "remedies": [dict(each) for each in advice.remedies],
+        "commands": list(advice.commands),
+        "plan": None if now.plan is None else rebalancing_document(now.plan, plans.pods),
+    }
+
+
+def _entry(recorded: Recorded) -> dict[str, object]:
+    outcome, entry = outcome_of(recorded), recorded.entry
+    return {
+        "time": _time(entry.time_s),
+        "event": entry.event,
+        "outcome": None if outcome is None else outcome.value,
+        "requestId": entry.request_id or None,
+        "fields": dict(entry.fields),
+    }
+
+
+def _away(away: Away) -> dict[str, object]:
+    return {"since": _time(away.since_s), "until": _time(away.until_s), "cause": away.cause}
+
+
+def _time(seconds: float | None) -> str | None:
+    return None if seconds is None else format_time(seconds)

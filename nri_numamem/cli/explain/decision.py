@@ -1,20 +1,37 @@
-"""What a decision was about, as labels and texts."""
+"""What a decision was about, and its remedies with the commands that try them.
 
-from collections.abc import Iterator, Mapping
+Everything comes from the record of the decision.
+"""
 
-from nri_numamem.cli.explain.advice import (
-    amounts_text,
-    request_of,
-)
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from nri_numamem.cli.explain.select import Names, names_of
 from nri_numamem.cli.render.texts import strategy_text
+from nri_numamem.engine.admission.records import (
+    CPU_REQUEST_BELOW_LIMIT,
+    NO_CPU_LIMIT,
+    NO_MEMORY_LIMIT,
+)
+from nri_numamem.engine.core.plan import RecordValue
+from nri_numamem.engine.core.providers import format_nodes
 from nri_numamem.engine.features.burstable_pods import records as burstable_pods
 from nri_numamem.engine.features.memory_policies.records import MemoryPolicyRejected
 from nri_numamem.engine.records import connection, containers, pods, running
-from nri_numamem.engine.records.common import Decided, Hints
-from nri_numamem.engine.records.record import Flat, Record
-from nri_numamem.numa import NodeSet
+from nri_numamem.engine.records.common import UNPINNED, Decided, Hints
+from nri_numamem.engine.records.plain import fields_of
+from nri_numamem.engine.records.record import Amounts, Flat, Record
+from nri_numamem.numa import NodeSet, humanize_bytes
+from nri_numamem.numa.quantity import MEMORY, sum_amounts
 from nri_numamem.observe.history.records import Recorded
 
+_OBSTACLES = {
+    NO_MEMORY_LIMIT: "no memory limit",
+    NO_CPU_LIMIT: "no CPU limit",
+    CPU_REQUEST_BELOW_LIMIT: "a CPU request below its limit",
+}
 _CAUSES: Mapping[type[Record], str] = {
     containers.UnpinnedNoCapacity: "whenUnsatisfiable is RunUnpinned, and nothing fits",
     containers.RunningUnpinnedNoCapacity: "it was created while the plugin was away, and nothing "
@@ -24,15 +41,29 @@ _CAUSES: Mapping[type[Record], str] = {
     connection.InternalError: "a bug: its creation got an empty reply",
     running.CpusetMemsMissing: "its cgroup has no cpuset.mems",
 }
+_AGAIN = "restart the pod; the next Synchronize pins it too, if it fits"
+_BURSTABLE = "see docs/burstable-pods.md; a new container is pinned if it can be"
+_ADVICE: Mapping[type[Record], str] = {
+    MemoryPolicyRejected: "correct the annotation or the setting memoryPolicy",
+    burstable_pods.BurstableNotPinned: _BURSTABLE,
+    burstable_pods.BurstableUnpinned: _BURSTABLE,
+    connection.RequestTimedOut: _AGAIN,
+    connection.InternalError: _AGAIN,
+}
+_WHEN_IT_FITS = "restart the pod when it fits; the commands show whether it does"
 
+Considering = Decided | running.Resized | running.ResizeRejected
+"""Records of decisions with the node sets that were considered."""
+_Requesting = Considering | containers.Adopted | pods.PodAdopted
+"""Records of decisions on a request, with the free bytes after it."""
+_Merged = containers.Placed | pods.PodAdmitted
 _WithNodes = (
-    containers.Placed
+    _Merged
     | containers.PinnedLater
     | containers.Adopted
+    | pods.PodAdopted
     | running.Resized
     | running.ResizeRejected
-    | pods.PodAdmitted
-    | pods.PodAdopted
     | running.CpusetMemsMissing
     | burstable_pods.BurstableUnpinned
 )
@@ -51,38 +82,34 @@ def facts_of(entry: Recorded) -> Iterator[tuple[str, str]]:
     others = list(_others(content.considered.value.hints)) if isinstance(content, Decided) else ()
     if others:
         yield "others", ", ".join(others)
-    if isinstance(content, containers.Placed | pods.PodAdmitted):
+    if isinstance(content, _Merged):
         merged = content.merged_hint
-        where = "any nodes" if not merged.affinity else nodes_text(merged.affinity)
+        where = "any nodes" if not merged.affinity else format_nodes(merged.affinity)
         yield "merged", f"{where}, {'preferred' if merged.preferred else 'not preferred'}"
-    yield from _policy(content)
+    if isinstance(content, MemoryPolicyRejected):
+        yield "policy", f"memory policy {content.chosen.policy}, by {content.chosen.source}"
+    if isinstance(content, containers.Unplaced | pods.PodRejected):
+        yield "policy", f"topologyManagerPolicy {content.policy}; {content.reason}"
     if isinstance(content, running.Resized | burstable_pods.BurstableUnpinned):
-        yield "before", nodes_text(content.previous_nodes)
+        yield "before", format_nodes(content.previous_nodes) if content.previous_nodes else "none"
     if isinstance(content, _WithNodes):
         yield "nodes", f"{content.nodes}{_hugepage_limit(content)}"
-    if isinstance(content, containers.Placed | pods.PodAdmitted) and content.strategy:
+    if isinstance(content, _Merged) and content.strategy:
         source, equal = content.strategy_source, content.equal_nodes
         yield "strategy", strategy_text(content.strategy, source, equal)
     yield from _amounts(content)
 
 
-def _policy(content: Flat) -> Iterator[tuple[str, str]]:
-    if isinstance(content, MemoryPolicyRejected):
-        yield "policy", f"memory policy {content.chosen.policy}, by {content.chosen.source}"
-    if isinstance(content, containers.Unplaced | pods.PodRejected):
-        yield "policy", f"topologyManagerPolicy {content.policy}; {content.reason}"
-
-
 def _cause_of(record: Record) -> str:
     """Return why a container runs unpinned; "" for other records."""
     match record:
-        case running.CpusetMemsMissing() if record.cause:
-            return record.cause
         case (
-            MemoryPolicyRejected()
-            | burstable_pods.BurstableNotPinned()
-            | burstable_pods.BurstableUnpinned()
+            MemoryPolicyRejected(cause=cause)
+            | burstable_pods.BurstableNotPinned(cause=cause)
+            | burstable_pods.BurstableUnpinned(cause=cause)
         ):
+            return cause
+        case running.CpusetMemsMissing() if record.cause:
             return record.cause
         case _:
             return _CAUSES.get(type(record), "")
@@ -99,22 +126,17 @@ def _amounts(content: Flat) -> Iterator[tuple[str, str]]:
         for holder in content.holders[:3]:
             who = f"{holder.namespace}/{holder.pod}/{holder.container}"
             held = amounts_text(holder.held_bytes)
-            yield "holds", f"{who} has {held} on {nodes_text(holder.nodes)}"
+            yield "holds", f"{who} has {held} on {format_nodes(holder.nodes)}"
 
 
 def _others(hints: Hints) -> Iterator[str]:
     """Yield a text for each hint of another provider than memory."""
     if hints.cpu:
-        yield f"cpu on {nodes_text(hints.cpu)}"
+        yield f"cpu on {format_nodes(hints.cpu)}"
     if hints.devices:
-        yield f"devices on {' and '.join(map(nodes_text, hints.devices))}"
+        yield f"devices on {' and '.join(map(format_nodes, hints.devices))}"
     for name, nodes in hints.network.items():
-        yield f"network interface {name} on {nodes_text(nodes)}"
-
-
-def nodes_text(nodes: NodeSet) -> str:
-    """Return "node 0" or "nodes 0-1"."""
-    return f"node{'s' if len(nodes) != 1 else ''} {nodes}".rstrip()
+        yield f"network interface {name} on {format_nodes(nodes)}"
 
 
 def _hugepage_limit(content: Flat) -> str:
@@ -122,3 +144,112 @@ def _hugepage_limit(content: Flat) -> str:
         return ""
     limits = content.adjustment.hugepage_limits_bytes
     return f"; hugepage limit {amounts_text(limits)}" if limits else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What to do; empty if nothing needs to be done."""
+
+    remedies: tuple[Mapping[str, RecordValue], ...] = ()
+    """Alternatives, the best first: `text`, and of a tried remedy its `kind` and parameters."""
+    commands: tuple[str, ...] = ()
+    """Command lines that try it."""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Return the remedies as texts."""
+        return tuple(str(each.get("text")) for each in self.remedies)
+
+
+def advice_to(text: str, commands: tuple[str, ...] = ()) -> Advice:
+    """Return the advice with one remedy; without a text only the commands."""
+    return Advice(({"text": text},) if text else (), commands)
+
+
+def advice_of(names: Names, decision: Recorded | None, siblings: Sequence[Recorded]) -> Advice:
+    """Return the advice for the last decision on a container."""
+    if decision is None:
+        return Advice()
+    match decision.record:
+        case containers.Unplaced() as record:
+            return Advice(tuple(map(fields_of, record.remedies)), commands_for(names))
+        case pods.PodRejected():
+            return Advice((), commands_for(names))
+        case running.ResizeRejected() as record:  # the kubelet retries the resize
+            return Advice(tuple(map(fields_of, record.remedies)))
+        case containers.NotManaged() as record:
+            return advice_to(_for_not_managed(record, siblings), commands_for(names))
+        case containers.UnreportedContainerFound(outcome=outcome) if outcome == UNPINNED:
+            return advice_to(_WHEN_IT_FITS, commands_for(names))
+        case running.CpusetMemsMissing() as record:
+            return advice_to(record.remedy)
+        case record:
+            return advice_to(_ADVICE.get(type(record), ""))
+
+
+def obstacles_text(entry: Recorded) -> str:
+    """Return what keeps the pod of a container from being Guaranteed: "no memory limit, ..."."""
+    record = entry.record
+    found = record.qos_obstacles if isinstance(record, containers.NotManaged) else None
+    return " and ".join(_OBSTACLES.get(one, one) for one in found or ())
+
+
+def commands_for(names: Names, without: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return the commands that try a pod now, without some pods of the host."""
+    get = shlex.join(["kubectl", "get", "pod", "-n", names.namespace, names.pod, "-o", "yaml"])
+    options = "".join(f"--without {shlex.quote(pod)} " for pod in without)
+    return (f"{get} > pod.yaml", f"nri-numamem simulate --now {options}pod.yaml")
+
+
+def _for_not_managed(decision: containers.NotManaged, siblings: Sequence[Recorded]) -> str:
+    if decision.qos_class != "Burstable":
+        if "memoryManagerPolicy" in decision.cause:
+            return "set memoryManagerPolicy Static"
+        return "give every container of the pod equal limits and requests for cpu and memory"
+    broken = [names_of(entry).container for entry in siblings if obstacles_text(entry)]
+    if broken:
+        who = ", ".join(broken)
+        return (
+            f"give {who} equal limits and requests for cpu and memory; the pod becomes Guaranteed "
+            "when all its containers have them"
+        )
+    return (
+        "compare requests.memory with limits.memory of every container of the pod: NRI does not "
+        "show memory requests"
+    )
+
+
+def request_of(entry: Recorded) -> Amounts:
+    """Return what the candidates were for: resource -> bytes, without zeros."""
+    content = containers.content_of(entry.record)
+    request: Amounts = {}
+    if isinstance(content, _Requesting):
+        request = content.request_bytes
+    if isinstance(content, containers.Unplaced) and content.pod_request_bytes:
+        request = content.pod_request_bytes
+    return {name: size for name, size in request.items() if size}
+
+
+def free_on(entry: Recorded, nodes: NodeSet) -> Amounts:
+    """Return the free bytes of a node set in an entry: resource -> bytes."""
+    content = containers.content_of(entry.record)
+    return _summed(content.free_bytes if isinstance(content, _Requesting) else {}, nodes)
+
+
+def used_outside_on(entry: Recorded, nodes: NodeSet) -> Amounts:
+    """Return the hugepages of a node set that are used outside of pods: resource -> bytes."""
+    content = containers.content_of(entry.record)
+    if not isinstance(content, containers.Unplaced | pods.PodRejected):
+        return {}
+    return _summed(content.used_outside_of_pods_bytes, nodes)
+
+
+def _summed(amounts: Mapping[int, Amounts], nodes: NodeSet) -> Amounts:
+    return sum_amounts(chain.from_iterable(amounts.get(node, {}).items() for node in nodes))
+
+
+def amounts_text(amounts: Mapping[str, int]) -> str:
+    """Return "40Gi memory, 4Gi hugepages-1Gi", memory first."""
+    order = sorted(amounts, key=lambda name: (name != MEMORY, name))
+    found = [f"{humanize_bytes(amounts[name])} {name}" for name in order if amounts[name]]
+    return ", ".join(found) or "nothing"

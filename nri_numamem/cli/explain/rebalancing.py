@@ -1,23 +1,27 @@
-"""Plans and remedies for the refused containers of a story, on the host as it is now."""
+"""Plans and remedies for the refused containers of a story, on the host as it is now.
+
+If a container lacks hugepages that are used outside of pods, the end of that use is tried by the
+code that places before it is named as the remedy.
+"""
 
 import argparse
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from nri_numamem.cli.explain.advice import Advice, advice_to, commands_for, request_of
-from nri_numamem.cli.explain.outside import Outside, outside_of
+from nri_numamem.cli.explain.decision import Advice, advice_to, commands_for, request_of
 from nri_numamem.cli.explain.select import Key, Names
 from nri_numamem.cli.explain.story import ContainerStory, Outcome, Story
 from nri_numamem.cli.host_arguments import roots_of
-from nri_numamem.cli.live.collect import collect_accounting, with_hugepage_users
+from nri_numamem.cli.live.collect import collect_accounting, sandbox_at, with_hugepage_users
 from nri_numamem.cli.live.facts import Facts, pod_names
-from nri_numamem.cli.live.outside import outside_uses
+from nri_numamem.cli.live.outside import OutsideUse, outside_uses
 from nri_numamem.cli.live.rebalancing import PodNames, plan_on
 from nri_numamem.config.errors import UsageError
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox
 from nri_numamem.engine.core.fields import remedy_shown
+from nri_numamem.engine.core.providers import format_nodes
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.queries.ending_pods import remedies_on
 from nri_numamem.engine.queries.rebalance import placing
@@ -25,15 +29,14 @@ from nri_numamem.engine.records.common import Hints
 from nri_numamem.engine.records.containers import Unplaced, content_of
 from nri_numamem.engine.records.plain import plain
 from nri_numamem.engine.records.pods import PodRejected
-from nri_numamem.host.cgroups import pod_hugepage_limits, pod_memory_limit
-from nri_numamem.host.containers import cgroup_path
 from nri_numamem.host.movable_memory import movable_memory
 from nri_numamem.host.pod_cgroups import guaranteed_pods
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.sysfs import MachineError
+from nri_numamem.memorymanager import Request, mask_unavailable_hugepages
 from nri_numamem.memorymanager.rebalance import Rebalancing
 from nri_numamem.memorymanager.remedy import Kind, Remedy
-from nri_numamem.numa import MEMORY, CpuSet
+from nri_numamem.numa import MEMORY, CpuSet, NodeSet
 from nri_numamem.numa.quantity import hugepages_page_size
 from nri_numamem.observe.history.records import Recorded
 
@@ -42,43 +45,98 @@ _REFUSALS = (Unplaced, PodRejected)
 _ID = "plan"
 _RETRIED = "none is necessary: it fits now, and the kubelet tries again"
 _RESTART = "restart the pod: it fits now"
+# Of nodes and page sizes; each is one trial.
+_TRIALS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """The use of requested hugepages outside of pods, and what its end changes."""
+
+    uses: tuple[OutsideUse, ...] = ()
+    ended: tuple[OutsideUse, ...] = ()
+    """Those whose end makes the request fit; empty if it fits now, or does not fit then."""
+    nodes: NodeSet = field(default_factory=NodeSet)
+    """Where it then fits."""
+
+    @property
+    def remedy(self) -> str:
+        """Return what to free, and by whom it is used; "" if that does not suffice."""
+        if not self.ended:
+            return ""
+        what = " and ".join(
+            f"{use.pages(use.size_bytes)}{f' on {use.where}' if use.nodes else ''}, {use.verb} "
+            f"outside of pods{f' by {use.known_users}' if use.known_users else ''}"
+            for use in self.ended
+        )
+        return f"free {what}; the request then fits on {format_nodes(self.nodes)}"
+
+
+def outside_of(
+    context: Context, state: EngineState, facts: Facts, event: CreateContainer, request: Request
+) -> Outside:
+    """Return the use of the requested sizes; `event` is the creation that was refused."""
+    uses = tuple(use for use in outside_uses(facts) if use.resource in request)
+    if not uses or facts.pool_use is None:
+        return Outside()
+    pool_use = facts.pool_use
+
+    def nodes_after(ended: Collection[OutsideUse]) -> NodeSet | None:
+        """Return the nodes of the container after the end of these uses; None if refused."""
+        places = {(use.nodes, use.resource) for use in ended}
+        masked = mask_unavailable_hugepages(state.accounting, pool_use, places)
+        # The pools are in the accounting that is tried.
+        return placing(context, state, replace(event, pool_use=None))(masked.state)
+
+    nodes = nodes_after(uses)
+    if nodes is None or nodes_after(()) is not None:
+        return Outside(uses)
+    ended = uses
+    for use in reversed(uses[:_TRIALS]):
+        fewer = tuple(each for each in ended if each is not use)
+        found = nodes_after(fewer)
+        if found is not None:
+            ended, nodes = fewer, found
+    return Outside(uses, ended, nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """What the host shows now about a refused container."""
+
+    outside: Outside = field(default_factory=Outside)
+    """The use of hugepages outside of pods, if the container requests hugepages."""
+    plan: Rebalancing | None = None
+    """How pods could make room; None where the end of a use outside of pods is enough."""
+    remedies: tuple[Remedy, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Plans:
     """The plans of a story."""
 
-    by_container: Mapping[Key, Rebalancing] = field(default_factory=dict)
-    remedies: Mapping[Key, tuple[Remedy, ...]] = field(default_factory=dict)
+    present: Mapping[Key, Present] = field(default_factory=dict)
     pods: PodNames = field(default_factory=dict)
-    outside: Mapping[Key, Outside] = field(default_factory=dict)
-    """The use of hugepages outside of pods, for the containers that request hugepages."""
     problem: str = ""
     """Why there is none; "" if they were not wanted, or without a state."""
 
-    def outside_of(self, names: Names) -> Outside:
-        """Return the use of hugepages outside of pods that concerns a container."""
-        return self.outside.get((names.pod_uid, names.container), Outside())
-
-    def of(self, names: Names) -> Rebalancing | None:
-        """Return the plan for a container."""
-        return self.by_container.get((names.pod_uid, names.container))
+    def of(self, names: Names) -> Present:
+        """Return what the host shows now about a container."""
+        return self.present.get((names.pod_uid, names.container), Present())
 
     def advice(self, story: ContainerStory) -> Advice:
         """Return the advice for a container: what helps now, or what helped at its decision."""
-        names, plan = story.names, self.of(story.names)
-        remedy = self.outside_of(names).remedy
-        if remedy:
-            return advice_to(names, remedy)
-        if plan is not None and plan.fits_now:
-            is_refused = story.outcome is Outcome.REFUSED
-            return advice_to(names, _RETRIED if is_refused else _RESTART)
-        remedies = self.remedies.get((names.pod_uid, names.container))
-        if remedies is None:
+        names, now = story.names, self.of(story.names)
+        if now.outside.remedy:
+            return advice_to(now.outside.remedy, commands_for(names))
+        if now.plan is not None and now.plan.fits_now:
+            text = _RETRIED if story.outcome is Outcome.REFUSED else _RESTART
+            return advice_to(text, commands_for(names))
+        if now.remedies is None:
             return story.advice
-        ending = [each for each in remedies if each.kind is Kind.END_PODS]
+        ending = [each for each in now.remedies if each.kind is Kind.END_PODS]
         commands = commands_for(names, ending[0].pods.values() if ending else ())
-        return Advice(tuple(plain(remedy_shown(each)) for each in remedies), commands)
+        return Advice(tuple(plain(remedy_shown(each)) for each in now.remedies), commands)
 
 
 def plans_of(story: Story, args: argparse.Namespace) -> Plans:
@@ -108,42 +166,38 @@ def _plans(
     facts: Facts,
     roots: HostRoots,
 ) -> Plans:
-    """Return the plans; there is none where the end of a use outside of pods is enough."""
     resident = movable_memory(roots)
     pods = guaranteed_pods(roots.cgroup)
     if any(outside_uses(facts)):
         facts = with_hugepage_users(facts, roots)
-    found: dict[Key, Rebalancing] = {}
-    remedies: dict[Key, tuple[Remedy, ...]] = {}
     named = pod_names(state)
     known = {uid: "/".join(name) for uid, name in named.items()}
-    outside: dict[Key, Outside] = {}
+    found: dict[Key, Present] = {}
     for story in refused:
         names, entry = story.names, story.decisions[0]
-        key = (names.pod_uid, names.container)
         pod = _sandbox(names, entry, pods.get(names.pod_uid), roots.cgroup)
         container = _container(context, names, entry)
         event = CreateContainer(pod, container, facts.pool_use)
-        outside[key] = outside_of(context, state, facts, event, request_of(entry))
-        if not outside[key].ended:
+        present = Present(outside_of(context, state, facts, event, request_of(entry)))
+        if not present.outside.ended:
             others = state.accounting.assignments.keys() - {names.pod_uid}
-            place = placing(context, state, event)
-            found[key] = plan_on(context, state, resident, others, place)
-            remedies[key] = remedies_on(context, state, event, others, known)
-    return Plans(found, remedies, named, outside)
+            plan = plan_on(context, state, resident, others, placing(context, state, event))
+            remedies = remedies_on(context, state, event, others, known)
+            present = Present(present.outside, plan, remedies)
+        found[names.pod_uid, names.container] = present
+    return Plans(found, named)
 
 
 def _sandbox(names: Names, entry: Recorded, cgroup: Path | None, cgroup_root: Path) -> PodSandbox:
     """Return the pod with the limits of its cgroup, or if that is gone, with those in the entry."""
     uid = names.pod_uid
-    if cgroup is None:
-        record = entry.record
-        limits = record.pod_request_bytes if isinstance(record, Unplaced) else {}
-        path, memory, hugepages = f"/kubepods/pod{uid}", limits.get(MEMORY), _hugepages(limits)
-    else:
-        path = cgroup_path(cgroup_root, cgroup)
-        memory = pod_memory_limit(cgroup_root, path)
-        hugepages = dict(pod_hugepage_limits(cgroup_root, path))
+    if cgroup is not None:
+        found = sandbox_at(cgroup_root, cgroup, _ID, uid)
+        return replace(found, namespace=names.namespace, name=names.pod)
+    record = entry.record
+    limits = record.pod_request_bytes if isinstance(record, Unplaced) else {}
+    memory, hugepages = limits.get(MEMORY), _hugepages(limits)
+    path = f"/kubepods/pod{uid}"
     return PodSandbox(_ID, uid, names.namespace, names.pod, path, memory, hugepages)
 
 

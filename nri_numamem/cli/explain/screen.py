@@ -1,17 +1,18 @@
 """A story for people."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.table import Table
 
-from nri_numamem.cli.explain.advice import (
+from nri_numamem.cli.explain.decision import (
+    Considering,
+    facts_of,
     free_on,
     obstacles_text,
     request_of,
     used_outside_on,
 )
-from nri_numamem.cli.explain.decision import facts_of
 from nri_numamem.cli.explain.rebalancing import Plans
 from nri_numamem.cli.explain.select import names_of
 from nri_numamem.cli.explain.story import Away, ContainerStory, Outcome, Story, outcome_of
@@ -40,8 +41,6 @@ _OUTCOMES = {
 _LATER_LIMIT = 5
 LATER = ("policy", "source", "nodes", "cpus", "outcome", "cause")
 """Fields of events after a decision that are shown."""
-
-_Considering = Decided | running.Resized | running.ResizeRejected
 
 
 def show(story: Story, plans: Plans, screen: Screen, now_s: float, state_file: Path) -> None:
@@ -119,8 +118,8 @@ def _show_container(story: ContainerStory, plans: Plans, screen: Screen) -> None
 
 def _show_present(story: ContainerStory, plans: Plans, screen: Screen) -> None:
     """Print what the host shows now, and what to do."""
-    plan = plans.of(story.names)
-    for index, use in enumerate(plans.outside_of(story.names).uses):
+    plan = plans.of(story.names).plan
+    for index, use in enumerate(plans.of(story.names).outside.uses):
         screen.labelled("" if index else "outside", escape(use.text))
     if plan is not None:
         screen.labelled("plan", escape(sentence(plan, plans.pods)))
@@ -148,7 +147,7 @@ def _show_decision(entry: Recorded, siblings: Sequence[Recorded], screen: Screen
     for label, text in facts_of(entry):
         screen.labelled(label, escape(text))
     content = containers.content_of(record)
-    if isinstance(content, _Considering) and content.candidates:
+    if isinstance(content, Considering) and content.candidates:
         screen.shown(_candidates(entry, content))
 
 
@@ -163,7 +162,7 @@ def _sibling(entry: Recorded) -> str:
     return f"container {name}"
 
 
-def _candidates(entry: Recorded, content: "_Considering") -> Table:
+def _candidates(entry: Recorded, content: Considering) -> Table:
     """Return a table of the node sets that were considered."""
     request = request_of(entry) or {MEMORY: 0}
     is_after = outcome_of(entry) is Outcome.PLACED
@@ -196,28 +195,23 @@ def _later(entry: Recorded) -> str:
         if shown.get(key):
             text += f", {key} {escape(str(shown[key]))}"
     match entry.record:
-        case running.CpusetMemsConflict(pages=pages) | running.CpusetMemsMissing(pages=pages):
-            text += _pages(pages)
-        case running.CpusetMemsRestored(pages=pages):
-            text += _pages(pages)
-        case residency.RemoteMemoryFound(pages=pages) | residency.RemoteMemoryCleared(pages=pages):
-            text += _pages(pages)
+        case (
+            running.CpusetMemsConflict(pages=pages)
+            | running.CpusetMemsMissing(pages=pages)
+            | running.CpusetMemsRestored(pages=pages)
+            | residency.RemoteMemoryFound(pages=pages)
+            | residency.RemoteMemoryCleared(pages=pages)
+        ) if pages is not None:
+            return f"{text}{_pages(pages)}"
         case _:
-            pass
-    return text
+            return text
 
 
-def _pages(pages: PagesShown | None) -> str:
+def _pages(pages: PagesShown) -> str:
+    """Return ", memory 64Mi on node 0 and 3Mi on node 1, remote 3Mi on node 1"."""
     text = ""
-    for label, amounts in (
-        ("memory", {} if pages is None else pages.resident_bytes),
-        ("remote", {} if pages is None else pages.remote_bytes),
-    ):
+    for label, amounts in (("memory", pages.resident_bytes), ("remote", pages.remote_bytes)):
         if amounts:
-            text += f", {label} {_by_node(amounts)}"
+            shown = (f"{humanize_bytes(n)} on node {node}" for node, n in amounts.items())
+            text += f", {label} {' and '.join(shown)}"
     return text
-
-
-def _by_node(amounts: Mapping[int, int]) -> str:
-    """Return "64Mi on node 0 and 3Mi on node 1"."""
-    return " and ".join(f"{humanize_bytes(n)} on node {node}" for node, n in amounts.items())

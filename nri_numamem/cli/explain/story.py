@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import groupby
+from itertools import takewhile
 
-from nri_numamem.cli.explain.advice import Advice, advice_of
+from nri_numamem.cli.explain.decision import Advice, advice_of
 from nri_numamem.cli.explain.select import Key, Names, Query, by_container, names_of, of_pod
 from nri_numamem.engine.features.burstable_pods import records as burstable_pods
 from nri_numamem.engine.features.memory_policies.records import MemoryPolicyRejected
@@ -28,22 +28,24 @@ class Outcome(StrEnum):
     """The history has events of it, but no decision."""
 
 
-_PLACED = (
-    containers.Admitted,
-    containers.Adopted,
-    containers.PinnedWhileRunning,
-    running.Resized,
-    running.ResizeRejected,
-    pods.PodAdmitted,
-    pods.PodAdopted,
-)
-_REFUSED = (containers.Rejected, pods.PodRejected, MemoryPolicyRejected)
-_UNPINNED = (
-    containers.UnpinnedNoCapacity,
-    containers.RunningUnpinnedNoCapacity,
-    burstable_pods.BurstableNotPinned,
-    burstable_pods.BurstableUnpinned,
-)
+_OUTCOMES: Mapping[type[Record], Outcome] = {
+    containers.Admitted: Outcome.PLACED,
+    containers.Adopted: Outcome.PLACED,
+    containers.PinnedWhileRunning: Outcome.PLACED,
+    running.Resized: Outcome.PLACED,
+    running.ResizeRejected: Outcome.PLACED,
+    pods.PodAdmitted: Outcome.PLACED,
+    pods.PodAdopted: Outcome.PLACED,
+    containers.Rejected: Outcome.REFUSED,
+    pods.PodRejected: Outcome.REFUSED,
+    MemoryPolicyRejected: Outcome.REFUSED,
+    containers.UnpinnedNoCapacity: Outcome.UNPINNED,
+    containers.RunningUnpinnedNoCapacity: Outcome.UNPINNED,
+    burstable_pods.BurstableNotPinned: Outcome.UNPINNED,
+    burstable_pods.BurstableUnpinned: Outcome.UNPINNED,
+    containers.NotManaged: Outcome.NOT_MANAGED,
+}
+"""Of the records that always decide the same."""
 
 _AWAY: Mapping[type[Record], str] = {
     process.Stopped: "the plugin stopped",
@@ -122,8 +124,10 @@ def story_of(
 ) -> Story:
     """Return what the history has of a query, with the last decisions on each container."""
     found = by_container(entries, query)
-    newest = {uid: max(e.time_s for e in group) for uid, group in _by_uid(found)}
-    uids = sorted(newest, key=lambda uid: -newest[uid])
+    newest: dict[str, float] = {}
+    for (uid, _), group in found.items():
+        newest[uid] = max(newest.get(uid, 0.0), *(entry.time_s for entry in group))
+    uids = sorted(newest, key=lambda uid: (-newest[uid], uid))
     containers = [
         _container(key, group, entries, last) for key, group in found.items() if key[0] == uids[0]
     ]
@@ -145,44 +149,32 @@ def story_of(
 def outcome_of(entry: Recorded) -> Outcome | None:
     """Return the outcome that an entry decides; None if it decides none."""
     match entry.record:
-        case connection.RequestTimedOut(created=connection.Created(qos_class="Guaranteed")):
-            return Outcome.UNPINNED
-        case connection.InternalError(created=connection.Created(qos_class="Guaranteed")):
+        case (
+            connection.RequestTimedOut(created=connection.Created(qos_class="Guaranteed"))
+            | connection.InternalError(created=connection.Created(qos_class="Guaranteed"))
+        ):
             return Outcome.UNPINNED
         case containers.UnreportedContainerFound(outcome=outcome):
             return Outcome.UNPINNED if outcome == UNPINNED else Outcome.PLACED
         case running.CpusetMemsMissing(outcome=outcome) if outcome == UNPINNED:
             return Outcome.UNPINNED
-        case containers.NotManaged():
-            return Outcome.NOT_MANAGED
-        case record if isinstance(record, _PLACED):
-            return Outcome.PLACED
-        case record if isinstance(record, _REFUSED):
-            return Outcome.REFUSED
-        case record if isinstance(record, _UNPINNED):
-            return Outcome.UNPINNED
-        case _:
-            return None
+        case record:
+            return _OUTCOMES.get(type(record))
 
 
 def repeats(entry: Recorded) -> int:
     """Return how many decisions an entry stands for."""
-    record = entry.record
-    if isinstance(
-        record,
-        containers.Unplaced
-        | containers.NotManaged
-        | running.ResizeRejected
-        | pods.PodRejected
-        | MemoryPolicyRejected,
-    ):
-        return 1 + max(0, record.repeat_count or 0)
-    return 1
-
-
-def _by_uid(found: Mapping[Key, list[Recorded]]) -> Iterable[tuple[str, list[Recorded]]]:
-    for uid, group in groupby(sorted(found), key=lambda key: key[0]):
-        yield uid, [entry for key in group for entry in found[key]]
+    match entry.record:
+        case (
+            containers.Unplaced(repeat_count=count)
+            | containers.NotManaged(repeat_count=count)
+            | running.ResizeRejected(repeat_count=count)
+            | pods.PodRejected(repeat_count=count)
+            | MemoryPolicyRejected(repeat_count=count)
+        ):
+            return 1 + max(0, count or 0)
+        case _:
+            return 1
 
 
 def _container(
@@ -218,11 +210,7 @@ def _refusals(decisions: Sequence[Recorded], outcome: Outcome) -> Refusals | Non
     """Return how often in a row the last decision was made."""
     if not decisions or outcome in (Outcome.PLACED, Outcome.UNKNOWN):
         return None
-    row: list[Recorded] = []
-    for entry in reversed(decisions):
-        if outcome_of(entry) is not outcome:
-            break
-        row.append(entry)
+    row = list(takewhile(lambda entry: outcome_of(entry) is outcome, reversed(decisions)))
     return Refusals(sum(map(repeats, row)), row[-1].time_s, row[0].time_s)
 
 

@@ -241,7 +241,7 @@ def _rebuilt(context: Context, restored: EngineState, roots: HostRoots) -> Engin
         directories |= guaranteed_pods(roots.cgroup)
         sandboxes = {holder.sandbox_id: holder.key[0] for holder in restored.holders.values()}
         pods = [
-            _sandbox(sandbox_id, uid, directories[uid], roots.cgroup)
+            sandbox_at(roots.cgroup, directories[uid], sandbox_id, uid)
             for sandbox_id, uid in sandboxes.items()
             if uid in directories
         ]
@@ -250,7 +250,8 @@ def _rebuilt(context: Context, restored: EngineState, roots: HostRoots) -> Engin
     return rebuilt(context, restored, pods)
 
 
-def _sandbox(sandbox_id: str, uid: str, directory: Path, cgroup_root: Path) -> PodSandbox:
+def sandbox_at(cgroup_root: Path, directory: Path, sandbox_id: str, uid: str) -> PodSandbox:
+    """Return a pod with the limits of its cgroup; its name is unknown."""
     path = cgroup_path(cgroup_root, directory)
     limit_bytes = pod_memory_limit(cgroup_root, path)
     hugepages = pod_hugepage_limits(cgroup_root, path)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nri_numamem.cli.explain.document import document_of
+from nri_numamem.cli.explain import document_of
 from nri_numamem.cli.explain.rebalancing import Plans
 from nri_numamem.cli.explain.screen import show
 from nri_numamem.cli.explain.select import Query
