@@ -22,7 +22,7 @@ from nri_numamem.cli.host_arguments import (
 from nri_numamem.cli.live.outside import use_document
 from nri_numamem.cli.live.rebalancing import document as rebalancing_document
 from nri_numamem.cli.output import DOCUMENT_VERSION, add_output_argument, print_document
-from nri_numamem.cli.render.texts import format_time
+from nri_numamem.cli.render.texts import known_time
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.host_paths import below
 from nri_numamem.daemon.lock_holder import find_holder
@@ -115,8 +115,8 @@ def document_of(story: Story, plans: Plans | None = None) -> dict[str, object]:
         "version": DOCUMENT_VERSION,
         "query": story.query.text,
         "history": {
-            "begins": _time(story.begins_s),
-            "ends": _time(story.ends_s),
+            "begins": known_time(story.begins_s),
+            "ends": known_time(story.ends_s),
             "skippedLines": story.skipped_lines,
         },
         "pluginRuns": story.is_running,
@@ -140,8 +140,8 @@ def _container(story: ContainerStory, plans: Plans) -> dict[str, object]:
         if refusals is None
         else {
             "count": refusals.count,
-            "first": _time(refusals.first_s),
-            "last": _time(refusals.last_s),
+            "first": known_time(refusals.first_s),
+            "last": known_time(refusals.last_s),
         },
         "decisions": [_entry(entry) for entry in story.decisions],
         "later": [_entry(entry) for entry in story.later],
@@ -157,7 +157,7 @@ def _container(story: ContainerStory, plans: Plans) -> dict[str, object]:
 def _entry(recorded: Recorded) -> dict[str, object]:
     outcome, entry = outcome_of(recorded), recorded.entry
     return {
-        "time": _time(entry.time_s),
+        "time": known_time(entry.time_s),
         "event": entry.event,
         "outcome": None if outcome is None else outcome.value,
         "requestId": entry.request_id or None,
@@ -166,8 +166,8 @@ def _entry(recorded: Recorded) -> dict[str, object]:
 
 
 def _away(away: Away) -> dict[str, object]:
-    return {"since": _time(away.since_s), "until": _time(away.until_s), "cause": away.cause}
-
-
-def _time(seconds: float | None) -> str | None:
-    return None if seconds is None else format_time(seconds)
+    return {
+        "since": known_time(away.since_s),
+        "until": known_time(away.until_s),
+        "cause": away.cause,
+    }

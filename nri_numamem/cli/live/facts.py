@@ -30,11 +30,6 @@ class Cgroup:
     """Its resident memory; None if unknown."""
 
     @property
-    def private_bytes(self) -> Mapping[int, int] | None:
-        """Return NUMA node id -> bytes of anonymous and hugetlb pages; None if unknown."""
-        return None if self.pages is None else self.pages.private
-
-    @property
     def file_bytes(self) -> int:
         """Return page cache and tmpfs; a page counts in the cgroup that used it first."""
         pages = self.pages or Pages()

@@ -16,6 +16,11 @@ def format_time(seconds: float) -> str:
     return f"{_date(seconds):%Y-%m-%dT%H:%M:%SZ}"
 
 
+def known_time(seconds: float | None) -> str | None:
+    """Return format_time() of a Unix time; None if the time is unknown."""
+    return None if seconds is None else format_time(seconds)
+
+
 def time_text(seconds: float) -> str:
     """Return a Unix time for people: "2026-01-31 12:00:00 UTC"."""
     return f"{_date(seconds):%Y-%m-%d %H:%M:%S UTC}"

@@ -12,10 +12,9 @@ from collections.abc import Callable
 from nri_numamem.cli.host_arguments import roots_of
 from nri_numamem.cli.live import collect as live
 from nri_numamem.cli.output import add_output_argument, print_document
-from nri_numamem.cli.status.document import pages_document, report_document
 from nri_numamem.cli.status.judge import judge
-from nri_numamem.cli.status.pages import page_report
-from nri_numamem.cli.status.report import Report
+from nri_numamem.cli.status.pages import page_report, pages_document
+from nri_numamem.cli.status.report import Report, report_document
 from nri_numamem.config.host_paths import below
 from nri_numamem.host.pod_logs import POD_LOGS
 
@@ -106,8 +105,8 @@ def _show_pages(args: argparse.Namespace, report: Report, before: str) -> int:
         print_document(pages_document(pages), args.output)
     else:
         from nri_numamem.cli.render.screen import new_console  # noqa: PLC0415 - only for people
-        from nri_numamem.cli.status.pages_screen import show  # noqa: PLC0415 - only for people
+        from nri_numamem.cli.status.screen import show_pages  # noqa: PLC0415 - only for people
 
-        show(pages, new_console())
+        show_pages(pages, new_console())
     is_known = pages.rows or not args.pages
     return 0 if is_known and not pages.problems else 1

@@ -1,76 +1,82 @@
-"""Make the report of the facts: what is where, and what fits."""
+"""Make the report of the facts: what is where, what fits, and what differs.
+
+Differences are those between the plugin's accounting, the containers' cgroups and the kernel.
+"""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from nri_numamem.cli.live.facts import Cgroup, Facts, pod_names
-from nri_numamem.cli.status.differences import find_differences
+from nri_numamem.cli.live.outside import outside_uses
+from nri_numamem.cli.render.texts import format_time
 from nri_numamem.cli.status.report import (
     Amounts,
     Condition,
     ContainerRow,
     Cpus,
+    Difference,
+    Kind,
     Node,
     Report,
+    is_notable,
 )
+from nri_numamem.engine.admission.alignment import misaligned_containers
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.cpu_requests import cpu_requests, usable_millicores
+from nri_numamem.engine.core.providers import format_nodes
 from nri_numamem.engine.core.reason import Reason
 from nri_numamem.engine.core.state import EngineState, Holder
-from nri_numamem.engine.records.containers import (
-    RunningUnpinnedNoCapacity,
-    UnpinnedNoCapacity,
-    UnreportedContainerFound,
-)
-from nri_numamem.memorymanager import (
-    NodeState,
-    mask_unavailable_hugepages,
-    nodes_of,
-)
+from nri_numamem.engine.features.residency.head_room import head_rooms
+from nri_numamem.engine.records import containers
+from nri_numamem.memorymanager import NodeState, mask_unavailable_hugepages, nodes_of
 from nri_numamem.memorymanager.holder import HolderKind, container_name
 from nri_numamem.memorymanager.largest import largest_on_group, largest_on_node
 from nri_numamem.memorymanager.state import present_resources
-from nri_numamem.numa import MEMORY, NodeSet
+from nri_numamem.numa import MEMORY, humanize_bytes
 from nri_numamem.topologymanager import TopologyPolicy
 
 _REASONS: Mapping[str, str] = {
-    UnpinnedNoCapacity.event: "nothing fitted when it was created (RunUnpinned)",
-    RunningUnpinnedNoCapacity.event: "it began while the plugin was away, and nothing fits",
-    UnreportedContainerFound.event: "the runtime does not report it, so it cannot be pinned",
+    containers.UnpinnedNoCapacity.event: "nothing fitted when it was created (RunUnpinned)",
+    containers.RunningUnpinnedNoCapacity.event: "it began while the plugin was away, and nothing "
+    "fits",
+    containers.UnreportedContainerFound.event: "the runtime does not report it, so it cannot be "
+    "pinned",
 }
-
-_Outside = Mapping[int, Mapping[str, int]]
 
 
 def judge(facts: Facts) -> Report:
     """Return the report."""
     state = facts.state
     if facts.context is None:
-        rows = () if state is None else tuple(_rows(facts, state))
+        rows = () if state is None else _rows(facts, state)
         return Report(facts, containers=rows)
     if state is None:
         state = EngineState(facts.context.empty_accounting())
-    masked = state.accounting
-    outside: _Outside = {}
+    masked, outside = state.accounting, dict[int, Mapping[str, int]]()
     if facts.pool_use is not None:
         found = mask_unavailable_hugepages(state.accounting, facts.pool_use)
-        masked, outside = found.state, found.amounts
+        masked, outside = found.state, dict(found.amounts)
     resources = present_resources(masked)
     allows_groups = facts.context.topology.policy is not TopologyPolicy.SINGLE_NUMA_NODE
-    rows = tuple(_rows(facts, state))
+    rows = _rows(facts, state)
     return Report(
         facts,
         tuple(_nodes(facts.context, state, outside)),
         {name: largest_on_node(masked, name) for name in resources},
         {name: largest_on_group(masked, name) for name in resources if allows_groups},
         rows,
-        tuple(find_differences(facts, state, rows)),
+        tuple(_differences(facts, state, rows)),
     )
 
 
-def _nodes(context: Context, state: EngineState, outside: _Outside) -> Iterator[Node]:
-    """Yield the nodes that are not excluded."""
-    held, cpus = _held_bytes(state), _cpus(context, state)
+def _nodes(
+    context: Context, state: EngineState, outside: Mapping[int, Mapping[str, int]]
+) -> Iterator[Node]:
+    """Yield the nodes that are not excluded; without CPUs where CPU requests do not count."""
+    held, cpus = _held_bytes(state), dict[int, Cpus]()
+    if context.compares_cpu_requests():
+        requests, usable = cpu_requests(state, context.machine), usable_millicores(context)
+        cpus = {node_id: Cpus(requests[node_id], usable[node_id]) for node_id in requests}
     for node_id, node in state.accounting.machine_state.items():
         of_node = outside.get(node_id, {})
         yield Node(
@@ -85,14 +91,6 @@ def _nodes(context: Context, state: EngineState, outside: _Outside) -> Iterator[
             },
             cpus.get(node_id),
         )
-
-
-def _cpus(context: Context, state: EngineState) -> dict[int, Cpus]:
-    """Return node -> its CPUs; empty where CPU requests do not count."""
-    if not context.compares_cpu_requests():
-        return {}
-    requests, usable = cpu_requests(state, context.machine), usable_millicores(context)
-    return {node_id: Cpus(requests[node_id], usable[node_id]) for node_id in requests}
 
 
 def _amounts(node: NodeState, resource: str, held: int, outside: int) -> Amounts:
@@ -126,12 +124,10 @@ def _condition(holder: Holder) -> Condition:
     return Condition.ENDED if holder.ended else Condition.RUNNING
 
 
-def _rows(facts: Facts, state: EngineState) -> list[ContainerRow]:
+def _rows(facts: Facts, state: EngineState) -> tuple[ContainerRow, ...]:
     """Return the containers by pod and name."""
-    return sorted(
-        (*_assigned(facts, state), *_unpinned(facts, state)),
-        key=lambda row: (row.title, row.name, row.container_id),
-    )
+    found = (*_assigned(facts, state), *_unpinned(facts, state))
+    return tuple(sorted(found, key=lambda row: (row.title, row.name, row.container_id)))
 
 
 def _assigned(facts: Facts, state: EngineState) -> Iterator[ContainerRow]:
@@ -143,22 +139,16 @@ def _assigned(facts: Facts, state: EngineState) -> Iterator[ContainerRow]:
         condition = _condition(holder)
         if condition is Condition.RESERVED and not any(block.size for block in blocks):
             continue  # its containers use all of it
-        cgroup = cgroups.get(holder.container_id) if condition is Condition.RUNNING else None
         reason = state.reasons.pinned.get(holder.container_id)
-        namespace, pod = names.get(key[0], ("", ""))
-        nodes = nodes_of(blocks)
         yield ContainerRow(
-            uid=key[0],
-            namespace=namespace,
-            pod=pod,
+            key[0],
+            *names.get(key[0], ("", "")),
             name=holder.container_name,
             container_id=holder.container_id,
             condition=condition,
-            nodes=nodes,
+            nodes=nodes_of(blocks),
             amounts={block.type: block.size for block in blocks},
-            private_bytes=_private_bytes(cgroup),
-            file_bytes=None if cgroup is None else cgroup.file_bytes,
-            remote_bytes=_remote_bytes(cgroup, nodes),
+            cgroup=cgroups.get(holder.container_id) if condition is Condition.RUNNING else None,
             since_s=0 if reason is None else reason.since_s,
         )
 
@@ -170,19 +160,15 @@ def _unpinned(facts: Facts, state: EngineState) -> Iterator[ContainerRow]:
         if container_id in state.keys:
             continue
         reason = state.reasons.unpinned.get(container_id)
-        namespace, pod = names.get(cgroup.pod_uid, ("", ""))
         yield ContainerRow(
-            uid=cgroup.pod_uid,
-            namespace=namespace,
-            pod=pod,
+            cgroup.pod_uid,
+            *names.get(cgroup.pod_uid, ("", "")),
             name="" if reason is None else container_name(reason.key[1]),
             container_id=container_id,
             condition=Condition.UNPINNED,
             nodes=cgroup.mems,
             amounts={MEMORY: cgroup.memory_limit_bytes},
-            private_bytes=_private_bytes(cgroup),
-            file_bytes=cgroup.file_bytes,
-            remote_bytes=_remote_bytes(cgroup, cgroup.mems),
+            cgroup=cgroup,
             since_s=0 if reason is None else reason.since_s,
             reason=_text_of(facts, reason),
         )
@@ -198,13 +184,117 @@ def _text_of(facts: Facts, reason: Reason | None) -> str:
     return f"it began while the plugin was away{now}"
 
 
-def _private_bytes(cgroup: Cgroup | None) -> int | None:
-    if cgroup is None or cgroup.private_bytes is None:
-        return None
-    return sum(cgroup.private_bytes.values())
+# The system uses some memory on every host, whatever is reserved for it.
+_SHORT_LEAST_SHARE = 0.1
 
 
-def _remote_bytes(cgroup: Cgroup | None, nodes: NodeSet) -> int | None:
-    if cgroup is None or cgroup.private_bytes is None or not nodes:
-        return None
-    return sum(size for node_id, size in cgroup.private_bytes.items() if node_id not in nodes)
+def _differences(
+    facts: Facts, state: EngineState, rows: Sequence[ContainerRow]
+) -> Iterator[Difference]:
+    """Yield the differences: those of containers in the order of the rows, then those of nodes."""
+    misaligned = {holder.container_id: str(away) for holder, away in misaligned_containers(state)}
+    for row in rows:
+        if row.condition is Condition.UNPINNED:
+            yield Difference(Kind.UNPINNED, _text_of_unpinned(row), row.container_id)
+        elif row.condition is Condition.RUNNING:
+            yield from _of_assignment(facts, state, row)
+            if facts.cgroups is not None:
+                yield from _of_cgroup(facts, row, facts.cgroups.get(row.container_id))
+            if row.container_id in misaligned:
+                text = f"its memory is on no node of its {misaligned[row.container_id]}"
+                yield Difference(Kind.MISALIGNED, text, row.container_id)
+    for use in outside_uses(facts):
+        yield Difference(Kind.NON_POD_HUGEPAGES, use.text)
+    yield from _of_memory(facts, state)
+    yield from _of_head_room(facts, state)
+
+
+def _text_of_unpinned(row: ContainerRow) -> str:
+    if row.nodes:
+        text = f"has no assignment, and its cpuset.mems is {row.nodes}"
+    else:
+        text = "runs unpinned"
+    since = f" since {format_time(row.since_s)}" if row.since_s else ""
+    return f"{text}{since}: {row.reason}"
+
+
+def _of_assignment(facts: Facts, state: EngineState, row: ContainerRow) -> Iterator[Difference]:
+    if facts.context is None:
+        return
+    missing = row.nodes - facts.context.machine.node_set
+    if missing:
+        text = f"placed on {format_nodes(missing)}, which the machine does not have"
+        yield Difference(Kind.NODE_MISSING, text, row.container_id)
+    elif facts.context.uses(row.nodes):
+        for block in state.blocks((row.uid, row.name)) or ():
+            short = block.size - block.charged
+            if short:
+                place = format_nodes(row.nodes)
+                text = f"{humanize_bytes(short)} of its {block.type} exceed what {place} can hold"
+                yield Difference(Kind.OVERCOMMITTED, text, row.container_id)
+
+
+def _of_cgroup(facts: Facts, row: ContainerRow, cgroup: Cgroup | None) -> Iterator[Difference]:
+    if cgroup is None:
+        text = "it has no processes: it ended, and the runtime has not reported that yet"
+        if facts.holder is None:
+            text = "it has no processes: it ended after the plugin"
+        yield Difference(Kind.NOT_RUNNING, text, row.container_id)
+        return
+    if not cgroup.mems:
+        text = (
+            f"placed on {format_nodes(row.nodes)}, but its cgroup has no cpuset.mems, so its "
+            "memory can be anywhere; see cpuset_mems_missing in docs/events.md"
+        )
+        yield Difference(Kind.CPUSET_MEMS_UNSET, text, row.container_id)
+    elif cgroup.mems != row.nodes:
+        text = (
+            f"placed on {format_nodes(row.nodes)}, but its cpuset.mems is {cgroup.mems}: something "
+            "else set it, such as the kubelet's memory manager, or an update is under way"
+        )
+        yield Difference(Kind.CPUSET_MEMS_DIFFERS, text, row.container_id)
+    elif cgroup.effective_mems and cgroup.effective_mems != cgroup.mems:
+        text = (
+            f"its cpuset.mems is {cgroup.mems}, but only {cgroup.effective_mems} has an effect: a "
+            "cgroup above it allows no more, or a node is offline"
+        )
+        yield Difference(Kind.CPUSET_MEMS_NOT_EFFECTIVE, text, row.container_id)
+    private, remote = row.private_bytes or 0, row.remote_bytes or 0
+    if is_notable(remote, private):
+        text = (
+            f"{humanize_bytes(remote)} of its {humanize_bytes(private)} are not on "
+            f"{format_nodes(row.nodes)}: allocated before it was pinned, and not moved"
+        )
+        yield Difference(Kind.REMOTE_MEMORY, text, row.container_id)
+
+
+def _of_memory(facts: Facts, state: EngineState) -> Iterator[Difference]:
+    """Compare free bytes of groups: containers of a group use any of its nodes."""
+    machine = state.accounting.machine_state
+    for nodes in dict.fromkeys(node.cells for node in machine.values()):
+        if not all(node_id in facts.available_bytes for node_id in nodes):
+            continue
+        free = sum(machine[node_id].table(MEMORY).free for node_id in nodes)
+        available = sum(facts.available_bytes[node_id] for node_id in nodes)
+        if available < free * (1 - _SHORT_LEAST_SHARE):
+            text = (
+                f"{format_nodes(nodes)}: {humanize_bytes(free)} are free in the accounting, and "
+                f"{humanize_bytes(available)} in the kernel, page cache included; the system and "
+                "pods that are not managed use the rest"
+            )
+            yield Difference(Kind.NON_POD_MEMORY, text)
+
+
+def _of_head_room(facts: Facts, state: EngineState) -> Iterator[Difference]:
+    """Compare what containers may still allocate with what is available, if a setting does so."""
+    limit = facts.settings.residency.head_room
+    if limit is None or facts.cgroups is None:
+        return
+    for room in head_rooms(state, facts.resident_bytes, facts.available_bytes):
+        if room.most_bytes < limit.warn_below(room.total_bytes):
+            text = (
+                f"{format_nodes(room.nodes)}: {humanize_bytes(room.most_available_bytes)} are "
+                f"available in the kernel, and containers may still allocate "
+                f"{humanize_bytes(room.unfaulted_bytes)}: an OOM kill can follow there"
+            )
+            yield Difference(Kind.HEAD_ROOM_LOW, text)

@@ -1,6 +1,7 @@
-"""What ``status --pages`` shows, as values: the resident memory of containers per NUMA node.
+"""What ``status --pages`` shows, as values and as a document: resident memory per NUMA node.
 
-Containers of the accounting, and of pods that the user names; those may be of any QoS class.
+It shows the containers of the accounting, or those of a pod that the user names, which may be of
+any QoS class. docs/residency.md describes the document.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,7 +10,9 @@ from pathlib import Path
 
 from nri_numamem.cli.live.cgroups import containers_of_other_pods
 from nri_numamem.cli.live.facts import Cgroup, Facts, pod_names
-from nri_numamem.cli.status.report import Report
+from nri_numamem.cli.output import DOCUMENT_VERSION
+from nri_numamem.cli.render.texts import format_time
+from nri_numamem.cli.status.report import Report, is_notable
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.features.residency.head_room import head_rooms, unfaulted_bytes
 from nri_numamem.host import pod_logs
@@ -20,10 +23,6 @@ from nri_numamem.memorymanager import nodes_of
 from nri_numamem.memorymanager.holder import container_name
 from nri_numamem.numa import NodeSet
 from nri_numamem.numa.pages import Pages, summed
-
-# Less is noise: the kernel batches its counters, and a program's start touches pages anywhere.
-_LEAST_BYTES = 2 << 20
-_LEAST_SHARE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +55,7 @@ class PageRow:
     @property
     def is_notable(self) -> bool:
         """Return whether more is remote than the noise of the counters."""
-        remote, own = self.remote_bytes or 0, sum(self.pages.own.values())
-        return remote >= _LEAST_BYTES and remote >= own * _LEAST_SHARE
+        return is_notable(self.remote_bytes or 0, sum(self.pages.own.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +100,10 @@ def page_report(report: Report, roots: HostRoots, query: str, logs: Path) -> Pag
             found += containers_of_other_pods(roots.cgroup, uids)
         except MachineError as error:
             problems = (*problems, str(error))
-    rows = sorted((_row(facts.state, each, names) for each in found), key=_order)
+    rows = sorted(
+        (_row(facts.state, each, names) for each in found),
+        key=lambda row: (row.title, row.name, row.container_id),
+    )
     if not query:
         rows = [row for row in rows if row.is_assigned]
     unfaulted, short = _unfaulted(facts)
@@ -133,10 +134,6 @@ def _row(
     )
 
 
-def _order(row: PageRow) -> tuple[str, str, str]:
-    return row.title, row.name, row.container_id
-
-
 def _unfaulted(facts: Facts) -> tuple[Mapping[int, int], Mapping[NodeSet, int]]:
     """Return node -> unfaulted bytes, and group -> bytes beyond what is available."""
     if facts.state is None or facts.cgroups is None:
@@ -165,3 +162,61 @@ def _nodes(
         )
         for node in known
     }
+
+
+def pages_document(report: PageReport) -> dict[str, object]:
+    """Return the report; amounts are bytes, node sets lists of ids."""
+    return {
+        "version": DOCUMENT_VERSION,
+        "time": format_time(report.facts.now_s),
+        "containers": [_page_row(row) for row in report.rows],
+        "nodes": [
+            {
+                "id": node,
+                "bytes": amounts.own,
+                "remoteBytes": amounts.remote,
+                "cacheBytes": amounts.cache,
+                "availableBytes": amounts.available,
+                "unfaultedBytes": amounts.unfaulted,
+            }
+            for node, amounts in report.nodes.items()
+        ],
+        "short": [
+            {"nodes": list(nodes), "bytes": size_bytes}
+            for nodes, size_bytes in report.short.items()
+        ],
+        "problems": list(report.problems),
+    }
+
+
+def _page_row(row: PageRow) -> dict[str, object]:
+    pages = row.cgroup.pages
+    return {
+        "podUid": row.uid,
+        "pod": row.title,
+        "container": row.name or None,
+        "containerId": row.container_id,
+        "assigned": row.is_assigned,
+        "nodes": list(row.nodes),
+        "cpusetMems": list(row.cgroup.mems),
+        "effectiveMems": list(row.cgroup.effective_mems),
+        "pages": None if pages is None else _pages(row),
+        "remoteBytes": row.remote_bytes,
+    }
+
+
+def _pages(row: PageRow) -> list[dict[str, int]]:
+    """Return the bytes per NUMA node and kind, of nodes with pages."""
+    pages = row.pages
+    sums = summed((pages.own, pages.cache))
+    return [
+        {
+            "node": node,
+            "anonymous": pages.anonymous.get(node, 0),
+            "shared": pages.shared.get(node, 0),
+            "hugetlb": pages.hugetlb.get(node, 0),
+            "cache": pages.cache.get(node, 0),
+        }
+        for node, size_bytes in sums.items()
+        if size_bytes
+    ]

@@ -1,12 +1,21 @@
-"""What ``status`` shows, as values: nodes, containers, differences."""
+"""What ``status`` shows, as values and as a document: nodes, containers, differences.
+
+docs/status.md describes the document. New keys may come in any release; a key that goes, or changes
+its meaning, raises the version.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from enum import StrEnum
+from operator import add
 
-from nri_numamem.cli.live.facts import Facts
+from nri_numamem.cli.live.facts import Cgroup, Facts
+from nri_numamem.cli.live.outside import users_document
+from nri_numamem.cli.output import DOCUMENT_VERSION
+from nri_numamem.cli.render.texts import format_time, known_time
 from nri_numamem.memorymanager.largest import Largest
 from nri_numamem.numa import NodeSet
+from nri_numamem.version import VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +37,7 @@ class Amounts:
 
     def plus(self, other: "Amounts") -> "Amounts":
         """Return the sums."""
-        return Amounts(
-            self.total + other.total,
-            self.system_reserved + other.system_reserved,
-            self.pools + other.pools,
-            self.outside + other.outside,
-            self.assigned + other.assigned,
-            self.held + other.held,
-            self.free + other.free,
-        )
+        return Amounts(*map(add, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +93,8 @@ class ContainerRow:
     """Assigned; for an unpinned container those of its cgroup, usually none."""
     amounts: Mapping[str, int]
     """Resource name -> bytes."""
-    private_bytes: int | None = None
-    """Anonymous and hugetlb pages; None if unknown."""
-    file_bytes: int | None = None
-    """Page cache and tmpfs; None if unknown."""
-    remote_bytes: int | None = None
-    """Those of `private_bytes` that are on other nodes; None if unknown, or without nodes."""
+    cgroup: Cgroup | None = None
+    """Of a running container; None if unknown."""
     since_s: int = 0
     """Unix time of its placement, or since when it is unpinned; 0 if unknown."""
     reason: str = ""
@@ -107,6 +104,33 @@ class ContainerRow:
     def title(self) -> str:
         """Return "namespace/pod", or the uid of a pod without a known name."""
         return f"{self.namespace}/{self.pod}" if self.pod else self.uid
+
+    @property
+    def private_bytes(self) -> int | None:
+        """Return the bytes of anonymous and hugetlb pages; None if unknown."""
+        known = self.cgroup is not None and self.cgroup.pages
+        return sum(known.private.values()) if known else None
+
+    @property
+    def file_bytes(self) -> int | None:
+        """Return the bytes of page cache and tmpfs; None if unknown."""
+        return None if self.cgroup is None else self.cgroup.file_bytes
+
+    @property
+    def remote_bytes(self) -> int | None:
+        """Return those of `private_bytes` on other nodes; None if unknown, or without nodes."""
+        known = self.cgroup is not None and self.cgroup.pages
+        if not known or not self.nodes:
+            return None
+        return sum(size for node, size in known.private.items() if node not in self.nodes)
+
+
+def is_notable(remote_bytes: int, own_bytes: int) -> bool:
+    """Return whether more of a container's memory is remote than the noise of the counters.
+
+    The kernel batches them, and a program's start touches pages anywhere.
+    """
+    return remote_bytes >= 2 << 20 and remote_bytes >= own_bytes * 0.01
 
 
 class Kind(StrEnum):
@@ -154,10 +178,122 @@ class Report:
     def problems(self) -> tuple[str, ...]:
         """What could not be read."""
         facts = self.facts
-        found = (
-            facts.plugin_problem,
-            facts.state_problem,
-            facts.machine_problem,
-            facts.cgroup_problem,
-        )
-        return tuple(problem for problem in found if problem)
+        of_files = (facts.plugin_problem, facts.state_problem)
+        return tuple(filter(None, (*of_files, facts.machine_problem, facts.cgroup_problem)))
+
+
+def report_document(report: Report) -> dict[str, object]:
+    """Return the report; amounts are bytes, node sets lists of ids, times ISO 8601 in UTC."""
+    facts = report.facts
+    users = users_document(facts.hugepage_users)
+    return {
+        "version": DOCUMENT_VERSION,
+        "time": format_time(facts.now_s),
+        "plugin": _plugin(report),
+        "runtime": _runtime(report),
+        "policy": {
+            "memoryManagerPolicy": facts.settings.memory_manager_policy,
+            "topologyManagerPolicy": facts.settings.topology_manager_policy,
+            "topologyManagerScope": facts.settings.topology_manager_scope,
+            "whenUnsatisfiable": facts.settings.when_unsatisfiable,
+            "origin": facts.settings_origin,
+        },
+        "state": {
+            "path": facts.state_file or None,
+            "changed": known_time(facts.changed_s),
+        },
+        "nodes": [_node(node) for node in report.nodes],
+        "largestRequest": {
+            resource: {
+                "oneNode": _largest(largest),
+                "severalNodes": _largest(report.several_nodes.get(resource)),
+            }
+            for resource, largest in report.one_node.items()
+        },
+        "containers": [_container(row) for row in report.containers],
+        "notManagedPods": dict(facts.other_pods),
+        "hugepageUsers": users["processes"],
+        "hugepageFiles": users["files"],
+        "differences": [
+            {"kind": each.kind.value, "containerId": each.container_id or None, "text": each.text}
+            for each in report.differences
+        ],
+        "problems": list(report.problems),
+    }
+
+
+def _plugin(report: Report) -> dict[str, object]:
+    holder, plugin = report.facts.holder, report.facts.plugin
+    return {
+        "running": None if not report.facts.state_file else holder is not None,
+        "pid": None if holder is None else holder.pid,
+        "since": None if holder is None else holder.since or None,
+        "startedAs": None if holder is None else holder.started_as or None,
+        "version": None if plugin is None else plugin.version,
+        "mode": None if plugin is None else plugin.mode.value,
+        "ended": None if plugin is None else known_time(plugin.ended_s),
+        "commandVersion": VERSION,
+    }
+
+
+def _runtime(report: Report) -> dict[str, object] | None:
+    plugin = report.facts.plugin
+    if plugin is None or plugin.runtime is None:
+        return None
+    return {
+        "name": plugin.runtime.name,
+        "version": plugin.runtime.version,
+        "nriVersion": plugin.runtime.nri_version,
+        "connected": plugin.is_connected and report.facts.holder is not None,
+        "connectionChanged": known_time(plugin.connection_changed_s),
+    }
+
+
+def _node(node: Node) -> dict[str, object]:
+    return {
+        "id": node.node_id,
+        "class": node.node_class,
+        "use": node.use,
+        "group": list(node.group),
+        "assigned": node.is_assigned,
+        "resources": {name: _amounts(amounts) for name, amounts in node.amounts.items()},
+        "cpus": None
+        if node.cpus is None
+        else {"requestedMillicores": node.cpus.requested, "usableMillicores": node.cpus.usable},
+    }
+
+
+def _amounts(amounts: Amounts) -> dict[str, int]:
+    return {
+        "total": amounts.total,
+        "systemReserved": amounts.system_reserved,
+        "hugepagePools": amounts.pools,
+        "usedOutsideOfPods": amounts.outside,
+        "assigned": amounts.assigned,
+        "keptForPods": amounts.held,
+        "free": amounts.free,
+    }
+
+
+def _largest(largest: Largest | None) -> dict[str, object] | None:
+    if largest is None:
+        return None
+    return {"bytes": largest.size_bytes, "nodes": list(largest.nodes)}
+
+
+def _container(row: ContainerRow) -> dict[str, object]:
+    return {
+        "podUid": row.uid,
+        "namespace": row.namespace or None,
+        "pod": row.pod or None,
+        "container": row.name or None,
+        "containerId": row.container_id,
+        "condition": row.condition.value,
+        "nodes": list(row.nodes),
+        "resources": dict(row.amounts),
+        "privateBytes": row.private_bytes,
+        "fileBytes": row.file_bytes,
+        "remoteBytes": row.remote_bytes,
+        "since": known_time(row.since_s or None),
+        "reason": row.reason or None,
+    }

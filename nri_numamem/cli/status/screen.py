@@ -1,6 +1,5 @@
-"""The report for people."""
+"""The reports for people."""
 
-from collections.abc import Sequence
 from datetime import datetime
 
 from rich.console import Console
@@ -12,19 +11,24 @@ from nri_numamem.cli.render.bars import fixed, numeric, plain_table
 from nri_numamem.cli.render.screen import Screen
 from nri_numamem.cli.render.texts import duration, format_time, listed
 from nri_numamem.cli.status.nodes import show_nodes
+from nri_numamem.cli.status.pages import PageReport, PageRow
 from nri_numamem.cli.status.report import (
     Condition,
     ContainerRow,
     Report,
 )
 from nri_numamem.daemon.lock_holder import LockHolder
+from nri_numamem.engine.core.providers import format_nodes
 from nri_numamem.engine.core.text import escape
 from nri_numamem.numa import MEMORY, hugepages_page_size, humanize_bytes
+from nri_numamem.numa.pages import summed
 from nri_numamem.version import VERSION
 
 _MARK = "!"
 # Of containers with the same difference.
 _MOST_NAMES = 8
+# Of pages.
+_KINDS = ("anonymous", "shared", "hugetlb", "cache")
 
 
 def show(report: Report, console: Console) -> None:
@@ -176,14 +180,87 @@ def _show_differences(screen: Screen, report: Report) -> None:
         known = [names[difference.container_id]] if difference.container_id in names else []
         who.setdefault(difference.text, []).extend(known)
     for text, found in who.items():
-        table.add_row(Text(_MARK, "bold yellow"), Text(escape(_sentence(found, text))))
+        sentence = f"{listed(found, _MOST_NAMES)}: {text}" if found else text
+        table.add_row(Text(_MARK, "bold yellow"), Text(escape(sentence)))
     screen.shown(table)
 
 
-def _name(row: ContainerRow) -> str:
+def _name(row: ContainerRow | PageRow) -> str:
     return f"{row.title}/{row.name or row.container_id[:12]}"
 
 
-def _sentence(names: Sequence[str], text: str) -> str:
-    """Return the text, after the containers that it is about, if any."""
-    return f"{listed(names, _MOST_NAMES)}: {text}" if names else text
+def show_pages(report: PageReport, console: Console) -> None:
+    """Print the pages of each container, and the sums per node."""
+    screen = Screen(console)
+    _show_page_rows(screen, report)
+    _show_page_nodes(screen, report)
+    for problem in report.problems:
+        screen.labelled("problem", escape(problem), "red")
+
+
+def _show_page_rows(screen: Screen, report: PageReport) -> None:
+    title = f"Pages of {escape(report.query)}" if report.query else "Pages of managed containers"
+    if not report.rows:
+        screen.heading(f"{title}: no running container")
+        return
+    screen.heading(title)
+    numbers = map(numeric, ("on", *_KINDS, "remote"))
+    table = plain_table(fixed("", 1), "container", fixed("nodes"), *numbers, gap=1)
+    for row in report.rows:
+        for number, cells in enumerate(_page_cells(row)):
+            mark = _MARK if row.is_notable and not number else ""
+            table.add_row(Text(mark, "bold yellow"), *cells)
+    screen.shown(table)
+    screen.text(
+        "nodes: where it may have memory, in brackets if the plugin did not assign them. remote: "
+        "on other nodes, without page cache, which is shared and counts where it was read first."
+    )
+
+
+def _page_cells(row: PageRow) -> list[tuple[str, ...]]:
+    """Return a line per NUMA node with pages."""
+    pages = row.pages
+    by_kind = [getattr(pages, kind) for kind in _KINDS]
+    found = [node for node, size in summed(by_kind).items() if size]
+    remote = pages.remote(row.nodes) if row.nodes else {}
+    lines: list[tuple[str, ...]] = []
+    for number, node in enumerate(found):
+        first = ("", "") if number else (escape(_name(row)), _nodes_text(row))
+        sizes = (_amount(kind.get(node, 0)) for kind in by_kind)
+        lines.append((*first, str(node), *sizes, _amount(remote.get(node, 0))))
+    if not lines:
+        nothing = "?" if row.cgroup.pages is None else "-"
+        return [(escape(_name(row)), _nodes_text(row), *("" for _ in range(5)), nothing)]
+    if row.remote_bytes:
+        lines.append((*("" for _ in range(7)), _share(row.remote_bytes, sum(pages.own.values()))))
+    return lines
+
+
+def _nodes_text(row: PageRow) -> str:
+    if row.is_assigned:
+        return str(row.nodes)
+    return f"({row.nodes})" if row.nodes else "(any)"
+
+
+def _amount(size_bytes: int) -> str:
+    return humanize_bytes(size_bytes) if size_bytes else "-"
+
+
+def _show_page_nodes(screen: Screen, report: PageReport) -> None:
+    if not report.nodes:
+        return
+    screen.heading("NUMA nodes")
+    names = ("node", "pages", "remote", "cache", "available", "unfaulted")
+    table = plain_table(*map(numeric, names), gap=1)
+    for node, amounts in report.nodes.items():
+        available = "?" if amounts.available is None else humanize_bytes(amounts.available)
+        shown = map(_amount, (amounts.own, amounts.remote, amounts.cache))
+        table.add_row(str(node), *shown, available, humanize_bytes(amounts.unfaulted))
+    screen.shown(table)
+    screen.text(
+        "available: free or reclaimable in the kernel. unfaulted: assigned, and not used yet by "
+        "the containers of the accounting."
+    )
+    for nodes, size in report.short.items():
+        text = f"containers may still allocate {humanize_bytes(size)} more than is available there"
+        screen.labelled("short", f"{format_nodes(nodes)}: {text}", "yellow")

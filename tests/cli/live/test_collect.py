@@ -10,6 +10,7 @@ from nri_numamem.cli.live import collect as live
 from nri_numamem.config.errors import UsageError
 from nri_numamem.host.hugepage_users import HugepageUsers
 from nri_numamem.numa import Machine, NodeSet
+from nri_numamem.numa.pages import Pages
 from nri_numamem.observe.plugin_file import Setting, plugin_file_of
 from tests.cli.live.live_host import CHANGED_S, GI, LiveHost, four_nodes
 
@@ -40,7 +41,7 @@ def test_a_running_plugin(host: LiveHost) -> None:
         NodeSet([0]),
         40 * GI,
     )
-    assert cgroup.private_bytes == {0: GI}
+    assert (cgroup.pages or Pages()).private == {0: GI}
     assert (facts.state_problem, facts.machine_problem, facts.cgroup_problem) == ("", "", "")
 
 
@@ -101,7 +102,7 @@ def test_cgroup_v1(tmp_path: Path) -> None:
     assert facts.cgroups is not None
     cgroup = facts.cgroups[container.container_id]
     assert (cgroup.mems, cgroup.effective_mems) == (NodeSet([2]), NodeSet([2]))
-    assert cgroup.private_bytes is None
+    assert cgroup.pages is None
 
 
 def test_a_state_file_that_cannot_be_used(host: LiveHost) -> None:

@@ -1,11 +1,13 @@
 import pytest
 
-from nri_numamem.cli.render.texts import duration, format_time, strategy_text, time_text
+from nri_numamem.cli.render.texts import duration, format_time, known_time, strategy_text, time_text
 from nri_numamem.numa import NodeSet
 
 
 def test_a_time_in_utc() -> None:
     assert format_time(1_790_000_000.9) == "2026-09-21T14:13:20Z"
+    assert known_time(1_790_000_000.9) == "2026-09-21T14:13:20Z"
+    assert known_time(None) is None
     assert time_text(1_790_000_000.9) == "2026-09-21 14:13:20 UTC"
 
 
