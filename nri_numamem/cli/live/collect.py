@@ -18,8 +18,7 @@ from nri_numamem.cli.host_arguments import (
     plugin_settings,
     roots_of,
 )
-from nri_numamem.cli.live.cgroups import limited_containers
-from nri_numamem.cli.live.facts import Facts
+from nri_numamem.cli.live.facts import Facts, limited_containers
 from nri_numamem.config.errors import UsageError
 from nri_numamem.config.host_paths import below
 from nri_numamem.config.policy import context_of

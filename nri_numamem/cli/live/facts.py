@@ -1,13 +1,26 @@
-"""What was read: the plugin's lock and state, the machine, cgroups. Values only, no judgement."""
+"""What was read: the plugin's lock and state, the machine, cgroups. Values only, no judgement.
 
-from collections.abc import Mapping
+Functions that read cgroups raise MachineError for files that cannot be read.
+"""
+
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from nri_numamem.config.settings import Settings
 from nri_numamem.daemon.lock_holder import LockHolder
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.state import EngineState
+from nri_numamem.host.cgroups import effective_mems, set_mems
+from nri_numamem.host.containers import (
+    container_folders,
+    is_populated,
+    memory_limit,
+    running_container,
+)
 from nri_numamem.host.hugepage_users import HugepageUsers
+from nri_numamem.host.numa_stat import read_pages
+from nri_numamem.host.pod_cgroups import other_pod_directories
 from nri_numamem.memorymanager import PoolUse
 from nri_numamem.numa import NodeSet
 from nri_numamem.numa.pages import Pages, summed
@@ -82,3 +95,25 @@ def pod_names(state: EngineState) -> dict[str, tuple[str, str]]:
     """Return pod uid -> namespace and name, of the pods whose names are known."""
     reasons = (*state.reasons.pinned.values(), *state.reasons.unpinned.values())
     return {reason.key[0]: (reason.namespace, reason.pod) for reason in reasons}
+
+
+def limited_containers(cgroup_root: Path, uid: str, pod_directory: Path) -> Iterator[Cgroup]:
+    """Yield the running containers of a pod with a memory limit; pause containers have none."""
+    for container_id, name in container_folders(pod_directory).items():
+        directory = pod_directory / name
+        running = running_container(cgroup_root, directory)
+        if running is not None:
+            where = effective_mems(directory), read_pages(cgroup_root, directory)
+            yield Cgroup(container_id, uid, running.memory_limit_bytes, running.mems, *where)
+
+
+def containers_of_other_pods(cgroup_root: Path, uids: frozenset[str]) -> Iterator[Cgroup]:
+    """Yield the running containers of these pods, unless Guaranteed; with pause containers."""
+    for uid, (_, pod_directory) in other_pod_directories(cgroup_root).items():
+        for container_id, name in container_folders(pod_directory).items():
+            directory = pod_directory / name
+            if uid in uids and is_populated(directory):
+                limit_bytes = memory_limit(cgroup_root, directory) or 0
+                mems = set_mems(directory) or NodeSet()
+                where = effective_mems(directory), read_pages(cgroup_root, directory)
+                yield Cgroup(container_id, uid, limit_bytes, mems, *where)

@@ -16,7 +16,6 @@ from nri_numamem.cli.machine_argument import add_machine_argument, machine_of
 from nri_numamem.cli.output import DOCUMENT_VERSION, add_output_argument, print_document
 from nri_numamem.cli.simulate.workloads import (
     Host,
-    UnknownPodError,
     check_pod,
     try_workloads,
     workload_document,
@@ -149,10 +148,7 @@ def _try_objects(args: argparse.Namespace, content: bytes, documents: Sequence[o
     if not workloads:
         raise UsageError(f"{origin}: no pods; give a {', a '.join(KINDS[:4])}, a Job or a CronJob")
     host, title = _host_now(args) if args.now else _empty_host(args)
-    try:
-        result = try_workloads(host, workloads, args.without)
-    except UnknownPodError as error:
-        raise UsageError(f"--without: {error}") from error
+    result = try_workloads(host, workloads, args.without)
     if args.output != "table":
         print_document(workload_document(result), args.output)
     else:

@@ -17,7 +17,7 @@ from nri_numamem.memorymanager import ContainerKind, NodeVerdict, Rejection, Sta
 from nri_numamem.memorymanager.remedy import Remedy
 from nri_numamem.memorymanager.state_json import state_json
 from nri_numamem.numa import NodeSet, format_quantity, humanize_bytes
-from nri_numamem.scenario.outcome import CpusResult, Outcome, PolicyResult, StrategyResult
+from nri_numamem.scenario.outcome import CpusResult, Outcome, StrategyResult
 from nri_numamem.scenario.scenario import Scenario
 from nri_numamem.scenario.steps import Admit, Remove, Resize, Retry, Step, Stop
 from nri_numamem.scenario.values import ScenarioPod
@@ -108,15 +108,11 @@ def _title(scenario: Scenario, step: Step) -> str:
             return f"Resize container {step.container} of {_pod(scenario, step.uid)}"
         case Stop():
             return f"Stop container {step.container} of {_pod(scenario, step.uid)}"
-        case Retry():
-            return _title_of_retry(scenario, step)
+        case Retry(uid=uid):
+            pods = "all pods" if uid is None else _pod(scenario, uid)
+            return f"Retry the refused containers of {pods}"
         case Remove():
             return f"Remove {_pod(scenario, step.uid)}"
-
-
-def _title_of_retry(scenario: Scenario, step: Retry) -> str:
-    pods = "all pods" if step.uid is None else _pod(scenario, step.uid)
-    return f"Retry the refused containers of {pods}"
 
 
 def _pod(scenario: Scenario, uid: str) -> str:
@@ -156,7 +152,10 @@ def _show_mems(screen: Screen, outcome: Outcome) -> None:
     for name, mems in (outcome.cpuset_mems or {}).items():
         text = "not managed" if mems is None else f"cpuset.mems {mems}"
         results = outcome.found.memory_policies.get(name, ())
-        text += "".join(_policy(each) for each in results if not each.cause)
+        for each in results:
+            if not each.cause:
+                where = f" on nodes {each.nodes}" if each.nodes else ""
+                text += f", memory policy {each.policy}{where}"
         cpus = outcome.found.cpus.get(name, CpusResult())
         text += f", cpuset.cpus {cpus.cpus}" if cpus.cpus else ""
         screen.labelled("result", f"{name}: {text}", "" if mems is None else "green")
@@ -173,11 +172,6 @@ def _show_mems(screen: Screen, outcome: Outcome) -> None:
     for name, remote in outcome.found.misaligned.items():
         away = ", ".join(f"{what} on {_listed(nodes)}" for what, nodes in plain(remote).items())
         screen.labelled("warning", f"{name}: its memory is on no node of its {away}", "yellow")
-
-
-def _policy(result: PolicyResult) -> str:
-    nodes = f" on nodes {result.nodes}" if result.nodes else ""
-    return f", memory policy {result.policy}{nodes}"
 
 
 def _strategy(found: StrategyResult) -> str:

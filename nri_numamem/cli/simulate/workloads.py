@@ -13,6 +13,7 @@ from nri_numamem.cli.live.facts import pod_names
 from nri_numamem.cli.live.rebalancing import PodNames, plan_on
 from nri_numamem.cli.live.rebalancing import document as rebalancing_document
 from nri_numamem.cli.output import DOCUMENT_VERSION
+from nri_numamem.config.errors import UsageError
 from nri_numamem.config.settings import Settings
 from nri_numamem.config.values import SettingsError
 from nri_numamem.engine.core.context import Context
@@ -32,10 +33,6 @@ from nri_numamem.scenario.steps import Admit
 from nri_numamem.scenario.values import ScenarioPod, read_pod
 
 _PODS_SHOWN = 8
-
-
-class UnknownPodError(ValueError):
-    """The state has no such pod; the text names those that it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +67,13 @@ class Result:
     trials: tuple[Trial, ...]
     accountings: tuple[State, ...]
     """After each trial."""
-    pod_names: Mapping[str, str]
-    """Pod uid -> "namespace/name" of known pods."""
     names: PodNames
-    """Pod uid -> namespace and name, of the host's pods."""
+    """Pod uid -> namespace and name, of the pods of the host and of those that were tried."""
+
+    @property
+    def pod_names(self) -> dict[str, str]:
+        """Return pod uid -> "namespace/name"."""
+        return {uid: "/".join(name) for uid, name in self.names.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +91,15 @@ class Host:
 def try_workloads(host: Host, workloads: Iterable[Workload], without: Iterable[str]) -> Result:
     """Try the objects one after the other; each pod that fits stays for the next ones.
 
-    `without` names pods of the host that end before. Raises UnknownPodError, and SettingsError for
-    an invalid pod.
+    `without` names pods of the host that end before. Raises UsageError for a name without a pod,
+    and SettingsError for an invalid pod.
     """
     pods: dict[str, ScenarioPod] = {}
     context, state = host.context, host.state
     scenario = Scenario(
         context.machine, host.settings, context, WrittenState(), state.accounting, pods, ()
     )
-    names = {uid: f"{namespace}/{name}" for uid, (namespace, name) in pod_names(state).items()}
+    names = pod_names(state)
     player = Player(scenario, state, host.pool_use)
     for uid in [_uid_of(state, names, name) for name in without]:
         player.end_pod(uid)
@@ -109,25 +109,27 @@ def try_workloads(host: Host, workloads: Iterable[Workload], without: Iterable[s
     for workload in workloads:
         trials.append(_try(host, player, pods, workload))
         accountings.append(player.accounting)
-    names |= {uid: f"{pod.namespace}/{pod.name}" for uid, pod in pods.items()}
-    return Result(before, tuple(trials), tuple(accountings), names, pod_names(host.state))
+    names |= {uid: (pod.namespace, pod.name) for uid, pod in pods.items()}
+    return Result(before, tuple(trials), tuple(accountings), names)
 
 
-def _uid_of(state: EngineState, names: Mapping[str, str], wanted: str) -> str:
-    """Return the uid of a pod that is named by its uid, "namespace/name", or its name."""
+def _uid_of(state: EngineState, names: PodNames, wanted: str) -> str:
+    """Return the uid of a pod that is named by its uid, "namespace/name", or its name.
+
+    Raises UsageError, which names the pods that there are.
+    """
     uids = {holder.key[0] for holder in state.holders.values()}
-    found = sorted(
-        uid
-        for uid in uids
-        if wanted in (uid, names.get(uid), names.get(uid, "/").partition("/")[2])
-    )
+    full = {uid: "/".join(names[uid]) if uid in names else uid for uid in uids}
+    found = sorted(uid for uid in uids if wanted in (uid, full[uid], names.get(uid, ("", uid))[1]))
     if len(found) == 1:
         return found[0]
-    shown = ", ".join(sorted(names.get(uid, uid) for uid in found or uids)[:_PODS_SHOWN])
+    shown = ", ".join(sorted(full[uid] for uid in found or uids)[:_PODS_SHOWN])
     if found:
-        raise UnknownPodError(f"{wanted} is the name of several pods; give one of {shown}")
-    remedy = f"give one such as {shown}" if shown else "the plugin has placed no pod"
-    raise UnknownPodError(f"the plugin has placed no pod {wanted}; {remedy}")
+        problem, remedy = f"{wanted} is the name of several pods", f"give one of {shown}"
+    else:
+        problem = f"the plugin has placed no pod {wanted}"
+        remedy = f"give one such as {shown}" if shown else "the plugin has placed no pod"
+    raise UsageError(f"--without: {problem}; {remedy}")
 
 
 def _try(host: Host, player: Player, pods: dict[str, ScenarioPod], workload: Workload) -> Trial:

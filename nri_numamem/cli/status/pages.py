@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from nri_numamem.cli.live.cgroups import containers_of_other_pods
-from nri_numamem.cli.live.facts import Cgroup, Facts, pod_names
+from nri_numamem.cli.live.facts import Cgroup, Facts, containers_of_other_pods, pod_names
 from nri_numamem.cli.output import DOCUMENT_VERSION
 from nri_numamem.cli.render.texts import format_time
 from nri_numamem.cli.status.report import Report, is_notable

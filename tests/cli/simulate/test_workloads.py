@@ -9,11 +9,11 @@ from nri_numamem.cli.live.collect import collect
 from nri_numamem.cli.simulate.workloads import (
     Host,
     Result,
-    UnknownPodError,
     check_pod,
     try_workloads,
     workload_document,
 )
+from nri_numamem.config.errors import UsageError
 from nri_numamem.config.values import SettingsError
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.kubelet.workload import workloads_of
@@ -80,7 +80,7 @@ def test_without_a_pod_its_memory_is_free(host: LiveHost, name: str) -> None:
 
 
 def test_an_unknown_pod(host: LiveHost) -> None:
-    with pytest.raises(UnknownPodError, match=r"no pod x; give one such as shop/db-x, shop/tra"):
+    with pytest.raises(UsageError, match=r"no pod x; give one such as shop/db-x, shop/tra"):
         tried(host, pod("a"), without=("x",))
     host.run("other", "c", GI)
     state = host.engine.state
@@ -99,14 +99,14 @@ def test_an_unknown_pod(host: LiveHost) -> None:
         ),
     )
     host.save()
-    with pytest.raises(UnknownPodError, match="same is the name of several pods; give one of db"):
+    with pytest.raises(UsageError, match="same is the name of several pods; give one of db"):
         tried(host, pod("a"), without=("same",))
 
 
 def test_an_empty_host_has_no_pod_to_end(tmp_path: Path) -> None:
     host = LiveHost(tmp_path, four_nodes())
     host.save()
-    with pytest.raises(UnknownPodError, match=r"no pod x; the plugin has placed no pod$"):
+    with pytest.raises(UsageError, match=r"no pod x; the plugin has placed no pod$"):
         tried(host, pod("a"), without=("x",))
 
 
