@@ -57,7 +57,7 @@ def resized_sandbox(
 def sandbox_of_entries(
     sandbox_id: str, uid: str, entries: Mapping[HolderName, Iterable[Block]]
 ) -> PodSandbox:
-    """Return the sandbox of a pod of which only its assignments are known."""
+    """Return the sandbox of a pod; only its assignments are known."""
     total = sum_blocks(chain.from_iterable(entries.values()))
     return _sandbox(sandbox_id, uid, "default", uid, "", total, {})
 
@@ -114,7 +114,7 @@ def _sandbox(
 
 
 def _hugepage_limits(request: Request) -> dict[int, int]:
-    """Return page size in bytes -> bytes; without sizes that a written state made up."""
+    """Return page size in bytes -> bytes; without sizes that do not exist."""
     limits: dict[int, int] = {}
     for resource, size_bytes in request.items():
         if resource != MEMORY:
@@ -134,7 +134,7 @@ class Start:
 
 
 def begin_with_accounting(scenario: Scenario, new_id: Callable[[], str]) -> Start:
-    """Let the containers run that the scenario's accounting has."""
+    """Return a host that runs the containers of the scenario's accounting."""
     state = EngineState(scenario.accounting)
     sandboxes: dict[str, PodSandbox] = {}
     running: dict[tuple[str, str], Container] = {}
@@ -168,7 +168,7 @@ def new_holder(container: Container, sandbox: PodSandbox, *, ended: bool = False
 
 
 def begin_with_state(state: EngineState) -> Start:
-    """Let the containers run that a host's state has; pods without a known sandbox get one."""
+    """Return a host that runs the containers of a state; pods without a known sandbox get one."""
     sandboxes = {pod.uid: pod for pod in state.pods.values()}
     running: dict[tuple[str, str], Container] = {}
     for key, holder in state.holders.items():

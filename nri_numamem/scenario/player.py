@@ -78,8 +78,8 @@ class Player:
         """Pod uid -> its sandbox, while the pod is on the host."""
         self._running: dict[tuple[str, str], Container] = {}
         self._ended_inits: dict[tuple[str, str], str | None] = {}
-        """Ordinary init containers -> the nodes with which they ran; a resize may move what their
-        pod keeps of them."""
+        """Ordinary init containers that ended -> their nodes. A later resize may move the memory
+        that their pod keeps."""
         self._refused: dict[str, Admit] = {}
         """Pod uid -> the admission whose containers were refused, the latest last."""
         self._created = 0
@@ -195,7 +195,7 @@ class Player:
         return Outcome(step, self.accounting, retried=retried)
 
     def _run(self, key: tuple[str, str], container: Container, kind: ContainerKind) -> None:
-        """Let a created container run; an ordinary init container also ends."""
+        """Run a created container; an ordinary init container ends at once."""
         if kind is ContainerKind.INIT:
             self._engine.apply(StopContainer(self._sandboxes[key[0]], container))
             self._ended_inits[key] = self._mems(key)
@@ -249,7 +249,7 @@ class Player:
 
     def _mems(self, key: tuple[str, str]) -> str | None:
         """Return the list in a container's `cpuset.mems`; None for a container without nodes."""
-        if not self._scenario.is_static:
+        if not self._scenario.context.is_static:
             return None
         if key in self._ended_inits:
             return self._ended_inits[key]

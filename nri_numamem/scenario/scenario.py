@@ -63,7 +63,7 @@ _STATE_KEYS = ("machineState", "entries", "policyName", "checksum")
 
 @dataclass(frozen=True, slots=True)
 class WrittenState:
-    """The `state` of a scenario, in the kubelet's words."""
+    """The `state` of a scenario: an accounting with the keys of the kubelet's state file."""
 
     machine_state: Mapping[int, NodeState] | None = None
     """None when it is not given."""
@@ -74,7 +74,7 @@ class WrittenState:
         return state_as_written(self.machine_state or {}, self.entries or {})
 
     def machine(self) -> Machine:
-        """Return the machine that the written nodes are of; its distances and CPUs are unknown."""
+        """Return the machine with the written nodes; distances and CPUs are unknown."""
         return Machine(
             tuple(
                 NumaNode(node_id, node.table(MEMORY).total)
@@ -206,16 +206,11 @@ class Scenario:
     """By uid."""
     steps: tuple[Step, ...]
 
-    @property
-    def is_static(self) -> bool:
-        """Return whether memory is managed at all."""
-        return self.context.is_static
-
 
 def scenario_from_document(document: object, state: WrittenState | None = None) -> Scenario:
     """Return the scenario of a parsed document; ScenarioError names the field and the problem.
 
-    `state` stands in for the document's own, which must be absent then.
+    `state` replaces the document's own, which must then be absent.
     """
     if not isinstance(document, Mapping):
         problem = f"scenario: {show(document)} instead of a mapping"

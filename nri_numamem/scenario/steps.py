@@ -1,7 +1,7 @@
 """The steps of a scenario, read from the document.
 
 A step is a mapping with one key, its verb. Pods, containers and NUMA nodes that a step names must
-be there.
+exist.
 """
 
 from collections.abc import Callable, Mapping
@@ -87,7 +87,7 @@ class Surroundings:
 
     pods: Mapping[str, ScenarioPod]
     written: Mapping[str, Mapping[HolderName, object]] = field(default_factory=dict)
-    """Pod uid -> container name -> anything, of the state at the start."""
+    """Pod uid -> its containers in the state at the start."""
 
 
 def read_steps(path: SettingsPath, value: object, around: Surroundings) -> tuple[Step, ...]:

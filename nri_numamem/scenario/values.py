@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from nri_numamem.config import values
 from nri_numamem.config.values import (
     SettingsError,
     SettingsPath,
@@ -56,11 +57,7 @@ class ScenarioPod:
 
 def read_list(path: SettingsPath, value: object) -> list[object]:
     """Return a list; null is an empty one."""
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise SettingsError(path, f"{show(value)} instead of a list", "write [...] or - lines")
-    return value
+    return [] if value is None else values.read_list(path, value, "write [...] or - lines")
 
 
 def read_text(path: SettingsPath, value: object) -> str:
@@ -162,7 +159,7 @@ def read_cpus(path: SettingsPath, value: object) -> CpuSet:
     try:
         return CpuSet.parse(text if isinstance(text, str) else "-")
     except ValueError as error:
-        problem = f"{show(value)} is no list of CPUs"
+        problem = f"{show(value)} is not a list of CPUs"
         raise SettingsError(path, problem, "write one such as 0-15,32") from error
 
 
@@ -181,7 +178,7 @@ def read_by_node(path: SettingsPath, value: object) -> dict[int, object]:
     found: dict[int, object] = {}
     for key, each in _with_text_keys(path, value).items():
         if _NODE_ID.fullmatch(key) is None or int(key) >= NODE_ID_LIMIT or int(key) in found:
-            problem = "this is no id of a NUMA node, or one that is given twice"
+            problem = "not the id of a NUMA node, or given twice"
             raise SettingsError((*path, key), problem, f"write 0 to {NODE_ID_LIMIT - 1}")
         found[int(key)] = each
     return found

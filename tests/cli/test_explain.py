@@ -141,7 +141,7 @@ def test_a_plugin_that_died(past: Past, capsys: pytest.CaptureFixture[str]) -> N
     assert explain(past, "postgres-0") == 0
     shown = capsys.readouterr().out
     assert "No plugin runs" in shown
-    assert "The last entry of the history is of 2023-11-14 22:16:10 UTC." in shown
+    assert "The last entry of the history is from 2023-11-14 22:16:10 UTC." in shown
 
 
 def test_without_a_history(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

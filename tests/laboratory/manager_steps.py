@@ -71,7 +71,7 @@ class ManagerPlayer(Player):
     def allocate(self, uid: str, name: str, hint: Hint) -> Document:
         """Let the memory manager allocate for one container, by a given hint."""
         step = Remove(uid)  # outcomes have a step; no result depends on it
-        if not self._scenario.is_static:
+        if not self._scenario.context.is_static:
             return Outcome(step, self.accounting, cpuset_mems={name: None}).document
         pod, state = self._scenario.pods[uid].pod, self._engine.state
         # The kubelet drops what other pods' init containers left before it allocates.
@@ -99,7 +99,7 @@ class ManagerPlayer(Player):
     def hints(self, uid: str, name: str) -> Document:
         """Return a container's topology hints; nothing is allocated."""
         hints = None
-        if self._scenario.is_static:
+        if self._scenario.context.is_static:
             accounting, context = self._engine.state.accounting, self._scenario.context
             hints = hints_for_container(context, accounting, self._scenario.pods[uid].pod, name)
         return {"ok": True, "hints": _hints_document(hints)}
@@ -115,7 +115,7 @@ class ManagerPlayer(Player):
 
     def remove_container(self, uid: str, name: str) -> Document:
         """Remove a container from the accounting, and with the last one its pod."""
-        if not self._scenario.is_static:
+        if not self._scenario.context.is_static:
             return {"ok": True}
         key, state = (uid, name), self._engine.state
         self._running.pop(key, None)

@@ -130,7 +130,7 @@ class ScenarioSandbox(PluginSandbox):
                 self._guard(partial(self._end, step.uid))
         accounting = outcomes[-1].accounting if outcomes else self._scenario.accounting
         # A plugin that manages nothing does not account for containers that were there before it.
-        if self._scenario.is_static:
+        if self._scenario.context.is_static:
             expected = _held(state_json(accounting))
             found += _compare_accounting(expected, _held(self.accounting()))
         return found
@@ -165,7 +165,7 @@ class ScenarioSandbox(PluginSandbox):
             made = self._running.get(key) or self._ended_inits.get(key)
             if made is not None:
                 # A plugin that manages nothing knows no container, and a scenario shows no nodes.
-                mems[container.name] = _mems_of(made) if self._scenario.is_static else None
+                mems[container.name] = _mems_of(made) if self._scenario.context.is_static else None
             else:
                 try:
                     made = self._run_container(pod, qos, container.name, container.requests)

@@ -76,7 +76,7 @@ def test_every_verb() -> None:
         ),
         (
             [{"admit": {"pod": "a", "cpus": {"c": "x"}}}],
-            "steps[0].admit.cpus.c: 'x' is no list of CPUs",
+            "steps[0].admit.cpus.c: 'x' is not a list of CPUs",
         ),
         (
             [{"resize": {"pod": "a", "container": "c"}}],

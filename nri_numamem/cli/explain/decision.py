@@ -37,8 +37,8 @@ _CAUSES: Mapping[type[Record], str] = {
     containers.RunningUnpinnedNoCapacity: "it was created while the plugin was away, and nothing "
     "fits",
     containers.UnreportedContainerFound: "the runtime did not report it, and nothing fits",
-    connection.RequestTimedOut: "its creation took too long, and got an empty reply",
-    connection.InternalError: "a bug: its creation got an empty reply",
+    connection.RequestTimedOut: "its creation took too long and got an empty reply",
+    connection.InternalError: "a bug in the plugin: its creation got an empty reply",
     running.CpusetMemsMissing: "its cgroup has no cpuset.mems",
 }
 _AGAIN = "restart the pod; the next Synchronize pins it too, if it fits"

@@ -43,7 +43,7 @@ from nri_numamem.observe.history.records import Recorded
 _REFUSALS = (Unplaced, PodRejected)
 # The runtime's name of a container that does not exist yet has no meaning here.
 _ID = "plan"
-_RETRIED = "none is necessary: it fits now, and the kubelet tries again"
+_RETRIED = "not needed: it fits now, and the kubelet tries again"
 _RESTART = "restart the pod: it fits now"
 # Of nodes and page sizes; each is one trial.
 _TRIALS = 16

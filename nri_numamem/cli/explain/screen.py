@@ -56,38 +56,41 @@ def show(story: Story, plans: Plans, screen: Screen, now_s: float, state_file: P
             _show_container(container, plans, screen)
     if story.earlier_uids:
         screen.text(
-            f"{len(story.earlier_uids)} earlier pods with this name; the newest has the UID "
-            f"{escape(story.earlier_uids[0])}, which can be named instead"
+            f"Earlier pods with this name: {len(story.earlier_uids)}. To see the newest of them, "
+            f"give its UID: {escape(story.earlier_uids[0])}"
         )
     if story.away and story.away[-1].until_s is None:
         away = story.away[-1]
         since = f"{time_text(away.since_s)}, {duration(max(0.0, now_s - away.since_s))} ago"
         screen.heading(f"No plugin since {since}")
         screen.text(
-            f"{away.cause[0].upper()}{away.cause[1:]}. What starts meanwhile runs unpinned, and is "
-            "not in the history; the plugin pins it when it connects again, if it fits."
+            f"{away.cause[0].upper()}{away.cause[1:]}. Containers that start now run "
+            "unpinned and are not in the history. The plugin pins them when it connects again, if "
+            "they fit."
         )
     elif not story.is_running and story.ends_s is not None:
         screen.heading("No plugin runs")
-        screen.text(f"The last entry of the history is of {time_text(story.ends_s)}.")
+        screen.text(f"The last entry of the history is from {time_text(story.ends_s)}.")
     if story.skipped_lines:
         screen.text(f"{story.skipped_lines} damaged lines of the history were skipped")
 
 
 def _show_unknown(story: Story, screen: Screen, state_file: Path) -> None:
-    screen.heading(f"{escape(story.query.text)}: never seen")
+    screen.heading(f"{escape(story.query.text)}: not in the history")
     if story.begins_s is None:
         screen.text(f"No history: the plugin has not run with the state file {state_file}.")
         return
     screen.text(
         f"The history begins {time_text(story.begins_s)}. It has Guaranteed containers, and "
         "Burstable ones if they or their pod have a memory limit. A pod without memory limits is "
-        "not managed and not in it."
+        "not managed and not in the history."
     )
     over = [away for away in story.away if away.until_s and away.until_s - away.since_s >= 1.0]
     if over:
         times = "; ".join(map(_away_text, over))
-        screen.labelled("away", f"{times}. What started then was adopted or pinned afterwards.")
+        screen.labelled(
+            "away", f"{times}. Containers that started then were adopted or pinned afterwards."
+        )
     if story.suggestion:
         screen.text(f"Did you mean {escape(story.suggestion)}?")
 
@@ -158,7 +161,9 @@ def _sibling(entry: Recorded) -> str:
         return f"container {name} has {found}"
     record = entry.record
     if isinstance(record, containers.NotManaged) and record.qos_class == "Burstable":
-        return f"container {name} has both limits; its memory request is unknown, NRI hides it"
+        return (
+            f"container {name} has both limits; its memory request is unknown: NRI does not show it"
+        )
     return f"container {name}"
 
 

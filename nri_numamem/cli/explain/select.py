@@ -30,7 +30,7 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What the user named."""
+    """The pod or container that the user names."""
 
     text: str
     parts: tuple[str, ...]
@@ -41,7 +41,7 @@ class Query:
         return cls(text, tuple(text.strip("/").split("/", 2)))
 
     def matches(self, names: Names) -> bool:
-        """Return whether a container is meant; two parts may be either form."""
+        """Return whether a container is meant; two parts are NAMESPACE/POD or POD/CONTAINER."""
         pods = (names.pod, names.pod_uid)
         match self.parts:
             case (pod,):

@@ -17,12 +17,12 @@ from nri_numamem.observe.history.records import Recorded
 
 
 class Outcome(StrEnum):
-    """What became of a container."""
+    """The result for a container."""
 
     PLACED = "placed"
     REFUSED = "refused"
     UNPINNED = "unpinned"
-    """It runs unpinned although its pod is Guaranteed, or could be pinned as if it were."""
+    """It runs unpinned, but its pod is Guaranteed, or Burstable and could be pinned."""
     NOT_MANAGED = "not_managed"
     UNKNOWN = "unknown"
     """The history has events of it, but no decision."""
@@ -85,7 +85,7 @@ class ContainerStory:
     decisions: Sequence[Recorded]
     """The last ones, newest first."""
     refusals: Refusals | None
-    """Of the last decision, if it is a refusal, or leaves a container alone or unpinned."""
+    """How often the last decision was made in a row; None if it placed the container."""
     later: Sequence[Recorded]
     """Events after the last decision, also of the pod."""
     advice: Advice

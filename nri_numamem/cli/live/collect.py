@@ -1,7 +1,7 @@
 """Read the plugin's lock, state and settings, and its host. Nothing is changed.
 
-A part that cannot be read is described in the facts, and the others are read all the same. Only a
-missing permission for the state directory is an error, because nothing is known then.
+If a part cannot be read, the facts describe the problem, and the other parts are read. Only a
+missing permission for the state directory is an error, because then nothing is known.
 """
 
 import argparse
@@ -65,7 +65,7 @@ _NOT_OF_PLACEMENT = {"stateFile"} | {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of where the plugin and its host are found."""
+    """Add the options that locate the plugin and its host."""
     add_host_argument(parser)
     add_state_file_argument(parser)
     add_config_argument(parser)
@@ -205,7 +205,7 @@ def _with_recorded_cgroups(facts: Facts, roots: HostRoots) -> Facts:
 def _with_state(facts: Facts, roots: HostRoots) -> Facts:
     """Return the facts with the plugin's state."""
     if not facts.state_file:
-        problem = "the setting stateFile is empty, so the plugin leaves no state"
+        problem = "the setting stateFile is empty, so the plugin stores no state"
         return replace(facts, state_problem=problem)
     path = existing_state_file(Path(facts.state_file))
     try:

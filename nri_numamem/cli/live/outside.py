@@ -22,11 +22,11 @@ class OutsideUse:
     """Empty for pages that are reserved and not in use yet: their nodes are unknown."""
     resource: str
     size_bytes: int
-    """Of the bytes that the accounting has as free."""
+    """In the accounting these bytes are free."""
     pool_bytes: int
     """All pages of the pools there."""
     users: HugepageUsers = field(default_factory=HugepageUsers)
-    """Those with such pages there, and those of which the nodes are unknown."""
+    """Those with such pages there, and those whose nodes are unknown."""
 
     @property
     def where(self) -> str:
@@ -75,7 +75,7 @@ class OutsideUse:
 
     @property
     def _unknown_bytes(self) -> int:
-        """The bytes of which the users are unknown; 0 if any of the known ones may have them."""
+        """The bytes whose users are unknown; 0 if a known user may have them."""
         if not self.nodes or self.users.files or any(u.pages is None for u in self.users.processes):
             return 0
         known = sum(_bytes_on(u, self.nodes, self.resource) for u in self.users.processes)

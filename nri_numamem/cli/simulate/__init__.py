@@ -97,8 +97,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_machine_argument(parser)
     live.add_arguments(parser)
     parser.epilog = (
-        "Exit status: 0 whatever is refused, 1 if --fail-on-refusal is set and a pod is refused, 2 "
-        "if a file cannot be used."
+        "Exit status: 0, also if a pod is refused; 1 if a pod is refused and --fail-on-refusal is "
+        "set; 2 if a file cannot be used."
     )
 
 

@@ -22,7 +22,7 @@ from nri_numamem.scenario.scenario import Scenario
 from nri_numamem.scenario.steps import Admit, Remove, Resize, Retry, Step, Stop
 from nri_numamem.scenario.values import ScenarioPod
 
-_NOTHING = "nothing: it holds nothing"
+_NOTHING = "nothing"
 _KINDS = {
     ContainerKind.INIT: " (init)",
     ContainerKind.RESTARTABLE_INIT: " (sidecar)",
@@ -94,7 +94,7 @@ def _show_classes(screen: Screen, scenario: Scenario) -> None:
 
 def _describe_settings(scenario: Scenario) -> str:
     settings = scenario.settings
-    if not scenario.is_static:
+    if not scenario.context.is_static:
         return "memoryManagerPolicy None"
     policy, scope = settings.topology_manager_policy, settings.topology_manager_scope
     return f"topologyManagerPolicy {policy}, scope {scope}"

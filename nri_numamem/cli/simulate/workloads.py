@@ -125,11 +125,9 @@ def _uid_of(state: EngineState, names: PodNames, wanted: str) -> str:
         return found[0]
     shown = ", ".join(sorted(full[uid] for uid in found or uids)[:_PODS_SHOWN])
     if found:
-        problem, remedy = f"{wanted} is the name of several pods", f"give one of {shown}"
-    else:
-        problem = f"the plugin has placed no pod {wanted}"
-        remedy = f"give one such as {shown}" if shown else "the plugin has placed no pod"
-    raise UsageError(f"--without: {problem}; {remedy}")
+        raise UsageError(f"--without: {wanted} is the name of several pods; give one of {shown}")
+    remedy = f"give one such as {shown}" if shown else "it has placed none at all"
+    raise UsageError(f"--without: the plugin has placed no pod {wanted}; {remedy}")
 
 
 def _try(host: Host, player: Player, pods: dict[str, ScenarioPod], workload: Workload) -> Trial:

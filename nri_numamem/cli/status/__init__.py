@@ -41,8 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="POD",
         nargs="?",
         const="",
-        help="show on which NUMA nodes the memory of containers is: of all managed ones, or of POD "
-        "(NAME, NAMESPACE/NAME or UID), which may be of any QoS class",
+        help="show the NUMA nodes on which the memory of containers is: of all managed containers, "
+        "or of those of POD (NAME, NAMESPACE/NAME or UID), of any QoS class",
     )
     add_output_argument(parser)
     live.add_arguments(parser)

@@ -177,10 +177,10 @@ def _unpinned(facts: Facts, state: EngineState) -> Iterator[ContainerRow]:
 def _text_of(facts: Facts, reason: Reason | None) -> str:
     """Return why a container has no assignment."""
     if facts.state is None:
-        return "there is no state of the plugin"
+        return "the plugin has no state"
     if reason is not None:
         return _REASONS.get(reason.event, f"see {reason.event} in docs/events.md")
-    now = ", or in this second" if facts.holder is not None else ""
+    now = ", or just now" if facts.holder is not None else ""
     return f"it began while the plugin was away{now}"
 
 
@@ -238,7 +238,7 @@ def _of_cgroup(facts: Facts, row: ContainerRow, cgroup: Cgroup | None) -> Iterat
     if cgroup is None:
         text = "it has no processes: it ended, and the runtime has not reported that yet"
         if facts.holder is None:
-            text = "it has no processes: it ended after the plugin"
+            text = "it has no processes: it ended after the plugin did"
         yield Difference(Kind.NOT_RUNNING, text, row.container_id)
         return
     if not cgroup.mems:
@@ -295,6 +295,6 @@ def _of_head_room(facts: Facts, state: EngineState) -> Iterator[Difference]:
             text = (
                 f"{format_nodes(room.nodes)}: {humanize_bytes(room.most_available_bytes)} are "
                 f"available in the kernel, and containers may still allocate "
-                f"{humanize_bytes(room.unfaulted_bytes)}: an OOM kill can follow there"
+                f"{humanize_bytes(room.unfaulted_bytes)}: so an OOM kill is possible there"
             )
             yield Difference(Kind.HEAD_ROOM_LOW, text)

@@ -46,7 +46,7 @@ class PageRow:
 
     @property
     def remote_bytes(self) -> int | None:
-        """Return the bytes on other nodes without page cache; None if any node is right."""
+        """Return the bytes on other nodes, without page cache; None if unknown or without nodes."""
         if self.cgroup.pages is None or not self.nodes:
             return None
         return sum(self.pages.remote(self.nodes).values())
@@ -64,7 +64,7 @@ class NodePages:
     own: int
     """Of the containers that are shown, without page cache."""
     remote: int
-    """Of these, memory of containers that have other nodes."""
+    """Of these, memory of containers with other nodes."""
     cache: int
     available: int | None
     """Free or reclaimable in the kernel; None if unknown."""
@@ -146,7 +146,7 @@ def _unfaulted(facts: Facts) -> tuple[Mapping[int, int], Mapping[NodeSet, int]]:
 def _nodes(
     facts: Facts, rows: Iterable[PageRow], unfaulted: Mapping[int, int]
 ) -> dict[int, NodePages]:
-    """Return the sums per node, of all nodes of which anything is known."""
+    """Return the sums of each node about which something is known."""
     own = summed(row.pages.own for row in rows)
     remote = summed(row.pages.remote(row.nodes) for row in rows if row.nodes)
     cache = summed(row.pages.cache for row in rows)

@@ -67,7 +67,7 @@ class Node:
 
 
 class Condition(StrEnum):
-    """What a row of the containers is."""
+    """The kind of a row in the table of containers."""
 
     RUNNING = "running"
     ENDED = "ended"
@@ -152,11 +152,11 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Something that accounting, cgroups and kernel show differently."""
+    """A difference between accounting, cgroups and kernel."""
 
     kind: Kind
     text: str
-    """What, and what it means."""
+    """What differs, and what that means."""
     container_id: str = ""
     """"" if it is about a node."""
 

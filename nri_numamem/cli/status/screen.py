@@ -82,7 +82,7 @@ def _show_runtime(screen: Screen, facts: Facts) -> None:
     if plugin is None or facts.holder is None:
         return
     if plugin.version != VERSION:
-        text = f"the plugin is version {escape(plugin.version)}; restart it to run this one"
+        text = f"the plugin is version {escape(plugin.version)}; restart it to run this version"
         screen.labelled("", text, "yellow")
     if plugin.runtime is None:
         text = "none has accepted the plugin yet: containers that start now get no NUMA nodes"

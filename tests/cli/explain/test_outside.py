@@ -102,7 +102,7 @@ def test_pages_that_were_freed_meanwhile(shop: Shop, capsys: pytest.CaptureFixtu
     shop.host.use_hugepages(0, 0)
     found = shop.document("upf2-x", capsys)
     assert found["usedOutsideOfPods"] == []
-    assert found["remedy"] == "none is necessary: it fits now, and the kubelet tries again"
+    assert found["remedy"] == "not needed: it fits now, and the kubelet tries again"
     assert found["plan"]["fitsNow"] is True
 
 

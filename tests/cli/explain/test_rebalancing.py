@@ -51,7 +51,7 @@ def test_the_remedies_are_tried_on_the_host_as_it_is(
     shop.end("ml")
     shop.host.save()
     assert shop.explain("new-x") == 0
-    assert "none is necessary: it fits now" in capsys.readouterr().out
+    assert "not needed: it fits now" in capsys.readouterr().out
     shop.refuse("big", 61)
     assert shop.explain("big-x") == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]

@@ -165,7 +165,7 @@ def test_hints_and_the_whole_pod(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_pod_that_nothing_placed(capsys: pytest.CaptureFixture[str]) -> None:
     text = shown(capsys, entry(1, "container_ended"), entry(2, "container_ended", pod_uid="v"))
     assert "no decision in the history" in text
-    assert "1 earlier pods with this name; the newest has the UID u" in text
+    assert "Earlier pods with this name: 1. To see the newest of them, give its UID: u" in text
 
 
 def test_other_classes_are_not_managed(capsys: pytest.CaptureFixture[str]) -> None:

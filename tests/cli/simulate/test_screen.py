@@ -141,7 +141,7 @@ def test_removals_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     for text in (
         "2. Remove pod default/a",
         "released  c: memory 1Gi on nodes 0",
-        "nothing: it holds nothing",
+        "released  nothing",
         "c: not managed",
     ):
         assert text in shown

@@ -106,7 +106,7 @@ def test_an_unknown_pod(host: LiveHost) -> None:
 def test_an_empty_host_has_no_pod_to_end(tmp_path: Path) -> None:
     host = LiveHost(tmp_path, four_nodes())
     host.save()
-    with pytest.raises(UsageError, match=r"no pod x; the plugin has placed no pod$"):
+    with pytest.raises(UsageError, match=r"no pod x; it has placed none at all$"):
         tried(host, pod("a"), without=("x",))
 
 

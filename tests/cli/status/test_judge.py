@@ -149,7 +149,7 @@ def test_a_running_container_without_an_assignment(running_host: LiveHost) -> No
     ("settings", "text"),
     [
         ("whenUnsatisfiable: RunUnpinned\n", "nothing fitted when it was created (RunUnpinned)"),
-        ("{}\n", "it began while the plugin was away, or in this second"),
+        ("{}\n", "it began while the plugin was away, or just now"),
     ],
 )
 def test_why_a_container_runs_unpinned(tmp_path: Path, settings: str, text: str) -> None:

@@ -82,13 +82,13 @@ def test_without_a_plugin(host: LiveHost) -> None:
     screen = " ".join(shown(host).split())
     assert "state none: " in screen
     assert "postgres" not in screen
-    assert "its cpuset.mems is 2-3: there is no state of the plugin" in screen
+    assert "its cpuset.mems is 2-3: the plugin has no state" in screen
 
 
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"version": "9.9.9"}, "the plugin is version 9.9.9; restart it to run this one"),
+        ({"version": "9.9.9"}, "the plugin is version 9.9.9; restart it to run this version"),
         ({"runtime": None}, "runtime none has accepted the plugin yet: containers that start now"),
         (
             {"is_connected": False},

@@ -77,7 +77,7 @@ def _explain_without_a_plugin(host: Host) -> str:
     expect(document["pluginRuns"] is False, "the plugin runs")
     expect(document["away"][-1]["until"] is None, f"{document['away']}")
     expect(unknown.returncode == 1, f"status {unknown.returncode} for an unknown pod")
-    expect("never seen" in unknown.stdout, unknown.stdout)
+    expect("not in the history" in unknown.stdout, unknown.stdout)
     host.kubelet.remove(host.kubelet.pod(_PLACED.name))
     return f"away since {document['away'][-1]['since']}"
 
