@@ -58,7 +58,8 @@ from nri_numamem.observe.plugin_file import (
 )
 from nri_numamem.observe.state_file import existing_state_file, read_state
 
-# Settings that no decision about placement depends on. A reload applies only such settings.
+# Settings that no decision about placement depends on: besides stateFile those that a reload
+# applies.
 _NOT_OF_PLACEMENT = {"stateFile"} | {
     row.key for row in TABLE if isinstance(row, Setting) and row.is_live
 }
@@ -76,10 +77,8 @@ def collect(args: argparse.Namespace) -> Facts:
     """Return the facts; raise UsageError if the settings or the state directory are unreadable."""
     roots = roots_of(args)
     facts = _with_available(_with_machine(_of_plugin(args), roots), roots)
-    facts = _with_cgroups(facts, roots)
     facts = _with_use(_with_state(facts, roots), roots)
-    facts = _with_recorded_cgroups(facts, roots)
-    return with_hugepage_users(_with_missing_cgroups(facts, roots), roots)
+    return with_hugepage_users(_with_cgroups(facts, roots), roots)
 
 
 def collect_accounting(args: argparse.Namespace) -> Facts:
@@ -171,34 +170,35 @@ def _with_available(facts: Facts, roots: HostRoots) -> Facts:
 
 
 def _with_cgroups(facts: Facts, roots: HostRoots) -> Facts:
+    """Return the facts with the cgroups of Guaranteed pods, and of containers pinned in others."""
     try:
         if not has_pod_cgroups(roots.cgroup):
-            return facts  # no pod ever ran, or the host's cgroups are not mounted here
+            # No pod ever ran, or the host's cgroups are not mounted here.
+            if facts.state is None or not facts.state.holders:
+                return facts
+            problem = f"{roots.cgroup} has no cgroup of pods (kubepods), so containers are not "
+            return replace(facts, cgroup_problem=f"{problem}compared; mount the host's cgroups")
         found = {
             cgroup.container_id: cgroup
             for uid, directory in guaranteed_pods(roots.cgroup).items()
             for cgroup in limited_containers(roots.cgroup, uid, directory)
         }
-        return replace(facts, cgroups=found, other_pods=count_other_pods(roots.cgroup))
+        facts = replace(facts, cgroups=found, other_pods=count_other_pods(roots.cgroup))
+        return facts if facts.state is None else _with_others(facts, facts.state, roots)
     except MachineError as error:
         return replace(facts, cgroup_problem=str(error))
 
 
-def _with_recorded_cgroups(facts: Facts, roots: HostRoots) -> Facts:
+def _with_others(facts: Facts, state: EngineState, roots: HostRoots) -> Facts:
     """Return the facts with the cgroups of containers that are pinned in Burstable pods."""
-    if facts.cgroups is None or facts.state is None:
-        return facts
-    uids = {uid for uid, _ in facts.state.holders}
-    cgroups, counts = dict(facts.cgroups), dict(facts.other_pods)
-    try:
-        for uid, (qos, directory) in other_pod_directories(roots.cgroup).items():
-            if uid in uids:
-                counts[qos] -= 1
-                for cgroup in limited_containers(roots.cgroup, uid, directory):
-                    if cgroup.container_id in facts.state.keys:
-                        cgroups[cgroup.container_id] = cgroup
-    except MachineError as error:
-        return replace(facts, cgroup_problem=str(error))
+    uids = {uid for uid, _ in state.holders}
+    cgroups, counts = dict(facts.cgroups or {}), dict(facts.other_pods)
+    for uid, (qos, directory) in other_pod_directories(roots.cgroup).items():
+        if uid in uids:
+            counts[qos] -= 1
+            for cgroup in limited_containers(roots.cgroup, uid, directory):
+                if cgroup.container_id in state.keys:
+                    cgroups[cgroup.container_id] = cgroup
     return replace(facts, cgroups=cgroups, other_pods=counts)
 
 
@@ -222,14 +222,6 @@ def _with_state(facts: Facts, roots: HostRoots) -> Facts:
     if facts.context is not None:
         state = _rebuilt(facts.context, state, roots)
     return replace(facts, state=state, changed_s=changed_s)
-
-
-def _with_missing_cgroups(facts: Facts, roots: HostRoots) -> Facts:
-    is_known = facts.cgroups is not None or facts.cgroup_problem
-    if facts.state is not None and facts.state.holders and not is_known:
-        problem = f"{roots.cgroup} has no cgroup of pods (kubepods), so containers are not compared"
-        return replace(facts, cgroup_problem=f"{problem}; mount the host's cgroups")
-    return facts
 
 
 def _rebuilt(context: Context, restored: EngineState, roots: HostRoots) -> EngineState:
