@@ -41,7 +41,7 @@ _CPUS_PER_NODE = 16
 
 
 def machine() -> Machine:
-    """Return 4 NUMA nodes on 2 sockets; each has 64Gi, of which 4Gi and 2Gi are hugepages."""
+    """Return 4 NUMA nodes on 2 sockets; each has 64Gi, including 6Gi of hugepages."""
     return Machine(tuple(_node(node_id) for node_id in range(4)))
 
 
@@ -230,7 +230,7 @@ class SimulatedHost:
         """Pod uid -> name of every pod that was started."""
 
     def accounting(self) -> StateJson:
-        """Return the accounting as it is now."""
+        """Return the present accounting."""
         return state_json(self._engine.state.accounting)
 
     def start_pod(self, spec: PodSpec) -> Started:

@@ -32,7 +32,7 @@ from nri_numamem.scenario.steps import Step
 
 @dataclass(frozen=True, slots=True)
 class PolicyResult:
-    """What became of a memory policy that was chosen for a container."""
+    """A memory policy that was chosen for a container: its nodes, or why it was not set."""
 
     policy: str
     """The mode as written."""

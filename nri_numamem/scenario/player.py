@@ -2,7 +2,7 @@
 
 ``admit``, ``retry``, ``resize`` and ``stop`` become the events that a runtime sends: RunPodSandbox,
 CreateContainer, UpdateContainer, StopContainer, and ``remove`` StopPodSandbox. Containers are
-created one by one; a refused one leaves the others of its pod as they are, and ``retry`` creates it
+created one by one; a refused one does not affect the others of its pod, and ``retry`` creates it
 again.
 """
 

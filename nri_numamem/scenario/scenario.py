@@ -5,7 +5,7 @@ names the place. ``player.play`` then runs the steps. The command line reads fil
 results.
 
 The `state` part is an accounting with the keys of the kubelet's state file, from any source. A
-written machine state is taken as it is. If only assignments are written, they are entered in the
+written machine state is used unchanged. If only assignments are written, they are entered in the
 machine's empty accounting, as the kubelet does when it checks its state file at start.
 """
 
@@ -70,7 +70,7 @@ class WrittenState:
     entries: Assignments | None = None
 
     def accounting(self) -> State:
-        """Return the written accounting as it is."""
+        """Return the written accounting, unchecked."""
         return state_as_written(self.machine_state or {}, self.entries or {})
 
     def machine(self) -> Machine:
@@ -110,7 +110,7 @@ def _enter(path: SettingsPath, machine: dict[int, NodeState], block: Block) -> N
         )
     if missing:
         problem = f"{missing} of {block.size} bytes of {block.type} do not fit on these nodes"
-        raise SettingsError(path, problem, "write the machineState too, to have it taken as it is")
+        raise SettingsError(path, problem, "write the machineState too; it is used unchanged")
 
 
 def read_state(path: SettingsPath, value: object) -> WrittenState:

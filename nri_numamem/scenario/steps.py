@@ -27,7 +27,7 @@ from nri_numamem.scenario.values import (
     read_text,
 )
 
-# Uids are long; more of them would hide the one that is meant.
+# Uids are long; a list of more would hide the right one.
 _SUGGESTED = 8
 
 

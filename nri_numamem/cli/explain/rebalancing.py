@@ -1,4 +1,4 @@
-"""Plans and remedies for the refused containers of a story, on the host as it is now.
+"""Plans and remedies for the refused containers of a story, on the host in its present state.
 
 If a container lacks hugepages that are used outside of pods, the end of that use is tried by the
 code that places before it is named as the remedy.

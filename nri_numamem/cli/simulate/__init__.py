@@ -84,8 +84,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--now",
         action="store_true",
-        help="try the objects in FILE on this host as it is: the plugin's state and settings, the "
-        "machine, its hugepages",
+        help="try the objects in FILE on this host in its present state: the plugin's state and "
+        "settings, the machine, its hugepages",
     )
     parser.add_argument(
         "--without",

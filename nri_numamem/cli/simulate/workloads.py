@@ -1,7 +1,7 @@
 """Try objects of Kubernetes on a host: how many of their pods fit, and where.
 
-The host is the plugin's, as it is now, or an empty machine. The engine that serves the runtime
-decides. CPUs and devices are not known before a container exists, so they are not considered.
+The host is the plugin's in its present state, or an empty machine. The engine that serves the
+runtime decides. CPUs and devices are unknown before a container exists; they are not considered.
 """
 
 from collections.abc import Iterable, Mapping

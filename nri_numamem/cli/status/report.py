@@ -90,7 +90,7 @@ class ContainerRow:
     container_id: str
     condition: Condition
     nodes: NodeSet
-    """Assigned; for an unpinned container those of its cgroup, usually none."""
+    """The assigned ones; for an unpinned container its `cpuset.mems`, usually none."""
     amounts: Mapping[str, int]
     """Resource name -> bytes."""
     cgroup: Cgroup | None = None
@@ -118,7 +118,7 @@ class ContainerRow:
 
     @property
     def remote_bytes(self) -> int | None:
-        """Return those of `private_bytes` on other nodes; None if unknown, or without nodes."""
+        """Return the part of `private_bytes` on other nodes; None if unknown, or without nodes."""
         known = self.cgroup is not None and self.cgroup.pages
         if not known or not self.nodes:
             return None

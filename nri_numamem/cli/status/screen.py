@@ -46,7 +46,7 @@ def show(report: Report, console: Console) -> None:
 def _show_plugin(screen: Screen, report: Report) -> None:
     facts = report.facts
     if not facts.state_file:
-        screen.labelled("plugin", "unknown: without stateFile there is no lock", "yellow")
+        screen.labelled("plugin", "unknown: stateFile is empty, so there is no lock", "yellow")
     elif facts.holder is None:
         text = f"does not run{_end(facts)}: containers that start now get no NUMA nodes"
         screen.labelled("plugin", text, "bold red")
