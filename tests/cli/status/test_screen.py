@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from nri_numamem.cli.host_arguments import plugin_settings
 from nri_numamem.cli.live.collect import collect
 from nri_numamem.cli.main import main
 from nri_numamem.cli.status.judge import judge
@@ -42,7 +43,10 @@ def expect(screen: str, name: str) -> None:
 @pytest.fixture(name="short_paths", autouse=True)
 def _short_paths(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the origin of the settings have a short name, so that lines break where they do."""
-    monkeypatch.setattr("nri_numamem.cli.host_arguments._origin_of", lambda _path: "config.yaml")
+    monkeypatch.setattr(
+        "nri_numamem.cli.live.collect.plugin_settings",
+        lambda path, root: (plugin_settings(path, root)[0], "config.yaml"),
+    )
 
 
 @pytest.mark.parametrize("columns", [80, 120])
