@@ -13,12 +13,12 @@ Type=notify
 ExecStart=/opt/nri-numamem/bin/nri-numamem run
 # Reads the configuration again; a record names the settings that need a restart.
 ExecReload=/bin/kill -HUP $MAINPID
-# Ready means registered, or waiting for a runtime that is not there; the log has which. A runtime
+# Ready means registered, or waiting for a runtime that does not run; the log shows which. A runtime
 # that is busy with other plugins may take long.
 TimeoutStartSec=infinity
 # The plugin stops in less than a second. A shutdown stops the runtime only after the plugin.
 TimeoutStopSec=10
-# A second process ends a loop that hangs after some 12 s; this is for what it cannot end.
+# A second process ends a loop that hangs for some 12 s; this is for hangs that it cannot end.
 WatchdogSec=30
 Restart=always
 RestartSec=2
@@ -26,8 +26,8 @@ RestartSec=2
 # The node's containers wait for this process.
 OOMScoreAdjust=-999
 Nice=-5
-# In use are some 50 MiB and ten threads. A limit by MemoryHigh= would slow the plugin down, and the
-# runtime waits for it.
+# The plugin uses some 50 MiB and ten threads. MemoryHigh= would slow it down while the runtime waits
+# for it.
 MemoryMax=512M
 TasksMax=64
 
@@ -75,7 +75,7 @@ SystemCallErrorNumber=EPERM
 RestrictAddressFamilies=AF_UNIX AF_NETLINK AF_INET AF_INET6
 # Metrics are served on the loopback device only. `nri-numamem doctor` has the drop-in file for a
 # metricsAddress elsewhere. Without metrics PrivateNetwork=yes can be added: the kernel's events
-# come through all the same.
+# still arrive.
 IPAddressDeny=any
 IPAddressAllow=localhost
 
