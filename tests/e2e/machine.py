@@ -20,6 +20,6 @@ SUITE = Suite(
     guest=Path(__file__).parent / "guest",
     checks=checks_of(phases.PHASES),
     contents=_contents,
-    minutes=10,
+    minutes=15,
     systems=("trixie", "sid"),
 )

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 _GUEST = Path(__file__).parent / "guest"
 # The scenarios of tests/e2e are also those of other suites.
 _SHARED = ROOT / "tests" / "e2e" / "guest"
-_DOCUMENTS = ("docs/troubleshooting.md",)  # whose commands a scenario runs
+_DOCUMENTS = ("docs/troubleshooting.md",)  # a scenario runs its commands
 
 
 def write(path: Path, artefacts: Mapping[str, Path], guest: Path) -> None:

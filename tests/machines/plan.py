@@ -28,7 +28,7 @@ def lines(suites: Iterable[Suite], phases: dict[str, int]) -> Iterator[str]:
         total += minutes
         where = " and ".join(suite.systems)
         yield f"{suite.name}: {count} phases on machines of {where}, about {minutes:.0f} min"
-    yield f"in all about {total:.0f} min on two idle processors with KVM"
+    yield f"in all about {total:.0f} min on two idle processors"
 
 
 def _builds(suites: Iterable[Suite]) -> list[Build]:

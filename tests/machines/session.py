@@ -43,7 +43,7 @@ class _Machines:
         if session.config.option.collectonly or not chosen:
             return
         progress = past_capture()
-        suites = {item_suite.name: item_suite for item_suite in _suites(session.items)}
+        suites = {each.name: each for each in _suites(session.items)}
         counts = {
             name: len(suites[name].ordered(phase for each in systems.values() for phase in each))
             for name, systems in chosen.items()

@@ -33,7 +33,7 @@ def test_what_is_missing_counts() -> None:
         "kubelet: to build, about 7 min",
         "one: 2 phases on machines of sid, about 10 min",
         "two: 1 phases on machines of sid, about 5 min",
-        "in all about 25 min on two idle processors with KVM",
+        "in all about 25 min on two idle processors",
     ]
 
 

@@ -28,7 +28,7 @@ _UPDATE_S = 300
 
 @pytest.fixture
 def worker(workers: list[Worker]) -> Worker:
-    """Return a host on each of whose two nodes a pod with a network device uses 5 GiB."""
+    """Return a host with a pod on each of its two nodes; a pod has a network device and 5 GiB."""
     worker = workers[0]
     worker.start_pod("first", 5)
     worker.start_pod("second", 5)

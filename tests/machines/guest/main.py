@@ -82,7 +82,7 @@ def _run_phase(report: Report, phase: Phase[Any], suite: Suite, attempt: int) ->
         setup = suite.setup(phase)
         failures = checks.run_all(report, phase, setup.start())
         setup.send_facts(report, phase.name)
-    except Exception:  # noqa: BLE001 - the other phases run in any case
+    except Exception:  # noqa: BLE001 - the other phases still run
         failures.append(traceback.format_exc())
     finally:
         if setup is not None:

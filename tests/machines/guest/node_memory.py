@@ -10,7 +10,7 @@ def writable_mib(node: int) -> int:
 
 
 def writable_mib_of(meminfo: str) -> int:
-    """Return the same of the text of a node's meminfo, whose lines are "Node 0 MemFree: 8 kB"."""
+    """Return the same from a node's meminfo, which has lines such as "Node 0 MemFree: 8 kB"."""
     words = (line.split() for line in meminfo.splitlines())
     kib = {name.rstrip(":"): int(value) for _, _, name, value, *_ in words}
     names = ("MemFree", "Active(file)", "Inactive(file)", "SReclaimable")

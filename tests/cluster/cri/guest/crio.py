@@ -75,7 +75,7 @@ class Crio(Runtime):
     def __init__(self) -> None:
         """Write the configuration."""
         super().__init__(UNIT, LOG, SOCKET)
-        # With the configurations of two runtimes `install` asks for the option --runtime.
+        # With the configurations of two runtimes `install` requires the option --runtime.
         containerd.CONFIG.unlink(missing_ok=True)
         for name, text in _FILES.items():
             path = Path(name)
