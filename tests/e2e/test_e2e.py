@@ -7,7 +7,7 @@ from tests.machines.runs import Report
 
 # The first test waits for all machines, and for their images if they are not cached.
 pytestmark = [
-    pytest.mark.timeout(3000),
+    pytest.mark.timeout(7200),
     pytest.mark.parametrize("suite", SUITE.systems),
 ]
 _BOTH_MODES = [
