@@ -3,7 +3,8 @@
 As many rooms at a time as there are processors; the output of a room is printed when it ends.
 
 Each room is measured by the tests in the folder of its name and nothing else: a line that only a
-test of another room reaches counts as not covered. Usage: python -m tests.room_coverage [ROOM ...]
+test of another room reaches counts as not covered. With `--unit` only the fast tests run, and
+nothing is measured but their time. Usage: python -m tests.room_coverage [--unit] [ROOM ...]
 """
 
 import argparse
@@ -12,7 +13,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,8 +44,11 @@ REQUIRED_PERCENT = {
 }
 
 
-# Rooms whose tests take minutes; they begin first.
-LONG = ("daemon", "cli", "engine")
+# Rooms whose tests take longest; they begin first.
+LONG = ("cli", "daemon", "engine")
+
+# What `make test-unit` may take on an idle machine with two processors.
+UNIT_S = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,28 +74,37 @@ class RoomResult:
 
 
 def measure(room: str) -> RoomResult:
-    """Run the tests of one room; their output goes to standard output in one piece."""
+    """Run the tests of one room, and measure what they cover."""
     report = REPORTS / f"{room}.json"
     report.unlink(missing_ok=True)
-    command = (
-        sys.executable, "-m", "pytest", "-q", f"tests/{room}",
-        f"--cov=nri_numamem.{room}", "--cov-branch", f"--cov-report=json:{report}",
-    )  # fmt: skip
-    environment = {**os.environ, "COVERAGE_FILE": str(REPORTS / f"{room}.data")}
+    options = (f"--cov=nri_numamem.{room}", "--cov-branch", f"--cov-report=json:{report}")
+    status, elapsed_s = run_tests(room, *options)
+    measured = json.loads(report.read_text()) if report.exists() else {}
+    return result_of(room, status, measured, elapsed_s)
+
+
+def run_fast(room: str) -> tuple[int, float]:
+    """Run the tests of one room that are not marked slow; return as `run_tests` does."""
+    return run_tests(room, "-m", "not slow")
+
+
+def run_tests(room: str, *options: str) -> tuple[int, float]:
+    """Run tests of a room; return pytest's exit status and the seconds that they took.
+
+    Their output goes to standard output in one piece.
+    """
     start_s = time.monotonic()
     completed = subprocess.run(
-        command,
+        (sys.executable, "-m", "pytest", "-q", f"tests/{room}", *options),
         cwd=ROOT,
-        env=environment,
+        env={**os.environ, "COVERAGE_FILE": str(REPORTS / f"{room}.data")},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         check=False,
     )
     sys.stdout.buffer.write(completed.stdout)
     sys.stdout.buffer.flush()
-    elapsed_s = time.monotonic() - start_s
-    measured = json.loads(report.read_text()) if report.exists() else {}
-    return result_of(room, completed.returncode, measured, elapsed_s)
+    return completed.returncode, time.monotonic() - start_s
 
 
 def result_of(room: str, status: int, measured: dict[str, Any], elapsed_s: float) -> RoomResult:
@@ -121,17 +134,38 @@ def table(results: Sequence[RoomResult]) -> str:
     return "\n".join(lines)
 
 
+def unit_summary(found: Mapping[str, tuple[int, float]], took_s: float) -> str:
+    """Return what the fast tests took, the slowest rooms first, and the rooms that failed."""
+    slowest = sorted(found.items(), key=lambda item: -item[1][1])
+    times = ", ".join(f"{room} {elapsed_s:.0f}" for room, (_, elapsed_s) in slowest)
+    failed = [room for room, (status, _) in found.items() if status]
+    return "\n".join(
+        [
+            f"seconds by room: {times}",
+            f"took {took_s:.0f} s; on an idle machine with two processors at most {UNIT_S} s",
+            *([f"failed: {', '.join(failed)}"] if failed else []),
+        ]
+    )
+
+
 def main(arguments: Sequence[str]) -> int:
     """Measure the rooms that are named, or all; return 1 if one of them fails."""
     parser = argparse.ArgumentParser(description="Coverage of each room by its own tests.")
     parser.add_argument("rooms", nargs="*", metavar="ROOM", help="default: every room")
-    rooms = parser.parse_args(arguments).rooms or list(REQUIRED_PERCENT)
+    parser.add_argument("--unit", action="store_true", help="only fast tests, without coverage")
+    parsed = parser.parse_args(arguments)
+    rooms = parsed.rooms or list(REQUIRED_PERCENT)
     unknown = sorted(set(rooms) - set(REQUIRED_PERCENT))
     if unknown:
         parser.error(f"no such room: {', '.join(unknown)}")
     REPORTS.mkdir(parents=True, exist_ok=True)
     in_order = sorted(rooms, key=lambda room: room not in LONG)
+    start_s = time.monotonic()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
+        if parsed.unit:
+            ran = dict(zip(in_order, pool.map(run_fast, in_order), strict=True))
+            print(unit_summary(ran, time.monotonic() - start_s))
+            return int(any(status for status, _ in ran.values()))
         measured = dict(zip(in_order, pool.map(measure, in_order), strict=True))
     results = [measured[room] for room in rooms]
     print(table(results))

@@ -156,6 +156,7 @@ def in_terminal(words: list[str], environment: dict[str, str]) -> str:
     return b"".join(pieces).decode().replace("\r\n", "\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["simulate", "config-show"])
 def test_colours_are_for_terminals_only(name: str) -> None:
     words = CASES[name].split()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.room_coverage import REQUIRED_PERCENT, result_of, table
+from tests.room_coverage import REQUIRED_PERCENT, result_of, table, unit_summary
 from tests.tidy.source import PACKAGE, ROOT, name_of, source_files
 
 
@@ -62,3 +62,12 @@ def test_a_room_fails_with_its_tests_or_without_a_measurement() -> None:
     measured = {"totals": {"percent_covered": 100.0}}
     assert result_of("numa", 1, measured, 1.0).failure == "tests failed"
     assert result_of("host", 0, {}, 1.0).failure == "below 95 %"
+
+
+def test_the_fast_tests_print_their_time_and_the_rooms_that_fail() -> None:
+    text = unit_summary({"numa": (0, 4.0), "cli": (1, 30.2)}, 31.0)
+    assert text == (
+        "seconds by room: cli 30, numa 4\n"
+        "took 31 s; on an idle machine with two processors at most 60 s\n"
+        "failed: cli"
+    )

@@ -164,6 +164,7 @@ def test_bars_have_the_given_width(sizes: list[int], width: int) -> None:
             assert abs(count - size * width / sum(sizes)) <= len(sizes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page_sizes", [0, 1, 2])
 @pytest.mark.parametrize("ids", [(0, 1, 2, 3), (1000, 1001), tuple(range(12))])
 def test_ids_and_amounts_are_whole_at_every_width(ids: tuple[int, ...], page_sizes: int) -> None:
