@@ -26,7 +26,7 @@ settings.load_profile("numamem")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what `make test-unit` leaves out: programs as processes, and comparisons with oracles."""
+    """Mark what `make test-unit` leaves out: processes, and comparisons with oracles."""
     for item in items:
         uses_a_process = "simulated_host" in getattr(item, "fixturenames", ())
         code = getattr(getattr(item, "function", None), "__code__", None)

@@ -14,6 +14,7 @@ from tests.conformance.scheduler_check import Case, check, schema, violations
 from tests.engine.conftest import MI, NewHost
 from tests.engine.conftest import new_host as new_host  # noqa: PLC0414 - a fixture
 from tests.export.hosts import SINGLE, create, new_engine
+from tests.sequences.on_engine import life_on
 
 # The first build downloads modules.
 pytestmark = pytest.mark.timeout(900)
@@ -42,9 +43,10 @@ def test_random_hosts(new_host: NewHost) -> None:
         policy = replace(
             SINGLE, topology_manager_policy=random.choice(["restricted", "single-numa-node"])
         )
-        host = new_host(policy)
-        for step in range(40):
-            host.live_on(random, step)
+        life = life_on(new_host(policy), seed)
+        for _ in range(40):
+            life.step()
+            host = life.host
             requests = {name: random.randrange(3000) for name in host.engine.state.keys}
             exclusive = random.choice([None, CpuSet(random.sample(range(16), 5))])
             use = CpuUse(requests, CpuSet(random.sample(range(16), 2)), exclusive)

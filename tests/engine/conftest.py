@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from random import Random
 
 import pytest
 
@@ -198,43 +197,6 @@ class Host:
             uid: {container_name(name): str(held[0].numa_affinity) for name, held in found.items()}
             for uid, found in self.engine.state.accounting.assignments.items()
         }
-
-    def live_on(self, random: Random, step: int) -> None:
-        """Apply one random event of a runtime; container specs contain what the plan sets."""
-        running = list(self.containers.values())
-        chance = random.random()
-        if chance < 0.25 or not self.pods:
-            memory, pages = random.choice([None, 300, 900, 1500]), random.randrange(3)
-            self.run(
-                random.choice("abcdef"),
-                sandbox=f"s{step}",
-                memory=memory and memory * MI,
-                hugepages={PAGE: pages * PAGE} if pages else None,
-            )
-        elif chance < 0.6 or not running:
-            pod = random.choice(list(self.pods.values()))
-            memory = random.choice([100, 300, 600, 1200]) * MI
-            self.create(pod, random.choice(["one", "two"]), memory, container_id=f"c{step}")
-        elif chance < 0.75:
-            self.stop(random.choice(running))
-        elif chance < 0.9:
-            container = random.choice(running)
-            memory = random.choice([50, 200, 500, 1000, 1400]) * MI
-            event = events.UpdateContainer(self.pods[container.sandbox_id], container, memory)
-            plan = self.handle(event)
-            mems = {update.container_id: update.cpuset_mems for update in plan.updates}
-            self.containers[container.container_id] = replace(
-                container,
-                memory_limit_bytes=memory,
-                cpuset_mems=mems.get(container.container_id, container.cpuset_mems),
-            )
-        else:
-            pod = random.choice(list(self.pods.values()))
-            self.stop_pod(pod)
-            self.remove_pod(pod)
-            gone = [c.container_id for c in running if c.sandbox_id == pod.sandbox_id]
-            for container_id in gone:
-                del self.containers[container_id]
 
 
 SETTINGS = Policy(

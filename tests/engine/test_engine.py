@@ -15,6 +15,7 @@ from nri_numamem.engine.records.record import Record
 from nri_numamem.memorymanager import Pool, PoolUse
 from nri_numamem.numa import Machine, NodeSet
 from tests.engine.conftest import GI, MI, PAGE, SETTINGS, Answer, Host, NewHost, four_nodes
+from tests.sequences.on_engine import EngineDriver, life_on
 
 PAGES = "hugepages-2Mi"
 
@@ -33,11 +34,11 @@ class Discarding(Engine):
         return second
 
 
-def live_on(host: Host, random: Random, step: int) -> None:
+def live_on(life: EngineDriver, random: Random, step: int) -> None:
     """Let one thing happen, now and then one of the rarer ones."""
-    chance = random.random()
+    chance, host = random.random(), life.host
     if chance < 0.8 or not host.pods:
-        host.live_on(random, step)
+        life.step()
         return
     pod = random.choice(list(host.pods.values()))
     memory, name = random.choice([100, 300]) * MI, random.choice(["one", "two"])
@@ -74,10 +75,10 @@ def test_discarded_decisions_have_no_effect(new_host: NewHost, seed: int, settin
     hesitant.engine = discarding = Discarding(hesitant.engine.context)
     answers: list[list[Answer]] = []
     for host in (plain, hesitant):
-        random = Random(seed)
+        random, life = Random(seed), life_on(host, seed)
         host.answers = []
         for step in range(120):
-            live_on(host, random, step)
+            live_on(life, random, step)
         answers.append(host.answers)
     assert answers[0] == answers[1]
     assert plain.engine.state == hesitant.engine.state

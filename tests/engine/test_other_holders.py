@@ -18,6 +18,7 @@ from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.memorymanager import adopt, remove_container
 from nri_numamem.numa import NodeSet
 from tests.engine.conftest import MI
+from tests.sequences.on_engine import life_on
 
 if TYPE_CHECKING:
     from nri_numamem.memorymanager.holder import HolderKind
@@ -74,8 +75,9 @@ def test_the_events_of_pods_do_not_change_it(host: Host, seed: int) -> None:
     set_aside(host, random.randrange(4), size_bytes)
     before = host.engine.state
     held = before.accounting.assignments["db"]
-    for step in range(60):
-        host.live_on(random, step)
+    life = life_on(host, seed)
+    for _ in range(60):
+        life.step()
         after = host.engine.state
         if "db" not in after.accounting.assignments:
             return  # a Synchronize: its feature must add it again

@@ -18,6 +18,7 @@ from nri_numamem.engine.setup import new_context
 from nri_numamem.memorymanager import Block, Reservation, State
 from nri_numamem.memorymanager.holder import HolderKey
 from nri_numamem.numa import Machine, NodeSet, NumaNode
+from tests.sequences.on_engine import life_on
 
 if TYPE_CHECKING:
     from tests.engine.conftest import Host, NewHost
@@ -212,16 +213,16 @@ def test_most_containers_have_no_previous_nodes(key: tuple[str, str]) -> None:
 def test_a_restart_has_the_same_accounting_as_a_reconnect(
     new_host: NewHost, seed: int, settings: Policy
 ) -> None:
-    random = Random(seed)
     host = new_host(settings)
+    life = life_on(host, seed)
     for step in range(60):
-        host.live_on(random, step)
+        life.step()
         if step % 6 == 5:
             after = reborn(host, new_host, settings)
             plan, same = after.synchronize(), host.synchronize()
             assert plan == same
             assert after.engine.state == host.engine.state
-            host = after
+            life.host = host = after
 
 
 def hugepages_of(host: Host) -> dict[HolderKey, tuple[str, int]]:

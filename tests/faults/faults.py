@@ -1,7 +1,8 @@
-"""All faults with their weights, and the choice among them."""
+"""The faults of lives with processes."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from tests.faults.host_faults import (
     change_machine,
@@ -26,37 +27,36 @@ from tests.faults.process_faults import (
     restart_plugin,
     stall_runtime_reads,
 )
+from tests.sequences.operations import Fault
 
-Fault = Callable[[Life, random.Random], bool]
+FaultPlayer: TypeAlias = Callable[[Life, random.Random], bool]
 """Injects a fault, or returns False if this life cannot have it."""
 
-FAULTS: dict[str, tuple[Fault, int]] = {
-    "plugin killed": (kill_plugin, 8),
-    "plugin killed in a request": (kill_plugin_in_request, 9),
-    "plugin restarted": (restart_plugin, 5),
-    "reply lost": (lose_reply, 14),
-    "cut while connecting": (lose_while_connecting, 9),
-    "runtime killed": (kill_runtime, 9),
-    "runtime killed in a request": (kill_runtime_in_request, 8),
-    "runtime flaps": (flap_runtime, 3),
-    "plugin stopped": (pause_plugin, 8),
-    "plugin stopped for seconds": (pause_plugin_for_seconds, 2),
-    "runtime does not read": (stall_runtime_reads, 7),
-    "runtime stopped": (pause_runtime, 5),
-    "disk full": (fill_disk, 6),
-    "file system frozen": (freeze_disk, 6),
-    "machine changed between starts": (change_machine, 5),
-    "machine changed": (change_machine_under, 5),
-    "state file damaged": (damage_state, 5),
-    "second instance": (second_instance, 3),
+FAULTS: Mapping[str, FaultPlayer] = {
+    "plugin killed": kill_plugin,
+    "plugin killed in a request": kill_plugin_in_request,
+    "plugin restarted": restart_plugin,
+    "reply lost": lose_reply,
+    "cut while connecting": lose_while_connecting,
+    "runtime killed": kill_runtime,
+    "runtime killed in a request": kill_runtime_in_request,
+    "runtime flaps": flap_runtime,
+    "plugin stopped": pause_plugin,
+    "plugin stopped for seconds": pause_plugin_for_seconds,
+    "runtime does not read": stall_runtime_reads,
+    "runtime stopped": pause_runtime,
+    "disk full": fill_disk,
+    "disk frozen": freeze_disk,
+    "machine changed while away": change_machine,
+    "machine changed": change_machine_under,
+    "state file damaged": damage_state,
+    "second instance": second_instance,
 }
 
 
-def any_fault(life: Life, rng: random.Random) -> None:
-    """Inject a possible fault."""
-    weights = [weight for _, weight in FAULTS.values()]
-    while True:
-        (name,) = rng.choices(list(FAULTS), weights)
-        if FAULTS[name][0](life, rng):
-            life.faults[name] += 1
+def inject(life: Life, fault: Fault, faults: Mapping[str, FaultPlayer] = FAULTS) -> None:
+    """Inject a fault: the first of its kinds that is possible."""
+    for kind in fault.kinds:
+        if kind in faults and faults[kind](life, random.Random(fault.seed)):
+            life.faults[kind] += 1
             return

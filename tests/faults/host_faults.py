@@ -6,12 +6,12 @@ import sys
 import threading
 
 from tests.faults.failure import Failure
-from tests.faults.host import changed_machine
 from tests.faults.life import Life
 from tests.faults.plugin import PROGRAM
 from tests.faults.process_faults import kill_plugin, meanwhile
-from tests.faults.steps import any_step, continue_any_pod, end_one, start_pod
+from tests.faults.steps import any_step, create_any
 from tests.faults.verdict import check
+from tests.sequences.machine import changed_machine
 
 _SECOND_S = 60.0
 
@@ -23,11 +23,11 @@ def fill_disk(life: Life, rng: random.Random) -> bool:
     life.note(f"the disk is {'full' if life.host.mounted else 'full for the plugin (rlimit)'}")
     life.host.fill(life.plugin.workers())
     for _ in range(rng.choice((1, 2, 4))):
-        any_step(life, rng)
+        any_step(life)
     check(life)
     if rng.random() < 0.4:
         kill_plugin(life, rng)
-        any_step(life, rng)
+        any_step(life)
     life.host.free()
     life.note("the disk has room again")
     return True
@@ -41,7 +41,7 @@ def freeze_disk(life: Life, rng: random.Random) -> bool:
     """
     host = life.host
     has_files = life.parameters.has_state_file or host.log.is_relative_to(host.disk)
-    if not has_files or life.faults["file system frozen"] or rng.random() < 0.4:
+    if not has_files or life.faults["disk frozen"] or rng.random() < 0.4:
         return False
     before = {container.message.id for container in life.node.containers()}
     seconds, steps = rng.uniform(1.0, 6.0), rng.randrange(6, 16)
@@ -50,7 +50,7 @@ def freeze_disk(life: Life, rng: random.Random) -> bool:
     life.note(f"the file system is frozen for {seconds:.1f} s")
     try:
         for _ in range(steps):
-            _create_one(life, rng)
+            create_any(life)
             life.expect_connection()
             life.clock.sleep(seconds / steps)
     finally:
@@ -62,12 +62,6 @@ def freeze_disk(life: Life, rng: random.Random) -> bool:
     created = [c for c in life.node.containers() if c.mems and c.message.id not in before]
     check_records(life, [container.message.id for container in created])
     return True
-
-
-def _create_one(life: Life, rng: random.Random) -> None:
-    """Create a container, in another pod if none waits for one."""
-    if not (continue_any_pod(life, rng) or start_pod(life, rng)):
-        end_one(life, rng)
 
 
 def check_records(life: Life, container_ids: list[str]) -> None:

@@ -1,18 +1,18 @@
-"""One random life of a node, derived from a seed.
+"""A life of a node that is played on a runtime: a host, a runtime, the plugin and pods.
 
-A life consists of a host, a runtime, the plugin and pods; steps and faults share the operations
-defined here. Each step has a random generator of its own, so that a life whose timing differs (a
-reply in time, or just too late) still has the same steps.
+Steps and faults share the operations defined here. What happens is data (tests/sequences), so a
+life whose timing differs (a reply in time, or just too late) still has the same steps.
 """
 
 import random
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 from nri_numamem.numa import NodeSet
 from tests.faults.clock import RealClock
 from tests.faults.failure import CertainFailure, Failure
-from tests.faults.host import LifeHost, StateEntry, random_machine
+from tests.faults.host import LifeHost, StateEntry
 from tests.faults.node import Container, Key, Node, Pod
 from tests.faults.parameters import ALL, choose
 from tests.faults.parts import Parts
@@ -20,6 +20,8 @@ from tests.faults.plugin import PluginProcesses
 from tests.faults.proxy import SocketProxy
 from tests.faults.runtimes import Reply
 from tests.laboratory import api_pb2 as api
+from tests.sequences.node_life import NodeLife
+from tests.sequences.operations import Fault, Operation
 
 # Searches for ended pods and writes of the state file take less than a second with the intervals
 # of plugin_program; a busy machine needs more.
@@ -32,8 +34,11 @@ _ATTEMPTS = 4
 class Life:
     """A node from its installation on."""
 
-    def __init__(self, seed: int, parts: Parts) -> None:
-        self.seed = seed
+    def __init__(self, data: NodeLife, parts: Parts) -> None:
+        self.data = data
+        self.seed = data.seed
+        self.steps: Iterator[Operation | Fault] = data.steps(0.0)
+        """What happens next."""
         self.history: list[str] = []
         self.faults: Counter[str] = Counter()
         self.calls = 0
@@ -46,20 +51,16 @@ class Life:
         self.connected = False
         self.must_not_wait = False
         """A fault with a time limit is active: steps must not wait."""
-        self.has_preset_nodes = random.Random(f"presets {seed}").random() < 0.4
-        """Another plugin sets the nodes of some containers before this one."""
         self.plugin_starts = 0
         """How often the plugin was started."""
-        self.ended_names: dict[str, str] = {}
         self.unreported_pods: dict[str, bool] = {}
         """Uids of pods whose end was not reported -> whether the plugin must detect it."""
-        self._counts: Counter[str] = Counter()
         self._synchronized_start = 0
         self._at_start: dict[Key, StateEntry] = {}
         self.known_timeouts = 0
         self.host = parts.host
         self.parameters = parts.parameters
-        self.node = Node(self.parameters.traits, pins_burstable=self.parameters.pins_burstable)
+        self.node = Node(self.parameters.traits, pins_burstable=data.settings.pins_burstable)
         self.proxy = parts.proxy
         self.runtime = parts.runtime
         self.plugin = parts.plugin
@@ -78,11 +79,6 @@ class Life:
             return "; the runtime died"
         word = "; refused" if reply.refusal is not None else ""
         return word if self.connected else "; no plugin"
-
-    def count(self, what: str) -> int:
-        """Return the next number of a kind."""
-        self._counts[what] += 1
-        return self._counts[what]
 
     # The runtime and the plugin
 
@@ -326,11 +322,10 @@ class Life:
         self.host.close()
 
 
-def process_parts(seed: int, root: Path, kinds: str = ALL) -> Parts:
+def process_parts(data: NodeLife, root: Path, kinds: str = ALL) -> Parts:
     """Return the parts of a life with real processes; `kinds` limits the choice of runtimes."""
-    rng = random.Random(f"{seed}")
-    host = LifeHost(root, random_machine(rng))
-    parameters = choose(rng, host, kinds)
+    host = LifeHost(root, data.machine)
+    parameters = choose(random.Random(f"{data.seed}"), host, data.settings, kinds)
     proxy = None if parameters.is_launched else SocketProxy(root / "nri.sock")
     return Parts(
         host,

@@ -5,18 +5,17 @@ is the content of Synchronize and the reference for checks. It survives plugin a
 traits in which containerd and CRI-O differ are here, for all runtimes.
 """
 
-import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from nri_numamem.memorymanager import QosClass
-from nri_numamem.numa import Machine, NodeSet
+from nri_numamem.numa import NodeSet
 from nri_numamem.numa.quantity import MEMORY, hugepages_resource
-from tests.faults.host import GI, MI, PAGE_1GI, PAGE_2MI
 from tests.laboratory import api_pb2 as api
 from tests.laboratory import objects
 from tests.laboratory.results import apply_adjustment, overlay_resources
+from tests.sequences.operations import Spec, pod_hugepages
 
 Key = tuple[str, str]
 """Pod uid and container name."""
@@ -33,17 +32,6 @@ class RuntimeTraits:
     is_crio: bool
     hides_hugepages: bool
     """As containerd does by default."""
-
-
-@dataclass(frozen=True, slots=True)
-class Spec:
-    """A container of a pod specification."""
-
-    name: str
-    memory_bytes: int
-    hugepages: Mapping[int, int]
-    """Page size in bytes -> bytes, for every page size of the host."""
-    is_init: bool = False
 
 
 @dataclass
@@ -125,6 +113,8 @@ class Pod:
     message: api.PodSandbox
     qos: QosClass
     specs: tuple[Spec, ...]
+    key: str = ""
+    """The sandbox's name in the operations of a life."""
     containers: dict[str, Container] = field(default_factory=dict)
     """Name -> its newest container."""
     attempted_names: set[str] = field(default_factory=set)
@@ -158,7 +148,7 @@ class Pod:
     @property
     def hugepages(self) -> dict[int, int]:
         """The limits of the pod's cgroup: the maximum that runs at once."""
-        return {size: _effective(self.specs, size) for size in (PAGE_2MI, PAGE_1GI)}
+        return pod_hugepages(self.specs)
 
     @property
     def memory_limit_bytes(self) -> int:
@@ -180,11 +170,6 @@ class Pod:
 
     def alive(self) -> list[Container]:
         return [c for c in self.containers.values() if c.is_alive]
-
-
-def _effective(specs: tuple[Spec, ...], size: int) -> int:
-    apps = sum(s.hugepages.get(size, 0) for s in specs if not s.is_init)
-    return max([apps, *(s.hugepages.get(size, 0) for s in specs if s.is_init)])
 
 
 class ContainerCgroups(Protocol):
@@ -276,15 +261,11 @@ class Node:
         if not self.has_devices:
             del message.linux.devices[:]
         if self.network_devices and pod.attempts % 2:
-            # By turns, so that known seeds go on to play the same lives.
             self._moved_devices += 1
             name = self.network_devices[self._moved_devices % len(self.network_devices)]
             message.linux.net_devices[name].name = "net1"
         if pod.qos is QosClass.BURSTABLE and self.pins_burstable:
-            # Numbers of its own, so that known seeds go on to play the same lives.
-            is_equal = random.Random(message.id).random() < 0.7
-            requested = spec.memory_bytes if is_equal else spec.memory_bytes // 2
-            message.linux.resources.unified[MEMORY_LOW] = str(requested)
+            message.linux.resources.unified[MEMORY_LOW] = str(spec.memory_low_bytes)
         return message
 
     def adjust(self, message: api.Container, reply: api.CreateContainerResponse) -> None:
@@ -365,29 +346,6 @@ class Node:
         """Expect no reservations: the machine changed while the plugin was not running."""
         for pod in self.pods.values():
             pod.reservations.clear()
-
-
-def random_specs(rng: random.Random, machine: Machine, *, is_guaranteed: bool) -> tuple[Spec, ...]:
-    """Return the containers of a pod: init containers first, then one to three others."""
-    largest = max(node.memory_bytes for node in machine.nodes)
-    names = [f"init-{number}" for number in range(rng.choice((0, 0, 1, 2)))]
-    names += [f"app-{number}" for number in range(rng.choice((1, 1, 2, 3)))]
-    specs = [_spec(rng, machine, name, largest) for name in names]
-    if not is_guaranteed:
-        return tuple(Spec(s.name, s.memory_bytes, {}, s.is_init) for s in specs)
-    return tuple(specs)
-
-
-def _spec(rng: random.Random, machine: Machine, name: str, largest: int) -> Spec:
-    # Most containers are small; one of ten needs more memory than a node has.
-    share = rng.choice((0.05, 0.05, 0.1, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.4))
-    memory = max(64 * MI, int(largest * share * rng.uniform(0.5, 1.0)) // MI * MI)
-    pages = {size: 0 for node in machine.nodes for size in node.hugepages}
-    if rng.random() < 0.3:
-        pages[PAGE_2MI] = rng.choice((2, 16, 64, 200)) * PAGE_2MI
-    if PAGE_1GI in pages and rng.random() < 0.1:
-        pages[PAGE_1GI] = GI
-    return Spec(name, memory, pages, name.startswith("init-"))
 
 
 def expected_sizes(container: Container, traits: RuntimeTraits) -> dict[str, int]:

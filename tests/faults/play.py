@@ -7,21 +7,23 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.faults.failure import CertainFailure, Failure
-from tests.faults.faults import any_fault
+from tests.faults.faults import FAULTS, FaultPlayer, inject
 from tests.faults.heartbeat import Heartbeat
 from tests.faults.life import EVENTUALLY_S, Life, process_parts
 from tests.faults.parameters import ALL
-from tests.faults.steps import any_step, end
+from tests.faults.steps import end, play_operation
 from tests.faults.verdict import check, check_cgroups, check_history, check_unpinned
+from tests.sequences.node_life import node_life
+from tests.sequences.operations import Fault
 
-STEPS = (20, 60)
+STEPS = (30, 80)
 
-_FAULT = 0.16
+_FAULT = 0.12
 _CHECK = 0.12
 
 # These events have the traceback of the interrupted computation.
@@ -68,7 +70,8 @@ def play(
     root = Path(tempfile.mkdtemp(prefix=f"faults-{seed}-", dir=memory))
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(failed_dir)
-    life = Life(seed, process_parts(seed, root / "host", kinds))
+    data = node_life(seed)
+    life = Life(data, process_parts(data, root / "host", kinds))
     report.side, report.is_mounted = life.runtime.name, life.host.mounted
     heartbeat = Heartbeat()
     try:
@@ -105,28 +108,29 @@ def play(
 def run_life(
     life: Life,
     steps: tuple[int, int],
-    inject: Callable[[Life, random.Random], None] = any_fault,
+    faults: Mapping[str, FaultPlayer] = FAULTS,
     *,
     fault_share: float = _FAULT,
     min_calls: int = 0,
 ) -> None:
-    """Play a life from start to end: random steps, a fault now and then; raise Failure.
+    """Play a life from start to end: its steps, a fault now and then; raise Failure.
 
     `fault_share` is the probability of a fault instead of a step. A life has at least one fault
     and `min_calls` calls where these are requested.
     """
     life.begin()
     check(life)
-    shape = random.Random(f"{life.seed} shape")
-    total, number = shape.randrange(*steps), 0
+    rng = random.Random(f"{life.seed} checks")
+    total, number = rng.randrange(*steps), 0
+    life.steps = life.data.steps(fault_share)
     while number < total or _total_calls(life) < min_calls or (min_calls and not life.faults):
-        rng = random.Random(f"{life.seed} {number}")
+        step = next(life.steps)
         life.expect_connection()
         life.restore_connection()
-        if number > 2 and rng.random() < fault_share:
-            inject(life, rng)
-        else:
-            any_step(life, rng)
+        if isinstance(step, Fault):
+            inject(life, step, faults)
+        elif not play_operation(life, step):
+            continue
         if rng.random() < _CHECK:
             check(life)
         number += 1

@@ -21,15 +21,15 @@ def meanwhile(life: Life, rng: random.Random) -> None:
     """Do up to three steps in the present situation."""
     for _ in range(rng.choice((0, 0, 1, 2, 3))):
         if not life.runtime_is_down:
-            _step(life, rng)
+            _step(life)
             life.update_content()
 
 
-def _step(life: Life, rng: random.Random) -> None:
+def _step(life: Life) -> None:
     """Do a step that does not wait."""
     life.must_not_wait = True
     try:
-        any_step(life, rng)
+        any_step(life)
     finally:
         life.must_not_wait = False
 
@@ -58,11 +58,11 @@ def kill_plugin_in_request(life: Life, rng: random.Random) -> bool:
     if life.proxy is None:
         killer = threading.Thread(target=kill)
         killer.start()
-        _step(life, rng)
+        _step(life)
         killer.join()
     else:
         life.proxy.on_request = kill
-        _step(life, rng)
+        _step(life)
         life.proxy.on_request = None
         kill()
     life.plugin.kill(pids)
@@ -92,7 +92,7 @@ def lose_reply(life: Life, rng: random.Random) -> bool:
         return False
     life.note("the next reply is lost")
     life.proxy.cut_at_reply()
-    _step(life, rng)
+    _step(life)
     life.proxy.cut_at_reply(0)
     life.restore_connection()
     return True
@@ -109,7 +109,7 @@ def lose_while_connecting(life: Life, rng: random.Random) -> bool:
     meanwhile(life, rng)
     life.proxy.cut_at_reply(number)
     if life.accept_plugin():
-        _step(life, rng)
+        _step(life)
     life.proxy.cut_at_reply(0)
     life.restore_connection()
     return True
@@ -139,11 +139,11 @@ def kill_runtime_in_request(life: Life, rng: random.Random) -> bool:
         life.is_runtime_kill_pending = True
         killer = threading.Timer(pause_s, os.kill, (pid, signal.SIGKILL))
         killer.start()
-        _step(life, rng)
+        _step(life)
         killer.join()
     elif life.proxy is not None:
         life.proxy.cut_at_reply()
-        _step(life, rng)
+        _step(life)
         life.proxy.cut_at_reply(0)
     if not life.runtime_is_down:
         life.runtime_died()
@@ -151,14 +151,12 @@ def kill_runtime_in_request(life: Life, rng: random.Random) -> bool:
     return True
 
 
-def _while_stopped(
-    life: Life, rng: random.Random, seconds: float, stop: Callable[[int], None]
-) -> None:
+def _while_stopped(life: Life, seconds: float, stop: Callable[[int], None]) -> None:
     stop(signal.SIGSTOP)
     timer = threading.Timer(seconds, stop, (signal.SIGCONT,))
     timer.start()
     try:
-        _step(life, rng)
+        _step(life)
         # A runtime that gave the plugin up kills it, and its successor synchronizes at once.
         life.update_content()
     finally:
@@ -182,13 +180,13 @@ def pause_plugin(life: Life, rng: random.Random) -> bool:
     """Stop the plugin for less or more than the request timeout."""
     seconds = life.runtime.request_timeout_s * rng.choice((0.1, 0.3, 0.5, 1.3))
     life.note(f"the plugin is stopped for {seconds:.2f} s")
-    _pause(life, rng, seconds)
+    _pause(life, seconds)
     return True
 
 
-def _pause(life: Life, rng: random.Random, seconds: float) -> None:
+def _pause(life: Life, seconds: float) -> None:
     before = life.plugin.workers()
-    _while_stopped(life, rng, seconds, life.plugin.signal)
+    _while_stopped(life, seconds, life.plugin.signal)
     if life.proxy is None:
         time.sleep(0.05)
         if life.plugin.workers() != before:
@@ -202,7 +200,7 @@ def pause_plugin_for_seconds(life: Life, rng: random.Random) -> bool:
         return False
     seconds = rng.choice((1.0, 3.0, 6.0))
     life.note(f"the plugin is stopped for {seconds:g} s")
-    _pause(life, rng, seconds)
+    _pause(life, seconds)
     return True
 
 
@@ -216,7 +214,7 @@ def stall_runtime_reads(life: Life, rng: random.Random) -> bool:
     proxy.stall()
     timer = threading.Timer(seconds, proxy.resume_reading)
     timer.start()
-    _step(life, rng)
+    _step(life)
     timer.join()
     life.restore_connection()
     return True
@@ -233,6 +231,6 @@ def pause_runtime(life: Life, rng: random.Random) -> bool:
     def stop(number: int) -> None:
         os.kill(pid, number)
 
-    _while_stopped(life, rng, seconds, stop)
+    _while_stopped(life, seconds, stop)
     life.restore_connection()
     return True

@@ -135,9 +135,9 @@ def _freezes(reports: list[Report]) -> str:
     """Return whether file systems could be frozen, as one line."""
     without = [report for report in reports if report.unfreezable_reason]
     if not without:
-        return "file systems that can be frozen: in all lives"
+        return "disks that can be frozen: in all lives"
     reason = without[0].unfreezable_reason
-    return f"lives without the fault 'file system frozen': {len(without)} ({reason})"
+    return f"lives without the fault 'disk frozen': {len(without)} ({reason})"
 
 
 if __name__ == "__main__":

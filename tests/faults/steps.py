@@ -4,73 +4,106 @@ Each step acts as the kubelet and the runtime do. Without a plugin, or when its 
 containers run unchanged.
 """
 
-import random
-from collections.abc import Callable
-
-from nri_numamem.memorymanager import QosClass
 from nri_numamem.numa import NodeSet
 from tests.faults.failure import CertainFailure
-from tests.faults.host import GI, MI, PAGE_SIZES, movable
 from tests.faults.life import Life
-from tests.faults.memory_policies import REJECTED, random_annotations
-from tests.faults.node import MEMORY_LOW, Container, Pod, Spec, random_specs
+from tests.faults.memory_policies import REJECTED
+from tests.faults.node import MEMORY_LOW, Container, Pod
 from tests.faults.policy_verdict import check_policy, check_policy_refusal
 from tests.faults.verdict import check_refusal
 from tests.laboratory import api_pb2 as api
 from tests.laboratory import objects
+from tests.sequences.machine import MI, PAGE_SIZES
+from tests.sequences.operations import (
+    CreateNext,
+    EndContainer,
+    EndPod,
+    Fault,
+    ForgetPod,
+    Operation,
+    PodSpec,
+    RemoveContainer,
+    Resize,
+    Spec,
+    StartPod,
+)
 
-Step = Callable[[Life, random.Random], bool]
-"""Does something, or returns False because it is not possible now."""
 
-_MOST_PODS = 16
+def any_step(life: Life) -> None:
+    """Play the next possible operation of the life."""
+    while not _play_next(life):
+        pass
 
 
-def start_pod(life: Life, rng: random.Random) -> bool:
-    """Start a pod; sometimes an earlier pod under its old uid."""
-    if len(life.node.running()) >= _MOST_PODS:
-        return False
-    number = life.count("pods")
-    is_guaranteed = rng.random() < 0.8
-    qos = QosClass.GUARANTEED if is_guaranteed else QosClass.BURSTABLE
-    uid, attempt, name = None, 0, f"pod-{number}"
-    if life.ended_names and rng.random() < 0.2:
-        name, uid = rng.choice(sorted(life.ended_names.items()))
-        attempt, qos, is_guaranteed = number, QosClass.GUARANTEED, True
-        if uid in life.unreported_pods or any(pod.uid == uid for pod in life.node.running()):
-            return False
-    specs = random_specs(rng, life.host.machine, is_guaranteed=is_guaranteed)
-    inits = [spec.memory_bytes for spec in specs if spec.is_init]
-    apps = sum(spec.memory_bytes for spec in specs if not spec.is_init)
-    # Numbers of its own, so that known seeds go on to play the same lives.
-    own = random.Random(f"annotations {life.seed} {number}")
-    message = objects.pod(
-        name,
-        uid=uid,
-        qos=qos,
-        memory_limit_bytes=max([apps, *inits]),
-        attempt=attempt,
-        annotations=random_annotations(own, tuple(spec.name for spec in specs)),
-    )
-    pod = Pod(message, qos, specs)
-    life.host.make_cgroup(message, dict.fromkeys(PAGE_SIZES, 0) | dict(pod.hugepages))
-    reply = life.call("RunPodSandbox", message)
-    sizes = ", ".join(f"{spec.name} {spec.memory_bytes // MI}Mi" for spec in specs)
-    life.note(f"{qos} {name} starts: {sizes}{life.outcome(reply)}")
-    if reply.runtime_died:
-        life.host.drop_cgroup(message)
-        return True
-    life.node.pods[message.id] = pod
-    for _ in range(rng.choice((0, 1, 2))):
-        _continue_pod(life, rng, pod)
+def create_any(life: Life) -> None:
+    """Play the operations of the life up to the next start of a pod or creation of a container."""
+    while not _play_next(life, StartPod, CreateNext):
+        pass
+
+
+def _play_next(life: Life, *kinds: type[Operation]) -> bool:
+    """Play the next operation, and return whether it was possible and of one of the kinds."""
+    step = next(life.steps)
+    is_done = not isinstance(step, Fault) and play_operation(life, step)
+    return is_done and (not kinds or isinstance(step, kinds))
+
+
+def play_operation(life: Life, operation: Operation) -> bool:
+    """Play an operation; return False if it is not possible."""
+    match operation:
+        case StartPod(spec):
+            return _start_pod(life, spec)
+        case ForgetPod(key):
+            pods = [pod for pod in life.node.pods.values() if pod.has_ended and pod.key == key]
+            for pod in pods:
+                life.forget(pod)
+            return bool(pods)
+        case RemoveContainer(key, name):
+            return _remove_container(life, key, name)
+    running = {pod.key: pod for pod in life.node.running()}
+    return operation.pod in running and _play_in(life, running[operation.pod], operation)
+
+
+def _play_in(life: Life, pod: Pod, operation: CreateNext | EndContainer | Resize | EndPod) -> bool:
+    match operation:
+        case CreateNext():
+            return _continue_pod(life, pod, operation)
+        case EndPod(is_reported=True):
+            end(life, pod)
+        case EndPod(is_swept=is_swept):
+            _end_unreported(life, pod, is_swept=is_swept)
+        case EndContainer(container=name) | Resize(container=name):
+            container = pod.containers.get(name)
+            if container is None or not container.is_alive:
+                return False
+            if isinstance(operation, Resize):
+                resize(life, container, operation)
+            else:
+                stop(life, container)
     return True
 
 
-def continue_any_pod(life: Life, rng: random.Random) -> bool:
-    """Do the next operation of a pod: end an init container, or create a container."""
-    pods = [pod for pod in life.node.running() if pod.next_spec() or _init(pod)]
-    if not pods:
+def _start_pod(life: Life, spec: PodSpec) -> bool:
+    """Start a pod; sometimes an earlier pod under its old uid."""
+    message = objects.pod(
+        spec.name,
+        qos=spec.qos,
+        memory_limit_bytes=spec.memory_limit_bytes or 0,
+        attempt=spec.attempt,
+        annotations=spec.annotations,
+    )
+    uid = message.uid
+    if uid in life.unreported_pods or any(pod.uid == uid for pod in life.node.running()):
         return False
-    _continue_pod(life, rng, rng.choice(pods))
+    pod = Pod(message, spec.qos, spec.specs, spec.key)
+    life.host.make_cgroup(message, dict.fromkeys(PAGE_SIZES, 0) | pod.hugepages)
+    reply = life.call("RunPodSandbox", message)
+    sizes = ", ".join(f"{each.name} {each.memory_bytes // MI}Mi" for each in spec.specs)
+    life.note(f"{spec.qos} {spec.name} starts: {sizes}{life.outcome(reply)}")
+    if reply.runtime_died:
+        life.host.drop_cgroup(message)
+    else:
+        life.node.pods[message.id] = pod
     return True
 
 
@@ -78,22 +111,24 @@ def _init(pod: Pod) -> Container | None:
     return next((c for c in pod.alive() if c.spec.is_init), None)
 
 
-def _continue_pod(life: Life, rng: random.Random, pod: Pod) -> None:
-    if life.runtime_is_down or pod.has_ended:
-        return
+def _continue_pod(life: Life, pod: Pod, operation: CreateNext) -> bool:
+    """Do the next operation of a pod: end an init container, or create a container."""
+    if life.runtime_is_down:
+        return False
     init, spec = _init(pod), pod.next_spec()
     if init is not None:
         pod.done.add(init.spec.name)
         stop(life, init)
     elif spec is not None:
-        create(life, rng, pod, spec)
+        create(life, pod, spec, operation)
+    return init is not None or spec is not None
 
 
-def create(life: Life, rng: random.Random, pod: Pod, spec: Spec) -> None:
+def create(life: Life, pod: Pod, spec: Spec, operation: CreateNext) -> None:
     """Create a container; a pod is deleted after its third refusal."""
     is_new = spec.name not in pod.attempted_names
     message = life.node.new_message(pod, spec)
-    is_preset = preset_nodes(life, pod, message)
+    is_preset = _preset_nodes(life, operation.preset, message)
     was_connected, timeouts = life.check_connection(), life.timeouts()
     reply = life.call("CreateContainer", pod.message, message)
     text = f"{pod.message.name}/{spec.name} is created"
@@ -120,7 +155,7 @@ def create(life: Life, rng: random.Random, pod: Pod, spec: Spec) -> None:
     life.node.update(list(response.update))
     life.note(f"{text} on {message.linux.resources.cpu.mems or 'no nodes'}{life.outcome(reply)}")
     # A plugin that missed a container with its nodes keeps nothing for it.
-    if rng.random() < 0.05 or (is_preset and not is_sure):
+    if operation.fails_later or (is_preset and not is_sure):
         life.note(f"{text} and fails later for another reason")
         pod.reservations.pop(spec.name, None)
         _undo(life, pod, pristine)
@@ -128,29 +163,16 @@ def create(life: Life, rng: random.Random, pod: Pod, spec: Spec) -> None:
     life.node.add(pod, spec, message).is_exempt |= is_preset
 
 
-def preset_nodes(life: Life, pod: Pod, message: api.Container) -> bool:
-    """Set the nodes of some containers as another plugin does, whatever has room there.
+def _preset_nodes(life: Life, nodes: NodeSet, message: api.Container) -> bool:
+    """Set the nodes of a container as another plugin does; return whether they are set.
 
-    Mostly it uses the lowest nodes, as this plugin does. It mixes no groups, because a plugin that
-    starts then drops what ended containers keep. Return whether nodes are set.
+    It mixes no groups, because a plugin that starts then drops what ended containers keep.
     """
-    own = random.Random(f"preset {life.seed} {message.id}")
-    has_policy = any("numamem.io" in name for name in pod.message.annotations)
-    is_possible = life.has_preset_nodes and life.connected and pod.is_guaranteed
-    if not is_possible or has_policy or own.random() < 0.6:
-        return False
-    excluded = life.parameters.excluded(life.host.machine) | movable(life.host.machine)
-    usable = [
-        node.node_id
-        for node in life.host.machine.nodes
-        if node.memory_bytes and node.node_id not in excluded
-    ]
-    if own.random() < 0.2:
-        own.shuffle(usable)
-    nodes = NodeSet(usable[: own.choice((1, 1, 1, 2))])
     used = {one.mems for one in life.node.containers()}
     used |= {kept.mems for each in life.node.pods.values() for kept in each.reservations.values()}
-    if any(nodes != each and not nodes.isdisjoint(each) for each in map(NodeSet.parse, used)):
+    if not life.connected or any(
+        nodes != each and not nodes.isdisjoint(each) for each in map(NodeSet.parse, used)
+    ):
         return False
     message.linux.resources.cpu.mems = str(nodes)
     return bool(nodes)
@@ -180,41 +202,28 @@ def stop(life: Life, container: Container) -> None:
     life.note(f"{pod.message.name}/{container.spec.name} ends{life.outcome(reply)}")
 
 
-def stop_one(life: Life, rng: random.Random) -> bool:
-    """Let a container crash; its pod starts it again later."""
-    found = [c for c in life.node.containers() if not c.spec.is_init]
-    if not found:
-        return False
-    stop(life, rng.choice(found))
-    return True
-
-
-def remove_one(life: Life, rng: random.Random) -> bool:
+def _remove_container(life: Life, key: str, name: str) -> bool:
     """Remove an ended container, as the kubelet's garbage collection does."""
-    if not life.node.ended:
+    found = (c for c in life.node.ended if c.pod.key == key and c.spec.name == name)
+    container = next(found, None)
+    if container is None:
         return False
-    container = life.node.ended.pop(rng.randrange(len(life.node.ended)))
+    life.node.ended.remove(container)
     reply = life.call("RemoveContainer", container.pod.message, container.message)
-    life.note(f"{container.pod.message.name}/{container.spec.name} is removed{life.outcome(reply)}")
+    life.note(f"{container.pod.message.name}/{name} is removed{life.outcome(reply)}")
     return True
 
 
-def resize(life: Life, rng: random.Random) -> bool:
+def resize(life: Life, container: Container, operation: Resize) -> None:
     """Change the memory limit of a running container."""
-    found = [c for c in life.node.containers() if not c.spec.is_init]
-    if not found:
-        return False
-    container = rng.choice(found)
-    before = container.memory_bytes
-    wanted = max(MI, min(int(before * rng.choice((0.5, 0.8, 1.1, 1.5))), 16 * GI) // MI * MI)
+    before, wanted = container.memory_bytes, operation.memory_bytes
     resources = api.LinuxResources(
         memory=api.LinuxMemory(limit=api.OptionalInt64(value=wanted)),
         cpu=api.LinuxCPU(shares=api.OptionalUInt64(), quota=api.OptionalInt64()),
     )
     pod = container.pod
     if MEMORY_LOW in container.message.linux.resources.unified:
-        is_equal = random.Random(f"{container.message.id} {wanted}").random() < 0.6
-        resources.unified[MEMORY_LOW] = str(wanted if is_equal else wanted // 2)
+        resources.unified[MEMORY_LOW] = str(operation.memory_low_bytes)
     # The kubelet gives the pod's cgroup more memory before the container.
     life.host.set_memory_limit(pod.message, pod.memory_limit_bytes + max(0, wanted - before))
     reply = life.call("UpdateContainer", pod.message, container.message, resources)
@@ -224,7 +233,7 @@ def resize(life: Life, rng: random.Random) -> bool:
         raise CertainFailure(f"unexpected text of a refused resize: {reply.refusal}")
     if reply.runtime_died or reply.refusal is not None:
         pod.has_failed_resize = True
-        return True
+        return
     container.message.linux.resources.memory.limit.value = wanted
     for key, value in resources.unified.items():
         container.message.linux.resources.unified[key] = value
@@ -235,18 +244,8 @@ def resize(life: Life, rng: random.Random) -> bool:
         with_memory = (n.node_id for n in life.seen_machine.nodes if n.memory_bytes)
         life.node.update(updates)
         container.is_unpinned = container.mems == str(NodeSet(with_memory))
-        return True
+        return
     life.node.update(updates)
-    return True
-
-
-def end_one(life: Life, rng: random.Random) -> bool:
-    """End a pod regularly."""
-    pods = life.node.running()
-    if not pods:
-        return False
-    end(life, rng.choice(pods))
-    return True
 
 
 def end(life: Life, pod: Pod) -> None:
@@ -274,19 +273,14 @@ def end(life: Life, pod: Pod) -> None:
     life.forget(pod)
 
 
-def end_unreported(life: Life, rng: random.Random) -> bool:
+def _end_unreported(life: Life, pod: Pod, *, is_swept: bool) -> None:
     """End a pod without any call; the runtime lists its sandbox until it is removed."""
-    pods = life.node.running()
-    if not pods:
-        return False
-    pod = rng.choice(pods)
-    if rng.random() < 0.7:
+    if is_swept:
         life.wait_for_sweep()
     for container in pod.alive():
         life.node.end(container, is_recorded=False)
     life.note(f"{pod.message.name} ends unreported")
     _mark_ended(life, pod, is_reported=False)
-    return True
 
 
 def _mark_ended(life: Life, pod: Pod, *, is_reported: bool) -> None:
@@ -295,35 +289,3 @@ def _mark_ended(life: Life, pod: Pod, *, is_reported: bool) -> None:
     if life.node.may_be_assigned(pod) and not is_reported:
         life.unreported_pods[pod.uid] = life.connected and pod.swept_by == life.plugin_starts
     life.host.drop_cgroup(pod.message)
-    if pod.is_guaranteed:
-        life.ended_names[pod.message.name] = pod.uid
-
-
-def forget_one(life: Life, rng: random.Random) -> bool:
-    """Remove the sandbox of a pod that ended without any call."""
-    pods = [pod for pod in life.node.pods.values() if pod.has_ended]
-    if not pods:
-        return False
-    life.forget(rng.choice(pods))
-    return True
-
-
-STEPS: tuple[tuple[Step, int], ...] = (
-    (start_pod, 26),
-    (continue_any_pod, 34),
-    (stop_one, 9),
-    (remove_one, 4),
-    (resize, 8),
-    (end_one, 9),
-    (end_unreported, 5),
-    (forget_one, 5),
-)
-
-
-def any_step(life: Life, rng: random.Random) -> None:
-    """Do one possible step."""
-    steps, weights = zip(*STEPS, strict=True)
-    while True:
-        (step,) = rng.choices(steps, weights)
-        if step(life, rng):
-            return

@@ -14,14 +14,11 @@ from nri_numamem.memorymanager import default_state
 from nri_numamem.memorymanager.accounting import assign
 from nri_numamem.numa import Machine, NodeSet, NumaNode
 from tests.faults.host import (
-    GI,
     LifeHost,
     StateEntry,
     allocatable,
-    changed_machine,
-    random_machine,
-    without_cpus,
 )
+from tests.sequences.machine import GI, changed_machine, random_machine, without_cpus
 
 SMALL = Machine((NumaNode(0, GI, {2 << 20: 16}),))
 

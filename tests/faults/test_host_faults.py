@@ -1,4 +1,4 @@
-"""The fault `file system frozen`: which losses of records it accepts, and where it is left out."""
+"""The fault `disk frozen`: which losses of records it accepts, and where it is left out."""
 
 import random
 from typing import cast
@@ -51,8 +51,8 @@ def test_a_life_without_files_on_the_disk_has_no_such_fault() -> None:
 
 
 def test_the_table_has_lives_without_the_fault() -> None:
-    assert "file system frozen" in FAULTS
-    assert table([Report(1)])[-1] == "file systems that can be frozen: in all lives"
+    assert "disk frozen" in FAULTS
+    assert table([Report(1)])[-1] == "disks that can be frozen: in all lives"
     reports = [Report(1), Report(2, unfreezable_reason="mount: must be superuser")]
-    line = "lives without the fault 'file system frozen': 1 (mount: must be superuser)"
+    line = "lives without the fault 'disk frozen': 1 (mount: must be superuser)"
     assert table(reports)[-1] == line

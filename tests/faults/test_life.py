@@ -11,19 +11,22 @@ from nri_numamem.engine.core.state import EngineState, Holder
 from nri_numamem.memorymanager import QosClass, default_state
 from nri_numamem.memorymanager.accounting import assign
 from nri_numamem.numa import NodeSet
-from tests.faults.host import GI
 from tests.faults.life import Life
-from tests.faults.node import Pod, Reservation, Spec
+from tests.faults.node import Pod, Reservation
 from tests.laboratory import objects
 from tests.lives.play import virtual_parts
+from tests.sequences.machine import GI
+from tests.sequences.node_life import node_life
+from tests.sequences.operations import Spec
 from tests.virtual.system import Machinery
 from tests.virtual.world import World
 
 
 @pytest.fixture(name="life")
 def _life(tmp_path: Path) -> Iterator[Life]:
-    parts = virtual_parts(Machinery(World(), "1"), 1, tmp_path / "host")
-    life = Life(1, replace(parts, parameters=replace(parts.parameters, has_state_file=True)))
+    data = node_life(1)
+    parts = virtual_parts(Machinery(World(), "1"), data, tmp_path / "host")
+    life = Life(data, replace(parts, parameters=replace(parts.parameters, has_state_file=True)))
     yield life
     life.close()
 

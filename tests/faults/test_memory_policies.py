@@ -6,8 +6,6 @@ import pytest
 
 from nri_numamem.numa import CpuSet, Machine, NumaNode
 from tests.faults.memory_policies import (
-    ANNOTATION,
-    Policies,
     expected,
     is_policy_missing,
     may_be_refused,
@@ -18,19 +16,17 @@ from tests.faults.parameters import Parameters
 from tests.laboratory import api_pb2 as api
 from tests.laboratory import objects
 from tests.laboratory.version import RuntimeVersion
+from tests.sequences.settings import ANNOTATION, LifeSettings, Policies
 
 PARAMETERS = Parameters(
     RuntimeTraits(is_crio=False, hides_hugepages=False),
     is_launched=False,
     version=RuntimeVersion(),
     request_timeout_ms=500,
-    reserved={},
     has_state_file=False,
-    policy="none",
-    scope="container",
-    unsatisfiable="Reject",
-    without_cpus="exclude",
-    memory_policies=Policies(("bind", "weighted-interleave"), default="local"),
+    settings=LifeSettings(
+        policy="none", memory_policies=Policies(("bind", "weighted-interleave"), default="local")
+    ),
 )
 MACHINE = Machine(
     (NumaNode(0, 1, {}, CpuSet([0])), NumaNode(1, 1, {}, CpuSet([1])), NumaNode(2, 1))
@@ -38,8 +34,9 @@ MACHINE = Machine(
 
 
 def with_policies(**changes: object) -> Parameters:
-    policies = replace(PARAMETERS.memory_policies, **changes)  # type: ignore[arg-type]
-    return replace(PARAMETERS, memory_policies=policies)
+    before = PARAMETERS.settings
+    policies = replace(before.memory_policies, **changes)  # type: ignore[arg-type]
+    return replace(PARAMETERS, settings=replace(before, memory_policies=policies))
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,12 @@ from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.memorymanager import QosClass, State, default_state
 from nri_numamem.memorymanager.accounting import assign
 from nri_numamem.numa import Machine, NodeSet, NumaNode
-from tests.faults.host import GI, NO_NODES, PAGE_2MI
-from tests.faults.node import Container, Node, Pod, RuntimeTraits, Spec
+from tests.faults.host import NO_NODES
+from tests.faults.node import Container, Node, Pod, RuntimeTraits
 from tests.faults.room import single_node_with_room, two_nodes_with_room
 from tests.laboratory import objects
+from tests.sequences.machine import GI, PAGE_2MI
+from tests.sequences.operations import Spec
 
 # Each node has 4 GiB beside its hugepages.
 MACHINE = Machine(

@@ -13,10 +13,11 @@ from nri_numamem.nri.event_loop import TICK_S
 from nri_numamem.numa import NodeSet
 from tests.faults import checks, room
 from tests.faults.failure import Failure
-from tests.faults.host import allocatable, movable
+from tests.faults.host import allocatable
 from tests.faults.life import Life
 from tests.faults.node import Container
 from tests.laboratory import api_pb2 as api
+from tests.sequences.machine import movable
 
 # A slow round of the cgroup check, whose slices begin at ticks, and the tick after it.
 _ROUND_S = COMPARED_S * (SLICE_S + TICK_S) / SLICE_S + TICK_S
@@ -59,8 +60,8 @@ def _problems(life: Life) -> tuple[list[str], list[str]]:
         if r["event"].endswith("unpinned_no_capacity")
     }
     exempt |= shown_unpinned(life)
-    excluded = life.parameters.excluded(life.seen_machine)
-    amounts = allocatable(life.seen_machine, life.parameters.reserved, excluded)
+    excluded = life.parameters.settings.excluded(life.seen_machine)
+    amounts = allocatable(life.seen_machine, life.parameters.settings.reserved, excluded)
     found = checks.AccountingCheck(life.node, accounting, records, amounts)
     now = [*found.running(), *found.reservations(), *found.kept_memory()]
     now += [*found.excluded(excluded), *found.cpus(life.seen_machine)]
@@ -104,7 +105,7 @@ def check_refusal(life: Life, text: str, container: Container) -> None:
     """Check the text of a refusal, and that no node had room. Raises Failure."""
     if "numamem: " not in text or not container.pod.is_guaranteed:
         raise Failure(f"unexpected text of a refusal: {text}")
-    if life.host.cannot_log or life.parameters.places_pods:
+    if life.host.cannot_log or life.parameters.settings.places_pods:
         return
     if _STARTS_IN_PART in text:
         # Containers that run unpinned are not in the accounting.
@@ -118,7 +119,7 @@ def check_refusal(life: Life, text: str, container: Container) -> None:
     free: int | NodeSet | None = None
     if _EVENLY not in text:
         free = room.single_node_with_room(*given)
-    elif life.parameters.policy in ("none", "best-effort"):
+    elif life.parameters.settings.policy in ("none", "best-effort"):
         # With another policy, hints for other nodes may exclude two nodes that have room.
         free = room.two_nodes_with_room(*given)
     if free is not None:
@@ -127,7 +128,7 @@ def check_refusal(life: Life, text: str, container: Container) -> None:
 
 def check_unpinned(life: Life) -> None:
     """Check, right after a Synchronize, that no node has room for unpinned containers."""
-    if life.parameters.places_pods:
+    if life.parameters.settings.places_pods:
         return
     accounting, shown = life.plugin.accounting(), shown_unpinned(life)
     for container in life.node.containers():

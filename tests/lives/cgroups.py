@@ -1,8 +1,8 @@
 """The cgroups of containers in a virtual life."""
 
-from tests.faults.host import MI
 from tests.faults.node import Container
 from tests.host_files import HostFiles
+from tests.sequences.machine import MI
 
 _LITTLE, _MUCH = 16 * MI, 300 * MI
 

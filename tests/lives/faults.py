@@ -7,10 +7,12 @@ frozen process or disk, a runtime that restarts again and again.
 
 import random
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from nri_numamem.nri.plugin_service import Overrun
 from tests.faults.failure import Failure
+from tests.faults.faults import FaultPlayer
 from tests.faults.host_faults import change_machine, change_machine_under, damage_state
 from tests.faults.life import Life
 from tests.faults.process_faults import (
@@ -25,20 +27,19 @@ from tests.faults.steps import any_step, create
 from tests.faults.verdict import check
 from tests.lives.plugin import VirtualPlugin
 from tests.lives.runtime import LifeRuntime
+from tests.sequences.operations import CreateNext
 from tests.virtual.system import Machinery
 from tests.virtual.world import Killed
-
-Fault = Callable[[Machinery, Life, random.Random], bool]
 
 # A creation calls some 100 functions of the package, a Synchronize some thousands.
 _CALLS = (1, 3, 10, 20, 40, 60, 80, 100, 150, 400)
 
 
-def _step(life: Life, rng: random.Random) -> None:
+def _step(life: Life) -> None:
     """Do a step that does not wait."""
     life.must_not_wait = True
     try:
-        any_step(life, rng)
+        any_step(life)
     finally:
         life.must_not_wait = False
 
@@ -53,7 +54,7 @@ def update_plugin(machinery: Machinery, life: Life, rng: random.Random) -> bool:
     if not plugin.start_successor():
         raise Failure("the second instance does not wait")
     for _ in range(rng.choice((0, 1, 3))):
-        any_step(life, rng)
+        any_step(life)
     check(life)
     if rng.random() < 0.3:
         life.note("SIGKILL for the first instance")
@@ -78,7 +79,7 @@ def time_out_request(machinery: Machinery, life: Life, rng: random.Random) -> bo
     calls = rng.choice(_CALLS)
     life.note(f"the next request overruns at function call {calls}")
     machinery.interruption.error, machinery.interruption.after_calls = Overrun, calls
-    _step(life, rng)
+    _step(life)
     machinery.interruption.error = None
     life.restore_connection()
     return True
@@ -90,7 +91,7 @@ def kill_in_request(machinery: Machinery, life: Life, rng: random.Random) -> boo
     life.note(f"SIGKILL for the plugin at function call {calls} of the next request")
     life.plugin.is_end_expected = True
     machinery.interruption.error, machinery.interruption.after_calls = Killed, calls
-    _step(life, rng)
+    _step(life)
     machinery.interruption.error = None
     life.plugin.kill()
     life.plugin_died()
@@ -106,7 +107,7 @@ def kill_runtime_in_request(machinery: Machinery, life: Life, rng: random.Random
     sent = "before its reply" if runtime.is_request_sent else "before it is sent"
     life.note(f"SIGKILL for the runtime in request {runtime.dies_in_call} from now, {sent}")
     life.is_runtime_kill_pending = True
-    _step(life, rng)
+    _step(life)
     life.is_runtime_kill_pending, runtime.dies_in_call = False, 0
     if not life.runtime_is_down:
         life.runtime_died()
@@ -126,7 +127,7 @@ def start_while_connecting(_machinery: Machinery, life: Life, rng: random.Random
     life.proxy.cut()
     life.check_connection()
     life.node.is_start_delayed = True
-    create(life, rng, pod, spec)
+    create(life, pod, spec, CreateNext(pod.key))
     life.node.is_start_delayed = False
     container = pod.containers.get(spec.name)
     if container is not None and rng.random() < 0.8:
@@ -143,23 +144,23 @@ def start_while_connecting(_machinery: Machinery, life: Life, rng: random.Random
 def freeze_plugin(machinery: Machinery, life: Life, rng: random.Random) -> bool:
     """Stop the plugin for shorter or longer than the request timeout."""
     seconds = life.runtime.request_timeout_s * rng.choice((0.1, 0.3, 0.5, 0.9, 1.3))
-    _freeze(machinery, life, rng, seconds)
+    _freeze(machinery, life, seconds)
     return True
 
 
 def freeze_plugin_long(machinery: Machinery, life: Life, rng: random.Random) -> bool:
     """Stop the plugin for seconds, or for longer than a stuck one is left running."""
     seconds = rng.choice((1.0, 3.0, 6.0, 10.0, 45.0))
-    _freeze(machinery, life, rng, seconds)
+    _freeze(machinery, life, seconds)
     return True
 
 
-def _freeze(machinery: Machinery, life: Life, rng: random.Random, seconds: float) -> None:
+def _freeze(machinery: Machinery, life: Life, seconds: float) -> None:
     life.note(f"the plugin is stopped for {seconds:.2f} s")
     life.plugin.signal(signal.SIGSTOP)
     plugin = life.plugin
     machinery.world.after(seconds, lambda: plugin.signal(signal.SIGCONT))
-    _step(life, rng)
+    _step(life)
     life.clock.sleep(seconds)
     life.restore_connection()
 
@@ -172,7 +173,7 @@ def stall_runtime(machinery: Machinery, life: Life, rng: random.Random) -> bool:
     life.note(f"the runtime does not read for {seconds:.2f} s")
     proxy.stall()
     machinery.world.after(seconds, proxy.resume_reading)
-    _step(life, rng)
+    _step(life)
     life.clock.sleep(seconds)
     life.restore_connection()
     return True
@@ -199,60 +200,62 @@ def wait_long(_machinery: Machinery, life: Life, rng: random.Random) -> bool:
     return True
 
 
-def fail_disk(machinery: Machinery, life: Life, rng: random.Random) -> bool:
-    """Let the disk of the state file be full or frozen for some steps."""
-    disk = machinery.disk
-    disk.is_full = rng.random() < 0.5
-    disk.is_frozen = not disk.is_full
-    life.host.is_full = True  # the state file is not compared
-    life.note(f"the disk is {'full' if disk.is_full else 'frozen'}")
-    for _ in range(rng.choice((1, 2, 4))):
-        any_step(life, rng)
-    check(life)
-    if rng.random() < 0.4:
-        kill_plugin(life, rng)
-        any_step(life, rng)
-    disk.is_full = disk.is_frozen = life.host.is_full = False
-    life.note("the disk works again")
+def fill_disk(machinery: Machinery, life: Life, rng: random.Random) -> bool:
+    """Let the disk of the state file be full for some steps."""
+    machinery.disk.is_full = True
+    _without_disk(machinery, life, rng, "full")
     return True
 
 
-def _shared(fault: Callable[[Life, random.Random], bool]) -> Fault:
-    return lambda _machinery, life, rng: fault(life, rng)
+def freeze_disk(machinery: Machinery, life: Life, rng: random.Random) -> bool:
+    """Let the disk of the state file be frozen for some steps."""
+    machinery.disk.is_frozen = True
+    _without_disk(machinery, life, rng, "frozen")
+    return True
 
 
-FAULTS: dict[str, tuple[Fault, int]] = {
-    "request overruns": (time_out_request, 12),
-    "plugin killed in a request": (kill_in_request, 12),
-    "plugin killed": (_shared(kill_plugin), 6),
-    "plugin restarted": (_shared(restart_plugin), 6),
-    "rolling update": (update_plugin, 8),
-    "plugin stopped": (freeze_plugin, 8),
-    "plugin stopped for seconds": (freeze_plugin_long, 4),
-    "reply lost": (_shared(lose_reply), 10),
-    "cut while connecting": (_shared(lose_while_connecting), 8),
-    "runtime killed": (_shared(kill_runtime), 8),
-    "runtime killed in a request": (kill_runtime_in_request, 8),
-    "start while connecting": (start_while_connecting, 10),
-    "runtime does not read": (stall_runtime, 6),
-    "runtime flaps": (flap_runtime, 4),
-    "disk full or frozen": (fail_disk, 6),
-    "machine changed while away": (_shared(change_machine), 4),
-    "machine changed": (_shared(change_machine_under), 4),
-    "state file damaged": (_shared(damage_state), 4),
-    "idle": (wait_long, 4),
+def _without_disk(machinery: Machinery, life: Life, rng: random.Random, how: str) -> None:
+    disk = machinery.disk
+    life.host.is_full = True  # the state file is not compared
+    life.note(f"the disk is {how}")
+    for _ in range(rng.choice((1, 2, 4))):
+        any_step(life)
+    check(life)
+    if rng.random() < 0.4:
+        kill_plugin(life, rng)
+        any_step(life)
+    disk.is_full = disk.is_frozen = life.host.is_full = False
+    life.note("the disk works again")
+
+
+# Those that need only a kill, a cut or another machine, and those of the virtual machine.
+_SHARED: Mapping[str, FaultPlayer] = {
+    "plugin killed": kill_plugin,
+    "plugin restarted": restart_plugin,
+    "reply lost": lose_reply,
+    "cut while connecting": lose_while_connecting,
+    "runtime killed": kill_runtime,
+    "machine changed while away": change_machine,
+    "machine changed": change_machine_under,
+    "state file damaged": damage_state,
 }
+_VIRTUAL: Mapping[str, Callable[[Machinery, Life, random.Random], bool]] = {
+    "request overruns": time_out_request,
+    "plugin killed in a request": kill_in_request,
+    "rolling update": update_plugin,
+    "plugin stopped": freeze_plugin,
+    "plugin stopped for seconds": freeze_plugin_long,
+    "runtime killed in a request": kill_runtime_in_request,
+    "start while connecting": start_while_connecting,
+    "runtime does not read": stall_runtime,
+    "runtime flaps": flap_runtime,
+    "disk full": fill_disk,
+    "disk frozen": freeze_disk,
+    "idle": wait_long,
+}
+KINDS = (*_SHARED, *_VIRTUAL)
 
 
-def injector(machinery: Machinery) -> Callable[[Life, random.Random], None]:
-    """Return a function that injects a random possible fault."""
-
-    def inject(life: Life, rng: random.Random) -> None:
-        weights = [weight for _, weight in FAULTS.values()]
-        while True:
-            (name,) = rng.choices(list(FAULTS), weights)
-            if FAULTS[name][0](machinery, life, rng):
-                life.faults[name] += 1
-                return
-
-    return inject
+def faults_of(machinery: Machinery) -> dict[str, FaultPlayer]:
+    """Return the faults on a virtual machine."""
+    return {**_SHARED, **{kind: partial(play, machinery) for kind, play in _VIRTUAL.items()}}

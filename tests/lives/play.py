@@ -10,23 +10,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.faults.failure import Failure
-from tests.faults.host import LifeHost, random_machine
+from tests.faults.host import LifeHost
 from tests.faults.life import Life
 from tests.faults.parameters import FAKE, choose
 from tests.faults.parts import Parts
 from tests.faults.play import run_life
 from tests.laboratory.version import RuntimeVersion
 from tests.lives.cgroups import HostCgroups
-from tests.lives.faults import injector
+from tests.lives.faults import faults_of
 from tests.lives.plugin import VirtualPlugin
 from tests.lives.runtime import LifeProxy, LifeRuntime
+from tests.sequences.node_life import NodeLife, node_life
 from tests.virtual.system import Machinery
 from tests.virtual.world import World
 
 STEPS = (20, 30)
 MIN_CALLS = 100
 # Some six faults in a life, each with a new connection.
-_FAULT_SHARE = 0.1
+_FAULT_SHARE = 0.075
 
 # Periodic work of the plugin is due every 10 s at most; a failed write is repeated after 30 s.
 _EVENTUALLY_S = 60.0
@@ -62,11 +63,11 @@ class LifeClock:
         self._world.advance(seconds)
 
 
-def virtual_parts(machinery: Machinery, seed: int, root: Path) -> Parts:
+def virtual_parts(machinery: Machinery, data: NodeLife, root: Path) -> Parts:
     """Return the parts of a virtual life."""
-    rng = random.Random(f"{seed}")
-    host = LifeHost(root, random_machine(rng), mounts=False)
-    parameters = replace(choose(rng, host, FAKE), is_launched=False)
+    host = LifeHost(root, data.machine, mounts=False)
+    rng = random.Random(f"{data.seed}")
+    parameters = replace(choose(rng, host, data.settings, FAKE), is_launched=False)
     assert isinstance(parameters.version, RuntimeVersion)
     runtime = LifeRuntime(
         machinery.world,
@@ -90,19 +91,17 @@ def play(seed: int, directory: str | None = None, steps: tuple[int, int] = STEPS
     world = World()
     began_s = world.now_s
     machinery = Machinery(world, f"{seed}")
-    life = Life(seed, virtual_parts(machinery, seed, root / "host"))
+    data = node_life(seed)
+    life = Life(data, virtual_parts(machinery, data, root / "host"))
     life.host.has_container_cgroups = True
     life.node.cgroups = HostCgroups(life.host)
-    # The nodes of a running container with devices are never set.
-    life.node.has_devices = not seed % 4
-    if (
-        life.parameters.policy == "best-effort"
-    ):  # others refuse what their hints keep off free nodes
+    life.node.has_devices = data.has_devices
+    if data.settings.policy == "best-effort":  # others refuse what their hints keep off free nodes
         for node_id in life.host.machine.node_set:
             life.host.add_network_device(f"nic{node_id}", node_id)
             life.node.network_devices += (f"nic{node_id}",)
     try:
-        run_life(life, steps, injector(machinery), fault_share=_FAULT_SHARE, min_calls=MIN_CALLS)
+        run_life(life, steps, faults_of(machinery), fault_share=_FAULT_SHARE, min_calls=MIN_CALLS)
     except Failure as failure:
         report.problem = str(failure)
     except Exception:  # noqa: BLE001 - a bug of this program is a finding too

@@ -16,6 +16,7 @@ from nri_numamem.memorymanager import Pool, PoolUse, Reservation
 from tests.engine.conftest import MI, PAGE, Host, NewHost
 from tests.engine.conftest import new_host as new_host  # noqa: PLC0414 - a fixture
 from tests.export.hosts import create
+from tests.sequences.on_engine import life_on
 
 RESERVED = tuple(Reservation(node, {"memory": 64 * MI}) for node in range(4))
 
@@ -59,8 +60,9 @@ def test_each_zone_holds_what_it_shows_and_no_more(
     )
     host, random = new_host(policy), Random(seed)
     new_host.groups_may_mix = True
+    life = life_on(host, seed)
     for step in range(40):
-        host.live_on(random, step)
+        life.step()
         if step in (5, 25):  # groups are older than the policy
             run_on_a_group(host, random, step)
         if step % 4:
@@ -86,9 +88,10 @@ def test_the_state_file_gives_the_same_object(new_host: NewHost, seed: int, scop
         topology_manager_scope=scope,
         reserved_memory=RESERVED,
     )
-    host, random = new_host(policy), Random(seed)
-    for step in range(60):
-        host.live_on(random, step)
+    host = new_host(policy)
+    life = life_on(host, seed)
+    for _ in range(60):
+        life.step()
         context, state = host.engine.context, host.engine.state
         use = CpuUse(dict.fromkeys(state.keys, 250))
         after = rebuilt(context, restore(snapshot(state)), state.pods.values())

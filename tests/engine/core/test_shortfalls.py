@@ -13,6 +13,7 @@ from nri_numamem.memorymanager import Reservation, State, adopt, check_accountin
 from nri_numamem.numa import Machine, NodeSet, NumaNode
 from tests.engine.conftest import GI, MI, Host, NewHost
 from tests.faults.checks import joined
+from tests.sequences.on_engine import EngineDriver, life_on
 
 MACHINE = Machine((NumaNode(0, 9 * GI), NumaNode(1, 9 * GI)))
 RESERVED = tuple(Reservation(node, {"memory": GI}) for node in range(2))
@@ -134,10 +135,10 @@ def test_a_synchronize_places_nothing_where_others_lack_room(overcommitted: Host
     assert host.free() == [0, GI]
 
 
-def random_event(random: Random, host: Host, step: int) -> None:
+def random_event(random: Random, life: EngineDriver, step: int) -> None:
     """Adopt on any nodes, resize beyond any limit, change the machine, or live on."""
+    chance, host = random.random(), life.host
     running = list(host.containers.values())
-    chance = random.random()
     if chance < 0.2 and host.pods:
         pod = random.choice(list(host.pods.values()))
         nodes = random.choice(["0", "0", "1", "0-1", "1-2", "0,2-3"])
@@ -156,7 +157,7 @@ def random_event(random: Random, host: Host, step: int) -> None:
     elif chance < 0.5:
         host.synchronize()
     else:
-        host.live_on(random, step)
+        life.step()
 
 
 def free_by_group(state: State) -> dict[tuple[NodeSet, str], int]:
@@ -201,9 +202,10 @@ def test_what_is_free_is_a_function_of_what_runs_and_of_what_is_kept(
         topology_manager_scope=scope, reserved_memory=reserved, when_unsatisfiable="RunUnpinned"
     )
     host = new_host(settings)
+    life = life_on(host, 100 + seed)
     short = 0
     for step in range(80):
-        random_event(random, host, step)
+        random_event(random, life, step)
         accounting = host.engine.state.accounting
         assert check_accounting(accounting) == check_shortfalls(accounting) == ()
         assert free_by_group(recomputed(random, host.engine)) == free_by_group(accounting)

@@ -21,6 +21,7 @@ from nri_numamem.memorymanager import Reservation, ReservedMemoryError, check_ac
 from nri_numamem.numa import CpuSet, Machine, hugepages_page_size
 from tests.engine.conftest import Answer
 from tests.engine.records.examples import example
+from tests.sequences.on_engine import life_on
 
 if TYPE_CHECKING:
     from nri_numamem.engine.core.state import EngineState
@@ -351,9 +352,9 @@ def test_the_accounting_equals_that_of_a_reconnect_on_the_new_machine(
     reserved = (Reservation(0, {"memory": 64 * MI}),)
     settings = Policy(topology_manager_scope=scope, reserved_memory=reserved)
     host = new_host(settings)
-    whole = machine_of(host)
+    whole, life = machine_of(host), life_on(host, seed)
     for step in range(60):
-        host.live_on(random, step)
+        life.step()
         if step % 4 == 3:
             machine = whole if random.random() < 0.3 else other_machine(random, whole)
             before = host.engine.state

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +12,7 @@ from nri_numamem.engine.records.containers import Adopted
 from nri_numamem.memorymanager import adopt
 from nri_numamem.memorymanager.invariants import MAX_VIOLATIONS
 from nri_numamem.numa import NodeSet
+from tests.sequences.on_engine import life_on
 
 if TYPE_CHECKING:
     from nri_numamem.engine.core.state import EngineState
@@ -39,10 +39,10 @@ def placed(host: Host) -> Host:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_random_lives_keep_them(new_host: NewHost, seed: int) -> None:
-    random, host = Random(seed), new_host()
-    before = host.engine.state
-    for step in range(60):
-        host.live_on(random, step)
+    host = new_host()
+    life, before = life_on(host, seed), host.engine.state
+    for _ in range(60):
+        life.step()
         assert check_sums(host.engine.state) == ()
         assert check_placements(before, host.engine.state) == ()
         before = host.engine.state

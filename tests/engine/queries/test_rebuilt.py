@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +15,7 @@ from nri_numamem.engine.queries.rebuilt import rebuilt
 from nri_numamem.memorymanager import State, check_accounting
 from nri_numamem.numa import NodeSet
 from tests.engine.conftest import four_nodes
+from tests.sequences.on_engine import life_on
 
 if TYPE_CHECKING:
     from nri_numamem.engine.core.state import EngineState
@@ -49,9 +49,10 @@ def figures(state: EngineState) -> dict[int, tuple[object, ...]]:
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("scope", ["container", "pod"])
 def test_the_same_accounting(new_host: NewHost, seed: int, scope: str) -> None:
-    host, random = new_host(Policy(topology_manager_scope=scope)), Random(seed)
-    for step in range(60):
-        host.live_on(random, step)
+    host = new_host(Policy(topology_manager_scope=scope))
+    life = life_on(host, seed)
+    for _ in range(60):
+        life.step()
         after, expected = read_back(host), host.engine.state
         assert check_accounting(after.accounting) == ()
         assert after.holders == expected.holders
