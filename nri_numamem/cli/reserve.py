@@ -20,8 +20,13 @@ from nri_numamem.config.errors import UsageError
 from nri_numamem.config.settings import Settings, settings_from_mapping
 from nri_numamem.config.values import SettingsError
 from nri_numamem.host.roots import HostRoots
-from nri_numamem.kubelet.arguments import ArgumentsError, merge, parse_arguments
-from nri_numamem.kubelet.config_file import KubeletConfigError, read_kubelet_config
+from nri_numamem.kubelet.config_file import (
+    ArgumentsError,
+    KubeletConfigError,
+    merge,
+    parse_arguments,
+    read_kubelet_config,
+)
 from nri_numamem.memorymanager import (
     HostReservation,
     Reservation,

@@ -5,8 +5,6 @@ own memory manager. The room is pure; its values come from the plugin's state, t
 and the kubelet's files, which the command ``export`` reads.
 
 - ``noderesourcetopology``: the object.
-- ``amounts``: memory, hugepages and devices of each node.
-- ``cpus``: CPUs of each node.
-- ``pods``: the pods that count for the fingerprint, and memory of containers for PodResources.
-- ``fingerprint``: the fingerprint of a set of pods.
+- ``amounts``: memory, hugepages, devices and CPUs of each node.
+- ``pods``: the fingerprint of the pods, and memory of containers for PodResources.
 """

@@ -1,6 +1,14 @@
-"""Amounts of one resource in a zone, and their text; those of memory, hugepages and devices.
+"""Amounts of each resource in a zone, and their text.
 
 Quantities are decimal: bytes and devices without a suffix, CPUs as a number or in millicores.
+
+A zone must have `cpu`: the scheduler plugin considers it a resource of NUMA nodes, and finds no
+zone for a Guaranteed pod if none has it. Without a CPU manager the kernel runs a container on any
+CPU, and no container is refused for the CPUs of a node. The object counts the CPU request of a
+container where its memory is. So pods spread over nodes by CPU too, and threads can run beside
+their memory. The cost: a container that requests more CPUs than one node has is not scheduled with
+``single-numa-node``, as with the static CPU manager. With the kubelet's static CPU manager only its
+exclusive CPUs count: it gives a container any CPUs that are neither exclusive nor reserved.
 
 Memory and hugepages are as the engine would give them to one more pod. With ``single-numa-node``
 the scheduler plugin compares a request with one zone at a time. So a zone shows what a Guaranteed
@@ -16,18 +24,27 @@ exporters of the object count it. Devices without NUMA nodes are not in the obje
 counts them for the whole host.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from nri_numamem.engine.core.context import Context
-from nri_numamem.engine.core.cpu_requests import MILLICORES
+from nri_numamem.engine.core.cpu_requests import MILLICORES, split_by_cpus
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.pods import outstanding
 from nri_numamem.kubelet.host_resources import KubeletResources
-from nri_numamem.memorymanager import NodeState, PoolUse, State, mask_unavailable_hugepages
+from nri_numamem.memorymanager import (
+    NodeState,
+    PoolUse,
+    State,
+    mask_unavailable_hugepages,
+    nodes_of,
+)
 from nri_numamem.memorymanager.candidates import free_bytes
 from nri_numamem.memorymanager.state import present_resources
+from nri_numamem.numa import CpuSet, NodeSet, NumaNode
 from nri_numamem.topologymanager import TopologyPolicy
+
+_NO_CPUS = CpuSet()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +100,9 @@ def memory_amounts(
     most = {name: _most_for_a_pod(context, state, accounting, name) for name in resources}
     is_single = context.topology.policy is TopologyPolicy.SINGLE_NUMA_NODE
     return {
-        node_id: {name: _amounts(node, name, most[name], is_single=is_single) for name in resources}
+        node_id: {
+            name: _of_memory(node, name, most[name], is_single=is_single) for name in resources
+        }
         for node_id, node in accounting.machine_state.items()
     }
 
@@ -97,7 +116,7 @@ def _most_for_a_pod(context: Context, state: EngineState, accounting: State, res
     return max(0, free - sum(of_pod.get(resource, 0) for of_pod in amounts))
 
 
-def _amounts(node: NodeState, resource: str, most: int, *, is_single: bool) -> Amounts:
+def _of_memory(node: NodeState, resource: str, most: int, *, is_single: bool) -> Amounts:
     table = node.table(resource)
     free = table.free
     if is_single and (len(node.cells) > 1 or node.lacks_normal_memory):
@@ -117,3 +136,49 @@ def device_amounts(resources: KubeletResources) -> Mapping[int, Mapping[str, Amo
         amounts = Amounts(len(present), len(present), free)
         found.setdefault(node_id, {})[resource] = amounts
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class CpuUse:
+    """What is known about the use of CPUs."""
+
+    requests: Mapping[str, int] = field(default_factory=dict)
+    """Container id -> requested millicores, of running containers whose request is known."""
+    reserved: CpuSet = _NO_CPUS
+    """The kubelet's reservedSystemCPUs."""
+    exclusive: CpuSet | None = None
+    """The CPUs that containers have for themselves; None without a static CPU manager."""
+
+
+def cpu_amounts(
+    nodes: Iterable[NumaNode], state: EngineState, use: CpuUse
+) -> Mapping[int, Amounts]:
+    """Return node id -> amounts in millicores."""
+    allowed = {node.node_id: node.cpus - use.reserved for node in nodes}
+    taken = dict.fromkeys(allowed, 0)
+    if use.exclusive is None:
+        for container_id, placed in running_containers(state).items():
+            weights = {n: len(cpus) for n, cpus in allowed.items() if n in placed}
+            requested = use.requests.get(container_id, 0)
+            for node_id, share in split_by_cpus(requested, weights).items():
+                taken[node_id] += share
+    else:
+        taken = {n: MILLICORES * len(cpus & use.exclusive) for n, cpus in allowed.items()}
+    return {
+        node.node_id: _of_cpus(node, allowed[node.node_id], taken[node.node_id]) for node in nodes
+    }
+
+
+def running_containers(state: EngineState) -> dict[str, NodeSet]:
+    """Return container id -> nodes, of the running containers that have nodes."""
+    found = (
+        (holder.container_id, nodes_of(state.blocks(key) or ()))
+        for key, holder in state.holders.items()
+        if not holder.ended
+    )
+    return {container_id: nodes for container_id, nodes in found if nodes}
+
+
+def _of_cpus(node: NumaNode, allowed: CpuSet, taken: int) -> Amounts:
+    allocatable = MILLICORES * len(allowed)
+    return Amounts(MILLICORES * len(node.cpus), allocatable, max(0, allocatable - taken))

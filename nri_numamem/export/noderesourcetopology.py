@@ -14,13 +14,14 @@ from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.export.amounts import (
     Amounts,
+    CpuUse,
+    cpu_amounts,
     device_amounts,
     memory_amounts,
     resource_of_cpus,
     resource_of_units,
 )
-from nri_numamem.export.cpus import CpuUse, cpu_amounts
-from nri_numamem.export.fingerprint import (
+from nri_numamem.export.pods import (
     ANNOTATION,
     ATTRIBUTE,
     METHOD_ALL,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nri_numamem.export.cpus import CpuUse
+from nri_numamem.export.amounts import CpuUse
 from nri_numamem.export.noderesourcetopology import Host, noderesourcetopology
 from nri_numamem.numa import CpuSet
 from tests.conformance.scheduler_check import Case, check, schema, violations

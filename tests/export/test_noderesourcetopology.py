@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nri_numamem.export.cpus import CpuUse
+from nri_numamem.export.amounts import CpuUse
 from nri_numamem.export.noderesourcetopology import (
     Host,
     noderesourcetopology,

@@ -8,8 +8,7 @@ from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.core.snapshot import restore, snapshot
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.queries.rebuilt import rebuilt
-from nri_numamem.export.amounts import memory_amounts
-from nri_numamem.export.cpus import CpuUse
+from nri_numamem.export.amounts import CpuUse, memory_amounts
 from nri_numamem.export.noderesourcetopology import Host as ShownHost
 from nri_numamem.export.noderesourcetopology import noderesourcetopology
 from nri_numamem.memorymanager import Pool, PoolUse, Reservation

@@ -21,8 +21,8 @@ from nri_numamem.cli.live.facts import Facts
 from nri_numamem.cli.render.texts import format_time
 from nri_numamem.config.errors import UsageError
 from nri_numamem.engine.core.context import Context
+from nri_numamem.export.amounts import running_containers
 from nri_numamem.export.conditions import Input, Problem
-from nri_numamem.export.cpus import running_containers
 from nri_numamem.export.noderesourcetopology import (
     ZONE_LIMIT,
     Host,

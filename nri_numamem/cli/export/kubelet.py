@@ -11,8 +11,8 @@ from typing import Final
 from nri_numamem.config.documents import load_document, read_file
 from nri_numamem.config.errors import UsageError
 from nri_numamem.engine.core.context import Context
+from nri_numamem.export.amounts import CpuUse
 from nri_numamem.export.conditions import Input, Problem
-from nri_numamem.export.cpus import CpuUse
 from nri_numamem.kubelet.config_file import KubeletConfigError, read_kubelet_config
 from nri_numamem.kubelet.cpu_state import FILE_NAME, CpuState, CpuStateError, parse_cpu_state
 from nri_numamem.kubelet.host_resources import KubeletResources

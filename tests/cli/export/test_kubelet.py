@@ -10,8 +10,8 @@ import pytest
 from nri_numamem.cli import export
 from nri_numamem.cli.export.collect import Collected, collect
 from nri_numamem.cli.export.kubelet import read_kubelet
+from nri_numamem.export.amounts import CpuUse
 from nri_numamem.export.conditions import Input, Problem
-from nri_numamem.export.cpus import CpuUse
 from nri_numamem.export.noderesourcetopology import noderesourcetopology
 from nri_numamem.grpc import Code, StatusError
 from nri_numamem.kubelet.host_resources import KubeletResources
