@@ -30,7 +30,7 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _SIZE_LIMIT_BYTES = 1 << 20
 _PORTS = {"https": 443, "http": 80}
 _LOOPBACK = re.compile(r"localhost|127(\.\d{1,3}){3}|::1", re.ASCII)
-# RFC 6750 allows fewer characters; no other one may get into a header.
+# RFC 6750 allows fewer characters; others must not get into a header.
 _TOKEN = re.compile(r"[!-~]+", re.ASCII)
 
 
@@ -175,7 +175,7 @@ def tls_context(access: Access) -> ssl.SSLContext:
 
 
 def _load(context: ssl.SSLContext, access: Access) -> None:
-    """Load the client's certificate; ssl reads files only, and memory is one without a disk."""
+    """Load the client's certificate from files in memory, because ssl reads only files."""
     with ExitStack() as stack:
         certificate = _memory_file(access.certificate, stack)
         key = _memory_file(access.key, stack)
@@ -208,7 +208,7 @@ class Library(Protocol):
 def hide_from_other_processes(library: Library | None = None) -> bool:
     """Make /proc/PID/root and the memory of this process unreadable; return whether it worked.
 
-    Processes with CAP_SYS_PTRACE can read them all the same. Python has no interface to prctl(2).
+    Processes with CAP_SYS_PTRACE can still read them. Python has no interface to prctl(2).
     """
     library = library or ctypes.CDLL(None)
     return library.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) == 0

@@ -24,7 +24,7 @@ _VALUES_LIMIT = 100_000
 
 
 class RequestError(Exception):
-    """A request has no answer; the text is the reason."""
+    """A request failed without an answer; the text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def _answer(response: http.client.HTTPResponse) -> Answer:
 
 
 def _values(body: bytes) -> int:
-    """Return how many values a JSON text has at most; those in a text of it count too."""
+    """Return an upper bound of the values in a JSON text; marks inside strings count too."""
     return sum(body.count(mark) for mark in (b"[", b"{", b","))
 
 

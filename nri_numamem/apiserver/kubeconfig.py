@@ -23,17 +23,19 @@ from nri_numamem.apiserver.access import (
 from nri_numamem.config.documents import load_document
 from nri_numamem.config.errors import UsageError
 
-_REMEDY = {
-    "exec": "use a token, a tokenFile or a client certificate",
-    "auth-provider": "use a token, a tokenFile or a client certificate",
-    "username": "use a token, a tokenFile or a client certificate",
-    "password": "use a token, a tokenFile or a client certificate",
-    "as": "use credentials of the user itself",
-    "as-uid": "use credentials of the user itself",
-    "as-groups": "use credentials of the user itself",
-    "as-user-extra": "use credentials of the user itself",
+# Keys that are refused -> remedy.
+_OF_CLUSTER = {
     "insecure-skip-tls-verify": "name the certificates of its authority",
     "proxy-url": "name a server that is reached directly",
+}
+_OF_USER = {
+    **dict.fromkeys(
+        ("exec", "auth-provider", "username", "password"),
+        "use a token, a tokenFile or a client certificate",
+    ),
+    **dict.fromkeys(
+        ("as", "as-uid", "as-groups", "as-user-extra"), "use credentials of the user itself"
+    ),
 }
 
 Entry = Mapping[str, object]
@@ -56,20 +58,8 @@ def read_kubeconfig(path: Path) -> Access:
     context = reader.named(document, "context", current)
     cluster = reader.named(document, "cluster", reader.text(context, "cluster"))
     user = reader.named(document, "user", reader.text(context, "user"))
-    reader.refuse(cluster, ("insecure-skip-tls-verify", "proxy-url"))
-    reader.refuse(
-        user,
-        (
-            "exec",
-            "auth-provider",
-            "username",
-            "password",
-            "as",
-            "as-uid",
-            "as-groups",
-            "as-user-extra",
-        ),
-    )
+    reader.refuse(cluster, _OF_CLUSTER)
+    reader.refuse(user, _OF_USER)
     url, tls_name = reader.text(cluster, "server"), reader.text(cluster, "tls-server-name")
     certificate = reader.data(user, "client-certificate")
     key = reader.data(user, "client-key")
@@ -109,11 +99,11 @@ class _Reader:
             raise AccessError(f"{self._path}: {key} is not a text; put it in quotes")
         return value
 
-    def refuse(self, entry: Entry, keys: tuple[str, ...]) -> None:
-        """Raise AccessError if an entry has one of these keys."""
-        for key in keys:
+    def refuse(self, entry: Entry, remedies: Mapping[str, str]) -> None:
+        """Raise AccessError with its remedy if an entry has one of these keys."""
+        for key, remedy in remedies.items():
             if entry.get(key):
-                raise AccessError(f"{self._path}: {key} is not supported; {_REMEDY[key]}")
+                raise AccessError(f"{self._path}: {key} is not supported; {remedy}")
 
     def data(self, entry: Entry, key: str) -> bytes:
         """Return the contents of KEY-data or else of the file in KEY; empty if both are missing."""

@@ -93,10 +93,10 @@ def load_documents(content: bytes, origin: str) -> list[object]:
 
 
 def place_in(content: bytes, origin: str, path: SettingsPath, index: int = 0) -> str:
-    """Return "ORIGIN:LINE" for a path in the document number `index`, which was read before."""
+    """Return "ORIGIN:LINE" for a path in the document number `index` of a valid text."""
     try:
         root = parse_all(decode(content, origin), origin, MANY_VALUES)[index][0]
-    except (DocumentError, IndexError):  # JSON that is no YAML, such as one with tabs
+    except (DocumentError, IndexError):  # JSON that is not YAML, such as one with tabs
         return origin
     return f"{origin}:{line_of(root, path)}"
 

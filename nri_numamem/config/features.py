@@ -137,7 +137,7 @@ _MEMORY_NODES_KEYS = (
         "withoutCpus",
         "without_cpus",
         choice(tuple(WithoutCpus), WithoutCpus),
-        "What NUMA nodes without CPUs are for (CXL, persistent and high-bandwidth memory, GPU "
+        "The use of NUMA nodes without CPUs (CXL, persistent and high-bandwidth memory, GPU "
         "memory). `exclude` ignores them: no container is placed there, and they need no "
         "reservation. `lastResort` uses them for containers that fit nowhere else. `use` treats "
         "them as nodes with CPUs. If no node shows CPUs, all nodes are used. "
@@ -153,7 +153,7 @@ _MEMORY_NODES_KEYS = (
             "{}",
             words_of(OVERRIDE_CLASSES),
         ),
-        'The class of some NUMA nodes, whatever the kernel shows, such as `{"4-7": dram}`: `dram` '
+        'The class of some NUMA nodes, regardless of the kernel, such as `{"4-7": dram}`: `dram` '
         "nodes are used, and `withoutCpus` applies to `cpuless` nodes. `nri-numamem inspect` "
         "shows the class of each node. Nodes that the machine does not have yet may be named.",
     ),
@@ -179,7 +179,7 @@ _BURSTABLE_KEYS = (
         "evidence",
         "evidence",
         choices(Evidence, "evidence"),
-        "What shows that the memory request of a container in a Burstable pod is its limit, so "
+        "Evidence that the memory request of a container in a Burstable pod equals its limit, so "
         "that the container is pinned like those of Guaranteed pods. `memory-reservation` is its "
         "`memory.low` or `memory.min`, which the kubelet's feature MemoryQoS sets. `annotation` is "
         "the pod's annotation `memory.numamem.io: guaranteed`. `limits` states that in the listed "
@@ -255,8 +255,8 @@ _RESIDENCY_KEYS = (
         "intervalSeconds",
         "interval_s",
         integer(0, INTERVAL_MOST_S, f", at most {INTERVAL_MOST_S}"),
-        "The plugin reads in this time once where the pages of each managed container are, for "
-        "metrics and alarms. With 0 it does not. See [residency.md](residency.md).",
+        "The interval in which the plugin reads once where the pages of each managed container "
+        "are, for metrics and alarms. With 0 it does not. See [residency.md](residency.md).",
     ),
     Setting(
         "perContainerMetrics",
@@ -268,7 +268,7 @@ _RESIDENCY_KEYS = (
         "remotePercent",
         "remote_percent",
         integer(1, 100),
-        "The record `remote_memory_found` follows if more than this share of a container's memory, "
+        "The plugin writes `remote_memory_found` if more than this share of a container's memory, "
         "page cache excepted, is on NUMA nodes other than its own in two rounds.",
     ),
     Setting(
@@ -277,9 +277,9 @@ _RESIDENCY_KEYS = (
         Kind(
             "amount, or percentage of the nodes' memory", _read_limit, _write_limit, schema=AMOUNT
         ),
-        "The record `head_room_low` follows if less than this would be available on NUMA nodes "
-        "after their containers allocated all that is assigned to them. When unset, there is no "
-        "such record.",
+        "The plugin writes `head_room_low` if less than this would be available on NUMA nodes "
+        "after their containers allocated all memory that is assigned to them. When unset, it "
+        "does not check this.",
     ),
 )
 

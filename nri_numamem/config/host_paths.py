@@ -23,11 +23,11 @@ def below(root: Path, path: Path | str) -> Path:
 def resolved(root: Path, path: Path | str) -> Path:
     """Return a path below `root` without symbolic links, as they are resolved after chroot(2).
 
-    An absolute target of a link begins at the root, and ".." does not leave it. What does not exist
-    is appended as it is. The file system must be at rest: whoever can change it between this call
-    and the use of the result can replace a directory by a link to elsewhere. Raises UsageError for
-    more than LINK_LIMIT links, for a link that other users can replace, and for a directory that
-    this user cannot read.
+    An absolute target of a link begins at the root, and ".." does not leave it. Parts that do not
+    exist are appended unchanged. Nothing may change the file system meanwhile: between this call
+    and the use of the result, a directory could be replaced with a link to another place. Raises
+    UsageError for more than LINK_LIMIT links, for a link that other users can replace, and for a
+    directory that this user cannot read.
     """
     try:
         return _resolved(root, path)

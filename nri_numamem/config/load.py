@@ -36,15 +36,15 @@ DEFAULT_CONFIG = Path("/etc/nri-numamem/config.yaml")
 
 _ROOT = Path("/")
 
-# Settings for 1,024 NUMA nodes with five page sizes each need 200 KiB. Parsing takes at most 1.5 s,
-# also of a text that has the launched plugin's runtime waiting.
+# Settings for 1,024 NUMA nodes with five page sizes each need 200 KiB. Parsing takes at most 1.5 s;
+# the runtime of a launched plugin waits for it.
 _TEXT_LIMIT = 512 * 1024
 
 
 def load_file(path: Path, kubelet_config: Path | None = None, root: Path = _ROOT) -> Settings:
     """Return the settings in a file; raise UsageError if it cannot be read or is invalid.
 
-    `kubelet_config` replaces the kubeletConfigFile in that file, which is one below `root`.
+    `kubelet_config` replaces the kubeletConfigFile in that file, whose path is below `root`.
     """
     return load_text(_read(path), str(path), kubelet_config, root)
 

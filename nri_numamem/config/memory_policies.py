@@ -124,7 +124,7 @@ _KEYS = (
         Kind("amount", read_quantity, format_quantity, schema=AMOUNT),
         "The least memory, hugepages included, that a container with `interleave:N` must request "
         "for each of its N nodes, because a small container closes the nodes for containers on one "
-        "node as a large one does. With less the annotation is not allowed. With 0 any amount is.",
+        "node as a large one does. With less, the annotation is not allowed; 0 allows any amount.",
         is_shown=_shows_least,
     ),
 )

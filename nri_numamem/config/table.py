@@ -190,7 +190,7 @@ TABLE: tuple[Setting | Group, ...] = (
         "fail_on_timeout",
         BOOLEAN,
         "With `true`, and a runtime with NRI 0.12.5 or newer, a request fails when the plugin "
-        "misses the runtime's deadline or its connection ends meanwhile. That is the one request "
+        "misses the runtime's deadline or its connection ends. This applies to the one request "
         "in flight, of any pod, managed or not: RunPodSandbox, CreateContainer, UpdateContainer, "
         "StopContainer, RemoveContainer, StopPodSandbox or RemovePodSandbox; the kubelet tries it "
         "again. Containers that are created until the plugin is connected again still start "
@@ -229,7 +229,7 @@ TABLE: tuple[Setting | Group, ...] = (
         "log_format",
         choice(LOG_FORMATS),
         "`json` writes one JSON object per line, `console` text for people. `auto` is `console` "
-        "on a terminal and `json` elsewhere. The journal gets fields in any case.",
+        "on a terminal and `json` elsewhere. The journal always gets fields.",
         flag="--log-format",
         is_live=True,
     ),

@@ -1,6 +1,6 @@
 """Records about missing inputs: one when an input is missing for some time, one when it is back.
 
-A plugin that restarts, or a pod whose log directory does not exist yet, is no condition.
+Short gaps are not recorded, such as a restart of the plugin, or a pod without a log directory yet.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,11 +11,11 @@ from nri_numamem.engine.records.export import ExportInputMissing, ExportInputRes
 from nri_numamem.engine.records.record import Record
 
 HOLD_S = 30.0
-"""How long an input is missing before that is recorded."""
+"""The time after which a missing input is recorded."""
 
 
 class Input(StrEnum):
-    """What the object is made of."""
+    """The inputs of the object."""
 
     OBJECT = "object"
     PLUGIN = "plugin"
@@ -48,7 +48,7 @@ class Conditions:
         self._recorded: set[Input] = set()
 
     def update(self, now_s: float, problems: Iterable[Problem]) -> Iterator[Record]:
-        """Take all present problems."""
+        """Process all present problems; yield the records of changes."""
         present = {problem.input: problem.text for problem in problems}
         for missing in list(self._since_s):
             if missing not in present:

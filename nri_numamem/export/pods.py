@@ -82,7 +82,7 @@ def counted_pods(
 def host_memory(state: EngineState, names: Mapping[str, tuple[str, str]]) -> HostMemory:
     """Return the memory of all containers; `names` maps a pod's uid to namespace and name.
 
-    Two pods of one name, of which one is ending, count together. A pod that the plugin keeps memory
+    Two pods with one name, one of them ending, count together. A pod that the plugin keeps memory
     for has an entry for the pod as a whole, with that of its containers. Pods without a name are
     left out: see ``unnamed_pods``.
     """

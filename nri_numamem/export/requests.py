@@ -25,7 +25,7 @@ _TEXT_LIMIT = 500
 
 
 class FailureKind(StrEnum):
-    """What an operator has to look at."""
+    """Kinds of failures, by what an operator has to check."""
 
     CREDENTIALS = "credentials"
     UNREACHABLE = "unreachable"
@@ -125,7 +125,7 @@ def failure_of_apply(status: int, document: Mapping[str, object], after_s: float
 
 
 def failure_of_delete(status: int, document: Mapping[str, object]) -> Failure | None:
-    """Return why objects were not deleted; None if they were, or if there is none."""
+    """Return why objects were not deleted; None if they were, or none exists."""
     if status in (200, 202):
         return None if document else _no_kubernetes(status)
     return None if status == 404 else _failure(_kind(status), status, document, 0.0)
@@ -157,5 +157,5 @@ def _managers(cause: str) -> tuple[str, ...]:
 
 def _no_kubernetes(status: int) -> Failure:
     kind = FailureKind.SERVER_ERROR
-    cause = f"HTTP status {status}, but not the object: this is no API server of Kubernetes"
+    cause = f"HTTP status {status}, but not the object: this is not a Kubernetes API server"
     return Failure(kind, cause, "correct the address of the API server", status)

@@ -3,8 +3,9 @@
 - A changed object is written at once, but at most once a second.
 - An unchanged one is written again after five minutes, because something else may have changed or
   deleted it. The Node's uid is read before, because a Node can be deleted and registered anew.
-- After a failure the pauses double from 1 s to a minute. What only an administrator corrects is
-  tried again each minute. A failure is one record, until its kind changes or a write succeeds.
+- After a failure the pauses double from 1 s to a minute. Failures that only an administrator can
+  correct are tried again each minute. A failure is one record, until its kind changes or a write
+  succeeds.
 """
 
 import json
@@ -58,8 +59,8 @@ class Apply:
 class Writer:
     """The writes of one host's object; `random` returns a number from 0 up to 1.
 
-    `next_step` returns one step at a time. Its answer, or that there is none, is given before the
-    next one.
+    `next_step` returns one step at a time. The caller reports its answer, or the lack of
+    one, before the next step.
     """
 
     def __init__(self, node_name: str, random: Callable[[], float]) -> None:
@@ -94,7 +95,7 @@ class Writer:
         self._content = "" if document is None else json.dumps(document)
 
     def wait_s(self, now_s: float) -> float:
-        """Return the seconds until the next step is due; infinite while none is foreseen."""
+        """Return the seconds until the next step is due; infinite without one."""
         if self._step is not None or self._object is None:
             return float("inf")
         is_changed = self._content != self._written
@@ -113,7 +114,7 @@ class Writer:
     def answered(
         self, now_s: float, status: int, document: Mapping[str, object], retry_after_s: float = 0.0
     ) -> Iterator[Record]:
-        """Take the answer to the last step: HTTP status, and the object in its body."""
+        """Process the answer to the last step: HTTP status, and the object in its body."""
         step, self._step = self._step, None
         if isinstance(step, ReadNode):
             failure = failure_of_node(status, document, retry_after_s)
@@ -128,7 +129,7 @@ class Writer:
         yield from self._failed(now_s, failure)
 
     def unanswered(self, now_s: float, kind: FailureKind, cause: str) -> Iterator[Record]:
-        """Take that the last step has no answer."""
+        """Process the failure of the last step, which has no answer."""
         self._step = None
         yield from self._failed(now_s, Failure(kind, cause, REMEDIES[kind]))
 

@@ -1,6 +1,6 @@
-"""The loop: looks at the host each second, and writes what the decisions demand.
+"""The loop: reads the host each second, and sends the requests that ``export.writer`` returns.
 
-Nothing here waits except for messages. One request is in flight at a time; one that takes longer
+It waits for messages only. One request is in flight at a time; one that takes longer
 than its limit is abandoned.
 """
 
@@ -22,7 +22,7 @@ from nri_numamem.export.writer import Apply, ReadNode, Writer
 from nri_numamem.exporter.mailbox import Done, Stop
 
 LOOK_S = 1.0
-"""Between two looks at what shows changes."""
+"""Between two checks for changes."""
 READ_S = 10.0
 """Between two readings of everything: some changes do not show, such as those of CPU quotas."""
 REQUEST_S = 10.0
@@ -31,7 +31,7 @@ REQUEST_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read of the host."""
+    """The object made from the host, and missing inputs."""
 
     document: Mapping[str, object] | None
     """The object; None if there is none."""

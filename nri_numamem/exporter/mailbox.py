@@ -1,8 +1,8 @@
 """What the loop waits for: the end of a request in another thread, a signal, or the time.
 
-A request runs in a thread, so that neither a server that hangs nor a name server keeps the loop
-from its other work and from a signal. A queue of which put() may be called in a signal handler
-(``queue.SimpleQueue``) has the messages.
+A request runs in a thread, so that a server that hangs, or a name server, does not block the loop
+or the handling of signals. The messages are in a ``queue.SimpleQueue``, because its put() may be
+called in a signal handler.
 """
 
 import queue

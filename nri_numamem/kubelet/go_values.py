@@ -112,8 +112,9 @@ def read(kind: Kind, value: object, place: str) -> Value:
                 raise _wrong(place, value, "a text")
             return _decoded(value)
         case ListOf(element):
-            items = _list(value, place)
-            return [read(element, each, f"{place}[{i}]") for i, each in enumerate(items)]
+            if not isinstance(value, list):
+                raise _wrong(place, value, "a list")
+            return [read(element, each, f"{place}[{i}]") for i, each in enumerate(value)]
         case MapOf():
             return _read_map(kind, _mapping(value, place), place)
         case Struct(fields):
@@ -151,12 +152,6 @@ def _zero(kind: Kind) -> Value:
         case Struct(fields):
             return {field.key: _zero(field.kind) for field in fields}
     return None
-
-
-def _list(value: object, place: str) -> list[object]:
-    if isinstance(value, list):
-        return value
-    raise _wrong(place, value, "a list")
 
 
 def _mapping(value: object, place: str) -> Mapping[str, object]:

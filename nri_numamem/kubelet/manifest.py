@@ -92,7 +92,7 @@ def qos_class(manifest: Mapping[str, object]) -> QosClass:
     if known is not None:
         name = _text("status.qosClass", known)
         if name not in _CLASSES:
-            raise ManifestError(f"status.qosClass: {known!r} is none of {', '.join(_CLASSES)}")
+            raise ManifestError(f"status.qosClass: {known!r} is not one of {', '.join(_CLASSES)}")
         return QosClass(name)
     spec = _mapping("spec", manifest.get("spec"))
     if spec.get("resources") is not None:

@@ -1,8 +1,8 @@
 """The kubelet's PodResources API, v1: its messages read, and changed.
 
 The kubelet lists CPUs, devices and memory of the containers of its host on a Unix socket. With
-``memoryManagerPolicy: None`` it lists no memory; the functions ``with_memory...`` put that of the
-plugin in its place. All other fields stay, also those that this version does not have.
+``memoryManagerPolicy: None`` it lists no memory; the functions ``with_memory...`` add that of the
+plugin. All other fields are kept, also unknown ones.
 Source: k8s.io/kubelet, pkg/apis/podresources/v1; kubelet pkg/kubelet/apis/podresources.
 """
 
@@ -112,4 +112,4 @@ def _parsed(kind: type[_M], data: bytes) -> _M:
     try:
         return kind.FromString(data)
     except DecodeError as error:
-        raise PodResourcesError(f"the kubelet's reply is no {kind.__name__}") from error
+        raise PodResourcesError(f"the kubelet's reply is not a {kind.__name__}") from error

@@ -131,7 +131,7 @@ def _parse_v3(document: Mapping[str, object]) -> Checkpoint:
 
 
 def verify(checkpoint: Checkpoint) -> None:
-    """Raise CheckpointError if the checksum is wrong; one that is missing in V1 is not."""
+    """Raise CheckpointError if the checksum is wrong; V1 may lack it."""
     if not (checkpoint.is_verified or checkpoint.has_no_checksum):
         raise CheckpointError(
             f"the checkpoint is corrupted: its checksum is {checkpoint.checksum}, its content "

@@ -32,7 +32,7 @@ SUBSCRIPTION = sum(
 WITH_POD_UPDATES = SUBSCRIPTION | 1 << (api.UPDATE_POD_SANDBOX - 1)
 
 SUBSCRIBED = api.ConfigureResponse(events=SUBSCRIPTION).SerializeToString()
-"""The reply to a Configure that was not read."""
+"""The reply to a Configure request that was not applied."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,8 +88,8 @@ class EventLoop:
     def run(self, first: bytes) -> Ended:
         """Send `first`, then serve until the connection ends; return why it ended.
 
-        Raises OSError other than the peer's disappearance, and the session's errors for bytes
-        that are no NRI. The channel stays open; the poller is closed.
+        Raises OSError, except for the peer's disappearance, and the session's errors for bytes
+        that are not NRI. The channel stays open; the poller is closed.
         """
         try:
             self._poller.watch(self._channel)

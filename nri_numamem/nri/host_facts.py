@@ -1,7 +1,6 @@
-"""The host's facts that a decision needs and no message of the runtime has.
+"""Facts of the host that a decision needs and that are in no message of the runtime.
 
-The decoder asks one object for them, which the program provides. Readers that cannot read a file
-log that themselves.
+The decoder gets them from one object, which the program provides. Its readers log their own errors.
 """
 
 from collections.abc import Iterable, Mapping
@@ -101,11 +100,11 @@ class HostFacts(Protocol):
         return None
 
     def sandbox_started(self, _pod: events.PodSandbox, _path: str, /) -> None:
-        """Take note of a sandbox and of the path of its network namespace, "" for the host's."""
+        """Process a new sandbox and the path of its network namespace, "" for the host's."""
         return
 
     def sandbox_ended(self, _sandbox_id: str, /) -> None:
-        """Take note that a sandbox ended."""
+        """Process the end of a sandbox."""
         return
 
     def network(
@@ -119,7 +118,7 @@ class HostFacts(Protocol):
 
 
 class NoHostFacts(HostFacts):
-    """Nothing is known of the host, and all settings are off."""
+    """No fact of the host is known, and all settings are off."""
 
 
 NO_HOST_FACTS = NoHostFacts()

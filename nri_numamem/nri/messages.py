@@ -33,7 +33,7 @@ _UNIFIED_KEYS = {f"hugetlb.{format_page_size(1 << bits)}.max": 1 << bits for bit
 # The kernel accepts white space around a number; 2^64 has 20 digits.
 _LIMIT = re.compile(r"\s{0,8}(\d{1,20})\s{0,8}", re.ASCII)
 
-# The kubelet writes one of them, by the QoS class and its version.
+# The kubelet writes one of them, depending on the QoS class and its version.
 _KEYS = ("memory.low", "memory.min")
 
 # 2^64 has 20 digits. Another value is "max", or a text that the kernel refuses.

@@ -64,7 +64,7 @@ class Poller(Protocol):
         """Return the ready sources; an empty list after `timeout_s` seconds, or earlier."""
 
     def close(self) -> None:
-        """Watch nothing any more; the sources stay open."""
+        """Stop watching; the sources stay open."""
 
 
 class HostClock:
@@ -107,5 +107,5 @@ class SelectorPoller:
         ]
 
     def close(self) -> None:
-        """Watch nothing any more; the sources stay open."""
+        """Stop watching; the sources stay open."""
         self._selector.close()

@@ -14,7 +14,7 @@ from nri_numamem.nri import nri_subset_pb2 as api
 
 PYTHON, COMPILED = "python", "compiled"
 
-# Of each series of releases, the first one without the vulnerability. Later series are without it.
+# Of each series of releases, the first one without the vulnerability. Later series do not have it.
 _FIXED = {
     COMPILED: ("CVE-2022-1941", ((4, 21, 6),)),
     PYTHON: ("CVE-2025-4565", ((4, 25, 8), (5, 29, 5), (6, 31, 1))),

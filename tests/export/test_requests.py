@@ -104,7 +104,7 @@ def test_a_server_that_is_none_of_kubernetes() -> None:
     ):
         assert failure is not None
         assert failure.kind is FailureKind.SERVER_ERROR
-        assert "no API server" in failure.cause
+        assert "not a Kubernetes API server" in failure.cause
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ def test_pod_level_limits_and_the_limits_of_containers() -> None:
         ),
         (
             {**manifest({}), "status": {"qosClass": "Best"}},
-            "status.qosClass: 'Best' is none of Guaranteed, Burstable, BestEffort",
+            "status.qosClass: 'Best' is not one of Guaranteed, Burstable, BestEffort",
         ),
         ({**manifest({}), "status": {"qosClass": 1}}, "status.qosClass: "),
         (manifest(), "spec.containers: no containers; a pod has at least one"),

@@ -92,8 +92,8 @@ def test_empty_replies_are_valid() -> None:
 @pytest.mark.parametrize(
     ("of_list", "of_allocatable", "reason"),
     [
-        (b"\xff", b"", "the kubelet's reply is no ListPodResourcesResponse"),
-        (b"", b"\xff", "the kubelet's reply is no AllocatableResourcesResponse"),
+        (b"\xff", b"", "the kubelet's reply is not a ListPodResourcesResponse"),
+        (b"", b"\xff", "the kubelet's reply is not a AllocatableResourcesResponse"),
         (b"", api.AllocatableResourcesResponse(cpu_ids=[-1]).SerializeToString(), "invalid number"),
         (b"", api.AllocatableResourcesResponse(
             devices=[devices(NIC, "n", 1 << 40)]).SerializeToString(), "invalid number"),
@@ -190,5 +190,5 @@ def test_allocatable_memory_is_replaced() -> None:
     ],
 )
 def test_a_reply_that_is_no_message_is_refused(change: object) -> None:
-    with pytest.raises(PodResourcesError, match="the kubelet's reply is no "):
+    with pytest.raises(PodResourcesError, match="the kubelet's reply is not a "):
         change()  # type: ignore[operator]
