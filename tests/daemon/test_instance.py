@@ -21,7 +21,7 @@ from nri_numamem.engine.records.process import RestartingAfterCrash
 from nri_numamem.engine.records.record import Record
 from nri_numamem.memorymanager import State
 from nri_numamem.nri.poller import HostClock
-from nri_numamem.observe.history.reader import read_history
+from nri_numamem.observe.history.lines import read_history
 from nri_numamem.observe.plugin_file import plugin_file_of, read_plugin_file
 from nri_numamem.observe.state_file import StateFile
 from tests.engine.records.examples import example

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nri_numamem.observe.history.reader import read_history
+from nri_numamem.observe.history.lines import read_history
 from tests.faults.host import LifeHost
 from tests.faults.plugin_program import SWEEP_S
 

@@ -18,7 +18,7 @@ from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.memorymanager import Block, State
 from nri_numamem.numa import NodeSet
 from nri_numamem.observe import files, state_file
-from nri_numamem.observe.history.reader import read_history
+from nri_numamem.observe.history.lines import read_history
 from nri_numamem.observe.history.writer import BATCH
 from nri_numamem.observe.plugin_file import plugin_file_of, read_plugin_file
 from nri_numamem.observe.state_file import StateFile, existing_state_file

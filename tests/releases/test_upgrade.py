@@ -19,7 +19,7 @@ from nri_numamem.cli.main import main
 from nri_numamem.config.settings import settings_from_mapping, settings_to_mapping
 from nri_numamem.engine.core.snapshot import VERSION as STATE_VERSION
 from nri_numamem.observe.history import lines
-from nri_numamem.observe.history.reader import read_history
+from nri_numamem.observe.history.lines import read_history
 from nri_numamem.observe.plugin_file import read_plugin_file
 from nri_numamem.version import VERSION
 from tests.releases.life import NAMES, live, resume

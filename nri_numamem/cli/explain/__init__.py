@@ -27,7 +27,7 @@ from nri_numamem.config.errors import UsageError
 from nri_numamem.config.host_paths import below
 from nri_numamem.daemon.lock_holder import find_holder
 from nri_numamem.observe.files import lock_file_of, reason_of
-from nri_numamem.observe.history.reader import History, read_history
+from nri_numamem.observe.history.lines import History, read_history
 from nri_numamem.observe.history.records import Recorded, read_records
 
 EXAMPLES = (

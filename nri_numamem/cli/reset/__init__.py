@@ -40,7 +40,7 @@ from nri_numamem.engine.core.text import escape
 from nri_numamem.host.cgroups import set_mems
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.observe.files import lock_file_of, reason_of
-from nri_numamem.observe.history.reader import read_history
+from nri_numamem.observe.history.lines import read_history
 from nri_numamem.observe.history.records import read_records
 from nri_numamem.observe.state_file import existing_state_file, read_state
 

@@ -12,8 +12,7 @@ from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.records.record import Record
 from nri_numamem.engine.setup import new_context
 from nri_numamem.numa import CpuSet, Machine, NodeSet, NumaNode
-from nri_numamem.observe.history.lines import Entry
-from nri_numamem.observe.history.reader import read_history
+from nri_numamem.observe.history.lines import Entry, read_history
 from nri_numamem.observe.history.records import Recorded, read_records
 from nri_numamem.observe.history.writer import HistoryWriter
 from tests.engine.records.examples import example

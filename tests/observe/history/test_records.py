@@ -18,8 +18,7 @@ from nri_numamem.cli.render.screen import Screen, new_console
 from nri_numamem.engine.records.files import LogLevelChanged
 from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.observe.history import lines
-from nri_numamem.observe.history.lines import Entry
-from nri_numamem.observe.history.reader import read_history
+from nri_numamem.observe.history.lines import Entry, read_history
 from nri_numamem.observe.history.records import MODULES, Recorded, read_records, record_from
 from tests.cli.explain.stories import Past, telco
 from tests.engine.records.examples import EVENTS, example

@@ -12,8 +12,7 @@ from nri_numamem.engine.records.process import Stopped
 from nri_numamem.engine.records.record import Record
 from nri_numamem.observe.history import lines
 from nri_numamem.observe.history import writer as writer_module
-from nri_numamem.observe.history.lines import Entry, encode_entry, encode_header
-from nri_numamem.observe.history.reader import read_history
+from nri_numamem.observe.history.lines import Entry, encode_entry, encode_header, read_history
 from nri_numamem.observe.history.writer import HistoryWriter
 
 SEGMENT_BYTES = 2000
