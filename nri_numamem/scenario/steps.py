@@ -78,6 +78,7 @@ class Remove:
     uid: str
 
 
+_What: TypeAlias = Mapping[str, object]
 Step: TypeAlias = Admit | Retry | Resize | Stop | Remove
 
 
@@ -104,12 +105,12 @@ def _read_step(path: SettingsPath, value: object, around: Surroundings) -> Step:
         problem = f"{len(step)} verbs in one step" if step else "an empty step"
         raise SettingsError(path, problem, f"write one of {', '.join(_READERS)}")
     [(verb, what)] = step.items()
-    return _READERS[verb]((*path, verb), what, around)
+    keys, read = _READERS[verb]
+    return read((*path, verb), read_mapping((*path, verb), what, keys), around)
 
 
-def _read_admit(path: SettingsPath, value: object, around: Surroundings) -> Step:
-    what = read_mapping(path, value, ("pod", "cpus", "devices"))
-    uid = _read_pod(path, what, around)
+def _read_admit(path: SettingsPath, what: _What, around: Surroundings) -> Step:
+    uid = _read_pod(path, what, around.pods)
     pod = around.pods[uid].pod
     for container in pod.containers:
         _check_page_sizes(path, container)
@@ -140,13 +141,11 @@ def _check_page_sizes(path: SettingsPath, container: Container) -> None:
             raise SettingsError(path, problem, "use a page size that exists") from error
 
 
-def _read_retry(path: SettingsPath, value: object, around: Surroundings) -> Step:
-    what = read_mapping(path, value, ("pod",))
-    return Retry(None if what.get("pod") is None else _read_pod(path, what, around))
+def _read_retry(path: SettingsPath, what: _What, around: Surroundings) -> Step:
+    return Retry(None if what.get("pod") is None else _read_pod(path, what, around.pods))
 
 
-def _read_resize(path: SettingsPath, value: object, around: Surroundings) -> Step:
-    what = read_mapping(path, value, ("pod", "container", "memory"))
+def _read_resize(path: SettingsPath, what: _What, around: Surroundings) -> Step:
     uid, container = _read_container(path, what, around)
     here = (*path, "memory")
     if what.get("memory") is None:
@@ -154,32 +153,24 @@ def _read_resize(path: SettingsPath, value: object, around: Surroundings) -> Ste
     return Resize(uid, container, read_quantity(here, what["memory"]))
 
 
-def _read_stop(path: SettingsPath, value: object, around: Surroundings) -> Step:
-    what = read_mapping(path, value, ("pod", "container"))
+def _read_stop(path: SettingsPath, what: _What, around: Surroundings) -> Step:
     return Stop(*_read_container(path, what, around))
 
 
-def _read_remove(path: SettingsPath, value: object, around: Surroundings) -> Step:
-    what = read_mapping(path, value, ("pod",))
-    uid = read_text((*path, "pod"), what.get("pod"))
-    known = {**around.pods, **around.written}
-    if uid not in known:
-        raise SettingsError((*path, "pod"), f"no pod has the uid {show(uid)}", _one_of(uid, known))
-    return Remove(uid)
+def _read_remove(path: SettingsPath, what: _What, around: Surroundings) -> Step:
+    return Remove(_read_pod(path, what, {**around.pods, **around.written}))
 
 
-def _read_pod(path: SettingsPath, what: Mapping[str, object], around: Surroundings) -> str:
+def _read_pod(path: SettingsPath, what: _What, known: Mapping[str, object]) -> str:
     here = (*path, "pod")
     uid = read_text(here, what.get("pod"))
-    if uid not in around.pods:
-        raise SettingsError(here, f"no pod has the uid {show(uid)}", _one_of(uid, around.pods))
+    if uid not in known:
+        raise SettingsError(here, f"no pod has the uid {show(uid)}", _one_of(uid, known))
     return uid
 
 
-def _read_container(
-    path: SettingsPath, what: Mapping[str, object], around: Surroundings
-) -> tuple[str, str]:
-    uid = _read_pod(path, what, around)
+def _read_container(path: SettingsPath, what: _What, around: Surroundings) -> tuple[str, str]:
+    uid = _read_pod(path, what, around.pods)
     here = (*path, "container")
     name = read_text(here, what.get("container"))
     names = {container.name: None for container in around.pods[uid].pod.containers}
@@ -198,10 +189,13 @@ def _one_of(given: str, allowed: Mapping[str, object]) -> str:
     return remedy.partition("allowed: ")[0].strip() or f"give one of the {len(allowed)} there"
 
 
-_READERS: Mapping[str, Callable[[SettingsPath, object, Surroundings], Step]] = {
-    "admit": _read_admit,
-    "retry": _read_retry,
-    "resize": _read_resize,
-    "stop": _read_stop,
-    "remove": _read_remove,
+_READERS: Mapping[
+    str, tuple[tuple[str, ...], Callable[[SettingsPath, _What, Surroundings], Step]]
+] = {
+    "admit": (("pod", "cpus", "devices"), _read_admit),
+    "retry": (("pod",), _read_retry),
+    "resize": (("pod", "container", "memory"), _read_resize),
+    "stop": (("pod", "container"), _read_stop),
+    "remove": (("pod",), _read_remove),
 }
+"""Verb -> the keys of its mapping, and what reads them."""

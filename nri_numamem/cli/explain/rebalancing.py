@@ -122,7 +122,7 @@ class Plans:
 
     def of(self, names: Names) -> Present:
         """Return what the host shows now about a container."""
-        return self.present.get((names.pod_uid, names.container), Present())
+        return self.present.get(names.key, Present())
 
     def advice(self, story: ContainerStory) -> Advice:
         """Return the advice for a container: what helps now, or what helped at its decision."""
@@ -184,7 +184,7 @@ def _plans(
             plan = plan_on(context, state, resident, others, placing(context, state, event))
             remedies = remedies_on(context, state, event, others, known)
             present = Present(present.outside, plan, remedies)
-        found[names.pod_uid, names.container] = present
+        found[names.key] = present
     return Plans(found, named)
 
 

@@ -23,6 +23,11 @@ class Names:
     container: str
 
     @property
+    def key(self) -> Key:
+        """The container's key."""
+        return self.pod_uid, self.container
+
+    @property
     def full_pod(self) -> str:
         """NAMESPACE/POD."""
         return f"{self.namespace}/{self.pod}"
@@ -79,7 +84,7 @@ def by_container(entries: Iterable[Recorded], query: Query) -> Mapping[Key, list
     for entry in entries:
         names = names_of(entry)
         if names.pod_uid and query.matches(names):
-            found.setdefault((names.pod_uid, names.container), []).append(entry)
+            found.setdefault(names.key, []).append(entry)
     return found
 
 

@@ -61,12 +61,6 @@ def main(args: argparse.Namespace) -> int:
     return _show(args)
 
 
-def status_of(report: Report) -> int:
-    """Return the exit status."""
-    facts = report.facts
-    return 0 if facts.holder is not None and not report.problems else 1
-
-
 def _watch(args: argparse.Namespace, sleep: Callable[[float], None]) -> int:
     """Show the status again and again; Ctrl-C ends it with status 0."""
     is_redrawn = args.output == "table" and sys.stdout.isatty()
@@ -94,7 +88,7 @@ def _show(args: argparse.Namespace, before: str = "") -> int:
         from nri_numamem.cli.status.screen import show  # noqa: PLC0415 - only for people
 
         show(report, new_console())
-    return status_of(report)
+    return 0 if report.facts.holder is not None and not report.problems else 1
 
 
 def _show_pages(args: argparse.Namespace, report: Report, before: str) -> int:
