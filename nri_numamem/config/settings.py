@@ -29,11 +29,10 @@ from nri_numamem.engine.features.residency.setting import OFF, Residency
 from nri_numamem.kubelet.config_file import MAX_ALLOWABLE
 from nri_numamem.memorymanager.burstable import BurstablePods
 from nri_numamem.memorymanager.reserved_memory import Reservation
-from nri_numamem.numa.cpu_following import CpuFollowing
+from nri_numamem.numa.machine import CpuFollowing
 from nri_numamem.numa.memory_nodes import MemoryNodes
 from nri_numamem.numa.memory_policy import MemoryPolicies
-from nri_numamem.numa.pod_strategies import PodStrategies
-from nri_numamem.numa.preferences import Strategy
+from nri_numamem.numa.preferences import PodStrategies, Strategy
 
 __all__ = [
     "STATE_FILE",

@@ -54,10 +54,10 @@ kubelet                                here
 getDefaultMachineState                 state.default_state
 validateState, areMachineStatesEqual   invariants.check_accounting; the engine does not trust a
                                        stored state, it adopts the running containers
-GetTopologyHints                       hints.topology_hints
-GetPodTopologyHints                    hints.topology_hints: the engine places a pod as a
+GetTopologyHints                       hints.container_hints
+GetPodTopologyHints                    hints.container_hints: the engine places a pod as a
                                        whole as one container with the pod's request
-calculateHints                         candidates.Candidates, hints.full_hints
+calculateHints                         candidates.Candidates
 isHintPreferred                        candidates.Candidates.hint
 regenerateHints                        hints.regenerate_hints
 getPodRequestedResources               pod.pod_request
@@ -67,7 +67,7 @@ getDefaultHint, findBestHint           candidates.Candidates.best
 extendTopologyManagerHint              candidates.Candidates.best, with `fixed` nodes
 isAffinityViolatingNUMAAllocations     candidates.crosses_groups
 updateMachineState                     blocks.add_blocks
-updatePodReusableMemory                accounting.mark_reusable, accounting.drop_reusable_of_others
+updatePodReusableMemory                accounting.mark_reusable
 getPodReusableMemory                   state.State.reusable_bytes
 updateInitContainersMemoryBlocks       accounting.assign: it removes reused bytes from old blocks
 RemoveContainer                        accounting.remove_container
@@ -79,10 +79,8 @@ getSystemReservedMemory                node_allocatable.resolve_reserved
 """
 
 from nri_numamem.memorymanager.accounting import (
-    Adoption,
     adopt,
     adopt_again,
-    drop_reusable_of_others,
     mark_reusable,
     release_reusable,
     remove_container,
@@ -90,15 +88,9 @@ from nri_numamem.memorymanager.accounting import (
     remove_pod,
     rename_container,
 )
-from nri_numamem.memorymanager.hint import Hint, HintMap
-from nri_numamem.memorymanager.hints import (
-    full_hints,
-    hints_for_request,
-    topology_hints,
-)
+from nri_numamem.memorymanager.candidates import Hint
 from nri_numamem.memorymanager.hugepage_pools import (
     NonPodHugepages,
-    Pool,
     PoolUse,
     mask_unavailable_hugepages,
     non_pod_hugepages,
@@ -112,16 +104,12 @@ from nri_numamem.memorymanager.node_allocatable import HostReservation, derive, 
 from nri_numamem.memorymanager.node_verdicts import NodeVerdict
 from nri_numamem.memorymanager.pod import Container, ContainerKind, Pod, QosClass, pod_request
 from nri_numamem.memorymanager.policy_static import (
-    choose_nodes,
     nodes_of,
-    record_allocation,
 )
 from nri_numamem.memorymanager.rejection import Explanation, Rejection
 from nri_numamem.memorymanager.reserved_memory import (
     Reservation,
     ReservedMemoryError,
-    check_reserved,
-    parse_reserved_memory,
 )
 from nri_numamem.memorymanager.resize import Resized, extend_containers, resize_container
 from nri_numamem.memorymanager.shortfalls import charge_shortfalls
@@ -139,19 +127,16 @@ from nri_numamem.memorymanager.state import (
 
 __all__ = [
     "AccountingError",
-    "Adoption",
     "Block",
     "Container",
     "ContainerKind",
     "Explanation",
     "Hint",
-    "HintMap",
     "HostReservation",
     "NodeState",
     "NodeVerdict",
     "NonPodHugepages",
     "Pod",
-    "Pool",
     "PoolUse",
     "QosClass",
     "Rejection",
@@ -167,22 +152,15 @@ __all__ = [
     "charge_shortfalls",
     "check_accounting",
     "check_groups",
-    "check_reserved",
     "check_shortfalls",
-    "choose_nodes",
     "default_state",
     "derive",
-    "drop_reusable_of_others",
     "extend_containers",
-    "full_hints",
-    "hints_for_request",
     "mark_reusable",
     "mask_unavailable_hugepages",
     "nodes_of",
     "non_pod_hugepages",
-    "parse_reserved_memory",
     "pod_request",
-    "record_allocation",
     "release_reusable",
     "remove_container",
     "remove_containers",
@@ -191,5 +169,4 @@ __all__ = [
     "resize_container",
     "resolve_reserved",
     "state_as_written",
-    "topology_hints",
 ]

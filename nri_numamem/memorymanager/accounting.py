@@ -182,16 +182,6 @@ def _release_bytes(machine: dict[int, NodeState], block: Block, size_bytes: int)
     return block
 
 
-def drop_reusable_of_others(state: State, uid: str) -> State:
-    """Make the containers of all other pods no longer reusable; their blocks are unchanged.
-
-    The kubelet does so at each allocation, because it handles one pod at a time. Source: kubelet
-    memorymanager, updatePodReusableMemory.
-    """
-    kept = state.reusable.get(uid)
-    return replace(state, reusable={} if kept is None else {uid: kept})
-
-
 def remove_container(state: State, uid: str, name: HolderName) -> State:
     """Remove a container's assignment; nothing changes if it is not assigned.
 

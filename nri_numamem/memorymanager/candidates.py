@@ -10,12 +10,12 @@ Source: kubelet memorymanager, calculateHints; the results equal its full enumer
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
 from operator import attrgetter
 from typing import TypeAlias
 
-from nri_numamem.memorymanager.hint import Hint
 from nri_numamem.memorymanager.state import (
     NO_TABLE,
     NodeState,
@@ -32,6 +32,16 @@ Amount: TypeAlias = Callable[[Table], int]
 
 ALLOCATABLE: Amount = attrgetter("allocatable")
 FREE: Amount = attrgetter("free")
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """One topology hint, as in the kubelet's Topology Manager."""
+
+    affinity: NodeSet | None
+    """A node set on which the request fits; None is "any nodes"."""
+    preferred: bool
+    """Whether no smaller set could hold the request on an empty machine."""
 
 
 def crosses_groups(state: State, nodes: NodeSet) -> bool:

@@ -1,32 +1,25 @@
 """Hint generation: the memory manager's hints for the topology manager.
 
-``topology_hints`` returns only hints that can decide a merge. ``full_hints`` lists all hints, as
-the kubelet does, for the command line and for comparisons on small machines. All resources of a
-request are placed on the same nodes, so each resource has the same list of hints.
+The kubelet lists all hints; here only hints that can decide a merge are listed. All resources of a
+request are placed on the same nodes, so they have one list of hints.
 
 There are two intended differences to the kubelet. A request that fits nowhere gives an empty list
-per resource ("impossible"; the kubelet's empty map means "no preference"). And the list counts
-once in a merge, not once per resource: with repeated lists, the merge could intersect two
-different placements of one request and choose more nodes than necessary.
+("impossible"; the kubelet's empty map means "no preference"). And the list counts once in a merge,
+not once per resource: with repeated lists, the merge could intersect two different placements of
+one request and choose more nodes than necessary.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import combinations
 
 from nri_numamem.memorymanager.accounting import remove_container
-from nri_numamem.memorymanager.blocks import resource_order
-from nri_numamem.memorymanager.candidates import Candidates, candidates_for, is_admissible
-from nri_numamem.memorymanager.hint import Hint, HintMap
+from nri_numamem.memorymanager.candidates import Candidates, Hint, candidates_for
 from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.memorymanager.pod import ContainerKind, Pod
 from nri_numamem.memorymanager.state import Block, Request, State
 from nri_numamem.numa.closest.cover import Cover
 from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.preferences import Preferences
-
-# full_hints() visits 2^N - 1 sets: 16 nodes take about a second.
-FULL_HINTS_NODES = 16
 
 ANYWHERE = -1
 """The mask in `MergedHints` for "no affinity": every bit is set."""
@@ -46,23 +39,6 @@ class MergedHints:
 NO_OTHER_PROVIDERS = MergedHints()
 
 
-def topology_hints(
-    state: State,
-    pod: Pod,
-    name: HolderName,
-    preferences: Preferences,
-    others: MergedHints = NO_OTHER_PROVIDERS,
-) -> HintMap | None:
-    """Return the hints for one container that can decide a merge with `others`.
-
-    None is "no preference": the pod is not Guaranteed, or the container is assigned other amounts
-    than it requests. An empty list per resource is "impossible".
-    Source: kubelet memorymanager, GetTopologyHints.
-    """
-    request = pod.container(name).requests
-    return _for_each(request, container_hints(state, pod, name, preferences, others))
-
-
 def container_hints(
     state: State,
     pod: Pod,
@@ -70,7 +46,12 @@ def container_hints(
     preferences: Preferences,
     others: MergedHints = NO_OTHER_PROVIDERS,
 ) -> tuple[Hint, ...] | None:
-    """Return the one list that all resources have in topology_hints()."""
+    """Return the hints for one container that can decide a merge with `others`.
+
+    All resources have this one list. None is "no preference": the pod is not Guaranteed, or the
+    container is assigned other amounts than it requests. An empty list is "impossible".
+    Source: kubelet memorymanager, GetTopologyHints.
+    """
     if not pod.guaranteed:
         return None
     request = pod.container(name).requests
@@ -80,33 +61,6 @@ def container_hints(
             return regenerate_hints(blocks, request)
         state = remove_container(state, pod.uid, name)
     return hints_for_request(state, pod.uid, request, preferences, others)
-
-
-def full_hints(state: State, pod: Pod, name: HolderName) -> HintMap | None:
-    """Return all hints for one container in the kubelet's order, smallest sets first.
-
-    A request that fits nowhere gives an empty map, as in the kubelet. Raises ValueError on a
-    machine with more than 16 NUMA nodes.
-    """
-    if not pod.guaranteed:
-        return None
-    request = pod.container(name).requests
-    blocks = state.blocks(pod.uid, name)
-    if blocks is not None:
-        return _for_each(request, regenerate_hints(blocks, request))
-    if len(state.machine_state) > FULL_HINTS_NODES:
-        raise ValueError(
-            f"{len(state.machine_state)} NUMA nodes have too many sets to list all hints; "
-            f"this works for up to {FULL_HINTS_NODES} nodes"
-        )
-    candidates = candidates_for(state, pod.uid, request, NodeSet())
-    hints = tuple(
-        candidates.hint(nodes)
-        for size in range(1, len(state.machine_state) + 1)
-        for nodes in map(NodeSet, combinations(state.machine_state, size))
-        if is_admissible(state, pod.uid, request, nodes)
-    )
-    return _for_each(request, hints) if hints else {}
 
 
 def kept_blocks(state: State, pod: Pod, name: HolderName) -> tuple[Block, ...] | None:
@@ -149,12 +103,6 @@ def regenerate_hints(blocks: tuple[Block, ...], request: Request) -> tuple[Hint,
     if not (blocks and _have_amounts(blocks, request)):
         return None
     return (Hint(blocks[0].numa_affinity, preferred=True),)
-
-
-def _for_each(request: Request, hints: tuple[Hint, ...] | None) -> HintMap | None:
-    if hints is None:
-        return None
-    return dict.fromkeys(sorted(request, key=resource_order), hints)
 
 
 def hints_for_request(

@@ -13,8 +13,7 @@ from nri_numamem.memorymanager.accounting import (
     remove_container,
     unmark_reusable,
 )
-from nri_numamem.memorymanager.candidates import candidates_for, crosses_groups, free_bytes
-from nri_numamem.memorymanager.hint import Hint
+from nri_numamem.memorymanager.candidates import Hint, candidates_for, crosses_groups, free_bytes
 from nri_numamem.memorymanager.hints import kept_blocks
 from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.memorymanager.pod import ContainerKind, Pod

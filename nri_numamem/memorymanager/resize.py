@@ -22,8 +22,7 @@ from nri_numamem.memorymanager.accounting import (
     remove_containers,
 )
 from nri_numamem.memorymanager.blocks import sum_blocks
-from nri_numamem.memorymanager.candidates import candidates_for, free_bytes
-from nri_numamem.memorymanager.hint import Hint
+from nri_numamem.memorymanager.candidates import Hint, candidates_for, free_bytes
 from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.memorymanager.state import Block, Request, State, views
 from nri_numamem.numa.nodeset import NodeSet

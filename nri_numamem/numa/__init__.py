@@ -1,9 +1,8 @@
 """NUMA nodes as values: sets of nodes and CPUs, amounts, distances, and machines."""
 
-from nri_numamem.numa.cpu_following import CpuFollowing, cpus_of
 from nri_numamem.numa.cpuset import CpuSet
 from nri_numamem.numa.distances import Distances
-from nri_numamem.numa.machine import Machine, NumaNode
+from nri_numamem.numa.machine import CpuFollowing, Machine, NumaNode, cpus_of
 from nri_numamem.numa.memory_nodes import (
     Classification,
     MemoryNodes,
@@ -23,11 +22,9 @@ from nri_numamem.numa.memory_policy import (
     policy_of,
 )
 from nri_numamem.numa.nodeset import NodeSet
-from nri_numamem.numa.pod_strategies import PodStrategies
-from nri_numamem.numa.preferences import Preferences, Strategy
+from nri_numamem.numa.preferences import PodStrategies, Preferences, Strategy
 from nri_numamem.numa.quantity import (
     MEMORY,
-    canonical_resource,
     format_page_size,
     format_quantity,
     hugepages_page_size,
@@ -35,7 +32,6 @@ from nri_numamem.numa.quantity import (
     humanize_bytes,
     is_memory_resource,
     parse_page_size,
-    parse_quantity,
 )
 
 __all__ = [
@@ -59,7 +55,6 @@ __all__ = [
     "Preferences",
     "Strategy",
     "WithoutCpus",
-    "canonical_resource",
     "classify",
     "cpus_of",
     "format_page_size",
@@ -70,7 +65,6 @@ __all__ = [
     "is_memory_resource",
     "mode_and_count",
     "parse_page_size",
-    "parse_quantity",
     "policy_of",
     "without_nodes",
 ]

@@ -4,8 +4,11 @@ These are plain values. ``nri_numamem.host`` reads them from sysfs; scenario fil
 define their own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import reduce
+from operator import or_
 
 from nri_numamem.numa.cpuset import CpuSet
 from nri_numamem.numa.nodeset import NodeSet
@@ -61,3 +64,38 @@ class Machine:
     def node_set(self) -> NodeSet:
         """The ids of all nodes."""
         return NodeSet(node.node_id for node in self.nodes)
+
+
+class CpuFollowing(StrEnum):
+    """The setting `cpuFollowsMemory`: whether a pinned container gets the CPUs of its nodes."""
+
+    OFF = "off"
+    PREFER = "prefer"
+    """While the CPU requests on these nodes are at most their CPUs."""
+    REQUIRE = "require"
+    """Always."""
+
+
+def cpus_of(machine: Machine, nodes: NodeSet, unusable: CpuSet) -> CpuSet:
+    """Return the online CPUs of some nodes, without the unusable ones.
+
+    Containers share them: all containers on these nodes get the same ones.
+
+    If none is left, as for nodes without CPUs, return those of the nearest nodes that have some, by
+    distance. The result is empty only if the machine has no usable CPUs.
+    """
+    usable = {node.node_id: node.cpus - unusable for node in machine.nodes}
+    found = _union_of(cpus for node_id, cpus in usable.items() if node_id in nodes)
+    if found:
+        return found
+    distances = {
+        target: min((n.distance_to(target) for n in machine.nodes if n.node_id in nodes), default=0)
+        for target, cpus in usable.items()
+        if cpus
+    }
+    nearest = min(distances.values(), default=0)
+    return _union_of(usable[target] for target, found in distances.items() if found == nearest)
+
+
+def _union_of(sets: Iterable[CpuSet]) -> CpuSet:
+    return reduce(or_, sets, CpuSet())

@@ -11,8 +11,7 @@ Source: kubelet topologymanager, scope_container.go.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from nri_numamem.memorymanager.candidates import candidates_for, crosses_groups
-from nri_numamem.memorymanager.hint import Hint
+from nri_numamem.memorymanager.candidates import Hint, candidates_for, crosses_groups
 from nri_numamem.memorymanager.hints import NO_OTHER_PROVIDERS, container_hints
 from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.memorymanager.pod import Pod

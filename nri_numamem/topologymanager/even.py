@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from nri_numamem.memorymanager.accounting import remove_container
+from nri_numamem.memorymanager.candidates import Hint
 from nri_numamem.memorymanager.even_groups import best_even_group, fits_evenly, parts_of
-from nri_numamem.memorymanager.hint import Hint
 from nri_numamem.memorymanager.hints import ANYWHERE, kept_blocks
 from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.memorymanager.node_reasons import even_reason_of

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import TypeAlias
 
-from nri_numamem.memorymanager.hint import Hint
+from nri_numamem.memorymanager.candidates import Hint
 from nri_numamem.memorymanager.hints import ANYWHERE, MergedHints
 from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.preferences import Preferences

@@ -20,15 +20,8 @@ from nri_numamem.engine.admission.placement import place_by_hints, place_on_node
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.core.providers import NO_OTHER_PROVIDERS, OtherProviders
-from nri_numamem.memorymanager import (
-    Hint,
-    Rejection,
-    Request,
-    Reservation,
-    State,
-    hints_for_request,
-    remove_container,
-)
+from nri_numamem.memorymanager import Hint, Rejection, Request, Reservation, State, remove_container
+from nri_numamem.memorymanager.hints import hints_for_request
 from nri_numamem.numa import MEMORY, CpuSet, Machine, NodeSet, NumaNode, hugepages_resource
 from nri_numamem.topologymanager import ProviderHints, TopologyPolicy, merge_hints
 from tests.bench.figures import exponent, quantile

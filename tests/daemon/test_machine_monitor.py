@@ -27,7 +27,8 @@ from nri_numamem.host.hugepages import SYSTEM_POOLS
 from nri_numamem.host.roots import HostRoots
 from nri_numamem.host.topology import read_machine
 from nri_numamem.host.uevents import UeventSocket
-from nri_numamem.memorymanager import Pool, Reservation
+from nri_numamem.memorymanager import Reservation
+from nri_numamem.memorymanager.hugepage_pools import Pool
 from nri_numamem.numa import CpuSet, Machine, NumaNode
 from nri_numamem.observe.threads import NO_THREAD
 from tests.engine.records.examples import example

@@ -12,7 +12,8 @@ from nri_numamem.engine.core.plan import Adjustment, Plan
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Applied, Engine
 from nri_numamem.engine.records.record import Record
-from nri_numamem.memorymanager import Pool, PoolUse
+from nri_numamem.memorymanager import PoolUse
+from nri_numamem.memorymanager.hugepage_pools import Pool
 from nri_numamem.numa import Machine, NodeSet
 from tests.engine.conftest import GI, MI, PAGE, SETTINGS, Answer, Host, NewHost, four_nodes
 from tests.sequences.on_engine import EngineDriver, life_on

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.queries.dump import non_pod_hugepages_record, pools_record
 from nri_numamem.engine.records.plain import fields_of
-from nri_numamem.memorymanager import NonPodHugepages, Pool, PoolUse, Reservation
+from nri_numamem.memorymanager import NonPodHugepages, PoolUse, Reservation
+from nri_numamem.memorymanager.hugepage_pools import Pool
 from nri_numamem.numa import NodeSet
 from tests.engine.records.examples import example
 

@@ -16,7 +16,8 @@ from nri_numamem.export.amounts import (
     running_containers,
 )
 from nri_numamem.kubelet.host_resources import Devices, KubeletResources
-from nri_numamem.memorymanager import Pool, PoolUse
+from nri_numamem.memorymanager import PoolUse
+from nri_numamem.memorymanager.hugepage_pools import Pool
 from nri_numamem.numa import CpuSet, Machine, NodeSet
 from tests.export.hosts import (
     GI,

@@ -14,7 +14,8 @@ from nri_numamem.host.hugepages import (
     read_reserved_pages,
 )
 from nri_numamem.host.sysfs import MachineError
-from nri_numamem.memorymanager import Pool, PoolUse
+from nri_numamem.memorymanager import PoolUse
+from nri_numamem.memorymanager.hugepage_pools import Pool
 
 PAGE_2M = 2 << 20
 PAGE_1G = 1 << 30

@@ -13,7 +13,6 @@ from nri_numamem.memorymanager import (
     Pod,
     Rejection,
     State,
-    drop_reusable_of_others,
     mark_reusable,
     pod_request,
     remove_container,
@@ -28,6 +27,7 @@ from nri_numamem.scenario.steps import Admit, Remove, Step
 from nri_numamem.topologymanager import Placement, ProviderHints, admit, admit_with_hint
 from tests.kubelet_managers.lives import Life
 from tests.kubelet_managers.values import POOL, Outcome, groups_of
+from tests.laboratory.container_hints import drop_reusable_of_others
 
 MI = 1 << 20
 

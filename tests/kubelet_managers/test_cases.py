@@ -11,7 +11,8 @@ import pytest
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox, Synchronize
 from nri_numamem.engine.engine import Engine
-from nri_numamem.memorymanager import Pool, PoolUse
+from nri_numamem.memorymanager import PoolUse
+from nri_numamem.memorymanager.hugepage_pools import Pool
 from nri_numamem.numa import hugepages_resource
 from nri_numamem.scenario.events import container_event, sandbox_event
 from nri_numamem.scenario.player import play

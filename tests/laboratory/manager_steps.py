@@ -11,14 +11,7 @@ from nri_numamem.config.values import read_mapping
 from nri_numamem.engine.admission.placement import place_with_hint
 from nri_numamem.engine.core.plan import RecordValue
 from nri_numamem.engine.engine import Engine
-from nri_numamem.memorymanager import (
-    ContainerKind,
-    Hint,
-    HintMap,
-    Rejection,
-    drop_reusable_of_others,
-    remove_container,
-)
+from nri_numamem.memorymanager import ContainerKind, Hint, Rejection, remove_container
 from nri_numamem.memorymanager.holder import HolderKind
 from nri_numamem.memorymanager.state_json import state_json
 from nri_numamem.numa import NodeSet
@@ -28,7 +21,7 @@ from nri_numamem.scenario.player import Player
 from nri_numamem.scenario.scenario import scenario_from_document
 from nri_numamem.scenario.steps import Remove, Surroundings, read_steps
 from nri_numamem.topologymanager import merge_hints
-from tests.laboratory.container_hints import hints_for_container
+from tests.laboratory.container_hints import HintMap, drop_reusable_of_others, hints_for_container
 from tests.laboratory.merge_step import read_hint, read_merge
 
 Document = dict[str, RecordValue]

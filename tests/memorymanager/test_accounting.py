@@ -6,21 +6,20 @@ from types import ModuleType
 import pytest
 
 from nri_numamem.memorymanager import (
-    Adoption,
     Block,
     State,
     adopt,
     check_accounting,
     check_groups,
-    drop_reusable_of_others,
     mark_reusable,
     release_reusable,
     remove_container,
     remove_pod,
     rename_container,
 )
-from nri_numamem.memorymanager.accounting import assign, unmark_reusable
+from nri_numamem.memorymanager.accounting import Adoption, assign, unmark_reusable
 from nri_numamem.numa import NodeSet
+from tests.laboratory.container_hints import drop_reusable_of_others
 
 N0, N1, N01, N12 = NodeSet([0]), NodeSet([1]), NodeSet([0, 1]), NodeSet([1, 2])
 

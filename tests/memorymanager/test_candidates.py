@@ -1,6 +1,6 @@
 import pytest
 
-from nri_numamem.memorymanager import State, adopt, mark_reusable
+from nri_numamem.memorymanager import Hint, State, adopt, mark_reusable
 from nri_numamem.memorymanager.accounting import assign
 from nri_numamem.memorymanager.candidates import (
     candidates_for,
@@ -145,3 +145,14 @@ def test_the_candidates_of_a_request_are_kept_with_the_state(state: State) -> No
     assert candidates_for(after, "new", {"memory": 5}, NOWHERE).best(LOWEST) == nodes("4-5")
     assert candidates.best(LOWEST) == candidates.best(LOWEST) == nodes("3-4")
     assert candidates.best(LOWEST, nodes("5")) == nodes("3,5")
+
+
+def test_a_hint_is_a_value() -> None:
+    hint = Hint(NodeSet([0, 1]), preferred=True)
+    assert hint == Hint(NodeSet.parse("0-1"), preferred=True)
+    assert hint != Hint(NodeSet([0, 1]), preferred=False)
+    assert len({hint, Hint(NodeSet([0, 1]), preferred=True)}) == 1
+
+
+def test_any_nodes_differ_from_no_nodes() -> None:
+    assert Hint(None, preferred=True) != Hint(NodeSet(), preferred=True)

@@ -13,14 +13,12 @@ from nri_numamem.memorymanager import (
     Pod,
     State,
     adopt,
-    full_hints,
-    hints_for_request,
     mark_reusable,
-    topology_hints,
 )
 from nri_numamem.memorymanager.accounting import assign
-from nri_numamem.memorymanager.hints import ANYWHERE, MergedHints, kept_blocks
+from nri_numamem.memorymanager.hints import ANYWHERE, MergedHints, hints_for_request, kept_blocks
 from nri_numamem.numa import NodeSet, Preferences
+from tests.laboratory.container_hints import full_hints, topology_hints
 
 LOWEST = Preferences(prefer_closest=False)
 N0, N1, N01 = NodeSet([0]), NodeSet([1]), NodeSet([0, 1])

@@ -8,7 +8,6 @@ import pytest
 
 from nri_numamem.memorymanager import (
     NonPodHugepages,
-    Pool,
     PoolUse,
     State,
     adopt,
@@ -19,6 +18,7 @@ from nri_numamem.memorymanager import (
 )
 from nri_numamem.memorymanager.accounting import assign
 from nri_numamem.memorymanager.candidates import candidates_for
+from nri_numamem.memorymanager.hugepage_pools import Pool
 from nri_numamem.memorymanager.rejection import MESSAGE_LIMIT, reject
 from nri_numamem.numa import Machine, NodeSet, NumaNode, Preferences
 

@@ -16,9 +16,9 @@ from nri_numamem.memorymanager import (
     Rejection,
     State,
     default_state,
-    full_hints,
 )
 from nri_numamem.numa import Distances, Machine, NodeSet, NumaNode, Preferences
+from tests.laboratory.container_hints import full_hints
 from tests.property.worlds import Allocated, allocate
 
 GI = 1 << 30

@@ -13,13 +13,13 @@ from nri_numamem.memorymanager import (
     Rejection,
     State,
     check_accounting,
-    choose_nodes,
     default_state,
     remove_container,
     resize_container,
 )
 from nri_numamem.memorymanager.accounting import adopt, assign, mark_reusable
 from nri_numamem.memorymanager.candidates import candidates_for, is_admissible
+from nri_numamem.memorymanager.policy_static import choose_nodes
 from nri_numamem.memorymanager.rejection import reject
 from nri_numamem.memorymanager.state import has_normal_memory, views, without_nodes
 from nri_numamem.numa import CpuSet, Machine, NodeSet, NumaNode, Preferences

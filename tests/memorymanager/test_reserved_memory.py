@@ -2,13 +2,12 @@ import re
 
 import pytest
 
-from nri_numamem.memorymanager import (
-    Reservation,
-    ReservedMemoryError,
+from nri_numamem.memorymanager import Reservation, ReservedMemoryError
+from nri_numamem.memorymanager.reserved_memory import (
     check_reserved,
     parse_reserved_memory,
+    reservations_of,
 )
-from nri_numamem.memorymanager.reserved_memory import reservations_of
 from nri_numamem.numa import Machine, NumaNode
 
 MI, GI = 2**20, 2**30

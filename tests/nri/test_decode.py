@@ -4,7 +4,8 @@ from dataclasses import replace
 import pytest
 
 from nri_numamem.engine.core import events
-from nri_numamem.memorymanager import Pool, PoolUse
+from nri_numamem.memorymanager import PoolUse
+from nri_numamem.memorymanager.hugepage_pools import Pool
 from nri_numamem.nri import nri_subset_pb2 as api
 from nri_numamem.nri.decode import _SANDBOX_CACHE_SIZE, Decoder, _with_present_limit
 from nri_numamem.nri.host_facts import Device

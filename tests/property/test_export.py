@@ -11,7 +11,8 @@ from nri_numamem.engine.queries.rebuilt import rebuilt
 from nri_numamem.export.amounts import CpuUse, memory_amounts
 from nri_numamem.export.noderesourcetopology import Host as ShownHost
 from nri_numamem.export.noderesourcetopology import noderesourcetopology
-from nri_numamem.memorymanager import Pool, PoolUse, Reservation
+from nri_numamem.memorymanager import PoolUse, Reservation
+from nri_numamem.memorymanager.hugepage_pools import Pool
 from tests.engine.conftest import MI, PAGE, Host, NewHost
 from tests.engine.conftest import new_host as new_host  # noqa: PLC0414 - a fixture
 from tests.export.hosts import create

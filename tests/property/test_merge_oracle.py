@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from nri_numamem.memorymanager import Hint, Rejection, State, topology_hints
+from nri_numamem.memorymanager import Hint, Rejection, State
 from nri_numamem.numa import NodeSet, Preferences
 from nri_numamem.topologymanager import (
     Topology,
@@ -22,6 +22,7 @@ from nri_numamem.topologymanager import (
     merge_hints,
     merged_hints_of,
 )
+from tests.laboratory.container_hints import topology_hints
 from tests.property.worlds import allocate
 
 # For a long run: NUMAMEM_LIVES=100000

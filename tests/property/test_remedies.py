@@ -21,7 +21,8 @@ from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.engine import Engine
 from nri_numamem.engine.queries.ending_pods import admitting, find_pods
 from nri_numamem.engine.setup import new_context
-from nri_numamem.memorymanager import Pool, PoolUse, Rejection, Reservation
+from nri_numamem.memorymanager import PoolUse, Rejection, Reservation
+from nri_numamem.memorymanager.hugepage_pools import Pool
 from nri_numamem.memorymanager.remedy import Kind, Remedy
 from nri_numamem.numa import (
     CpuSet,

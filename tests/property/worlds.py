@@ -17,12 +17,11 @@ from nri_numamem.memorymanager import (
     Table,
     check_accounting,
     check_groups,
-    choose_nodes,
     mark_reusable,
     nodes_of,
-    record_allocation,
     remove_container,
 )
+from nri_numamem.memorymanager.policy_static import choose_nodes, record_allocation
 from nri_numamem.numa import Distances, NodeSet, Preferences
 
 Amounts: TypeAlias = dict[str, int]

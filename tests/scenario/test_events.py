@@ -5,8 +5,9 @@ import pytest
 from nri_numamem.engine.core.events import Container, PodSandbox
 from nri_numamem.engine.core.state import EngineState
 from nri_numamem.kubelet.manifest import CpuAmounts
-from nri_numamem.memorymanager import Block, ContainerKind, Pod, Pool, PoolUse, QosClass
+from nri_numamem.memorymanager import Block, ContainerKind, Pod, PoolUse, QosClass
 from nri_numamem.memorymanager import Container as DescribedContainer
+from nri_numamem.memorymanager.hugepage_pools import Pool
 from nri_numamem.numa import NodeSet
 from nri_numamem.scenario.events import (
     begin_with_accounting,

@@ -19,7 +19,7 @@ from nri_numamem.memorymanager import (
 )
 from nri_numamem.memorymanager.accounting import assign, unmark_reusable
 from nri_numamem.numa import NodeSet, Preferences, Strategy
-from nri_numamem.numa.balance import Balance
+from nri_numamem.numa.preferences import Balance
 from nri_numamem.topologymanager.admission import (
     Placement,
     Topology,

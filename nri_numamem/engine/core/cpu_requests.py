@@ -22,7 +22,7 @@ from nri_numamem.engine.core.state import EngineState
 from nri_numamem.numa import CpuSet, Machine
 
 if TYPE_CHECKING:
-    from nri_numamem.numa.balance import Balance
+    from nri_numamem.numa.preferences import Balance
 
 MILLICORES = 1000
 """Of one CPU."""
@@ -87,7 +87,7 @@ def balance_of(
     Without a container, as in pod scope, the CPU request of the pod is unknown and counts as 0.
     `requests` are the sums by node, in millicores, if `state` is only a part of the state.
     """
-    from nri_numamem.numa.balance import Balance  # noqa: PLC0415 - only for features that are on
+    from nri_numamem.numa.preferences import Balance  # noqa: PLC0415 - only for features that are on
 
     added = 0 if container is None else requested_millicores(container)
     sums = cpu_requests(state, context.machine) if requests is None else requests

@@ -9,7 +9,8 @@ from nri_numamem.engine.admission.remedies import REBUILT_LIMIT, TRIALS
 from nri_numamem.engine.core.events import CreateContainer
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.records.plain import fields_of
-from nri_numamem.memorymanager import Pool, PoolUse
+from nri_numamem.memorymanager import PoolUse
+from nri_numamem.memorymanager.hugepage_pools import Pool
 from nri_numamem.numa import CpuSet, Machine, MemoryNodes, NodeClass, NumaNode
 from nri_numamem.numa.memory_nodes import WithoutCpus
 from tests.engine.conftest import GI, Answer, Host, NewHost

@@ -17,7 +17,8 @@ from nri_numamem.engine.admission.remedy_inputs import (
 from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.events import Container, CreateContainer, PodSandbox, StopPodSandbox
 from nri_numamem.engine.core.policy import Policy
-from nri_numamem.memorymanager import Pool, PoolUse, check_accounting
+from nri_numamem.memorymanager import PoolUse, check_accounting
+from nri_numamem.memorymanager.hugepage_pools import Pool
 from nri_numamem.numa import MemoryNodes, MemoryNodesError, NodeClass, NodeSet
 from tests.engine.conftest import MI, PAGE, SETTINGS, Host, NewHost, four_nodes
 

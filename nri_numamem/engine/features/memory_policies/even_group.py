@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 
 from nri_numamem.engine.core.annotations import MEMORY_POLICY
 from nri_numamem.engine.core.context import Context
-from nri_numamem.engine.core.events import CreateContainer, PodSandbox
+from nri_numamem.engine.core.events import CreateContainer, PodSandbox, PolicyRequest
 from nri_numamem.engine.core.request import Request, request_of
 from nri_numamem.engine.core.text import cut_name
-from nri_numamem.engine.features.memory_policies.support import unsupported
 from nri_numamem.memorymanager import Pod, Rejection, State
 from nri_numamem.memorymanager import Request as Resources
 from nri_numamem.memorymanager.candidates import candidates_for
@@ -29,7 +28,7 @@ from nri_numamem.memorymanager.node_reasons import (
     reason_for,
     reason_of,
 )
-from nri_numamem.numa import NodeSet, mode_and_count
+from nri_numamem.numa import NodeSet, PolicyMode, mode_and_count
 from nri_numamem.topologymanager import Placement, ProviderHints, Topology, admit_evenly
 
 SHARED = "the container shares its pod's memory limit, so its part of it is unknown"
@@ -90,6 +89,13 @@ def with_count(context: Context, event: CreateContainer, request: Request) -> Re
     if not count or unsupported(policy_request, mode) or obstacle(context, event, count):
         return request
     return replace(request, chooser=EvenGroup(count))
+
+
+def unsupported(request: PolicyRequest, mode: PolicyMode) -> str:
+    """Return why runtime or kernel cannot set the mode; "" if they can."""
+    support = request.support
+    is_missing = mode in support.missing_modes
+    return support.obstacle or (f"the kernel lacks the mode {mode}" if is_missing else "")
 
 
 def obstacle(context: Context, event: CreateContainer, count: int) -> str:

@@ -17,7 +17,6 @@ from nri_numamem.engine.core.state import EngineState
 from nri_numamem.engine.core.text import cut_name
 from nri_numamem.engine.features.memory_policies import even_group, records
 from nri_numamem.engine.features.memory_policies.records import ANNOTATION, DEFAULT, PolicyChoice
-from nri_numamem.engine.features.memory_policies.support import unsupported
 from nri_numamem.engine.records.record import Record
 from nri_numamem.numa import MemoryPolicy, NodeSet, OnUnsupported, mode_and_count, policy_of
 
@@ -80,7 +79,7 @@ def _find(
         if obstacle:
             return obstacle
     mode, count = mode_and_count(choice.text)
-    obstacle = unsupported(request, mode)
+    obstacle = even_group.unsupported(request, mode)
     if obstacle:
         return obstacle
     plan = decision.plan

@@ -8,8 +8,10 @@ import pytest
 
 from nri_numamem.engine.core import events
 from nri_numamem.engine.core.annotations import MEMORY_POLICY
+from nri_numamem.engine.core.events import PolicyRequest, PolicySupport
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.engine import Engine
+from nri_numamem.engine.features.memory_policies.even_group import unsupported
 from nri_numamem.engine.records.plain import fields_of
 from nri_numamem.engine.setup import new_context
 from nri_numamem.memorymanager import Reservation, check_accounting, check_groups
@@ -423,3 +425,15 @@ def test_a_strategy_decides_between_existing_groups(strategy: Strategy) -> None:
     is_second = strategy in (Strategy.SPREAD, Strategy.BALANCED_WITH_CPUS)
     assert answer.adjustment.cpuset_mems == ("2-3" if is_second else "0-1")
     assert "equal_nodes" not in fields_of(answer.records[0])
+
+
+BIND = PolicyMode.BIND
+
+
+def test_runtime_and_kernel_must_support_the_mode() -> None:
+    assert unsupported(PolicyRequest(), BIND) == ""
+    missing = PolicyRequest(support=PolicySupport(missing_modes=frozenset({BIND})))
+    assert unsupported(missing, BIND) == "the kernel lacks the mode bind"
+    assert unsupported(missing, PolicyMode.LOCAL) == ""
+    old = PolicyRequest(support=PolicySupport("the NRI is too old", frozenset({BIND})))
+    assert unsupported(old, BIND) == "the NRI is too old"
