@@ -106,7 +106,6 @@ def test_the_plugin_loads_neither_the_output_for_people_nor_features_that_are_of
         "engine.features.memory_policies.memory_policy",
         "engine.features.residency.remote_memory",
         "host.network",
-        "numa.balance",
     )
     names = {f"nri_numamem.{name}" for name in features}
     assert not loaded & names
