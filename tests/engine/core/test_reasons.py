@@ -136,6 +136,20 @@ def test_a_container_that_only_its_cgroup_shows(host: Host) -> None:
     assert host.engine.state.reasons.unpinned["c"].sandbox_id == "sandbox-a"
 
 
+def test_a_container_that_is_pinned_later_has_the_names_of_its_pod(host: Host) -> None:
+    pod = host.run("a")
+    use = events.CgroupUse(memory_bytes={0: MI})
+    found = events.Container(
+        "c", pod.sandbox_id, "c", 200 * MI, cgroup_mems=NodeSet(), cgroup_use=use
+    )
+    host.engine.apply(events.ContainersFound(((pod, found),)), 2000)
+    assert pinned(host) == {"c": ("unreported_container_found", 2000)}
+    create(host, "b", 3000)
+    assert host.engine.state.reasons.pinned["c"] == Reason(
+        "c", "sandbox-a", ("a", "c"), "ns", "pod-a", "pinned_while_running", 3000
+    )
+
+
 def test_a_cgroup_without_nodes_that_must_not_be_repaired(host: Host) -> None:
     container = create(host, "a", 1000)
     host.engine = Engine(host.engine.context, restore(snapshot(host.engine.state)))
