@@ -12,13 +12,13 @@ from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.decision import Transition
 from nri_numamem.engine.core.events import Container, CpusetRead, CpusetsRead, PodSandbox
 from nri_numamem.engine.core.plan import Update
-from nri_numamem.engine.core.reason import NO_REASONS, Reasons
+from nri_numamem.engine.core.reason import NO_REASONS
 from nri_numamem.engine.core.state import Cpusets, EngineState, Holder
 from nri_numamem.engine.cpusets import records
 from nri_numamem.engine.cpusets.verdict import Verdict, judge, repair_obstacle
 from nri_numamem.engine.pods import scope as pod_scope
 from nri_numamem.engine.records.record import Record
-from nri_numamem.engine.records.running import CpusetMemsConflict, CpusetMemsMissing, CpusetRecord
+from nri_numamem.engine.records.running import CpusetMemsConflict, CpusetMemsMissing
 from nri_numamem.memorymanager import Block, adopt
 from nri_numamem.numa import NodeSet
 
@@ -72,10 +72,9 @@ def cpusets_read(context: Context, state: EngineState, event: CpusetsRead) -> Tr
         blocks = None if holder is None else state.blocks(holder.key)
         if holder is None or holder.ended or not blocks or read.container_id in state.pending:
             continue
-        state, records_of_one, of_one = _compare(context, state, holder, blocks, read)
-        nodes = blocks[0].numa_affinity
-        found += (records.with_pages(one, nodes, read.pages) for one in records_of_one)
-        new |= of_one
+        done = _compare(context, state, holder, blocks, read)
+        state, new = done.state, new | done.reasons
+        found += done.records
     return Transition(state, tuple(found), reasons=new)
 
 
@@ -85,7 +84,7 @@ def _compare(
     holder: Holder,
     blocks: tuple[Block, ...],
     read: CpusetRead,
-) -> tuple[EngineState, list[CpusetRecord], Reasons]:
+) -> Transition:
     container_id, cpusets = holder.container_id, state.cpusets
     nodes = blocks[0].numa_affinity
     has_devices = container_id in cpusets.with_devices
@@ -97,20 +96,19 @@ def _compare(
     )
     after = cpusets.without(container_id)
     if verdict is Verdict.IN_PLACE:
-        return state.with_cpusets(after), [], NO_REASONS
+        return Transition(state.with_cpusets(after))
     if verdict is Verdict.CONFLICT:
-        return _adopt(context, state.with_cpusets(after), holder, blocks, read.mems)
+        return _adopt(context, state.with_cpusets(after), holder, blocks, read)
+    missing = records.missing(state, holder, nodes, obstacle)
+    shown = (records.with_pages(missing, nodes, read.pages),)
     if verdict is Verdict.UNPINNED:
         after = replace(after, unpinned=after.unpinned | {container_id})
         if container_id in cpusets.unpinned:
-            return state.with_cpusets(after), [], NO_REASONS
+            return Transition(state.with_cpusets(after))
         unpinned = reasons.unpinned(CpusetMemsMissing, state, holder)
-        record = records.missing(state, holder, nodes, obstacle)
-        return state.with_cpusets(after), [record], unpinned
+        return Transition(state.with_cpusets(after), shown, reasons=unpinned)
     after = with_repair(after, container_id, read.mems)
-    is_shown = not is_waiting and not read.mems
-    found: list[CpusetRecord] = [records.missing(state, holder, nodes)] if is_shown else []
-    return state.with_cpusets(after), found, NO_REASONS
+    return Transition(state.with_cpusets(after), () if is_waiting or read.mems else shown)
 
 
 def with_repair(cpusets: Cpusets, container_id: str, seen: NodeSet) -> Cpusets:
@@ -119,18 +117,23 @@ def with_repair(cpusets: Cpusets, container_id: str, seen: NodeSet) -> Cpusets:
 
 
 def _adopt(
-    context: Context, state: EngineState, holder: Holder, blocks: tuple[Block, ...], mems: NodeSet
-) -> tuple[EngineState, list[CpusetRecord], Reasons]:
+    context: Context,
+    state: EngineState,
+    holder: Holder,
+    blocks: tuple[Block, ...],
+    read: CpusetRead,
+) -> Transition:
     """Record a container on the nodes that something else set."""
     resources = {block.type: block.size for block in blocks}
-    adopted = adopt(state.accounting, *holder.key, mems, resources)
-    after = state.with_holder(alignment.with_nodes(holder, mems), adopted.state)
+    adopted = adopt(state.accounting, *holder.key, read.mems, resources)
+    after = state.with_holder(alignment.with_nodes(holder, read.mems), adopted.state)
     pod = after.pods.get(holder.sandbox_id)
     if pod is not None:
         after = pod_scope.take_from_pool(context, after, pod)
     nodes = blocks[0].numa_affinity
-    record = records.conflict(after, holder, nodes, mems, adopted.shortfall)
-    return after, [record], reasons.pinned(CpusetMemsConflict, after, holder)
+    conflict = records.conflict(after, holder, nodes, read.mems, adopted.shortfall)
+    record = records.with_pages(conflict, nodes, read.pages)
+    return Transition(after, (record,), reasons=reasons.pinned(CpusetMemsConflict, after, holder))
 
 
 def unpinned_containers(state: EngineState) -> frozenset[str]:

@@ -25,8 +25,8 @@ from nri_numamem.observe.log.sinks import Sink, StreamSink
 from nri_numamem.observe.threads import start_thread
 
 QUEUE_RECORDS = 4096
-"""A request makes a few records, a Synchronize one per container. A container's record takes 4 kB on
-a machine with eight NUMA nodes and 8 kB with 64, so a full queue takes 16 or 32 MiB."""
+"""A request makes a few records, a Synchronize one per container. A container's record takes 4 kB
+on a machine with eight NUMA nodes and 8 kB with 64, so a full queue takes 16 or 32 MiB."""
 
 FLUSH_S = 0.2
 
