@@ -111,13 +111,15 @@ class Group(NamedTuple):
 def read_rows(
     path: SettingsPath, document: object, rows: Sequence[Setting | Group]
 ) -> dict[str, Any]:
-    """Return field -> value for the keys of a mapping that are set; raise SettingsError."""
-    mapping = read_mapping(path, document, [row.key for row in rows])
+    """Return field -> value for the keys of a mapping that are set.
+
+    Raises SettingsError for the first key of the mapping whose value is invalid.
+    """
+    by_key = {row.key: row for row in rows}
     fields: dict[str, Any] = {}
-    for row in rows:
-        value = mapping.get(row.key)
+    for key, value in read_mapping(path, document, tuple(by_key)).items():
         if value is not None:
-            fields.update(row.read((*path, row.key), value))
+            fields.update(by_key[key].read((*path, key), value))
     return fields
 
 

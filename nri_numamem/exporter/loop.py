@@ -64,7 +64,7 @@ class Messages(Protocol):
     def start(self, number: int, call: Callable[[], Answer]) -> None:
         """Call a function in a thread; `number` comes back with its result."""
 
-    def wait(self, timeout_s: float) -> Stop | Done[Answer] | None:
+    def wait(self, timeout_s: float) -> Stop | Done | None:
         """Return the next message; None after the time."""
 
 
@@ -177,7 +177,7 @@ class Exporter:
             cause = f"no answer within {REQUEST_S:.0f} s"
             self._emit_all(self._writer.unanswered(now_s, FailureKind.UNREACHABLE, cause))
 
-    def _take(self, done: Done[Answer]) -> None:
+    def _take(self, done: Done) -> None:
         if self._call is None or self._call.number != done.number:
             return  # abandoned
         self._call = None

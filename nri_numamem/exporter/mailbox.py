@@ -11,13 +11,11 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
-from typing import Generic, Self, TypeVar
+from typing import Self
 
-from nri_numamem.apiserver.client import RequestError
+from nri_numamem.apiserver.client import Answer, RequestError
 
 STOPPING = (signal.SIGTERM, signal.SIGINT)
-
-Result = TypeVar("Result")
 
 
 class Stop:
@@ -25,18 +23,18 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class Done(Generic[Result]):
+class Done:
     """A call has ended."""
 
     number: int
-    result: Result | Exception
+    result: Answer | Exception
 
 
-class Mailbox(Generic[Result]):
+class Mailbox:
     """A context in which the process's signals become messages. For the main thread."""
 
     def __init__(self) -> None:
-        self._messages: queue.SimpleQueue[Stop | Done[Result]] = queue.SimpleQueue()
+        self._messages: queue.SimpleQueue[Stop | Done] = queue.SimpleQueue()
         self._handlers: dict[int, object] = {}
 
     def __enter__(self) -> Self:
@@ -50,7 +48,7 @@ class Mailbox(Generic[Result]):
         for number, handler in self._handlers.items():
             signal.signal(number, handler)  # type: ignore[arg-type] # what signal() returned
 
-    def start(self, number: int, call: Callable[[], Result]) -> None:
+    def start(self, number: int, call: Callable[[], Answer]) -> None:
         """Call a function in a thread; `number` comes back with its result."""
         thread = threading.Thread(
             target=self._run, args=(number, call), name=f"request {number}", daemon=True
@@ -60,18 +58,18 @@ class Mailbox(Generic[Result]):
         except RuntimeError as error:  # a limit of threads
             self._messages.put(Done(number, RequestError(str(error))))
 
-    def wait(self, timeout_s: float) -> Stop | Done[Result] | None:
+    def wait(self, timeout_s: float) -> Stop | Done | None:
         """Return the next message; None after the time."""
         try:
             return self._messages.get(timeout=max(0.0, timeout_s))
         except queue.Empty:
             return None
 
-    def _run(self, number: int, call: Callable[[], Result]) -> None:
+    def _run(self, number: int, call: Callable[[], Answer]) -> None:
         # Signals must interrupt the main thread.
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
-            result: Result | Exception = call()
+            result: Answer | Exception = call()
         except Exception as error:  # noqa: BLE001 - the loop judges it
             result = error
         self._messages.put(Done(number, result))

@@ -87,6 +87,7 @@ def test_what_is_not_set_is_neither_read_nor_written() -> None:
     [
         ({"inner": {"size": 10}}, "inner.size: 10 is out of range; write a whole number from 0 to"),
         ({"inner": {"size": 1}}, "inner: a size of low; remove it"),
+        ({"options": {"is-on": 7}, "inner": 1}, "options.is-on: 7 is not a boolean; write"),
         ({"inner": {"sizes": 1}}, "inner.sizes: unknown key; did you mean size? allowed: mode, s"),
         ({"options": {"is-on": 7}}, "options.is-on: 7 is not a boolean; write"),
         ({"fil": 1}, "fil: unknown key; did you mean file? allowed: inner, options, file, address"),

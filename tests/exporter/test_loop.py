@@ -40,7 +40,7 @@ class World:
         self.records: list[Record] = []
         self.reports: list[str] = []
         self.alive_s: list[float] = []
-        self._waiting: list[tuple[float, Done[Answer]]] = []
+        self._waiting: list[tuple[float, Done]] = []
         self.exporter = Exporter(
             "w", self, self, self, self, self.records.append, lambda: self.now_s, lambda: 0.0
         )
@@ -92,7 +92,7 @@ class World:
         self._waiting.append((self.now_s + self.request_s, Done(number, result)))
         self._waiting.sort(key=lambda message: message[0])
 
-    def wait(self, timeout_s: float) -> Stop | Done[Answer] | None:
+    def wait(self, timeout_s: float) -> Stop | Done | None:
         assert 0.0 <= timeout_s <= LOOK_S
         until_s = self.now_s + timeout_s
         if self._waiting and self._waiting[0][0] <= min(until_s, self.end_s):

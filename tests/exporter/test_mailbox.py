@@ -6,31 +6,32 @@ import threading
 
 import pytest
 
-from nri_numamem.apiserver.client import RequestError
+from nri_numamem.apiserver.client import Answer, RequestError
 from nri_numamem.exporter.mailbox import Done, Mailbox, Stop
 
 WAIT_S = 30.0
+ANSWER = Answer(200, {"kind": "Node"})
 
 
 @pytest.fixture(name="mailbox")
-def _mailbox() -> Mailbox[str]:
+def _mailbox() -> Mailbox:
     return Mailbox()
 
 
-def test_nothing_arrives(mailbox: Mailbox[str]) -> None:
+def test_nothing_arrives(mailbox: Mailbox) -> None:
     assert mailbox.wait(0.001) is None
     assert mailbox.wait(-1.0) is None
 
 
-def test_the_result_of_a_call(mailbox: Mailbox[str]) -> None:
-    mailbox.start(7, lambda: "done")
-    assert mailbox.wait(WAIT_S) == Done(7, "done")
+def test_the_result_of_a_call(mailbox: Mailbox) -> None:
+    mailbox.start(7, lambda: ANSWER)
+    assert mailbox.wait(WAIT_S) == Done(7, ANSWER)
 
 
-def test_a_call_that_fails(mailbox: Mailbox[str]) -> None:
+def test_a_call_that_fails(mailbox: Mailbox) -> None:
     error = RequestError("no")
 
-    def fail() -> str:
+    def fail() -> Answer:
         raise error
 
     mailbox.start(8, fail)
@@ -38,19 +39,19 @@ def test_a_call_that_fails(mailbox: Mailbox[str]) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal(mailbox: Mailbox[str], number: signal.Signals) -> None:
+def test_a_signal(mailbox: Mailbox, number: signal.Signals) -> None:
     before = signal.getsignal(number)
     release = threading.Event()
     with mailbox:
-        mailbox.start(1, lambda: str(release.wait(WAIT_S)))
+        mailbox.start(1, lambda: Answer(200, {"released": release.wait(WAIT_S)}))
         os.kill(os.getpid(), number)
         assert isinstance(mailbox.wait(WAIT_S), Stop)
         release.set()
-        assert mailbox.wait(WAIT_S) == Done(1, "True")
+        assert mailbox.wait(WAIT_S) == Done(1, Answer(200, {"released": True}))
     assert signal.getsignal(number) is before
 
 
-def test_a_signal_ends_a_wait(mailbox: Mailbox[str]) -> None:
+def test_a_signal_ends_a_wait(mailbox: Mailbox) -> None:
     with mailbox:
         killer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGTERM))
         killer.start()
@@ -58,12 +59,12 @@ def test_a_signal_ends_a_wait(mailbox: Mailbox[str]) -> None:
         killer.join()
 
 
-def test_a_limit_of_threads(mailbox: Mailbox[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_of_threads(mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    mailbox.start(1, lambda: "")
+    mailbox.start(1, lambda: ANSWER)
     done = mailbox.wait(WAIT_S)
     assert isinstance(done, Done)
     assert isinstance(done.result, RequestError)

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from nri_numamem.apiserver.access import hide_from_other_processes
-from nri_numamem.apiserver.client import Answer, Client
+from nri_numamem.apiserver.client import Client
 from nri_numamem.cli.export.collect import HostInputs, collect
 from nri_numamem.cli.export.server import (
     access_of,
@@ -193,7 +193,7 @@ def _write(args: argparse.Namespace, node_name: str, reserved_cpus: CpuSet | Non
     server = "" if access is None else str(access().server)
     emit(ExportStarted(node_name=node_name, server=server))
     notifier = Notifier(os.environ)
-    mailbox: Mailbox[Answer] = Mailbox()
+    mailbox = Mailbox()
     with mailbox, serving:
         if access is None:
             _wait(mailbox, notifier)
@@ -227,7 +227,7 @@ def _serving(
     return serving(path_of(args.podresources), args, emit)
 
 
-def _wait(mailbox: Mailbox[Answer], notifier: Notifier) -> None:
+def _wait(mailbox: Mailbox, notifier: Notifier) -> None:
     """Wait for a signal while other threads serve."""
     notifier.ready("serving the PodResources API")
     while not isinstance(mailbox.wait(_LOOK_S), Stop):
