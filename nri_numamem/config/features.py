@@ -229,7 +229,7 @@ def _read_limit(path: SettingsPath, value: object) -> HeadRoomLimit:
         size_bytes = 0
     if size_bytes <= 0:
         remedy = "write an amount such as 2Gi, or a percentage from 1% to 99%"
-        raise SettingsError(path, f"{show(value)} is no limit", remedy)
+        raise SettingsError(path, f"{show(value)} is not a limit", remedy)
     return HeadRoomLimit(size_bytes=size_bytes)
 
 

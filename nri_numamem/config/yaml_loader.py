@@ -59,7 +59,7 @@ class Loader(yaml.SafeLoader):
     def _counted(
         self, event: yaml.NodeEvent, parent: yaml.Node | None, index: int
     ) -> yaml.Node | None:
-        """Return the next node, which is no alias, after counting the values in it."""
+        """Return the next node, not an alias, and count the values in it."""
         values, deepest = self._values, self._deepest
         if event.anchor is not None:
             self._anchored.pop(event.anchor, None)  # that of an earlier document

@@ -90,7 +90,7 @@ def memory_amounts(
 ) -> Mapping[int, Mapping[str, Amounts]]:
     """Return node id -> resource -> amounts in bytes, of the nodes of the accounting.
 
-    `memory` comes first, then the page sizes of which the machine has any page, ascending.
+    `memory` comes first, then the page sizes that the machine has pages of, ascending.
     `pool_use` is None if the kernel's pools cannot be read; the accounting alone counts then.
     """
     accounting = state.accounting

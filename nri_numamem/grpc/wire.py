@@ -81,7 +81,7 @@ def encode_text(text: str) -> bytes:
 
 
 def decode_text(value: bytes) -> str:
-    """Return a status text; what is not valid stays, or becomes a replacement character."""
+    """Return a status text; invalid escapes stay, invalid UTF-8 becomes a replacement character."""
     return _ESCAPE.sub(lambda found: bytes([int(found[1], 16)]), value).decode("utf-8", "replace")
 
 

@@ -1,4 +1,4 @@
-"""The state file of the kubelet's CPU manager, as far as exclusive CPUs are concerned.
+"""The exclusive CPUs in the state file of the kubelet's CPU manager.
 
 `defaultCpuSet` has the CPUs that no container has for itself. It is in every version of the file;
 the places of the assignments differ.

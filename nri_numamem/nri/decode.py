@@ -219,7 +219,7 @@ class Decoder:
             self._facts.hugepage_limits(parent),
             self._facts.memory_limit(parent),
         )
-        # Of the pod's figures only the cgroup's contains the overhead of the RuntimeClass. Source:
+        # Only the cgroup's limit contains the overhead of the RuntimeClass. Source:
         # kubelet kuberuntime, calculateSandboxResources (ExcludeOverhead).
         overhead_bytes = memory_limit(pod.linux.pod_overhead) or 0
         limits = PodCgroup(hugepages, max(0, (limit_bytes or 0) - overhead_bytes))

@@ -58,7 +58,7 @@ class ClientConnection:
     ) -> None:
         self.max_send_bytes = max_send_bytes
         self.dropped_messages = 0
-        """The number of ignored messages: those that are no reply to a waiting call."""
+        """The number of ignored messages, which are not replies to waiting calls."""
         self._parser = FrameParser(max_body_bytes)
         self._next_stream_id = 1
         self._pending: dict[int, None] = {}  # a set that keeps the order of the calls

@@ -63,4 +63,4 @@ def _date(text: str | None) -> dt.date | None:
     try:
         return None if text is None else dt.date.fromisoformat(text)
     except ValueError:
-        raise ReleaseError(f"CHANGELOG.md: {text} is no date") from None
+        raise ReleaseError(f"CHANGELOG.md: {text} is not a date") from None

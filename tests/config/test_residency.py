@@ -79,9 +79,9 @@ def test_the_document_gives_an_equal_value(limit: object) -> None:
                 "set residency.intervalSeconds, such as 60"
             ),
         ),
-        ({"headRoom": "100%"}, f"residency.headRoom: '100%' is no limit; {LIMIT}"),
-        ({"headRoom": 0}, f"residency.headRoom: 0 is no limit; {LIMIT}"),
-        ({"headRoom": []}, f"residency.headRoom: a list is no limit; {LIMIT}"),
+        ({"headRoom": "100%"}, f"residency.headRoom: '100%' is not a limit; {LIMIT}"),
+        ({"headRoom": 0}, f"residency.headRoom: 0 is not a limit; {LIMIT}"),
+        ({"headRoom": []}, f"residency.headRoom: a list is not a limit; {LIMIT}"),
     ],
 )
 def test_errors(value: object, text: str) -> None:

@@ -57,7 +57,7 @@ def test_the_date_of_artefacts() -> None:
     seconds = changelog.release_date_s(TEXT)
     assert dt.datetime.fromtimestamp(seconds, dt.UTC).isoformat() == ("2026-03-04T00:00:00+00:00")
     assert changelog.release_date_s("## Unreleased\n") == 1767225600  # 2026-01-01
-    with pytest.raises(ReleaseError, match="2026-02-30 is no date"):
+    with pytest.raises(ReleaseError, match="2026-02-30 is not a date"):
         changelog.release_date_s("## 1.0 - 2026-02-30\n")
 
 
