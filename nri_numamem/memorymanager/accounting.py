@@ -261,7 +261,7 @@ def adopt(
 
 
 def adopt_again(state: State, uid: str, name: HolderName, blocks: tuple[Block, ...]) -> State:
-    """Record a container on the nodes of the blocks that it had, of which there is at least one."""
+    """Record a container on the nodes of its former blocks; there is at least one."""
     resources = {block.type: block.size for block in blocks}
     first = blocks[0]
     return adopt(state, uid, name, first.numa_affinity, resources, is_even=first.is_even).state

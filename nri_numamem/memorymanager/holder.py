@@ -3,7 +3,7 @@
 A key has two parts: the owner, and a name within the owner. A container's owner is the uid of its
 pod, and its name is a text. A holder that is not a container has a member of `HolderKind` in place
 of the name. So no container's name can be taken for it, and the type checker finds code that
-expects a container. A holder without a pod is its own owner, by an id that is no pod's uid.
+expects a container. A holder without a pod is its own owner, with an id that no pod has.
 
 The accounting charges and releases all holders alike. Rules about pods look at the holders that
 the pod owns; only holders with the same owner reuse each other's memory.

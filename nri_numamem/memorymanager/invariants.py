@@ -1,4 +1,4 @@
-"""Invariants: what is true of the accounting after every operation.
+"""Invariants of the accounting, which hold after every operation.
 
 ``check_accounting`` verifies sums, charges, counts and groups. It holds for every state that this
 package made, except while hugepages are masked. It is fit for production: the number of
@@ -50,7 +50,7 @@ def check_groups(state: State) -> tuple[str, ...]:
 
 
 def _blocks(state: State) -> Iterator[tuple[str, HolderName, Block]]:
-    """Yield pod uid, container name and block."""
+    """Yield owner, holder's name and block."""
     for uid, containers in state.assignments.items():
         for name, blocks in containers.items():
             for block in blocks:
@@ -106,7 +106,7 @@ def _wrong_reusable(state: State) -> Iterator[str]:
             if state.blocks(uid, name) is None:
                 yield f"{uid}/{name}: reusable, but not assigned"
         if len(set(names)) < len(names) or not names:
-            yield f"{uid}: reusable containers {names} are none or repeated"
+            yield f"{uid}: reusable containers {names} are missing or repeated"
 
 
 def _wrong_counts(state: State) -> Iterator[str]:

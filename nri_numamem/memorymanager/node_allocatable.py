@@ -62,7 +62,7 @@ class HostReservation:
 
         A percentage refers to the memory capacity. Without evictionHard, the kubelet's default
         counts; an evictionHard without memory reserves nothing. Raises ReservedMemoryError for an
-        amount that is no quantity. Source: kubelet, getReservedMemory and
+        amount that is not a quantity. Source: kubelet, getReservedMemory and
         hardEvictionReservation.
         """
         settings = {"kubeReserved": self.kube_reserved, "systemReserved": self.system_reserved}

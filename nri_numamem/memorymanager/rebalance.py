@@ -6,8 +6,8 @@ node to another, and leaves pinned pages and page cache behind (docs/rebalancing
 
 The unit is a *share*: all containers of one pod that have the same single NUMA node. The plan has
 the smallest sum of resident bytes, then of assigned ones, and at most `max_moves` shares. A plan is
-admissible if the code that places containers admits the request in the changed accounting; nothing
-is computed here in its place.
+admissible if the code that places containers admits the request in the changed accounting; this
+module has no placement rules of its own.
 
 The search takes sets of shares in the order of their bytes. It relies on one fact: a request that
 is not admitted after some shares are removed is not admitted after they are moved, or after fewer
@@ -100,7 +100,7 @@ def find_plan(
     """Return the cheapest plan for a request that `place` refuses; `max_moves` is at least 1.
 
     Plans of shares that consent come first, then those with others. `last_resort` nodes are targets
-    only if there is no other. Equal arguments give equal plans.
+    only if there is no other. The same arguments give the same plan.
     """
     search = _Search(accounting, place, last_resort or NodeSet(), max_moves, max_trials)
     nodes = search.nodes_in(accounting)

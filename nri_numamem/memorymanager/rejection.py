@@ -168,7 +168,7 @@ def reject(
 ) -> Rejection:
     """Reject a request of pod `uid`; `sentence`, the kubelet's error text, ends the message.
 
-    `limitation` is what the policy allows at most: "single-numa-node allows 1".
+    `limitation` is the most that the policy allows: "single-numa-node allows 1".
     """
     explain = partial(_explain, state, uid, request, candidates, preferences, sentence, limitation)
     return Rejection(reason, explain)
@@ -179,7 +179,7 @@ def reject_pod(
 ) -> Rejection:
     """Reject the first container of a pod because all nodes together cannot hold the pod.
 
-    `request` is the pod's; `outstanding` is what pods of which containers run still need.
+    `request` is the pod's; `outstanding` is what pods that have started in part still need.
     """
     explain = partial(_explain_pod, state, request, outstanding, sentence)
     return Rejection(reason, explain, common=reason_for(Rule.NOT_ENOUGH_TOGETHER))
@@ -221,7 +221,7 @@ def _explain_pod(
     available = ", ".join(f"{name} {humanize_bytes(size)}" for name, size in free.items())
     facts = f"requested {format_amounts(request)} for the pod"
     if outstanding:
-        facts += f"; pods of which some containers run still need {format_amounts(outstanding)}"
+        facts += f"; pods that have started in part still need {format_amounts(outstanding)}"
     facts += f"; all NUMA nodes together have {available} free"
     facts += "; refused so that the pod does not start in part"
     return Explanation(facts, sentence, verdicts)

@@ -5,8 +5,8 @@ RunUnpinned, or the machine lost memory. ``charge_shortfalls`` charges such byte
 is room, so that nothing else is placed there. Where node sets overlap, charges of other blocks move
 within their own nodes to make room. Afterwards the charges are a maximum flow from the blocks to
 their nodes. The value of a maximum flow is unique: what is free in a group depends only on the
-machine and the blocks, not on the order of events. Without overlaps, it is what is allocatable less
-what the blocks hold, at least 0.
+machine and the blocks, not on the order of events. Without overlaps, it is the allocatable amount
+less the amounts of the blocks, at least 0.
 """
 
 from collections.abc import Iterator, Mapping
@@ -72,7 +72,7 @@ def _with_free(node: NodeState, node_id: int, flows: Mapping[str, "_Flow"]) -> N
 class _Flow:
     """The charges of one resource, which change in place.
 
-    The search is for sets of nodes, of which there are few, and not for blocks.
+    The search is over sets of nodes, not over blocks: there are few sets.
     """
 
     def __init__(self, state: State, resource: str) -> None:

@@ -161,7 +161,7 @@ def views(state: State, last_resort: NodeSet) -> Iterator[State]:
     """Yield the states in which to look for nodes, one after the other.
 
     The first one lacks the last-resort nodes. Its assignments are those of the whole state, so a
-    group that has a last-resort node is no candidate there. The last one is `state` itself.
+    group that has a last-resort node is not a candidate there. The last one is `state` itself.
     """
     if last_resort:
         yield without_nodes(state, last_resort)
@@ -273,7 +273,7 @@ def spans_of(assignments: Assignments) -> dict[int, dict[NodeSet, int]]:
 
 
 def present_resources(state: State) -> list[str]:
-    """Return `memory`, and the hugepages of which the machine has any, by page size."""
+    """Return `memory` and the kinds of hugepages that the machine has, by page size."""
     found = {
         name
         for node in state.machine_state.values()

@@ -15,8 +15,8 @@ class        facts (Documentation/ABI/stable/sysfs-devices-node)
 The memory tier does not decide. Without HMAT, and on kernels before 6.10, all nodes are in one
 tier; a tier that differs is shown beside the class.
 
-The settings decide what becomes of nodes without CPUs (``WithoutCpus``), and can override the class
-of a node. If no node has CPUs, sysfs is incomplete, and every node counts as ``dram``.
+The settings decide how nodes without CPUs are used (``WithoutCpus``), and can override the class of
+a node. If no node has CPUs, sysfs is incomplete, and every node counts as ``dram``.
 """
 
 from collections.abc import Iterable, Mapping
@@ -67,7 +67,7 @@ class MemoryNodes:
 
     without_cpus: WithoutCpus = WithoutCpus.EXCLUDE
     override: Mapping[int, NodeClass] = field(default_factory=dict)
-    """Node id -> its class, whatever the kernel shows; `dram` or `cpuless`."""
+    """Node id -> its class, instead of the one that the kernel shows; `dram` or `cpuless`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ class MemoryPolicies:
     max_nodes: int = 0
     """The most NUMA nodes that an annotation may request for `interleave`; 0: it may not."""
     min_per_node_bytes: int = MIN_PER_NODE_BYTES
-    """The least memory, hugepages included, of a container on each of the requested nodes."""
+    """The smallest part of a container's memory, hugepages included, on each requested node."""
 
     @property
     def is_active(self) -> bool:
@@ -131,7 +131,7 @@ def mode_and_count(text: str) -> tuple[PolicyMode, int]:
 
 
 def policy_of(mode: PolicyMode, nodes: NodeSet, near: NodeSet) -> MemoryPolicy:
-    """Return the policy of a container that may use `nodes`, of which at least one is required.
+    """Return the policy of a container that may use `nodes`; there is at least one.
 
     `near` are the nodes of its devices or CPUs, which the modes `preferred` and `preferred-many`
     choose if `nodes` has any of them.

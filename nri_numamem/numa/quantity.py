@@ -47,7 +47,7 @@ _PAGE_SIZE = re.compile(r"(\d{1,10})([KMGT]?)B", re.ASCII)
 def parse_quantity(quantity: str | int) -> int:
     """Return the bytes of a Kubernetes quantity, or of a plain number.
 
-    Raises ValueError if it is no quantity, negative, not a whole number ("100m"), or larger than
+    Raises ValueError if it is not a quantity, negative, not a whole number ("100m"), or larger than
     an int64. Source: apimachinery, resource.Quantity; the kubelet requires an exact int64.
     """
     if isinstance(quantity, int) and not isinstance(quantity, bool):

@@ -83,8 +83,8 @@ def test_blocks_of_a_container_on_different_node_sets(state: State) -> None:
 def test_wrong_reusable_containers(state: State) -> None:
     assert only(replace(state, reusable={"a": ("y",)})) == "a/y: reusable, but not assigned"
     repeated = only(replace(state, reusable={"a": ("x", "x")}))
-    assert repeated == "a: reusable containers ('x', 'x') are none or repeated"
-    assert "none or repeated" in only(replace(state, reusable={"a": ()}))
+    assert repeated == "a: reusable containers ('x', 'x') are missing or repeated"
+    assert "missing or repeated" in only(replace(state, reusable={"a": ()}))
 
 
 def test_wrong_counts(state: State) -> None:

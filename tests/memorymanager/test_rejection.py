@@ -165,7 +165,7 @@ def test_a_pod_that_all_nodes_together_cannot_hold_now(worlds: ModuleType) -> No
     assert rejection.reason == "Reason"
     assert rejection.message == (
         "requested memory 4Gi for the pod; "
-        "pods of which some containers run still need memory 2Gi; "
+        "pods that have started in part still need memory 2Gi; "
         "all NUMA nodes together have memory 5Gi free; "
         "refused so that the pod does not start in part; "
         "NUMA node 0: 1Gi free of 4Gi allocatable, not enough together with the other nodes; "

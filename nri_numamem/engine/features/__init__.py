@@ -2,5 +2,5 @@
 
 Most are an object with hooks (``engine.core.feature``), made by ``engine.setup``; a request only
 reaches those that are on, and a large module is imported only then. `residency` has no hooks: the
-daemon asks for its rules. A package also has its records. Features do not import each other.
+daemon calls its functions. A package also has its records. Features do not import each other.
 """

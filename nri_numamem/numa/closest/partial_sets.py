@@ -80,7 +80,7 @@ class Tree:
 def build_tree(
     module: Module, node_costs: Mapping[int, int], amounts: Mapping[int, Amounts], count: int
 ) -> Tree | None:
-    """Return the tree of those nodes of a module that have amounts; None if there are none.
+    """Return the tree of a module's nodes that have amounts; None if no node has any.
 
     No module in `module` may be prime. `inside_cost` is computed for up to `count` nodes.
     """
@@ -153,7 +153,7 @@ class Bounds:
 
     @classmethod
     def of(cls, amounts: Sequence[Amounts], need: Amounts, count: int) -> "Bounds":
-        """Compute the bounds from the amounts of all nodes, of which there are at least `count`.
+        """Compute the bounds from the amounts of all nodes; there are at least `count` nodes.
 
         In each dimension, the `count` smallest amounts together must be less than the need.
         """
@@ -252,7 +252,7 @@ class DynamicProgram:
         limit = MAX_PARTIAL_SETS_AFTER_MAX_JOINS if many else MAX_PARTIAL_SETS
         if len(kept) <= limit or self._bounds.is_exact:
             return kept
-        # The sets that hold most of each dimension stay in any case: they can meet the need.
+        # The sets that hold most of each dimension always stay: they can meet the need.
         dimensions = range(len(self._bounds.need))
         richest = [max(kept, key=lambda each: each.amounts[d]) for d in dimensions]
         return sorted({*kept[:limit], *richest})

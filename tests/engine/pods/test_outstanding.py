@@ -59,7 +59,7 @@ def test_two_pods_with_crossed_cpus_both_complete(host: Host) -> None:
     refusal = host.create(b, "one", 600 * MI, cpus="4-7").refusal or ""
     assert refusal == (
         "numamem: container one of pod ns/pod-b refused, UnexpectedAdmissionError with cpu on node "
-        "1: requested memory 1.18Gi for the pod; pods of which some containers run still need "
+        "1: requested memory 1.18Gi for the pod; pods that have started in part still need "
         "memory 600Mi; all NUMA nodes together have memory 1.22Gi free; "
         "refused so that the pod does not start in part; "
         "NUMA node 0: 328Mi free of 928Mi allocatable, not enough together with the other nodes; "

@@ -1,8 +1,8 @@
 """Containers of Burstable pods that are pinned, because their memory request is their limit.
 
-They are placed and charged like those of Guaranteed pods. But pinning is optional for them, so none
-is refused: a container that fits nowhere starts unpinned, and one whose request differs from its
-limit after a resize is unpinned. A container that runs unpinned stays so: pinning it would move
+They are placed and charged like those of Guaranteed pods. But pinning is optional for them, so they
+are not refused: a container that fits nowhere starts unpinned, and one whose request differs from
+its limit after a resize is unpinned. A container that runs unpinned stays so: pinning it would move
 memory, and only a creation shows how much memory the nodes could provide.
 
 The sum of a Burstable pod is unknown, so each container is placed by itself, in pod scope too.

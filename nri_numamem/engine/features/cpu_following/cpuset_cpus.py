@@ -182,7 +182,7 @@ def _update(
 def _synchronize(
     context: Context, old: EngineState, event: events.Synchronize, decision: Decision
 ) -> Decision:
-    """Take note of the CPUs of running containers; give CPUs to containers that are pinned now."""
+    """Record the CPUs of running containers; give CPUs to containers that are pinned now."""
     if not decision.plan.updates:
         return _with_state(decision, lambda done: _known(context, old, event, done))
     done = _known(context, old, event, decision.compute_transition())

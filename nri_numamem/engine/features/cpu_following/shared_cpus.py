@@ -29,7 +29,7 @@ def cpus_beside(context: Context, nodes: NodeSet) -> CpuSet:
 
 
 def has_cpus_of_nodes(context: Context, container: Container) -> bool:
-    """Return whether a container has exactly the CPUs of its nodes, hence from this plugin.
+    """Return whether a container has exactly the CPUs of its nodes, which this plugin set.
 
     They follow its memory, so they are no hint for it.
     """

@@ -4,8 +4,8 @@
 equal part, even if the container fits one. The annotation counts only if the policy can be set:
 without the policy the container would not use its nodes evenly.
 
-Nothing of it is stored. At a Synchronize a container whose pod has the annotation, and that runs on
-N nodes, is charged in equal parts again.
+Even groups are not stored. At a Synchronize, a container that runs on N nodes and whose pod has the
+annotation is charged in equal parts again.
 """
 
 from collections.abc import Sequence

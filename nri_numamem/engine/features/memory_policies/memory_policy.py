@@ -1,8 +1,9 @@
 """The memory policy of a container that is created.
 
 An annotation of the pod or a default of its namespace chooses the mode; the settings say which
-modes are allowed. The nodes are those that the container gets in any case, so a policy never takes
-memory from elsewhere. Only the annotation `interleave:N` changes the placement, see ``even_group``.
+modes are allowed. A policy only names nodes that the container may use without it, so it never
+takes memory from elsewhere. Only the annotation `interleave:N` changes the placement, see
+``even_group``.
 """
 
 from collections.abc import Iterable
@@ -88,11 +89,11 @@ def _find(
     try:
         nodes = _nodes(context, mems)
     except ValueError:
-        return f"its cpuset.mems {cut_name(mems)!r} is no list of NUMA nodes"
+        return f"its cpuset.mems {cut_name(mems)!r} is not a list of NUMA nodes"
     if not nodes:
         where = f"on its NUMA nodes {cut_name(mems)}" if mems else "on the machine's NUMA nodes"
         return f"there is no memory {where}"
-    # A container that was not refused for want of room interleaves over all nodes.
+    # A container that starts unpinned, because no nodes have room, interleaves over all nodes.
     if count and decision.rejection is None and not (mems and len(nodes) == count):
         return even_group.obstacle(context, event, count) or even_group.SHARED
     near = _near(context, event) if mems else NodeSet()
@@ -100,10 +101,10 @@ def _find(
 
 
 def _nodes(context: Context, mems: str) -> NodeSet:
-    """Return the nodes with memory that a container may use; "" is no limit.
+    """Return the nodes with memory that a container may use; "" means no limit.
 
-    Without a limit these are the nodes for placement, so none that only last resorts or exclusions
-    of `memoryNodes` name. Raises ValueError if `mems` is no list of nodes.
+    Without a limit these are the nodes for placement, without excluded and last-resort nodes.
+    Raises ValueError if `mems` is not a list of nodes.
     """
     memory = NodeSet(node.node_id for node in context.machine.nodes if node.memory_bytes)
     if mems:

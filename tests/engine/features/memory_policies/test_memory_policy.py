@@ -161,7 +161,7 @@ def test_the_runtimes_own_nodes_limit_the_policy() -> None:
 @pytest.mark.parametrize(
     ("mems", "text"),
     [
-        ("x", "its cpuset.mems 'x' is no list of NUMA nodes"),
+        ("x", "its cpuset.mems 'x' is not a list of NUMA nodes"),
         ("7", "there is no memory on its NUMA nodes 7"),
     ],
 )
