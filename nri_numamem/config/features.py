@@ -30,9 +30,9 @@ from nri_numamem.memorymanager.burstable import (
     BurstablePods,
     Evidence,
 )
+from nri_numamem.numa.idset import NODE_ID_LIMIT, NodeSet
 from nri_numamem.numa.machine import CpuFollowing
 from nri_numamem.numa.memory_nodes import MemoryNodes, NodeClass, WithoutCpus
-from nri_numamem.numa.nodeset import NODE_ID_LIMIT, NodeSet
 from nri_numamem.numa.preferences import PodStrategies, Strategy
 
 HINTS_OFF, HINTS_SECONDARY, HINTS_ALL = "off", "secondary", "all"

@@ -7,7 +7,7 @@ from nri_numamem.engine.core.context import Context
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.engine.setup import new_context
 from nri_numamem.memorymanager import HostReservation, ReservedMemoryError
-from nri_numamem.numa.cpuset import CpuSet
+from nri_numamem.numa.idset import CpuSet
 from nri_numamem.numa.machine import CpuFollowing, Machine
 from nri_numamem.numa.memory_nodes import MemoryNodesError
 from nri_numamem.numa.preferences import Strategy

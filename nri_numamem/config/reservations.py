@@ -16,7 +16,7 @@ from nri_numamem.config.values import (
 )
 from nri_numamem.kubelet.config_file import EVICTION_SIGNALS, RESERVABLE
 from nri_numamem.memorymanager.reserved_memory import Reservation
-from nri_numamem.numa.nodeset import NODE_ID_LIMIT
+from nri_numamem.numa.idset import NODE_ID_LIMIT
 from nri_numamem.numa.quantity import (
     HUGEPAGES_PREFIX,
     MEMORY,

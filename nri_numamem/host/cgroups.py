@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from nri_numamem.host.sysfs import MachineError, names_in, read_nodes, read_optional, shorten
-from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.idset import NodeSet
 from nri_numamem.numa.quantity import parse_page_size
 
 # With cgroup v2, crun puts a container's processes into this cgroup below the systemd scope. Older

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from nri_numamem.host.cgroups import CRUN_CHILD, controller_directory, limit_of, set_mems
 from nri_numamem.host.sysfs import MachineError, names_in, read_optional
-from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.idset import NodeSet
 
 # Both runtimes use 32 random bytes as an id. "crio-conmon-<id>" is CRI-O's monitor process.
 _CONTAINER = re.compile(r"(?:cri-containerd-|crio-)?([0-9a-f]{64})(?:\.scope)?", re.ASCII)

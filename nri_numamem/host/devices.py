@@ -22,7 +22,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from nri_numamem.host.sysfs import MachineError, names_in, read_optional
-from nri_numamem.numa.nodeset import NODE_ID_LIMIT, NodeSet
+from nri_numamem.numa.idset import NODE_ID_LIMIT, NodeSet
 
 _FOLDERS = {"c": "char", "u": "char", "b": "block"}
 # The driver's fixed major number of /dev/nvidiaN; these devices are not in sysfs.

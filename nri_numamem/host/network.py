@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from nri_numamem.host.devices import numa_nodes_of_link
-from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.idset import NodeSet
 
 _CLONE_NEWNET = 0x40000000  # linux/sched.h
 _OWN = "/proc/self/ns/net"

@@ -10,7 +10,7 @@ import os
 import re
 from pathlib import Path
 
-from nri_numamem.numa.nodeset import NODE_ID_LIMIT, NodeSet
+from nri_numamem.numa.idset import NODE_ID_LIMIT, NodeSet
 from nri_numamem.numa.quantity import MAX_BYTES
 
 # A sysfs file has at most one page, which is up to 64 KiB; /proc/meminfo is smaller.

@@ -27,9 +27,8 @@ from nri_numamem.host.sysfs import (
     read_text,
     shorten,
 )
-from nri_numamem.numa.cpuset import CpuSet
+from nri_numamem.numa.idset import CpuSet, NodeSet
 from nri_numamem.numa.machine import Machine, NumaNode
-from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.quantity import MAX_BYTES
 
 MEMORY_TIERS = "devices/virtual/memory_tiering"

@@ -8,7 +8,7 @@ Source: kubelet pkg/kubelet/cm/cpumanager/state, CPUManagerCheckpoint.
 import json
 from dataclasses import dataclass
 
-from nri_numamem.numa.cpuset import CpuSet
+from nri_numamem.numa.idset import CpuSet
 
 FILE_NAME = "cpu_manager_state"
 """In the kubelet's root directory."""

@@ -26,7 +26,7 @@ from nri_numamem.kubelet.go_values import (
 )
 from nri_numamem.memorymanager.state import Assignments, Block, NodeState, State, Table
 from nri_numamem.memorymanager.state_json import TABLE_KEYS, entries_json, node_json
-from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.idset import NodeSet
 
 __all__ = [
     "Checkpoint",

@@ -22,7 +22,7 @@ from nri_numamem.memorymanager.blocks import (
 from nri_numamem.memorymanager.candidates import free_bytes
 from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.memorymanager.state import Block, NodeState, Request, State, copy_of
-from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.idset import NodeSet
 
 _NO_LIMIT: Mapping[int, int] = {}
 

@@ -16,7 +16,7 @@ from nri_numamem.memorymanager.state import (
     Request,
     Table,
 )
-from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.idset import NodeSet
 from nri_numamem.numa.quantity import MEMORY, hugepages_page_size, sum_amounts
 
 PAGE_BYTES = 4096

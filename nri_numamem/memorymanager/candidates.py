@@ -25,7 +25,7 @@ from nri_numamem.memorymanager.state import (
     has_normal_memory,
 )
 from nri_numamem.numa.closest.cover import NO_NODES, Cover
-from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.idset import NodeSet
 from nri_numamem.numa.preferences import Preferences
 
 Amount: TypeAlias = Callable[[Table], int]

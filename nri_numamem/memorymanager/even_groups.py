@@ -13,7 +13,7 @@ from nri_numamem.memorymanager.blocks import largest_part
 from nri_numamem.memorymanager.candidates import crosses_groups
 from nri_numamem.memorymanager.state import Request, State, has_normal_memory
 from nri_numamem.numa.closest.cover import NO_NODES, Cover
-from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.idset import NodeSet
 from nri_numamem.numa.preferences import Preferences
 from nri_numamem.numa.quantity import sum_amounts
 

@@ -18,7 +18,7 @@ from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.memorymanager.pod import ContainerKind, Pod
 from nri_numamem.memorymanager.state import Block, Request, State
 from nri_numamem.numa.closest.cover import Cover
-from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.idset import NodeSet
 from nri_numamem.numa.preferences import Preferences
 
 ANYWHERE = -1

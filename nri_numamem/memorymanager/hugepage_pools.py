@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from nri_numamem.memorymanager.state import NodeState, State, Table
-from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.idset import NodeSet
 from nri_numamem.numa.quantity import MEMORY, sum_amounts
 
 

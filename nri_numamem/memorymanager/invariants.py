@@ -16,7 +16,7 @@ from nri_numamem.memorymanager.blocks import known_nodes
 from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.memorymanager.shortfalls import charge_shortfalls
 from nri_numamem.memorymanager.state import Block, NodeState, State, Table, spans_of
-from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.idset import NodeSet
 from nri_numamem.numa.quantity import MEMORY, sum_amounts
 
 MAX_VIOLATIONS = 20

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from nri_numamem.memorymanager.candidates import free_bytes
 from nri_numamem.memorymanager.state import State, has_normal_memory
-from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.idset import NodeSet
 
 _NOWHERE = NodeSet()
 

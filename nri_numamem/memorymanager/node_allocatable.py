@@ -17,9 +17,9 @@ from nri_numamem.memorymanager.reserved_memory import (
     reservations_of,
 )
 from nri_numamem.memorymanager.state import Reserved
+from nri_numamem.numa.idset import NodeSet
 from nri_numamem.numa.machine import Machine
 from nri_numamem.numa.memory_nodes import without_nodes
-from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.quantity import (
     EXACT_ONE,
     MEMORY,

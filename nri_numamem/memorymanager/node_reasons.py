@@ -18,7 +18,7 @@ from nri_numamem.memorymanager.state import (
     State,
     has_normal_memory,
 )
-from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.idset import NodeSet
 from nri_numamem.numa.quantity import MEMORY, humanize_bytes
 
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 from nri_numamem.memorymanager.hugepage_pools import masked_bytes
 from nri_numamem.memorymanager.node_reasons import SUMMARIES, Reason, Rule, prefixes_of
 from nri_numamem.memorymanager.state import NodeState, Request, Table
-from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.idset import NodeSet
 from nri_numamem.numa.quantity import MEMORY, humanize_bytes, sum_amounts
 
 _K = TypeVar("_K")

@@ -19,7 +19,7 @@ from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.memorymanager.pod import ContainerKind, Pod
 from nri_numamem.memorymanager.rejection import UNEXPECTED, Rejection, allocation_failed, reject
 from nri_numamem.memorymanager.state import Block, Request, State, has_normal_memory
-from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.idset import NodeSet
 from nri_numamem.numa.preferences import Preferences
 
 NO_DEFAULT = (

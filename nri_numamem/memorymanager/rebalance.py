@@ -25,7 +25,7 @@ from nri_numamem.memorymanager.candidates import is_admissible
 from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.memorymanager.shortfalls import charge_shortfalls
 from nri_numamem.memorymanager.state import Request, State
-from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.idset import NodeSet
 from nri_numamem.numa.quantity import MEMORY
 
 MAX_MOVES = 2

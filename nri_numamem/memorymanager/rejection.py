@@ -32,7 +32,7 @@ from nri_numamem.memorymanager.node_verdicts import (
 )
 from nri_numamem.memorymanager.remedy import Remedy, joined
 from nri_numamem.memorymanager.state import Request, State
-from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.idset import NodeSet
 from nri_numamem.numa.preferences import Preferences
 from nri_numamem.numa.quantity import humanize_bytes
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from nri_numamem.memorymanager.node_reasons import prefixes_of
 from nri_numamem.memorymanager.node_verdicts import format_node_ids
-from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.idset import NodeSet
 from nri_numamem.numa.quantity import format_quantity, humanize_bytes
 
 TEXT_LIMIT = 190

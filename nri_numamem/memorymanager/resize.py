@@ -25,7 +25,7 @@ from nri_numamem.memorymanager.blocks import sum_blocks
 from nri_numamem.memorymanager.candidates import Hint, candidates_for, free_bytes
 from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.memorymanager.state import Block, Request, State, views
-from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.idset import NodeSet
 from nri_numamem.numa.preferences import Preferences
 from nri_numamem.numa.quantity import MEMORY, sum_amounts
 

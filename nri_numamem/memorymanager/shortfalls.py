@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from nri_numamem.memorymanager.holder import HolderName
 from nri_numamem.memorymanager.state import Block, NodeState, State, copy_of
-from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.idset import NodeSet
 
 _Place: TypeAlias = tuple[str, HolderName, int]
 """Owner, holder's name, index of the block."""

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
 from nri_numamem.memorymanager.holder import HolderName
+from nri_numamem.numa.idset import NodeSet
 from nri_numamem.numa.machine import Machine, NumaNode
-from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.quantity import MEMORY, hugepages_page_size, hugepages_resource
 
 _K = TypeVar("_K")

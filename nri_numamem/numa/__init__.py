@@ -1,7 +1,7 @@
 """NUMA nodes as values: sets of nodes and CPUs, amounts, distances, and machines."""
 
-from nri_numamem.numa.cpuset import CpuSet
 from nri_numamem.numa.distances import Distances
+from nri_numamem.numa.idset import CpuSet, NodeSet
 from nri_numamem.numa.machine import CpuFollowing, Machine, NumaNode, cpus_of
 from nri_numamem.numa.memory_nodes import (
     Classification,
@@ -21,7 +21,6 @@ from nri_numamem.numa.memory_policy import (
     mode_and_count,
     policy_of,
 )
-from nri_numamem.numa.nodeset import NodeSet
 from nri_numamem.numa.preferences import PodStrategies, Preferences, Strategy
 from nri_numamem.numa.quantity import (
     MEMORY,

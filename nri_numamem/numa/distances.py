@@ -15,8 +15,8 @@ from itertools import combinations, starmap
 from typing import TypeAlias
 
 from nri_numamem.numa.closest.hierarchy import Decomposition, PairDistance, decompose
+from nri_numamem.numa.idset import NodeSet
 from nri_numamem.numa.machine import LOCAL_DISTANCE, REMOTE_DISTANCE, Machine
-from nri_numamem.numa.nodeset import NodeSet
 
 MAX_NODES = 8
 

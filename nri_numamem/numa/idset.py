@@ -16,6 +16,11 @@ _CHARACTERS_PER_ID = 6
 
 _SHOWN_CHARACTERS = 60
 
+# Linux can be built for 1,024 NUMA nodes (CONFIG_NODES_SHIFT=10), for 8,192 CPUs (x86
+# CONFIG_NR_CPUS) and no more.
+NODE_ID_LIMIT = 1024
+CPU_ID_LIMIT = 8192
+
 
 class IdSet:
     """An immutable set of ids, 0 <= id < LIMIT. ValueError for an id outside that range."""
@@ -135,3 +140,24 @@ class IdSet:
 
 def _shorten(text: str) -> str:
     return repr(text) if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]!r}..."
+
+
+class NodeSet(IdSet):
+    """An immutable set of NUMA node ids, 0 <= id < 1024; its text is that of `cpuset.mems`.
+
+    Of two sets, the kubelet prefers the one with the "lower value": that with the smaller mask.
+    """
+
+    __slots__ = ()
+
+    LIMIT: ClassVar[int] = NODE_ID_LIMIT
+    NAME: ClassVar[str] = "NUMA node"
+
+
+class CpuSet(IdSet):
+    """An immutable set of CPU ids, 0 <= id < 8192; its text is that of `cpuset.cpus`, `cpulist`."""
+
+    __slots__ = ()
+
+    LIMIT: ClassVar[int] = CPU_ID_LIMIT
+    NAME: ClassVar[str] = "CPU"

@@ -10,8 +10,7 @@ from enum import StrEnum
 from functools import reduce
 from operator import or_
 
-from nri_numamem.numa.cpuset import CpuSet
-from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.idset import CpuSet, NodeSet
 
 # Distance of a node to itself, and the default between two nodes without firmware data (ACPI
 # 6.5 section 5.2.17; the kernel's LOCAL_DISTANCE and REMOTE_DISTANCE).

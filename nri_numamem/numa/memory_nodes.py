@@ -23,8 +23,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from nri_numamem.numa.idset import NodeSet
 from nri_numamem.numa.machine import Machine, NumaNode
-from nri_numamem.numa.nodeset import NodeSet
 
 
 class NodeClass(StrEnum):

@@ -8,7 +8,7 @@ read the file first, is shared, and is given back under pressure, so it is never
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.idset import NodeSet
 from nri_numamem.numa.quantity import sum_amounts
 
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from nri_numamem.numa.distances import Distances
-from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.idset import NodeSet
 
 # Two different fractions whose denominators have up to 100 bits differ by more than 2**-200.
 _FRACTION_BITS = 200

@@ -28,7 +28,7 @@ from nri_numamem.kubelet.manifest import (
 )
 from nri_numamem.memorymanager import Pod, QosClass
 from nri_numamem.numa import CpuSet, Machine, NodeSet, NumaNode, hugepages_page_size
-from nri_numamem.numa.nodeset import NODE_ID_LIMIT
+from nri_numamem.numa.idset import NODE_ID_LIMIT
 from nri_numamem.numa.quantity import HUGEPAGES_PREFIX
 
 # Counts of pages and blocks: more than any machine has.

@@ -25,7 +25,7 @@ from nri_numamem.memorymanager.rejection import (
     reject,
 )
 from nri_numamem.memorymanager.state import Request, State
-from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.idset import NodeSet
 from nri_numamem.numa.preferences import Preferences, Strategy
 from nri_numamem.numa.quantity import MEMORY
 from nri_numamem.topologymanager.merge import (

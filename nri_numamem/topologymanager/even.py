@@ -29,7 +29,7 @@ from nri_numamem.memorymanager.rejection import (
     verdicts_of,
 )
 from nri_numamem.memorymanager.state import Request, State
-from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.idset import NodeSet
 from nri_numamem.topologymanager.admission import Placement, Topology
 from nri_numamem.topologymanager.merge import ProviderHints, TopologyPolicy, merged_hints_of
 

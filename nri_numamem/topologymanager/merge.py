@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from nri_numamem.memorymanager.candidates import Hint
 from nri_numamem.memorymanager.hints import ANYWHERE, MergedHints
-from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.idset import NodeSet
 from nri_numamem.numa.preferences import Preferences
 
 HintList: TypeAlias = Sequence[Hint]

@@ -10,7 +10,7 @@ from nri_numamem.config.policy import context_of, policy_of
 from nri_numamem.config.settings import Settings, settings_from_mapping
 from nri_numamem.engine.core.policy import Policy
 from nri_numamem.memorymanager import HostReservation, Reservation
-from nri_numamem.numa.cpuset import CpuSet
+from nri_numamem.numa.idset import CpuSet
 from nri_numamem.numa.machine import CpuFollowing, Machine, NumaNode
 from nri_numamem.numa.memory_nodes import MemoryNodes, WithoutCpus
 

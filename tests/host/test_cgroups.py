@@ -14,7 +14,7 @@ from nri_numamem.host.cgroups import (
     set_mems,
 )
 from nri_numamem.host.sysfs import MachineError
-from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.idset import NodeSet
 
 Plant = Callable[[Mapping[str, str]], Path]
 

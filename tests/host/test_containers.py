@@ -16,7 +16,7 @@ from nri_numamem.host.containers import (
     running_container,
 )
 from nri_numamem.host.sysfs import MachineError
-from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.idset import NodeSet
 
 Plant = Callable[[Mapping[str, str]], Path]
 

@@ -9,7 +9,7 @@ import pytest
 from nri_numamem.engine.core.events import CgroupUse
 from nri_numamem.host.numa_stat import bytes_per_node, container_use, read_pages
 from nri_numamem.host.sysfs import MachineError
-from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.idset import NodeSet
 from nri_numamem.numa.pages import Pages
 
 Plant = Callable[[Mapping[str, str]], Path]

@@ -7,7 +7,7 @@ import pytest
 
 from nri_numamem.host.sysfs import MachineError
 from nri_numamem.host.topology import read_available, read_isolated_cpus, read_machine
-from nri_numamem.numa.cpuset import CpuSet
+from nri_numamem.numa.idset import CpuSet
 from nri_numamem.numa.machine import Machine, NumaNode
 from tests.laboratory.fake_sysfs import overlay_of
 

@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 
 from nri_numamem.host.hugepages import SYSTEM_POOLS
 from nri_numamem.host.topology import MEMORY_TIERS
+from nri_numamem.numa.idset import NodeSet
 from nri_numamem.numa.machine import Machine, NumaNode
-from nri_numamem.numa.nodeset import NodeSet
 
 _NODES = "sys/devices/system/node"
 

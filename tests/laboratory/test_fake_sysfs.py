@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from nri_numamem.host.hugepages import read_pools, read_reserved_pages
 from nri_numamem.host.topology import read_machine
-from nri_numamem.numa.cpuset import CpuSet
+from nri_numamem.numa.idset import CpuSet
 from nri_numamem.numa.machine import Machine, NumaNode
 from tests.laboratory.fake_sysfs import overlay_of, write_overlay
 

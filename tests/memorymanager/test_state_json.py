@@ -9,7 +9,7 @@ from nri_numamem.memorymanager.state_json import (
     node_json,
     state_json,
 )
-from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.idset import NodeSet
 
 TABLE = Table(total=10, system_reserved=1, allocatable=9, reserved=4, free=5)
 NODE = NodeState(1, {"memory": TABLE}, NodeSet([0, 2]))

@@ -23,7 +23,7 @@ from nri_numamem.cli.render.bars import (
 )
 from nri_numamem.engine.core.text import escape
 from nri_numamem.memorymanager.state_json import NodeJson, StateJson, TableJson
-from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.idset import NodeSet
 from nri_numamem.numa.quantity import HUGEPAGES_PREFIX, MEMORY, hugepages_page_size, humanize_bytes
 
 # Narrower bars are unreadable; the table becomes wider than the terminal instead.

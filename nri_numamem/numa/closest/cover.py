@@ -21,7 +21,7 @@ from operator import itemgetter
 
 from nri_numamem.numa.closest.partial_sets import Amounts
 from nri_numamem.numa.closest.search import Problem, find_closest
-from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.idset import NodeSet
 from nri_numamem.numa.preferences import Preferences
 
 NO_NODES = NodeSet()

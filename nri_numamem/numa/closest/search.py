@@ -38,7 +38,7 @@ from nri_numamem.numa.closest.partial_sets import (
     compute_outside_costs,
 )
 from nri_numamem.numa.distances import Distances
-from nri_numamem.numa.nodeset import NodeSet
+from nri_numamem.numa.idset import NodeSet
 
 # The limit on the cost starts at the lowest cost without the need, and grows by 1/16, 1/4, 1, ...
 # of it: a pass with a tight limit is fast, a pass with a limit far above the best set is not.
