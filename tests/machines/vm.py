@@ -61,7 +61,7 @@ _PROBE_STATUS = 0x21
 _PROBE_TIMEOUT_S = 2.0  # TCG needs 0.1 s; a much slower KVM is useless
 
 SILENCE_S = 900.0
-"""A guest that sends no record for so long hangs: a wait in a check ends after 180 s."""
+"""A guest that sends no record for so long hangs: a wait in a check ends after 400 s."""
 _FIRST_RECORD_TIMEOUT_S = 60.0  # of a busy host; a kernel under KVM that needs longer hangs
 _POLL_S = 0.2
 _CONSOLE_TAIL_LINES = 40

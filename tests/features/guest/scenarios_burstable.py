@@ -103,10 +103,11 @@ def _resize_of_the_limit_unpins(host: Host) -> str:
 def _kernel_ends_the_neighbour(host: Host) -> str:
     full = _fill_a_node(host)
     kills = _wait_for_kills(full)
-    expect(kills["large"] == 0 < kills["neighbour"], f"oom_kill: {kills}; {full.facts}")
+    expect(
+        kills["large"] == 0 < kills["neighbour"], f"oom_kill: {kills}; {_killed()}; {full.facts}"
+    )
     written = memory.wait_for_written(full.pod, _FIRST_MIB + full.later_mib)
     expect(_kills(full.pod) == 0, f"{_killed()}; {full.facts}")
-    _remove(host, full.pod, full.neighbour)
     return f"oom_kill {kills}, {full.facts}, MiB by node {dict(written)}"
 
 
@@ -114,8 +115,9 @@ def _without_the_score_it_ends_itself(host: Host) -> str:
     restart_with(host, _WITHOUT_SCORE)
     full = _fill_a_node(host)
     kills = _wait_for_kills(full)
-    expect(kills["neighbour"] == 0 < kills["large"], f"oom_kill: {kills}; {full.facts}")
-    _remove(host, full.pod, full.neighbour)
+    expect(
+        kills["neighbour"] == 0 < kills["large"], f"oom_kill: {kills}; {_killed()}; {full.facts}"
+    )
     return f"oom_kill {kills}, {full.facts}"
 
 
@@ -133,7 +135,9 @@ def _fill_a_node(host: Host) -> _FullNode:
     """Let a pinned container write more than its node has left.
 
     It writes half of the smallest node, for which there is room again when the neighbour has ended.
+    Pods of an earlier check are removed.
     """
+    host.remove_all()
     later_mib = min(node_memory.writable_mib(node) for node in range(4)) // 2
     limit = (_FIRST_MIB + later_mib + _SPARE_MIB) * MIB
     script = (
@@ -201,11 +205,6 @@ def _charged(host: Host) -> dict[str, int]:
         for containers in host.plugin.accounting()["entries"].values()
         for name, blocks in containers.items()
     }
-
-
-def _remove(host: Host, *pods: Pod) -> None:
-    for pod in pods:
-        host.kubelet.remove(pod)
 
 
 _PINNED = (

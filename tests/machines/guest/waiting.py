@@ -7,9 +7,9 @@ from typing import TypeVar
 _Value = TypeVar("_Value")
 _POLL_S = 0.1
 
-# Far longer than anything takes here: an emulated machine on a busy host may need 30 s to start a
-# process, and only a failure lasts this long.
-TIMEOUT_S = 180.0
+# Far longer than anything takes here: an emulated machine on a busy host may need minutes to start
+# Python, and only a failure lasts this long.
+TIMEOUT_S = 400.0
 
 
 def wait_until(
