@@ -197,14 +197,16 @@ class ScenarioSandbox(PluginSandbox):
         container = self._running.get((step.uid, step.container))
         if container is None:
             return Played({step.container: None})
-        resources = api.LinuxResources()
+        resources, cpus_before = api.LinuxResources(), container.linux.resources.cpu.cpus
         resources.memory.limit.value = step.memory_bytes
         try:
             self._runtime.update_container(container, resources)
         except PluginRefused as refused:
             return Played({}, refused.text)
         name, cpu = step.container, container.linux.resources.cpu
-        return Played({name: cpu.mems or None}, cpus={name: cpu.cpus} if cpu.cpus else {})
+        # A step's result has the CPUs that it sets.
+        cpus = {name: cpu.cpus} if cpu.cpus != cpus_before else {}
+        return Played({name: cpu.mems or None}, cpus=cpus)
 
     def _end(self, uid: str) -> None:
         self._end_pod(self._sandboxes.pop(uid))

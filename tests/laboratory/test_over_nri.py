@@ -27,7 +27,6 @@ from tests.cli.simulate.scenarios import (
     removal,
 )
 from tests.laboratory.over_nri import compare_over_nri, main
-from tests.laboratory.scenario_lives import random_life
 
 pytestmark = pytest.mark.slow
 
@@ -50,15 +49,6 @@ def test_the_same_over_nri(
     path.write_text(json.dumps(document(STEPS, PODS, **more)))
     assert main(path) == 0
     assert capsys.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize("seed", [11, 12])
-@pytest.mark.parametrize("policy", ["best-effort", "restricted"])
-@pytest.mark.parametrize("scope", ["container", "pod"])
-def test_a_random_life_is_the_same_over_nri(scope: str, policy: str, seed: int) -> None:
-    scenario, outcomes = played(random_life(scope, policy, seed))
-    assert compare_over_nri(scenario, outcomes, "s") == []
-    assert any(outcome.rejection for outcome in outcomes)
 
 
 def with_annotations(each: Document, annotations: dict[str, str]) -> Document:

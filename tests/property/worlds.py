@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -22,7 +23,19 @@ from nri_numamem.memorymanager import (
     remove_container,
 )
 from nri_numamem.memorymanager.policy_static import choose_nodes, record_allocation
-from nri_numamem.numa import Distances, NodeSet, Preferences
+from nri_numamem.numa import Distances, Machine, NodeSet, NumaNode, Preferences
+from tests.sequences.machine import PAGE_2MI
+from tests.sequences.node_life import node_life
+from tests.sequences.operations import (
+    CreateNext,
+    EndContainer,
+    EndPod,
+    Operation,
+    PodSpec,
+    RemoveContainer,
+    Resize,
+    StartPod,
+)
 
 Amounts: TypeAlias = dict[str, int]
 World: TypeAlias = dict[int, Amounts]
@@ -177,21 +190,60 @@ def random_distances(random: Random, nodes: int) -> list[list[int]]:
 
 
 def random_life(random: Random, world: World, length: int) -> Iterator[Event]:
-    """Yield random events of a few pods; requests may exceed the machine."""
-    total = sum(amounts["memory"] for amounts in world.values())
-    for _ in range(length):
-        uid, name = random.choice("ab"), random.choice("xyz")
-        verb = random.choice(("allocate", "allocate", "allocate", "mark_reusable", "remove"))
-        if verb != "allocate":
-            yield verb, uid, name
-            continue
-        request = {"memory": random.choice((0, 1, 2, 3, max(1, total // 2), total + 1))}
-        if random.random() < 0.3:
-            request["hugepages-2Mi"] = random.randint(0, 4)
-        nodes: Sequence[int] | None = None
-        if random.random() < 0.3:
-            nodes = tuple(sorted(random.sample(sorted(world), random.randint(1, len(world)))))
-        yield "allocate", uid, name, request, (nodes, random.random() < 0.3)
+    """Yield the first events of a life on these nodes; requests may exceed the machine.
+
+    Three pods stand for all of them, so that containers are often allocated again.
+    """
+    life = node_life(random.getrandbits(32), _machine(world), is_orderly=False, least_bytes=1)
+    pods: dict[str, PodSpec] = {}
+    events = (event for each in life.operations() for event in _events(random, world, pods, each))
+    return islice(events, length)
+
+
+def _machine(world: World) -> Machine:
+    return Machine(
+        tuple(
+            NumaNode(n, amounts["memory"], {PAGE_2MI: amounts.get("hugepages-2Mi", 0)})
+            for n, amounts in world.items()
+        )
+    )
+
+
+def _events(
+    random: Random, world: World, pods: dict[str, PodSpec], operation: Operation
+) -> Iterator[Event]:
+    """Yield what an operation means for the accounting; `pods` has those that have started."""
+    if isinstance(operation, StartPod):
+        pods[operation.pod.key] = operation.pod
+        return
+    specs = {spec.name: spec for spec in pods[operation.pod].specs}
+    uid = "abc"[int(pods[operation.pod].name.removeprefix("pod-")) % 3]
+    match operation:
+        case CreateNext():
+            spec = specs.get(operation.container) or random.choice([*specs.values()])
+            # Zero bytes, too: a container of a pod with limits for others.
+            memory = 0 if random.random() < 0.1 else spec.memory_bytes
+            request = {"memory": memory}
+            if pages := spec.hugepages.get(PAGE_2MI, 0) // PAGE_2MI:
+                request["hugepages-2Mi"] = pages % 5
+            yield "allocate", uid, spec.name, request, _random_hint(random, world)
+            if spec.is_init:
+                yield "mark_reusable", uid, spec.name
+        case Resize(container=name, memory_bytes=memory):
+            yield "allocate", uid, name, {"memory": memory}, _random_hint(random, world)
+        case EndContainer(container=name):
+            yield "mark_reusable", uid, name
+        case RemoveContainer(container=name):
+            yield "remove", uid, name
+        case EndPod():
+            yield from (("remove", uid, name) for name in specs)
+
+
+def _random_hint(random: Random, world: World) -> tuple[tuple[int, ...] | None, bool]:
+    nodes = None
+    if random.random() < 0.3:
+        nodes = tuple(sorted(random.sample(sorted(world), random.randint(1, len(world)))))
+    return nodes, random.random() < 0.3
 
 
 def preferences_for(distances: list[list[int]] | None) -> Preferences:
