@@ -18,7 +18,7 @@ from tests.faults.host import (
     StateEntry,
     allocatable,
 )
-from tests.sequences.machine import GI, changed_machine, random_machine, without_cpus
+from tests.sequences.machine import GI, changed_machine, random_machine
 
 SMALL = Machine((NumaNode(0, GI, {2 << 20: 16}),))
 
@@ -44,17 +44,6 @@ def test_the_kernel_shows_the_machine_and_its_changes(tmp_path: Path) -> None:
                 host.set_machine(machine)
                 seen = read_machine(host.root / "sys", host.root / "proc")
                 assert allocatable(seen, {}) == allocatable(machine, {})
-
-
-def test_some_machines_have_nodes_without_cpus() -> None:
-    rng = random.Random(1)
-    machines = [random_machine(rng) for _ in range(50)]
-    assert {len(without_cpus(machine)) for machine in machines} == {0, 1, 4}
-    for machine in machines:
-        excluded = without_cpus(machine)
-        assert 0 not in excluded
-        used = {node_id for node_id, _ in allocatable(machine, {}, excluded)}
-        assert NodeSet(used) == machine.node_set - excluded
 
 
 def test_a_full_disk_takes_nothing_until_it_has_room(host: LifeHost) -> None:

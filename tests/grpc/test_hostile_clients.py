@@ -208,6 +208,7 @@ def traced_bytes(server: ServerConnection, flood: Callable[[], bytes], frames: i
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FLOODS)
 def test_the_memory_of_a_connection_is_bounded(name: str) -> None:
     server = ServerConnection()

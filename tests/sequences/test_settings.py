@@ -1,0 +1,39 @@
+"""The random settings of lives are settings that the plugin reads."""
+
+import random
+from collections import Counter
+
+from nri_numamem.config.settings import settings_from_mapping
+from tests.sequences.machine import random_machine
+from tests.sequences.settings import ANNOTATION, EVEN, random_annotations, random_settings
+
+
+def test_the_plugin_reads_them_and_all_values_occur() -> None:
+    seen: Counter[object] = Counter()
+    for seed in range(150):
+        rng = random.Random(seed)
+        machine = random_machine(rng)
+        settings = random_settings(rng, machine)
+        read = settings_from_mapping(settings.document())
+        assert read.topology_manager_policy == settings.policy
+        assert read.topology_manager_scope == settings.scope
+        seen.update((settings.policy, settings.scope, settings.unsatisfiable))
+        seen.update((settings.without_cpus, settings.strategy))
+        seen["policies"] += settings.memory_policies.is_active
+        seen["even groups"] += settings.memory_policies.max_nodes > 0
+        seen["Burstable"] += settings.pins_burstable
+        seen["pods as a whole"] += settings.places_pods
+        assert settings.excluded(machine).issubset(machine.node_set)
+        assert settings.policy in str(settings)
+    assert len(seen) == 4 + 2 + 2 + 3 + 4 + 4
+    assert min(seen.values()) > 5
+
+
+def test_annotations_of_pods_and_containers() -> None:
+    rng, seen = random.Random(1), Counter[str]()
+    for _ in range(200):
+        for name, value in random_annotations(rng, ("a", "b")).items():
+            assert name in (ANNOTATION, f"{ANNOTATION}/container.a", f"{ANNOTATION}/container.b")
+            seen.update((name, value))
+    assert len(seen) == 3 + 8
+    assert seen[EVEN] > 20
