@@ -153,14 +153,13 @@ def kill_runtime_in_request(life: Life, rng: random.Random) -> bool:
 
 def _while_stopped(life: Life, seconds: float, stop: Callable[[int], None]) -> None:
     stop(signal.SIGSTOP)
-    timer = threading.Timer(seconds, stop, (signal.SIGCONT,))
-    timer.start()
+    wait = life.clock.after(seconds, lambda: stop(signal.SIGCONT))
     try:
         _step(life)
         # A runtime that gave the plugin up kills it, and its successor synchronizes at once.
         life.update_content()
     finally:
-        timer.join()
+        wait()
 
 
 def flap_runtime(life: Life, rng: random.Random) -> bool:
@@ -169,16 +168,16 @@ def flap_runtime(life: Life, rng: random.Random) -> bool:
     life.note(f"the runtime is killed {times} times")
     for _ in range(times):
         life.runtime_died()
-        time.sleep(rng.choice((0.05, 0.1, 0.4)))
+        life.clock.sleep(rng.choice(life.clock.flaps_s))
         life.restart_runtime()
-        time.sleep(rng.choice((0.05, 0.1, 0.4)))
+        life.clock.sleep(rng.choice(life.clock.flaps_s))
     life.restore_connection()
     return True
 
 
 def pause_plugin(life: Life, rng: random.Random) -> bool:
     """Stop the plugin for less or more than the request timeout."""
-    seconds = life.runtime.request_timeout_s * rng.choice((0.1, 0.3, 0.5, 1.3))
+    seconds = life.runtime.request_timeout_s * rng.choice((0.1, 0.3, 0.5, 0.9, 1.3))
     life.note(f"the plugin is stopped for {seconds:.2f} s")
     _pause(life, seconds)
     return True
@@ -195,10 +194,10 @@ def _pause(life: Life, seconds: float) -> None:
 
 
 def pause_plugin_for_seconds(life: Life, rng: random.Random) -> bool:
-    """Stop the plugin for 1, 3 or 6 s, once in a life; its own guards must not end it."""
-    if life.faults["plugin stopped for seconds"] or rng.random() < 0.6:
+    """Stop the plugin for seconds, once in a life; its own guards must not end it."""
+    if life.faults["plugin stopped for seconds"]:
         return False
-    seconds = rng.choice((1.0, 3.0, 6.0))
+    seconds = rng.choice(life.clock.pauses_s)
     life.note(f"the plugin is stopped for {seconds:g} s")
     _pause(life, seconds)
     return True
@@ -212,10 +211,9 @@ def stall_runtime_reads(life: Life, rng: random.Random) -> bool:
     seconds = life.runtime.request_timeout_s * rng.choice((0.1, 0.4, 1.2))
     life.note(f"the runtime does not read for {seconds:.2f} s")
     proxy.stall()
-    timer = threading.Timer(seconds, proxy.resume_reading)
-    timer.start()
+    wait = life.clock.after(seconds, proxy.resume_reading)
     _step(life)
-    timer.join()
+    wait()
     life.restore_connection()
     return True
 

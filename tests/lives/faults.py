@@ -1,12 +1,10 @@
 """The faults of virtual lives, timed by the virtual clock.
 
-What needs only a kill, a cut or another machine is shared with tests/faults. Added are faults that
-need exact timing: a request that overruns or a process that dies at a given function call, a
-frozen process or disk, a runtime that restarts again and again.
+Most are shared with tests/faults. Added are those that need exact timing, such as a request that
+overruns or a process that dies at a given function call, and those of the virtual disk.
 """
 
 import random
-import signal
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -16,12 +14,16 @@ from tests.faults.faults import FaultPlayer
 from tests.faults.host_faults import change_machine, change_machine_under, damage_state
 from tests.faults.life import Life
 from tests.faults.process_faults import (
+    flap_runtime,
     kill_plugin,
     kill_runtime,
     lose_reply,
     lose_while_connecting,
     meanwhile,
+    pause_plugin,
+    pause_plugin_for_seconds,
     restart_plugin,
+    stall_runtime_reads,
 )
 from tests.faults.steps import any_step, create
 from tests.faults.verdict import check
@@ -141,57 +143,6 @@ def start_while_connecting(_machinery: Machinery, life: Life, rng: random.Random
     return True
 
 
-def freeze_plugin(machinery: Machinery, life: Life, rng: random.Random) -> bool:
-    """Stop the plugin for shorter or longer than the request timeout."""
-    seconds = life.runtime.request_timeout_s * rng.choice((0.1, 0.3, 0.5, 0.9, 1.3))
-    _freeze(machinery, life, seconds)
-    return True
-
-
-def freeze_plugin_long(machinery: Machinery, life: Life, rng: random.Random) -> bool:
-    """Stop the plugin for seconds, or for longer than a stuck one is left running."""
-    seconds = rng.choice((1.0, 3.0, 6.0, 10.0, 45.0))
-    _freeze(machinery, life, seconds)
-    return True
-
-
-def _freeze(machinery: Machinery, life: Life, seconds: float) -> None:
-    life.note(f"the plugin is stopped for {seconds:.2f} s")
-    life.plugin.signal(signal.SIGSTOP)
-    plugin = life.plugin
-    machinery.world.after(seconds, lambda: plugin.signal(signal.SIGCONT))
-    _step(life)
-    life.clock.sleep(seconds)
-    life.restore_connection()
-
-
-def stall_runtime(machinery: Machinery, life: Life, rng: random.Random) -> bool:
-    """Let the runtime read nothing for a while."""
-    proxy = life.proxy
-    assert proxy is not None
-    seconds = life.runtime.request_timeout_s * rng.choice((0.1, 0.4, 1.2))
-    life.note(f"the runtime does not read for {seconds:.2f} s")
-    proxy.stall()
-    machinery.world.after(seconds, proxy.resume_reading)
-    _step(life)
-    life.clock.sleep(seconds)
-    life.restore_connection()
-    return True
-
-
-def flap_runtime(_machinery: Machinery, life: Life, rng: random.Random) -> bool:
-    """Kill and start the runtime several times in a short time."""
-    times = rng.choice((3, 6, 12))
-    life.note(f"the runtime is killed {times} times")
-    for _ in range(times):
-        life.runtime_died()
-        life.clock.sleep(rng.choice((0.1, 0.4, 1.0)))
-        life.start_runtime()
-        life.clock.sleep(rng.choice((0.1, 0.4, 1.0)))
-    life.restore_connection()
-    return True
-
-
 def wait_long(_machinery: Machinery, life: Life, rng: random.Random) -> bool:
     """Let nothing happen for a while."""
     seconds = rng.choice((2.0, 7.0, 40.0, 600.0))
@@ -235,6 +186,10 @@ _SHARED: Mapping[str, FaultPlayer] = {
     "reply lost": lose_reply,
     "cut while connecting": lose_while_connecting,
     "runtime killed": kill_runtime,
+    "runtime flaps": flap_runtime,
+    "plugin stopped": pause_plugin,
+    "plugin stopped for seconds": pause_plugin_for_seconds,
+    "runtime does not read": stall_runtime_reads,
     "machine changed while away": change_machine,
     "machine changed": change_machine_under,
     "state file damaged": damage_state,
@@ -243,12 +198,8 @@ _VIRTUAL: Mapping[str, Callable[[Machinery, Life, random.Random], bool]] = {
     "request overruns": time_out_request,
     "plugin killed in a request": kill_in_request,
     "rolling update": update_plugin,
-    "plugin stopped": freeze_plugin,
-    "plugin stopped for seconds": freeze_plugin_long,
     "runtime killed in a request": kill_runtime_in_request,
     "start while connecting": start_while_connecting,
-    "runtime does not read": stall_runtime,
-    "runtime flaps": flap_runtime,
     "disk full": fill_disk,
     "disk frozen": freeze_disk,
     "idle": wait_long,

@@ -6,6 +6,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -52,6 +53,8 @@ class LifeClock:
     """The world's clock, as the life uses it: while the life waits, the plugin runs."""
 
     poll_s = 1.0
+    pauses_s: tuple[float, ...] = (1.0, 3.0, 6.0, 10.0, 45.0)
+    flaps_s: tuple[float, ...] = (0.1, 0.4, 1.0)
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -61,6 +64,10 @@ class LifeClock:
 
     def sleep(self, seconds: float) -> None:
         self._world.advance(seconds)
+
+    def after(self, seconds: float, call: Callable[[], None]) -> Callable[[], None]:
+        self._world.after(seconds, call)
+        return lambda: self.sleep(seconds)
 
 
 def virtual_parts(machinery: Machinery, data: NodeLife, root: Path) -> Parts:
