@@ -290,6 +290,17 @@ def list_of(record: Record) -> list[object]:
     return [*listed]
 
 
+def test_a_limit_that_fits_nowhere_even_without_the_other_pods() -> None:
+    engine = Engine(Context.of(MACHINE, Policy()))
+    other = PodSandbox("s2", "uid2", "ns", "web", "/kubepods/poduid2")
+    engine.apply(CreateContainer(other, Container("id2", "s2", "main", GI)))
+    engine.apply(CreateContainer(POD, CONTAINER))
+    (record,) = engine.apply(UpdateContainer(POD, CONTAINER, 9 * GI)).records
+    remedies = fields_of(record)["remedies"]
+    assert isinstance(remedies, list)
+    assert [remedy["kind"] for remedy in remedies] == ["request_less"]
+
+
 def test_the_text_of_a_resize_is_short_on_64_nodes() -> None:
     nodes = tuple(NumaNode(n, (4 * GI) + n, cpus=CpuSet([n])) for n in range(64))
     engine = Engine(Context.of(Machine(nodes), Policy()))

@@ -1,6 +1,6 @@
 """The names in records."""
 
-from nri_numamem.engine.records.common import ContainerNames, PodNames, names_of
+from nri_numamem.engine.records.common import ContainerNames, Decided, PodNames, names_of
 from nri_numamem.engine.records.files import LogReopened
 from tests.engine.records.examples import example
 
@@ -13,3 +13,11 @@ def test_the_names_in_a_record() -> None:
     inner = names_of(example("pinned_while_running", {"container_id": "c"}))
     assert isinstance(inner, ContainerNames)
     assert inner.container_id == "c"
+
+
+def test_what_a_decision_considered() -> None:
+    candidates = [{"nodes": "1", "rule": "chosen", "reason": "chosen"}]
+    record = example("admitted", {"candidates": candidates, "free_bytes": {"1": {"memory": 5}}})
+    assert isinstance(record, Decided)
+    assert [one.rule for one in record.candidates] == ["chosen"]
+    assert record.free_bytes == {1: {"memory": 5}}
