@@ -23,8 +23,8 @@ from nri_numamem.host.cgroups import set_mems
 from nri_numamem.host.topology import read_machine
 from nri_numamem.memorymanager import State, policy_static, remove_container
 from nri_numamem.memorymanager.accounting import assign
-from nri_numamem.nri import encode
 from nri_numamem.nri import nri_subset_pb2 as api
+from nri_numamem.nri.plugin_service import METHODS, PluginService
 from nri_numamem.numa import (
     Classification,
     Machine,
@@ -87,7 +87,14 @@ def ignore_state_file(patch: pytest.MonkeyPatch) -> None:
 
 def lose_updates(patch: pytest.MonkeyPatch) -> None:
     """nri: the reply to Synchronize carries no updates."""
-    patch.setattr(encode, "synchronize_response", lambda _plan: api.SynchronizeResponse())
+    synchronize = PluginService.synchronize
+
+    def without_updates(service: PluginService, request: api.SynchronizeRequest) -> bytes:
+        reply = api.SynchronizeResponse.FromString(synchronize(service, request))
+        return api.SynchronizeResponse(more=reply.more).SerializeToString()
+
+    method = replace(METHODS["Synchronize"], serve=without_updates)
+    patch.setitem(METHODS, "Synchronize", method)
 
 
 def overlook_unset_cgroups(patch: pytest.MonkeyPatch) -> None:
