@@ -45,7 +45,7 @@ SUMMARIES: Mapping[Rule, str] = {
     Rule.TOO_SMALL: "too small, even if empty",
     Rule.OTHER_GROUP: "in other groups",
     Rule.BLOCKS_GROUP: "blocked for groups by single-node assignments",
-    Rule.NO_NORMAL_MEMORY: "no normal memory, only for a set with another node",
+    Rule.NO_NORMAL_MEMORY: "only movable memory (ZONE_MOVABLE), usable only with another node",
     Rule.NOT_ENOUGH_FREE: "not enough free",
     Rule.NOT_ENOUGH_TOGETHER: "not enough together with the other nodes",
     Rule.OUTSIDE_POD_NODES: "not where the pod as a whole is",
@@ -53,7 +53,7 @@ SUMMARIES: Mapping[Rule, str] = {
     Rule.NOT_PREFERRED: "more nodes than needed",
     Rule.OTHER_COUNT: "another number of nodes than requested",
     Rule.REJECTED_BY_POLICY: "has room, but the policy does not admit it",
-    Rule.RANKS_LOWER: "fits, but the choice ranks first",
+    Rule.RANKS_LOWER: "fits, but the chosen nodes rank higher",
 }
 """Rule -> text for all node sets to which it applies."""
 

@@ -95,7 +95,7 @@ SOURCES = {
     "memorymanager/node_reasons.py": (
         "blocks a group",
         "short, even if empty",
-        "no normal memory, only for a set with another node",
+        "only movable memory (ZONE_MOVABLE), usable only with another node",
         "not enough together with the other nodes",
     ),
     "memorymanager/node_verdicts.py": ("used outside of pods",),

@@ -121,7 +121,7 @@ def test_the_rejection_names_the_rule() -> None:
     request = {"memory": GI}
     candidates = candidates_for(state, "a", request, ANYWHERE)
     text = reject(state, "a", request, candidates, LOWEST, "Reason", "Sentence").message
-    assert "NUMA node 1: 4Gi free of 4Gi allocatable, no normal memory, only for a set" in text
+    assert "NUMA node 1: 4Gi free of 4Gi allocatable, only movable memory (ZONE_MOVABLE)" in text
 
 
 def test_the_flag_stays_through_every_change() -> None:

@@ -159,8 +159,8 @@ def test_the_message_has_the_number_of_nodes_and_a_rule_for_every_node(worlds: M
         "NUMA node 4: 1Gi free of 1Gi allocatable, 1Gi short for its part, even if empty; "
         "NUMA node 5: 1Gi free of 4Gi allocatable, 1Gi short for its part; "
         "NUMA node 6: 4Gi free of 4Gi allocatable, has room for its part; "
-        "NUMA node 7: 4Gi free of 4Gi allocatable, no normal memory, only for a set with another "
-        "node; Sentence"
+        "NUMA node 7: 4Gi free of 4Gi allocatable, only movable memory (ZONE_MOVABLE), "
+        "usable only with another node; Sentence"
     )
 
 

@@ -28,7 +28,7 @@ from nri_numamem.observe.log.sinks import write_all
 
 SEGMENT_BYTES = 4 << 20
 
-# More than the records of a Synchronize of the largest hosts; some 2 KiB each.
+# More than the records of a Synchronize of the largest hosts; some 5 KiB each.
 QUEUE_LIMIT = 4096
 
 # Records that are encoded at once. More would leave the process larger than it needs to be.

@@ -38,7 +38,7 @@ def test_an_admission_names_the_candidates(engine: Engine) -> None:
     assert record.event == "pod_admitted"
     assert fields_of(record)["candidates"] == [
         {"nodes": "0", "rule": "chosen", "reason": "chosen"},
-        {"nodes": "1", "rule": "ranks_lower", "reason": "fits, but the choice ranks first"},
+        {"nodes": "1", "rule": "ranks_lower", "reason": "fits, but the chosen nodes rank higher"},
     ]
     assert fields_of(record)["merged_hint"] == {"affinity": "0", "preferred": True}
 
