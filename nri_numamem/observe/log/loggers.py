@@ -137,7 +137,8 @@ def dropped_records() -> int:
 
 def get_logger() -> Logger:
     """Return a logger."""
-    logger: Logger = structlog.wrap_logger(_OUTPUT, [_to_record], structlog.BoundLogger)
+    unbound = structlog.wrap_logger(_OUTPUT, [_to_record], structlog.BoundLogger)
+    logger: Logger = unbound.bind()  # once, not for each record
     return logger
 
 

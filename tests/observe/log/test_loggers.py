@@ -1,5 +1,6 @@
 """Loggers: order and content of records, levels, losses, fallbacks, and a cheap import."""
 
+import gc
 import importlib
 import json
 import os
@@ -288,3 +289,17 @@ def test_the_log_does_not_load_rich() -> None:
         "import rich.console"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_records_leave_no_reference_cycles() -> None:
+    """Python's collector runs on ticks only, so cycles would stay in memory."""
+    log = logs.get_logger()
+    log.debug("dropped")
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(100):
+            log.debug("dropped")
+        assert gc.collect() < 100
+    finally:
+        gc.enable()
