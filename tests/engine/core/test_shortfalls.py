@@ -204,7 +204,7 @@ def test_what_is_free_is_a_function_of_what_runs_and_of_what_is_kept(
     host = new_host(settings)
     life = life_on(host, 100 + seed)
     short = 0
-    for step in range(80):
+    for step in range(120):
         random_event(random, life, step)
         accounting = host.engine.state.accounting
         assert check_accounting(accounting) == check_shortfalls(accounting) == ()
