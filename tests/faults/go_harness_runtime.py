@@ -11,6 +11,8 @@ from tests.laboratory import api_pb2 as api
 
 # After a cut: time for the harness to report the result of Synchronize.
 _ECHO_S = 0.3
+# A runtime closes the connection of a plugin that it drops; time for the proxy to see that.
+_CLOSE_S = 1.0
 
 _Part = api.PodSandbox | api.Container | api.LinuxResources
 
@@ -138,7 +140,13 @@ class GoHarnessRuntime:
         return Reply(payload, took_s=self._running.took_s)
 
     def is_dropped(self) -> bool:
-        return self._drops() > self._dropped
+        drops = self._drops()
+        if drops == self._dropped:
+            return False
+        if self._proxy is not None and not self._proxy.wait_closed(_CLOSE_S):
+            self._dropped = drops  # reported late, of the connection before
+            return False
+        return True
 
     def _drops(self) -> int:
         return self._running.logged("closing plugin") + self._running.logged("to plugin")

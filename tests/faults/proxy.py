@@ -98,6 +98,12 @@ class SocketProxy:
             sock.close()
         return None
 
+    def wait_closed(self, timeout_s: float) -> bool:
+        """Wait until the connection is closed; return False if it stays open."""
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+        return not self.is_connected
+
     def cut(self) -> None:
         """Close the connection on both sides."""
         self._is_cut = True

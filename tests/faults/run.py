@@ -22,6 +22,7 @@ from tests.faults.plugin import isolate_process
 _OUT = Path(__file__).resolve().parents[2] / "build" / "faults"
 _PROGRESS = 25
 _AGAIN = 2
+_PROBLEM_CHARS = 600
 # Lives mostly wait for pauses, timeouts and starts of processes.
 _JOBS = 6
 _MEMORY = "/dev/shm"  # lives write many small files
@@ -71,9 +72,9 @@ def _play_all(seeds: range, jobs: int, kinds: str) -> int:
                 took_s = time.monotonic() - begin
                 print(f"{len(reports)} lives, {count} failed, {took_s:.0f} s", flush=True)
     print("\n".join(table(reports)))
-    failed = sorted(report.seed for report in reports if report.problem)
-    if failed:
-        print(f"failed: {' '.join(map(str, failed))}")
+    failed = sorted((report for report in reports if report.problem), key=lambda r: r.seed)
+    for report in failed:
+        print(f"failed: life {report.seed}: {report.problem.splitlines()[0][:_PROBLEM_CHARS]}")
     return 1 if failed else 0
 
 

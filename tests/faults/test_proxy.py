@@ -94,3 +94,12 @@ def test_without_a_runtime_or_a_plugin(proxy: SocketProxy, tmp_path: Path) -> No
         assert plugin.recv(100) == b""
     proxy.stop_listening()
     assert not (tmp_path / "plugin.sock").exists()
+
+
+def test_the_end_of_a_connection_is_awaited(
+    proxy: SocketProxy, target: socket.socket, tmp_path: Path
+) -> None:
+    with plugin_of(tmp_path), through(proxy, target, tmp_path) as runtime:
+        assert not proxy.wait_closed(0.05)
+        runtime.close()
+        assert proxy.wait_closed(WAIT_S)
