@@ -36,6 +36,11 @@ class Progress:
             self._stream.write(f"[{minutes}:{seconds:02}] {text}\n")
             self._stream.flush()
 
+    def close(self) -> None:
+        """Close the stream."""
+        with self._lock:
+            self._stream.close()
+
     @contextmanager
     def step(self, what: str, about_min: float) -> Iterator[None]:
         """Announce what takes minutes, write every minute that it goes on, and write its end."""

@@ -53,6 +53,7 @@ class _Machines:
         executor = ThreadPoolExecutor(max_workers=1)
         for name, phases in chosen.items():
             self._reports[name] = executor.submit(run, suites[name], phases, progress)
+        executor.submit(progress.close)  # by the same thread, after the last suite
         executor.shutdown(wait=False)
 
     def pytest_sessionfinish(self) -> None:
