@@ -1,8 +1,13 @@
 """The plugin of pytest: which phases belong to the selected tests."""
 
+import io
+import time
+
 import pytest
 
 from tests.machines import session
+from tests.machines.progress import Progress
+from tests.machines.runs import Report
 from tests.machines.session import selected
 
 pytest_plugins = ["pytester"]
@@ -21,6 +26,11 @@ def test_all(machine_report, suite): pass
 def test_other(): pass
 """
 
+_CONFTEST = (
+    "from tests.machines import session\ndef pytest_configure(config): session.register(config)"
+)
+_ROOT = str(session.__file__).rpartition("/tests/")[0]
+
 
 class Collected:
     """Keeps the collected tests."""
@@ -33,17 +43,14 @@ class Collected:
 
 def collect(pytester: pytest.Pytester, *arguments: str) -> list[pytest.Item]:
     pytester.makepyfile(_MODULE)
-    pytester.makeconftest(
-        "from tests.machines import session\ndef pytest_configure(config): session.register(config)"
-    )
+    pytester.makeconftest(_CONFTEST)
     collected = Collected()
-    root = str(session.__file__).rpartition("/tests/")[0]
     pytester.inline_run(
         "--collect-only",
         "-p",
         "no:randomly",
         "-o",
-        f"pythonpath={root}",
+        f"pythonpath={_ROOT}",
         *arguments,
         plugins=[collected],
     )
@@ -65,3 +72,24 @@ def test_tests_that_wait_for_a_machine_come_last(pytester: pytest.Pytester) -> N
     names = [item.name for item in collect(pytester)]
     assert names[0] == "test_other"
     assert len(names) == 7
+
+
+def test_the_stream_of_the_progress_lines_is_closed(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(session, "past_capture", lambda: Progress(stream))
+    monkeypatch.setattr(
+        session, "run", lambda _suite, systems, _progress: {each: Report("") for each in systems}
+    )
+    lines: list[str] = []
+    monkeypatch.setattr(Progress, "line", lambda _progress, text: lines.append(text))
+    pytester.makepyfile(_MODULE)
+    pytester.makeconftest(_CONFTEST)
+    ran = pytester.inline_run("-p", "no:randomly", "-o", f"pythonpath={_ROOT}")
+    assert ran.countoutcomes() == [7, 0, 0]
+    assert lines
+    deadline_s = time.monotonic() + 30
+    while not stream.closed and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+    assert stream.closed
