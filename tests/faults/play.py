@@ -79,8 +79,8 @@ def play(
     except Failure as failure:
         report.problem = str(failure)
         report.is_inconclusive = heartbeat.has_stopped and not isinstance(failure, CertainFailure)
-    except Exception:  # noqa: BLE001 - a bug of this program is a finding too
-        report.problem = traceback.format_exc()
+    except Exception as error:  # noqa: BLE001 - a bug of this program is a finding too
+        report.problem = f"{error!r}\n{traceback.format_exc()}"
         report.is_inconclusive = heartbeat.has_stopped
     finally:
         heartbeat.close()

@@ -72,9 +72,8 @@ def _play_all(seeds: range, jobs: int, kinds: str) -> int:
                 took_s = time.monotonic() - begin
                 print(f"{len(reports)} lives, {count} failed, {took_s:.0f} s", flush=True)
     print("\n".join(table(reports)))
-    failed = sorted((report for report in reports if report.problem), key=lambda r: r.seed)
-    for report in failed:
-        print(f"failed: life {report.seed}: {report.problem.splitlines()[0][:_PROBLEM_CHARS]}")
+    failed = failures(reports)
+    print("\n".join(failed), end="\n" if failed else "")
     return 1 if failed else 0
 
 
@@ -101,6 +100,16 @@ def _print_failure(report: Report) -> None:
     sys.stdout.flush()
 
 
+def failures(reports: list[Report]) -> list[str]:
+    """Return a line for each failed life, by seed, with the beginning of its problem."""
+    failed = sorted((r for r in reports if r.problem), key=lambda report: report.seed)
+    return [f"failed: {_problem_line(report.seed, report.problem)}" for report in failed]
+
+
+def _problem_line(seed: int, problem: str) -> str:
+    return f"life {seed}: {problem.splitlines()[0][:_PROBLEM_CHARS]}"
+
+
 def table(reports: list[Report]) -> list[str]:
     """Return a summary of all lives, as lines."""
     lives = Counter(report.side for report in reports)
@@ -124,11 +133,7 @@ def table(reports: list[Report]) -> list[str]:
     ]
     return [
         *lines,
-        *(
-            f"  life {r.seed}: {text.splitlines()[0][:150]}"
-            for r in reports
-            for text in r.inconclusive
-        ),
+        *(f"  {_problem_line(r.seed, text)}" for r in reports for text in r.inconclusive),
     ]
 
 

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults import play as play_module
 from tests.faults.parameters import FAKE
-from tests.faults.play import play
+from tests.faults.play import Report, play
 from tests.faults.plugin import become_subreaper
-from tests.faults.run import history, table
+from tests.faults.run import failures, history, table
 
 # A launched plugin, an external one with CRI-O, one with containerd.
 SEEDS = (22, 13, 16)
@@ -36,3 +37,21 @@ def test_a_life_has_no_failure(seed: int, tmp_path: Path) -> None:
     lines = "\n".join(table([report]))
     assert report.side in lines
     assert all(fault in lines for fault in report.faults)
+
+
+@pytest.mark.usefixtures("orphans")
+def test_a_bug_of_the_program_is_named_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_arguments: object) -> None:
+        raise ValueError("broken")
+
+    monkeypatch.setattr(play_module, "run_life", fail)
+    report = play(SEEDS[1], tmp_path / "failed", FAKE, steps=STEPS)
+    assert "Traceback" in report.problem
+    assert failures([report]) == [f"failed: life {SEEDS[1]}: ValueError('broken')"]
+
+
+def test_failed_lives_are_listed_by_seed() -> None:
+    reports = [Report(9, problem="second\naccounting"), Report(3), Report(5, problem="first")]
+    assert failures(reports) == ["failed: life 5: first", "failed: life 9: second"]
