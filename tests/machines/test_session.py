@@ -1,7 +1,6 @@
 """The plugin of pytest: which phases belong to the selected tests."""
 
 import io
-import time
 
 import pytest
 
@@ -9,6 +8,7 @@ from tests.machines import session
 from tests.machines.progress import Progress
 from tests.machines.runs import Report
 from tests.machines.session import selected
+from tests.simulated_host import wait_for
 
 pytest_plugins = ["pytester"]
 
@@ -89,7 +89,4 @@ def test_the_stream_of_the_progress_lines_is_closed(
     ran = pytester.inline_run("-p", "no:randomly", "-o", f"pythonpath={_ROOT}")
     assert ran.countoutcomes() == [7, 0, 0]
     assert lines
-    deadline_s = time.monotonic() + 30
-    while not stream.closed and time.monotonic() < deadline_s:
-        time.sleep(0.01)
-    assert stream.closed
+    wait_for(lambda: stream.closed, "the close of the stream")
